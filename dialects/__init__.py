@@ -1,0 +1,10 @@
+"""Registration, all of it: which module declares the ops of each prefix."""
+
+from polyreme.ir.context import register_dialects
+
+DIALECTS = {
+    "nn": "polyreme.dialects.nn",
+    "tensor": "polyreme.dialects.tensor",
+    "kernel": "polyreme.dialects.kernel",
+}
+register_dialects(DIALECTS)

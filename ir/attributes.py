@@ -1,0 +1,127 @@
+"""Attribute values: plain immutable Python values.
+
+An attribute is a bool, int, float, str, `Dim`, type, `SymbolRef`, `Dense` array, or a tuple of those. `None` means
+that an optional attribute is absent. `normalize` turns what a caller may pass (lists, numpy numbers) into these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Union, get_args, get_origin
+
+import numpy as np
+
+from polyreme.ir.diagnostics import InferError
+from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.types import (
+    BufferType,
+    FunctionType,
+    ScalarType,
+    TensorType,
+    Type,
+    VectorType,
+    scalar_type,
+)
+
+
+Number = Union[bool, int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolRef:
+    """The name of a function of the module; printed `@name`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"@{self.name}"
+
+
+class Dense:
+    """A constant array. The array is made read-only and contiguous; equality and hash are those of its bytes."""
+
+    def __init__(self, array: Any):
+        array = np.asarray(array)
+        if not array.flags.c_contiguous or (array.flags.writeable and array.base is None):
+            array = np.array(array, order="C")
+        array = array.view()
+        array.flags.writeable = False
+        self.array = array
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType(self.array.shape, scalar_type(self.array.dtype))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of dtype, shape and bytes."""
+        digest = hashlib.blake2b(f"{self.array.dtype.str}{self.array.shape}".encode(), digest_size=16)
+        digest.update(self.array.tobytes())
+        return digest.digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dense) and (other.array is self.array or other.digest == self.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __str__(self) -> str:
+        return f"dense<{self.type}>"
+
+    __repr__ = __str__
+
+
+_TYPE_CLASSES = (ScalarType, TensorType, BufferType, VectorType, FunctionType)
+
+
+def normalize(kind: Any, value: Any, what: str) -> Any:
+    """`value` as the attribute kind wants it; `InferError` naming `what` when it does not fit.
+
+    `kind` is bool, int, float, `Number` (any of the three), str, `Dim`, `Type`, `ScalarType`, `TensorType`, `Dense`, `SymbolRef`, or a `tuple[kind, ...]`.
+    """
+    if get_origin(kind) is tuple:
+        item = get_args(kind)[0]
+        if isinstance(value, (list, tuple, np.ndarray)):
+            return tuple(normalize(item, v, what) for v in value)
+    elif kind is bool:
+        if isinstance(value, (bool, np.bool_)):
+            return bool(value)
+    elif kind is int:
+        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            return int(value)
+    elif kind is float:
+        if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+            return float(value)
+    elif kind == Number:
+        if isinstance(value, (bool, int, float, np.generic)):
+            return value.item() if isinstance(value, np.generic) else value
+    elif kind == Dim:
+        if isinstance(value, Expr):
+            return value
+        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            return int(value)
+    elif kind == Type:
+        if isinstance(value, _TYPE_CLASSES):
+            return value
+    elif kind is Dense:
+        return value if isinstance(value, Dense) else Dense(value)
+    elif kind is SymbolRef and isinstance(value, str):
+        return SymbolRef(value)
+    elif isinstance(value, kind):
+        return value
+    raise InferError(f"expected {what} to be {kind_text(kind)} but got {value!r}")
+
+
+def kind_text(kind: Any) -> str:
+    """How a message names an attribute kind."""
+    if get_origin(kind) is tuple:
+        return f"a list of {kind_text(get_args(kind)[0])}"
+    if kind == Number:
+        return "a number"
+    if kind == Dim:
+        return "a size"
+    if kind == Type:
+        return "a type"
+    return str(getattr(kind, "__name__", kind))

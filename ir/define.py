@@ -1,0 +1,282 @@
+"""Declaring ops: what one class statement becomes.
+
+    @op("nn.softmax", Pure)
+    class Softmax(Op):
+        '''One sentence of meaning, then an example that the tests parse.
+
+            %y = nn.softmax %x {axis = -1} : tensor<8x128xf32>
+        '''
+
+        x = operand()
+        axis = attr(int, default=-1)
+
+        @staticmethod
+        def infer(x, *, axis): ...        # result type(s) from operand types; raises through `check`
+
+        @staticmethod
+        def reference(x, *, axis): ...    # result array(s) from operand arrays
+
+`infer` gets types where `reference` gets arrays: a plain operand is one, a `variadic` operand a tuple, an absent `optional` one None. An op with
+regions gets them by name in `infer` too, and overrides `Op.evaluate` in place of `reference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from polyreme.ir.attributes import normalize
+from polyreme.ir.core import Op, Region, Value
+from polyreme.ir.diagnostics import InferError, PolyremeError, check, did_you_mean
+from polyreme.ir.types import Type
+
+OpClass = TypeVar("OpClass", bound=type[Op])
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """A yes-or-no fact about an op; `doc` says what may rely on it."""
+
+    name: str
+    doc: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+Pure = Trait("Pure", "no effects: equal operands and attributes give equal results; may be removed, merged or moved")
+Commutative = Trait("Commutative", "the first two operands may be swapped")
+Terminator = Trait("Terminator", "ends a block; passes its operands on")
+IsolatedFromAbove = Trait("IsolatedFromAbove", "its regions use no value from outside")
+ConstantLike = Trait("ConstantLike", "no operands; its value stands in its attributes")
+Elementwise = Trait("Elementwise", "each result element depends on the operand elements at the same place, after broadcasting")
+View = Trait("View", "moves elements without computing: its result may share its operand's memory")
+
+_REQUIRED: Any = object()
+
+
+@dataclass(slots=True)
+class OperandDef:
+    """A named operand: "one", "optional" (may be None) or "variadic" (a sequence)."""
+
+    arity: str
+    name: str = ""
+    index: int = 0
+    single: bool = True  # all operands of the op are plain, so the position is `index`
+
+    def __get__(self, op: Any, owner: type | None = None) -> Any:
+        if op is None:
+            return self
+        if self.single:
+            return op._operands[self.index]
+        return op.definition.split(op._operands, op.segments)[self.index]
+
+
+@dataclass(slots=True)
+class AttrDef:
+    """A named attribute of a kind that `attributes.normalize` knows; None as default makes it optional."""
+
+    kind: Any
+    default: Any
+    choices: tuple[Any, ...] | None = None
+    name: str = ""
+
+    def __get__(self, op: Any, owner: type | None = None) -> Any:
+        return self if op is None else op.attributes[self.name]
+
+    def bind(self, value: Any) -> Any:
+        if value is None and self.default is None:
+            return None
+        value = normalize(self.kind, value, f"'{self.name}'")
+        if self.choices is not None and value not in self.choices:
+            hint = did_you_mean(value, self.choices) if isinstance(value, str) else ""
+            raise InferError(f"expected '{self.name}' to be one of {', '.join(map(str, self.choices))} but got {value!r}{hint}")
+        return value
+
+
+@dataclass(slots=True)
+class RegionDef:
+    """A named region."""
+
+    name: str = ""
+    index: int = 0
+
+    def __get__(self, op: Any, owner: type | None = None) -> Any:
+        return self if op is None else op.regions[self.index]
+
+
+def operand() -> Any:
+    """One operand."""
+    return OperandDef("one")
+
+
+def optional() -> Any:
+    """An operand that may be left out (None)."""
+    return OperandDef("optional")
+
+
+def variadic() -> Any:
+    """Any number of operands, given as a sequence."""
+    return OperandDef("variadic")
+
+
+def attr(kind: Any, default: Any = _REQUIRED, choices: Sequence[Any] | None = None) -> Any:
+    """An attribute; without a default it must be given."""
+    return AttrDef(kind, default, None if choices is None else tuple(choices))
+
+
+def region() -> Any:
+    """A region."""
+    return RegionDef()
+
+
+class Definition:
+    """The declared parts of an op class, in order of declaration."""
+
+    def __init__(self, cls: type[Op], name: str, traits: tuple[Trait, ...]):
+        self.cls = cls
+        self.name = name
+        self.traits = traits
+        self.operands: list[OperandDef] = []
+        self.attributes: dict[str, AttrDef] = {}
+        self.regions: list[RegionDef] = []
+        for key, part in vars(cls).items():
+            if isinstance(part, OperandDef):
+                part.name, part.index = key, len(self.operands)
+                self.operands.append(part)
+            elif isinstance(part, AttrDef):
+                part.name = key
+                self.attributes[key] = part
+            elif isinstance(part, RegionDef):
+                part.name, part.index = key, len(self.regions)
+                self.regions.append(part)
+        self.plain = all(o.arity == "one" for o in self.operands)
+        for part in self.operands:
+            part.single = self.plain
+
+    # --- construction
+
+    def bind_operands(self, given: Sequence[Any]) -> tuple[list[Value], tuple[int, ...] | None]:
+        """Flat operand values, and how many belong to each declared operand (None when all are plain)."""
+        if len(given) < len(self.operands):
+            missing = self.operands[len(given) :]
+            check(all(o.arity == "optional" for o in missing), self._count_message(len(given)))
+            given = [*given, *([None] * len(missing))]
+        check(len(given) == len(self.operands), self._count_message(len(given)))
+        if self.plain:
+            return list(given), None
+        values: list[Value] = []
+        segments = []
+        for part, value in zip(self.operands, given, strict=True):
+            group = list(value) if part.arity == "variadic" else [] if value is None else [value]
+            check(bool(group) or part.arity != "one", f"expected an operand '{part.name}' for '{self.name}' but got None")
+            values += group
+            segments.append(len(group))
+        return values, tuple(segments)
+
+    def _count_message(self, got: int) -> str:
+        names = ", ".join(o.name for o in self.operands)
+        return f"expected {len(self.operands)} operands ({names}) for '{self.name}' but got {got}"
+
+    def bind_attributes(self, named: dict[str, Any]) -> dict[str, Any]:
+        """All attributes, defaults filled in."""
+        attributes = {}
+        for name, part in self.attributes.items():
+            value = named.get(name, part.default)
+            check(value is not _REQUIRED, f"expected an attribute '{name}' for '{self.name}'")
+            attributes[name] = part.bind(value)
+        unknown = [k for k in named if k not in self.attributes and all(r.name != k for r in self.regions)]
+        if unknown:
+            hint = did_you_mean(unknown[0], self.attributes)
+            raise InferError(f"'{self.name}' has no attribute '{unknown[0]}'{hint}")
+        return attributes
+
+    def bind_regions(self, named: dict[str, Any]) -> list[Region]:
+        for part in self.regions:
+            check(isinstance(named.get(part.name), Region), f"expected a region '{part.name}' for '{self.name}'")
+        return [named[part.name] for part in self.regions]
+
+    # --- readings of the declaration
+
+    def segments_of(self, count: int) -> tuple[int, ...] | None:
+        """The segments of `count` flat operands when they can only be split one way; `InferError` otherwise."""
+        if self.plain:
+            check(count == len(self.operands), self._count_message(count))
+            return None
+        fixed = sum(o.arity == "one" for o in self.operands)
+        loose = [o for o in self.operands if o.arity != "one"]
+        extra = count - fixed
+        if len(loose) == 1 or all(o.arity == "optional" for o in loose):
+            # Optional operands are taken from the left: whoever leaves out an inner one writes segments.
+            check(extra >= 0 and (loose[0].arity == "variadic" or extra <= len(loose)), self._count_message(count))
+            sizes = []
+            for part in self.operands:
+                size = 1 if part.arity == "one" else extra if part.arity == "variadic" else min(extra, 1)
+                extra -= size if part.arity != "one" else 0
+                sizes.append(size)
+            return tuple(sizes)
+        raise InferError(f"expected 'operandSegmentSizes' for '{self.name}', whose operands can be split in several ways")
+
+    def split(self, items: Sequence[Any], segments: tuple[int, ...] | None) -> list[Any]:
+        """Flat per-operand `items` as one entry per declared operand."""
+        if segments is None:
+            return list(items)
+        parts: list[Any] = []
+        at = 0
+        for part, size in zip(self.operands, segments, strict=True):
+            group = tuple(items[at : at + size])
+            at += size
+            parts.append(group if part.arity == "variadic" else group[0] if group else None)
+        return parts
+
+    def infer(
+        self,
+        operands: Sequence[Value],
+        segments: tuple[int, ...] | None,
+        attributes: dict[str, Any],
+        regions: Sequence[Region] = (),
+    ) -> tuple[Type, ...]:
+        """Result types; `InferError` says what is wrong, with the op's name in front."""
+        types = self.split([v.type for v in operands], segments)
+        return self.infer_types(types, attributes, regions)
+
+    def infer_types(self, types: Sequence[Any], attributes: dict[str, Any], regions: Sequence[Region] = ()) -> tuple[Type, ...]:
+        """Result types from one type (or tuple, or None) per declared operand."""
+        named = {part.name: r for part, r in zip(self.regions, regions, strict=True)}
+        try:
+            result = self.cls.infer(*types, **attributes, **named)  # type: ignore[attr-defined]
+        except InferError as error:
+            message = error.diagnostics[0].message
+            raise InferError(message if message.startswith("'") else f"'{self.name}' {message}") from None
+        return tuple(result) if isinstance(result, (tuple, list)) else () if result is None else (result,)
+
+    @property
+    def infers(self) -> bool:
+        """Whether result types follow from the operands; ops such as calls state them."""
+        return hasattr(self.cls, "infer")
+
+    def call_reference(self, args: Sequence[Any], segments: tuple[int, ...] | None, attributes: dict[str, Any]) -> Any:
+        reference = getattr(self.cls, "reference", None)
+        if reference is None:
+            raise PolyremeError(f"'{self.name}' has no reference meaning to evaluate")
+        return reference(*self.split(args, segments), **attributes)
+
+
+OPS: dict[str, type[Op]] = {}
+
+
+def op(name: str, *traits: Trait) -> Callable[[OpClass], OpClass]:
+    """Declare an op class under `dialect.name` and register it."""
+
+    def declare(cls: OpClass) -> OpClass:
+        if name in OPS and OPS[name].__qualname__ != cls.__qualname__:
+            raise ValueError(f"the op '{name}' is declared twice: {OPS[name]} and {cls}")
+        cls.name = name
+        cls.dialect = name.split(".")[0]
+        cls.traits = frozenset(traits)
+        cls.definition = Definition(cls, name, traits)
+        OPS[name] = cls
+        return cls
+
+    return declare

@@ -1,0 +1,133 @@
+"""Locations, diagnostics and the exceptions that carry them.
+
+A diagnostic is a value: tests compare it, the command line prints it with the source line and a caret under the span.
+Messages are lower case, put op names in single quotes, say `expected … but got …` and end without a full stop.
+"""
+
+from __future__ import annotations
+
+import difflib
+import linecache
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in the user's source (`file`, 1-based `line` and `column`; 0 when unknown), or a Layer path of a loaded model.
+
+    `name` is what the user calls the thing there: a variable, or a Layer's path such as `features.0`.
+    """
+
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    end_column: int = 0
+    name: str = ""
+
+    def __str__(self) -> str:
+        place = ":".join([self.file, *(str(n) for n in (self.line, self.column) if n)])
+        return place or self.name or "unknown"
+
+    def __bool__(self) -> bool:
+        return bool(self.file or self.name)
+
+
+UNKNOWN = Location()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One fault. `source` overrides the file's own text, for text that never was a file."""
+
+    message: str
+    location: Location = UNKNOWN
+    notes: tuple[Diagnostic, ...] = ()
+    source: str | None = field(default=None, compare=False, repr=False)
+
+    def render(self, severity: str = "error") -> str:
+        """The message after its place, then the line with carets under the span, then the notes."""
+        where = f"{self.location}: " if self.location else ""
+        lines = [f"{where}{severity}: {self.message}", *self._excerpt()]
+        return "\n".join(lines + [note.render("note") for note in self.notes])
+
+    def _excerpt(self) -> list[str]:
+        loc = self.location
+        if not loc.line:
+            return []
+        if self.source is not None:
+            rows = self.source.splitlines()
+            text = rows[loc.line - 1] if loc.line <= len(rows) else ""
+        else:
+            text = linecache.getline(loc.file, loc.line).rstrip("\n")
+        if not text.strip():
+            return []
+        if not loc.column:
+            return ["    " + text.strip()]
+        width = max(1, min(loc.end_column or loc.column + 1, len(text) + 1) - loc.column)
+        # Tabs are kept in the indent of the caret line, so that both lines are drawn alike.
+        indent = "".join(c if c == "\t" else " " for c in text[: loc.column - 1])
+        return ["    " + text, "    " + indent + "^" * width]
+
+
+class PolyremeError(Exception):
+    """Base of every error that is the user's to mend; `diagnostics` holds all the faults found."""
+
+    def __init__(self, message: str | Diagnostic | Iterable[Diagnostic], location: Location = UNKNOWN):
+        if isinstance(message, str):
+            message = Diagnostic(message, location)
+        self.diagnostics = (message,) if isinstance(message, Diagnostic) else tuple(message)
+        super().__init__("\n".join(d.render() for d in self.diagnostics))
+
+
+class ParseError(PolyremeError):
+    """Text that is no module."""
+
+
+class VerifyError(PolyremeError):
+    """A module that breaks an invariant of `verify.py`."""
+
+
+class InferError(PolyremeError, ValueError):
+    """Operands or attributes that an op does not take."""
+
+
+class PassError(PolyremeError):
+    """A pass that failed or was asked for by a wrong name or option."""
+
+
+class ConversionError(PassError):
+    """An op that no rule of a conversion could take over the border."""
+
+
+def check(condition: bool, message: str) -> None:
+    """Raise `InferError(message)` unless `condition` holds; for use in an op's `infer`."""
+    if not condition:
+        raise InferError(message)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`"; did you mean 'x'?"` when a known name is close, else an empty string."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+# Files under these prefixes are ours: a location skips their frames to find the user's own line.
+_OWN_PREFIXES: list[str] = []
+
+
+def hide_frames_under(prefix: str) -> None:
+    """Treat files whose name starts with `prefix` as the framework's own."""
+    _OWN_PREFIXES.append(prefix)
+
+
+def caller_location(name: str = "") -> Location:
+    """The innermost line of the running Python stack that belongs to the user."""
+    frame = sys._getframe(1)
+    prefixes = tuple(_OWN_PREFIXES)
+    while frame is not None and frame.f_code.co_filename.startswith((*prefixes, "<frozen")):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return Location(name=name)
+    return Location(frame.f_code.co_filename, frame.f_lineno, name=name)

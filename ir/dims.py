@@ -1,0 +1,358 @@
+"""Symbolic sizes: a dimension is a Python int, or an `Expr` over named symbols.
+
+An `Expr` is a polynomial with integer coefficients whose atoms are symbols or the opaque forms
+`floordiv`, `mod`, `max` and `min`. It is kept canonical, so that two equal polynomials compare and hash equal,
+and an expression without symbols is always a plain `int`. Symbols stand for sizes, so they are never negative.
+
+    >>> N, T = symbol("N"), symbol("T")
+    >>> str((2 * T + 1) * N - N)
+    '2*N*T'
+    >>> (N * 6) // 3
+    2*N
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Union
+
+Dim = Union[int, "Expr"]
+Monomial = tuple["Atom", ...]
+
+SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A symbol (`fn == ""`, the name in `args[0]`), or an operation that polynomials cannot express."""
+
+    fn: str
+    args: tuple[str | int | Expr, ...]
+
+    def __str__(self) -> str:
+        if not self.fn:
+            return str(self.args[0])
+        return f"{self.fn}({', '.join(map(str, self.args))})"
+
+
+class Expr:
+    """An immutable polynomial; build it with `symbol` and Python arithmetic, never directly."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]):
+        self.terms = terms
+        self._hash = hash(terms)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expr) and self.terms == other.terms
+
+    def __add__(self, other: Dim) -> Dim:
+        terms = dict(self.terms)
+        for mono, coef in _terms(other):
+            terms[mono] = terms.get(mono, 0) + coef
+        return _canonical(terms)
+
+    def __mul__(self, other: Dim) -> Dim:
+        terms: dict[Monomial, int] = {}
+        for mono_a, coef_a in self.terms:
+            for mono_b, coef_b in _terms(other):
+                mono = tuple(sorted(mono_a + mono_b, key=str))
+                terms[mono] = terms.get(mono, 0) + coef_a * coef_b
+        return _canonical(terms)
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __sub__(self, other: Dim) -> Dim:
+        return self + (-other)
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return -self + other
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: Dim) -> Dim:
+        return floordiv(other, self)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return mod(self, other)
+
+    def __rmod__(self, other: Dim) -> Dim:
+        return mod(other, self)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"the size '{self}' is symbolic: its truth is not known while the program is built")
+
+    __lt__ = __le__ = __gt__ = __ge__ = lambda self, other: _no_order(self, other)
+
+    def __index__(self) -> int:
+        raise TypeError(f"expected a known size but got the symbolic size '{self}'")
+
+    def __str__(self) -> str:
+        text = ""
+        for mono, coef in self.terms:
+            product = "*".join(([] if abs(coef) == 1 and mono else [str(abs(coef))]) + [str(a) for a in mono])
+            sign = "-" if coef < 0 else "+" if text else ""
+            text += sign + product
+        return text
+
+    __repr__ = __str__
+
+
+def _no_order(a: object, b: object) -> bool:
+    raise TypeError(f"expected known sizes but got '{a}' and '{b}', whose order is not known while the program is built")
+
+
+def symbol(name: str) -> Expr:
+    """The size called `name`, which must be an identifier."""
+    if not SYMBOL.match(name):
+        raise ValueError(f"expected an identifier as the name of a size but got {name!r}")
+    return Expr((((Atom("", (name,)),), 1),))
+
+
+def _terms(dim: Dim) -> Iterable[tuple[Monomial, int]]:
+    return dim.terms if isinstance(dim, Expr) else [((), int(dim))]
+
+
+def _canonical(terms: Mapping[Monomial, int]) -> Dim:
+    kept = [(mono, coef) for mono, coef in terms.items() if coef]
+    if not kept:
+        return 0
+    if len(kept) == 1 and not kept[0][0]:
+        return kept[0][1]
+    # Highest degree first and the constant last, as one would write it by hand.
+    kept.sort(key=lambda item: (-len(item[0]), [str(a) for a in item[0]]))
+    return Expr(tuple(kept))
+
+
+def _opaque(fn: str, *args: Dim) -> Expr:
+    return Expr((((Atom(fn, args),), 1),))
+
+
+def floordiv(a: Dim, b: Dim) -> Dim:
+    """`a // b`; terms of `a` that `b` divides leave the opaque part, so `(2*N+3)//2` is `N+1`."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    if b == 1:
+        return a
+    if isinstance(b, int) and b > 0:
+        whole: dict[Monomial, int] = {}
+        rest: dict[Monomial, int] = {}
+        for mono, coef in _terms(a):
+            # The remainder stays in [0, b) per term, so equal dividends meet in one canonical form.
+            whole[mono], rest[mono] = divmod(coef, b)
+        left = _canonical(rest)
+        return _canonical(whole) + (left // b if isinstance(left, int) else _opaque("floordiv", left, b))
+    quotient = _exact_quotient(a, b)
+    return quotient if quotient is not None else _opaque("floordiv", a, b)
+
+
+def _exact_quotient(a: Dim, b: Dim) -> Dim | None:
+    """`a / b` where `b` is one monomial that divides every term of `a`."""
+    divisor = list(_terms(b))
+    if len(divisor) != 1:
+        return 1 if a == b else None
+    (mono_b, coef_b) = divisor[0]
+    result: dict[Monomial, int] = {}
+    for mono, coef in _terms(a):
+        left = list(mono)
+        for atom in mono_b:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        if coef % coef_b:
+            return None
+        result[tuple(left)] = coef // coef_b
+    return _canonical(result)
+
+
+def mod(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a % b
+    quotient = floordiv(a, b)
+    if a - quotient * b == 0:
+        return 0
+    if isinstance(b, int) and b > 0:
+        rest = _canonical({mono: coef % b for mono, coef in _terms(a)})
+        return _opaque("mod", rest, b) if isinstance(rest, Expr) else rest % b
+    return _opaque("mod", a, b)
+
+
+def ceildiv(a: Dim, b: Dim) -> Dim:
+    return -floordiv(-a, b)
+
+
+def maximum(a: Dim, b: Dim) -> Dim:
+    return _choose("max", a, b)
+
+
+def minimum(a: Dim, b: Dim) -> Dim:
+    return _choose("min", a, b)
+
+
+def _choose(fn: str, a: Dim, b: Dim) -> Dim:
+    difference = a - b
+    if isinstance(difference, int):
+        a_larger = difference >= 0
+    elif known_nonnegative(difference):
+        a_larger = True
+    elif known_nonnegative(-difference):
+        a_larger = False
+    else:
+        return _opaque(fn, *sorted((a, b), key=str))
+    return a if a_larger == (fn == "max") else b
+
+
+def known_nonnegative(dim: Dim) -> bool:
+    """True when every symbol being >= 0 makes `dim` >= 0; False when that is not known."""
+    return all(coef >= 0 and all(_nonnegative_atom(a) for a in mono) for mono, coef in _terms(dim))
+
+
+def _nonnegative_atom(atom: Atom) -> bool:
+    if atom.fn in ("", "mod"):
+        return True
+    nonnegative = [known_nonnegative(a) for a in atom.args if not isinstance(a, str)]
+    return any(nonnegative) if atom.fn == "max" else all(nonnegative)
+
+
+def symbols(dim: Dim) -> frozenset[str]:
+    """Names of all symbols in `dim`."""
+    found: set[str] = set()
+    for mono, _ in _terms(dim):
+        for atom in mono:
+            if atom.fn:
+                found.update(*(symbols(a) for a in atom.args if not isinstance(a, str)))
+            else:
+                found.add(str(atom.args[0]))
+    return frozenset(found)
+
+
+_FUNCTIONS = {"floordiv": floordiv, "mod": mod, "max": maximum, "min": minimum}
+
+
+def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """`dim` with each symbol in `values` replaced; an `int` once no symbol is left."""
+    if isinstance(dim, int):
+        return dim
+    total: Dim = 0
+    for mono, coef in dim.terms:
+        product: Dim = coef
+        for atom in mono:
+            if atom.fn:
+                args = [substitute(a, values) for a in atom.args if not isinstance(a, str)]
+                product = product * _FUNCTIONS[atom.fn](*args)
+            else:
+                name = str(atom.args[0])
+                product = product * values.get(name, symbol(name))
+        total = total + product
+    return total
+
+
+def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
+    """The number that `dim` stands for; a symbol without a value is a `KeyError`."""
+    result = substitute(dim, values)
+    if isinstance(result, Expr):
+        raise KeyError(f"no value for the size '{min(symbols(result))}'")
+    return result
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    total: Dim = 1
+    for dim in dims:
+        total = total * dim
+    return total
+
+
+_TOKEN = re.compile(r"\s*(\d+|[A-Za-z_][A-Za-z0-9_]*|[-+*(),])")
+
+
+def parse_dim(text: str) -> Dim:
+    """Reads what `str` of a dimension prints; `ValueError` with the position otherwise."""
+    return _DimParser(text).parse()
+
+
+class _DimParser:
+    """Recursive descent over `sum := product (('+'|'-') product)*`; nesting is capped."""
+
+    MAX_DEPTH = 32
+
+    def __init__(self, text: str):
+        self.text, self.at, self.depth = text, 0, 0
+
+    @cached_property
+    def end(self) -> int:
+        return len(self.text.rstrip())
+
+    def parse(self) -> Dim:
+        value = self.sum()
+        if self.at < self.end:
+            self.fail("the end")
+        return value
+
+    def fail(self, expected: str) -> None:
+        raise ValueError(f"expected {expected} at column {self.at + 1} of the size {self.text!r}")
+
+    def peek(self) -> str:
+        match = _TOKEN.match(self.text, self.at)
+        return match.group(1) if match else ""
+
+    def take(self, token: str = "") -> str:
+        match = _TOKEN.match(self.text, self.at)
+        if match is None or (token and match.group(1) != token):
+            self.fail(repr(token) if token else "a number or a name")
+            raise AssertionError
+        self.at = match.end()
+        return match.group(1)
+
+    def sum(self) -> Dim:
+        self.depth += 1
+        if self.depth > self.MAX_DEPTH:
+            self.fail(f"at most {self.MAX_DEPTH} levels of nesting")
+        negative = self.peek() == "-" and bool(self.take())
+        total = -self.product() if negative else self.product()
+        while self.peek() in ("+", "-"):
+            total = total + self.product() if self.take() == "+" else total - self.product()
+        self.depth -= 1
+        return total
+
+    def product(self) -> Dim:
+        total = self.factor()
+        while self.peek() == "*":
+            self.take()
+            total = total * self.factor()
+        return total
+
+    def factor(self) -> Dim:
+        token = self.take()
+        if token.isdigit():
+            return int(token)
+        if token == "(":
+            value = self.sum()
+            self.take(")")
+            return value
+        if not SYMBOL.match(token):
+            self.at -= len(token)
+            self.fail("a number or a name")
+        if self.peek() != "(":
+            return symbol(token)
+        if token not in _FUNCTIONS:
+            self.fail(f"one of {', '.join(_FUNCTIONS)}")
+        self.take("(")
+        a = self.sum()
+        self.take(",")
+        b = self.sum()
+        self.take(")")
+        if token in ("floordiv", "mod") and b == 0:
+            self.fail("a divisor other than 0")
+        return _FUNCTIONS[token](a, b)

@@ -1,0 +1,198 @@
+"""The scalar functions that elementwise ops are made of, at every level: one row each.
+
+`nn` ops name a row for their reference, `tensor.map` and `kernel.apply` carry the name as their `fn`, and each code
+generator has a table from the same names to instructions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from polyreme.ir.diagnostics import check, did_you_mean
+from polyreme.ir.types import ScalarType, f32, i1
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFunction:
+    """`result` is "same" (dtype of the operands), "bool", or "attr" (a `dtype` attribute says)."""
+
+    name: str
+    arity: int
+    numpy: Callable[..., Any]
+    doc: str
+    kinds: str = "fiu"
+    result: str = "same"
+    commutative: bool = False
+
+    def result_type(self, operands: tuple[ScalarType, ...], dtype: ScalarType | None = None) -> ScalarType:
+        """The element type of the result; `InferError` when the operands do not fit."""
+        check(len(operands) == self.arity, f"expected {self.arity} operands for '{self.name}' but got {len(operands)}")
+        if self.name == "select":
+            check(operands[0] == i1, f"expected an i1 condition for 'select' but got {operands[0]}")
+            operands = operands[1:]
+        for operand in operands:
+            check(operand.kind in self.kinds + "x", f"expected an element type of kind {self.kinds!r} for '{self.name}' but got {operand}")
+            check(operand == operands[0], f"expected equal element types for '{self.name}' but got {operands[0]} and {operand}")
+        if self.result == "attr":
+            check(dtype is not None, f"expected a 'dtype' attribute for '{self.name}'")
+            assert dtype is not None
+            return dtype
+        return i1 if self.result == "bool" else operands[0]
+
+
+FUNCTIONS: dict[str, ScalarFunction] = {}
+
+
+def scalar_function(name: str) -> ScalarFunction:
+    """The row called `name`; an unknown name is an `InferError` with the nearest known one."""
+    check(name in FUNCTIONS, f"expected the name of a scalar function but got {name!r}{did_you_mean(name, FUNCTIONS)}")
+    return FUNCTIONS[name]
+
+
+def _row(name: str, arity: int, numpy: Callable[..., Any], doc: str, **options: Any) -> None:
+    FUNCTIONS[name] = ScalarFunction(name, arity, numpy, doc, **options)
+
+
+def _quiet(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function without numpy's warnings: inf and nan are values here."""
+
+    def quiet(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return fn(*args)
+
+    return quiet
+
+
+def _div(a: Array, b: Array) -> Array:
+    """True division for floats; for integers the quotient rounded towards zero, as C and Paddle's kernels have it."""
+    if a.dtype.kind in "iu":
+        safe = np.where(b == 0, 1, b)
+        quotient = np.abs(a) // np.abs(safe) * (np.sign(a) * np.sign(safe)) if a.dtype.kind == "i" else a // safe
+        return np.asarray(np.where(b == 0, 0, quotient), dtype=a.dtype)
+    return np.asarray(np.divide(a, b))
+
+
+def _floor_divide(a: Array, b: Array) -> Array:
+    if a.dtype.kind in "iu":
+        return np.asarray(np.where(b == 0, 0, a // np.where(b == 0, 1, b)), dtype=a.dtype)
+    return np.asarray(np.floor(np.divide(a, b)))
+
+
+def _mod(a: Array, b: Array) -> Array:
+    if a.dtype.kind in "iu":
+        return np.asarray(np.where(b == 0, 0, a % np.where(b == 0, 1, b)), dtype=a.dtype)
+    return np.asarray(np.mod(a, b))
+
+
+_erf_one = np.frompyfunc(math.erf, 1, 1)
+
+
+def _erf(x: Array) -> Array:
+    """By the standard library in float64, rounded once."""
+    return np.asarray(_erf_one(np.asarray(x, dtype=np.float64)), dtype=np.float64).astype(x.dtype)
+
+
+def _sigmoid(x: Array) -> Array:
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
+
+
+def cast(x: Array, dtype: ScalarType) -> Array:
+    """Numeric conversion; floats become integers by truncation, anything becomes bool by `!= 0`."""
+    with np.errstate(all="ignore"):
+        return np.asarray(x != 0) if dtype == i1 else np.asarray(x).astype(dtype.np)
+
+
+for _name, _fn, _doc, _options in [
+    ("add", np.add, "a + b", {"commutative": True, "kinds": "fiuc"}),
+    ("sub", np.subtract, "a - b", {"kinds": "fiuc"}),
+    ("mul", np.multiply, "a * b", {"commutative": True, "kinds": "fiuc"}),
+    ("div", _div, "a / b; integers round towards zero, and a zero divisor gives 0", {"kinds": "fiuc"}),
+    ("floor_divide", _floor_divide, "floor(a / b)", {}),
+    ("mod", _mod, "a - floor(a / b) * b, with the sign of b", {}),
+    ("pow", np.power, "a to the power b", {}),
+    ("max", np.maximum, "the larger one; nan when either is nan", {"commutative": True, "kinds": "fiub"}),
+    ("min", np.minimum, "the smaller one; nan when either is nan", {"commutative": True, "kinds": "fiub"}),
+    ("atan2", np.arctan2, "the angle of the point (b, a)", {"kinds": "f"}),
+    ("eq", np.equal, "a == b", {"result": "bool", "commutative": True, "kinds": "fiubc"}),
+    ("ne", np.not_equal, "a != b", {"result": "bool", "commutative": True, "kinds": "fiubc"}),
+    ("lt", np.less, "a < b", {"result": "bool", "kinds": "fiub"}),
+    ("le", np.less_equal, "a <= b", {"result": "bool", "kinds": "fiub"}),
+    ("gt", np.greater, "a > b", {"result": "bool", "kinds": "fiub"}),
+    ("ge", np.greater_equal, "a >= b", {"result": "bool", "kinds": "fiub"}),
+    ("and", np.bitwise_and, "bitwise and, logical for i1", {"commutative": True, "kinds": "iub"}),
+    ("or", np.bitwise_or, "bitwise or, logical for i1", {"commutative": True, "kinds": "iub"}),
+    ("xor", np.bitwise_xor, "bitwise exclusive or, logical for i1", {"commutative": True, "kinds": "iub"}),
+    ("shl", np.left_shift, "a shifted left by b bits", {"kinds": "iu"}),
+    ("shr", np.right_shift, "a shifted right by b bits; keeps the sign of signed integers", {"kinds": "iu"}),
+]:
+    _row(_name, 2, _quiet(_fn), _doc, **_options)
+
+for _name, _fn, _doc, _options in [
+    ("neg", np.negative, "-a", {"kinds": "fic"}),
+    ("abs", np.abs, "|a|", {"kinds": "fiu"}),
+    ("not", np.invert, "bitwise not, logical for i1", {"kinds": "iub"}),
+    ("sign", np.sign, "-1, 0 or 1", {}),
+    ("exp", np.exp, "e to the power a", {"kinds": "f"}),
+    ("expm1", np.expm1, "exp(a) - 1, exact near 0", {"kinds": "f"}),
+    ("log", np.log, "natural logarithm", {"kinds": "f"}),
+    ("log1p", np.log1p, "log(1 + a), exact near 0", {"kinds": "f"}),
+    ("log2", np.log2, "logarithm to base 2", {"kinds": "f"}),
+    ("log10", np.log10, "logarithm to base 10", {"kinds": "f"}),
+    ("sqrt", np.sqrt, "square root", {"kinds": "f"}),
+    ("rsqrt", lambda x: (1 / np.sqrt(x)).astype(x.dtype), "1 / sqrt(a)", {"kinds": "f"}),
+    ("sin", np.sin, "sine", {"kinds": "f"}),
+    ("cos", np.cos, "cosine", {"kinds": "f"}),
+    ("tan", np.tan, "tangent", {"kinds": "f"}),
+    ("asin", np.arcsin, "arc sine", {"kinds": "f"}),
+    ("acos", np.arccos, "arc cosine", {"kinds": "f"}),
+    ("atan", np.arctan, "arc tangent", {"kinds": "f"}),
+    ("sinh", np.sinh, "hyperbolic sine", {"kinds": "f"}),
+    ("cosh", np.cosh, "hyperbolic cosine", {"kinds": "f"}),
+    ("tanh", np.tanh, "hyperbolic tangent", {"kinds": "f"}),
+    ("sigmoid", _sigmoid, "1 / (1 + exp(-a))", {"kinds": "f"}),
+    ("erf", _erf, "the error function", {"kinds": "f"}),
+    ("floor", np.floor, "the largest whole number not above a", {"kinds": "f"}),
+    ("ceil", np.ceil, "the smallest whole number not below a", {"kinds": "f"}),
+    ("round", np.round, "the nearest whole number, halves to even", {"kinds": "f"}),
+    ("trunc", np.trunc, "a without its fraction", {"kinds": "f"}),
+    ("isnan", np.isnan, "whether a is nan", {"kinds": "f", "result": "bool"}),
+    ("isinf", np.isinf, "whether a is an infinity", {"kinds": "f", "result": "bool"}),
+    ("isfinite", np.isfinite, "whether a is neither infinite nor nan", {"kinds": "f", "result": "bool"}),
+]:
+    _row(_name, 1, _quiet(_fn), _doc, **_options)
+
+_row("cast", 1, cast, "conversion to the element type `dtype`", kinds="fiubc", result="attr")
+_row("select", 3, np.where, "b where a holds, else c", kinds="fiubc")
+_row("fma", 3, _quiet(lambda a, b, c: a * b + c), "a * b + c; code generators round once", kinds="f")
+
+
+def apply_scalar(fn: str, operands: tuple[Array, ...], dtype: ScalarType | None = None) -> Array:
+    """Run a row on arrays (numpy broadcasting); the result has exactly the row's result type."""
+    row = scalar_function(fn)
+    result = row.numpy(*operands, dtype) if row.result == "attr" else row.numpy(*operands)
+    if row.result == "same":
+        return np.asarray(result, dtype=operands[-1].dtype)
+    return np.asarray(result)
+
+
+def identity_of(fn: str, dtype: ScalarType = f32) -> float | int | bool:
+    """The value that changes nothing when reduced with `fn` (`add`, `mul`, `max`, `min`, `and`, `or`)."""
+    if fn in ("add", "or"):
+        return False if dtype == i1 else 0.0 if dtype.is_float else 0
+    if fn in ("mul", "and"):
+        return True if dtype == i1 else 1.0 if dtype.is_float else (1 if fn == "mul" else -1)
+    check(fn in ("max", "min"), f"expected a reduction but got {fn!r}")
+    if dtype.is_float:
+        return -math.inf if fn == "max" else math.inf
+    if dtype == i1:
+        return fn == "min"
+    limits = np.iinfo(dtype.np)
+    return int(limits.min if fn == "max" else limits.max)
