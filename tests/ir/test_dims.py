@@ -1,0 +1,90 @@
+"""Symbolic sizes: every canonical form means what the plain arithmetic means."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyreme.ir import dims
+from polyreme.ir.dims import ceildiv, evaluate, floordiv, maximum, minimum, mod, parse_dim, substitute, symbol
+
+N, T = symbol("N"), symbol("T")
+VALUES = st.fixed_dictionaries({"N": st.integers(0, 50), "T": st.integers(0, 50)})
+
+
+def expressions():
+    """Pairs of a Dim and a function from values to the number that it must mean."""
+    leaves = st.one_of(
+        st.integers(-9, 9).map(lambda c: (c, lambda v: c)),
+        st.sampled_from(["N", "T"]).map(lambda s: (symbol(s), lambda v: v[s])),
+    )
+
+    def combine(children):
+        pairs = st.tuples(children, children)
+        divisors = st.tuples(children, st.integers(1, 7))
+        return st.one_of(
+            pairs.map(lambda p: (p[0][0] + p[1][0], lambda v: p[0][1](v) + p[1][1](v))),
+            pairs.map(lambda p: (p[0][0] - p[1][0], lambda v: p[0][1](v) - p[1][1](v))),
+            pairs.map(lambda p: (p[0][0] * p[1][0], lambda v: p[0][1](v) * p[1][1](v))),
+            divisors.map(lambda p: (floordiv(p[0][0], p[1]), lambda v: p[0][1](v) // p[1])),
+            divisors.map(lambda p: (mod(p[0][0], p[1]), lambda v: p[0][1](v) % p[1])),
+            divisors.map(lambda p: (ceildiv(p[0][0], p[1]), lambda v: -(-p[0][1](v) // p[1]))),
+            pairs.map(lambda p: (maximum(p[0][0], p[1][0]), lambda v: max(p[0][1](v), p[1][1](v)))),
+            pairs.map(lambda p: (minimum(p[0][0], p[1][0]), lambda v: min(p[0][1](v), p[1][1](v)))),
+        )
+
+    return st.recursive(leaves, combine, max_leaves=8)
+
+
+@given(expressions(), VALUES)
+def test_a_canonical_form_means_the_same_number(expression, values):
+    dim, meaning = expression
+    assert evaluate(dim, values) == meaning(values)
+
+
+@given(expressions())
+def test_printing_then_parsing_is_identity(expression):
+    assert parse_dim(str(expression[0])) == expression[0]
+
+
+@given(expressions(), VALUES)
+def test_an_order_that_is_called_known_holds(expression, values):
+    dim, _ = expression
+    if dims.known_nonnegative(dim):
+        assert evaluate(dim, values) >= 0
+
+
+@given(expressions())
+def test_an_expression_without_symbols_is_an_int(expression):
+    dim, _ = expression
+    assert isinstance(dim, int) == (not dims.symbols(dim))
+
+
+def test_equal_polynomials_have_one_form():
+    assert (N + T) * (N - T) == N * N - T * T
+    assert (2 * N + 3) // 2 == N + 1
+    assert (N - 1) // 2 + 1 == (N + 1) // 2
+    assert N * T * 6 // (3 * T) == 2 * N
+    assert N * 8 % 4 == 0
+    assert maximum(N, -1) == N and maximum(N, N + T) == N + T
+
+
+def test_substitution_may_leave_other_symbols():
+    assert substitute(2 * N + T, {"N": T}) == 3 * T
+
+
+def test_the_truth_and_the_order_of_a_symbolic_size_are_not_guessed():
+    with pytest.raises(TypeError, match="symbolic"):
+        bool(N)
+    with pytest.raises(TypeError, match="order is not known"):
+        N < 3  # noqa: B015
+
+
+@pytest.mark.parametrize("text", ["", "N+", "floordiv(N,0)", "f(N,2)", "N N", "(" * 60 + "N" + ")" * 60, "3..4"])
+def test_text_that_is_no_size_is_refused_with_its_column(text):
+    with pytest.raises(ValueError, match="column"):
+        parse_dim(text)
+
+
+def test_a_size_without_a_value_is_named():
+    with pytest.raises(KeyError, match="'T'"):
+        evaluate(N + T, {"N": 1})
