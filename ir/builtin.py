@@ -16,8 +16,8 @@ from polyreme.ir.types import FunctionType, Type
 class Module(Op):
     """A program: functions by name, of which `main` is the one to run.
 
-    module {
-    }
+        module {
+        }
     """
 
     sym_name = attr(str, default=None)
@@ -48,12 +48,12 @@ class Module(Op):
 class Func(Op):
     """A function: its block's arguments are its parameters, `return` passes its results.
 
-    func @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
-      %y = nn.add %x, %x : tensor<4xf32>
-      return %y
-    }
+        func @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %y = nn.add %x, %x : tensor<4xf32>
+          return %y
+        }
 
-    `arg_names` and `result_names` are the user's names, `arg_roles` says what each argument is: "input", "param" (a weight) or "state".
+    `arg_names` and `result_names` are the user's names; `arg_roles` says what each argument is: "input", "param" (a weight), "constant" or "output".
     """
 
     sym_name = attr(str)
@@ -90,7 +90,9 @@ class Func(Op):
 class Return(Op):
     """Ends a function with its results.
 
-    return %x, %y
+        func @swap(%x: tensor<4xf32>, %y: tensor<2xi64>) -> (tensor<2xi64>, tensor<4xf32>) {
+          return %y, %x
+        }
     """
 
     values = variadic()
@@ -107,7 +109,13 @@ class Return(Op):
 class Call(Op):
     """Calls the function `callee` of the same module.
 
-    %y = func.call %x {callee = @twice} : tensor<4xf32>
+        func @same(%x: tensor<4xf32>) -> tensor<4xf32> {
+          return %x
+        }
+        func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %y = func.call %x {callee = @same} : tensor<4xf32>
+          return %y
+        }
     """
 
     args = variadic()
