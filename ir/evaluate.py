@@ -1,0 +1,249 @@
+"""Running a module of any level on numpy, through the ops' reference meaning.
+
+Symbolic sizes are bound from the shapes of the inputs. A reference that has a size among its attributes asks `resolve` what it is for
+the run under way. Every tensor that an op makes is compared with the op's result type, so a reference and an inference that
+disagree are found where they meet.
+
+At kernel level `main` takes buffers, the outputs last. Inside the run a buffer is its flat array, which kernels write in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from polyreme.ir.attributes import SymbolRef
+from polyreme.ir.builtin import Func, Module
+from polyreme.ir.core import Block, Op, Region, Value
+from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.dims import Dim, Expr, SYMBOL, substitute
+from polyreme.ir.dims import evaluate as evaluate_dim
+from polyreme.ir.types import BufferType, ScalarType, TensorType, Type, VectorType
+
+Array = np.ndarray[Any, Any]
+
+MAX_CALL_DEPTH = 64
+
+
+class EvaluateError(PolyremeError):
+    """Inputs that a function does not take, or an op that failed on the values it got."""
+
+
+# --- sizes of the run under way
+
+_NO_SIZES: Mapping[str, int] = MappingProxyType({})
+_sizes: ContextVar[Mapping[str, int]] = ContextVar("sizes", default=_NO_SIZES)
+
+
+def current_sizes() -> Mapping[str, int]:
+    """The sizes by name that the run under way has bound; empty outside a run."""
+    return _sizes.get()
+
+
+def resolve(dim: Dim) -> int:
+    """The number that `dim` stands for in the run under way; `EvaluateError` when one of its names has no value."""
+    if isinstance(dim, int):
+        return dim
+    try:
+        return evaluate_dim(dim, _sizes.get())
+    except KeyError as error:
+        raise EvaluateError(str(error.args[0])) from None
+
+
+def resolve_all(dims: Iterable[Dim]) -> tuple[int, ...]:
+    """Each of `dims` as `resolve` has it."""
+    return tuple(d if isinstance(d, int) else resolve(d) for d in dims)
+
+
+@contextmanager
+def with_sizes(sizes: Mapping[str, int]) -> Iterator[None]:
+    """Run with `sizes` bound; for whoever calls a reference by hand."""
+    token = _sizes.set(sizes)
+    try:
+        yield
+    finally:
+        _sizes.reset(token)
+
+
+# --- entry point
+
+
+def evaluate(code: Module | Func, inputs: Sequence[Any], function: str = "main") -> list[Array]:
+    """The results of `function` on `inputs` (arrays, or what `np.asarray` takes).
+
+    A function on buffers is given all its arguments, or all but the outputs, which are then made here; its results are the
+    outputs, in the shapes of their types. Made outputs start as nan or the largest integer, so that a forgotten store shows.
+    """
+    func = code.function(function) if isinstance(code, Module) else code
+    args = [np.asarray(x) for x in inputs]
+    outputs = [i for i, role in enumerate(func.arg_roles) if role == "output"]
+    given = [i for i in range(len(func.args)) if i not in outputs]
+    if outputs and len(args) == len(given):
+        sizes = bind_sizes(func, dict(zip(given, args, strict=True)))
+        made = {i: _poison(func.args[i].type, sizes) for i in outputs}
+        args = [made[i] if i in made else args[given.index(i)] for i in range(len(func.args))]
+    if len(args) != len(func.args):
+        raise EvaluateError(f"expected {len(given)} inputs for '@{func.sym_name}' but got {len(args)}", func.location)
+    sizes = bind_sizes(func, dict(enumerate(args)))
+    results = _Run(func).call(func, [_enter(a, v) for a, v in zip(func.args, args, strict=True)], sizes)
+    if not outputs:
+        return [np.asarray(r) for r in results]
+    return [args[i] for i in outputs]
+
+
+def bind_sizes(func: Func, args: Mapping[int, Any], known: Mapping[str, int] = _NO_SIZES) -> dict[str, int]:
+    """The sizes that arguments' shapes give to the names in their types; `known` holds for names no argument binds.
+
+    `args` are arrays by position; those left out bind nothing. `EvaluateError` names the argument that does not fit.
+    """
+    sizes: dict[str, int] = {}
+    for i, value in args.items():
+        kind = func.args[i].type
+        if _is_flat(kind, value):
+            continue
+        _check_kind(func, i, value)
+        for dim, size in zip(getattr(kind, "shape", ()), np.shape(value), strict=False):
+            if isinstance(dim, Expr) and SYMBOL.match(str(dim)):
+                if sizes.setdefault(str(dim), size) != size:
+                    _misfit(func, i, value, f", with {dim} = {sizes[str(dim)]} from another argument")
+    bound = {**known, **sizes}
+    for i, value in args.items():
+        kind = func.args[i].type
+        if not isinstance(kind, (TensorType, BufferType)):
+            continue
+        wanted = [substitute(d, bound) for d in kind.shape]
+        if _is_flat(kind, value):
+            continue
+        if any(isinstance(w, int) and w != size for w, size in zip(wanted, np.shape(value), strict=True)):
+            names = ", ".join(f"{k} = {v}" for k, v in sizes.items())
+            _misfit(func, i, value, f", with {names}" if names else "")
+    return bound
+
+
+def _is_flat(kind: Type, value: Any) -> bool:
+    """Whether a buffer came as its flat array, which happens in calls between functions and binds no size."""
+    return isinstance(kind, BufferType) and kind.rank != 1 and np.ndim(value) == 1
+
+
+def _check_kind(func: Func, index: int, value: Any) -> None:
+    kind = func.args[index].type
+    if isinstance(kind, (TensorType, BufferType)):
+        if value.ndim != kind.rank or value.dtype != kind.dtype.np:
+            _misfit(func, index, value)
+    elif isinstance(kind, VectorType):
+        if np.shape(value) != (kind.lanes,):
+            _misfit(func, index, value)
+    elif np.ndim(value) != 0:
+        _misfit(func, index, value)
+
+
+def _misfit(func: Func, index: int, value: Any, why: str = "") -> None:
+    arg = func.args[index]
+    name = func.arg_names[index] if index < len(func.arg_names) else arg.name or str(index)
+    got = f"{value.dtype}{list(value.shape)}"
+    raise EvaluateError(f"expected the argument '{name}' of '@{func.sym_name}' to be {arg.type} but got {got}{why}", func.location)
+
+
+def _poison(kind: BufferType, sizes: Mapping[str, int]) -> Array:
+    shape = tuple(evaluate_dim(d, sizes) for d in kind.shape)
+    dtype = kind.dtype.np
+    fill: Any = np.nan if kind.dtype.kind in "fc" else True if kind.dtype.kind == "b" else np.iinfo(dtype).max
+    return np.full(shape, fill, dtype)
+
+
+def _enter(arg: Value, value: Array) -> Any:
+    """An argument as ops take it: buffers flat and in place, scalars as numpy scalars."""
+    if isinstance(arg.type, BufferType):
+        if not value.flags.c_contiguous:
+            raise EvaluateError(f"expected a contiguous array for the buffer '{arg.name}'")
+        return value.reshape(-1)
+    if isinstance(arg.type, ScalarType):
+        return arg.type.np.type(value)
+    return value
+
+
+# --- the interpreter
+
+
+class _Run:
+    """One evaluation: the functions that calls may reach, and how deep they are."""
+
+    def __init__(self, func: Func):
+        module = func.parent_op
+        self.functions = {f.sym_name: f for f in module.functions} if isinstance(module, Module) else {}
+        self.depth = 0
+
+    def call(self, func: Func, args: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
+        self.depth += 1
+        if self.depth > MAX_CALL_DEPTH:
+            raise EvaluateError(f"expected at most {MAX_CALL_DEPTH} calls inside each other but '@{func.sym_name}' goes deeper", func.location)
+        with with_sizes(sizes):
+            results = _Frame(self, sizes).run(func.body, args)
+        self.depth -= 1
+        return results
+
+    def callee(self, op: Op) -> Func:
+        name = op.attributes["callee"].name
+        if name not in self.functions:
+            raise EvaluateError(f"'{op.name}' calls '@{name}', which is no function of the module{did_you_mean(name, self.functions)}", op.location)
+        return self.functions[name]
+
+
+class _Frame:
+    """The values of one call."""
+
+    def __init__(self, run: _Run, sizes: Mapping[str, int]):
+        self.outer = run
+        self.sizes = sizes
+        self.values: dict[Value, Any] = {}
+
+    def run(self, region: Region, args: Sequence[Any]) -> list[Any]:
+        """What the region's terminator passes on when its block is entered with `args`."""
+        block: Block = region.block
+        if len(args) != len(block.args):
+            raise EvaluateError(f"expected {len(block.args)} values to enter the region but got {len(args)}")
+        values = self.values
+        values.update(zip(block.args, args, strict=True))
+        op = block.first
+        while op is not None and op is not block.last:
+            self.step(op)
+            op = op.next
+        return [] if op is None else [values[v] for v in op._operands]
+
+    def step(self, op: Op) -> None:
+        args = [self.values[v] for v in op._operands]
+        try:
+            results = self.results(op, args)
+            if len(results) != len(op.results):
+                raise EvaluateError(f"'{op.name}' made {len(results)} values but has {len(op.results)} results", op.location)
+            for result, value in zip(op.results, results, strict=True):
+                self.values[result] = self.checked(op, result.type, value)
+        except EvaluateError as error:
+            if error.diagnostics[0].location:
+                raise
+            raise EvaluateError(error.diagnostics[0].message, op.location) from error
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise EvaluateError(f"'{op.name}' failed: {error}", op.location) from error
+
+    def results(self, op: Op, args: Sequence[Any]) -> Sequence[Any]:
+        if isinstance(op.attributes.get("callee"), SymbolRef):
+            func = self.outer.callee(op)
+            if len(args) != len(func.args):
+                raise EvaluateError(f"expected {len(func.args)} arguments for '@{func.sym_name}' but got {len(args)}", op.location)
+            return self.outer.call(func, args, bind_sizes(func, dict(enumerate(args)), self.sizes))
+        return op.evaluate(args, self.run)
+
+    def checked(self, op: Op, kind: Type, value: Any) -> Any:
+        if isinstance(kind, TensorType):
+            value = np.asarray(value)
+            shape = tuple(d if isinstance(d, int) else substitute(d, self.sizes) for d in kind.shape)
+            if value.shape != shape or value.dtype != kind.dtype.np:
+                raise EvaluateError(f"'{op.name}' should make {kind} but made {value.dtype}{list(value.shape)}", op.location)
+        elif isinstance(kind, VectorType) and np.shape(value) != (kind.lanes,):
+            raise EvaluateError(f"'{op.name}' should make {kind} but made an array of shape {list(np.shape(value))}", op.location)
+        return value
