@@ -4,8 +4,13 @@ from setuptools import find_packages, setup
 
 ROOMS = ["ir", "dialects", "lowering", "runtime"]
 
-packages = {"polyreme": "frontend"}
-packages |= {"polyreme" + name.removeprefix("frontend"): name.replace(".", "/") for name in find_packages(include=["frontend.*"])}
-packages |= {f"polyreme.{name}": name.replace(".", "/") for name in find_packages(include=[f"{r}{s}" for r in ROOMS for s in ("", ".*")])}
+folders = {"polyreme": "frontend"}
+for name in find_packages(include=["frontend.*"]):
+    folders["polyreme" + name.removeprefix("frontend")] = name.replace(".", "/")
+for name in find_packages(include=[pattern for room in ROOMS for pattern in (room, f"{room}.*")]):
+    folders[f"polyreme.{name}"] = name.replace(".", "/")
 
-setup(packages=list(packages), package_dir=packages, package_data={"": ["*.lark", "*.ll", "*.npz", "*.txt", "py.typed"]})
+# What the packages read at run time besides Python.
+DATA = ["*.lark", "*.ll", "*.h", "*.c", "*.npz", "*.txt", "py.typed"]
+
+setup(packages=list(folders), package_dir=folders, package_data={"": DATA})

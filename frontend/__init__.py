@@ -1,0 +1,69 @@
+"""Polyreme: Paddle's API, a compiler underneath.
+
+    import polyreme as paddle
+
+Importing any room of the package runs this file first, so it stays light: every name loads on first use, and nothing here
+imports numpy, the compiler or LLVM.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Namespaces and rooms, reached as attributes without an import of their own.
+_MODULES = (
+    "amp", "autograd", "cli", "data", "device", "dialects", "dispatch", "dtypes", "io", "ir", "jit", "lowering", "math", "metric", "nn",
+    "optimizer", "regularizer", "runtime", "static", "vision",
+)  # fmt: skip
+
+# Where the names directly under `paddle` live. A name is looked up in each module's `__all__` in this order, cheap modules first.
+_EXPORTERS = (
+    "polyreme.dtypes",
+    "polyreme.tensor",
+    "polyreme.tape",
+    "polyreme.random",
+    "polyreme.printing",
+    "polyreme.math",
+    "polyreme.saving",
+    "polyreme.inspection",
+    "polyreme.compilation",
+    "polyreme.library",
+)
+
+if TYPE_CHECKING:
+    from polyreme import autograd, data, io, jit, metric, nn, optimizer, static, vision
+    from polyreme.compilation import *
+    from polyreme.dtypes import *
+    from polyreme.inspection import *
+    from polyreme.math import *
+    from polyreme.printing import *
+    from polyreme.random import *
+    from polyreme.saving import *
+    from polyreme.tape import *
+    from polyreme.tensor import *
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"polyreme.{name}")
+    if not name.startswith("_"):
+        for exporter in map(importlib.import_module, _EXPORTERS):
+            if name in exporter.__all__:
+                # From now on an ordinary global: this function is not asked again.
+                value = globals()[name] = getattr(exporter, name)
+                return value
+    raise AttributeError(f"module 'polyreme' has no attribute '{name}'{_nearest(name)}", name=name, obj=None)
+
+
+def __dir__() -> list[str]:
+    exported = {name for exporter in _EXPORTERS for name in importlib.import_module(exporter).__all__}
+    return sorted({*globals(), *_MODULES, *exported})
+
+
+def _nearest(name: str) -> str:
+    from polyreme.ir.diagnostics import did_you_mean
+
+    return "" if name.startswith("_") else did_you_mean(name, [n for n in __dir__() if not n.startswith("_")])
