@@ -96,38 +96,33 @@ def evaluate(code: Module | Func, inputs: Sequence[Any], function: str = "main")
     return [args[i] for i in outputs]
 
 
-def bind_sizes(func: Func, args: Mapping[int, Any], known: Mapping[str, int] = _NO_SIZES) -> dict[str, int]:
-    """The sizes that arguments' shapes give to the names in their types; `known` holds for names no argument binds.
+def bind_sizes(func: Func, args: Mapping[int, Any], known: Mapping[str, int] | None = None) -> dict[str, int]:
+    """The sizes that arguments' shapes give to the names in their types; `EvaluateError` names the argument that does not fit.
 
-    `args` are arrays by position; those left out bind nothing. `EvaluateError` names the argument that does not fit.
+    `args` are arrays by position; those left out bind nothing. In a call between functions `known` are the caller's sizes, which hold for
+    names that no argument binds: buffers come as flat arrays there.
     """
+    flat = known is not None
     sizes: dict[str, int] = {}
     for i, value in args.items():
         kind = func.args[i].type
-        if _is_flat(kind, value):
+        if flat and isinstance(kind, BufferType):
             continue
         _check_kind(func, i, value)
         for dim, size in zip(getattr(kind, "shape", ()), np.shape(value), strict=False):
             if isinstance(dim, Expr) and SYMBOL.match(str(dim)):
                 if sizes.setdefault(str(dim), size) != size:
                     _misfit(func, i, value, f", with {dim} = {sizes[str(dim)]} from another argument")
-    bound = {**known, **sizes}
+    bound = {**(known or {}), **sizes}
     for i, value in args.items():
         kind = func.args[i].type
-        if not isinstance(kind, (TensorType, BufferType)):
+        if not isinstance(kind, TensorType) and (flat or not isinstance(kind, BufferType)):
             continue
         wanted = [substitute(d, bound) for d in kind.shape]
-        if _is_flat(kind, value):
-            continue
         if any(isinstance(w, int) and w != size for w, size in zip(wanted, np.shape(value), strict=True)):
             names = ", ".join(f"{k} = {v}" for k, v in sizes.items())
             _misfit(func, i, value, f", with {names}" if names else "")
     return bound
-
-
-def _is_flat(kind: Type, value: Any) -> bool:
-    """Whether a buffer came as its flat array, which happens in calls between functions and binds no size."""
-    return isinstance(kind, BufferType) and kind.rank != 1 and np.ndim(value) == 1
 
 
 def _check_kind(func: Func, index: int, value: Any) -> None:

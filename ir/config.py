@@ -1,0 +1,72 @@
+"""Settings from the environment. Nothing else in polyreme reads environment variables.
+
+| variable | means |
+|---|---|
+| `POLYREME_DEBUG` | 1 timings, 2 per-kernel cost, 3 schedules, 4 emitted code, 5 IR per stage, 6 IR per pass, 7 each rewrite; each includes the lower ones |
+| `POLYREME_DUMP` | folder that gets the module after every pass that changed it, as `07-fuse-elementwise.tir` |
+| `POLYREME_OVERRIDE` | folder whose files of those names take the place of what the pass made |
+| `POLYREME_CACHE` | folder of compiled artifacts, or `off`; otherwise `polyreme` in the user's cache folder |
+| `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
+| `POLYREME_JOBS` | processes that generate machine code; otherwise as many as threads |
+
+Values are read when they are asked for, so a test or a program may change them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from polyreme.ir.diagnostics import PolyremeError
+
+
+def _number(name: str, default: int, least: int) -> int:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) < least:
+        raise PolyremeError(f"expected {name} to be a whole number from {least} on but got {text!r}")
+    return int(text)
+
+
+def _folder(name: str) -> Path | None:
+    text = os.environ.get(name, "").strip()
+    return Path(text).expanduser() if text else None
+
+
+def debug_level() -> int:
+    """The rung of the debug ladder, 0 when it is off."""
+    return _number("POLYREME_DEBUG", 0, 0)
+
+
+def dump_folder() -> Path | None:
+    """Where modules are written after each pass, None for nowhere."""
+    return _folder("POLYREME_DUMP")
+
+
+def override_folder() -> Path | None:
+    """Where modules are read from after each pass, None for nowhere."""
+    return _folder("POLYREME_OVERRIDE")
+
+
+def cache_folder() -> Path | None:
+    """Where compiled artifacts are kept, None when they are not. The folder may not exist yet."""
+    if os.environ.get("POLYREME_CACHE", "").strip().lower() in ("off", "0", "none"):
+        return None
+    base = _folder("XDG_CACHE_HOME")
+    return _folder("POLYREME_CACHE") or (base or Path("~/.cache").expanduser()) / "polyreme"
+
+
+def processors() -> int:
+    """The processors that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads() -> int:
+    """How many threads compiled code uses."""
+    return _number("POLYREME_THREADS", processors(), 1)
+
+
+def jobs() -> int:
+    """How many processes generate machine code."""
+    return _number("POLYREME_JOBS", processors(), 1)

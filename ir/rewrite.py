@@ -1,0 +1,162 @@
+"""Patterns, and the driver that applies them until none matches.
+
+    @pattern(Transpose)
+    def merge_transposes(op, b):
+        '''transpose(transpose(x, p), q)  ->  transpose(x, p[q])'''
+        inner = op.x.producer(Transpose)
+        if inner is None:
+            return None
+        return b(Transpose, inner.x, perm=tuple(inner.perm[i] for i in op.perm))
+
+A pattern returns None when it does not match, else what takes the place of the op: one value, or a tuple with one value per
+result (`()` erases an op without results). Returning the op's own results says that the op was changed in place. `b` inserts in front of
+the op, with its location.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from polyreme.ir import config
+from polyreme.ir.builder import Builder
+from polyreme.ir.core import Op, Value
+from polyreme.ir.define import Pure
+from polyreme.ir.diagnostics import PassError
+
+Rewrite = Callable[[Any, Builder], None | Value | tuple[Value, ...]]
+
+
+class RewriteError(PassError):
+    """Patterns that never come to an end, or one that changed a type."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A rewrite of ops of `kinds`; its docstring is the equation."""
+
+    kinds: tuple[type[Op], ...]
+    rewrite: Rewrite
+
+    @property
+    def name(self) -> str:
+        return self.rewrite.__name__
+
+    def __repr__(self) -> str:
+        return f"<pattern {self.name}>"
+
+
+def pattern(*kinds: type[Op]) -> Callable[[Rewrite], Pattern]:
+    """Make the decorated function a pattern on ops of exactly these classes."""
+    return lambda rewrite: Pattern(kinds, rewrite)
+
+
+class RecordingBuilder(Builder):
+    """A builder that knows what it inserted, in order."""
+
+    def __init__(self, op: Op):
+        assert op.parent is not None
+        super().__init__(op.parent, op, op.location)
+        self.inserted: list[Op] = []
+
+    def insert_op(self, op: Op) -> Any:
+        self.inserted.append(op)
+        return super().insert_op(op)
+
+
+def rewrite_greedily(root: Op, patterns: Iterable[Pattern], budget: int | None = None) -> int:
+    """Apply `patterns` to the ops inside `root` until none matches, and erase pure ops that nothing uses. How many rewrites that took.
+
+    Patterns are tried in the order given. `budget` caps the rewrites (by default some per op), so that rules that undo each other end in a
+    `RewriteError` that names them.
+    """
+    return _Driver(root, patterns, budget).run()
+
+
+class _Driver:
+    def __init__(self, root: Op, patterns: Iterable[Pattern], budget: int | None):
+        self.root = root
+        self.by_kind: dict[type[Op], list[Pattern]] = {}
+        for p in patterns:
+            for kind in p.kinds:
+                self.by_kind.setdefault(kind, []).append(p)
+        # A stack of ops to look at, each at most once. Later ops lie deeper, so that producers are simplified first.
+        self.pending: dict[Op, None] = dict.fromkeys(reversed([op for op in root.walk() if op is not root]))
+        self.budget = 1000 + 32 * len(self.pending) if budget is None else budget
+        self.fired: Counter[str] = Counter()
+        self.verbose = config.debug_level() >= 7
+
+    def run(self) -> int:
+        while self.pending:
+            op, _ = self.pending.popitem()
+            if op.parent is None:
+                continue
+            if not op.is_used and op.has(Pure):
+                self.erase(op)
+                continue
+            for p in self.by_kind.get(type(op), ()):
+                if self.apply(p, op):
+                    break
+        return self.fired.total()
+
+    def apply(self, p: Pattern, op: Op) -> bool:
+        """Whether the pattern matched."""
+        b = RecordingBuilder(op)
+        made = p.rewrite(op, b)
+        if made is None:
+            for new in reversed(b.inserted):
+                new.erase()
+            return False
+        values = (made,) if isinstance(made, Value) else tuple(made)
+        self.count(p, op)
+        for new in b.inserted:
+            self.push(new)
+        if op.results and all(v is r for v, r in zip(values, op.results, strict=False)):
+            self.push(op, *_users(op), *_producers(op))
+            return True
+        self.check_types(p, op, values)
+        around = [*_users(op), *_producers(op)]
+        for inner in op.walk():
+            self.pending.pop(inner, None)
+        op.replace_with(*values)
+        self.push(*around)
+        return True
+
+    def push(self, *ops: Op) -> None:
+        for op in ops:
+            if op.parent is not None and op is not self.root:
+                self.pending[op] = None
+
+    def erase(self, op: Op) -> None:
+        producers = _producers(op)
+        for inner in op.walk():
+            self.pending.pop(inner, None)
+        op.erase()
+        self.push(*producers)
+
+    def count(self, p: Pattern, op: Op) -> None:
+        self.fired[p.name] += 1
+        if self.verbose:
+            print(f"rewrite {p.name}: {op!r}", file=sys.stderr)
+        if self.fired.total() > self.budget:
+            busiest = ", ".join(f"'{name}' ({times} times)" for name, times in self.fired.most_common(3))
+            raise RewriteError(f"expected patterns to come to an end within {self.budget} rewrites but these kept firing: {busiest}", op.location)
+
+    def check_types(self, p: Pattern, op: Op, values: Sequence[Value]) -> None:
+        old, new = [r.type for r in op.results], [v.type for v in values]
+        if old != new:
+            texts = (", ".join(map(str, types)) or "no result" for types in (old, new))
+            raise RewriteError("the pattern '{}' took {} of '{}' for {}".format(p.name, next(texts), op.name, next(texts)), op.location)
+
+
+def _users(op: Op) -> list[Op]:
+    return [user for result in op.results for user in result.users]
+
+
+def _producers(op: Op) -> list[Op]:
+    """The ops whose results `op` uses, its regions included."""
+    found = (value.producer() for inner in op.walk() for value in inner.operands)
+    return list(dict.fromkeys(p for p in found if p is not None))
