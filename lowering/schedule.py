@@ -1,0 +1,196 @@
+"""Scheduling: which builder makes the kernels of each root, and what it needs for that.
+
+A root is an op of a fused `main` at tensor level: one op, or one `tensor.fused` group. A builder gets a `Request`, the root as a small function of
+its own, and answers with a `KernelPlan`, or with None when the root is not of its kind. Builders are asked in order; the generic loops come last
+and take every root. A plan is data: it names the memory it needs by slots, so equal roots share one plan and its kernels.
+
+A builder of matrix products might read:
+
+    def build_contract(request: Request) -> KernelPlan | None:
+        contract = find_contract(request.func)
+        if contract is None:
+            return None
+        packed = Pack(operand=1, func=panels_of(request.func.args[1].type))
+        kernel = Func.empty(request.name("contract"), [...buffer types of the slots below...])
+        ...
+        return KernelPlan(steps=(Step(kernel, (operand(0), pack(0), result(0))),), packs=(packed,))
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from polyreme.ir.attributes import Dense
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import Block, Op, Value
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.types import BufferType, TensorType
+from polyreme.lowering.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A piece of memory that a step works on: number `index` of the root's operands or results, or of the plan's packs or scratch buffers."""
+
+    kind: str
+    index: int
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("operand", "result", "pack", "scratch"):
+            raise ValueError(f"expected 'operand', 'result', 'pack' or 'scratch' as the kind of a slot but got {self.kind!r}")
+
+
+def operand(index: int) -> Slot:
+    """Operand `index` of the root: row-major, only element-aligned."""
+    return Slot("operand", index)
+
+
+def result(index: int) -> Slot:
+    """Result `index` of the root: row-major; written by the steps."""
+    return Slot("result", index)
+
+
+def pack(index: int) -> Slot:
+    """Entry `index` of `KernelPlan.packs`, 64-byte aligned."""
+    return Slot("pack", index)
+
+
+def scratch(index: int) -> Slot:
+    """Entry `index` of `KernelPlan.scratch`, 64-byte aligned; undefined before the first step writes it."""
+    return Slot("scratch", index)
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Another layout of an operand, as a function at tensor level from the operand (one argument) to the packed tensor (one result).
+
+    For a constant operand the function is evaluated once, when the model is compiled; otherwise it becomes a kernel that runs before the steps.
+    Equal packs of one operand are shared between roots.
+    """
+
+    operand: int
+    func: Func
+
+    @property
+    def type(self) -> TensorType:
+        type = self.func.attributes["function_type"].results[0]
+        assert isinstance(type, TensorType)
+        return type
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call: `func` is a kernel whose arguments are the buffers of `slots`, in that order. Shapes of its buffer types may differ from the
+    slots' (positions are linear); element types may not."""
+
+    func: Func
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """How a root is computed: `steps` in order, after the `packs` are filled. Scratch memory comes from the arena and is free again afterwards."""
+
+    steps: tuple[Step, ...]
+    packs: tuple[Pack, ...] = ()
+    scratch: tuple[BufferType, ...] = ()
+    builder: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A root to be scheduled. `func` is detached, at tensor level: its arguments are the root's operands, its block the root's op or the group's
+    ops, and it returns the root's results. Do not change it (clone it). `constant` numbers the operands that are known at compile time.
+    """
+
+    func: Func
+    target: Target
+    constant: frozenset[int] = frozenset()
+
+    @property
+    def operand_types(self) -> list[TensorType]:
+        return [a.type for a in self.func.args]
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The values that the function returns."""
+        return self.func.block.terminator.operands
+
+    @property
+    def result_types(self) -> list[TensorType]:
+        return [v.type for v in self.results]  # type: ignore[misc]
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for roots that can share a plan on this target."""
+        text = repr((structure(self.func.block), sorted(self.constant), self.target))
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def name(self, what: str) -> str:
+        """A kernel's name: what it does, then a part of the key, which tells kernels of one kind apart."""
+        return f"{what}_{self.key[:6]}"
+
+    def ops(self, kind: type[Op] | None = None) -> list[Any]:
+        """The ops of the function without its terminator, those of `kind` only when given."""
+        return [op for op in self.func.block if not isinstance(op, Return) and (kind is None or isinstance(op, kind))]
+
+
+KernelBuilder = Callable[[Request], KernelPlan | None]
+
+
+def request_of(op: Op, target: Target, constant: Iterable[int] = ()) -> Request:
+    """The root `op` as a request; the op itself is left alone."""
+    names = [v.name for v in op.operands]
+    func = Func.empty("root", [v.type for v in op.operands], arg_names=names, loc=op.location)
+    mapping: dict[Value, Value] = {}
+    b = Builder.at_end(func.block, op.location)
+    if op.regions:
+        mapping.update(zip(op.regions[0].block.args, func.args, strict=True))
+        for inner in op.regions[0].block.ops[:-1]:
+            b.insert(inner.clone(mapping))
+        results = [mapping.get(v, v) for v in op.regions[0].block.terminator.operands]
+    else:
+        copy = op.clone()
+        for i, arg in enumerate(func.args):
+            copy.set_operand(i, arg)
+        b.insert(copy)
+        results = list(copy.results)
+    for new, old in zip(results, op.results, strict=True):
+        new.name = new.name or old.name
+    b.insert(Return(results))
+    return Request(func.finish(), target, frozenset(constant))
+
+
+def choose(request: Request, builders: Sequence[KernelBuilder]) -> KernelPlan:
+    """The plan of the first builder that takes the request."""
+    for build in builders:
+        plan = build(request)
+        if plan is not None:
+            return plan
+    names = ", ".join(op.name for op in request.ops())
+    raise PolyremeError(f"no kernel builder takes the ops {names}", request.func.location)
+
+
+def structure(block: Block) -> tuple[Any, ...]:
+    """Nested tuples that are equal for blocks that compute the same: ops, attributes, types and how values are wired, but not names or locations."""
+    numbers: dict[Value, int] = {}
+
+    def of_block(block: Block) -> tuple[Any, ...]:
+        for arg in block.args:
+            numbers[arg] = len(numbers)
+        return tuple(str(a.type) for a in block.args), tuple(of_op(op) for op in block)
+
+    def of_op(op: Op) -> tuple[Any, ...]:
+        inputs = tuple(numbers[v] for v in op.operands)
+        inner = tuple(of_block(b) for region in op.regions for b in region.blocks)
+        for value in op.results:
+            numbers[value] = len(numbers)
+        attributes = tuple((k, v.digest.hex() if isinstance(v, Dense) else str(v)) for k, v in sorted(op.attributes.items()))
+        return op.name, inputs, op.segments, attributes, inner, tuple(str(v.type) for v in op.results)
+
+    return of_block(block)
