@@ -11,6 +11,7 @@ import linecache
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from types import FrameType
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,9 @@ class Diagnostic:
 
     def render(self, severity: str = "error") -> str:
         """The message after its place, then the line with carets under the span, then the notes."""
-        where = f"{self.location}: " if self.location else ""
-        lines = [f"{where}{severity}: {self.message}", *self._excerpt()]
+        # Without a place the exception's own name is severity enough.
+        where = f"{self.location}: {severity}: " if self.location else "" if severity == "error" else f"{severity}: "
+        lines = [f"{where}{self.message}", *self._excerpt()]
         return "\n".join(lines + [note.render("note") for note in self.notes])
 
     def _excerpt(self) -> list[str]:
@@ -124,10 +126,10 @@ def hide_frames_under(prefix: str) -> None:
 
 def caller_location(name: str = "") -> Location:
     """The innermost line of the running Python stack that belongs to the user."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     prefixes = tuple(_OWN_PREFIXES)
     while frame is not None and frame.f_code.co_filename.startswith((*prefixes, "<frozen")):
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     if frame is None:
         return Location(name=name)
     return Location(frame.f_code.co_filename, frame.f_lineno, name=name)

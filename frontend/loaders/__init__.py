@@ -1,0 +1,1 @@
+"""Readers and writers of Paddle's files. Files are data: nothing in them runs."""

@@ -1,0 +1,215 @@
+"""`paddle.save` and `paddle.load`: Paddle's own files (`.pdparams`, `.pdopt` and other objects), written and read.
+
+A state dict is a pickle of `{structured name: array}` with a table of parameter names; a Tensor inside any other object is a pair of
+its name and its array. Reading runs nothing (see `loaders.safe_pickle`); writing replaces a file in one step, so that a crash leaves
+the old file.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import os
+import pickle
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.loaders.safe_pickle import NamedArray, read_pickle
+from polyreme.tensor import Tensor
+
+__all__ = ["load", "save"]
+
+NAME_TABLE = "StructuredToParameterName@@"
+UNPACK_INFO = "UnpackBigParamInfor@@"
+
+
+class SaveError(PolyremeError, ValueError):
+    """A path or an object that cannot be saved or loaded."""
+
+
+def save(obj: Any, path: str | os.PathLike[str] | BinaryIO, protocol: int = 4, **configs: Any) -> None:
+    """Write `obj` (a state dict, a Tensor, or nested containers of them) as Paddle does.
+
+    Args:
+        path: a file name, whose folder is made when missing, or a binary stream (`io.BytesIO`).
+        protocol: of the pickle, 2 to 4.
+        use_binary_format: not taken here; it is for static variables.
+    """
+    if not isinstance(protocol, int) or not 1 < protocol < 5:
+        raise SaveError(f"Expected 1<'protocol'<5, but received protocol={protocol}")
+    if isinstance(obj, dict) and not obj:
+        warnings.warn("The input state dict is empty, no need to save.", stacklevel=2)
+    stream = io.BytesIO()
+    if _is_state_dict(obj):
+        content = _split_large({key: _array_of(value) for key, value in obj.items()}, protocol)
+        content[NAME_TABLE] = {key: value.name for key, value in obj.items() if isinstance(value, Tensor)}
+        pickle.dump(content, stream, protocol=protocol)
+    else:
+        _TensorPickler(stream, protocol=protocol).dump(obj)
+    with _destination(path) as file:
+        file.write(stream.getbuffer())
+
+
+def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:
+    """What `save` (or Paddle's) wrote; arrays become Tensors, or stay arrays with `return_numpy=True`.
+
+    `keep_name_table=True` keeps the table from structured to parameter names. A missing file, a damaged one and one that holds
+    anything but arrays and plain values are errors; nothing in the file runs.
+    """
+    return_numpy = bool(configs.get("return_numpy", False))
+    if isinstance(path, (str, os.PathLike)):
+        file = Path(path)
+        if not file.is_file():
+            raise SaveError(f"The ``path`` ({os.fspath(path)}) to load model not exists.")
+        data = file.read_bytes()
+    else:
+        data = path.read()
+    where = os.fspath(path) if isinstance(path, (str, os.PathLike)) else "the stream"
+    try:
+        content = read_pickle(data)
+    except PolyremeError as error:
+        raise SaveError(f"cannot load {where}: {error}") from None
+    if not isinstance(content, dict) or NAME_TABLE not in content:
+        return _with_tensors(content, {}, return_numpy)
+    content = _join_large(content)
+    names = content.get(NAME_TABLE)
+    names = names if isinstance(names, dict) else {}
+    if not configs.get("keep_name_table", False):
+        content.pop(NAME_TABLE, None)
+    loaded = {
+        key: value if key == NAME_TABLE else _with_tensors(value, names, return_numpy, key) for key, value in content.items()
+    }
+    return type(content)(loaded)
+
+
+def _is_state_dict(obj: Any) -> bool:
+    """A dict whose Tensors all stand at its top (a Layer's or an optimizer's state)."""
+    return isinstance(obj, dict) and not any(_holds_tensor(v) for v in obj.values() if not isinstance(v, Tensor))
+
+
+def _holds_tensor(obj: Any) -> bool:
+    if isinstance(obj, Tensor):
+        return True
+    if isinstance(obj, dict):
+        return any(_holds_tensor(v) for v in obj.values())
+    return isinstance(obj, (list, tuple)) and any(_holds_tensor(v) for v in obj)
+
+
+def _array_of(value: Any) -> Any:
+    """A Tensor's array as it stands in files, where bfloat16 is kept as its 16 bits."""
+    if not isinstance(value, Tensor):
+        return value
+    array = value.numpy()
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+
+
+class _TensorPickler(pickle.Pickler):
+    """Writes a Tensor as the pair of its name and its array."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Tensor):
+            return tuple, ((obj.name, np.asarray(_array_of(obj))),)
+        if isinstance(obj, type) or callable(obj):
+            # Genuine pickles name a few of numpy's own functions; the user's would be refused by every safe reader.
+            module = getattr(obj, "__module__", None) or ""
+            if module.split(".")[0] not in ("numpy", "builtins", "collections", "_codecs", "copyreg"):
+                raise SaveError(f"expected Tensors, arrays, numbers, text and containers of them to save but got {obj!r}")
+        elif type(obj).__module__.split(".")[0] not in ("numpy", "builtins", "collections") and type(obj) not in copyreg.dispatch_table:
+            raise SaveError(f"expected Tensors, arrays, numbers, text and containers of them to save but got a {type(obj).__name__}")
+        return NotImplemented
+
+
+def _split_large(content: dict[Any, Any], protocol: int) -> dict[Any, Any]:
+    """Protocols 2 and 3 cannot hold 4 GiB in one piece: larger arrays are cut as Paddle cuts them."""
+    if protocol >= 4:
+        return content
+    result: dict[Any, Any] = {}
+    info: dict[Any, Any] = {}
+    for key, value in content.items():
+        limit = (2**30 - 1) // value.itemsize if isinstance(value, np.ndarray) and value.itemsize else 0
+        if not limit or value.size <= limit:
+            result[key] = value
+            continue
+        flat = value.reshape(-1)
+        parts = [f"{key}@@.{i}" for i in range(-(-flat.size // limit))]
+        info[key] = {"OriginShape": value.shape, "slices": parts}
+        result.update({part: flat[i * limit : (i + 1) * limit] for i, part in enumerate(parts)})
+    return {**result, UNPACK_INFO: info} if info else result
+
+
+def _join_large(content: dict[Any, Any]) -> dict[Any, Any]:
+    info = content.pop(UNPACK_INFO, None)
+    if info is None:
+        return content
+    try:
+        for key, entry in info.items():
+            parts = [content.pop(part) for part in entry["slices"]]
+            content[key] = np.concatenate([np.ravel(p) for p in parts]).reshape(entry["OriginShape"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SaveError(f"expected the parts of an array cut by protocol 2 or 3 but one is missing or wrong: {error}") from None
+    return content
+
+
+def _with_tensors(value: Any, names: dict[Any, Any], return_numpy: bool, key: Any = None, depth: int = 0) -> Any:
+    if depth > 100:
+        raise SaveError("expected at most 100 levels of nesting in a saved object")
+    if isinstance(value, (np.ndarray, NamedArray)):
+        array = value.array if isinstance(value, NamedArray) else value
+        name = value.name if isinstance(value, NamedArray) else names.get(key)
+        return array if return_numpy else _tensor(array, name)
+    if isinstance(value, dict):
+        items = {k: _with_tensors(v, {}, return_numpy, depth=depth + 1) for k, v in value.items()}
+        return type(value)(items)
+    if isinstance(value, (list, tuple, set)):
+        return type(value)(_with_tensors(v, {}, return_numpy, depth=depth + 1) for v in value)
+    return value
+
+
+def _tensor(array: np.ndarray[Any, Any], name: Any) -> Any:
+    if array.dtype == np.uint16:
+        import ml_dtypes
+
+        array = array.view(ml_dtypes.bfloat16)
+    if array.dtype.kind not in "biufcV":
+        return array
+    tensor = Tensor(array)
+    if isinstance(name, str):
+        tensor.name = name
+    return tensor
+
+
+@contextmanager
+def _destination(path: Any) -> Iterator[Any]:
+    """The stream itself, or a file that takes its place under `path` once it is whole."""
+    if not isinstance(path, (str, os.PathLike)):
+        yield path
+        return
+    text = os.fspath(path)
+    folder, name = os.path.split(text)
+    if not name:
+        raise SaveError(
+            "The input path MUST be format of dirname/filename [dirname\\filename in Windows system], but received filename is empty string."
+        )
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=name + ".", dir=folder or ".")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes private files; a saved model gets the permissions of any other new file.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, text)
+    except BaseException:
+        os.unlink(temporary)
+        raise
