@@ -25,7 +25,6 @@ from polyreme.ir.types import (
     scalar_type,
 )
 
-
 Number = Union[bool, int, float]
 
 

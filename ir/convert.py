@@ -16,7 +16,6 @@ apply returns None and the next one of the class is tried. At the end no op of t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 from polyreme.ir.builtin import Module
 from polyreme.ir.core import Op, Value

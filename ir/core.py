@@ -20,7 +20,7 @@ class Use(NamedTuple):
     """Operand number `index` of `op`."""
 
     op: Op
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nothing asks of a use
 
 
 class Value:

@@ -21,7 +21,7 @@ from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
-from polyreme.ir.dims import Dim, Expr, SYMBOL, substitute
+from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute
 from polyreme.ir.dims import evaluate as evaluate_dim
 from polyreme.ir.types import BufferType, ScalarType, TensorType, Type, VectorType
 

@@ -146,10 +146,10 @@ class _Driver:
             raise RewriteError(f"expected patterns to come to an end within {self.budget} rewrites but these kept firing: {busiest}", op.location)
 
     def check_types(self, p: Pattern, op: Op, values: Sequence[Value]) -> None:
-        old, new = [r.type for r in op.results], [v.type for v in values]
+        old, new = ([v.type for v in group] for group in (op.results, values))
         if old != new:
-            texts = (", ".join(map(str, types)) or "no result" for types in (old, new))
-            raise RewriteError("the pattern '{}' took {} of '{}' for {}".format(p.name, next(texts), op.name, next(texts)), op.location)
+            before, after = (", ".join(map(str, types)) or "no result" for types in (old, new))
+            raise RewriteError(f"the pattern '{p.name}' put {after} in place of {before} of '{op.name}'", op.location)
 
 
 def _users(op: Op) -> list[Op]:

@@ -110,7 +110,7 @@ def cast(x: Array, dtype: ScalarType) -> Array:
         return np.asarray(x != 0) if dtype == i1 else np.asarray(x).astype(dtype.np)
 
 
-for _name, _fn, _doc, _options in [
+_BINARY: list[tuple[str, Callable[..., Any], str, dict[str, Any]]] = [
     ("add", np.add, "a + b", {"commutative": True, "kinds": "fiuc"}),
     ("sub", np.subtract, "a - b", {"kinds": "fiuc"}),
     ("mul", np.multiply, "a * b", {"commutative": True, "kinds": "fiuc"}),
@@ -132,10 +132,9 @@ for _name, _fn, _doc, _options in [
     ("xor", np.bitwise_xor, "bitwise exclusive or, logical for i1", {"commutative": True, "kinds": "iub"}),
     ("shl", np.left_shift, "a shifted left by b bits", {"kinds": "iu"}),
     ("shr", np.right_shift, "a shifted right by b bits; keeps the sign of signed integers", {"kinds": "iu"}),
-]:
-    _row(_name, 2, _quiet(_fn), _doc, **_options)
+]
 
-for _name, _fn, _doc, _options in [
+_UNARY: list[tuple[str, Callable[..., Any], str, dict[str, Any]]] = [
     ("neg", np.negative, "-a", {"kinds": "fic"}),
     ("abs", np.abs, "|a|", {"kinds": "fiu"}),
     ("not", np.invert, "bitwise not, logical for i1", {"kinds": "iub"}),
@@ -166,8 +165,10 @@ for _name, _fn, _doc, _options in [
     ("isnan", np.isnan, "whether a is nan", {"kinds": "f", "result": "bool"}),
     ("isinf", np.isinf, "whether a is an infinity", {"kinds": "f", "result": "bool"}),
     ("isfinite", np.isfinite, "whether a is neither infinite nor nan", {"kinds": "f", "result": "bool"}),
-]:
-    _row(_name, 1, _quiet(_fn), _doc, **_options)
+]
+for _arity, _rows in ((1, _UNARY), (2, _BINARY)):
+    for _name, _fn, _doc, _options in _rows:
+        _row(_name, _arity, _quiet(_fn), _doc, **_options)
 
 _row("cast", 1, cast, "conversion to the element type `dtype`", kinds="fiubc", result="attr")
 _row("select", 3, np.where, "b where a holds, else c", kinds="fiubc")

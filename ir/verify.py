@@ -1,0 +1,412 @@
+"""The verifier: whether a module keeps every invariant that the rest of the compiler relies on. It reports all faults, not the first.
+
+Structure
+ 1. A module holds functions only; their names differ. Other ops have the regions they declare, each with one block.
+ 2. Links agree both ways: op and block, block and region, region and op, neighbours in a block, results and arguments with owner and index.
+ 3. The number of operands fits the declaration, and `segments` splits them as it says.
+ 4. Use lists are exact: every operand is noted as a use of its value, every noted use is an operand of an op inside the module.
+ 5. Regions nest at most `MAX_DEPTH` deep.
+
+Values
+ 6. A value is defined before it is used, in the same block or one around it, and never across an `IsolatedFromAbove` op.
+ 7. Every block but a module's ends with a terminator, the only one in it; `func.return` ends functions and nothing else.
+
+Meaning
+ 8. Attributes are those declared, each of its kind and among its choices, in normal form.
+ 9. Result types are what `infer` gives again.
+10. Types are well formed: sizes are not negative, the rank is at most `MAX_RANK`, vectors have lanes.
+11. A function's type is that of its arguments and of what it returns; names and roles, where given, are one per argument or result.
+12. Calls name a function of the module, and operands and results are what it takes and gives, for some choice of its sizes.
+13. Every symbolic size in a function is the size of one of its arguments' axes; in a function on buffers it may also be one of `main`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from polyreme.ir.attributes import SymbolRef
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Block, Op, OpResult, Region, Use, Value
+from polyreme.ir.define import IsolatedFromAbove, Terminator
+from polyreme.ir.diagnostics import Diagnostic, InferError, Location, VerifyError, did_you_mean
+from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute, symbols
+from polyreme.ir.types import BufferType, FunctionType, TensorType, Type, VectorType, type_symbols
+
+MAX_DEPTH = 64
+MAX_RANK = 32
+
+ROLES = ("input", "param", "constant", "state", "output")
+
+
+def verify(op: Op, source: str | None = None) -> None:
+    """Raise `VerifyError` with every fault of `op` and what is in it; `source` is the text it was read from, for the excerpts."""
+    faults = find_faults(op)
+    if faults:
+        raise VerifyError(Diagnostic(f.message, f.location, f.notes, source) for f in faults)
+
+
+def find_faults(op: Op) -> list[Diagnostic]:
+    """The faults of `op` and what is in it, in order of the text."""
+    verifier = _Verifier(op)
+    verifier.op(op, set(), 0)
+    verifier.stray_uses()
+    return list(dict.fromkeys(verifier.faults))
+
+
+class _Verifier:
+    def __init__(self, root: Op):
+        self.root = root
+        self.faults: list[Diagnostic] = []
+        self.met: dict[Op, None] = {}
+
+    def fault(self, message: str, op: Op, *notes: Diagnostic) -> None:
+        self.faults.append(Diagnostic(message, op.location, notes))
+
+    # --- the walk
+
+    def op(self, op: Op, visible: set[Value], depth: int) -> None:
+        self.met[op] = None
+        if op.definition is None:
+            self.fault(f"expected a declared op but got an instance of {type(op).__name__}", op)
+            return
+        well_formed = self.operands(op, visible) & self.attributes(op) & self.results(op) & self.regions(op)
+        if depth >= MAX_DEPTH:
+            self.fault(f"expected regions to nest at most {MAX_DEPTH} deep", op)
+            return
+        inside = set() if op.has(IsolatedFromAbove) else visible
+        for region in op.regions:
+            for block in region.blocks:
+                self.block(op, block, inside, depth)
+        if well_formed:
+            # Only now, because `infer` may read the regions.
+            self.inferred(op)
+        if isinstance(op, Module):
+            self.module(op)
+        elif isinstance(op, Func):
+            self.func(op)
+
+    def block(self, op: Op, block: Block, visible: set[Value], depth: int) -> None:
+        defined: list[Value] = list(block.args)
+        visible.update(block.args)
+        for i, arg in enumerate(block.args):
+            if arg.block is not block or arg.index != i:
+                self.fault(f"argument {i} of a block of '{op.name}' does not know its place", op)
+            self.type(arg.type, op, f"argument {i} of a block of")
+        before: Op | None = None
+        for inner in _chain(block):
+            if inner is None:
+                self.fault(f"the ops in a block of '{op.name}' form a ring", op)
+                break
+            if inner.parent is not block:
+                self.fault(f"'{inner.name}' does not know the block it stands in", inner)
+            if inner.prev is not before:
+                self.fault(f"'{inner.name}' does not know the op before it", inner)
+            if inner.has(Terminator) and inner is not block.last:
+                self.fault(f"expected '{inner.name}' to end its block but more ops follow", inner)
+            self.op(inner, visible, depth + 1)
+            visible.update(inner.results)
+            defined += inner.results
+            before = inner
+        if before is not block.last:
+            self.fault(f"a block of '{op.name}' does not know its last op", op)
+        self.terminator(op, block)
+        visible.difference_update(defined)
+
+    def terminator(self, op: Op, block: Block) -> None:
+        last = block.last
+        if isinstance(op, Module):
+            return
+        if last is None or not last.has(Terminator):
+            self.fault(f"expected a block of '{op.name}' to end with a terminator but {f"it ends with '{last.name}'" if last else 'it is empty'}", last or op)
+        elif isinstance(last, Return) != isinstance(op, Func):
+            wanted = "'func.return'" if isinstance(op, Func) else "a terminator of its own dialect"
+            self.fault(f"expected '{op.name}' to end with {wanted} but got '{last.name}'", last)
+
+    # --- parts of an op
+
+    def operands(self, op: Op, visible: set[Value]) -> bool:
+        definition = op.definition
+        count = len(op.operands)
+        fits = True
+        if op.segments is None:
+            if not definition.plain or count != len(definition.operands):
+                fits = False
+        elif len(op.segments) != len(definition.operands) or sum(op.segments) != count or min(op.segments, default=0) < 0:
+            fits = False
+        else:
+            most = {"one": (1, 1), "optional": (0, 1), "variadic": (0, count)}
+            fits = all(most[o.arity][0] <= n <= most[o.arity][1] for o, n in zip(definition.operands, op.segments, strict=True))
+        if not fits:
+            split = f", split as {list(op.segments)}" if op.segments is not None else ""
+            self.fault(f"expected operands ({_signature(definition)}) for '{op.name}' but got {count}{split}", op)
+        for i, value in enumerate(op.operands):
+            if Use(op, i) not in value.uses:
+                self.fault(f"operand {i} of '{op.name}' is not in the use list of {value!r}", op)
+            if value not in visible:
+                self.fault(f"operand {i} of '{op.name}', {value!r}, {self.why_hidden(value, op)}", op, *_defined_at(value))
+        return fits
+
+    def why_hidden(self, value: Value, op: Op) -> str:
+        owner = value.owner
+        at: Op | None = owner if isinstance(owner, Op) else owner.parent_op
+        top = at
+        while top is not None and top is not self.root and top.parent_op is not None:
+            top = top.parent_op
+        if at is None or top is not self.root:
+            return "is not defined in the module"
+        chain = list(_around(op))
+        block = owner.parent if isinstance(owner, Op) else owner
+        inside = next((a for a in chain if a.parent is block), None)
+        if block is not None and isinstance(owner, Op) and inside is not None:
+            isolated = next((a for a in chain if a.has(IsolatedFromAbove) and a is not op and _is_within(a, block)), None)
+            if isolated is None:
+                return "is used before it is defined"
+            return f"is defined outside of '{isolated.name}', which uses nothing from outside"
+        if any(a.has(IsolatedFromAbove) and _is_within(a, block) for a in chain[1:]):
+            return "is defined outside of the function that uses it"
+        return "is defined in a region that does not enclose this use"
+
+    def attributes(self, op: Op) -> bool:
+        before = len(self.faults)
+        declared = op.definition.attributes
+        for name in op.attributes:
+            if name not in declared:
+                self.fault(f"'{op.name}' has no attribute '{name}'{did_you_mean(name, declared)}", op)
+        for name, part in declared.items():
+            if name not in op.attributes:
+                self.fault(f"expected an attribute '{name}' for '{op.name}'", op)
+                continue
+            value = op.attributes[name]
+            try:
+                normal = part.bind(value)
+            except InferError as error:
+                self.fault(f"'{op.name}': {error.diagnostics[0].message}", op)
+                continue
+            if type(normal) is not type(value) or (normal != value and normal == normal):
+                self.fault(f"expected the attribute '{name}' of '{op.name}' in the form {normal!r} but got {value!r}", op)
+        return len(self.faults) == before
+
+    def results(self, op: Op) -> bool:
+        before = len(self.faults)
+        for i, result in enumerate(op.results):
+            if not isinstance(result, OpResult) or result.op is not op or result.index != i:
+                self.fault(f"result {i} of '{op.name}' does not know its place", op)
+            self.type(result.type, op, f"result {i} of")
+        return len(self.faults) == before
+
+    def type(self, kind: Type, op: Op, what: str) -> None:
+        if isinstance(kind, (TensorType, BufferType)):
+            if kind.rank > MAX_RANK:
+                self.fault(f"expected a rank of at most {MAX_RANK} for {what} '{op.name}' but got {kind.rank}", op)
+            if any(isinstance(d, int) and d < 0 for d in kind.shape):
+                self.fault(f"expected sizes of 0 or more for {what} '{op.name}' but got {kind}", op)
+        elif isinstance(kind, VectorType) and kind.lanes < 1:
+            self.fault(f"expected a vector with lanes for {what} '{op.name}' but got {kind}", op)
+
+    def regions(self, op: Op) -> bool:
+        before = len(self.faults)
+        declared = len(op.definition.regions)
+        if len(op.regions) != declared:
+            self.fault(f"expected {declared} regions for '{op.name}' but got {len(op.regions)}", op)
+        for region in op.regions:
+            if not isinstance(region, Region) or region.parent is not op:
+                self.fault(f"a region of '{op.name}' does not know its op", op)
+            if len(region.blocks) != 1:
+                self.fault(f"expected one block in each region of '{op.name}' but got {len(region.blocks)}", op)
+            if any(block.parent is not region for block in region.blocks):
+                self.fault(f"a block of '{op.name}' does not know its region", op)
+        return len(self.faults) == before
+
+    def inferred(self, op: Op) -> None:
+        if not op.definition.infers:
+            return
+        try:
+            wanted = op.definition.infer(op.operands, op.segments, op.attributes, op.regions)
+        except InferError as error:
+            self.fault(error.diagnostics[0].message, op, *_operand_notes(op))
+            return
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # An inference that trips is a fault of this op like any other, and must not hide those of the rest.
+            self.fault(f"the types of '{op.name}' cannot be inferred: {type(error).__name__}: {error}", op, *_operand_notes(op))
+            return
+        got = tuple(r.type for r in op.results)
+        if got != wanted:
+            self.fault(f"expected '{op.name}' to result in {_list(wanted)} but got {_list(got)}", op, *_operand_notes(op))
+
+    # --- uses that no walk meets
+
+    def stray_uses(self) -> None:
+        for op in self.met:
+            values: list[Value] = [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]
+            for value in values:
+                for use in value.uses:
+                    if use.index >= len(use.op.operands) or use.op.operands[use.index] is not value:
+                        self.fault(f"{value!r} notes a use by '{use.op.name}' that is not there", op)
+                    elif use.op not in self.met:
+                        self.fault(f"{value!r} is used by '{use.op.name}', which is not in the module", op)
+
+    # --- modules, functions, calls
+
+    def module(self, module: Module) -> None:
+        found: dict[str, Func] = {}
+        for op in module.block:
+            if not isinstance(op, Func):
+                self.fault(f"expected only functions in a module but got '{op.name}'", op)
+            elif op.attributes.get("sym_name") in found:
+                self.fault(f"the function '@{op.sym_name}' is defined twice", op, Diagnostic("the other one is here", found[op.sym_name].location))
+            else:
+                found[op.attributes.get("sym_name", "")] = op
+        for func in found.values():
+            for op in func.walk():
+                ref = op.attributes.get("callee")
+                if isinstance(ref, SymbolRef):
+                    self.call(op, ref.name, found)
+
+    def call(self, op: Op, name: str, functions: dict[str, Func]) -> None:
+        if name not in functions:
+            self.fault(f"'{op.name}' calls '@{name}', which is no function of the module{did_you_mean(name, functions)}", op)
+            return
+        kind = functions[name].attributes.get("function_type")
+        if not isinstance(kind, FunctionType):
+            return
+        sizes: dict[str, Dim] = {}
+        given = [v.type for v in op.operands]
+        if len(given) != len(kind.inputs):
+            self.fault(f"expected {len(kind.inputs)} arguments for '@{name}' but got {len(given)}", op)
+            return
+        for wanted, got in zip(kind.inputs, given, strict=True):
+            _bind(wanted, got, sizes)
+        for i, (wanted, got) in enumerate(zip(kind.inputs, given, strict=True)):
+            if _with_sizes(wanted, sizes) != got:
+                self.fault(f"expected argument {i} of '@{name}' to be {wanted} but got {got}", op)
+        results = tuple(_with_sizes(t, sizes) for t in kind.results)
+        got_results = tuple(r.type for r in op.results)
+        if results != got_results:
+            self.fault(f"expected the call of '@{name}' to result in {_list(results)} but got {_list(got_results)}", op)
+
+    def func(self, func: Func) -> None:
+        kind = func.attributes.get("function_type")
+        if not isinstance(kind, FunctionType) or len(func.regions) != 1 or len(func.regions[0].blocks) != 1:
+            return
+        name = f"'@{func.attributes.get('sym_name')}'"
+        args = tuple(a.type for a in func.args)
+        if kind.inputs != args:
+            self.fault(f"the type of {name} says that it takes {_list(kind.inputs)} but it takes {_list(args)}", func)
+        last = func.block.last
+        if isinstance(last, Return):
+            returned = tuple(v.type for v in last.operands)
+            if kind.results != returned:
+                self.fault(f"the type of {name} says that it returns {_list(kind.results)} but it returns {_list(returned)}", last)
+        for attribute, count in (("arg_names", len(args)), ("arg_roles", len(args)), ("result_names", len(kind.results))):
+            given = func.attributes.get(attribute, ())
+            if given and len(given) != count:
+                self.fault(f"expected {count} entries in '{attribute}' of {name} but got {len(given)}", func)
+        for role in func.attributes.get("arg_roles", ()):
+            if role not in ROLES:
+                self.fault(f"expected the roles of {name} to be of {', '.join(ROLES)} but got '{role}'{did_you_mean(role, ROLES)}", func)
+        self.sizes(func, name)
+
+    def sizes(self, func: Func, name: str) -> None:
+        bound = _bound_sizes(func)
+        if any(isinstance(a.type, BufferType) for a in func.args):
+            module = func.parent_op
+            if isinstance(module, Module):
+                bound |= {s for f in module.functions if f.attributes.get("sym_name") == "main" for s in _bound_sizes(f)}
+        reported: set[str] = set()
+        for op, used in _sizes_used(func):
+            for size in sorted(used - bound - reported):
+                reported.add(size)
+                self.fault(f"the size '{size}' is not the size of an axis of any argument of {name}", op)
+
+
+def _bound_sizes(func: Func) -> set[str]:
+    shapes = (a.type.shape for a in func.args if isinstance(a.type, (TensorType, BufferType)))
+    return {str(d) for shape in shapes for d in shape if isinstance(d, Expr) and SYMBOL.match(str(d))}
+
+
+def _sizes_used(func: Func) -> Iterator[tuple[Op, frozenset[str]]]:
+    for op in func.walk():
+        found = [type_symbols(r.type) for r in op.results]
+        found += [type_symbols(a.type) for region in op.regions for block in region.blocks for a in block.args]
+        found += [_symbols_in(value) for value in op.attributes.values()]
+        yield op, frozenset().union(*found)
+
+
+def _symbols_in(value: Any) -> frozenset[str]:
+    if isinstance(value, Expr):
+        return symbols(value)
+    if isinstance(value, tuple):
+        return frozenset().union(*map(_symbols_in, value))
+    if isinstance(value, (TensorType, BufferType, FunctionType)):
+        return type_symbols(value)
+    return frozenset()
+
+
+def _bind(wanted: Type, got: Type, sizes: dict[str, Dim]) -> None:
+    """Note which of the callee's sizes stand for which of the caller's."""
+    if isinstance(wanted, (TensorType, BufferType)) and isinstance(got, (TensorType, BufferType)):
+        for dim, size in zip(wanted.shape, got.shape, strict=False):
+            if isinstance(dim, Expr) and SYMBOL.match(str(dim)):
+                sizes.setdefault(str(dim), size)
+
+
+def _with_sizes(kind: Type, sizes: dict[str, Dim]) -> Type:
+    if isinstance(kind, (TensorType, BufferType)):
+        return kind.__class__(tuple(substitute(d, sizes) for d in kind.shape), kind.dtype)
+    return kind
+
+
+def _chain(block: Block) -> Iterator[Op | None]:
+    """The ops of the block by their links; None and the end where the links form a ring."""
+    met: set[Op] = set()
+    op = block.first
+    while op is not None:
+        if op in met:
+            yield None
+            return
+        met.add(op)
+        yield op
+        op = op.next
+
+
+def _around(op: Op) -> Iterator[Op]:
+    """The op and the ops it is inside of, from the inside out."""
+    at: Op | None = op
+    while at is not None:
+        yield at
+        at = at.parent_op
+
+
+def _is_within(op: Op, block: Block | None) -> bool:
+    """Whether the op stands in the block, at any depth."""
+    return any(a.parent is block for a in _around(op))
+
+
+def _signature(definition: Any) -> str:
+    marks = {"one": "", "optional": "?", "variadic": "…"}
+    return ", ".join(o.name + marks[o.arity] for o in definition.operands) or "none"
+
+
+def _list(types: Iterable[Type]) -> str:
+    return ", ".join(map(str, types)) or "nothing"
+
+
+def _operand_notes(op: Op) -> list[Diagnostic]:
+    values = list(dict.fromkeys(op.operands))[:4]
+    return [Diagnostic(f"{_name(v)} is {v.type}", _place(v)) for v in values]
+
+
+def _name(value: Value) -> str:
+    return f"%{value.name}" if value.name else "an operand"
+
+
+def _place(value: Value) -> Location:
+    owner = value.owner
+    at = owner if isinstance(owner, Op) else owner.parent_op
+    return at.location if at is not None else Location()
+
+
+def _defined_at(value: Value) -> list[Diagnostic]:
+    place = _place(value)
+    return [Diagnostic(f"{_name(value)} is defined here", place)] if place else []
