@@ -1,0 +1,141 @@
+"""MT19937-64 as `std::mt19937_64` has it: the generator behind every random draw, as pure functions on a state array.
+
+A state is 313 words of uint64: the 312 words of the twister, then how many of them are used up. Functions take a state and return a
+new one; none writes into its argument. Seeding is that of C++'s `std::seed_seq{seed}`, and the distributions are those of libstdc++
+(one 64-bit draw per uniform number, Marsaglia's polar method for normal ones), so that a program seeded as in Paddle
+on a CPU sees the same numbers, bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+WORDS = 312
+STATE_WORDS = WORDS + 1
+_SHIFT = 156
+_MATRIX = np.uint64(0xB5026F5AA96619E9)
+_UPPER = np.uint64(0xFFFFFFFF80000000)
+_LOWER = np.uint64(0x7FFFFFFF)
+_ONE = np.uint64(1)
+
+
+def seed_state(seed: int) -> Array:
+    """The state after `std::seed_seq sequence{seed}; std::mt19937_64 engine(sequence)`; only the seed's low 32 bits count."""
+    halves = _seed_sequence([seed & 0xFFFFFFFF], 2 * WORDS).reshape(WORDS, 2)
+    words = halves[:, 0] | halves[:, 1] << np.uint64(32)
+    if not (words[1:].any() or words[0] & _UPPER):
+        words[0] = np.uint64(1 << 63)
+    return np.append(words, np.uint64(WORDS))
+
+
+def _seed_sequence(seeds: list[int], count: int) -> Array:
+    """`std::seed_seq(seeds).generate` of `count` (at least 623) words of 32 bits, each in a uint64."""
+    mask = 0xFFFFFFFF
+    words = [0x8B8B8B8B] * count
+    t = 11
+    p = (count - t) // 2
+    q = p + t
+    rounds = max(len(seeds) + 1, count)
+
+    def scramble(x: int) -> int:
+        return x ^ (x >> 27)
+
+    for k in range(rounds):
+        r1 = 1664525 * scramble(words[k % count] ^ words[(k + p) % count] ^ words[(k - 1) % count]) & mask
+        r2 = r1 + (len(seeds) if k == 0 else k % count + seeds[k - 1] if k <= len(seeds) else k % count) & mask
+        words[(k + p) % count] = words[(k + p) % count] + r1 & mask
+        words[(k + q) % count] = words[(k + q) % count] + r2 & mask
+        words[k % count] = r2
+    for k in range(rounds, rounds + count):
+        r3 = 1566083941 * scramble((words[k % count] + words[(k + p) % count] + words[(k - 1) % count]) & mask) & mask
+        r4 = r3 - k % count & mask
+        words[(k + p) % count] ^= r3
+        words[(k + q) % count] ^= r4
+        words[k % count] = r4
+    return np.array(words, np.uint64)
+
+
+def _twist(words: Array) -> Array:
+    """The next 312 words. The second half depends on the first, each half on nothing of itself, so two vector steps do."""
+    fresh = np.empty_like(words)
+
+    def step(current: Array, following: Array, far: Array) -> Array:
+        y = (current & _UPPER) | (following & _LOWER)
+        return far ^ (y >> _ONE) ^ np.where(y & _ONE, _MATRIX, np.uint64(0))
+
+    fresh[:_SHIFT] = step(words[:_SHIFT], words[1 : _SHIFT + 1], words[_SHIFT:])
+    fresh[_SHIFT:-1] = step(words[_SHIFT:-1], words[_SHIFT + 1 :], fresh[: _SHIFT - 1])
+    fresh[-1:] = step(words[-1:], fresh[:1], fresh[_SHIFT - 1 : _SHIFT])
+    return fresh
+
+
+def draw(state: Array, count: int) -> tuple[Array, Array]:
+    """`count` draws as uint64[count], and the state after them."""
+    words, used = state[:WORDS], int(state[WORDS])
+    pieces = [words[used : used + count]]
+    missing = count - len(pieces[0])
+    used += len(pieces[0])
+    while missing > 0:
+        words = _twist(words)
+        pieces.append(words[:missing])
+        used = len(pieces[-1])
+        missing -= used
+    return _temper(np.concatenate(pieces)), np.append(words, np.uint64(used))
+
+
+def _temper(x: Array) -> Array:
+    x = x ^ ((x >> np.uint64(29)) & np.uint64(0x5555555555555555))
+    x = x ^ ((x << np.uint64(17)) & np.uint64(0x71D67FFFEDA60000))
+    x = x ^ ((x << np.uint64(37)) & np.uint64(0xFFF7EEE000000000))
+    return x ^ (x >> np.uint64(43))
+
+
+def _canonical(words: Array, dtype: np.dtype[Any]) -> Array:
+    """Draws as floats in [0, 1): word / 2^64, both rounded to `dtype`; a quotient that rounds to 1 becomes its predecessor."""
+    one = dtype.type(1)
+    return np.minimum(words.astype(dtype) / dtype.type(2.0**64), np.nextafter(one, dtype.type(0)))
+
+
+def _working(dtype: Any) -> np.dtype[Any]:
+    """float64 draws in float64, everything narrower in float32."""
+    return np.dtype(np.float64 if np.dtype(dtype) == np.float64 else np.float32)
+
+
+def uniform(state: Array, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0, dtype: Any = np.float32) -> tuple[Array, Array]:
+    """Numbers in [low, high), one draw each in row-major order, and the state after them."""
+    working = _working(dtype)
+    words, state = draw(state, int(np.prod(shape, dtype=np.int64)))
+    low, high = working.type(low), working.type(high)
+    values = _canonical(words, working) * (high - low) + low
+    return values.reshape(shape).astype(dtype), state
+
+
+def normal(state: Array, shape: tuple[int, ...], mean: float = 0.0, std: float = 1.0, dtype: Any = np.float32) -> tuple[Array, Array]:
+    """Normal numbers by the polar method, in row-major order, and the state after them.
+
+    A point (x, y) of the unit disc gives two numbers, y's first; the second of an odd last pair is thrown away.
+    """
+    working = _working(dtype)
+    count = int(np.prod(shape, dtype=np.int64))
+    pairs = (count + 1) // 2
+    # pi/4 of the points are kept; a little more than the mean seldom needs a second try.
+    tries = int(pairs * 1.35) + 16 if pairs else 0
+    while True:
+        words, _ = draw(state, 2 * tries)
+        points = working.type(2) * _canonical(words, working).reshape(tries, 2) - working.type(1)
+        radius = points[:, 0] * points[:, 0] + points[:, 1] * points[:, 1]
+        kept = np.flatnonzero((radius <= 1) & (radius > 0))[:pairs]
+        if len(kept) == pairs:
+            break
+        tries *= 2
+    _, state = draw(state, 2 * (int(kept[-1]) + 1) if pairs else 0)
+    r = radius[kept]
+    # Through float64, because the C library's float logarithm is rounded correctly and numpy's need not be.
+    log = np.log(r.astype(np.float64)).astype(working)
+    scale = np.sqrt(working.type(-2) * log / r)
+    values = (points[kept, ::-1] * scale[:, None]).reshape(-1)[:count]
+    return (values * working.type(std) + working.type(mean)).reshape(shape).astype(dtype), state

@@ -1,0 +1,172 @@
+"""Shape rules that several dialects' `infer` share, and the numpy meanings of views that several `reference`s share.
+
+Sizes may be symbolic. Two sizes count as equal only when they are the same polynomial, so a rule never guesses; what it cannot
+show is an `InferError` that names both sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.ir.diagnostics import check
+from polyreme.ir.dims import Dim, ceildiv, floordiv, known_nonnegative, maximum, product
+from polyreme.ir.types import ScalarType, TensorType
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[Dim, ...]
+
+
+def shape_text(shape: Sequence[Dim]) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def is_negative(dim: Dim) -> bool:
+    """Whether `dim` is known to be below zero."""
+    return dim < 0 if isinstance(dim, int) else known_nonnegative(-dim - 1)
+
+
+def check_sizes(shape: Sequence[Dim], what: str = "shape") -> None:
+    check(not any(is_negative(d) for d in shape), f"expected no negative size in '{what}' but got {shape_text(shape)}")
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """`axis` counted from the front; `InferError` unless it is in [-rank, rank)."""
+    check(-rank <= axis < rank, f"expected axis in [{-rank}, {rank}) but got {axis}")
+    return axis % rank
+
+
+def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """`axes` counted from the front and sorted, none twice."""
+    normal = tuple(sorted(normal_axis(a, rank) for a in axes))
+    check(len(set(normal)) == len(normal), f"expected each axis once but got {list(axes)}")
+    return normal
+
+
+def check_permutation(perm: Sequence[int], rank: int) -> None:
+    check(sorted(perm) == list(range(rank)), f"expected a permutation of {rank} axes but got {list(perm)}")
+
+
+def broadcast_size(a: Dim, b: Dim) -> Dim | None:
+    """The size of two sizes of which one may be repeated (1); None when they are not known to fit."""
+    if a == b or b == 1:
+        return a
+    return b if a == 1 else None
+
+
+def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
+    """numpy's broadcasting: shapes aligned at their ends, each size equal to the result's or 1."""
+    rank = max(map(len, shapes), default=0)
+    result: list[Dim] = [1] * rank
+    for shape in shapes:
+        for i, size in enumerate(shape, rank - len(shape)):
+            joined = broadcast_size(result[i], size)
+            if joined is None:
+                check(False, f"expected shapes that broadcast but got {' and '.join(map(shape_text, shapes))}: {result[i]} and {size} differ")
+                raise AssertionError
+            result[i] = joined
+    return tuple(result)
+
+
+def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
+    return tuple(1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes)
+
+
+def check_reshape(old: Shape, new: Shape) -> None:
+    check_sizes(new)
+    fits = product(old) == product(new)
+    check(fits, f"expected as many elements as {shape_text(old)} has, {product(old)}, but got {shape_text(new)}, which has {product(new)}")
+
+
+def check_expands(old: Shape, new: Shape) -> None:
+    """Equal ranks, and each size equal or 1 before."""
+    check(len(old) == len(new), f"expected a shape of rank {len(old)} but got {shape_text(new)}")
+    fits = all(a in (1, b) for a, b in zip(old, new, strict=True))
+    check(fits, f"expected {shape_text(old)} to be repeated along sizes of 1 only but got {shape_text(new)}")
+
+
+def sliced_shape(shape: Shape, starts: Shape, stops: Shape, strides: Shape) -> Shape:
+    """Per axis `start:stop:stride`, all within the axis and with positive strides."""
+    for part, name in ((starts, "starts"), (stops, "stops"), (strides, "strides")):
+        check(len(part) == len(shape), f"expected {len(shape)} values in '{name}' but got {len(part)}")
+    result = []
+    for size, start, stop, stride in zip(shape, starts, stops, strides, strict=True):
+        inside = not (is_negative(start) or is_negative(size - stop) or is_negative(stop - start))
+        check(inside, f"expected 0 <= start <= stop <= {size} but got {start} and {stop}")
+        check(not is_negative(stride - 1), f"expected positive strides but got {stride}")
+        result.append(ceildiv(stop - start, stride))
+    return tuple(result)
+
+
+def joined_shape(shapes: Sequence[Shape], axis: int) -> Shape:
+    """Shapes that are equal but along `axis`, laid end to end there."""
+    check(len(shapes) > 0, "expected at least one operand")
+    first = shapes[0]
+    for other in shapes[1:]:
+        fits = len(other) == len(first) and all(a == b for i, (a, b) in enumerate(zip(first, other, strict=True)) if i != axis)
+        check(fits, f"expected shapes that agree but for axis {axis} but got {shape_text(first)} and {shape_text(other)}")
+    total: Dim = 0
+    for shape in shapes:
+        total = total + shape[axis]
+    return (*first[:axis], total, *first[axis + 1 :])
+
+
+def padded_size(size: Dim, low: Dim, high: Dim, interior: Dim) -> Dim:
+    """`low` before, `high` after and `interior` between each two elements."""
+    between = 0 if interior == 0 else maximum(size - 1, 0) * interior
+    return low + size + between + high
+
+
+def window_positions(size: Dim, window: Dim, stride: Dim, dilation: Dim) -> Dim:
+    """How many windows of `window` elements, `dilation` apart, start `stride` apart in `size` elements.
+
+    Zero when a known size is smaller than the window; for a symbolic size the formula, which must not come out negative.
+    """
+    positions = floordiv(size - (window - 1) * dilation - 1, stride) + 1
+    return max(positions, 0) if isinstance(positions, int) else positions
+
+
+def check_same_dtype(types: Sequence[TensorType]) -> None:
+    for other in types[1:]:
+        check(other.dtype == types[0].dtype, f"expected equal element types but got {types[0].dtype} and {other.dtype}")
+
+
+def check_number(value: bool | int | float, dtype: ScalarType) -> None:
+    """Whether a constant fits an element type: whole numbers in range for integers, anything for floats."""
+    if dtype.kind in "iux":
+        limits = np.iinfo(dtype.np)
+        fits = math.isfinite(value) and value == int(value) and limits.min <= value <= limits.max
+        check(fits, f"expected a value that fits {dtype} but got {value}")
+
+
+# --- numpy meanings
+
+
+def window_view(x: Array, axes: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Array:
+    """A read-only view of `x` whose `axes` are window positions, with the windows' own axes appended in the order of `axes`."""
+    shape, steps = list(x.shape), list(x.strides)
+    for axis, size, stride, dilation in zip(axes, sizes, strides, dilations, strict=True):
+        shape.append(size)
+        steps.append(x.strides[axis] * dilation)
+        shape[axis] = max((x.shape[axis] - (size - 1) * dilation - 1) // stride + 1, 0)
+        steps[axis] = x.strides[axis] * stride
+    return np.lib.stride_tricks.as_strided(x, shape, steps, writeable=False)
+
+
+def pad_array(x: Array, low: Sequence[int], high: Sequence[int], interior: Sequence[int], value: Any) -> Array:
+    """`x` among `value`s; see `padded_size`."""
+    shape = [low[i] + n + max(n - 1, 0) * interior[i] + high[i] for i, n in enumerate(x.shape)]
+    result = np.full(shape, value, x.dtype)
+    places = tuple(slice(lo, lo + max((n - 1) * (step + 1) + 1, 0), step + 1) for lo, n, step in zip(low, x.shape, interior, strict=True))
+    result[places] = x
+    return result
+
+
+def take(x: Array, index: Array, axis: int) -> Array:
+    """Elements along `axis` by position; negative positions count from the end, those outside are moved to the nearest end."""
+    size = x.shape[axis]
+    index = index.astype(np.int64)
+    return np.take(x, np.clip(np.where(index < 0, index + size, index), 0, max(size - 1, 0)), axis=axis)

@@ -1,0 +1,646 @@
+"""The `tensor` level: what is computed, in a dozen general ops and no framework words.
+
+Values are immutable arrays of any rank; sizes may be symbolic wherever a size stands. A convolution is a `contract` of a `window` of a
+`pad`, a pooling is a `reduce` of one, and their gradients go through `fold`, the adjoint of `window`.
+
+References compute in the element type, but sums of narrow floats accumulate in a wider one (float64 for `reduce`, float32 for the products of 16-bit
+floats); kernels may add in another order, so results agree to rounding.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.dialects import mt19937
+from polyreme.dialects.shape_rules import (
+    Array,
+    Shape,
+    broadcast_shapes,
+    check_expands,
+    check_number,
+    check_permutation,
+    check_reshape,
+    check_same_dtype,
+    check_sizes,
+    is_negative,
+    joined_shape,
+    normal_axes,
+    normal_axis,
+    pad_array,
+    padded_size,
+    reduced_shape,
+    shape_text,
+    sliced_shape,
+    take,
+    window_positions,
+    window_view,
+)
+from polyreme.ir.attributes import Dense, Number
+from polyreme.ir.core import Block, Op, Region, Value
+from polyreme.ir.define import ConstantLike, Elementwise, IsolatedFromAbove, Pure, Terminator, View, attr, op, operand, region, variadic
+from polyreme.ir.diagnostics import UNKNOWN, Location, check
+from polyreme.ir.dims import Dim
+from polyreme.ir.evaluate import resolve, resolve_all
+from polyreme.ir.scalar import apply_scalar, identity_of, scalar_function
+from polyreme.ir.types import ScalarType, TensorType, Type, i64, scalar_type, u64
+
+REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or}
+
+
+# --- values from nothing
+
+
+@op("tensor.constant", Pure, ConstantLike)
+class Constant(Op):
+    """An array known ahead of time.
+
+        %c = tensor.constant {value = dense<[1.0, 2.0]>} : tensor<2xf32>
+    """
+
+    value = attr(Dense)
+
+    @staticmethod
+    def infer(*, value: Dense) -> TensorType:
+        return value.type
+
+    @staticmethod
+    def reference(*, value: Dense) -> Array:
+        return value.array
+
+
+@op("tensor.full", Pure, ConstantLike)
+class Full(Op):
+    """One number everywhere.
+
+        %c = tensor.full {value = 0.5, shape = [N, 4], dtype = f32} : tensor<Nx4xf32>      // %x: tensor<Nxf32>
+    """
+
+    value = attr(Number)
+    shape = attr(tuple[Dim, ...], default=())
+    dtype = attr(ScalarType)
+
+    @staticmethod
+    def infer(*, value: Any, shape: Shape, dtype: ScalarType) -> TensorType:
+        check_sizes(shape)
+        check_number(value, dtype)
+        return TensorType(shape, dtype)
+
+    @staticmethod
+    def reference(*, value: Any, shape: Shape, dtype: ScalarType) -> Array:
+        return np.full(resolve_all(shape), value, dtype.np)
+
+
+@op("tensor.dim_value", Pure, ConstantLike)
+class DimValue(Op):
+    """A size as a number of rank 0, so that a mean over a symbolic size can divide by it.
+
+        %n = tensor.dim_value {size = 3*N, dtype = f32} : tensor<f32>
+    """
+
+    size = attr(Dim)
+    dtype = attr(ScalarType)
+
+    @staticmethod
+    def infer(*, size: Dim, dtype: ScalarType) -> TensorType:
+        return TensorType((), dtype)
+
+    @staticmethod
+    def reference(*, size: Dim, dtype: ScalarType) -> Array:
+        return np.asarray(resolve(size), dtype.np)
+
+
+@op("tensor.iota", Pure, ConstantLike)
+class Iota(Op):
+    """0, 1, 2, … along `axis`, the same everywhere else.
+
+        %i = tensor.iota {shape = [2, 5], axis = 1, dtype = i64} : tensor<2x5xi64>
+    """
+
+    shape = attr(tuple[Dim, ...])
+    axis = attr(int)
+    dtype = attr(ScalarType)
+
+    @staticmethod
+    def infer(*, shape: Shape, axis: int, dtype: ScalarType) -> TensorType:
+        check_sizes(shape)
+        check(0 <= axis < len(shape), f"expected axis in [0, {len(shape)}) but got {axis}")
+        check(dtype.kind in "fiux", f"expected an integer or float type but got {dtype}")
+        return TensorType(shape, dtype)
+
+    @staticmethod
+    def reference(*, shape: Shape, axis: int, dtype: ScalarType) -> Array:
+        sizes = resolve_all(shape)
+        column = np.arange(sizes[axis], dtype=np.int64).astype(dtype.np).reshape([-1 if i == axis else 1 for i in range(len(sizes))])
+        return np.broadcast_to(column, sizes)
+
+
+@op("tensor.random", Pure)
+class Random(Op):
+    """Uniform numbers in [low, high) from a Mersenne twister's state, and the state after; see `dialects/mt19937.py`.
+
+        %v, %next = tensor.random %s {shape = [4], low = -1.0, high = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s: tensor<313xui64>
+    """
+
+    state = operand()
+    shape = attr(tuple[Dim, ...])
+    low = attr(float, default=0.0)
+    high = attr(float, default=1.0)
+    dtype = attr(ScalarType)
+
+    @staticmethod
+    def infer(state: TensorType, *, shape: Shape, low: float, high: float, dtype: ScalarType) -> tuple[Type, ...]:
+        check_sizes(shape)
+        check(state == TensorType((mt19937.STATE_WORDS,), u64), f"expected a generator state, tensor<{mt19937.STATE_WORDS}xui64>, but got {state}")
+        check(dtype.is_float, f"expected a float type but got {dtype}")
+        return TensorType(shape, dtype), state
+
+    @staticmethod
+    def reference(state: Array, *, shape: Shape, low: float, high: float, dtype: ScalarType) -> tuple[Array, Array]:
+        return mt19937.uniform(state, resolve_all(shape), low, high, dtype.np)
+
+
+# --- computing
+
+
+@op("tensor.map", Pure, Elementwise)
+class Map(Op):
+    """A scalar function (a row of `ir/scalar.py`) at each place. Operands have equal rank, or rank 0; sizes of 1 are repeated.
+
+        %z = tensor.map %x, %y {fn = "add"} : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<1x4xf32>
+
+    In Python the operands are given flat: `Map(x, y, fn="add")`.
+    """
+
+    xs = variadic()
+    fn = attr(str)
+    dtype = attr(ScalarType, default=None)
+
+    def __init__(self, *xs: Value, loc: Location = UNKNOWN, **named: Any):
+        super().__init__(xs, loc=loc, **named)
+
+    @staticmethod
+    def infer(xs: Sequence[TensorType], *, fn: str, dtype: ScalarType | None) -> TensorType:
+        row = scalar_function(fn)
+        check(dtype is None or row.result == "attr", f"expected no 'dtype' for {fn!r}")
+        element = row.result_type(tuple(x.dtype for x in xs), dtype)
+        ranks = {x.rank for x in xs if x.rank}
+        check(len(ranks) <= 1, f"expected operands of equal rank (or rank 0) but got {' and '.join(shape_text(x.shape) for x in xs)}")
+        return TensorType(broadcast_shapes([x.shape for x in xs]), element)
+
+    @staticmethod
+    def reference(xs: Sequence[Array], *, fn: str, dtype: ScalarType | None) -> Array:
+        return apply_scalar(fn, tuple(xs), dtype)
+
+
+@op("tensor.reduce", Pure)
+class Reduce(Op):
+    """All elements along `axes` combined by `fn`: add, mul, max, min, and, or. Of no elements, the function's identity.
+
+        %s = tensor.reduce %x {fn = "add", axes = [1]} : tensor<Nxf32>      // %x: tensor<Nx4xf32>
+    """
+
+    x = operand()
+    fn = attr(str, choices=tuple(REDUCTIONS))
+    axes = attr(tuple[int, ...])
+    keepdims = attr(bool, default=False)
+
+    @staticmethod
+    def infer(x: TensorType, *, fn: str, axes: tuple[int, ...], keepdims: bool) -> TensorType:
+        check(axes == normal_axes(axes, x.rank), f"expected sorted axes counted from the front but got {list(axes)}")
+        scalar_function(fn).result_type((x.dtype, x.dtype))
+        return TensorType(reduced_shape(x.shape, axes, keepdims), x.dtype)
+
+    @staticmethod
+    def reference(x: Array, *, fn: str, axes: tuple[int, ...], keepdims: bool) -> Array:
+        return reduce_array(x, fn, axes, keepdims)
+
+
+def reduce_array(x: Array, fn: str, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """`tensor.reduce` on numpy; sums and products of floats accumulate in float64."""
+    wide = x.dtype if fn not in ("add", "mul") or x.dtype.kind in "iubc" else np.float64
+    with np.errstate(all="ignore"):
+        result = REDUCTIONS[fn].reduce(x, axis=axes, keepdims=keepdims, dtype=wide, initial=identity_of(fn, scalar_type(x.dtype)))
+    return np.asarray(result, dtype=x.dtype)
+
+
+@op("tensor.arg_reduce", Pure)
+class ArgReduce(Op):
+    """Where along `axis` the largest (`fn = "max"`) or smallest element stands: the first of equals, the first nan if there is one.
+
+        %i = tensor.arg_reduce %x {fn = "max", axis = 1} : tensor<Nxi64>      // %x: tensor<Nx4xf32>
+    """
+
+    x = operand()
+    fn = attr(str, choices=("max", "min"))
+    axis = attr(int)
+    keepdims = attr(bool, default=False)
+    dtype = attr(ScalarType, default=i64)
+
+    @staticmethod
+    def infer(x: TensorType, *, fn: str, axis: int, keepdims: bool, dtype: ScalarType) -> TensorType:
+        check(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
+        check(x.shape[axis] != 0, "expected at least one element along the axis but got 0")
+        check(x.dtype.kind in "fiub", f"expected ordered elements but got {x.dtype}")
+        check(dtype.is_integer, f"expected an integer type for positions but got {dtype}")
+        return TensorType(reduced_shape(x.shape, (axis,), keepdims), dtype)
+
+    @staticmethod
+    def reference(x: Array, *, fn: str, axis: int, keepdims: bool, dtype: ScalarType) -> Array:
+        find = np.argmax if fn == "max" else np.argmin
+        return np.asarray(find(x, axis=axis, keepdims=keepdims)).astype(dtype.np)
+
+
+class ContractSpec:
+    """A parsed `spec`: `a`, `b` and `out` are strings of letters, one per axis.
+
+    `batch` letters stand in all three, `contracted` ones in both operands only, `free_a` and `free_b` in one operand and the result; each in the order
+    of the first string that has them.
+    """
+
+    def __init__(self, spec: str):
+        inputs, arrow, self.out = spec.replace(" ", "").partition("->")
+        self.a, comma, self.b = inputs.partition(",")
+        check(bool(arrow) and bool(comma), f"expected a spec such as 'mk,kn->mn' but got {spec!r}")
+        for letters in (self.a, self.b, self.out):
+            plain = letters.isalpha() and letters.isascii() or not letters
+            check(plain and len(set(letters)) == len(letters), f"expected each axis as one letter, none twice, but got {letters!r} in {spec!r}")
+        self.batch = "".join(c for c in self.a if c in self.b and c in self.out)
+        self.contracted = "".join(c for c in self.a if c in self.b and c not in self.out)
+        self.free_a = "".join(c for c in self.a if c not in self.b)
+        self.free_b = "".join(c for c in self.b if c not in self.a)
+        expected = set(self.batch + self.free_a + self.free_b)
+        check(set(self.out) == expected, f"expected the result's letters to be those of one operand or of all three but got {spec!r}")
+
+    def sizes(self, a: Sequence[Any], b: Sequence[Any]) -> dict[str, Any]:
+        """Size by letter, from the operands' shapes."""
+        return {**dict(zip(self.b, b, strict=True)), **dict(zip(self.a, a, strict=True))}
+
+
+@op("tensor.contract", Pure)
+class Contract(Op):
+    """Products summed over shared axes, in einsum letters: matrix products, batches of them, convolutions over windows.
+
+        %z = tensor.contract %x, %y {spec = "mk,kn->mn"} : tensor<Nx3xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4x3xf32>
+
+    No letter stands twice in an operand, and one that the result lacks stands in both operands.
+    """
+
+    a = operand()
+    b = operand()
+    spec = attr(str)
+
+    @staticmethod
+    def infer(a: TensorType, b: TensorType, *, spec: str) -> TensorType:
+        parsed = ContractSpec(spec)
+        check(len(parsed.a) == a.rank and len(parsed.b) == b.rank, f"expected a spec for ranks {a.rank} and {b.rank} but got {spec!r}")
+        check_same_dtype([a, b])
+        check(a.dtype.kind in "fiuc", f"expected numbers but got {a.dtype}")
+        sizes = parsed.sizes(a.shape, b.shape)
+        for letter, size in zip(parsed.b, b.shape, strict=True):
+            check(sizes[letter] == size, f"expected equal sizes for '{letter}' of {spec!r} but got {sizes[letter]} and {size}")
+        return TensorType(tuple(sizes[c] for c in parsed.out), a.dtype)
+
+    @staticmethod
+    def reference(a: Array, b: Array, *, spec: str) -> Array:
+        return contract_arrays(a, b, spec)
+
+
+def contract_arrays(a: Array, b: Array, spec: str) -> Array:
+    """`tensor.contract` on numpy, by way of one batched matrix product."""
+    s = ContractSpec(spec)
+    sizes = s.sizes(a.shape, b.shape)
+    dtype = a.dtype
+    if dtype.kind == "V" or dtype == np.float16:
+        a, b = a.astype(np.float32), b.astype(np.float32)
+
+    def matrices(x: Array, letters: str, *groups: str) -> Array:
+        x = x.transpose([letters.index(c) for group in groups for c in group])
+        return x.reshape([int(np.prod([sizes[c] for c in group], dtype=np.int64)) for group in groups])
+
+    left = matrices(a, s.a, s.batch, s.free_a, s.contracted)
+    right = matrices(b, s.b, s.batch, s.contracted, s.free_b)
+    with np.errstate(all="ignore"):
+        product = np.matmul(left, right)
+    order = s.batch + s.free_a + s.free_b
+    product = product.reshape([sizes[c] for c in order]).transpose([order.index(c) for c in s.out])
+    return product.astype(dtype, copy=False)
+
+
+# --- views
+
+
+@op("tensor.window", Pure, View)
+class Window(Op):
+    """Sliding windows: each axis in `axes` becomes the windows' positions, and the windows' own axes are appended in the order of `axes`.
+
+        %w = tensor.window %x {axes = [1], sizes = [3], strides = [2], dilations = [1]} : tensor<Nx4x3xf32>      // %x: tensor<Nx9xf32>
+
+    `result[…, p, …, k] = x[…, p * stride + k * dilation, …]`. Elements that no whole window covers are left out. A symbolic size must leave at
+    least zero positions when it is known.
+    """
+
+    x = operand()
+    axes = attr(tuple[int, ...])
+    sizes = attr(tuple[Dim, ...])
+    strides = attr(tuple[Dim, ...])
+    dilations = attr(tuple[Dim, ...])
+
+    @staticmethod
+    def infer(x: TensorType, *, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> TensorType:
+        check_windows(x.rank, axes, sizes, strides, dilations)
+        shape = list(x.shape)
+        for axis, size, stride, dilation in zip(axes, sizes, strides, dilations, strict=True):
+            shape[axis] = window_positions(shape[axis], size, stride, dilation)
+        return TensorType((*shape, *sizes), x.dtype)
+
+    @staticmethod
+    def reference(x: Array, *, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> Array:
+        return window_view(x, axes, resolve_all(sizes), resolve_all(strides), resolve_all(dilations))
+
+
+def check_windows(rank: int, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> None:
+    """What `window` and `fold` ask of their attributes; `rank` is that of the array without window axes."""
+    check(sorted(set(axes)) == sorted(axes) and all(0 <= a < rank for a in axes), f"expected different axes in [0, {rank}) but got {list(axes)}")
+    for values, name in ((sizes, "sizes"), (strides, "strides"), (dilations, "dilations")):
+        check(len(values) == len(axes), f"expected {len(axes)} values in '{name}' but got {len(values)}")
+        check(not any(is_negative(v - 1) for v in values), f"expected positive '{name}' but got {shape_text(values)}")
+
+
+@op("tensor.fold", Pure)
+class Fold(Op):
+    """The adjoint of `window`: windows are added up where they overlap, into `sizes` elements along `axes`.
+
+        %x = tensor.fold %w {axes = [1], sizes = [9], strides = [2], dilations = [1]} : tensor<Nx9xf32>      // %w: tensor<Nx4x3xf32>
+
+    `result[…, p * stride + k * dilation, …] += w[…, p, …, k]`; elements that no window covers are 0.
+    """
+
+    w = operand()
+    axes = attr(tuple[int, ...])
+    sizes = attr(tuple[Dim, ...])
+    strides = attr(tuple[Dim, ...])
+    dilations = attr(tuple[Dim, ...])
+
+    @staticmethod
+    def infer(w: TensorType, *, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> TensorType:
+        rank = w.rank - len(axes)
+        check_windows(rank, axes, w.shape[rank:], strides, dilations)
+        check(len(sizes) == len(axes), f"expected {len(axes)} values in 'sizes' but got {len(sizes)}")
+        check_sizes(sizes, "sizes")
+        shape = list(w.shape[:rank])
+        for axis, size, window, stride, dilation in zip(axes, sizes, w.shape[rank:], strides, dilations, strict=True):
+            positions = window_positions(size, window, stride, dilation)
+            check(positions == shape[axis], f"expected {positions} windows along axis {axis} for a size of {size} but got {shape[axis]}")
+            shape[axis] = size
+        return TensorType(tuple(shape), w.dtype)
+
+    @staticmethod
+    def reference(w: Array, *, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> Array:
+        rank = w.ndim - len(axes)
+        shape, windows = list(w.shape[:rank]), w.shape[rank:]
+        steps, gaps = resolve_all(strides), resolve_all(dilations)
+        for axis, size in zip(axes, resolve_all(sizes), strict=True):
+            shape[axis] = size
+        total = np.zeros(shape, np.float32 if w.dtype.kind == "V" or w.dtype == np.float16 else w.dtype)
+        for offsets in itertools.product(*map(range, windows)):
+            place = [slice(None)] * rank
+            for axis, offset, step, gap in zip(axes, offsets, steps, gaps, strict=True):
+                first = offset * gap
+                place[axis] = slice(first, first + max((w.shape[axis] - 1) * step + 1, 0), step)
+            total[tuple(place)] += w[(..., *offsets)]
+        return total.astype(w.dtype, copy=False)
+
+
+@op("tensor.pad", Pure)
+class Pad(Op):
+    """`low` elements of `value` before each axis, `high` after it and `interior` between each two of its elements.
+
+        %y = tensor.pad %x {low = [0, 1], high = [0, 2], interior = [0, 0]} : tensor<Nx7xf32>      // %x: tensor<Nx4xf32>
+    """
+
+    x = operand()
+    low = attr(tuple[Dim, ...])
+    high = attr(tuple[Dim, ...])
+    interior = attr(tuple[Dim, ...])
+    value = attr(Number, default=0.0)
+
+    @staticmethod
+    def infer(x: TensorType, *, low: Shape, high: Shape, interior: Shape, value: Any) -> TensorType:
+        for amounts, name in ((low, "low"), (high, "high"), (interior, "interior")):
+            check(len(amounts) == x.rank, f"expected {x.rank} values in '{name}' but got {len(amounts)}")
+            check(not any(map(is_negative, amounts)), f"expected no negative amount in '{name}' but got {shape_text(amounts)}")
+        check_number(value, x.dtype)
+        return TensorType(tuple(map(padded_size, x.shape, low, high, interior)), x.dtype)
+
+    @staticmethod
+    def reference(x: Array, *, low: Shape, high: Shape, interior: Shape, value: Any) -> Array:
+        return pad_array(x, resolve_all(low), resolve_all(high), resolve_all(interior), value)
+
+
+@op("tensor.reshape", Pure, View)
+class Reshape(Op):
+    """The same elements, row by row, in another shape.
+
+        %y = tensor.reshape %x {shape = [6*N]} : tensor<(6*N)xf32>      // %x: tensor<Nx2x3xf32>
+    """
+
+    x = operand()
+    shape = attr(tuple[Dim, ...])
+
+    @staticmethod
+    def infer(x: TensorType, *, shape: Shape) -> TensorType:
+        check_reshape(x.shape, shape)
+        return x.with_shape(shape)
+
+    @staticmethod
+    def reference(x: Array, *, shape: Shape) -> Array:
+        return x.reshape(resolve_all(shape))
+
+
+@op("tensor.transpose", Pure, View)
+class Transpose(Op):
+    """Axis `i` of the result is axis `perm[i]` of the operand.
+
+        %y = tensor.transpose %x {perm = [1, 0]} : tensor<4xNxf32>      // %x: tensor<Nx4xf32>
+    """
+
+    x = operand()
+    perm = attr(tuple[int, ...])
+
+    @staticmethod
+    def infer(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
+        check_permutation(perm, x.rank)
+        return x.with_shape(tuple(x.shape[p] for p in perm))
+
+    @staticmethod
+    def reference(x: Array, *, perm: tuple[int, ...]) -> Array:
+        return x.transpose(perm)
+
+
+@op("tensor.broadcast", Pure, View)
+class Broadcast(Op):
+    """Axes of size 1 repeated to the sizes in `shape`, which has the operand's rank.
+
+        %y = tensor.broadcast %x {shape = [N, 4]} : tensor<Nx4xf32>      // %x: tensor<Nx1xf32>
+    """
+
+    x = operand()
+    shape = attr(tuple[Dim, ...])
+
+    @staticmethod
+    def infer(x: TensorType, *, shape: Shape) -> TensorType:
+        check_sizes(shape)
+        check_expands(x.shape, shape)
+        return x.with_shape(shape)
+
+    @staticmethod
+    def reference(x: Array, *, shape: Shape) -> Array:
+        return np.broadcast_to(x, resolve_all(shape))
+
+
+@op("tensor.slice", Pure, View)
+class Slice(Op):
+    """Along each axis the elements `start`, `start + stride`, … below `stop`; all of 0 <= start <= stop <= size.
+
+        %y = tensor.slice %x {starts = [0, 1], stops = [N, 4], strides = [1, 2]} : tensor<Nx2xf32>      // %x: tensor<Nx4xf32>
+    """
+
+    x = operand()
+    starts = attr(tuple[Dim, ...])
+    stops = attr(tuple[Dim, ...])
+    strides = attr(tuple[Dim, ...])
+
+    @staticmethod
+    def infer(x: TensorType, *, starts: Shape, stops: Shape, strides: Shape) -> TensorType:
+        return x.with_shape(sliced_shape(x.shape, starts, stops, strides))
+
+    @staticmethod
+    def reference(x: Array, *, starts: Shape, stops: Shape, strides: Shape) -> Array:
+        return x[tuple(map(slice, resolve_all(starts), resolve_all(stops), resolve_all(strides)))]
+
+
+@op("tensor.reverse", Pure, View)
+class Reverse(Op):
+    """The elements along `axes` in the opposite order.
+
+        %y = tensor.reverse %x {axes = [1]} : tensor<Nx4xf32>
+    """
+
+    x = operand()
+    axes = attr(tuple[int, ...])
+
+    @staticmethod
+    def infer(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
+        check(axes == normal_axes(axes, x.rank), f"expected sorted axes counted from the front but got {list(axes)}")
+        return x
+
+    @staticmethod
+    def reference(x: Array, *, axes: tuple[int, ...]) -> Array:
+        return np.flip(x, axes)
+
+
+@op("tensor.concat", Pure)
+class Concat(Op):
+    """The operands laid end to end along `axis`.
+
+        %z = tensor.concat %x, %y {axis = 1} : tensor<Nx7xf32>      // %x: tensor<Nx4xf32>, %y: tensor<Nx3xf32>
+    """
+
+    xs = variadic()
+    axis = attr(int)
+
+    @staticmethod
+    def infer(xs: Sequence[TensorType], *, axis: int) -> TensorType:
+        check(len(xs) > 0, "expected at least one operand")
+        check_same_dtype(xs)
+        check(axis == normal_axis(axis, xs[0].rank), f"expected an axis counted from the front but got {axis}")
+        return xs[0].with_shape(joined_shape([x.shape for x in xs], axis))
+
+    @staticmethod
+    def reference(xs: Sequence[Array], *, axis: int) -> Array:
+        return np.concatenate(xs, axis)
+
+
+@op("tensor.gather", Pure)
+class Gather(Op):
+    """Elements of `x` along `axis` by position: the axis is replaced by all of `index`'s.
+
+        %y = tensor.gather %x, %i {axis = 0} : tensor<2x3x4xf32>      // %x: tensor<9x4xf32>, %i: tensor<2x3xi64>
+
+    A negative position counts from the end; one outside `x` is moved to the nearest end, so that no kernel reads outside its buffer.
+    """
+
+    x = operand()
+    index = operand()
+    axis = attr(int)
+
+    @staticmethod
+    def infer(x: TensorType, index: TensorType, *, axis: int) -> TensorType:
+        check(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
+        check(x.shape[axis] != 0, "expected at least one element along the axis but got 0")
+        check(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
+        return x.with_shape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+
+    @staticmethod
+    def reference(x: Array, index: Array, *, axis: int) -> Array:
+        return take(x, index, axis)
+
+
+# --- groups
+
+
+@op("tensor.yield", Terminator)
+class Yield(Op):
+    """Passes values out of a `fused` region.
+
+        func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %y = tensor.fused %x : tensor<4xf32> { (%a: tensor<4xf32>)
+            %b = tensor.map %a {fn = "exp"} : tensor<4xf32>
+            tensor.yield %b
+          }
+          return %y
+        }
+    """
+
+    values = variadic()
+
+    @staticmethod
+    def infer(values: Sequence[Type]) -> None:
+        return None
+
+    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
+        return ()
+
+
+@op("tensor.fused", Pure, IsolatedFromAbove)
+class Fused(Op):
+    """Ops that share one kernel. The block's arguments are the operands; `tensor.yield` gives the results.
+
+        func @main(%x: tensor<Nx4xf32>, %y: tensor<1x4xf32>) -> tensor<Nx4xf32> {
+          %z = tensor.fused %x, %y : tensor<Nx4xf32> { (%a: tensor<Nx4xf32>, %b: tensor<1x4xf32>)
+            %c = tensor.map %a, %b {fn = "add"} : tensor<Nx4xf32>
+            %d = tensor.map %c {fn = "tanh"} : tensor<Nx4xf32>
+            tensor.yield %d
+          }
+          return %z
+        }
+    """
+
+    xs = variadic()
+    body = region()
+
+    @staticmethod
+    def infer(xs: Sequence[TensorType], *, body: Region) -> tuple[Type, ...]:
+        block: Block = body.block
+        taken = [a.type for a in block.args]
+        check(taken == list(xs), f"expected block arguments like the operands, ({', '.join(map(str, xs))}), but got ({', '.join(map(str, taken))})")
+        check(isinstance(block.last, Yield), "expected the region to end with 'tensor.yield'")
+        return tuple(v.type for v in block.terminator.operands)
+
+    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
+        results: Sequence[Any] = run_region(self.body, args)
+        return results
