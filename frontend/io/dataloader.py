@@ -1,0 +1,180 @@
+"""`DataLoader`: batches of a dataset, in this process or from workers, in the sampler's order either way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from polyreme.io.collate import default_collate_fn, default_convert_fn, to_tensors
+from polyreme.io.dataset import DataError, IterableDataset
+from polyreme.io.sampler import BatchSampler, RandomSampler, SequenceSampler
+from polyreme.io.worker import Job, WorkerPool
+
+__all__ = ["DataLoader"]
+
+
+class DataLoader:
+    """An iterable of batches; each pass starts anew.
+
+    Args:
+        dataset: a `Dataset`, or a stream (`IterableDataset`).
+        return_list: batches are lists of Tensors; with False and `feed_list`, dicts by name.
+        batch_sampler: an iterable of lists of indices; takes the place of `batch_size`, `shuffle` and `drop_last`.
+        batch_size: samples per batch; None takes each sample as a batch of its own.
+        collate_fn: makes a batch of a list of samples; default `default_collate_fn`.
+        num_workers: processes that fetch; 0 fetches here.
+        prefetch_factor: batches that each worker prepares ahead.
+        timeout: seconds to wait for a batch of the workers; 0 waits as long as they live.
+        worker_init_fn: called in each worker with its number.
+        persistent_workers: keep the workers from one pass to the next (indexed datasets only).
+        places, use_buffer_reader, use_shared_memory: taken for compatibility; batches stay in the main memory.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        feed_list: Any = None,
+        places: Any = None,
+        return_list: bool = True,
+        batch_sampler: Any = None,
+        batch_size: int | None = 1,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        collate_fn: Callable[[Any], Any] | None = None,
+        num_workers: int = 0,
+        use_buffer_reader: bool = True,
+        prefetch_factor: int = 2,
+        use_shared_memory: bool = True,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        persistent_workers: bool = False,
+    ):
+        if num_workers < 0:
+            raise DataError(f"expected 'num_workers' to be 0 or more but got {num_workers}")
+        if prefetch_factor < 1:
+            raise DataError(f"expected 'prefetch_factor' to be 1 or more but got {prefetch_factor}")
+        if timeout < 0:
+            raise DataError(f"expected 'timeout' to be 0 or more seconds but got {timeout}")
+        if not return_list and not feed_list:
+            raise DataError("expected a 'feed_list' with return_list=False, which names the entries of a batch")
+        self.dataset = dataset
+        self.feed_list = feed_list
+        self.return_list = return_list
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.num_workers = num_workers
+        self.prefetch_factor = prefetch_factor
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.persistent_workers = persistent_workers and num_workers > 0
+        self.batch_sampler = self._batch_sampler(batch_sampler, shuffle)
+        batched = batch_size is not None or batch_sampler is not None
+        self.collate_fn = collate_fn or (default_collate_fn if batched else default_convert_fn)
+        self._kept: WorkerPool | None = None
+
+    def _batch_sampler(self, given: Any, shuffle: bool) -> Any:
+        """What gives the indices: lists of them, single ones without batching, None for a stream."""
+        if isinstance(self.dataset, IterableDataset):
+            if shuffle or given is not None:
+                raise DataError("expected neither shuffle nor a batch_sampler with a stream (IterableDataset), which has an order of its own")
+            return None
+        if given is not None:
+            if self.batch_size not in (1, None) or shuffle or self.drop_last:
+                raise DataError("expected no batch_size, shuffle or drop_last with a batch_sampler, which decides all three")
+            self.batch_size = None
+            return given
+        if self.batch_size is None:
+            return RandomSampler(self.dataset) if shuffle else SequenceSampler(self.dataset)
+        return BatchSampler(self.dataset, shuffle=shuffle, batch_size=self.batch_size, drop_last=self.drop_last)
+
+    def __len__(self) -> int:
+        """Batches in one pass; a `TypeError` for a stream, whose length is not known."""
+        if self.batch_sampler is None:
+            raise TypeError("a DataLoader of a stream (IterableDataset) has no length")
+        return len(self.batch_sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = self._from_workers() if self.num_workers else self._from_here()
+        return (self._finished(batch) for batch in batches)
+
+    def __call__(self) -> Iterator[Any]:
+        return iter(self)
+
+    def _job(self) -> Job:
+        return Job(self.dataset, self.collate_fn, self.batch_size, self.drop_last, self.worker_init_fn)
+
+    def _finished(self, batch: Any) -> Any:
+        batch = to_tensors(batch)
+        if isinstance(batch, tuple):
+            batch = list(batch)
+        if self.return_list:
+            return [batch] if not isinstance(batch, (list, dict)) and self.collate_fn is default_collate_fn else batch
+        fields = batch if isinstance(batch, list) else [batch]
+        names = [getattr(v, "name", v) for v in self.feed_list]
+        return dict(zip(names, fields, strict=True))
+
+    def _from_here(self) -> Iterator[Any]:
+        job = self._job()
+        return map(job.fetch, self.batch_sampler) if job.indexed else job.stream()
+
+    def _from_workers(self) -> Iterator[Any]:
+        job = self._job()
+        pool = self._kept
+        self._kept = None
+        if pool is None:
+            # One seed per pass, from numpy's state: workers differ, and a seeded program repeats.
+            pool = WorkerPool(job, self.num_workers, int(np.random.randint(0, 2**31 - 1)), self.timeout)
+        finished = False
+        try:
+            yield from self._indexed(pool) if job.indexed else self._streams(pool)
+            finished = True
+        finally:
+            if finished and self.persistent_workers and job.indexed:
+                self._kept = pool
+            else:
+                pool.close()
+
+    def _indexed(self, pool: WorkerPool) -> Iterator[Any]:
+        """Tasks go to the workers in turn; answers are put back in order."""
+        tasks = enumerate(self.batch_sampler)
+        sent = taken = 0
+        waiting: dict[int, Any] = {}
+        more = True
+        while True:
+            while more and sent - taken < self.num_workers * self.prefetch_factor:
+                task = next(tasks, None)
+                if task is None:
+                    more = False
+                    break
+                pool.send(task[0] % self.num_workers, *task)
+                sent += 1
+            if taken == sent:
+                return
+            while taken not in waiting:
+                _, number, _, batch = pool.receive(list(range(self.num_workers)))
+                waiting[number] = batch
+            yield waiting.pop(taken)
+            taken += 1
+
+    def _streams(self, pool: WorkerPool) -> Iterator[Any]:
+        """Each worker has a stream of its own; batches are taken from them in turn until all have ended."""
+        running = list(range(self.num_workers))
+        ready: dict[int, list[Any]] = {w: [] for w in running}
+        for worker in running:
+            for _ in range(self.prefetch_factor):
+                pool.send(worker, 0, None)
+        turn = 0
+        while running:
+            worker = running[turn % len(running)]
+            while not ready[worker]:
+                sender, _, kind, batch = pool.receive(list(ready))
+                ready[sender].append((kind, batch))
+            kind, batch = ready[worker].pop(0)
+            if kind == "end":
+                running.remove(worker)
+                continue
+            pool.send(worker, 0, None)
+            turn += 1
+            yield batch
