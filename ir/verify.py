@@ -118,7 +118,8 @@ class _Verifier:
         if isinstance(op, Module):
             return
         if last is None or not last.has(Terminator):
-            self.fault(f"expected a block of '{op.name}' to end with a terminator but {f"it ends with '{last.name}'" if last else 'it is empty'}", last or op)
+            got = f"it ends with '{last.name}'" if last is not None else "it is empty"
+            self.fault(f"expected a block of '{op.name}' to end with a terminator but {got}", last or op)
         elif isinstance(last, Return) != isinstance(op, Func):
             wanted = "'func.return'" if isinstance(op, Func) else "a terminator of its own dialect"
             self.fault(f"expected '{op.name}' to end with {wanted} but got '{last.name}'", last)
