@@ -18,12 +18,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
 from polyreme.ir.attributes import Number, SymbolRef
-from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import Commutative, ConstantLike, Elementwise, Pure, Terminator, attr, op, operand, optional, region, variadic
 from polyreme.ir.diagnostics import UNKNOWN, Location, PolyremeError, check
 from polyreme.ir.dims import Dim
+from polyreme.ir.evaluate import resolve
 from polyreme.ir.scalar import apply_scalar, scalar_function
 from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, i1, index
 
@@ -93,7 +94,7 @@ class Alloc(Op):
     def reference(*, shape: tuple[Dim, ...], dtype: ScalarType, offset: Dim | None, space: str) -> Array:
         count = 1
         for dim in shape:
-            count *= _known(dim)
+            count *= resolve(dim)
         garbage = np.nan if dtype.is_float or dtype.kind == "c" else True if dtype == i1 else np.iinfo(dtype.np).max
         return np.full(count, garbage, dtype.np)
 
@@ -120,7 +121,7 @@ class View(Op):
         flat = _flat(buffer)
         start, count = 0 if offset is None else int(offset), 1
         for dim in shape:
-            count *= _known(dim)
+            count *= resolve(dim)
         if start < 0 or start + count > flat.size:
             raise PolyremeError(f"'kernel.view' expected elements within [0, {flat.size}) but got [{start}, {start + count})")
         return flat[start : start + count]
@@ -252,14 +253,6 @@ class Prefetch(Op):
 
 def _check_align(align: int | None) -> None:
     check(align is None or (align > 0 and align & (align - 1) == 0), f"expected 'align' to be a power of two but got {align}")
-
-
-def _known(dim: Dim) -> int:
-    if isinstance(dim, int):
-        return dim
-    from polyreme.ir.evaluate import resolve
-
-    return int(resolve(dim))
 
 
 def _flat(buffer: Array) -> Array:
@@ -460,20 +453,6 @@ class Call(Op):
         for type in args:
             check(isinstance(type, BufferType) or type == index, f"expected buffers and index values but got {type}")
 
-    @property
-    def function(self) -> Func:
-        """The function that is called."""
-        op: Op | None = self.parent_op
-        while op is not None and not isinstance(op, Module):
-            op = op.parent_op
-        if op is None:
-            raise PolyremeError(f"'kernel.call' expected to stand in a module, where '{self.callee}' can be found", self.location)
-        return op.function(self.callee.name)
-
-    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
-        run_region(self.function.body, list(args))
-        return ()
-
 
 # --- values
 
@@ -518,7 +497,7 @@ class Size(Op):
 
     @staticmethod
     def reference(*, value: Dim) -> Any:
-        return np.int64(_known(value))
+        return np.int64(resolve(value))
 
 
 @op("kernel.apply", Pure, Elementwise)

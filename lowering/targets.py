@@ -1,0 +1,160 @@
+"""Targets: the facts about a machine, as data. Schedules, emission and code generation read them here and nowhere else.
+
+`host()` is the machine the process runs on; `find_target` knows names (`x86-64-avx512`, `aarch64`, …) and triples. LLVM is only loaded to ask
+what the host is.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.types import ScalarType
+
+# LLVM's data layouts by architecture; a test compares them with LLVM's own.
+_LAYOUTS = {
+    "x86_64": "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128",
+    "aarch64": "e-m:e-p270:32:32-p271:32:32-p272:64:64-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32",
+    "riscv64": "e-m:e-p:64:64-i64:64-i128:128-n32:64-S128",
+    "wasm32": "e-m:e-p:32:32-p10:8:8-p20:8:8-i64:64-i128:128-n32:64-S128-ni:1:10:20",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine that code is made for.
+
+    `masked`: masked loads and stores are instructions (elsewhere each lane becomes a branch, and scalar tails are better).
+    `fma`: a fused multiply-add is an instruction; elsewhere `kernel.fma` rounds the product too.
+    `half`: conversions between f16 and f32 are instructions. `caches` are bytes of the first, second and third level, as one core sees them.
+    """
+
+    code: ClassVar[str] = "llvm"
+
+    name: str
+    triple: str
+    cpu: str = ""
+    features: str = ""
+    vector_bytes: int = 16
+    vector_registers: int = 16
+    masked: bool = False
+    fma: bool = False
+    half: bool = False
+    caches: tuple[int, int, int] = (32 << 10, 512 << 10, 8 << 20)
+    line_bytes: int = 64
+
+    @property
+    def arch(self) -> str:
+        """The first part of the triple."""
+        return self.triple.split("-")[0]
+
+    @property
+    def layout(self) -> str:
+        """LLVM's data layout."""
+        return _LAYOUTS[self.arch]
+
+    @property
+    def pointer_bytes(self) -> int:
+        return 4 if self.arch == "wasm32" else 8
+
+    @property
+    def required_features(self) -> tuple[str, ...]:
+        """The features that the code may use, without the signs."""
+        return tuple(sorted(f[1:] for f in self.features.split(",") if f.startswith("+")))
+
+    def has(self, feature: str) -> bool:
+        """Whether `features` turns on the LLVM feature of that name."""
+        return f"+{feature}" in self.features.split(",")
+
+    def lanes(self, dtype: ScalarType) -> int:
+        """Elements of `dtype` in one vector register."""
+        return max(1, self.vector_bytes // dtype.bytes)
+
+
+_AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3"
+_AVX512 = _AVX2 + ",+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl"
+
+TARGETS = {
+    t.name: t
+    for t in (
+        Target("x86-64", "x86_64-unknown-linux-gnu", "x86-64", ""),
+        Target("x86-64-avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", _AVX2, 32, 16, masked=True, fma=True, half=True),
+        Target("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", _AVX512, 64, 32, masked=True, fma=True, half=True, caches=(32 << 10, 1 << 20, 16 << 20)),
+        Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32, fma=True, half=True, caches=(64 << 10, 512 << 10, 8 << 20)),
+        Target("riscv64", "riscv64-unknown-linux-gnu", "generic-rv64", "+a,+c,+d,+f,+m", 16, 32, fma=True),
+        Target("wasm32", "wasm32-unknown-unknown", "generic", "+simd128", 16, 16),
+    )
+}
+
+
+def find_target(name: str = "native", cpu: str | None = None, features: str | None = None) -> Target:
+    """The target called `name`: `native`, a name from `TARGETS`, or a triple of a known architecture.
+
+    `cpu` and `features` replace the target's own, in LLVM's words; they change what LLVM may emit, not the vector width that schedules choose.
+    """
+    if name == "native":
+        target = host()
+    elif name in TARGETS:
+        target = TARGETS[name]
+    else:
+        arch = {"arm64": "aarch64", "amd64": "x86_64"}.get(name.split("-")[0], name.split("-")[0])
+        known = {t.arch: t for t in reversed(TARGETS.values())}
+        if "-" not in name or arch not in known:
+            names = ("native", *TARGETS)
+            raise PolyremeError(f"expected a target ({', '.join(names)}) or a triple but got '{name}'{did_you_mean(name, names)}")
+        if not name.startswith("wasm") and "linux" not in name:
+            raise PolyremeError(f"expected a linux or wasm triple but got '{name}'")
+        triple = "-".join([arch, *name.split("-")[1:]])
+        target = replace(known[arch], name=name, triple=triple)
+    if cpu is not None:
+        target = replace(target, cpu=cpu)
+    if features is not None:
+        target = replace(target, features=features)
+    return target
+
+
+@cache
+def host() -> Target:
+    """The machine this process runs on, with the features that its operating system allows."""
+    import llvmlite.binding as llvm
+
+    triple = llvm.get_process_triple()
+    flags = dict(llvm.get_host_cpu_features())
+    features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))
+    base = Target("native", triple, llvm.get_host_cpu_name(), features, caches=_host_caches())
+    if base.arch == "x86_64":
+        wide = all(flags.get(f) for f in ("avx512f", "avx512bw", "avx512dq", "avx512vl"))
+        avx2 = bool(flags.get("avx2"))
+        return replace(
+            base, vector_bytes=64 if wide else 32 if avx2 else 16, vector_registers=32 if wide else 16,
+            masked=avx2, fma=bool(flags.get("fma")), half=bool(flags.get("f16c")),
+        )  # fmt: skip
+    known = {t.arch: t for t in reversed(TARGETS.values())}
+    if base.arch not in known:
+        raise PolyremeError(f"expected a machine of {', '.join(_LAYOUTS)} but this one is '{triple}'")
+    like = known[base.arch]
+    return replace(base, vector_bytes=like.vector_bytes, vector_registers=like.vector_registers, fma=like.fma, half=like.half)
+
+
+def _host_caches() -> tuple[int, int, int]:
+    """Bytes per level from the kernel's own files, and a modest guess for those it does not tell."""
+    sizes = list(Target.caches)
+    for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            level = int((folder / "level").read_text())
+            kind = (folder / "type").read_text().strip()
+            text = (folder / "size").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        if kind != "Instruction" and 1 <= level <= 3 and text[-1:] in "KM" and text[:-1].isdigit():
+            sizes[level - 1] = int(text[:-1]) << (10 if text.endswith("K") else 20)
+    return (sizes[0], sizes[1], sizes[2])
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
