@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import FrameType
+from types import FrameType
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +116,38 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-# Files under these prefixes are ours: a location skips their frames to find the user's own line.
-_OWN_PREFIXES: list[str] = []
+# Files under these prefixes are nobody's to mend, such as the command line's library: a location skips their frames like our own.
+_HIDDEN_PREFIXES: list[str] = ["<frozen"]
 
 
 def hide_frames_under(prefix: str) -> None:
-    """Treat files whose name starts with `prefix` as the framework's own."""
-    _OWN_PREFIXES.append(prefix)
+    """Skip files whose name starts with `prefix` when looking for the user's own line."""
+    _HIDDEN_PREFIXES.append(prefix)
+
+
+def is_users_frame(frame: FrameType) -> bool:
+    """Whether the code of a frame is the user's, not the framework's."""
+    module = frame.f_globals.get("__name__") or ""
+    ours = module == "polyreme" or module.startswith("polyreme.")
+    return not ours and not frame.f_code.co_filename.startswith(tuple(_HIDDEN_PREFIXES))
 
 
 def caller_location(name: str = "") -> Location:
     """The innermost line of the running Python stack that belongs to the user."""
     frame: FrameType | None = sys._getframe(1)
-    prefixes = tuple(_OWN_PREFIXES)
-    while frame is not None and frame.f_code.co_filename.startswith((*prefixes, "<frozen")):
+    while frame is not None and not is_users_frame(frame):
         frame = frame.f_back
     if frame is None:
         return Location(name=name)
     return Location(frame.f_code.co_filename, frame.f_lineno, name=name)
+
+
+def raised_location(error: BaseException) -> Location:
+    """The innermost line of the user's that an exception came through."""
+    found = Location()
+    step = error.__traceback__
+    while step is not None:
+        if is_users_frame(step.tb_frame):
+            found = Location(step.tb_frame.f_code.co_filename, step.tb_lineno)
+        step = step.tb_next
+    return found
