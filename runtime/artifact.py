@@ -1,0 +1,403 @@
+"""An artifact: the manifest (what a model takes and gives), its object code, and its constants.
+
+In a file: a header of fixed size, the manifest as JSON, the object code, then the constants at a multiple of 64 bytes. The header holds a digest of all the
+rest, so a truncated or changed file is refused before anything of it is used. Reading checks every field of the manifest against the limits below.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.sizes import MAX_LENGTH, NAME, parse_size
+
+FORMAT = 1
+MAGIC = b"polyreme-model\0\0"
+HEADER = struct.Struct("<16sIIQQQ32s")  # magic, format, zero, bytes of manifest, object and constants, digest
+ALIGNMENT = 64
+
+MAX_MANIFEST_BYTES = 64 << 20
+MAX_ARGUMENTS = 100_000
+MAX_RANK = 64
+MAX_SIZE = 1 << 48
+MAX_NAME = 1000
+
+# Bytes of one element, by numpy's name of the dtype.
+DTYPES = {
+    "bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8,
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex64": 8, "complex128": 16,
+}  # fmt: skip
+
+Shape = tuple["int | str", ...]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output. A size is a number or the text of an expression over the manifest's sizes, such as `2*N+1`."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    role: str = "input"  # "input", "param" (a weight passed at every run), "state", or "output"
+
+    @property
+    def is_static(self) -> bool:
+        return not any(isinstance(size, str) for size in self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class ConstantSpec:
+    """An array inside the constants: `bytes` bytes from `offset`, which is a multiple of 64."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class SizeSpec:
+    """A named size, and where its value is read: axis `axis` of input number `input`."""
+
+    name: str
+    input: int
+    axis: int
+
+
+@dataclass(frozen=True)
+class TargetSpec:
+    """The machine that the code is for, in LLVM's words."""
+
+    triple: str
+    cpu: str = ""
+    features: str = ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything that must be known to call a model.
+
+    `arguments` gives the order of the native function's buffers: pairs ("input" | "constant" | "output", number).
+    """
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    constants: tuple[ConstantSpec, ...]
+    sizes: tuple[SizeSpec, ...]
+    arguments: tuple[tuple[str, int], ...]
+    target: TargetSpec
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_consistent(self)
+
+    @cached_property
+    def size_names(self) -> tuple[str, ...]:
+        return tuple(size.name for size in self.sizes)
+
+    @cached_property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants together, to the end of the last."""
+        return max((c.offset + c.bytes for c in self.constants), default=0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `from_json` reads it back."""
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "inputs": [{"name": t.name, "dtype": t.dtype, "shape": list(t.shape), "role": t.role} for t in self.inputs],
+            "outputs": [{"name": t.name, "dtype": t.dtype, "shape": list(t.shape), "role": t.role} for t in self.outputs],
+            "constants": [
+                {"name": c.name, "dtype": c.dtype, "shape": list(c.shape), "offset": c.offset, "bytes": c.bytes} for c in self.constants
+            ],
+            "sizes": [{"name": s.name, "input": s.input, "axis": s.axis} for s in self.sizes],
+            "arguments": [list(a) for a in self.arguments],
+            "target": {"triple": self.target.triple, "cpu": self.target.cpu, "features": self.target.features},
+            "extra": dict(sorted(self.extra.items())),
+        }
+
+    def to_bytes(self) -> bytes:
+        """JSON; equal manifests give equal bytes."""
+        return json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=True).encode()
+
+    @staticmethod
+    def from_json(data: Any) -> Manifest:
+        """The manifest in `data`; `ArtifactError` names the first field that is missing or wrong."""
+        top = _Reader(data, "manifest")
+        found = top.integer("format", 0, 1 << 31)
+        if found != FORMAT:
+            raise ArtifactError(f"expected a manifest of format {FORMAT} but got format {found}: compile the model again")
+        manifest = Manifest(
+            name=top.text("name"),
+            inputs=tuple(_tensor(item, ("input", "param", "state")) for item in top.items("inputs")),
+            outputs=tuple(_tensor(item, ("output",)) for item in top.items("outputs")),
+            constants=tuple(_constant(item) for item in top.items("constants")),
+            sizes=tuple(_size(item) for item in top.items("sizes")),
+            arguments=tuple(_argument(item, i) for i, item in enumerate(top.list("arguments"))),
+            target=_target(top.child("target")),
+            extra=_extra(top.child("extra")),
+        )
+        top.finish()
+        return manifest
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Manifest:
+        try:
+            return Manifest.from_json(json.loads(data))
+        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+            raise ArtifactError(f"expected the manifest to be JSON but got: {error}") from error
+
+
+class _Reader:
+    """The fields of one JSON object, each taken once and checked; `path` is for messages."""
+
+    def __init__(self, data: Any, path: str):
+        if not isinstance(data, dict):
+            raise ArtifactError(f"expected '{path}' to be an object but got {_kind(data)}")
+        self.data, self.path = dict(data), path
+
+    def take(self, key: str) -> Any:
+        if key not in self.data:
+            raise ArtifactError(f"expected a field '{key}' in '{self.path}'")
+        return self.data.pop(key)
+
+    def finish(self) -> None:
+        if self.data:
+            raise ArtifactError(f"expected no other fields in '{self.path}' but got {', '.join(sorted(map(repr, self.data)))}")
+
+    def text(self, key: str, limit: int = MAX_NAME) -> str:
+        value = self.take(key)
+        if not isinstance(value, str) or len(value) > limit or "\0" in value:
+            raise ArtifactError(f"expected '{self.path}.{key}' to be a text of at most {limit} characters but got {_kind(value)}")
+        return value
+
+    def choice(self, key: str, choices: Sequence[str]) -> str:
+        value = self.take(key)
+        if not isinstance(value, str) or value not in choices:
+            raise ArtifactError(f"expected '{self.path}.{key}' to be one of {', '.join(choices)} but got {value!r:.100}")
+        return value
+
+    def integer(self, key: str, low: int, high: int) -> int:
+        value = self.take(key)
+        if not _is_int(value) or not low <= value <= high:
+            raise ArtifactError(f"expected '{self.path}.{key}' to be a whole number from {low} to {high} but got {value!r:.100}")
+        return int(value)
+
+    def list(self, key: str, limit: int = MAX_ARGUMENTS) -> list[Any]:
+        value = self.take(key)
+        if not isinstance(value, list) or len(value) > limit:
+            raise ArtifactError(f"expected '{self.path}.{key}' to be a list of at most {limit} items but got {_kind(value)}")
+        return value
+
+    def items(self, key: str) -> list[_Reader]:
+        return [_Reader(item, f"{self.path}.{key}[{i}]") for i, item in enumerate(self.list(key))]
+
+    def child(self, key: str) -> _Reader:
+        return _Reader(self.take(key), f"{self.path}.{key}")
+
+    def static_shape(self, key: str) -> tuple[int, ...]:
+        shape = self.list(key, MAX_RANK)
+        for size in shape:
+            if not _is_int(size) or not 0 <= size <= MAX_SIZE:
+                raise ArtifactError(f"expected the sizes in '{self.path}.{key}' to be from 0 to {MAX_SIZE} but got {size!r:.100}")
+        return tuple(shape)
+
+    def shape(self, key: str) -> Shape:
+        shape = self.list(key, MAX_RANK)
+        for size in shape:
+            known = _is_int(size) and 0 <= size <= MAX_SIZE
+            if not known and not (isinstance(size, str) and 0 < len(size) <= MAX_LENGTH):
+                raise ArtifactError(f"expected the sizes in '{self.path}.{key}' to be from 0 to {MAX_SIZE}, or texts, but got {size!r:.100}")
+        return tuple(shape)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else f"{type(value).__name__} of length {len(value)}" if hasattr(value, "__len__") else f"{value!r:.100}"
+
+
+def _tensor(reader: _Reader, roles: Sequence[str]) -> TensorSpec:
+    spec = TensorSpec(reader.text("name"), reader.choice("dtype", tuple(DTYPES)), reader.shape("shape"), reader.choice("role", roles))
+    reader.finish()
+    return spec
+
+
+def _constant(reader: _Reader) -> ConstantSpec:
+    name, dtype, shape = reader.text("name"), reader.choice("dtype", tuple(DTYPES)), reader.static_shape("shape")
+    spec = ConstantSpec(name, dtype, shape, reader.integer("offset", 0, MAX_SIZE), reader.integer("bytes", 0, MAX_SIZE))
+    reader.finish()
+    return spec
+
+
+def _size(reader: _Reader) -> SizeSpec:
+    name = reader.text("name")
+    if not NAME.match(name):
+        raise ArtifactError(f"expected '{reader.path}.name' to be an identifier but got {name!r}")
+    spec = SizeSpec(name, reader.integer("input", 0, MAX_ARGUMENTS), reader.integer("axis", 0, MAX_RANK))
+    reader.finish()
+    return spec
+
+
+def _argument(item: Any, index: int) -> tuple[str, int]:
+    kinds = ("input", "constant", "output")
+    if not isinstance(item, list) or len(item) != 2 or item[0] not in kinds or not _is_int(item[1]):
+        raise ArtifactError(f"expected 'manifest.arguments[{index}]' to be a kind ({', '.join(kinds)}) and a number but got {item!r:.100}")
+    return item[0], item[1]
+
+
+def _target(reader: _Reader) -> TargetSpec:
+    spec = TargetSpec(reader.text("triple"), reader.text("cpu"), reader.text("features", 10_000))
+    reader.finish()
+    return spec
+
+
+def _extra(reader: _Reader) -> dict[str, str]:
+    return {key: reader.text(key, 1 << 20) for key in sorted(reader.data)}
+
+
+def _check_consistent(manifest: Manifest) -> None:
+    """What holds between fields: names are unique, numbers point at something, expressions use declared sizes."""
+    names = manifest.size_names
+    _check_unique(names, "sizes")
+    _check_unique([t.name for t in manifest.inputs], "inputs")
+    _check_unique([t.name for t in manifest.outputs], "outputs")
+    for size in manifest.sizes:
+        if size.input >= len(manifest.inputs) or size.axis >= len(manifest.inputs[size.input].shape):
+            raise ArtifactError(f"expected the size '{size.name}' to be read from an input but got input {size.input}, axis {size.axis}")
+        if manifest.inputs[size.input].shape[size.axis] != size.name:
+            raise ArtifactError(
+                f"expected axis {size.axis} of the input '{manifest.inputs[size.input].name}' to be the size '{size.name}' but got "
+                f"'{manifest.inputs[size.input].shape[size.axis]}'"
+            )
+    for tensor in (*manifest.inputs, *manifest.outputs):
+        for dim in tensor.shape:
+            if isinstance(dim, str):
+                try:
+                    parse_size(dim, names)
+                except ValueError as error:
+                    raise ArtifactError(f"in the shape of '{tensor.name}': {error}") from error
+    for constant in manifest.constants:
+        elements = 1
+        for known in constant.shape:
+            elements *= known
+        if elements * DTYPES[constant.dtype] != constant.bytes:
+            raise ArtifactError(f"expected the constant '{constant.name}' to have {elements * DTYPES[constant.dtype]} bytes but got {constant.bytes}")
+        if constant.offset % ALIGNMENT:
+            raise ArtifactError(f"expected the constant '{constant.name}' at a multiple of {ALIGNMENT} bytes but got {constant.offset}")
+    counts = {"input": len(manifest.inputs), "constant": len(manifest.constants), "output": len(manifest.outputs)}
+    expected = {(kind, i) for kind, count in counts.items() for i in range(count)}
+    if len(manifest.arguments) != len(expected) or set(manifest.arguments) != expected:
+        raise ArtifactError(f"expected the arguments to be {counts} but got {len(manifest.arguments)} that do not match")
+
+
+def _check_unique(names: Sequence[str], what: str) -> None:
+    if len(set(names)) != len(names):
+        double = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ArtifactError(f"expected the names of the {what} to differ but got '{double}' twice")
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled model. `code` is an object file (ELF) for `manifest.target`."""
+
+    manifest: Manifest
+    code: bytes
+    constants: bytes = b""
+
+    def __post_init__(self) -> None:
+        if len(self.constants) < self.manifest.constant_bytes:
+            raise ArtifactError(f"expected {self.manifest.constant_bytes} bytes of constants but got {len(self.constants)}")
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    def to_bytes(self) -> bytes:
+        """The content of an artifact file."""
+        manifest = self.manifest.to_bytes()
+        body = manifest + self.code
+        body += bytes(-(HEADER.size + len(body)) % ALIGNMENT) + self.constants
+        fields = (MAGIC, FORMAT, 0, len(manifest), len(self.code), len(self.constants))
+        return HEADER.pack(*fields, _digest(HEADER.pack(*fields, bytes(32)), body)) + body
+
+    @staticmethod
+    def from_bytes(data: bytes, what: str = "artifact") -> Artifact:
+        """The artifact in `data`; `ArtifactError`, which starts with `what`, when it is not whole."""
+        view = memoryview(data)
+        if len(view) < HEADER.size or bytes(view[:16]) != MAGIC:
+            raise ArtifactError(f"{what}: expected a polyreme artifact but got {len(view)} bytes of something else")
+        magic, version, zero, manifest_bytes, code_bytes, constant_bytes, digest = HEADER.unpack(view[: HEADER.size])
+        if version != FORMAT or zero:
+            raise ArtifactError(f"{what}: expected an artifact of format {FORMAT} but got format {version}: compile the model again")
+        if manifest_bytes > MAX_MANIFEST_BYTES:
+            raise ArtifactError(f"{what}: expected a manifest of at most {MAX_MANIFEST_BYTES} bytes but got {manifest_bytes}")
+        code_at = HEADER.size + manifest_bytes
+        constants_at = -(-(code_at + code_bytes) // ALIGNMENT) * ALIGNMENT
+        if len(view) != constants_at + constant_bytes:
+            raise ArtifactError(f"{what}: expected {constants_at + constant_bytes} bytes but got {len(view)}: the file is damaged")
+        head = HEADER.pack(magic, version, zero, manifest_bytes, code_bytes, constant_bytes, bytes(32))
+        if _digest(head, view[HEADER.size :]) != digest:
+            raise ArtifactError(f"{what}: expected content that matches its checksum: the file is damaged")
+        try:
+            manifest = Manifest.from_bytes(bytes(view[HEADER.size : code_at]))
+            return Artifact(manifest, bytes(view[code_at : code_at + code_bytes]), bytes(view[constants_at:]))
+        except ArtifactError as error:
+            raise ArtifactError(f"{what}: {error}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the artifact to `path`, whole or not at all."""
+        write_atomically(path, self.to_bytes())
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Artifact:
+        """Read what `save` wrote; `ArtifactError` for anything else, `OSError` for a file that cannot be read."""
+        return Artifact.from_bytes(Path(path).read_bytes(), os.fspath(path))
+
+
+def _digest(head: bytes, body: bytes | memoryview) -> bytes:
+    digest = hashlib.blake2b(head, digest_size=32)
+    digest.update(body)
+    return digest.digest()
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part. `mode` is narrowed by the umask."""
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, mode & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    # The process's umask can only be read by setting it, which other threads would see; Linux also shows it here.
+    try:
+        with open("/proc/self/status") as status:
+            for line in status:
+                if line.startswith("Umask:"):
+                    return int(line.split()[1], 8)
+    except OSError:
+        return 0o077
+    return 0o022

@@ -1,0 +1,189 @@
+"""The cache of compiled code: bytes by key, in memory and in a folder.
+
+Keys are digests of everything that an entry depends on (`digest_of`). An entry carries a checksum; one that does not match is removed and reported
+as absent, so it is compiled again and never trusted. Entries are written whole or not at all, so processes may share a folder. A folder that cannot
+be read or written costs time, not correctness: it is warned about once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+import warnings
+from collections import OrderedDict
+from pathlib import Path
+
+from polyreme.runtime.artifact import write_atomically
+
+MAGIC = b"polyreme-cache1\n"
+DIGEST_BYTES = 32
+DEFAULT_DISK_BYTES = 1 << 30
+DEFAULT_MEMORY_BYTES = 64 << 20
+STALE_SECONDS = 3600
+
+
+def digest_of(*parts: bytes | str) -> str:
+    """A key that depends on every part and on where one ends and the next begins."""
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+class Cache:
+    """Bytes by key. `folder` None keeps them in memory only. Least recently used entries go first when a limit is reached."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None, limit: int = DEFAULT_DISK_BYTES, memory_limit: int = DEFAULT_MEMORY_BYTES):
+        self.folder = Path(folder) if folder is not None else None
+        self.limit = limit
+        self.memory_limit = memory_limit
+        self._memory: OrderedDict[str, bytes] = OrderedDict()
+        self._memory_bytes = 0
+        # What the folder holds, as far as is known: None until it was looked through.
+        self._disk_bytes: int | None = None
+        self._lock = threading.RLock()
+        self._warned = False
+
+    def get(self, key: str) -> bytes | None:
+        """The entry, or None when there is none that is whole."""
+        _check_key(key)
+        with self._lock:
+            if key in self._memory:
+                self._memory.move_to_end(key)
+                return self._memory[key]
+        data = self._read(key)
+        if data is not None:
+            self._remember(key, data)
+        return data
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep `data`; what the disk does not take stays in memory."""
+        _check_key(key)
+        self._remember(key, data)
+        if self.folder is None or len(data) > self.limit:
+            return
+        path = self._path(key)
+        entry = MAGIC + _checksum(key, data) + data
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, entry)
+        except OSError as error:
+            self._warn(f"compiled code is not kept on disk: {error}")
+            return
+        with self._lock:
+            if self._disk_bytes is not None:
+                self._disk_bytes += len(entry)
+            if self._disk_bytes is None or self._disk_bytes > self.limit:
+                self._evict(path)
+
+    def clear(self) -> None:
+        """Forget all entries, on disk too."""
+        with self._lock:
+            self._memory.clear()
+            self._memory_bytes = 0
+            for _, _, path in self._entries():
+                _remove(path)
+            self._disk_bytes = None
+
+    # --- memory
+
+    def _remember(self, key: str, data: bytes) -> None:
+        with self._lock:
+            self._memory_bytes += len(data) - len(self._memory.pop(key, b""))
+            self._memory[key] = data
+            while self._memory_bytes > self.memory_limit and self._memory:
+                _, dropped = self._memory.popitem(last=False)
+                self._memory_bytes -= len(dropped)
+
+    # --- disk
+
+    def _path(self, key: str) -> Path:
+        assert self.folder is not None
+        return self.folder / key[:2] / key
+
+    def _read(self, key: str) -> bytes | None:
+        if self.folder is None:
+            return None
+        path = self._path(key)
+        try:
+            entry = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn(f"compiled code is not read from disk: {error}")
+            return None
+        start = len(MAGIC) + DIGEST_BYTES
+        data = entry[start:]
+        if entry[:start] != MAGIC + _checksum(key, data):
+            _remove(path)
+            return None
+        try:
+            os.utime(path)
+        except OSError:
+            # The time of last use orders eviction only; a read-only folder is never evicted from.
+            return data
+        return data
+
+    def _entries(self) -> list[tuple[float, int, Path]]:
+        """(time of last use, bytes, path) of every entry; left-overs of interrupted writes are removed on the way."""
+        found = []
+        if self.folder is None:
+            return []
+        for path in sorted(self.folder.glob("??/*")) + sorted(self.folder.glob("??/.*.tmp")):
+            try:
+                status = path.stat()
+            except OSError:
+                # Removed by another process meanwhile.
+                continue
+            if path.name.endswith(".tmp"):
+                if time.time() - status.st_mtime > STALE_SECONDS:
+                    _remove(path)
+            elif _is_key(path.name):
+                found.append((status.st_mtime, status.st_size, path))
+        return found
+
+    def _evict(self, newest: Path) -> None:
+        """Remove the least recently used entries until a tenth of the limit is free."""
+        entries = sorted(self._entries())
+        total = sum(size for _, size, _ in entries)
+        if total > self.limit:
+            for _, size, path in entries:
+                if total <= self.limit * 9 // 10:
+                    break
+                if path != newest and _remove(path):
+                    total -= size
+        self._disk_bytes = total
+
+    def _warn(self, message: str) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"the cache folder '{self.folder}' is unusable, {message}", RuntimeWarning, stacklevel=3)
+
+
+def _checksum(key: str, data: bytes) -> bytes:
+    # The key is covered too: an entry under a wrong name is as bad as a wrong entry.
+    digest = hashlib.blake2b(key.encode(), digest_size=DIGEST_BYTES)
+    digest.update(data)
+    return digest.digest()
+
+
+def _is_key(key: str) -> bool:
+    return len(key) >= 8 and not set(key) - set("0123456789abcdef")
+
+
+def _check_key(key: str) -> None:
+    if not _is_key(key):
+        raise ValueError(f"expected a digest in hexadecimal as the key but got {key!r}")
+
+
+def _remove(path: Path) -> bool:
+    """Whether the file is gone."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,78 @@
+"""The processor of this machine: whether an artifact's code can run on it, and the addresses of arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import platform
+import sys
+from typing import Any
+
+import numpy as np
+
+from polyreme.runtime.artifact import TargetSpec
+from polyreme.runtime.errors import ArtifactError
+
+_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64", "x64": "x86_64"}
+
+# Features that kernels are written for, as LLVM and as Linux call them. Others only change the choice of scalar instructions.
+_FEATURES = {
+    "sse4.1": "sse4_1", "sse4.2": "sse4_2", "avx": "avx", "avx2": "avx2", "fma": "fma", "f16c": "f16c", "avx512f": "avx512f",
+    "avx512bw": "avx512bw", "avx512dq": "avx512dq", "avx512vl": "avx512vl", "avx512cd": "avx512cd", "avx512vnni": "avx512_vnni",
+    "avx512bf16": "avx512_bf16", "avx512fp16": "avx512_fp16", "avx512vbmi": "avx512vbmi", "avxvnni": "avx_vnni",
+}  # fmt: skip
+
+
+def check_runs_here(target: TargetSpec, what: str) -> None:
+    """`ArtifactError`, naming `what`, unless this machine can run code for `target`."""
+    parts = target.triple.lower().split("-")
+    wanted = _ARCHITECTURES.get(parts[0], parts[0])
+    machine = platform.machine().lower()
+    here = _ARCHITECTURES.get(machine, machine)
+    if wanted != here:
+        raise ArtifactError(f"{what}: expected code for {here} but got code for {wanted} ({target.triple})")
+    if sys.platform not in parts[1:] and not any(part.startswith(sys.platform) for part in parts[1:]):
+        raise ArtifactError(f"{what}: expected code for {sys.platform} but got code for {target.triple}")
+    known = _processor_flags()
+    features = [f[1:] for f in target.features.split(",") if f.startswith("+")]
+    missing = [f for f in features if known and f in _FEATURES and _FEATURES[f] not in known]
+    if missing:
+        raise ArtifactError(f"{what}: the code is for {target.cpu or 'a processor'} with {', '.join(missing)}, which this processor lacks: compile it again")
+
+
+@functools.cache
+def _processor_flags() -> frozenset[str]:
+    """What Linux says about an x86 processor; empty where it says nothing."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith("flags"):
+                    return frozenset(line.split(":", 1)[1].split())
+    except OSError:
+        return frozenset()
+    return frozenset()
+
+
+def address_of(array: np.ndarray[Any, Any]) -> int:
+    """Where the first element of a contiguous array stands."""
+    try:
+        # A third of the time of `array.ctypes`, but refused for read-only and for empty arrays, and for bfloat16.
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError, BufferError):
+        return int(array.ctypes.data)
+
+
+def aligned_empty(count: int, alignment: int = 64) -> np.ndarray[Any, Any]:
+    """`count` bytes at a multiple of `alignment`."""
+    memory = np.empty(count + alignment, np.uint8)
+    start = -memory.ctypes.data % alignment
+    return memory[start : start + count]
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The dtype that a manifest names; bfloat16 is `ml_dtypes`'."""
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)

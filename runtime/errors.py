@@ -1,0 +1,15 @@
+"""The errors of the runtime. They stand apart from the compiler's, because an artifact runs where no compiler is installed."""
+
+from __future__ import annotations
+
+
+class RuntimeFault(Exception):
+    """Base of every error of this room that is the user's to mend."""
+
+
+class ArtifactError(RuntimeFault, ValueError):
+    """A file that is no artifact or library of ours, or a damaged one, or one for another machine."""
+
+
+class CallError(RuntimeFault, ValueError):
+    """Arrays that a model does not take."""
