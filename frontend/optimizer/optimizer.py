@@ -1,0 +1,241 @@
+"""The base of all optimizers: parameter groups, learning rates, clipping, decay, state dicts."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme import tape
+from polyreme.optimizer.lr import LRScheduler
+from polyreme.optimizer.rules import Rule
+from polyreme.regularizer import L2Decay, WeightDecayRegularizer
+from polyreme.tensor import Tensor
+from polyreme.utils import unique_name
+
+__all__ = ["Optimizer"]
+
+_LOW_PRECISION = ("float16", "bfloat16")
+
+
+class Optimizer:
+    """Updates parameters from their gradients.
+
+    Args:
+        learning_rate: a number, or a scheduler of `paddle.optimizer.lr`.
+        parameters: the parameters, or dicts of parameters with options of their own (`params`, `learning_rate` as a factor, `weight_decay`, …).
+        weight_decay: the coefficient of an L2 penalty, or a regularizer; a parameter's own regularizer wins.
+        grad_clip: a `paddle.nn.ClipGradBy…`, applied before the decay.
+    """
+
+    rule: Rule
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler,
+        parameters: Any = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        name: str | None = None,
+        **options: Any,
+    ):
+        if not isinstance(learning_rate, (int, float, LRScheduler, Tensor)) or isinstance(learning_rate, bool):
+            raise TypeError(f"learning rate should be float or LRScheduler, got {type(learning_rate)} here")
+        if parameters is None:
+            raise AttributeError("parameters argument given to the Optimizer should not be None in dygraph mode.")
+        if isinstance(parameters, (Tensor, Mapping)) or not isinstance(parameters, Iterable):
+            raise TypeError(
+                "`parameters` argument given to the optimizer should be an iterable of paddle Tensors, "
+                f"but got argument type is `{type(parameters)}`."
+            )
+        self._name = name
+        self._learning_rate: Any = learning_rate
+        self._grad_clip = grad_clip
+        self._options = options
+        self._weight_decay = weight_decay
+        self._multi_precision = bool(options.get("multi_precision"))
+        self._accumulators: dict[str, dict[str, Tensor]] = OrderedDict()
+        self._master_weights: dict[str, Tensor] = {}
+        self._loaded: dict[str, Any] = {}
+        self._groups: list[dict[str, Any]] = []
+        given = list(parameters)
+        for group in given if given and isinstance(given[0], Mapping) else [{"params": given}]:
+            self._add_param_group(dict(group))
+
+    @property
+    def _parameter_list(self) -> list[Any]:
+        return [p for group in self._groups for p in group["params"]]
+
+    def _add_param_group(self, group: dict[str, Any]) -> None:
+        params = group["params"]
+        group["params"] = [params] if isinstance(params, Tensor) else list(params)
+        known = {id(p) for p in self._parameter_list}
+        if any(id(p) in known for p in group["params"]):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self._groups.append(group)
+
+    # --- learning rates
+
+    def get_lr(self) -> float:
+        """The rate of the next step, before the factors of parameters."""
+        rate = self._learning_rate
+        return float(rate()) if isinstance(rate, LRScheduler) else float(rate)
+
+    def set_lr(self, value: float) -> None:
+        """Set a fixed rate; an error when a scheduler decides it."""
+        if not isinstance(value, (int, float)):
+            raise TypeError(f"The type of 'value' in optimizer.set_lr must be float, but received {type(value)}.")
+        if isinstance(self._learning_rate, LRScheduler):
+            raise RuntimeError("optimizer's learning rate can't be LRScheduler when invoke this API, because this will lead to conflict.")
+        self._learning_rate = float(value)
+
+    def set_lr_scheduler(self, scheduler: LRScheduler) -> None:
+        """Let `scheduler` decide the rate from now on."""
+        if not isinstance(scheduler, LRScheduler):
+            raise TypeError(f"The type of 'scheduler' in optimizer.set_lr_scheduler must be LRScheduler, but received {type(scheduler)}.")
+        self._learning_rate = scheduler
+
+    # --- a step
+
+    def clear_grad(self, set_to_zero: bool = True) -> None:
+        """Clear the gradients of all parameters."""
+        for parameter in self._parameter_list:
+            parameter.clear_gradient(set_to_zero)
+
+    clear_gradients = clear_grad
+
+    @tape.no_grad()
+    def step(self) -> None:
+        """Update every parameter that has a gradient."""
+        for group in self._groups:
+            found = [(p, p.grad) for p in group["params"] if not p.stop_gradient and p.grad is not None]
+            clip = group.get("grad_clip", self._grad_clip)
+            if clip is not None:
+                found = clip(found)
+            self._create_accumulators([p for p, _ in found], group)
+            for parameter, gradient in found:
+                self._update(parameter, gradient, group)
+
+    def minimize(
+        self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None
+    ) -> tuple[None, list[tuple[Any, Any]]]:
+        """Apply the gradients that `loss.backward()` has left: a step. Returns (None, the pairs of parameter and gradient)."""
+        if not isinstance(loss, Tensor):
+            raise TypeError(f"expected the loss to be a Tensor but got {type(loss)}")
+        pairs = [(p, p.grad) for p in self._parameter_list if not p.stop_gradient and p.grad is not None]
+        self.step()
+        return None, pairs
+
+    def _update(self, parameter: Any, gradient: Tensor, group: dict[str, Any]) -> None:
+        options = {**self._options, **{k: v for k, v in group.items() if k != "params"}}
+        options |= self._parameter_options(parameter, options)
+        stored = self._master_weights.get(parameter.name, parameter)
+        p = stored._value
+        # In the precision of the (master) weight: Python's own numbers adopt it, arrays would not.
+        g = gradient._value.astype(p.dtype, copy=False)
+        regularizer = self._regularizer(parameter, group)
+        if regularizer is not None:
+            g = g + regularizer.gradient(p, np)
+        factor = group.get("learning_rate", 1.0) * parameter.optimize_attr.get("learning_rate", 1.0)
+        lr = p.dtype.type(self.get_lr() * factor)
+        names = [slot.name for slot in self._slots()]
+        state = {name: self._accumulators[name][parameter.name] for name in names}
+        p, new = self.rule.update(p, g, lr, {name: t._value for name, t in state.items()}, options, np)
+        for name, value in new.items():
+            _overwrite(state[name], value)
+        _overwrite(stored, p)
+        if stored is not parameter:
+            _overwrite(parameter, p)
+
+    def _parameter_options(self, parameter: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Options that differ between parameters."""
+        return {}
+
+    def _regularizer(self, parameter: Any, group: Mapping[str, Any]) -> WeightDecayRegularizer | None:
+        own = getattr(parameter, "regularizer", None)
+        decay = own if own is not None else group.get("weight_decay", self._weight_decay)
+        if decay is None or isinstance(decay, WeightDecayRegularizer):
+            return decay
+        return L2Decay(decay)
+
+    # --- state
+
+    def _slots(self) -> Sequence[Any]:
+        return self.rule.slots
+
+    def _create_accumulators(self, parameters: Sequence[Any], group: Mapping[str, Any]) -> None:
+        options = {**self._options, **group}
+        for parameter in parameters:
+            if self._multi_precision and str(parameter.dtype).split(".")[-1] in _LOW_PRECISION and parameter.name not in self._master_weights:
+                master = Tensor(parameter._value.astype(np.float32))
+                master.name = unique_name.generate(parameter.name + "_fp32_master")
+                self._master_weights[parameter.name] = self._filled(master, self._loaded.get("master_weights", {}).get(parameter.name))
+        for slot in self._slots():
+            kept = self._accumulators.setdefault(slot.name, OrderedDict())
+            for parameter in parameters:
+                if parameter.name in kept:
+                    continue
+                like = self._master_weights.get(parameter.name, parameter)._value
+                tensor = Tensor(np.full((1,) if slot.single else like.shape, slot.start(options), like.dtype))
+                tensor.name = unique_name.generate(f"{parameter.name}_{slot.name}")
+                tensor.persistable = True
+                kept[parameter.name] = self._filled(tensor, self._loaded.get(tensor.name))
+
+    @staticmethod
+    def _filled(tensor: Tensor, loaded: Any) -> Tensor:
+        if loaded is not None:
+            array = loaded.numpy() if isinstance(loaded, Tensor) else np.asarray(loaded)
+            if array.size != tensor._value.size:
+                raise ValueError(f"expected a state of shape {tensor.shape} for '{tensor.name}' but got {list(array.shape)}")
+            _overwrite(tensor, array.reshape(tensor._value.shape))
+        return tensor
+
+    def state_dict(self) -> dict[str, Any]:
+        """Accumulators by name, master weights when there are any, and the scheduler's state under "LR_Scheduler"."""
+        state: dict[str, Any] = {t.name: t for kept in self._accumulators.values() for t in kept.values()}
+        if self._master_weights:
+            state["master_weights"] = dict(self._master_weights)
+        if isinstance(self._learning_rate, LRScheduler):
+            state["LR_Scheduler"] = self._learning_rate.state_dict()
+        return state
+
+    def set_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave; accumulators that do not exist yet are filled when the first step makes them."""
+        if isinstance(self._learning_rate, LRScheduler) and "LR_Scheduler" in state_dict:
+            self._learning_rate.set_state_dict(state_dict["LR_Scheduler"])
+        self._loaded = {k: v for k, v in state_dict.items() if k != "LR_Scheduler"}
+        for kept in self._accumulators.values():
+            for tensor in kept.values():
+                if tensor.name not in self._loaded:
+                    raise KeyError(f"expected the optimizer's state '{tensor.name}' in the state dict but it is not there")
+                self._filled(tensor, self._loaded[tensor.name])
+        for name, master in self._master_weights.items():
+            self._filled(master, self._loaded.get("master_weights", {}).get(name))
+
+    set_dict = set_state_dict
+
+
+def _overwrite(tensor: Any, array: Any) -> None:
+    """New contents of the same shape and dtype; the tape sees the change by the version."""
+    tensor._value = np.asarray(array).astype(tensor._value.dtype, copy=False)
+    tensor._version += 1
+
+
+def check_fraction(name: str, value: Any) -> Any:
+    """A number in [0, 1), or `ValueError`."""
+    if isinstance(value, Tensor):
+        value = float(value)
+    if value is None or not 0 <= value < 1:
+        raise ValueError(f"Invalid value of {name}, expect {name} in [0,1).")
+    return value
+
+
+def check_not_negative(name: str, value: Any) -> Any:
+    """A number of at least 0, or `ValueError`."""
+    if isinstance(value, Tensor):
+        value = float(value)
+    if value is None or not value >= 0:
+        raise ValueError(f"Invalid value of {name}, expect {name} >= 0.")
+    return value
