@@ -91,6 +91,14 @@ def _mod(a: Array, b: Array) -> Array:
     return np.asarray(np.mod(a, b))
 
 
+def _pow(a: Array, b: Array) -> Array:
+    """Integers to a negative power are what is left of the true value after cutting off its fraction: 0, but for 1 and -1."""
+    if a.dtype.kind != "i":
+        return np.asarray(np.power(a, b))
+    power = np.power(a, np.maximum(b, 0))
+    return np.asarray(np.where(b >= 0, power, np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0))), dtype=a.dtype)
+
+
 _erf_one = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -117,7 +125,7 @@ _BINARY: list[tuple[str, Callable[..., Any], str, dict[str, Any]]] = [
     ("div", _div, "a / b; integers round towards zero, and a zero divisor gives 0", {"kinds": "fiuc"}),
     ("floor_divide", _floor_divide, "floor(a / b)", {}),
     ("mod", _mod, "a - floor(a / b) * b, with the sign of b", {}),
-    ("pow", np.power, "a to the power b", {}),
+    ("pow", _pow, "a to the power b; integers to a negative power without their fraction", {}),
     ("max", np.maximum, "the larger one; nan when either is nan", {"commutative": True, "kinds": "fiub"}),
     ("min", np.minimum, "the smaller one; nan when either is nan", {"commutative": True, "kinds": "fiub"}),
     ("atan2", np.arctan2, "the angle of the point (b, a)", {"kinds": "f"}),
