@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import FrameType
-from types import FrameType
 
 
 @dataclass(frozen=True, slots=True)

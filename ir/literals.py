@@ -1,0 +1,354 @@
+"""How types, strings, numbers and constants are spelled in the text format: each printed here is read back here.
+
+`generic` spellings are MLIR's: a symbolic size is `?` with its expression in the type's encoding, numbers carry their type.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from polyreme.ir.attributes import Dense, SymbolRef
+from polyreme.ir.dims import Dim, Expr, parse_dim
+from polyreme.ir.types import SCALARS, BufferType, FunctionType, ScalarType, TensorType, Type, VectorType
+from polyreme.ir.verify import MAX_RANK
+
+# A constant of at most this many elements is written as nested lists, a larger one as its bytes in hex.
+LISTED_ELEMENTS = 64
+MAX_SIZE = 2**63 - 1
+
+_TYPE = re.compile(r"(?:!polyreme\.)?(tensor|buffer|vector)<(.*)>\Z", re.DOTALL)
+_DIM = re.compile(r"(\d+|\?|[A-Za-z_][A-Za-z0-9_]*?)x")
+_SYMBOL_NAME = re.compile(r"[A-Za-z_$.][A-Za-z0-9_$.-]*\Z")
+
+
+class LiteralError(ValueError):
+    """A misspelt literal; `offset` is where in its text."""
+
+    def __init__(self, message: str, offset: int = 0):
+        super().__init__(message)
+        self.offset = offset
+
+
+# --- types
+
+
+def type_text(kind: Type, generic: bool = False) -> str:
+    """The type's spelling; the readable one is `str`."""
+    if not generic:
+        return str(kind)
+    if isinstance(kind, FunctionType):
+        return function_type_text(kind, generic=True)
+    if not isinstance(kind, (TensorType, BufferType)):
+        return str(kind)
+    prefix = "tensor" if isinstance(kind, TensorType) else "!polyreme.buffer"
+    sizes = [f'"{d}"' for d in kind.shape if isinstance(d, Expr)]
+    encoding = f", [{', '.join(sizes)}]" if sizes else ""
+    return f"{prefix}<{''.join('?x' if isinstance(d, Expr) else f'{d}x' for d in kind.shape)}{kind.dtype}{encoding}>"
+
+
+def function_type_text(kind: FunctionType, generic: bool) -> str:
+    """`(inputs) -> results`, one bare result without parentheses."""
+    inputs, results = (", ".join(type_text(t, generic) for t in types) for types in (kind.inputs, kind.results))
+    single = len(kind.results) == 1 and not isinstance(kind.results[0], FunctionType)
+    return f"({inputs}) -> {results if single else f'({results})'}"
+
+
+@lru_cache(maxsize=4096)
+def parse_type(text: str) -> Type:
+    """Any type but a function's, in either spelling; `LiteralError` says where it is wrong."""
+    if text in SCALARS:
+        return SCALARS[text]
+    match = _TYPE.match(text)
+    if match is None:
+        raise LiteralError(f"expected a type but got '{text}'")
+    kind, body, start = match.group(1), match.group(2), match.start(2)
+    body, comma, encoding = body.partition(", [")
+    shape, dtype = _parse_shape(body, start)
+    unknown = shape.count("?")
+    sizes = _parse_encoding(comma + encoding, start + len(body)) if comma else []
+    if unknown != len(sizes):
+        raise LiteralError(f"expected an expression for each '?' but got {len(sizes)} for {unknown}", start)
+    dims: list[Dim] = [sizes.pop(0) if d == "?" else d for d in shape]
+    if len(dims) > MAX_RANK:
+        raise LiteralError(f"expected a rank of at most {MAX_RANK} but got {len(dims)}", start)
+    if any(isinstance(d, int) and not 0 <= d <= MAX_SIZE for d in dims):
+        raise LiteralError(f"expected sizes from 0 to {MAX_SIZE}", start)
+    if kind != "vector":
+        return (TensorType if kind == "tensor" else BufferType)(tuple(dims), dtype)
+    if len(dims) != 1 or not isinstance(dims[0], int):
+        raise LiteralError("expected one known number of lanes in a vector type", start)
+    return VectorType(dims[0], dtype)
+
+
+def _parse_shape(body: str, start: int) -> tuple[list[Any], ScalarType]:
+    """The sizes in front of the element type, `?` for those in the encoding."""
+    shape: list[Any] = []
+    at = 0
+    while body[at:] not in SCALARS:
+        if body.startswith("(", at):
+            end = _closing(body, at)
+            if end < 0 or not body.startswith("x", end):
+                raise LiteralError("expected ')x' after the size", start + at)
+            shape.append(_parse_size(body[at + 1 : end - 1], start + at + 1))
+            at = end + 1
+            continue
+        match = _DIM.match(body, at)
+        if match is None:
+            raise LiteralError(f"expected a size and 'x', or an element type, but got '{body[at:]}'", start + at)
+        word = match.group(1)
+        shape.append("?" if word == "?" else _parse_size(word, start + at))
+        at = match.end()
+    return shape, SCALARS[body[at:]]
+
+
+def _closing(body: str, at: int) -> int:
+    """The position after the parenthesis that closes the one at `at`, -1 when there is none."""
+    depth = 0
+    for i in range(at, len(body)):
+        depth += (body[i] == "(") - (body[i] == ")")
+        if depth == 0:
+            return i + 1
+    return -1
+
+
+def _parse_encoding(text: str, offset: int) -> list[Dim]:
+    try:
+        sizes = json.loads(text[2:])
+    except (ValueError, RecursionError):
+        raise LiteralError("expected a list of sizes in quotes after the element type", offset) from None
+    if not all(isinstance(s, str) for s in sizes):
+        raise LiteralError("expected the sizes of the encoding in quotes", offset)
+    return [_parse_size(s, offset) for s in sizes]
+
+
+def _parse_size(text: str, offset: int = 0) -> Dim:
+    if len(text) > 4000:
+        raise LiteralError("expected a size of at most 4000 characters", offset)
+    try:
+        return parse_dim(text)
+    except ValueError as error:
+        raise LiteralError(str(error), offset) from None
+
+
+def parse_size(text: str) -> Dim:
+    """A size as attributes have it, `2*N+1`; `LiteralError` otherwise."""
+    return _parse_size(text)
+
+
+# --- strings and names
+
+
+def string_text(value: str) -> str:
+    """The string in quotes, with MLIR's escapes."""
+    out = ['"']
+    for c in value:
+        if c in '"\\':
+            out.append("\\" + c)
+        elif c == "\n":
+            out.append("\\n")
+        elif c == "\t":
+            out.append("\\t")
+        elif c < " " or c == "\x7f" or "\x80" <= c < "\xa0" or c in "\u2028\u2029" or "\ud800" <= c <= "\udfff":
+            out += (f"\\{byte:02X}" for byte in c.encode("utf-8", "surrogatepass"))
+        else:
+            out.append(c)
+    return "".join(out) + '"'
+
+
+_ESCAPE = re.compile(rb"\\(n|t|\"|\\|[0-9A-Fa-f]{2})?")
+_NAMED = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
+
+
+def parse_string(text: str) -> str:
+    """What `string_text` printed."""
+    if "\\" not in text:
+        return text[1:-1]
+
+    def unescape(match: re.Match[bytes]) -> bytes:
+        code = match.group(1)
+        if code is None:
+            raise LiteralError(r"expected \n, \t, \", \\ or two hexadecimal digits after the backslash", match.start() + 1)
+        return _NAMED.get(code) or bytes.fromhex(code.decode())
+
+    try:
+        return _ESCAPE.sub(unescape, text[1:-1].encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise LiteralError("expected UTF-8 in the escapes of the string") from None
+
+
+def symbol_text(name: str) -> str:
+    """A function's name after `@`, in quotes where it is no plain word."""
+    return "@" + (name if _SYMBOL_NAME.match(name) else string_text(name))
+
+
+def parse_symbol(text: str) -> str:
+    return parse_string(text[1:]) if text.startswith('@"') else text[1:]
+
+
+# --- numbers
+
+
+def float_text(value: float, generic: bool = False) -> str:
+    """The shortest text that reads back as the same double; the generic form spells inf and nan by their bits."""
+    if not math.isfinite(value):
+        if not generic:
+            return str(value)
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X} : f64"
+    text = _with_point(repr(float(value)))
+    return f"{text} : f64" if generic else text
+
+
+def _with_point(text: str) -> str:
+    """A finite float with a point in front of any exponent, as MLIR wants it."""
+    return text.replace("e", ".0e", 1) if "e" in text and "." not in text else text if "." in text else text + ".0"
+
+
+def parse_bits(text: str) -> float:
+    """The double that hexadecimal bits spell."""
+    if len(text) > 18:
+        raise LiteralError("expected at most 16 hexadecimal digits for a float")
+    return float(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
+
+
+def value_text(value: Any, generic: bool = False, elide: int | None = None) -> str:
+    """An attribute value; `elide` as in `text.print_module`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value} : i64" if generic else str(value)
+    if isinstance(value, float):
+        return float_text(value, generic)
+    if isinstance(value, str):
+        return string_text(value)
+    if isinstance(value, Expr):
+        return f'#polyreme.size<"{value}">' if generic else str(value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(value_text(v, generic, elide) for v in value)}]"
+    if isinstance(value, SymbolRef):
+        return symbol_text(value.name)
+    if isinstance(value, Dense):
+        return dense_text(value, generic, elide)
+    if isinstance(value, FunctionType):
+        return function_type_text(value, generic)
+    return type_text(value, generic)
+
+
+# --- constants
+
+
+def dense_text(value: Dense, generic: bool = False, elide: int | None = None) -> str:
+    """`dense<[[1.0, 2.0]]> : tensor<1x2xf32>`, one number for equal elements, hex bytes for many."""
+    array = value.array
+    kind = type_text(value.type, generic)
+    if elide is not None and array.size > elide:
+        return f"dense_resource<__elided__> : {kind}" if generic else f"dense<...> : {kind}"
+    if array.size == 0:
+        return f"dense<> : {kind}"
+    body = _listed(value, generic)
+    return f"dense<{body}> : {kind}" if body else f'dense<"0x{_bytes(array).hex().upper()}"> : {kind}'
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> bytes:
+    return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes() if array.dtype.itemsize > 1 else array.tobytes()
+
+
+def _listed(value: Dense, generic: bool) -> str:
+    """The elements as text, or nothing when hex is to be taken."""
+    array = value.array
+    flat = array.reshape(-1)
+    equal = array.size > 1 and flat.tobytes() == flat[:1].tobytes() * array.size
+    if not equal and array.size > LISTED_ELEMENTS and not (generic and array.dtype == bool):
+        return ""
+    if generic and array.dtype.kind not in "biu" and not np.isfinite(flat).all():
+        return ""
+    texts = [_element(x, array.dtype) for x in (flat[:1] if equal else flat)]
+    body = texts[0] if equal else _nested(texts, array.shape)
+    # Numbers in decimal cannot tell one nan from another, so the bits decide.
+    return body if parse_elements(body, value.type).tobytes() == array.tobytes() else ""
+
+
+def _element(x: Any, dtype: Any) -> str:
+    if dtype.kind == "b":
+        return "true" if x else "false"
+    if dtype.kind in "iu":
+        return str(x)
+    if dtype.kind == "c":
+        return f"({_element(x.real, x.real.dtype)}, {_element(x.imag, x.imag.dtype)})"
+    return _with_point(str(x)) if np.isfinite(x) else str(x)
+
+
+def _nested(texts: list[str], shape: tuple[int, ...]) -> str:
+    for size in reversed(shape):
+        texts = [f"[{', '.join(texts[i : i + size])}]" for i in range(0, len(texts), size)]
+    return texts[0]
+
+
+def parse_dense(text: str, kind: Type) -> Dense:
+    """The constant of type `kind` that `dense<…>` spells."""
+    if not isinstance(kind, TensorType) or not kind.is_static:
+        raise LiteralError(f"expected a tensor type with known sizes for a constant but got {kind}")
+    if text.startswith("dense_resource") or text == "dense<...>":
+        raise LiteralError("expected the elements of the constant but they were elided when it was printed")
+    body = text[len("dense<") : -1].strip()
+    shape = tuple(int(d) for d in kind.shape)  # type: ignore[arg-type]
+    if not body:
+        if 0 not in shape:
+            raise LiteralError(f"expected elements for {kind}")
+        return Dense(np.zeros(shape, kind.dtype.np))
+    return Dense(_parse_bytes(body, shape, kind) if body.startswith('"') else parse_elements(body, kind))
+
+
+def _parse_bytes(body: str, shape: tuple[int, ...], kind: TensorType) -> np.ndarray[Any, Any]:
+    digits = body[3:-1]
+    try:
+        data = bytes.fromhex(digits)
+    except ValueError:
+        data = b""
+    wanted = math.prod(shape) * kind.dtype.bytes
+    if not body.startswith('"0x') or not body.endswith('"') or len(data) * 2 != len(digits) or len(data) != wanted:
+        raise LiteralError(f"expected {2 * wanted} hexadecimal digits in quotes after 0x for {kind} but got {len(digits)} characters")
+    dtype = kind.dtype.np
+    raw = np.frombuffer(data, dtype.newbyteorder("<") if dtype.itemsize > 1 and dtype.kind != "V" else dtype)
+    return raw.astype(dtype).reshape(shape)
+
+
+_NOT_JSON = re.compile(r"\binf\b|\bnan\b|\(|\)")
+_JSON = {"inf": "Infinity", "nan": "NaN", "(": "[", ")": "]"}
+_COMPATIBLE = {"b": (bool,), "i": (int,), "u": (int,), "x": (int,), "f": (int, float), "c": (int, float)}
+
+
+def parse_elements(body: str, kind: TensorType) -> np.ndarray[Any, Any]:
+    """The array of nested lists of elements, or of one element for all."""
+    shape = tuple(int(d) for d in kind.shape)  # type: ignore[arg-type]
+    is_complex = kind.dtype.kind == "c"
+    try:
+        nested = json.loads(_NOT_JSON.sub(lambda m: _JSON[m.group()], body))
+        raw = np.array(nested, dtype=object)
+    except (ValueError, RecursionError):
+        raise LiteralError(f"expected nested lists of elements for {kind}") from None
+    full = (*shape, 2) if is_complex else shape
+    if raw.shape != full and raw.shape != ((2,) if is_complex else ()):
+        raise LiteralError(f"expected elements of shape {list(shape)} for {kind} but got {list(raw.shape)}")
+    misfit = next((x for x in raw.flat if type(x) not in _COMPATIBLE[kind.dtype.kind]), None)
+    if misfit is not None:
+        raise LiteralError(f"expected elements of type {kind.dtype} but got {json.dumps(misfit)[:40]}")
+    try:
+        with np.errstate(over="ignore"):
+            if is_complex:
+                pairs = raw.astype(np.float64)
+                array = (pairs[..., 0] + 0j).astype(kind.dtype.np)
+                array.imag = pairs[..., 1]
+            elif kind.dtype.is_float:
+                array = raw.astype(np.float64).astype(kind.dtype.np)
+            else:
+                array = raw.astype(kind.dtype.np)
+    except (OverflowError, ValueError):
+        raise LiteralError(f"expected elements that fit into {kind.dtype}") from None
+    return np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(shape)

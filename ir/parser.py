@@ -1,0 +1,588 @@
+"""Reading the text format: Lark takes the text apart by `grammar.lark`, and a reader makes ops of the pieces.
+
+The pieces are plain tuples, so deep nesting costs no Python stack until the reader, which has a limit. Every fault is a `ParseError` at
+its place in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, NoReturn, get_args, get_origin
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
+
+from polyreme.ir.attributes import Dense, Number, SymbolRef
+from polyreme.ir.builtin import Func, Module
+from polyreme.ir.context import lookup_op
+from polyreme.ir.core import Block, Op, Region, Value
+from polyreme.ir.define import AttrDef, IsolatedFromAbove
+from polyreme.ir.diagnostics import Diagnostic, Location, ParseError, PolyremeError, did_you_mean
+from polyreme.ir.dims import Dim
+from polyreme.ir.literals import LiteralError, parse_bits, parse_dense, parse_size, parse_string, parse_symbol, parse_type
+from polyreme.ir.types import FunctionType, ScalarType, Type
+from polyreme.ir.verify import MAX_DEPTH
+
+PREFIX = "polyreme."
+
+
+def parse_module(text: str, filename: str = "<text>") -> Module:
+    """The module that the text spells, in either form; functions without a `module` around them make one.
+
+    Ops without a `loc(…)` are located in the text itself, as `filename`. `ParseError` for text that is no module.
+    """
+    return _Reader(text, filename).module()
+
+
+# --- pieces of text
+
+
+@dataclass(slots=True)
+class _Value:
+    """An attribute's value: `kind` is the grammar's word for it, `at` its first token, `text` or `items` what it says."""
+
+    kind: str
+    at: Token
+    text: str = ""
+    items: Sequence[Any] = ()
+    type: Any = None
+
+
+@dataclass(slots=True)
+class _OpText:
+    """One op as written; `at` is the token that names it."""
+
+    form: str
+    at: Token
+    operands: list[Any] = field(default_factory=list)
+    attributes: list[tuple[Token, _Value]] = field(default_factory=list)
+    operand_types: list[Token] | None = None
+    result_types: list[Token] | None = None
+    regions: list[tuple[list[tuple[Token, Token]], list[Any]]] = field(default_factory=list)
+    args: list[tuple[Token, Token]] = field(default_factory=list)
+    results: list[Token] = field(default_factory=list)
+    location: Any = None
+
+
+class _Tagged(list[Any]):
+    """A piece whose rule's name is still needed where it is put together."""
+
+    def __init__(self, tag: str, items: Sequence[Any]):
+        super().__init__(items)
+        self.tag = tag
+
+
+def _tag(name: str) -> Callable[[Any, list[Any]], _Tagged]:
+    return lambda self, items: _Tagged(name, items)
+
+
+class _Pieces:
+    """What each rule of the grammar becomes while the text is being read."""
+
+    results = _tag("results")
+    values = _tag("values")
+    operands = _tag("operands")
+    attributes = _tag("attributes")
+    types = _tag("types")
+    block_args = _tag("block_args")
+    location = _tag("location")
+
+    def start(self, items: list[Any]) -> list[Any]:
+        return items
+
+    def type_name(self, items: list[Any]) -> Any:
+        return items[0]
+
+    def result_types(self, items: list[Any]) -> Any:
+        inner = items[0] if items else []
+        return _Tagged("result_types", [inner] if isinstance(inner, Token) else inner)
+
+    def operand(self, items: list[Any]) -> Any:
+        return items[0]
+
+    def group(self, items: list[Any]) -> Any:
+        return tuple(items)
+
+    def attribute(self, items: list[Any]) -> Any:
+        return (items[0], items[1])
+
+    def properties(self, items: list[Any]) -> Any:
+        return items[0]
+
+    def block_arg(self, items: list[Any]) -> Any:
+        return (items[0], items[1])
+
+    def block_label(self, items: list[Any]) -> Any:
+        return next((i for i in items if isinstance(i, _Tagged)), _Tagged("block_args", ()))
+
+    def region(self, items: list[Any]) -> Any:
+        labelled = bool(items) and isinstance(items[0], _Tagged)
+        return _Tagged("region", [(list(items[0]) if labelled else [], items[1:] if labelled else items)])
+
+    # ops
+
+    def readable(self, items: list[Any]) -> _OpText:
+        piece = _OpText("readable", items[0])
+        for item in items[1:]:
+            if item.tag == "types":
+                piece.result_types = list(item)
+            elif item.tag == "region":
+                piece.regions += item
+            else:
+                setattr(piece, item.tag, list(item))
+        return piece
+
+    def generic(self, items: list[Any]) -> _OpText:
+        piece = _OpText("generic", items[0], operand_types=[])
+        for item in items[1:]:
+            if item.tag == "values":
+                piece.operands = list(item)
+            elif item.tag == "types":
+                piece.operand_types = list(item)
+            elif item.tag == "result_types":
+                piece.result_types = list(item)
+            elif item.tag == "region":
+                piece.regions += item
+            else:
+                piece.attributes += item
+        return piece
+
+    def func(self, items: list[Any]) -> _OpText:
+        piece = _OpText("func", items[1], result_types=[])
+        for item in items[2:]:
+            if isinstance(item, Token):
+                continue
+            if item.tag == "block_args":
+                piece.args = list(item)
+            elif item.tag == "result_types":
+                piece.result_types = list(item)
+            elif item.tag == "region":
+                piece.regions += item
+            else:
+                piece.attributes += item
+        return piece
+
+    def module(self, items: list[Any]) -> _OpText:
+        named = len(items) == 3
+        return _OpText("module", items[1] if named else items[0], regions=list(items[-1]))
+
+    def op(self, items: list[Any]) -> _OpText:
+        piece: _OpText
+        if isinstance(items[0], _OpText):
+            piece = items[0]
+        else:
+            piece = items[1]
+            piece.results = list(items[0])
+        if isinstance(items[-1], _Tagged) and items[-1].tag == "location":
+            piece.location = items[-1][-1]
+        return piece
+
+    # attribute values
+
+    def string(self, items: list[Any]) -> _Value:
+        return _Value("string", items[0], items[0])
+
+    def list_value(self, items: list[Any]) -> _Value:
+        first = items[0].at if items else None
+        return _Value("list", first, items=items)  # type: ignore[arg-type]
+
+    def symbol(self, items: list[Any]) -> _Value:
+        return _Value("symbol", items[0], items[0])
+
+    def dense(self, items: list[Any]) -> _Value:
+        return _Value("dense", items[0], items[0], type=items[1] if len(items) > 1 else None)
+
+    def type_value(self, items: list[Any]) -> _Value:
+        return _Value("type", items[0], items[0])
+
+    def function_type(self, items: list[Any]) -> _Value:
+        inputs = items[0] if items[0].tag == "types" else []
+        results = items[-1]
+        first = next(iter([*inputs, *results]), None)
+        return _Value("function_type", first, items=(list(inputs), list(results)))  # type: ignore[arg-type]
+
+    def array(self, items: list[Any]) -> _Value:
+        return _Value("array", items[0], items[0])
+
+    def float_value(self, items: list[Any]) -> _Value:
+        return _Value("float", items[0], items[0])
+
+    def bits(self, items: list[Any]) -> _Value:
+        return _Value("bits", items[0], items[0])
+
+    def size(self, items: list[Any]) -> _Value:
+        first, last = items[0]
+        return _Value("size", first, items=(first.start_pos, last.end_pos))
+
+    def size_attribute(self, items: list[Any]) -> _Value:
+        return _Value("size_attribute", items[0], items[0])
+
+    def sum(self, items: list[Any]) -> tuple[Token, Token]:
+        return (_first(items[0]), _last(items[-1]))
+
+    def call(self, items: list[Any]) -> tuple[Token, Token]:
+        return (items[0], items[-1])
+
+    def place(self, items: list[Any]) -> Any:
+        return tuple(items)
+
+
+# `return` is no name that a method may have in a class statement.
+setattr(_Pieces, "return", lambda self, items: _OpText("return", items[0], operands=list(items[1]) if len(items) > 1 else []))
+
+
+def _first(item: Any) -> Token:
+    return item if isinstance(item, Token) else item[0]
+
+
+def _last(item: Any) -> Token:
+    return item if isinstance(item, Token) else item[1]
+
+
+@lru_cache(maxsize=1)
+def _grammar() -> Lark:
+    text = files("polyreme.ir").joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(text, parser="lalr", lexer="contextual", transformer=_Pieces(), maybe_placeholders=False)
+
+
+# What messages call the terminals of the grammar; punctuation is quoted as it is.
+_TERMINALS = {
+    "VALUE": "a value such as '%x'", "OPNAME": "an op", "STRING": "a string", "SYMBOL": "a name such as '@main'", "TYPE": "a type", "WORD": "a word",
+    "INT": "a number", "FLOAT": "a number", "BITS": "a number", "SIGN": "'+' or '-'", "STAR": "'*'", "END_CALL": "')'", "RETURN": "'return'",
+    "FUNC": "'func'", "MODULE": "'module'", "ATTRIBUTES": "'attributes'", "LOC": "'loc'", "UNKNOWN": "'unknown'", "LABEL": "a block label",
+    "ABSENT": "'_'", "DENSE": "a constant", "ARRAY": "an array", "SIZE": "a size", "$END": "the end",
+}  # fmt: skip
+
+
+def _terminal(name: str) -> str:
+    if name in _TERMINALS:
+        return _TERMINALS[name]
+    found = next((t for t in _grammar().terminals if t.name == name), None)
+    return f"'{found.pattern.value}'" if found is not None else name
+
+
+# --- ops from pieces
+
+
+class _Reader:
+    def __init__(self, text: str, filename: str):
+        self.text = text
+        self.filename = filename
+        self.scopes: list[dict[str, Value]] = []
+        self.depth = 0
+
+    # faults
+
+    def place(self, token: Token | None, offset: int = 0) -> Location:
+        if token is None or token.line is None:
+            return Location(self.filename)
+        column, end = token.column or 1, token.end_column or 0
+        if token.end_line != token.line:
+            end = column + 1
+        return Location(self.filename, token.line, column + offset, max(end, column + offset + 1))
+
+    def fail(self, message: str, at: Token | None, offset: int = 0, notes: Sequence[Diagnostic] = ()) -> NoReturn:
+        raise ParseError(Diagnostic(message, self.place(at, offset), tuple(notes), self.text))
+
+    @contextmanager
+    def faults_at(self, token: Token | None) -> Iterator[None]:
+        """Errors of literals, attributes and inference as faults at `token`."""
+        try:
+            yield
+        except ParseError:
+            raise
+        except LiteralError as error:
+            self.fail(str(error), token, error.offset)
+        except PolyremeError as error:
+            self.fail(error.diagnostics[0].message, token, notes=error.diagnostics[0].notes)
+
+    # entry
+
+    def module(self) -> Module:
+        pieces = self.pieces()
+        if len(pieces) == 1 and self.name_of(pieces[0]) == "builtin.module":
+            module = self.op(pieces[0])
+            assert isinstance(module, Module)
+            return module
+        module = Module.empty(loc=Location(self.filename))
+        for piece in pieces:
+            if self.name_of(piece) != "func.func":
+                self.fail(f"expected a function or one module but got '{self.name_of(piece)}'", piece.at)
+            module.block.append(self.op(piece))
+        return module
+
+    def pieces(self) -> list[_OpText]:
+        try:
+            return _grammar().parse(self.text)  # type: ignore[return-value]
+        except UnexpectedToken as error:
+            self.unexpected(f"'{error.token}'" if error.token.type != "$END" else "the end", error, error.accepts or error.expected)
+        except UnexpectedCharacters as error:
+            self.unexpected(f"'{self.text[error.pos_in_stream or 0]}'", error, error.allowed or ())
+        except VisitError as error:
+            raise error.orig_exc from error
+
+    def unexpected(self, got: str, error: UnexpectedInput, expected: Any) -> NoReturn:
+        names = sorted({_terminal(name) for name in expected})
+        wanted = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else "the end"
+        if got == "the end":
+            rows = self.text.split("\n")
+            line, column, width = len(rows), len(rows[-1]) + 1, 1
+        else:
+            line, column, width = max(error.line, 1), max(error.column, 1), len(got) - 2
+        if len(got) > 42:
+            got = got[:40] + "…'"
+        raise ParseError(Diagnostic(f"expected {wanted} but got {got}", Location(self.filename, line, column, column + max(width, 1)), source=self.text))
+
+    # ops
+
+    def name_of(self, piece: _OpText) -> str:
+        if piece.form == "readable":
+            return str(piece.at)
+        if piece.form == "generic":
+            with self.faults_at(piece.at):
+                return parse_string(piece.at).removeprefix(PREFIX)
+        return {"return": "func.return", "func": "func.func", "module": "builtin.module"}[piece.form]
+
+    def op(self, piece: _OpText) -> Op:
+        location = self.place(piece.at) if piece.location is None else self.location(piece.location)
+        if piece.form == "func":
+            return self.func(piece, location)
+        with self.faults_at(piece.at):
+            cls = lookup_op(self.name_of(piece))
+        named = self.attributes(piece, cls)
+        segments = self.explicit_segments(piece, cls, named)
+        operands = self.operands(piece)
+        with self.faults_at(piece.at):
+            if segments is None:
+                segments = cls.definition.segments_of(len(operands))
+            if piece.form == "module" and piece.at.type == "SYMBOL":
+                named["sym_name"] = parse_symbol(piece.at)
+            regions = self.regions(piece, cls)
+            attributes = cls.definition.bind_attributes(named)
+            types = self.result_types(piece, cls, operands, segments, attributes, regions)
+        op = cls.build(operands, attributes, regions, types, location, segments)
+        self.name_results(piece, op)
+        return op
+
+    def attributes(self, piece: _OpText, cls: type[Op]) -> dict[str, Any]:
+        declared = cls.definition.attributes
+        named: dict[str, Any] = {}
+        for key, value in piece.attributes:
+            name = str(key)
+            if name in named:
+                self.fail(f"the attribute '{name}' is given twice", key)
+            if name == "operandSegmentSizes" and piece.form == "generic":
+                named[name] = self.value(value, tuple[int, ...], 0)
+                continue
+            if name not in declared:
+                self.fail(f"'{cls.name}' has no attribute '{name}'{did_you_mean(name, declared)}", key)
+            with self.faults_at(value.at if value.at is not None else key):
+                named[name] = _bound(declared[name], self.value(value, declared[name].kind, 0))
+        return named
+
+    def explicit_segments(self, piece: _OpText, cls: type[Op], named: dict[str, Any]) -> tuple[int, ...] | None:
+        """Segments that the text states; None when they follow from the number of operands."""
+        if piece.form == "generic":
+            stated = named.pop("operandSegmentSizes", None)
+            if stated is not None and (sum(stated) != len(piece.operands) or len(stated) != len(cls.definition.operands) or min(stated) < 0):
+                self.fail(f"expected the segments {list(stated)} to split {len(piece.operands)} operands into {len(cls.definition.operands)}", piece.at)
+            return stated
+        if all(isinstance(o, Token) and o.type == "VALUE" for o in piece.operands):
+            return None
+        declared = cls.definition.operands
+        if len(declared) != len(piece.operands):
+            self.fail(f"expected {len(declared)} operands for '{cls.name}' where groups are written but got {len(piece.operands)}", piece.at)
+        for part, given in zip(declared, piece.operands, strict=True):
+            if isinstance(given, tuple) != (part.arity == "variadic") or (not isinstance(given, tuple) and given.type == "ABSENT" and part.arity != "optional"):
+                self.fail(f"expected {_OPERAND_SPELLING[part.arity]} for the operand '{part.name}' of '{cls.name}'", piece.at)
+        if cls.definition.plain:
+            return None
+        return tuple(len(o) if isinstance(o, tuple) else int(o.type == "VALUE") for o in piece.operands)
+
+    def operands(self, piece: _OpText) -> list[Value]:
+        tokens: list[Token] = []
+        for given in piece.operands:
+            tokens += given if isinstance(given, tuple) else [given] if given.type == "VALUE" else []
+        values = [self.lookup(token) for token in tokens]
+        if piece.operand_types is not None:
+            if len(piece.operand_types) != len(values):
+                self.fail(f"expected {len(values)} operand types but got {len(piece.operand_types)}", piece.at)
+            for token, value in zip(piece.operand_types, values, strict=True):
+                if self.type(token) != value.type:
+                    self.fail(f"expected {value!r} but got the type {token}", token)
+        return values
+
+    def result_types(
+        self,
+        piece: _OpText,
+        cls: type[Op],
+        operands: Sequence[Value],
+        segments: tuple[int, ...] | None,
+        attributes: dict[str, Any],
+        regions: Sequence[Region],
+    ) -> tuple[Type, ...]:
+        if piece.result_types is not None:
+            types = tuple(self.type(t) for t in piece.result_types)
+        elif cls.definition.infers:
+            types = cls.definition.infer(operands, segments, attributes, regions)
+        else:
+            types = ()
+        if len(piece.results) != len(types) and (piece.results or piece.form == "readable"):
+            self.fail(f"expected {len(types)} results of '{cls.name}' to be named but got {len(piece.results)} names", piece.at)
+        return types
+
+    def name_results(self, piece: _OpText, op: Op) -> None:
+        for token, result in zip(piece.results, op.results, strict=False):
+            self.define(token, result)
+
+    def func(self, piece: _OpText, location: Location) -> Func:
+        if piece.results:
+            self.fail("expected a function to have no name for results", piece.results[0])
+        named = self.attributes(piece, Func)
+        if "sym_name" in named:
+            self.fail("expected the function's name after 'func' only", piece.at)
+        [(labelled, body)] = piece.regions
+        if labelled:
+            self.fail("expected the function's arguments after its name only", labelled[0][0])
+        kind = FunctionType(tuple(self.type(t) for _, t in piece.args), tuple(self.type(t) for t in piece.result_types or ()))
+        names = tuple(_user_name(v) for v, _ in piece.args)
+        named = {"arg_names": names if any(names) else (), "function_type": kind, **named}
+        with self.faults_at(piece.at):
+            attributes = Func.definition.bind_attributes({**named, "sym_name": parse_symbol(piece.at)})
+            region = self.region(piece.args, body, isolated=True)
+        return Func.build((), attributes, [region], (), location)
+
+    # values and regions
+
+    def define(self, token: Token, value: Value) -> None:
+        if any(token in scope for scope in self.scopes):
+            self.fail(f"the value '{token}' is defined twice", token)
+        if not self.scopes:
+            self.fail("expected a function around the op", token)
+        self.scopes[-1][str(token)] = value
+        value.name = _user_name(token)
+
+    def lookup(self, token: Token) -> Value:
+        found = next((scope[token] for scope in reversed(self.scopes) if token in scope), None)
+        if found is None:
+            known = [name for scope in self.scopes for name in scope]
+            self.fail(f"the value '{token}' is not defined here{did_you_mean(str(token), known)}", token)
+        return found
+
+    def regions(self, piece: _OpText, cls: type[Op]) -> list[Region]:
+        if len(piece.regions) != len(cls.definition.regions):
+            self.fail(f"expected {len(cls.definition.regions)} regions for '{cls.name}' but got {len(piece.regions)}", piece.at)
+        return [self.region(args, ops, cls.traits >= {IsolatedFromAbove}) for args, ops in piece.regions]
+
+    def region(self, args: list[tuple[Token, Token]], ops: list[_OpText], isolated: bool) -> Region:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.fail(f"expected regions to nest at most {MAX_DEPTH} deep", ops[0].at if ops else None)
+        outer = self.scopes
+        self.scopes = [{}] if isolated else [*outer, {}]
+        block = Block()
+        for token, kind in args:
+            self.define(token, block.add_arg(self.type(kind)))
+        for piece in ops:
+            block.append(self.op(piece))
+        self.scopes = outer
+        self.depth -= 1
+        return Region(block)
+
+    # attributes, types, locations
+
+    def type(self, token: Token) -> Type:
+        with self.faults_at(token):
+            return parse_type(str(token))
+
+    def value(self, value: _Value, kind: Any, depth: int) -> Any:
+        """The value as `kind` would have it; whether it is of that kind at all is for `AttrDef.bind` to say."""
+        if depth > MAX_DEPTH:
+            self.fail(f"expected lists to nest at most {MAX_DEPTH} deep", value.at)
+        with self.faults_at(value.at):
+            match value.kind:
+                case "list":
+                    item = get_args(kind)[0] if get_origin(kind) is tuple else None
+                    return tuple(self.value(v, item, depth + 1) for v in value.items)
+                case "string":
+                    return parse_string(value.text)
+                case "symbol":
+                    return SymbolRef(parse_symbol(value.text))
+                case "dense":
+                    return self.dense(value)
+                case "type":
+                    return parse_type(value.text)
+                case "function_type":
+                    inputs, results = (tuple(self.type(t) for t in types) for types in value.items)
+                    return FunctionType(inputs, results)
+                case "array":
+                    return tuple(int(n) for n in value.text[len("array<") : -1].partition(":")[2].split(",") if n.strip())
+                case "float":
+                    return float(value.text)
+                case "bits":
+                    return parse_bits(value.text)
+                case "size_attribute":
+                    return parse_size(value.text.partition('"')[2].rpartition('"')[0])
+                case _:
+                    start, end = value.items
+                    return _size_or_keyword(self.text[start:end], kind)
+
+    def dense(self, value: _Value) -> Dense:
+        if value.type is None:
+            self.fail("expected ':' and the type of the constant", value.at)
+        return parse_dense(value.text, self.type(value.type))
+
+    def location(self, place: Any, depth: int = 0) -> Location:
+        if isinstance(place, Token):
+            return Location()
+        text, *rest = place
+        if depth > 1:
+            self.fail("expected at most a name and a place in a location", text)
+        with self.faults_at(text):
+            name = parse_string(text)
+        if len(rest) == 1:
+            inner = self.location(rest[0], depth + 1)
+            return Location(inner.file, inner.line, inner.column, inner.end_column, name)
+        if not rest:
+            return Location(name=name)
+        for number in rest:
+            if len(number) > 9:
+                self.fail("expected a smaller number in a location", number)
+        line, column, end = [*map(int, rest), 0][:3]
+        return Location(name, line, column, end)
+
+
+_OPERAND_SPELLING = {"one": "a value", "optional": "a value or '_'", "variadic": "a group such as '[%x, %y]'"}
+_CONSTANTS = {"true": True, "false": False}
+_FLOATS = ("inf", "-inf", "nan")
+
+
+def _size_or_keyword(text: str, kind: Any) -> Any:
+    """A piece such as `N`, `2*N+1`, `-1`, `true` or `f32`: which it is depends on the attribute's kind."""
+    if kind == Dim:
+        return parse_size(text)
+    if kind in (ScalarType, Type) and text.isidentifier():
+        return parse_type(text)
+    if kind in (bool, Number) and text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if kind in (float, Number) and text in _FLOATS:
+        return float(text)
+    size = parse_size(text)
+    if isinstance(size, int) or kind is not None:
+        return size
+    return _CONSTANTS.get(text, size)
+
+
+def _bound(part: AttrDef, value: Any) -> Any:
+    return part.bind(value)
+
+
+def _user_name(token: Token) -> str:
+    """The name without its sign; numbers stand for values without a name."""
+    return "" if token[1:].isdecimal() else str(token[1:])
+
+

@@ -1,0 +1,250 @@
+"""The text format: every module prints as text that parses back to the same module.
+
+The readable form:
+
+    module {
+      func @main(%x: tensor<Nx10xf32>, %w: tensor<10x3xf32>) -> tensor<Nx3xf32> attributes {arg_roles = ["input", "param"]} {
+        %y = nn.matmul %x, %w : tensor<Nx3xf32>
+        %z = nn.softmax %y {axis = 1} : tensor<Nx3xf32>
+        return %z
+      }
+    }
+
+- An op is `results = dialect.op operands {attributes} : result types regions`. Only attributes that differ from their defaults are printed. Result
+  types are always printed; the parser infers them where they are left out.
+- Operands are a flat list where it can be split one way only. Otherwise there is one entry per declared operand: a group `[%a, %b]` for a
+  variadic one, `_` for an absent optional one.
+- A region is `{ (%i: index, %acc: vector<16xf32>) ops }`, its block's arguments first.
+- Attribute values: `true`, `3`, `0.5`, `inf`, `"text"`, `[1, 2]`, sizes `2*N+1`, types, `@function`, and constants
+  `dense<[1.0, 2.0]> : tensor<2xf32>` (one number when all are equal, `dense<"0x…">` when they are many).
+- Values carry the user's names, `%x_1` for the second `x` of a function; values without a name are numbered.
+- A function's argument names are those of its values; `arg_names` is printed when it says otherwise.
+- `loc("file":line:column)`, `loc("name"("file":line:column))` end an op when locations are asked for. `//` starts a comment.
+- Text with functions but no `module` around them is a module.
+
+The generic form is MLIR's own, for `mlir-opt --allow-unregistered-dialect`: `"polyreme.nn.softmax"(%0) {axis = 1 : i64} : (tensor<?x3xf32, ["N"]>) -> …`.
+Our ops get the prefix `polyreme.`, because MLIR has dialects of these names; a symbolic size is `?` with its expression in the type's
+encoding; buffers are `!polyreme.buffer<…>`; sizes among attributes are `#polyreme.size<"2*N+1">`. The parser reads both forms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Block, Op, Value
+from polyreme.ir.diagnostics import InferError, Location
+from polyreme.ir.literals import function_type_text, string_text, symbol_text, type_text, value_text
+from polyreme.ir.types import FunctionType
+
+__all__ = ["parse_module", "print_module"]
+
+WIDTH = 120
+
+_ODD = re.compile(r"[^A-Za-z0-9_$.]")
+
+
+def print_module(op: Op, generic: bool = False, locations: bool = False, elide: int | None = None) -> str:
+    """The text of a module (or of any op). Constants of more than `elide` elements are left out, and such text cannot be parsed."""
+    printer = _Generic(locations, elide) if generic else _Readable(locations, elide)
+    printer.op(op, 0)
+    return "\n".join(printer.lines) + "\n"
+
+
+def parse_module(text: str, filename: str = "<text>") -> Module:
+    """As `parser.parse_module`, which is imported on first use: printing needs no parser."""
+    from polyreme.ir.parser import parse_module
+
+    return parse_module(text, filename)
+
+
+class _Names:
+    """What the values of a function are called: the user's names, told apart, and numbers."""
+
+    def __init__(self) -> None:
+        self.of: dict[Value, str] = {}
+        self.taken: set[str] = set()
+        self.copies: dict[str, int] = {}
+        self.numbers = 0
+
+    def __getitem__(self, value: Value) -> str:
+        name = self.of.get(value)
+        if name is None:
+            name = self.of[value] = "%" + self.fresh(value.name)
+        return name
+
+    def fresh(self, hint: str) -> str:
+        base = _ODD.sub("_", hint)
+        if not base:
+            self.numbers += 1
+            return str(self.numbers - 1)
+        if base[0].isdigit():
+            base = "_" + base
+        name = base
+        while name in self.taken:
+            self.copies[base] = self.copies.get(base, 0) + 1
+            name = f"{base}_{self.copies[base]}"
+        self.taken.add(name)
+        return name
+
+
+class _Printer:
+    """What both forms share: lines, indentation, names, locations."""
+
+    def __init__(self, locations: bool, elide: int | None):
+        self.locations = locations
+        self.elide = elide
+        self.lines: list[str] = []
+        self.names = _Names()
+
+    def op(self, op: Op, indent: int) -> None:
+        raise NotImplementedError
+
+    def ops(self, block: Block, indent: int) -> None:
+        for op in block:
+            self.op(op, indent)
+
+    def line(self, indent: int, text: str) -> None:
+        self.lines.append("  " * indent + text)
+
+    def values(self, values: Sequence[Value]) -> str:
+        return ", ".join([self.names[v] for v in values])
+
+    def results(self, op: Op) -> str:
+        return f"{self.values(op.results)} = " if op.results else ""
+
+    def differs(self, op: Op, name: str, value: Any) -> bool:
+        """Whether an attribute has to be printed."""
+        declared = op.definition.attributes.get(name)
+        if declared is None:
+            return value is not None
+        return value is not None and (value != declared.default or type(value) is not type(declared.default))
+
+    def place(self, op: Op) -> str:
+        """The location as the end of a line."""
+        return f" {location_text(op.location)}" if self.locations and op.location else ""
+
+
+def location_text(location: Location) -> str:
+    """`loc(…)` as the parser reads it."""
+    place = ""
+    if location.file:
+        place = string_text(location.file)
+        if location.line:
+            place += f":{location.line}:{location.column}"
+            place += f" to :{location.end_column}" if location.end_column else ""
+    if location.name:
+        # A place without numbers would read as a second name.
+        place = f"{string_text(location.name)}({place if location.line else place + ':0:0'})" if place else string_text(location.name)
+    elif place and not location.line:
+        place += ":0:0"
+    return f"loc({place or 'unknown'})"
+
+
+class _Readable(_Printer):
+    def op(self, op: Op, indent: int) -> None:
+        if isinstance(op, Module):
+            name = f" {symbol_text(op.sym_name)}" if op.attributes.get("sym_name") else ""
+            self.line(indent, f"module{name} {{")
+            for region in op.regions:
+                for block in region.blocks:
+                    self.ops(block, indent + 1)
+            self.line(indent, "}" + self.place(op))
+        elif isinstance(op, Func) and len(op.regions) == 1 and len(op.regions[0].blocks) == 1:
+            self.func(op, indent)
+        elif isinstance(op, Return) and not op.results and not op.regions:
+            self.line(indent, f"return {self.values(op.operands)}".rstrip() + self.place(op))
+        else:
+            self.plain(op, indent)
+
+    def func(self, op: Func, indent: int) -> None:
+        outer, self.names = self.names, _Names()
+        kind = op.attributes.get("function_type")
+        args = [f"{self.names[a]}: {a.type}" for a in op.args]
+        shown = {k: v for k, v in op.attributes.items() if self.differs(op, k, v) and k not in ("sym_name", "arg_names", "function_type")}
+        names = tuple("" if self.names[a][1:].isdecimal() else self.names[a][1:] for a in op.args)
+        if op.attributes.get("arg_names") != (names if any(names) else ()):
+            shown = {"arg_names": op.attributes.get("arg_names"), **shown}
+        results = ""
+        if isinstance(kind, FunctionType):
+            if kind.inputs != tuple(a.type for a in op.args):
+                shown["function_type"] = kind
+            if kind.results:
+                results = " ->" + function_type_text(FunctionType((), kind.results), generic=False).removeprefix("() ->")
+        attributes = f" attributes {self.attributes(shown)}" if shown else ""
+        head, tail = f"func {symbol_text(str(op.attributes.get('sym_name')))}(", f"){results}{attributes} {{"
+        if 2 * indent + len(head) + len(tail) + sum(len(a) + 2 for a in args) <= WIDTH or len(args) < 2:
+            self.line(indent, head + ", ".join(args) + tail)
+        else:
+            self.line(indent, head)
+            for i, arg in enumerate(args):
+                self.line(indent + 2, arg + ("," if i + 1 < len(args) else ""))
+            self.line(indent, tail)
+        self.ops(op.block, indent + 1)
+        self.line(indent, "}" + self.place(op))
+        self.names = outer
+
+    def plain(self, op: Op, indent: int) -> None:
+        parts = [self.results(op) + op.name]
+        if op._operands:
+            parts.append(self.operands(op))
+        shown = {k: v for k, v in op.attributes.items() if self.differs(op, k, v)}
+        if shown:
+            parts.append(self.attributes(shown))
+        if op.results:
+            parts.append(": " + ", ".join([str(r.type) for r in op.results]))
+        head = " ".join(parts)
+        for region in op.regions:
+            block = region.blocks[0] if region.blocks else Block()
+            args = f" ({', '.join(f'{self.names[a]}: {a.type}' for a in block.args)})" if block.args else ""
+            self.line(indent, f"{head} {{{args}")
+            self.ops(block, indent + 1)
+            head = "}"
+        self.line(indent, head + self.place(op))
+
+    def operands(self, op: Op) -> str:
+        definition = op.definition
+        try:
+            flat = op.segments == definition.segments_of(len(op._operands))
+        except InferError:
+            flat = op.segments is None
+        if flat or op.segments is None or len(op.segments) != len(definition.operands):
+            return self.values(op._operands)
+        entries = []
+        for part, values in zip(definition.operands, definition.split(op._operands, op.segments), strict=True):
+            if part.arity == "variadic":
+                entries.append(f"[{self.values(values)}]")
+            else:
+                entries.append("_" if values is None else self.names[values])
+        return ", ".join(entries)
+
+    def attributes(self, shown: dict[str, Any]) -> str:
+        return "{" + ", ".join([f"{k} = {value_text(v, elide=self.elide)}" for k, v in shown.items()]) + "}"
+
+
+class _Generic(_Printer):
+    def op(self, op: Op, indent: int) -> None:
+        outer = self.names
+        if isinstance(op, Func):
+            self.names = _Names()
+        prefix = "" if op.dialect in ("builtin", "func") else "polyreme."
+        text = f'{self.results(op)}"{prefix}{op.name}"({self.values(op.operands)})'
+        opening = " ("
+        for region in op.regions:
+            self.line(indent, f"{text}{opening}{{")
+            for block in region.blocks:
+                if block.args:
+                    args = ", ".join(f"{self.names[a]}: {type_text(a.type, generic=True)}" for a in block.args)
+                    self.line(indent, f"^bb0({args}):")
+                self.ops(block, indent + 1)
+            text, opening = "}", ", "
+        attributes = {k: v for k, v in op.attributes.items() if v is not None and (v != () or self.differs(op, k, v))}
+        parts = [f"{k} = {value_text(v, generic=True, elide=self.elide)}" for k, v in attributes.items()]
+        if op.segments is not None and len(op.definition.operands) > 1:
+            parts.append(f"operandSegmentSizes = array<i32: {', '.join(map(str, op.segments))}>")
+        shown = f" {{{', '.join(parts)}}}" if parts else ""
+        kind = FunctionType(tuple(v.type for v in op.operands), tuple(r.type for r in op.results))
+        self.line(indent, f"{text}{')' if op.regions else ''}{shown} : {function_type_text(kind, generic=True)}{self.place(op)}")
+        self.names = outer
