@@ -27,10 +27,9 @@ _EXPORTERS = (
     "polyreme.random",
     "polyreme.printing",
     "polyreme.math",
-    "polyreme.saving",
+    "polyreme.serialization",
     "polyreme.inspection",
     "polyreme.compilation",
-    "polyreme.library",
 )
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from polyreme.math import *
     from polyreme.printing import *
     from polyreme.random import *
-    from polyreme.saving import *
+    from polyreme.serialization import *
     from polyreme.tape import *
     from polyreme.tensor import *
 

@@ -53,7 +53,7 @@ def save(obj: Any, path: str | os.PathLike[str] | BinaryIO, protocol: int = 4, *
         pickle.dump(content, stream, protocol=protocol)
     else:
         _TensorPickler(stream, protocol=protocol).dump(obj)
-    with _destination(path) as file:
+    with destination(path) as file:
         file.write(stream.getbuffer())
 
 
@@ -186,7 +186,7 @@ def _tensor(array: np.ndarray[Any, Any], name: Any) -> Any:
 
 
 @contextmanager
-def _destination(path: Any) -> Iterator[Any]:
+def destination(path: Any) -> Iterator[Any]:
     """The stream itself, or a file that takes its place under `path` once it is whole."""
     if not isinstance(path, (str, os.PathLike)):
         yield path

@@ -1,0 +1,104 @@
+"""A traced function as machine code: called with tensors, recorded on the tape as one step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from polyreme import tape
+from polyreme.ir.builtin import Func, Module
+from polyreme.jit.trace import Traced
+from polyreme.tensor import Tensor
+
+__all__ = ["Program", "compile_function"]
+
+
+def compile_function(func: Func, name: str) -> Any:
+    """The executable of one `nn` function, which is left as it is."""
+    from polyreme.lowering.pipeline import compile_module
+
+    module = Module.empty(loc=func.location)
+    copy = func.clone()
+    copy.attributes["sym_name"] = "main"
+    module.block.append(copy)
+    return compile_module(module, name=name).load()
+
+
+@dataclass
+class Differentiable:
+    """The two halves of a training step, and what passes between them."""
+
+    forward: Any
+    backward: Any
+    outputs: int  # how many results of `forward` come before the residuals
+
+
+class Program:
+    """One traced signature. Code is generated when it is first needed, and kept per set of arguments that need gradients."""
+
+    def __init__(self, traced: Traced, name: str):
+        self.traced = traced
+        self.name = name
+        self.flags = [tensor.stop_gradient for tensor in traced.captured]
+        self.types = [tensor.type for tensor in traced.captured]
+        self._inference: Any = None
+        self._training: dict[tuple[int, ...], Differentiable] = {}
+
+    def holds(self) -> bool:
+        """Whether the captured tensors still are what they were when the function was traced, up to their contents."""
+        captured = self.traced.captured
+        return self.flags == [t.stop_gradient for t in captured] and self.types == [t.type for t in captured]
+
+    def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs; tensors that the function writes to get their new contents."""
+        args = [inputs[source] if isinstance(source, int) else source for source in self.traced.sources]
+        if tape.is_grad_enabled():
+            wrt = tuple(i for i, t in enumerate(args) if not t.stop_gradient and t.type.dtype.is_float)
+            if wrt:
+                return self._run_recorded(args, wrt)
+        if self._inference is None:
+            self._inference = compile_function(self.traced.func, self.name)
+        return self._results(self._inference.run([t._value for t in args]))
+
+    def _results(self, arrays: Sequence[Any]) -> list[Tensor]:
+        count = self.traced.output_count
+        for tensor, array in zip(self.traced.written, arrays[count:], strict=False):
+            tensor._value = array
+            tensor._version += 1
+        return [Tensor._wrap(array) for array in arrays[:count]]
+
+    def _run_recorded(self, args: Sequence[Tensor], wrt: tuple[int, ...]) -> list[Tensor]:
+        halves = self._training.get(wrt)
+        if halves is None:
+            halves = self._training[wrt] = self._differentiate(wrt)
+        arrays = halves.forward.run([t._value for t in args])
+        results = self._results(arrays[: halves.outputs])
+        residuals = arrays[halves.outputs :]
+        others = arrays[len(results) : halves.outputs]
+        backward = halves.backward
+        name = self.name
+
+        def gradients(*grads: Tensor | None) -> list[Tensor | None]:
+            if tape.is_grad_enabled():
+                raise RuntimeError(f"expected gradients of the first order of the compiled function '{name}' but got create_graph=True; run it without to_static")
+            given = [g._value if g is not None else np.zeros_like(r._value) for g, r in zip(grads, results, strict=True)]
+            # What is written to tensors passes no gradient on.
+            given += [np.zeros_like(array) for array in others]
+            made = backward.run([*residuals, *(g for g, a in zip(given, arrays, strict=False) if a.dtype.kind == "f")])
+            found: list[Tensor | None] = [None] * len(args)
+            for i, array in zip(wrt, made, strict=True):
+                found[i] = Tensor._wrap(array)
+            return found
+
+        tape.record_function(args, results, gradients, name)
+        return results
+
+    def _differentiate(self, wrt: tuple[int, ...]) -> Differentiable:
+        from polyreme.lowering.autodiff import forward_backward
+
+        forward, backward = forward_backward(self.traced.func, wrt)
+        outputs = self.traced.output_count + len(self.traced.written)
+        return Differentiable(compile_function(forward, f"{self.name}_forward"), compile_function(backward, f"{self.name}_backward"), outputs)

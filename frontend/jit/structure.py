@@ -1,0 +1,91 @@
+"""Nested arguments and results: a flat list of tensors, and a template that says how they were nested.
+
+A template is hashable and compares by value, so it is part of the key under which a traced function is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from polyreme.tensor import Tensor
+
+Template = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The place of a tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A list, tuple, named tuple or dict of `parts`; `keys` are those of a dict."""
+
+    kind: type
+    keys: tuple[Any, ...]
+    parts: tuple[Template, ...]
+
+
+class Plain:
+    """Any other value. Numbers and text compare by type and value, objects by identity."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any):
+        self.value = value
+        # 1, 1.0 and True are equal to Python, but a program traced for one is not right for another.
+        self.key = (type(value), repr(value)) if isinstance(value, (bool, int, float, str, bytes, complex, type(None))) else id(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plain) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+LEAF = Leaf()
+
+
+def flatten(value: Any, leaves: list[Any], is_leaf: Callable[[Any], bool]) -> Template:
+    """Append the leaves inside `value` to `leaves`, in order, and return the template without them."""
+    if is_leaf(value):
+        leaves.append(value)
+        return LEAF
+    if isinstance(value, (list, tuple)):
+        return Nested(type(value), (), tuple(flatten(v, leaves, is_leaf) for v in value))
+    if isinstance(value, dict):
+        return Nested(type(value), tuple(value), tuple(flatten(v, leaves, is_leaf) for v in value.values()))
+    return Plain(value)
+
+
+def unflatten(template: Template, leaves: Iterator[Any]) -> Any:
+    """The value that `template` was made of, with `leaves` in the places of its own."""
+    if template is LEAF:
+        return next(leaves)
+    if isinstance(template, Plain):
+        return template.value
+    parts = [unflatten(part, leaves) for part in template.parts]
+    if template.keys:
+        return template.kind(zip(template.keys, parts, strict=True))
+    return template.kind(*parts) if hasattr(template.kind, "_fields") else template.kind(parts)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is an input or result of a compiled function: a tensor, or an array, which becomes one."""
+    return isinstance(value, (Tensor, np.ndarray))
+
+
+def paths(template: Template, name: str) -> Iterator[str]:
+    """What messages call each leaf: `name` itself, `name[0]`, `name['key']`."""
+    if template is LEAF:
+        yield name
+    elif isinstance(template, Nested):
+        for key, part in zip(template.keys or range(len(template.parts)), template.parts, strict=True):
+            yield from paths(part, f"{name}[{key!r}]")

@@ -1,0 +1,250 @@
+"""Tracing: running a Python function once on stand-ins, and keeping the ops it applied as an `nn` function.
+
+Tensors that the function reads from elsewhere (parameters, buffers, globals) become arguments too, so that the traced function has no hidden
+state: what it reads comes in as an argument, what it writes (a running mean, the random generator's state) leaves as a further result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from polyreme import dispatch, tape
+from polyreme.dialects import nn as ops
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Block, Op, OpResult, Value
+from polyreme.ir.diagnostics import Diagnostic, Location, PolyremeError, caller_location, raised_location
+from polyreme.ir.types import TensorType
+from polyreme.jit.structure import Template, flatten
+from polyreme.lowering.autodiff import GRADIENTS
+from polyreme.tensor import Tensor
+
+__all__ = ["TraceError", "Traced", "trace"]
+
+
+class TraceError(PolyremeError):
+    """What a function does cannot be captured as a program; names the user's line and the way out."""
+
+
+@dataclass
+class Traced:
+    """A function as a program.
+
+    `func` takes the inputs, then the tensors that it reads from elsewhere, as `sources` says; it returns the outputs, then the new contents of the
+    tensors in `written` (the random generator's state is one when numbers are drawn).
+    """
+
+    func: Func
+    inputs: list[TensorType]
+    sources: list[int | Tensor]  # of each argument: the number of an input, or a captured tensor
+    outputs: Template
+    output_count: int
+    written: list[Tensor] = field(default_factory=list)
+
+    @property
+    def captured(self) -> list[Tensor]:
+        return [s for s in self.sources if isinstance(s, Tensor)]
+
+    def module(self) -> Module:
+        """A module whose `main` is a copy of the function."""
+        module = Module.empty(loc=self.func.location)
+        copy = self.func.clone()
+        copy.attributes["sym_name"] = "main"
+        module.block.append(copy)
+        return module
+
+    def frozen(self) -> Module:
+        """As `module`, but captured tensors are constants with their present contents, so that only the inputs are arguments.
+
+        A function that writes to tensors (drawing random numbers does) has no such form and is a `TraceError`.
+        """
+        if self.written:
+            names = ", ".join(f"'{t.name}'" for t in self.written)
+            raise TraceError(f"expected a function without state to compile ahead of time but it changes {names}; call eval() on the Layer first", self.func.location)
+        module = self.module()
+        func = module.function()
+        b = Builder(func.block, func.block.first, func.location)
+        for index in reversed(range(len(self.sources))):
+            source = self.sources[index]
+            if isinstance(source, Tensor):
+                arg = func.args[index]
+                constant = b.insert_op(ops.Constant(value=source._value, loc=Location(name=arg.name)))
+                constant.result.name = arg.name
+                arg.replace_all_uses_with(constant.result)
+                b.before = constant
+                func.block.erase_arg(index)
+        kept = [i for i, s in enumerate(self.sources) if not isinstance(s, Tensor)]
+        for key in ("arg_names", "arg_roles"):
+            func.attributes[key] = tuple(func.attributes[key][i] for i in kept)
+        func.finish()
+        return module
+
+
+class Trace:
+    """A recorder: it answers dispatch with tensors that stand for the results of ops in `block`."""
+
+    def __init__(self, named: Mapping[str, Tensor]):
+        self.block = Block()
+        self.builder = Builder.at_end(self.block)
+        self.names = {id(tensor): name for name, tensor in named.items()}
+        # A detached tensor shares the array of the one it came from, and must follow it when that changes between calls.
+        self.owners = {id(tensor._value): tensor for tensor in named.values()}
+        self.roles: list[str] = []
+        self.arg_names: list[str] = []
+        self.sources: list[int | Tensor] = []
+        self.by_tensor: dict[int, Value] = {}
+        self.originals: dict[int, tuple[Tensor, Any, Any]] = {}  # tensors written to, with their value and type from before
+        self.differentiable: set[Value] = set()
+        self.stopped: dict[Value, Value] = {}
+
+    # --- arguments
+
+    def add_input(self, type: TensorType, name: str, stop_gradient: bool) -> Tensor:
+        value = self._argument(type, name, "input", len(self.sources))
+        return self._stand_in(value, stop_gradient)
+
+    def _argument(self, type: TensorType, name: str, role: str, source: int | Tensor) -> Value:
+        taken = set(self.arg_names)
+        unique = next(n for n in (name, *(f"{name}_{i}" for i in range(1, len(taken) + 2))) if n not in taken)
+        self.roles.append(role)
+        self.arg_names.append(unique)
+        self.sources.append(source)
+        return self.block.add_arg(type, unique)
+
+    def _stand_in(self, value: Value, stop_gradient: bool) -> Tensor:
+        tensor = Tensor._wrap(value, value.type)  # type: ignore[arg-type]
+        tensor.stop_gradient = stop_gradient
+        if not stop_gradient:
+            self.differentiable.add(value)
+        return tensor
+
+    # --- values
+
+    def value_of(self, tensor: Any) -> Value:
+        """The value that a tensor stands for here; eager ones become arguments."""
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"expected tensors but got {type(tensor).__name__} ({tensor!r})")
+        value = tensor._value
+        if isinstance(value, Value):
+            owner = value.op.parent if isinstance(value, OpResult) else value.owner
+            if owner is not self.block:
+                raise TraceError("a tensor made while another function was traced is used here; return it from that function instead", caller_location())
+            return value
+        if value is None:
+            raise TraceError("expected a tensor with contents but got one that is not initialized", caller_location())
+        owner = self.owners.setdefault(id(value), tensor)
+        if isinstance(owner._value, Value):
+            return self.value_of(owner)
+        known = self.by_tensor.get(id(owner))
+        if known is None:
+            name = self.names.get(id(owner), owner.name)
+            known = self.by_tensor[id(owner)] = self._argument(owner.type, name, "param", owner)
+            if not owner.stop_gradient:
+                self.differentiable.add(known)
+        return known
+
+    def _operand(self, tensor: Any, recording: bool) -> Value:
+        value = self.value_of(tensor)
+        if value not in self.differentiable or (recording and not tensor.stop_gradient):
+            return value
+        # The user detached it or switched gradients off: the program has to say so too.
+        if value not in self.stopped:
+            self.stopped[value] = self.builder.insert(ops.StopGradient(value, loc=caller_location()))
+        return self.stopped[value]
+
+    def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+        """Append the op; a tensor for its result, or a tuple of them."""
+        recording = tape.is_grad_enabled()
+        values = [
+            None if o is None else [self._operand(t, recording) for t in o] if isinstance(o, (list, tuple)) else self._operand(o, recording)
+            for o in operands
+        ]
+        op = self.builder.insert_op(cls(*values, **attributes, loc=caller_location()))
+        if cls in GRADIENTS and any(v in self.differentiable for v in op.operands):
+            self.differentiable.update(r for r in op.results if r.type.dtype.is_float)  # type: ignore[union-attr]
+        # Whether a result needs gradients is for dispatch to say, which records it next.
+        results = tuple(Tensor._wrap(r, r.type) for r in op.results)  # type: ignore[arg-type]
+        return results[0] if len(results) == 1 else results
+
+    def assign(self, tensor: Tensor, value: Tensor) -> None:
+        """Let `tensor` stand for the contents of `value` from here on, until the trace ends."""
+        new = self.value_of(value)
+        if isinstance(tensor._value, Value):
+            tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
+        else:
+            if tensor.type != new.type:
+                raise TraceError(f"expected contents of type {tensor.type} for '{tensor.name}' but got {new.type}", caller_location())
+            self.originals.setdefault(id(tensor), (tensor, tensor._value, tensor._type))
+        tensor._value, tensor._type = new, new.type  # type: ignore[assignment]
+        tensor._version += 1
+
+    # --- the end
+
+    def restore(self) -> None:
+        """Give tensors that were written to their contents back: the trace computed nothing."""
+        for tensor, value, type in self.originals.values():
+            tensor._value, tensor._type = value, type
+
+    def finish(self, name: str, outputs: Sequence[Any], template: Template, result_names: Sequence[str], loc: Location) -> Traced:
+        """The function with these outputs."""
+        recording = tape.is_grad_enabled()
+        results = [self._operand(t, recording) for t in outputs]
+        written = [tensor for tensor, _, _ in self.originals.values()]
+        roles = ["state" if any(source is t for t in written) else role for source, role in zip(self.sources, self.roles, strict=True)]
+        results += [self.value_of(t) for t in written]
+        names = [*result_names, *(t.name for t in written)]
+        self.builder.insert(Return(results))
+        func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names))
+        func.attributes["arg_names"] = tuple(self.arg_names)
+        func.regions[0].blocks = [self.block]
+        self.block.parent = func.regions[0]
+        func.finish()
+        inputs = [arg.type for arg, role in zip(func.args, self.roles, strict=True) if role == "input"]
+        return Traced(func, inputs, self.sources, template, len(outputs), written)
+
+
+def trace(
+    function: Callable[..., Any],
+    call: Callable[[Iterable[Tensor]], tuple[tuple[Any, ...], dict[str, Any]]],
+    inputs: Sequence[tuple[TensorType, str, bool]],
+    named: Mapping[str, Tensor],
+    name: str = "main",
+    loc: Location | None = None,
+) -> Traced:
+    """Run `function` on stand-ins for `inputs` (type, name, stop_gradient), which `call` turns into its arguments.
+
+    `named` gives names to tensors that the function may read. Errors of the framework without a place get the
+    user's line; errors of the user's own pass through.
+    """
+    recorder = Trace(named)
+    leaves: list[Tensor] = []
+    try:
+        with dispatch.trace_into(recorder):
+            stand_ins = [recorder.add_input(*given) for given in inputs]
+            args, kwargs = call(stand_ins)
+            result = function(*args, **kwargs)
+            template = flatten(result, leaves, lambda v: isinstance(v, Tensor))
+            if not leaves:
+                raise TraceError(f"expected '{name}' to return tensors but it returned {type(result).__name__} ({result!r})", loc or Location())
+            result_names = [f"output_{i}" if len(leaves) > 1 else "output" for i in range(len(leaves))]
+            return recorder.finish(name, leaves, template, result_names, loc or Location())
+    except PolyremeError as error:
+        raise _located(error) from error
+    except TypeError as error:
+        if "is not known while the program is built" not in str(error) and "known size but got the symbolic size" not in str(error):
+            raise
+        message = f"{error}; give the size a number in the InputSpec, or use functions of the whole tensor instead of Python's own control flow"
+        raise TraceError(message, raised_location(error)) from error
+    finally:
+        recorder.restore()
+
+
+def _located(error: PolyremeError) -> PolyremeError:
+    """The same error, its first fault with the user's line where it has no place of its own."""
+    first = error.diagnostics[0]
+    if first.location:
+        return error
+    placed = Diagnostic(first.message, raised_location(error), first.notes, first.source)
+    return type(error)((placed, *error.diagnostics[1:]))
