@@ -1,4 +1,4 @@
-"""Shape rules that several dialects' `infer` share, and the numpy meanings of views that several `reference`s share.
+"""Shape rules that several dialects' `infer` share; `arrays.py` has what their references share.
 
 Sizes may be symbolic. Two sizes count as equal only when they are the same polynomial, so a rule never guesses; what it cannot
 show is an `InferError` that names both sizes.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from polyreme.ir.diagnostics import check
 from polyreme.ir.dims import Dim, ceildiv, floordiv, known_nonnegative, maximum, product
 from polyreme.ir.types import ScalarType, TensorType
 
-Array = np.ndarray[Any, Any]
 Shape = tuple[Dim, ...]
 
 
@@ -140,33 +138,3 @@ def check_number(value: bool | int | float, dtype: ScalarType) -> None:
         limits = np.iinfo(dtype.np)
         fits = math.isfinite(value) and value == int(value) and limits.min <= value <= limits.max
         check(fits, f"expected a value that fits {dtype} but got {value}")
-
-
-# --- numpy meanings
-
-
-def window_view(x: Array, axes: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Array:
-    """A read-only view of `x` whose `axes` are window positions, with the windows' own axes appended in the order of `axes`."""
-    shape, steps = list(x.shape), list(x.strides)
-    for axis, size, stride, dilation in zip(axes, sizes, strides, dilations, strict=True):
-        shape.append(size)
-        steps.append(x.strides[axis] * dilation)
-        shape[axis] = max((x.shape[axis] - (size - 1) * dilation - 1) // stride + 1, 0)
-        steps[axis] = x.strides[axis] * stride
-    return np.lib.stride_tricks.as_strided(x, shape, steps, writeable=False)
-
-
-def pad_array(x: Array, low: Sequence[int], high: Sequence[int], interior: Sequence[int], value: Any) -> Array:
-    """`x` among `value`s; see `padded_size`."""
-    shape = [low[i] + n + max(n - 1, 0) * interior[i] + high[i] for i, n in enumerate(x.shape)]
-    result = np.full(shape, value, x.dtype)
-    places = tuple(slice(lo, lo + max((n - 1) * (step + 1) + 1, 0), step + 1) for lo, n, step in zip(low, x.shape, interior, strict=True))
-    result[places] = x
-    return result
-
-
-def take(x: Array, index: Array, axis: int) -> Array:
-    """Elements along `axis` by position; negative positions count from the end, those outside are moved to the nearest end."""
-    size = x.shape[axis]
-    index = index.astype(np.int64)
-    return np.take(x, np.clip(np.where(index < 0, index + size, index), 0, max(size - 1, 0)), axis=axis)

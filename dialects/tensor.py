@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from polyreme.dialects import mt19937
+from polyreme.dialects.arrays import REDUCTIONS, Array, pad_array, reduce_array, take, window_view
 from polyreme.dialects.shape_rules import (
-    Array,
     Shape,
     broadcast_shapes,
     check_expands,
@@ -30,14 +30,11 @@ from polyreme.dialects.shape_rules import (
     joined_shape,
     normal_axes,
     normal_axis,
-    pad_array,
     padded_size,
     reduced_shape,
     shape_text,
     sliced_shape,
-    take,
     window_positions,
-    window_view,
 )
 from polyreme.ir.attributes import Dense, Number
 from polyreme.ir.core import Block, Op, Region, Value
@@ -45,11 +42,8 @@ from polyreme.ir.define import ConstantLike, Elementwise, IsolatedFromAbove, Pur
 from polyreme.ir.diagnostics import UNKNOWN, Location, check
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve, resolve_all
-from polyreme.ir.scalar import apply_scalar, identity_of, scalar_function
-from polyreme.ir.types import ScalarType, TensorType, Type, i64, scalar_type, u64
-
-REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or}
-
+from polyreme.ir.scalar import apply_scalar, scalar_function
+from polyreme.ir.types import ScalarType, TensorType, Type, i64, u64
 
 # --- values from nothing
 
@@ -217,14 +211,6 @@ class Reduce(Op):
     @staticmethod
     def reference(x: Array, *, fn: str, axes: tuple[int, ...], keepdims: bool) -> Array:
         return reduce_array(x, fn, axes, keepdims)
-
-
-def reduce_array(x: Array, fn: str, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """`tensor.reduce` on numpy; sums and products of floats accumulate in float64."""
-    wide = x.dtype if fn not in ("add", "mul") or x.dtype.kind in "iubc" else np.float64
-    with np.errstate(all="ignore"):
-        result = REDUCTIONS[fn].reduce(x, axis=axes, keepdims=keepdims, dtype=wide, initial=identity_of(fn, scalar_type(x.dtype)))
-    return np.asarray(result, dtype=x.dtype)
 
 
 @op("tensor.arg_reduce", Pure)

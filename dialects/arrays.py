@@ -1,0 +1,50 @@
+"""Numpy meanings that the references of several dialects share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.ir.scalar import identity_of
+from polyreme.ir.types import scalar_type
+
+Array = np.ndarray[Any, Any]
+
+REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or}
+
+
+def reduce_array(x: Array, fn: str, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """All elements along `axes` combined by one of `REDUCTIONS`; sums and products of floats accumulate in float64."""
+    wide = x.dtype if fn not in ("add", "mul") or x.dtype.kind in "iubc" else np.float64
+    with np.errstate(all="ignore"):
+        result = REDUCTIONS[fn].reduce(x, axis=axes, keepdims=keepdims, dtype=wide, initial=identity_of(fn, scalar_type(x.dtype)))
+    return np.asarray(result, dtype=x.dtype)
+
+
+def window_view(x: Array, axes: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Array:
+    """A read-only view of `x` whose `axes` are window positions, with the windows' own axes appended in the order of `axes`."""
+    shape, steps = list(x.shape), list(x.strides)
+    for axis, size, stride, dilation in zip(axes, sizes, strides, dilations, strict=True):
+        shape.append(size)
+        steps.append(x.strides[axis] * dilation)
+        shape[axis] = max((x.shape[axis] - (size - 1) * dilation - 1) // stride + 1, 0)
+        steps[axis] = x.strides[axis] * stride
+    return np.lib.stride_tricks.as_strided(x, shape, steps, writeable=False)
+
+
+def pad_array(x: Array, low: Sequence[int], high: Sequence[int], interior: Sequence[int], value: Any) -> Array:
+    """`x` among `value`s; see `padded_size`."""
+    shape = [low[i] + n + max(n - 1, 0) * interior[i] + high[i] for i, n in enumerate(x.shape)]
+    result = np.full(shape, value, x.dtype)
+    places = tuple(slice(lo, lo + max((n - 1) * (step + 1) + 1, 0), step + 1) for lo, n, step in zip(low, x.shape, interior, strict=True))
+    result[places] = x
+    return result
+
+
+def take(x: Array, index: Array, axis: int) -> Array:
+    """Elements along `axis` by position; negative positions count from the end, those outside are moved to the nearest end."""
+    size = x.shape[axis]
+    index = index.astype(np.int64)
+    return np.take(x, np.clip(np.where(index < 0, index + size, index), 0, max(size - 1, 0)), axis=axis)

@@ -1,0 +1,185 @@
+"""Activations that are more than one scalar function, and softmax."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from polyreme.dialects.arrays import Array
+from polyreme.dialects.shape_rules import normal_axis
+from polyreme.ir.core import Op
+from polyreme.ir.define import Elementwise, Pure, attr, op, operand
+from polyreme.ir.diagnostics import check
+from polyreme.ir.scalar import apply_scalar
+from polyreme.ir.types import TensorType
+
+
+def _floats(x: TensorType) -> TensorType:
+    check(x.dtype.is_float, f"expected floats but got {x.dtype}")
+    return x
+
+
+def _wide(x: Array) -> Array:
+    """16-bit floats as float32, to be rounded once at the end."""
+    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
+
+
+@op("nn.relu", Pure, Elementwise)
+class Relu(Op):
+    """The value where it is positive, else 0; nan stays nan.
+
+        %y = nn.relu %x : tensor<Nx4xf32>
+    """
+
+    x = operand()
+
+    @staticmethod
+    def infer(x: TensorType) -> TensorType:
+        check(x.dtype.kind in "fi", f"expected floats or signed integers but got {x.dtype}")
+        return x
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        return apply_scalar("max", (x, np.zeros((), x.dtype)))
+
+
+@op("nn.leaky_relu", Pure, Elementwise)
+class LeakyRelu(Op):
+    """The value where it is not negative, else `alpha` times it.
+
+        %y = nn.leaky_relu %x {alpha = 0.1} : tensor<Nx4xf32>
+    """
+
+    x = operand()
+    alpha = attr(float, default=0.01)
+
+    @staticmethod
+    def infer(x: TensorType, *, alpha: float) -> TensorType:
+        return _floats(x)
+
+    @staticmethod
+    def reference(x: Array, *, alpha: float) -> Array:
+        with np.errstate(all="ignore"):
+            return np.where(x < 0, x * x.dtype.type(alpha), x)
+
+
+@op("nn.gelu", Pure, Elementwise)
+class Gelu(Op):
+    """x times the normal distribution function at x: by erf, or with `approximate` by tanh.
+
+        %y = nn.gelu %x {approximate = true} : tensor<Nx4xf32>
+    """
+
+    x = operand()
+    approximate = attr(bool, default=False)
+
+    @staticmethod
+    def infer(x: TensorType, *, approximate: bool) -> TensorType:
+        return _floats(x)
+
+    @staticmethod
+    def reference(x: Array, *, approximate: bool) -> Array:
+        v = _wide(x)
+        half = v.dtype.type(0.5)
+        with np.errstate(all="ignore"):
+            if approximate:
+                inner = v.dtype.type(math.sqrt(2 / math.pi)) * (v + v.dtype.type(0.044715) * v * v * v)
+                return (half * v * (1 + np.tanh(inner))).astype(x.dtype, copy=False)
+            erf = apply_scalar("erf", (v * v.dtype.type(math.sqrt(0.5)),))
+            return (half * v * (1 + erf)).astype(x.dtype, copy=False)
+
+
+@op("nn.silu", Pure, Elementwise)
+class Silu(Op):
+    """x times the sigmoid of x.
+
+        %y = nn.silu %x : tensor<Nx4xf32>
+    """
+
+    x = operand()
+
+    @staticmethod
+    def infer(x: TensorType) -> TensorType:
+        return _floats(x)
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        v = _wide(x)
+        with np.errstate(all="ignore"):
+            return (v * apply_scalar("sigmoid", (v,))).astype(x.dtype, copy=False)
+
+
+@op("nn.softplus", Pure, Elementwise)
+class Softplus(Op):
+    """log(1 + exp(beta * x)) / beta; x itself where beta * x is above `threshold`.
+
+        %y = nn.softplus %x {beta = 2.0} : tensor<Nx4xf32>
+    """
+
+    x = operand()
+    beta = attr(float, default=1.0)
+    threshold = attr(float, default=20.0)
+
+    @staticmethod
+    def infer(x: TensorType, *, beta: float, threshold: float) -> TensorType:
+        check(beta != 0, "expected a beta other than 0")
+        return _floats(x)
+
+    @staticmethod
+    def reference(x: Array, *, beta: float, threshold: float) -> Array:
+        v = _wide(x)
+        factor = v.dtype.type(beta)
+        with np.errstate(all="ignore"):
+            scaled = v * factor
+            return np.where(scaled > threshold, v, np.log1p(np.exp(scaled)) / factor).astype(x.dtype, copy=False)
+
+
+@op("nn.softmax", Pure)
+class Softmax(Op):
+    """Scale `x` along `axis` so that each slice is positive and sums to one.
+
+        %y = nn.softmax %x {axis = -1} : tensor<8x128xf32>
+    """
+
+    x = operand()
+    axis = attr(int, default=-1)
+
+    @staticmethod
+    def infer(x: TensorType, *, axis: int) -> TensorType:
+        normal_axis(axis, x.rank)
+        return _floats(x)
+
+    @staticmethod
+    def reference(x: Array, *, axis: int) -> Array:
+        v = _wide(x)
+        with np.errstate(all="ignore"):
+            e = np.exp(v - v.max(axis, keepdims=True, initial=-np.inf))
+            return (e / e.sum(axis, keepdims=True)).astype(x.dtype, copy=False)
+
+
+@op("nn.log_softmax", Pure)
+class LogSoftmax(Op):
+    """The logarithm of `softmax`, without its overflow or cancellation.
+
+        %y = nn.log_softmax %x {axis = -1} : tensor<8x128xf32>
+    """
+
+    x = operand()
+    axis = attr(int, default=-1)
+
+    @staticmethod
+    def infer(x: TensorType, *, axis: int) -> TensorType:
+        normal_axis(axis, x.rank)
+        return _floats(x)
+
+    @staticmethod
+    def reference(x: Array, *, axis: int) -> Array:
+        return log_softmax(_wide(x), axis).astype(x.dtype, copy=False)
+
+
+def log_softmax(x: Array, axis: int) -> Array:
+    """x - max - log(sum(exp(x - max))), in the type of `x`."""
+    with np.errstate(all="ignore"):
+        shifted = x - x.max(axis, keepdims=True, initial=-np.inf)
+        return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))

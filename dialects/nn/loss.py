@@ -1,0 +1,57 @@
+"""Losses that are ops of their own, because their value and gradient need care; most losses are compositions in the front end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from polyreme.dialects.arrays import Array
+from polyreme.dialects.nn.activation import log_softmax
+from polyreme.dialects.shape_rules import normal_axis, reduced_shape, shape_text
+from polyreme.ir.core import Op
+from polyreme.ir.define import Pure, attr, op, operand
+from polyreme.ir.diagnostics import check
+from polyreme.ir.types import TensorType
+
+
+@op("nn.cross_entropy", Pure)
+class CrossEntropy(Op):
+    """-log(softmax(logits)) at the label, per position; the result keeps `axis` as a size of 1.
+
+        %l = nn.cross_entropy %x, %t : tensor<Nx1xf32>      // %x: tensor<Nx10xf32>, %t: tensor<Nx1xi64>
+
+    The label is a class number in a tensor whose `axis` has size 1; where it equals `ignore_index` the loss is 0, and where it is no class the loss is
+    nan. With `soft_label` the label is a weight per class, shaped as the logits, and the loss is the weighted sum.
+    """
+
+    logits = operand()
+    label = operand()
+    axis = attr(int, default=-1)
+    soft_label = attr(bool, default=False)
+    ignore_index = attr(int, default=-100)
+
+    @staticmethod
+    def infer(logits: TensorType, label: TensorType, *, axis: int, soft_label: bool, ignore_index: int) -> TensorType:
+        check(logits.dtype.is_float, f"expected floats for the logits but got {logits.dtype}")
+        kept = reduced_shape(logits.shape, (normal_axis(axis, logits.rank),), True)
+        wanted = logits.shape if soft_label else kept
+        check(label.shape == wanted, f"expected a label of shape {shape_text(wanted)} but got {shape_text(label.shape)}")
+        if soft_label:
+            check(label.dtype == logits.dtype, f"expected soft labels of type {logits.dtype} but got {label.dtype}")
+        else:
+            check(label.dtype.is_integer, f"expected integer labels but got {label.dtype}")
+        return logits.with_shape(kept)
+
+    @staticmethod
+    def reference(logits: Array, label: Array, *, axis: int, soft_label: bool, ignore_index: int) -> Array:
+        wide = logits.astype(np.float64 if logits.dtype == np.float64 else np.float32, copy=False)
+        logs = log_softmax(wide, axis)
+        if soft_label:
+            with np.errstate(all="ignore"):
+                return -(logs * label.astype(wide.dtype, copy=False)).sum(axis, keepdims=True).astype(logits.dtype, copy=False)
+        classes = logits.shape[axis]
+        inside = (label >= 0) & (label < classes)
+        if classes == 0:
+            loss = np.full(label.shape, np.nan, wide.dtype)
+        else:
+            loss = np.where(inside, -np.take_along_axis(logs, np.where(inside, label, 0).astype(np.int64), axis), wide.dtype.type(np.nan))
+        return np.where(label == ignore_index, wide.dtype.type(0), loss).astype(logits.dtype, copy=False)

@@ -1,0 +1,164 @@
+"""Reductions along axes. An empty `axis` means all axes; the result has the operand's element type unless it says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from polyreme.dialects.arrays import Array, reduce_array
+from polyreme.dialects.shape_rules import normal_axes, normal_axis, reduced_shape
+from polyreme.ir.core import Op
+from polyreme.ir.define import OpClass, Pure, attr, op, operand
+from polyreme.ir.diagnostics import check
+from polyreme.ir.types import ScalarType, TensorType, i64
+
+
+def reduction_axes(axis: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """The axes that an `axis` attribute means, sorted and counted from the front."""
+    return normal_axes(axis, rank) if axis else tuple(range(rank))
+
+
+class Reduction(Op):
+    """All elements along `axis` combined by the row `reduce_fn` of `arrays.REDUCTIONS`; a mean divides by their number after."""
+
+    reduce_fn: ClassVar[str] = ""
+
+
+def reduction(name: str, fn: str, kinds: str) -> Callable[[OpClass], OpClass]:
+    """Declare the class as the op `name`, which reduces elements of `kinds` with `fn`."""
+
+    def declare(cls: OpClass) -> OpClass:
+        def infer(x: TensorType, *, axis: tuple[int, ...], keepdims: bool) -> TensorType:
+            check(x.dtype.kind in kinds, f"expected elements of kind {kinds!r} but got {x.dtype}")
+            axes = reduction_axes(axis, x.rank)
+            check(fn not in ("max", "min") or all(x.shape[a] != 0 for a in axes), "expected at least one element along the axes but got 0")
+            return x.with_shape(reduced_shape(x.shape, axes, keepdims))
+
+        def reference(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
+            return reduce_array(x, fn, reduction_axes(axis, x.ndim), keepdims)
+
+        for attribute, value in (
+            ("x", operand()),
+            ("axis", attr(tuple[int, ...], default=())),
+            ("keepdims", attr(bool, default=False)),
+            ("reduce_fn", fn),
+            ("infer", staticmethod(infer)),
+            ("reference", vars(cls).get("reference", staticmethod(reference))),
+        ):
+            setattr(cls, attribute, value)
+        return op(name, Pure)(cls)
+
+    return declare
+
+
+@reduction("nn.sum", "add", "fiuc")
+class Sum(Reduction):
+    """The sum; 0 of no elements.
+
+        %y = nn.sum %x {axis = [-1], keepdims = true} : tensor<Nx1xf32>      // %x: tensor<Nx4xf32>
+    """
+
+
+@reduction("nn.mean", "add", "f")
+class Mean(Reduction):
+    """The mean; nan of no elements.
+
+        %y = nn.mean %x {axis = [0]} : tensor<4xf32>      // %x: tensor<Nx4xf32>
+    """
+
+    @staticmethod
+    def reference(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
+        axes = reduction_axes(axis, x.ndim)
+        count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+        with np.errstate(all="ignore"):
+            total = np.sum(x, axis=axes, keepdims=keepdims, dtype=np.float64)
+            return np.asarray(np.divide(total, count)).astype(x.dtype)
+
+
+@reduction("nn.max", "max", "fiu")
+class Max(Reduction):
+    """The largest element; nan when there is one.
+
+        %y = nn.max %x {axis = [1]} : tensor<Nxf32>      // %x: tensor<Nx4xf32>
+    """
+
+
+@reduction("nn.min", "min", "fiu")
+class Min(Reduction):
+    """The smallest element; nan when there is one.
+
+        %y = nn.min %x {axis = [1]} : tensor<Nxf32>      // %x: tensor<Nx4xf32>
+    """
+
+
+@reduction("nn.prod", "mul", "fiuc")
+class Prod(Reduction):
+    """The product; 1 of no elements.
+
+        %y = nn.prod %x {axis = [1]} : tensor<Nxf32>      // %x: tensor<Nx4xf32>
+    """
+
+
+@reduction("nn.any", "or", "b")
+class Any(Reduction):
+    """Whether at least one element is true.
+
+        %y = nn.any %x {axis = [1]} : tensor<Nxi1>      // %x: tensor<Nx4xi1>
+    """
+
+
+@reduction("nn.all", "and", "b")
+class All(Reduction):
+    """Whether every element is true.
+
+        %y = nn.all %x {axis = [1]} : tensor<Nxi1>      // %x: tensor<Nx4xi1>
+    """
+
+
+class ArgReduction(Op):
+    """Where along an axis the extreme, by `reduce_fn`, stands."""
+
+    reduce_fn: ClassVar[str] = ""
+
+    @staticmethod
+    def infer(x: TensorType, *, axis: int, keepdims: bool, dtype: ScalarType) -> TensorType:
+        axis = normal_axis(axis, x.rank)
+        check(x.dtype.kind in "fiub", f"expected ordered elements but got {x.dtype}")
+        check(x.shape[axis] != 0, "expected at least one element along the axis but got 0")
+        check(dtype.is_integer, f"expected an integer type for positions but got {dtype}")
+        return TensorType(reduced_shape(x.shape, (axis,), keepdims), dtype)
+
+    @classmethod
+    def reference(cls, x: Array, *, axis: int, keepdims: bool, dtype: ScalarType) -> Array:
+        find = np.argmax if cls.reduce_fn == "max" else np.argmin
+        return np.asarray(find(x, axis=axis, keepdims=keepdims)).astype(dtype.np)
+
+
+@op("nn.arg_max", Pure)
+class ArgMax(ArgReduction):
+    """Where along `axis` the largest element stands: the first of equals, the first nan if there is one.
+
+        %i = nn.arg_max %x {axis = -1} : tensor<Nxi64>      // %x: tensor<Nx4xf32>
+    """
+
+    x = operand()
+    axis = attr(int)
+    keepdims = attr(bool, default=False)
+    dtype = attr(ScalarType, default=i64)
+    reduce_fn = "max"
+
+
+@op("nn.arg_min", Pure)
+class ArgMin(ArgReduction):
+    """Where along `axis` the smallest element stands: the first of equals, the first nan if there is one.
+
+        %i = nn.arg_min %x {axis = -1} : tensor<Nxi64>      // %x: tensor<Nx4xf32>
+    """
+
+    x = operand()
+    axis = attr(int)
+    keepdims = attr(bool, default=False)
+    dtype = attr(ScalarType, default=i64)
+    reduce_fn = "min"

@@ -1,0 +1,206 @@
+"""Ops that move elements: views, joining, padding, gathering."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.dialects.arrays import Array, pad_array, take
+from polyreme.dialects.shape_rules import (
+    Shape,
+    broadcast_shapes,
+    check_number,
+    check_permutation,
+    check_reshape,
+    check_same_dtype,
+    check_sizes,
+    is_negative,
+    joined_shape,
+    normal_axes,
+    normal_axis,
+    padded_size,
+    shape_text,
+    sliced_shape,
+)
+from polyreme.ir.attributes import Number
+from polyreme.ir.core import Op
+from polyreme.ir.define import Pure, View, attr, op, operand, variadic
+from polyreme.ir.diagnostics import check
+from polyreme.ir.dims import Dim
+from polyreme.ir.evaluate import resolve_all
+from polyreme.ir.types import TensorType
+
+
+@op("nn.reshape", Pure, View)
+class Reshape(Op):
+    """The same elements, row by row, in another shape.
+
+        %y = nn.reshape %x {shape = [N, 6]} : tensor<Nx6xf32>      // %x: tensor<Nx2x3xf32>
+    """
+
+    x = operand()
+    shape = attr(tuple[Dim, ...])
+
+    @staticmethod
+    def infer(x: TensorType, *, shape: Shape) -> TensorType:
+        check_reshape(x.shape, shape)
+        return x.with_shape(shape)
+
+    @staticmethod
+    def reference(x: Array, *, shape: Shape) -> Array:
+        return x.reshape(resolve_all(shape))
+
+
+@op("nn.transpose", Pure, View)
+class Transpose(Op):
+    """Axis `i` of the result is axis `perm[i]` of the operand.
+
+        %y = nn.transpose %x {perm = [1, 0]} : tensor<4xNxf32>      // %x: tensor<Nx4xf32>
+    """
+
+    x = operand()
+    perm = attr(tuple[int, ...])
+
+    @staticmethod
+    def infer(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
+        check_permutation(perm, x.rank)
+        return x.with_shape(tuple(x.shape[p] for p in perm))
+
+    @staticmethod
+    def reference(x: Array, *, perm: tuple[int, ...]) -> Array:
+        return x.transpose(perm)
+
+
+@op("nn.broadcast_to", Pure, View)
+class BroadcastTo(Op):
+    """The operand repeated to `shape`, aligned at the last axes.
+
+        %y = nn.broadcast_to %x {shape = [N, 4]} : tensor<Nx4xf32>      // %x: tensor<4xf32>, %z: tensor<Nxf32>
+    """
+
+    x = operand()
+    shape = attr(tuple[Dim, ...])
+
+    @staticmethod
+    def infer(x: TensorType, *, shape: Shape) -> TensorType:
+        check_sizes(shape)
+        fits = x.rank <= len(shape) and broadcast_shapes([x.shape, shape]) == shape
+        check(fits, f"expected a shape that {shape_text(x.shape)} broadcasts to but got {shape_text(shape)}")
+        return x.with_shape(shape)
+
+    @staticmethod
+    def reference(x: Array, *, shape: Shape) -> Array:
+        return np.broadcast_to(x, resolve_all(shape))
+
+
+@op("nn.slice", Pure, View)
+class Slice(Op):
+    """Along each axis the elements `start`, `start + stride`, … below `stop`; all of 0 <= start <= stop <= size.
+
+        %y = nn.slice %x {starts = [0, 1], stops = [N, 4], strides = [1, 2]} : tensor<Nx2xf32>      // %x: tensor<Nx4xf32>
+    """
+
+    x = operand()
+    starts = attr(tuple[Dim, ...])
+    stops = attr(tuple[Dim, ...])
+    strides = attr(tuple[Dim, ...])
+
+    @staticmethod
+    def infer(x: TensorType, *, starts: Shape, stops: Shape, strides: Shape) -> TensorType:
+        return x.with_shape(sliced_shape(x.shape, starts, stops, strides))
+
+    @staticmethod
+    def reference(x: Array, *, starts: Shape, stops: Shape, strides: Shape) -> Array:
+        return x[tuple(map(slice, resolve_all(starts), resolve_all(stops), resolve_all(strides)))]
+
+
+@op("nn.flip", Pure, View)
+class Flip(Op):
+    """The elements along `axes` in the opposite order.
+
+        %y = nn.flip %x {axes = [-1]} : tensor<Nx4xf32>
+    """
+
+    x = operand()
+    axes = attr(tuple[int, ...])
+
+    @staticmethod
+    def infer(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
+        normal_axes(axes, x.rank)
+        return x
+
+    @staticmethod
+    def reference(x: Array, *, axes: tuple[int, ...]) -> Array:
+        return np.flip(x, axes)
+
+
+@op("nn.concat", Pure)
+class Concat(Op):
+    """The operands laid end to end along `axis`.
+
+        %z = nn.concat %x, %y {axis = 1} : tensor<Nx7xf32>      // %x: tensor<Nx4xf32>, %y: tensor<Nx3xf32>
+    """
+
+    xs = variadic()
+    axis = attr(int, default=0)
+
+    @staticmethod
+    def infer(xs: Sequence[TensorType], *, axis: int) -> TensorType:
+        check(len(xs) > 0, "expected at least one operand")
+        check_same_dtype(xs)
+        return xs[0].with_shape(joined_shape([x.shape for x in xs], normal_axis(axis, xs[0].rank)))
+
+    @staticmethod
+    def reference(xs: Sequence[Array], *, axis: int) -> Array:
+        return np.concatenate(xs, axis)
+
+
+@op("nn.pad", Pure)
+class Pad(Op):
+    """`value` around the operand: `padding` is [low, high, low, high, …], a pair per axis.
+
+        %y = nn.pad %x {padding = [0, 0, 1, 2], value = -1.0} : tensor<Nx7xf32>      // %x: tensor<Nx4xf32>
+    """
+
+    x = operand()
+    padding = attr(tuple[Dim, ...])
+    value = attr(Number, default=0.0)
+
+    @staticmethod
+    def infer(x: TensorType, *, padding: Shape, value: Any) -> TensorType:
+        check(len(padding) == 2 * x.rank, f"expected {2 * x.rank} values in 'padding' but got {len(padding)}")
+        check(not any(map(is_negative, padding)), f"expected no negative amount in 'padding' but got {shape_text(padding)}")
+        check_number(value, x.dtype)
+        return x.with_shape(tuple(padded_size(d, padding[2 * i], padding[2 * i + 1], 0) for i, d in enumerate(x.shape)))
+
+    @staticmethod
+    def reference(x: Array, *, padding: Shape, value: Any) -> Array:
+        amounts = resolve_all(padding)
+        return pad_array(x, amounts[::2], amounts[1::2], (0,) * x.ndim, value)
+
+
+@op("nn.gather", Pure)
+class Gather(Op):
+    """Elements of `x` along `axis` by position: the axis is replaced by all of `index`'s.
+
+        %y = nn.gather %x, %i {axis = 0} : tensor<2x3x4xf32>      // %x: tensor<9x4xf32>, %i: tensor<2x3xi64>
+
+    A negative position counts from the end; one outside `x` is moved to the nearest end (the front end checks positions that it knows).
+    """
+
+    x = operand()
+    index = operand()
+    axis = attr(int, default=0)
+
+    @staticmethod
+    def infer(x: TensorType, index: TensorType, *, axis: int) -> TensorType:
+        axis = normal_axis(axis, x.rank)
+        check(x.shape[axis] != 0, "expected at least one element along the axis but got 0")
+        check(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
+        return x.with_shape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+
+    @staticmethod
+    def reference(x: Array, index: Array, *, axis: int) -> Array:
+        return take(x, index, axis % x.ndim)
