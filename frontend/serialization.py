@@ -103,11 +103,8 @@ def _holds_tensor(obj: Any) -> bool:
 
 
 def _array_of(value: Any) -> Any:
-    """A Tensor's array as it stands in files, where bfloat16 is kept as its 16 bits."""
-    if not isinstance(value, Tensor):
-        return value
-    array = value.numpy()
-    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+    """A Tensor's array as it stands in files; `numpy()` gives bfloat16 as its 16 bits."""
+    return value.numpy() if isinstance(value, Tensor) else value
 
 
 class _TensorPickler(pickle.Pickler):
@@ -115,7 +112,7 @@ class _TensorPickler(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor):
-            return tuple, ((obj.name, np.asarray(_array_of(obj))),)
+            return tuple, ((obj.name, obj.numpy()),)
         if isinstance(obj, type) or callable(obj):
             # Genuine pickles name a few of numpy's own functions; the user's would be refused by every safe reader.
             module = getattr(obj, "__module__", None) or ""

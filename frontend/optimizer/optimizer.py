@@ -142,6 +142,8 @@ class Optimizer:
         lr = p.dtype.type(self.get_lr() * factor)
         names = [slot.name for slot in self._slots()]
         state = {name: self._accumulators[name][parameter.name] for name in names}
+        # Options are rounded to the parameter's dtype before the formula, as Paddle's kernels have them: 1 - beta2 depends on it.
+        options = {k: p.dtype.type(v) if isinstance(v, float) else v for k, v in options.items()}
         p, new = self.rule.update(p, g, lr, {name: t._value for name, t in state.items()}, options, np)
         for name, value in new.items():
             _overwrite(state[name], value)
