@@ -181,11 +181,10 @@ class DistributedBatchSampler(BatchSampler):
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[list[int]]:  # type: ignore[override]
-        order = np.arange(len(self.data_source))
+        order = np.resize(np.arange(len(self.data_source)), self.total_size)
         if self.shuffle:
-            order = np.random.RandomState(self.epoch).permutation(len(order))
+            np.random.RandomState(self.epoch).shuffle(order)
             self.epoch += 1
-        order = np.resize(order, self.total_size)
         mine = self._share(order)
         for start in range(0, len(mine), self.batch_size):
             batch = mine[start : start + self.batch_size]
