@@ -217,7 +217,7 @@ class TranslatedLayer(Layer):
 
     def __init__(self, traced: Traced):
         super().__init__()
-        self._traced = traced
+        self.traced = traced
         self._program = Program(traced, str(traced.func.sym_name))
         for name, tensor in zip(_captured_names(traced), traced.captured, strict=True):
             # Straight into the tables: the names have dots, and there are no sublayers to hold the parts.
@@ -226,18 +226,18 @@ class TranslatedLayer(Layer):
     @property
     def input_spec(self) -> list[TensorType]:
         """The types of the inputs."""
-        return self._traced.inputs
+        return self.traced.inputs
 
     def forward(self, *inputs: Any) -> Any:
         leaves: list[Any] = []
         flatten(inputs, leaves, is_tensor)
-        if len(leaves) != len(self._traced.inputs):
-            raise TypeError(f"expected {len(self._traced.inputs)} input tensors for the loaded model but got {len(leaves)}")
+        if len(leaves) != len(self.traced.inputs):
+            raise TypeError(f"expected {len(self.traced.inputs)} input tensors for the loaded model but got {len(leaves)}")
         if not self._program.holds():
             # Parameters were frozen or thawed since: the same function, differentiated anew.
-            self._program = Program(self._traced, self._program.name)
+            self._program = Program(self.traced, self._program.name)
         tensors = [leaf if isinstance(leaf, Tensor) else Tensor(leaf) for leaf in leaves]
-        return unflatten(self._traced.outputs, iter(self._program(tensors)))
+        return unflatten(self.traced.outputs, iter(self._program(tensors)))
 
     def program(self, method_name: str = "forward") -> str:
         """The text of the program at the `nn` level."""
@@ -245,7 +245,7 @@ class TranslatedLayer(Layer):
 
         if method_name != "forward":
             raise ValueError(f"expected 'forward', the only method that is saved, but got {method_name!r}")
-        return print_module(self._traced.module())
+        return print_module(self.traced.module())
 
 
 def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:

@@ -1,0 +1,130 @@
+"""The command line. `COMMANDS` is the table of all commands; each has a file of its own, imported when it is asked for.
+
+Exit codes: 0 done, 1 the model or the input is at fault, 2 wrong usage. An error is one line with the user's own place and the way out;
+`--debug` shows the traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from polyreme import __version__
+from polyreme.ir.diagnostics import PolyremeError, hide_frames_under, raised_location
+from polyreme.runtime.errors import RuntimeFault
+
+COMMANDS = {
+    "demo": "train a LeNet on handwritten digits, compile it, and compare eager, compiled and library",
+    "inspect": "print a model's IR at a level",
+    "compile": "write a model as a native library with a C header",
+    "run": "run a library or model on arrays",
+    "opt": "run passes over IR text",
+    "bench": "measure a model's latency",
+}
+
+
+class Command(click.Command):
+    """A command that takes `--debug` wherever it is written."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.params.append(_debug_option())
+
+
+class Commands(click.Group):
+    """The commands of the table, each imported from the file of its name when it runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"polyreme.cli.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS:
+            from polyreme.ir.diagnostics import did_you_mean
+
+            ctx.fail(f"expected a command ({', '.join(COMMANDS)}) but got '{args[0]}'{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # From the table, so that help imports no command.
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _debug_option() -> click.Option:
+    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            ctx.find_root().meta["polyreme.debug"] = True
+
+    return click.Option(["--debug"], is_flag=True, expose_value=False, callback=remember, help="Show the traceback of an error.")
+
+
+@click.group(cls=Commands, params=[_debug_option()], context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="polyreme")
+def group() -> None:
+    """Row a Paddle-style model through several levels of IR and land it as machine code.
+
+    MODEL is file.py:Name (a Layer class or instance, or a function), a model saved by jit.save, a compiled library, or IR text (.tir).
+    """
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and leave the program with its exit code."""
+    sys.exit(run(args))
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    # Frames of the command line's own machinery are never the user's place.
+    hide_frames_under(os.path.dirname(click.__file__))
+    hide_frames_under(str(Path(sys.argv[0]).absolute()))
+    given = list(sys.argv[1:] if args is None else args)
+    debug = "--debug" in given
+    try:
+        group.main(given, prog_name="polyreme", standalone_mode=False)
+    except click.UsageError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return 1
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read the output has gone (`polyreme inspect … | head`); say nothing more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (Exception, SystemExit) as error:
+        if debug:
+            traceback.print_exception(error)
+        else:
+            print(error_text(error), file=sys.stderr)
+        return 1
+    return 0
+
+
+def error_text(error: BaseException) -> str:
+    """What the user reads: the diagnostics of our own errors, else one line with the user's place."""
+    if isinstance(error, PolyremeError):
+        return "\n".join(d.render() for d in error.diagnostics)
+    place = raised_location(error)
+    if isinstance(error, (RuntimeFault, OSError, ValueError, TypeError)) and not place:
+        return f"error: {error}"
+    where = f"{place}: " if place else ""
+    return f"{where}error: {type(error).__name__}: {error} (--debug shows where it comes from)"

@@ -1,0 +1,33 @@
+"""`polyreme compile`: a model as a native library with a C header, or one step of the way there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from polyreme.cli import Command
+from polyreme.cli.models import find_model, input_option
+
+
+@click.command("compile", cls=Command)
+@click.argument("model")
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The library, such as net.so.")
+@click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
+@click.option("--cpu", help="The processor, in LLVM's words, instead of the target's own.")
+@click.option("--to", "level", type=click.Choice(["library", "tensor", "kernel", "llvm", "asm"]), default="library", show_default=True,
+              help="Stop at this level and write its text.")  # fmt: skip
+@input_option
+def command(model: str, output: Path, target: str, cpu: str | None, level: str, inputs: list[Any]) -> None:
+    """Compile MODEL ahead of time. IR text may be of any level: compilation goes on from there."""
+    from polyreme.compilation import compile
+    from polyreme.inspection import Inspection, as_target
+
+    module = find_model(model, inputs).module(freeze=True)
+    chosen = as_target(target, cpu)
+    if level != "library":
+        output.write_text(Inspection(module, chosen).level(level), encoding="utf-8")
+        return
+    library = compile(module, output, chosen)
+    click.echo(f"{output} and {output.with_suffix('.h')}: {library if library is not None else 'for ' + chosen.triple}", err=True)

@@ -1,0 +1,36 @@
+"""`polyreme inspect`: a model's IR at a level."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from polyreme.cli import Command
+from polyreme.cli.models import find_model, input_option
+
+
+@click.command("inspect", cls=Command)
+@click.argument("model")
+@click.option("--level", type=click.Choice(["nn", "tensor", "kernel", "llvm", "asm"]), default="nn", show_default=True)
+@click.option("--after", metavar="PASS", help="The module after this pass instead of a level.")
+@click.option("--passes", is_flag=True, help="List the passes of the pipeline, and which changed something.")
+@click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
+@input_option
+def command(model: str, level: str, after: str | None, passes: bool, target: str, output: Path | None, inputs: list[Any]) -> None:
+    """Print the IR of MODEL. Text of the levels nn, tensor and kernel reads back with `polyreme opt`."""
+    from polyreme.inspection import inspect
+
+    seen = inspect(find_model(model, inputs).module(), target=target)
+    if passes:
+        text = "".join(f"{step}\n" for step in seen.passes)
+    elif after is not None:
+        text = seen.after(after)
+    else:
+        text = seen.level(level)
+    if output is not None:
+        output.write_text(text, encoding="utf-8")
+    else:
+        click.echo(text, nl=not text.endswith("\n"))

@@ -1,0 +1,150 @@
+"""What MODEL and `--input` mean on the command line."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+
+if TYPE_CHECKING:
+    from polyreme.ir.builtin import Module
+    from polyreme.static import InputSpec
+
+_INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dtype>[a-z]+\d*)\[(?P<sizes>[^\[\]]*)\]\Z")
+_SHORT = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "ui8": "uint8", "u8": "uint8"}
+_SHORT |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
+LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
+IR_SUFFIXES = (".tir", ".mlir")
+
+
+def parse_input(text: str) -> InputSpec:
+    """`image=f32[N,1,28,28]` as a spec: the name may be left out; a size is a number, a name, `?` or -1; `f32[]` has rank 0."""
+    from polyreme.dtypes import DTYPES
+    from polyreme.static import InputSpec
+
+    match = _INPUT.match(text.replace(" ", ""))
+    if match is None:
+        raise click.BadParameter(f"expected name=dtype[sizes], such as image=f32[N,1,28,28], but got '{text}'")
+    dtype = _SHORT.get(match["dtype"], match["dtype"])
+    if dtype not in DTYPES:
+        raise click.BadParameter(f"expected a dtype ({', '.join([*_SHORT, *DTYPES])}) but got '{dtype}'{did_you_mean(dtype, [*_SHORT, *DTYPES])}")
+    sizes = [s for s in match["sizes"].split(",") if s] if match["sizes"] else []
+    shape = [None if s in ("?", "-1", "None") else int(s) if s.isdigit() else s for s in sizes]
+    try:
+        return InputSpec(shape, dtype, match["name"])
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+input_option = click.option(
+    "--input", "inputs", multiple=True, metavar="NAME=DTYPE[SIZES]", callback=lambda _, __, values: [parse_input(v) for v in values],
+    help="What the model takes, such as image=f32[N,1,28,28]; once per input. Replaces the model's own input_spec.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Model:
+    """Something the command line can work with: `kind` is "python", "saved", "ir" or "library"; `value` the Layer, program, module or path."""
+
+    kind: str
+    name: str
+    value: Any
+    specs: Sequence[InputSpec] = ()
+
+    def module(self, freeze: bool = False) -> Module:
+        """The model's IR; weights are arguments, or with `freeze` constants. A library has none."""
+        from polyreme.inspection import model_module
+
+        if self.kind == "library":
+            raise PolyremeError(f"expected a model but '{self.name}' is a compiled library, which holds no IR")
+        if self.kind != "python" and self.specs:
+            raise PolyremeError(f"expected --input with Python models only: '{self.name}' says itself what it takes")
+        return model_module(self.value, list(self.specs) or None, freeze)
+
+
+def find_model(text: str, specs: Sequence[InputSpec] = ()) -> Model:
+    """The model that MODEL names; `PolyremeError` or `FileNotFoundError` says what is missing."""
+    from polyreme.jit.saving import SUFFIX
+
+    path, colon, name = text.rpartition(":")
+    if colon and path.endswith(".py"):
+        return Model("python", name, load_python(Path(path), name), specs)
+    file = Path(text)
+    if file.suffix == ".py":
+        raise PolyremeError(f"expected the name of a Layer or function after the file, as in {text}:{_classes(file)[0] if _classes(file) else 'Net'}")
+    if file.suffix in LIBRARY_SUFFIXES:
+        return Model("library", file.stem, _existing(file), specs)
+    if file.suffix in IR_SUFFIXES:
+        return Model("ir", file.stem, read_ir(_existing(file)), specs)
+    if file.suffix == SUFFIX or Path(text + SUFFIX).is_file():
+        from polyreme.jit import load
+
+        return Model("saved", file.stem, load(text), specs)
+    if file.exists():
+        raise PolyremeError(f"expected file.py:Name, a saved model ({SUFFIX}), a library (.so) or IR text (.tir) but got '{text}'")
+    raise FileNotFoundError(f"expected a model but there is neither a file '{text}' nor a saved model '{text}{SUFFIX}'")
+
+
+def read_ir(file: Path) -> Module:
+    """The verified module in a file; `-` is standard input."""
+    from polyreme import dialects
+    from polyreme.ir.text import parse_module
+    from polyreme.ir.verify import verify
+
+    assert dialects.DIALECTS  # importing the room is what makes its ops known
+    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    module = parse_module(text, "<stdin>" if str(file) == "-" else str(file))
+    verify(module)
+    return module
+
+
+def load_python(file: Path, name: str) -> Any:
+    """The Layer (made without arguments when it is a class) or function called `name` in a Python file, which is run."""
+    _existing(file)
+    # Beside the file's own folder, as Python itself has it: models import what stands next to them.
+    folder = str(file.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise PolyremeError(f"expected a Python file but got '{file}'")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    if not hasattr(module, name):
+        known = [n for n, v in vars(module).items() if not n.startswith("_") and getattr(v, "__module__", None) == file.stem]
+        raise PolyremeError(f"expected '{name}' in {file} but it has {', '.join(known) or 'nothing'}{did_you_mean(name, known)}")
+    return _as_model(getattr(module, name), f"{file}:{name}")
+
+
+def _as_model(value: Any, where: str) -> Any:
+    from polyreme.nn import Layer
+
+    if isinstance(value, type):
+        if not issubclass(value, Layer):
+            raise PolyremeError(f"expected a Layer class, a Layer or a function but {where} is the class {value.__name__}")
+        try:
+            return value()
+        except TypeError as error:
+            raise PolyremeError(f"expected a Layer class that can be made without arguments but {where} cannot: {error}; name an instance instead") from error
+    if not callable(value):
+        raise PolyremeError(f"expected a Layer class, a Layer or a function but {where} is {value!r}")
+    return value
+
+
+def _existing(file: Path) -> Path:
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file '{file}'")
+    return file
+
+
+def _classes(file: Path) -> list[str]:
+    return re.findall(r"^class (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE) if file.is_file() else []

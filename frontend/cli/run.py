@@ -1,0 +1,78 @@
+"""`polyreme run`: a library or model on arrays from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from polyreme.cli import Command
+from polyreme.cli.models import Model, find_model
+from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+
+
+@click.command("run", cls=Command)
+@click.argument("model")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input's array; NAME= may be left out when there is one input.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where the results go: .npz, or .npy for a single one.")
+@click.option("--threads", type=click.IntRange(min=1), help="How many threads compute.")
+def command(model: str, inputs: tuple[str, ...], output: Path | None, threads: int | None) -> None:
+    """Run MODEL and write its outputs, or print what they are."""
+    executable = load_executable(find_model(model), threads)
+    names = [spec.name for spec in executable.manifest.inputs]
+    arrays = read_arrays(inputs, names)
+    results = dict(zip((spec.name for spec in executable.manifest.outputs), executable.run([arrays[n] for n in names]), strict=True))
+    if output is None:
+        for name, array in results.items():
+            click.echo(f"{name}: {array.dtype}{list(array.shape)}")
+            click.echo(np.array2string(array, threshold=64))
+    elif output.suffix == ".npy":
+        if len(results) != 1:
+            raise PolyremeError(f"expected one output to write as .npy but the model has {', '.join(results)}: use .npz")
+        np.save(output, *results.values())
+    else:
+        with open(output, "wb") as stream:
+            np.savez(stream, allow_pickle=False, **results)
+
+
+def load_executable(model: Model, threads: int | None = None) -> Any:
+    """The model ready to run: a library is loaded, anything else compiled in memory."""
+    if model.kind == "library":
+        from polyreme.compilation import load_compiled
+
+        return load_compiled(model.value, threads=threads)
+    from polyreme.lowering.pipeline import compile_module
+
+    return compile_module(model.module(freeze=True), name="model").load(threads=threads)
+
+
+def read_arrays(given: tuple[str, ...], names: list[str]) -> dict[str, Any]:
+    """The array of each input, from options `name=file.npy`."""
+    arrays: dict[str, Any] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not equals:
+            if len(names) != 1:
+                raise click.BadParameter(f"expected NAME=FILE for the inputs {', '.join(names)} but got '{text}'", param_hint="--input")
+            name, file = names[0], text
+        if name not in names:
+            raise click.BadParameter(f"expected an input ({', '.join(names)}) but got '{name}'{did_you_mean(name, names)}", param_hint="--input")
+        arrays[name] = _read_array(Path(file))
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise click.UsageError(f"missing --input {missing[0]}={missing[0]}.npy")
+    return arrays
+
+
+def _read_array(file: Path) -> Any:
+    try:
+        array = np.load(file, allow_pickle=False)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file '{file}'") from None
+    except (ValueError, EOFError) as error:
+        raise PolyremeError(f"expected an array written by numpy.save but cannot read '{file}': {error}") from None
+    if not isinstance(array, np.ndarray):
+        raise PolyremeError(f"expected one array in '{file}' but it is an archive of several; unpack it, or give one .npy per input")
+    return array

@@ -1,0 +1,147 @@
+"""`paddle.inspect`: a model's IR at every level, as text, each made when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from polyreme.ir.builtin import Module
+from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+
+__all__ = ["Inspection", "inspect"]
+
+LEVELS = ("nn", "tensor", "kernel", "llvm", "asm")
+
+
+@dataclass(frozen=True)
+class Step:
+    """The module after one pass: its stage, the pass, and the text (the same object as before when nothing changed)."""
+
+    stage: str
+    name: str
+    text: str
+    changed: bool
+
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.name}{'' if self.changed else ' (unchanged)'}"
+
+
+class Inspection:
+    """`.nn`, `.tensor`, `.kernel`, `.llvm` and `.asm` are texts; `.passes` lists every step between them.
+
+    Weights are arguments here, as in the function that `to_static` compiles, so that the texts stay short and read back as they are.
+    """
+
+    def __init__(self, module: Module, target: Any):
+        self.module = module
+        self.target = target
+
+    @cached_property
+    def nn(self) -> str:
+        """What the model means."""
+        return _text(self.module)
+
+    @cached_property
+    def tensor(self) -> str:
+        """What is computed, fused."""
+        return _text(self._lowered("tensor"))
+
+    @cached_property
+    def kernel(self) -> str:
+        """How it is computed: loops over buffers."""
+        return _text(self._kernel)
+
+    @cached_property
+    def llvm(self) -> str:
+        """LLVM IR."""
+        from polyreme.lowering.emit_llvm import emit
+
+        return str(emit(self._kernel, self.target, "model"))
+
+    @cached_property
+    def asm(self) -> str:
+        """The target's assembly."""
+        from polyreme.lowering.codegen import assembly
+
+        return assembly(self.llvm, self.target)
+
+    @cached_property
+    def passes(self) -> list[Step]:
+        """Every pass from `nn` to `kernel`, in order."""
+        return list(self._steps())
+
+    def level(self, name: str) -> str:
+        """The text of a level by its name."""
+        if name not in LEVELS:
+            raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{name}'{did_you_mean(name, LEVELS)}")
+        return str(getattr(self, name))
+
+    def after(self, name: str) -> str:
+        """The module after the last run of the pass called `name`."""
+        found = [step for step in self.passes if step.name == name]
+        if not found:
+            known = list(dict.fromkeys(step.name for step in self.passes))
+            raise PolyremeError(f"expected a pass of the pipeline ({', '.join(known)}) but got '{name}'{did_you_mean(name, known)}")
+        return found[-1].text
+
+    def __repr__(self) -> str:
+        return f"<inspection of {self.module.function().sym_name}, levels {', '.join(LEVELS)}>"
+
+    @cached_property
+    def _kernel(self) -> Module:
+        return self._lowered("kernel")
+
+    def _lowered(self, level: str) -> Module:
+        from polyreme.lowering.pipeline import lower
+
+        return lower(self.module, self.target, to=level)
+
+    def _steps(self) -> Iterator[Step]:
+        from polyreme.ir.passes import PassManager, pass_text
+        from polyreme.lowering.pipeline import pipeline
+
+        module = self.module.clone()
+        before = _text(module)
+        for stage in pipeline(self.target):
+            for made in stage.passes:
+                PassManager([made]).run(module)
+                text = _text(module)
+                yield Step(stage.name, pass_text(made), text, text != before)
+                before = text
+
+
+def _text(module: Module) -> str:
+    from polyreme.ir.text import print_module
+
+    return print_module(module)
+
+
+def inspect(net: Any, input_spec: Sequence[Any] | None = None, target: Any = None) -> Inspection:
+    """The IR of a Layer, function, loaded model or module.
+
+    `input_spec` says what it takes, as for `jit.save`; `target` is a name or triple, by default this machine.
+    """
+    return Inspection(model_module(net, input_spec), as_target(target))
+
+
+def model_module(net: Any, input_spec: Sequence[Any] | None = None, freeze: bool = False) -> Module:
+    """The `nn` module of a model, its weights as arguments, or with `freeze` as constants. A module is taken as it is."""
+    from polyreme.jit.saving import TranslatedLayer, trace_model
+
+    if isinstance(net, Module):
+        return net
+    if isinstance(net, TranslatedLayer):
+        traced = net.traced
+    else:
+        traced = trace_model(net, input_spec)
+    make: Callable[[], Module] = traced.frozen if freeze else traced.module
+    return make()
+
+
+def as_target(target: Any, cpu: str | None = None) -> Any:
+    """The target meant by None (this machine), a name, a triple or a Target."""
+    from polyreme.lowering.targets import Target, find_target
+
+    return target if isinstance(target, Target) else find_target(target or "native", cpu)
