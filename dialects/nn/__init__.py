@@ -57,6 +57,7 @@ from polyreme.dialects.nn.elementwise import (
     Trunc,
     Where,
 )
+from polyreme.dialects.nn.gradient import StopGradient
 from polyreme.dialects.nn.linear import Linear, MatMul
 from polyreme.dialects.nn.loss import CrossEntropy
 from polyreme.dialects.nn.pool import AvgPool, MaxPool
@@ -144,6 +145,7 @@ __all__ = [
     "Softplus",
     "Sqrt",
     "Square",
+    "StopGradient",
     "Sub",
     "Sum",
     "Tan",
