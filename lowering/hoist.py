@@ -1,0 +1,86 @@
+"""Tidying a finished kernel: equal ops are merged, loop invariants leave their loops, unused ops go.
+
+Builders write each element's code on its own, so the address of a row is computed for every element; here it moves to where the row begins.
+Loads count as pure when nothing in the kernel writes to their buffer: a kernel's buffers never overlap unless all of them are only read.
+Nothing is moved out of a `parallel` body, whose outside values every thread would have to be handed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polyreme.dialects import kernel
+from polyreme.ir.builtin import Func
+from polyreme.ir.core import Block, Op, Value
+from polyreme.ir.define import Pure
+
+
+def tidy(func: Func) -> Func:
+    """Merge equal ops, hoist invariants, remove what is unused; the kernel computes the same."""
+    written = {root(op.operands[1]) for op in func.walk() if isinstance(op, (kernel.Store, kernel.Scatter))}
+    # A call may write to any buffer that it is given.
+    written |= {root(v) for op in func.walk() if isinstance(op, kernel.Call) for v in op.operands}
+    _merge(func.block, {}, written)
+    _hoist(func.block, written)
+    # Hoisting brings equal ops of neighbouring loops into one block.
+    _merge(func.block, {}, written)
+    _remove_unused(func.block, written)
+    return func
+
+
+def root(buffer: Value) -> Value:
+    """The buffer that a chain of views looks into."""
+    view = buffer.producer(kernel.View)
+    while view is not None:
+        buffer = view.buffer
+        view = buffer.producer(kernel.View)
+    return buffer
+
+
+def _is_pure(op: Op, written: set[Value]) -> bool:
+    if isinstance(op, (kernel.Load, kernel.Gather)):
+        return root(op.operands[0]) not in written
+    return op.has(Pure)
+
+
+def _key(op: Op) -> Any:
+    # 0.0 equals -0.0 and 1 equals True in Python, so numbers are told apart by their text.
+    attributes = tuple((k, repr(v)) for k, v in op.attributes.items())
+    return type(op), op.operands, op.segments, attributes
+
+
+def _merge(block: Block, known: dict[Any, Op], written: set[Value]) -> None:
+    known = dict(known)
+    for op in block:
+        for region in op.regions:
+            for inner in region.blocks:
+                _merge(inner, known if not isinstance(op, kernel.Parallel) else {}, written)
+        if op.regions or not _is_pure(op, written):
+            continue
+        same = known.setdefault(_key(op), op)
+        if same is not op:
+            op.replace_with(*same.results)
+
+
+def _hoist(block: Block, written: set[Value]) -> None:
+    for op in block:
+        for region in op.regions:
+            for inner in region.blocks:
+                _hoist(inner, written)
+        if isinstance(op, kernel.For):
+            inside: set[Value] = set(op.block.args)
+            for candidate in op.block:
+                if _is_pure(candidate, written) and not candidate.regions and not any(v in inside for v in candidate.operands):
+                    candidate.detach()
+                    block.insert(candidate, op)
+                else:
+                    inside.update(candidate.results)
+
+
+def _remove_unused(block: Block, written: set[Value]) -> None:
+    for op in reversed(block):
+        for region in op.regions:
+            for inner in region.blocks:
+                _remove_unused(inner, written)
+        if not op.is_used and op.results and _is_pure(op, written):
+            op.erase()

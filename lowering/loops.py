@@ -1,0 +1,392 @@
+"""Loops: the kernel of any root that no special builder takes.
+
+Elementwise groups become one nest, vectorised along the last axis. Groups with row reductions (`rows.py`) become a nest over the rows; in each
+row one loop per stage. If the last axis is reduced, lanes run along it and meet in a horizontal reduction at the end of the row; if not, each
+lane is a row of its own. Values that cost much and are needed in several stages are kept in a scratch row. What does not have
+a row form is computed one result after the other, reductions inside being computed where they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from polyreme.dialects import kernel, tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import Op, Value
+from polyreme.ir.dims import Dim, Expr, product
+from polyreme.ir.scalar import identity_of
+from polyreme.ir.types import BufferType, ScalarType, TensorType
+from polyreme.lowering.code import Code, Index
+from polyreme.lowering.collapse import collapse_axes
+from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, buffer_leaf, convert, linear, store, wide
+from polyreme.lowering.hoist import tidy
+from polyreme.lowering.positions import Position, position
+from polyreme.lowering.rows import Rows, rows_of, shape_of
+from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
+from polyreme.lowering.sweep import GRAIN_CYCLES, SERIAL_CYCLES, Lanes, each, estimate, run, sweep
+
+# Functions that cost as much as this many simple ones; the others cost one.
+EXPENSIVE = {
+    "exp": 8, "expm1": 10, "log": 8, "log1p": 10, "log2": 8, "log10": 8, "sin": 10, "cos": 10, "tan": 14, "asin": 10, "acos": 10, "atan": 10, "atan2": 14,
+    "sinh": 12, "cosh": 12, "tanh": 12, "sigmoid": 10, "erf": 12, "pow": 20, "mod": 6, "floor_divide": 6, "div": 4, "sqrt": 4, "rsqrt": 5,
+}  # fmt: skip
+# A value at least this dear is kept rather than computed in another stage again.
+KEPT_COST = 4
+# Bytes of scratch rows in one kernel: half a first-level cache.
+SCRATCH_BYTES = 16 << 10
+
+
+def build_loops(request: Request) -> KernelPlan:
+    """The plan of any root: one kernel on its operands and results."""
+    func = collapse_axes(request.func)
+    types = [BufferType(v.type.shape, v.type.dtype) for v in (*request.func.args, *request.results)]  # type: ignore[union-attr]
+    names = [a.name for a in request.func.args] + [v.name for v in request.results]
+    made = Func.empty(request.name(_describe(func)), types, arg_names=names, loc=request.func.location)
+    code = Code(Builder.at_end(made.block, made.location))
+    inputs, outputs = made.args[: len(func.args)], made.args[len(func.args) :]
+    leaves = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(func.args, inputs, strict=True)}
+    results = func.block.terminator.operands
+    _emit(code, request, func, leaves, list(zip(results, outputs, strict=True)))
+    code.b(Return, ())
+    tidy(made)
+    slots = [operand(i) for i in range(len(inputs))] + [result(i) for i in range(len(outputs))]
+    return KernelPlan((Step(made, tuple(slots)),), builder="loops")
+
+
+def _describe(func: Func) -> str:
+    """A word or two for the kernel's name: the dearest ops of the group."""
+    words = []
+    for op in func.block:
+        word = op.attributes["fn"] if isinstance(op, tensor.Map) else op.name.split(".")[1]
+        if not isinstance(op, Return) and word not in words and word not in ("full", "broadcast", "reshape", "cast"):
+            words.append(word)
+    return "_".join(words[-3:]) or "copy"
+
+
+def _emit(code: Code, request: Request, func: Func, leaves: dict[Value, Leaf], results: list[tuple[Value, Value]]) -> None:
+    ops = [op for op in func.block if not isinstance(op, Return)]
+    rows = rows_of(ops, [v for v, _ in results])
+    concat = results[0][0].producer(tensor.Concat) if len(results) == 1 else None
+    if concat is not None and rows is not None and not rows.staged:
+        _emit_concat(code, request, ops, leaves, concat, results[0][1])
+    elif rows is not None:
+        _RowLoops(code, request, ops, leaves, results, rows).emit()
+    else:
+        for value, buffer in results:
+            alone = Rows(shape_of(value), (), (), {}, {value: tuple(range(len(shape_of(value))))})
+            _RowLoops(code, request, ops, leaves, [(value, buffer)], alone).emit()
+
+
+def _emit_concat(code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], concat: tensor.Concat, buffer: Value) -> None:
+    """Each operand is written where it belongs, so no element asks which operand it is from."""
+    start: Dim = 0
+    for x in concat.xs:
+        shape = shape_of(x)
+        alone = Rows(shape, (), (), {}, {x: tuple(range(len(shape)))})
+        loops = _RowLoops(code, request, ops, leaves, [(x, buffer)], alone)
+        loops.place_in(shape_of(concat.result), {concat.axis: start})
+        loops.emit()
+        start = start + shape[concat.axis]
+
+
+class _RowLoops:
+    """Emits the loops of one row form."""
+
+    def __init__(self, code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], results: list[tuple[Value, Value]], rows: Rows):
+        self.code, self.target, self.rows, self.results = code, request.target, rows, results
+        self.ops = _needed(ops, [v for v, _ in results])
+        self.leaves = leaves
+        self.shape_stored: tuple[Dim, ...] | None = None
+        self.shift: dict[int, Dim] = {}
+        sized = [i for i, n in enumerate(rows.space) if n != 1]
+        self.vector = sized[-1] if sized else None
+        self.along_row = self.vector in rows.reduced
+        self.lanes = self._choose_lanes()
+        self.stages = max((rows.level[s.result] for s in rows.staged), default=0)
+        self.kept = self._choose_kept()
+        self.scratch: dict[Value, Value] = {}
+
+    def place_in(self, shape: tuple[Dim, ...], shift: dict[int, Dim]) -> None:
+        """Store results into buffers of another shape, moved along some axes."""
+        self.shape_stored, self.shift = shape, shift
+
+    # --- choices
+
+    def _choose_lanes(self) -> Lanes:
+        if self.vector is None:
+            return Lanes(1, False)
+        types = {v.type.dtype for op in self.ops for v in op.results} | {v.type.dtype for v, _ in self.results}  # type: ignore[union-attr]
+        floats = [t for t in types if t.is_float and t.bits >= 32]
+        widest = max((t.bytes for t in floats or types), default=4)
+        count = max(1, self.target.vector_bytes // max(widest, 2 if not floats else 4))
+        n = self.rows.space[self.vector]
+        if isinstance(n, int) and n < count:
+            count = 1 << ((n - 1).bit_length() if self.target.masked else n.bit_length() - 1) if n > 0 else 1
+        unroll = 4 if self.along_row and (isinstance(n, Expr) or n >= 4 * count) and count > 1 else 1
+        return Lanes(count, self.target.masked, unroll)
+
+    def _row_cycles(self) -> float:
+        """About what one row (or, with lanes as rows, one vector of them) costs."""
+        total = 0.0
+        for op in self.ops:
+            weight = EXPENSIVE.get(op.attributes["fn"], 1) if isinstance(op, tensor.Map) else 1
+            weight *= _repeats(op)
+            elements = max(estimate(product(shape_of(v))) for v in (*op.operands, *op.results)) if isinstance(op, tensor.Reduce) else estimate(product(shape_of(op.results[0])))
+            total += weight * elements
+        total += sum(estimate(product(shape_of(v))) for v, _ in self.results)
+        rows = estimate(product(self.rows.space[a] for a in self.rows.outer))
+        return total / max(rows, 1) / (self.lanes.count if self.along_row else 1)
+
+    def _choose_kept(self) -> dict[Value, int]:
+        """Dear values that several stages ask for, with the first stage that does; they fit in the scratch."""
+        if not self.rows.staged:
+            return {}
+        wanted: dict[Value, set[int]] = {}
+
+        def want(value: Value, stage: int) -> None:
+            if stage in wanted.setdefault(value, set()):
+                return
+            wanted[value].add(stage)
+            op = value.producer()
+            if op is not None and op not in self.rows.staged:
+                for x in op.operands:
+                    want(x, stage)
+
+        for s in self.rows.staged:
+            want(s.x, self.rows.level[s.result] - 1)
+        for value, _ in self.results:
+            if self.rows.is_full(value):
+                want(value, self.stages)
+        row = product(self.rows.space[a] for a in self.rows.reduced) * (1 if self.along_row else self.lanes.count)
+        kept: dict[Value, int] = {}
+        room = SCRATCH_BYTES
+        for op in reversed(self.ops):
+            value = op.results[0]
+            dear = isinstance(op, tensor.Map) and EXPENSIVE.get(op.fn, 1) >= KEPT_COST
+            dear = dear or (isinstance(op, tensor.Reduce) and op not in self.rows.staged)
+            bytes = row * value.type.dtype.bytes  # type: ignore[union-attr]
+            if dear and len(wanted.get(value, ())) > 1 and shape_of(value) == self.rows.space and isinstance(bytes, int) and bytes <= room:
+                kept[value] = min(wanted[value])
+                room -= bytes
+        return kept
+
+    # --- the nest
+
+    def emit(self) -> None:
+        space, outer = self.rows.space, list(self.rows.outer)
+        cycles = self._row_cycles()
+        if self.vector is None or self.along_row:
+            sizes = [space[a] for a in outer]
+
+            def whole_row(places: list[Position]) -> None:
+                self._row(dict(zip(outer, places, strict=True)), 1, None)
+
+            each(self.code, sizes, cycles, whole_row)
+            return
+        # Lanes are rows, so the vector axis is cut into chunks if the axes around it do not make enough iterations.
+        outer.remove(self.vector)
+        n = space[self.vector]
+        around = [space[a] for a in outer]
+        count = 1
+        for size in around:
+            count *= size if isinstance(size, int) else 1
+        chunk = max(self.lanes.count, _round_up(ceil(GRAIN_CYCLES / 4 / max(cycles / self.lanes.count, 0.01)), 4 * self.lanes.count))
+        split = count < 16 and (isinstance(n, Expr) or n > chunk) and estimate(product(space)) * cycles / self.lanes.count >= SERIAL_CYCLES
+        extent = min(chunk, n) if isinstance(n, int) else chunk if split else estimate(n)
+        sizes = [*around, *([-(-n // chunk)] if split else [])]
+
+        def rows_of_lanes(places: list[Position]) -> None:
+            at = dict(zip(outer, places, strict=False))
+            lo: Index = 0
+            hi: Index = n
+            if split:
+                lo = self.code.mul(places[-1].scalar(self.code), chunk)
+                hi = self.code.min(self.code.add(lo, chunk), n)
+
+            def body(place: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+                assert self.vector is not None
+                self._row({**at, self.vector: place}, lanes, mask)
+                return carried
+
+            sweep(self.code, lo, hi, self.lanes, [], body)
+
+        each(self.code, sizes, cycles * extent / self.lanes.count, rows_of_lanes)
+
+    # --- one row (or `lanes` of them)
+
+    def _row(self, at: dict[int, Position], lanes: int, mask: Value | None) -> None:
+        leaves = dict(self.leaves)
+        self.scratch = {}
+        for value in self.kept:
+            size = product(self.rows.space[a] for a in self.rows.reduced) * (1 if self.along_row else lanes)
+            assert isinstance(size, int) and isinstance(value.type, TensorType)
+            self.scratch[value] = self.code.scratch(max(size, 1), value.type.dtype)
+        for stage in range(self.stages):
+            reduces = [s for s in self.rows.staged if self.rows.level[s.result] == stage + 1]
+            sums = self._reduce_stage(stage, reduces, leaves, at, lanes, mask)
+            for s, total in zip(reduces, sums, strict=True):
+                leaves[s.result] = _register_leaf(self.code, total)
+            for value, first in self.kept.items():
+                if first == stage:
+                    leaves[value] = self._scratch_leaf(value, lanes)
+        self._last_stage(leaves, at, lanes, mask)
+
+    def _reduce_stage(self, stage: int, reduces: list[tensor.Reduce], leaves: dict[Value, Leaf], at: dict[int, Position], lanes: int, mask: Value | None) -> list[Value]:
+        """One loop over the row for all reductions of a stage: their results, scalars or one per lane."""
+        code = self.code
+        kinds = [_accumulator(s) for s in reduces]
+        width = self.lanes.count if self.along_row else lanes
+        parts = self.lanes.unroll if self.along_row else 1
+        scalar_tail = self.along_row and width > 1 and not self.lanes.masked
+        carried = [code.broadcast(code.constant(identity_of(s.fn, t), t), width) for _ in range(parts) for s, t in zip(reduces, kinds, strict=True)]
+        if scalar_tail:
+            carried += [code.constant(identity_of(s.fn, t), t) for s, t in zip(reduces, kinds, strict=True)]
+
+        def body(places: dict[int, Position], lanes: int, mask: Value | None, part: int, values: list[Value]) -> list[Value]:
+            emitter = ElementEmitter(code, leaves)
+            first = (part if part >= 0 else parts) * len(reduces)
+            values = list(values)
+            full = self._places({**at, **places})
+            for value, kept_at in self.kept.items():
+                if kept_at == stage:
+                    self._keep(emitter, value, full, lanes, mask)
+            for i, (s, kind) in enumerate(zip(reduces, kinds, strict=True)):
+                element = convert(code, emitter.at(s.x, full, lanes, mask), kind)
+                before = values[first + i]
+                after = code.apply(s.fn, before, element)
+                # Lanes that are rows may hold anything once they are masked off; lanes of one row must not.
+                values[first + i] = code.apply("select", mask, after, before) if mask is not None and self.along_row else after
+            return values
+
+        values = self._over_row(carried, body, lanes, mask)
+        totals = []
+        for i, (s, kind) in enumerate(zip(reduces, kinds, strict=True)):
+            found = [values[part * len(reduces) + i] for part in range(parts)]
+            while len(found) > 1:
+                found = [code.apply(s.fn, found[k], found[k + 1]) for k in range(0, len(found), 2)]
+            total = found[0]
+            if self.along_row and width > 1:
+                total = code.reduce(total, s.fn)
+            if scalar_tail:
+                total = code.apply(s.fn, total, values[parts * len(reduces) + i])
+            assert isinstance(s.result.type, TensorType)
+            totals.append(convert(code, total, s.result.type.dtype))
+        return totals
+
+    def _over_row(self, carried: list[Value], body: object, lanes: int, mask: Value | None) -> list[Value]:
+        """`body(places, lanes, mask, part, carried)` over the reduced axes, in row-major order."""
+        code, reduced = self.code, self.rows.reduced
+
+        def nest(k: int, places: dict[int, Position], values: list[Value]) -> list[Value]:
+            if k == len(reduced):
+                return body(places, lanes, mask, 0, values)  # type: ignore[operator, no-any-return]
+            axis = reduced[k]
+            if axis == self.vector:
+                return sweep(
+                    code, 0, self.rows.space[axis], self.lanes, values,
+                    lambda p, n, m, part, v: nest_rest(k + 1, {**places, axis: p}, n, m, part, v),
+                )  # fmt: skip
+            return run(code, 0, self.rows.space[axis], 1, values, lambda p, v: nest(k + 1, {**places, axis: p}, v), name="r")
+
+        def nest_rest(k: int, places: dict[int, Position], n: int, m: Value | None, part: int, v: list[Value]) -> list[Value]:
+            # Axes behind the vector axis have size 1.
+            places = {**places, **{axis: Position() for axis in reduced[k:]}}
+            return body(places, n, m, part, v)  # type: ignore[operator, no-any-return]
+
+        return nest(0, {}, carried)
+
+    def _last_stage(self, leaves: dict[Value, Leaf], at: dict[int, Position], lanes: int, mask: Value | None) -> None:
+        """Store the results: those of one element per row once, the others in a loop over the row."""
+        emitter = ElementEmitter(self.code, leaves)
+        once = [(v, buffer) for v, buffer in self.results if not self.rows.reduced or not self.rows.is_full(v)]
+        for value, buffer in once:
+            self._store(emitter, value, buffer, self._places(at), lanes, mask)
+        full = [(v, buffer) for v, buffer in self.results if self.rows.reduced and self.rows.is_full(v)]
+        if not full:
+            return
+
+        def body(places: dict[int, Position], lanes: int, mask: Value | None, part: int, values: list[Value]) -> list[Value]:
+            inner = ElementEmitter(self.code, leaves)
+            for value, buffer in full:
+                self._store(inner, value, buffer, self._places({**at, **places}), lanes, mask)
+            return values
+
+        self._over_row([], body, lanes, mask)
+
+    # --- places
+
+    def _places(self, at: dict[int, Position]) -> list[Position]:
+        return [at.get(a, Position()) for a in range(len(self.rows.space))]
+
+    def _store(self, emitter: ElementEmitter, value: Value, buffer: Value, places: Sequence[Position], lanes: int, mask: Value | None) -> None:
+        mine = [places[a] if n != 1 else Position() for a, n in zip(self.rows.axes[value], shape_of(value), strict=True)]
+        element = emitter.at(value, mine, lanes, mask)
+        shape = self.shape_stored or shape_of(value)
+        moved = [p.plus(self.code, Position(self.shift.get(i, 0))) for i, p in enumerate(mine)]
+        store(self.code, element, buffer, linear(self.code, moved, shape), mask)
+
+    def _row_offset(self, places: Sequence[Position], lanes: int) -> Position:
+        """Where an element of the current row stands in a scratch row."""
+        sizes = [self.rows.space[a] for a in self.rows.reduced]
+        offset = linear(self.code, [places[a] for a in self.rows.reduced], sizes)
+        return offset if self.along_row else offset.times(self.code, lanes).plus(self.code, Position(step=1 if lanes > 1 else 0))
+
+    def _keep(self, emitter: ElementEmitter, value: Value, places: Sequence[Position], lanes: int, mask: Value | None) -> None:
+        element = emitter.at(value, places, lanes, mask)
+        store(self.code, element, self.scratch[value], self._row_offset(places, lanes), mask if self.along_row else None)
+
+    def _scratch_leaf(self, value: Value, row_lanes: int) -> Leaf:
+        buffer = self.scratch[value]
+
+        def leaf(places: Positions, lanes: int, mask: Value | None) -> Value:
+            offset = self._row_offset(places, row_lanes)
+            if offset.uniform:
+                return self.code.broadcast(self.code.load(buffer, offset.scalar(self.code)), lanes)
+            return self.code.load(buffer, offset.scalar(self.code), lanes, mask if self.along_row else None)
+
+        return leaf
+
+
+def _needed(ops: Sequence[Op], values: Sequence[Value]) -> list[Op]:
+    """The ops that the values are made by, in order."""
+    wanted: set[Op] = set()
+    pending = list(values)
+    while pending:
+        op = pending.pop().producer()
+        if op is not None and op not in wanted:
+            wanted.add(op)
+            pending += op.operands
+    return [op for op in ops if op in wanted]
+
+
+def _accumulator(op: tensor.Reduce) -> ScalarType:
+    assert isinstance(op.x.type, TensorType)
+    return wide(op.x.type.dtype) if op.fn in ("add", "mul") else op.x.type.dtype
+
+
+def _register_leaf(code: Code, total: Value) -> Leaf:
+    """A row's reduction: a scalar for every lane, or lanes that are rows themselves."""
+
+    def leaf(places: Positions, lanes: int, mask: Value | None) -> Value:
+        return total if kernel.lanes_of(total.type) == lanes else code.broadcast(total, lanes)
+
+    return leaf
+
+
+def _repeats(op: Op) -> int:
+    """How many operand elements one result element of an inner loop takes."""
+    if isinstance(op, tensor.Contract):
+        spec = tensor.ContractSpec(op.spec)
+        sizes = spec.sizes(shape_of(op.a), shape_of(op.b))
+        return max(1, estimate(product(sizes[c] for c in spec.contracted)))
+    if isinstance(op, tensor.Fold):
+        return max(1, estimate(product(shape_of(op.w)[len(shape_of(op.result)) :]))) * 4
+    if isinstance(op, tensor.ArgReduce):
+        return max(1, estimate(shape_of(op.x)[op.axis]))
+    return 1
+
+
+def _round_up(n: int, multiple: int) -> int:
+    return -(-n // multiple) * multiple
