@@ -1,0 +1,91 @@
+"""Clipping of gradients, for the `grad_clip` of optimizers: called on pairs of parameter and gradient, gives such pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.math import elementwise, reduction
+from polyreme.tape import no_grad
+from polyreme.tensor import Tensor
+
+__all__ = ["ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue"]
+
+Pairs = Sequence[tuple[Any, Any]]
+
+
+class ClipGradBase:
+    """A way to clip. Parameters with `need_clip=False`, and those without a gradient, are passed on as they are."""
+
+    def __call__(self, params_grads: Pairs) -> list[tuple[Any, Any]]:
+        with no_grad():
+            return self._clip([(p, g) for p, g in params_grads if g is not None])
+
+    def _clip(self, pairs: Pairs) -> list[tuple[Any, Any]]:
+        return [(p, self.clip(g) if getattr(p, "need_clip", True) else g) for p, g in pairs]
+
+    def clip(self, gradient: Tensor) -> Tensor:
+        """One gradient, clipped."""
+        raise NotImplementedError
+
+
+class ClipGradByValue(ClipGradBase):
+    """Every element is brought into [min, max]; `min` defaults to `-max`."""
+
+    def __init__(self, max: float, min: float | None = None):
+        if min is None:
+            if not max > 0.0:
+                raise ValueError(f"expected 'max' to be above 0 when 'min' is not given but got {max}")
+            min = -max
+        self.max = float(max)
+        self.min = float(min)
+
+    def __str__(self) -> str:
+        return f"Clip Gradient By Value, min = {self.min:f}, max={self.max:f}"
+
+    def clip(self, gradient: Tensor) -> Tensor:
+        return elementwise.clip(gradient, self.min, self.max)
+
+
+class ClipGradByNorm(ClipGradBase):
+    """A gradient whose 2-norm is above `clip_norm` is scaled down to it, each by itself."""
+
+    def __init__(self, clip_norm: float):
+        self.clip_norm = float(clip_norm)
+
+    def __str__(self) -> str:
+        return f"Gradient Clip By Norm, clip_norm={self.clip_norm:f}"
+
+    def clip(self, gradient: Tensor) -> Tensor:
+        norm = elementwise.sqrt(reduction.sum(gradient * gradient))
+        # Below the limit the factor is exactly 1, so that the gradient keeps its bits.
+        return gradient * (self.clip_norm / elementwise.maximum(norm, _number(self.clip_norm, norm)))
+
+
+class ClipGradByGlobalNorm(ClipGradBase):
+    """All gradients are scaled by one factor, so that their joint 2-norm is at most `clip_norm`."""
+
+    def __init__(self, clip_norm: float, group_name: str = "default_group", auto_skip_clip: bool = False):
+        self.clip_norm = float(clip_norm)
+        self.group_name = group_name
+        self.auto_skip_clip = auto_skip_clip
+
+    def __str__(self) -> str:
+        return f"Gradient Clip By GlobalNorm, global_norm={self.clip_norm:f}"
+
+    def _clip(self, pairs: Pairs) -> list[tuple[Any, Any]]:
+        squares = [reduction.sum(g * g) for p, g in pairs if getattr(p, "need_clip", True)]
+        if not squares:
+            return list(pairs)
+        total = squares[0]
+        for square in squares[1:]:
+            total = total + square
+        norm = elementwise.sqrt(total)
+        factor = self.clip_norm / elementwise.maximum(norm, _number(self.clip_norm, norm))
+        return [(p, g * factor if getattr(p, "need_clip", True) else g) for p, g in pairs]
+
+
+def _number(value: float, like: Tensor) -> Tensor:
+    return Tensor(np.asarray(value, like.type.dtype.np))
