@@ -1,0 +1,115 @@
+"""Where the elements of a contract's operand stand in memory, as a linear function of the contract's letters.
+
+Views cost nothing here: transposes, windows, slices, reversals, broadcasts and reshapes of an argument only change the distance that each letter
+moves in the argument's memory. So a convolution, which is a contract of a window, reads the image itself, and a transposed matrix is read in
+place. Where the chain of views meets anything else (a pad, say), the operand's memory is what that op makes, and somebody has to make it first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polyreme.dialects import tensor
+from polyreme.ir.core import Value
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.types import TensorType
+
+Linear = tuple[Dim, dict[str, Dim]]
+
+_VIEWS = (tensor.Transpose, tensor.Window, tensor.Slice, tensor.Reverse, tensor.Broadcast, tensor.Reshape)
+
+
+@dataclass(frozen=True)
+class Access:
+    """Element (letters) of the operand stands at `base + sum(strides[letter] * letter)` of row-major `source`."""
+
+    source: Value
+    base: Dim
+    strides: dict[str, Dim]
+
+    def stride(self, letter: str) -> Dim:
+        """Elements between neighbours along `letter`; 0 for a letter that the operand does not have."""
+        return self.strides.get(letter, 0)
+
+
+def trace(value: Value, letters: str) -> Access:
+    """The access of `value`, whose axes are the letters of `letters`, through as many views as can be seen through."""
+    axes: list[Linear] = [(0, {letter: 1}) for letter in letters]
+    while True:
+        memory = value
+        while memory.producer(tensor.Reshape):
+            memory = memory.producer().x
+        # A reshape of whole memory changes no position, whatever its shape.
+        seen = _through(value.owner, axes) if isinstance(memory.owner, _VIEWS) else None
+        if seen is None:
+            source = value if isinstance(memory.owner, _VIEWS) else memory
+            assert isinstance(value.type, TensorType)
+            base, strides = _scaled(axes, row_major(value.type.shape))
+            return Access(source, base, strides)
+        value, axes = seen
+
+
+def row_major(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """Elements between neighbours along each axis of a row-major array."""
+    return tuple(product(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _scaled(parts: list[Linear], factors: tuple[Dim, ...]) -> Linear:
+    """sum(part * factor)"""
+    const: Dim = 0
+    terms: dict[str, Dim] = {}
+    for (c, t), factor in zip(parts, factors, strict=True):
+        const = const + c * factor
+        for letter, coefficient in t.items():
+            terms[letter] = terms.get(letter, 0) + coefficient * factor
+    return const, terms
+
+
+def _through(op: object, axes: list[Linear]) -> tuple[Value, list[Linear]] | None:
+    """The operand of a view, and its axes given those of the view's result; None for an op that is no view."""
+    if isinstance(op, tensor.Transpose):
+        inner: list[Linear] = [(0, {})] * len(axes)
+        for axis, source in enumerate(op.perm):
+            inner[source] = axes[axis]
+        return op.x, inner
+    if isinstance(op, tensor.Window):
+        rank = op.x.type.rank
+        inner = list(axes[:rank])
+        for j, (axis, stride, dilation) in enumerate(zip(op.axes, op.strides, op.dilations, strict=True)):
+            inner[axis] = _scaled([axes[axis], axes[rank + j]], (stride, dilation))
+        return op.x, inner
+    if isinstance(op, tensor.Slice):
+        return op.x, [(c * step + start, {k: v * step for k, v in t.items()}) for (c, t), start, step in zip(axes, op.starts, op.strides, strict=True)]
+    if isinstance(op, tensor.Reverse):
+        flipped = set(op.axes)
+        sizes = op.x.type.shape
+        return op.x, [(sizes[i] - 1 - c, {k: -v for k, v in t.items()}) if i in flipped else (c, t) for i, (c, t) in enumerate(axes)]
+    if isinstance(op, tensor.Broadcast):
+        return op.x, [(0, {}) if size == 1 else axis for axis, size in zip(axes, op.x.type.shape, strict=True)]
+    if isinstance(op, tensor.Reshape):
+        grouped = _through_reshape(op.x.type.shape, op.shape, axes)
+        return None if grouped is None else (op.x, grouped)
+    return None
+
+
+def _through_reshape(inner: tuple[Dim, ...], outer: tuple[Dim, ...], axes: list[Linear]) -> list[Linear] | None:
+    """The axes of a reshape's operand (`inner`) from those of its result (`outer`): each one the mixed-radix number of those it was split
+    into. None where axes were joined, which is not linear."""
+    result: list[Linear] = []
+    j = 0
+    for size in inner:
+        group: list[int] = []
+        joined: Dim = 1
+        while joined != size:
+            if j == len(outer):
+                return None
+            joined = joined * outer[j]
+            group.append(j)
+            j += 1
+            if isinstance(joined, int) and isinstance(size, int) and joined > size:
+                return None
+        if size == 1:
+            result.append((0, {}))
+            continue
+        result.append(_scaled([axes[k] for k in group], row_major(tuple(outer[k] for k in group))))
+    return result

@@ -1,0 +1,217 @@
+"""Writing kernel code: index arithmetic that folds while it is known, and loops and branches as `with` blocks.
+
+An `Index` is a number, a size or a value of the kernel. Arithmetic on numbers and sizes happens while the kernel is built; an op is
+emitted only once a value takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+from polyreme.dialects import kernel
+from polyreme.ir import dims
+from polyreme.ir.builder import Builder
+from polyreme.ir.core import Value
+from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.types import ScalarType, index
+
+Index = int | Expr | Value
+
+
+@dataclass
+class Loop:
+    """A loop being written: `iv` and `carried` inside; set `next` before the end; `results` afterwards."""
+
+    iv: Value
+    carried: list[Value]
+    next: list[Value] = field(default_factory=list)
+    results: list[Value] = field(default_factory=list)
+
+
+class Code:
+    """Emits kernel ops at a builder's insertion point."""
+
+    def __init__(self, b: Builder):
+        self.b = b
+
+    # --- index arithmetic
+
+    def value(self, x: Index) -> Value:
+        """`x` as a value of the kernel."""
+        if isinstance(x, Value):
+            return x
+        if isinstance(x, int):
+            return self.constant(x, index)
+        value: Value = self.b(kernel.Size, value=x)
+        return value
+
+    def constant(self, x: float, dtype: ScalarType) -> Value:
+        value: Value = self.b(kernel.Constant, value=x, dtype=dtype)
+        return value
+
+    def add(self, *terms: Index) -> Index:
+        """The sum; known terms are added up first."""
+        known: Dim = 0
+        total: Value | None = None
+        for term in terms:
+            if isinstance(term, Value):
+                total = term if total is None else self.apply("add", total, term)
+            else:
+                known = known + term
+        if total is None:
+            return known
+        return total if known == 0 else self.apply("add", total, self.value(known))
+
+    def sub(self, a: Index, b: Index) -> Index:
+        if isinstance(a, Value) or isinstance(b, Value):
+            return a if not isinstance(b, Value) and b == 0 else self.apply("sub", self.value(a), self.value(b))
+        return a - b
+
+    def mul(self, a: Index, b: Index) -> Index:
+        if isinstance(b, Value):
+            a, b = b, a
+        if not isinstance(a, Value):
+            assert not isinstance(b, Value)
+            return a * b
+        if not isinstance(b, Value):
+            if b == 0:
+                return 0
+            if b == 1:
+                return a
+        return self.apply("mul", a, self.value(b))
+
+    def div(self, a: Index, b: Index) -> Index:
+        """a // b for a >= 0 and b > 0."""
+        if isinstance(a, Value) or isinstance(b, Value):
+            return a if not isinstance(b, Value) and b == 1 else self.apply("div", self.value(a), self.value(b))
+        return dims.floordiv(a, b)
+
+    def ceildiv(self, a: Index, b: int) -> Index:
+        return self.div(self.add(a, b - 1), b) if isinstance(a, Value) else dims.ceildiv(a, b)
+
+    def mod(self, a: Index, b: Index) -> Index:
+        """a % b for a >= 0 and b > 0."""
+        if isinstance(a, Value) or isinstance(b, Value):
+            if not isinstance(b, Value) and b == 1:
+                return 0
+            # By way of the quotient, which the caller needs as well: the machine divides once.
+            return self.sub(a, self.mul(self.div(a, b), b))
+        return dims.mod(a, b)
+
+    def min(self, a: Index, b: Index) -> Index:
+        if isinstance(a, Value) or isinstance(b, Value):
+            return self.apply("min", self.value(a), self.value(b))
+        return dims.minimum(a, b)
+
+    def split(self, flat: Index, sizes: Sequence[Index]) -> list[Index]:
+        """The multi-index of position `flat` in row-major `sizes`; the first one takes what is left."""
+        parts: list[Index] = []
+        for size in reversed(sizes[1:]):
+            if not isinstance(size, Value) and size == 1:
+                parts.append(0)
+                continue
+            quotient = self.div(flat, size)
+            parts.append(self.sub(flat, self.mul(quotient, size)))
+            flat = quotient
+        if sizes:
+            parts.append(0 if not isinstance(sizes[0], Value) and sizes[0] == 1 else flat)
+        return parts[::-1]
+
+    # --- values
+
+    def apply(self, fn: str, *xs: Value, dtype: ScalarType | None = None) -> Value:
+        value: Value = self.b(kernel.Apply, xs, fn=fn, dtype=dtype)
+        return value
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        value: Value = self.b(kernel.Fma, a, b, c)
+        return value
+
+    def broadcast(self, x: Value, lanes: int) -> Value:
+        value: Value = self.b(kernel.Broadcast, x, lanes=lanes) if lanes > 1 else x
+        return value
+
+    def zero(self, dtype: ScalarType, lanes: int = 1) -> Value:
+        return self.broadcast(self.constant(0.0 if dtype.is_float else 0, dtype), lanes)
+
+    def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
+        value: Value = self.b(kernel.Shuffle, a, b, lanes=tuple(lanes))
+        return value
+
+    def reduce(self, x: Value, fn: str = "add") -> Value:
+        value: Value = self.b(kernel.Reduce, x, fn=fn)
+        return value
+
+    # --- memory
+
+    def view(self, buffer: Value, offset: Index, size: Dim) -> Value:
+        """`size` elements of `buffer` from `offset` on."""
+        if not isinstance(offset, Value) and offset == 0:
+            return buffer
+        value: Value = self.b(kernel.View, buffer, self.value(offset), shape=(size,))
+        return value
+
+    def scratch(self, size: int, dtype: ScalarType) -> Value:
+        value: Value = self.b(kernel.Alloc, shape=(size,), dtype=dtype, space="local")
+        return value
+
+    def load(self, buffer: Value, at: Index, lanes: int = 1, mask: Value | None = None, align: int | None = None) -> Value:
+        value: Value = self.b(kernel.Load, buffer, self.value(at), mask, lanes=lanes, align=align)
+        return value
+
+    def store(self, x: Value, buffer: Value, at: Index, mask: Value | None = None, align: int | None = None) -> None:
+        self.b(kernel.Store, x, buffer, self.value(at), mask, align=align)
+
+    def prefetch(self, buffer: Value, at: Index, write: bool = False, locality: int = 3) -> None:
+        self.b(kernel.Prefetch, buffer, self.value(at), write=write, locality=locality)
+
+    def lane_mask(self, n: Index, lanes: int) -> Value | None:
+        """On for the first `n` lanes; None when that is known to be all of them."""
+        if isinstance(n, int) and n >= lanes:
+            return None
+        value: Value = self.b(kernel.LaneMask, self.value(n), lanes=lanes)
+        return value
+
+    # --- control
+
+    @contextmanager
+    def loop(self, lo: Index, hi: Index, carried: Sequence[Value] = (), step: int = 1, name: str = "i") -> Iterator[Loop]:
+        """for iv in range(lo, hi, step)."""
+        op = kernel.For.empty(self.value(lo), self.value(hi), list(carried), step=step, name=name, loc=self.b.loc)
+        self.b.insert_op(op)
+        written = Loop(op.block.args[0], list(op.block.args[1:]))
+        with self.b.inside(op.block):
+            yield written
+            self.b(kernel.Yield, *written.next)
+        written.results = list(op.results)
+
+    @contextmanager
+    def parallel(self, count: Index, grain: int = 1, name: str = "i") -> Iterator[Value]:
+        """Independent iterations 0 … count - 1."""
+        op = kernel.Parallel.empty(self.value(count), grain=grain, name=name, loc=self.b.loc)
+        self.b.insert_op(op)
+        with self.b.inside(op.block):
+            yield op.block.args[0]
+            self.b(kernel.Yield)
+
+    def condition(self, fn: str, a: Index, b: Index) -> bool | Value:
+        """The comparison `fn` of two positions: a bool when it is known."""
+        difference = None if isinstance(a, Value) or isinstance(b, Value) else a - b
+        if isinstance(difference, int):
+            return {"lt": difference < 0, "le": difference <= 0, "gt": difference > 0, "ge": difference >= 0, "eq": difference == 0}[fn]
+        return self.apply(fn, self.value(a), self.value(b))
+
+    @contextmanager
+    def when(self, condition: Value, then: bool = True) -> Iterator[None]:
+        """What stands inside runs if `condition` holds (or, with `then` off, if it does not)."""
+        op = kernel.If.empty(condition, loc=self.b.loc)
+        self.b.insert_op(op)
+        taken, other = (op.then_body, op.else_body) if then else (op.else_body, op.then_body)
+        with self.b.inside(other.block):
+            self.b(kernel.Yield)
+        with self.b.inside(taken.block):
+            yield
+            self.b(kernel.Yield)

@@ -1,0 +1,409 @@
+"""Matrix products: `tensor.contract` of any spec through register tiles.
+
+The letters of a spec fall into batch, free and contracted ones. One operand gives the lanes (B, `right`): the one that has the result's last letter, so that
+results are stored as they stand. The other one (A, `left`) gives scalars and is read where it stands, whatever its strides. All other letters become loops
+around the tile, or further contracted axes inside of it.
+
+B is read in one of these ways:
+
+- *packed* into panels `[N/NR][K][NR]`, ahead of time when it is constant, else by a kernel of its own when enough rows share the work;
+- *direct*, when lanes are neighbours in memory and there are too few rows to pay for packing;
+- *dot*, when contracted elements are neighbours in both operands and rows are few: lanes then run over the contracted axis, and are added up at the end.
+
+The work is split over panels and blocks of rows; the order of additions depends on shapes alone, so results do not depend on threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import BlockArgument, Value
+from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, f64
+from polyreme.lowering.access import Access, row_major, trace
+from polyreme.lowering.code import Code, Index
+from polyreme.lowering.epilogue import Epilogue, follow, place
+from polyreme.lowering.microkernel import Axis, Registers, accumulate, choose_tile, join_axes, step_cycles, zeros
+from polyreme.lowering.packing import Panels, PlanParts
+from polyreme.lowering.positions import Position
+from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
+
+# A size that is only known at run time counts as this many when costs are compared.
+TYPICAL = 64
+# Fewer rows than this do not pay for a packing of B at run time.
+ROWS_WORTH_PACKING = 16
+# Up to so many rows, lanes may run over the contracted axis instead.
+ROWS_OF_DOT = 8
+# Cycles of work below which another thread is not worth its waking.
+GRAIN_CYCLES = 5000
+# A result is cut into about so many pieces for the threads, if each has this many cycles.
+PIECES, PIECE_CYCLES = 16, 8000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A contract to be computed: `left` gives scalars, `right` lanes; `lane` is the result's last letter."""
+
+    request: Request
+    contract: tensor.Contract
+    epilogue: Epilogue
+    sizes: dict[str, Dim]
+    left: Access
+    right: Access
+    left_letters: str
+    right_letters: str
+    out: str
+    right_is_b: bool = True
+
+    @property
+    def dtype(self) -> ScalarType:
+        dtype: ScalarType = self.contract.result.type.dtype
+        return dtype
+
+    @property
+    def registers(self) -> Registers:
+        return Registers.of(self.request.target, self.dtype)
+
+    @cached_property
+    def contracted(self) -> list[str]:
+        return [c for c in self.left_letters if c in self.right_letters and c not in self.out]
+
+    @cached_property
+    def rows(self) -> list[str]:
+        """Letters of the result that only the left operand has, in the result's order."""
+        return [c for c in self.out if c in self.left_letters and c not in self.right_letters]
+
+    @property
+    def batch(self) -> list[str]:
+        return [c for c in self.out if c in self.right_letters and c in self.left_letters]
+
+    def flipped(self) -> Problem:
+        """The same with the operands' parts exchanged."""
+        return replace(
+            self, left=self.right, right=self.left, left_letters=self.right_letters, right_letters=self.left_letters, right_is_b=not self.right_is_b
+        )
+
+    def size(self, letter: str) -> Dim:
+        return self.sizes[letter]
+
+    def axes(self, b_strides: dict[str, Dim]) -> list[Axis]:
+        """The contracted axes, B moving by `b_strides`."""
+        return join_axes([Axis(self.size(c), self.left.stride(c), b_strides[c]) for c in self.contracted])
+
+
+def typical(dim: Dim) -> int:
+    """A number to reckon with."""
+    return dim if isinstance(dim, int) else TYPICAL
+
+
+def find_problem(request: Request) -> Problem | None:
+    """The only contract of a group of floats, whose results follow from it elementwise or by a pooling; else None."""
+    contracts = request.ops(tensor.Contract)
+    if len(contracts) != 1:
+        return None
+    contract = contracts[0]
+    if contract.result.type.dtype not in (f32, f64):
+        return None
+    if any(d == 0 for t in (contract.a.type, contract.b.type, contract.result.type) for d in t.shape):
+        return None
+    epilogue = follow(request, contract)
+    if epilogue is None or any(v.type.dtype not in (f32, f64) and v.type.dtype.kind not in "iub" for v in epilogue.values):
+        return None
+    spec = tensor.ContractSpec(contract.spec)
+    sizes = spec.sizes(contract.a.type.shape, contract.b.type.shape)
+    left, right = trace(contract.a, spec.a), trace(contract.b, spec.b)
+    return Problem(request, contract, epilogue, sizes, left, right, spec.a, spec.b, spec.out)
+
+
+def build_contract(request: Request) -> KernelPlan | None:
+    """The plan of a group around a matrix product; None for any other group."""
+    problem = find_problem(request)
+    if problem is None or problem.epilogue.pools:
+        return None
+    last = next((c for c in reversed(problem.out) if problem.size(c) != 1), None)
+    if last is None or last in problem.batch:
+        return None
+    if last in problem.rows:
+        problem = problem.flipped()
+    return ProductBuilder(problem, last).build()
+
+
+class ProductBuilder:
+    """Makes the plan of one product: where B comes from, then the kernel over tiles."""
+
+    def __init__(self, problem: Problem, lane: str):
+        self.p, self.lane = problem, lane
+        self.parts = PlanParts(problem.request)
+        self.lanes = problem.registers.lanes
+        self.strides = dict(zip(problem.out, row_major(tuple(problem.size(c) for c in problem.out)), strict=True))
+        self.rows = self._joined_rows()
+        self.m: Dim = product(problem.size(c) for c in self.rows)
+        self.n = problem.size(lane)
+        self.k = product(problem.size(c) for c in problem.contracted)
+        around = [c for c in problem.out if c != lane and c not in self.rows and problem.size(c) != 1]
+        # Letters that move B come first, so that neighbouring tasks share its panels.
+        self.outer = sorted(around, key=lambda c: problem.right.stride(c) == 0)
+
+    def _joined_rows(self) -> list[str]:
+        """The row letters that make up one long axis, the last one of the result and those before it that join on both sides."""
+        p = self.p
+        rows = [c for c in p.rows if p.size(c) != 1]
+        joined: list[str] = []
+        for letter in reversed(rows):
+            if joined:
+                first = joined[0]
+                if any(s[letter] != s[first] * p.size(first) for s in (p.left.strides, self.strides)):
+                    break
+            joined.insert(0, letter)
+        return joined
+
+    def build(self) -> KernelPlan:
+        p = self.p
+        left = self.parts.memory_of(p.left.source)
+        source = p.right.source
+        constant = isinstance(source, BlockArgument) and source.index in p.request.constant
+        reuse = product([self.m, *(p.size(c) for c in self.outer if p.right.stride(c) == 0)])
+        few = isinstance(reuse, int) and reuse < ROWS_WORTH_PACKING
+        unit = p.right.stride(self.lane) == 1
+        dot = next((c for c in p.contracted if p.left.stride(c) == 1 and p.right.stride(c) == 1), None)
+        if not constant and few and not unit and dot is not None and self.lanes > 1:
+            self._dot_kernel(left, self.parts.memory_of(source), dot)
+        elif not constant and few and unit:
+            self._tile_kernel(left, self.parts.memory_of(source), None)
+        else:
+            rows, vectors = self._tile()
+            outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
+            panels = Panels(outer, tuple(p.contracted), self.lane, vectors * self.lanes, p.sizes)
+            value, letters = (p.contract.b, p.right_letters) if p.right_is_b else (p.contract.a, p.right_letters)
+            self._tile_kernel(left, self.parts.packed(value, letters, p.right, panels), panels)
+        return self.parts.plan("contract")
+
+    def _tile(self) -> tuple[int, int]:
+        return choose_tile(typical(self.m), typical(self.n), typical(self.k), self.p.registers)
+
+    # --- the kernel
+
+    def _open(self, what: str, left: Slot, right: Slot) -> _Kernel:
+        """An empty kernel on the two operands, what the epilogue reads, and the results."""
+        p = self.p
+        slots = [left, right, *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
+        func = Func.empty(p.request.name(what), [self._buffer(s) for s in slots], loc=p.contract.location)
+        self.parts.steps.append(Step(func, tuple(slots)))
+        count = len(p.epilogue.args)
+        buffers = dict(zip(p.epilogue.args, func.args[2 : 2 + count], strict=True))
+        return _Kernel(func, Code(Builder.at_end(func.block, func.location)), func.args[0], func.args[1], buffers, func.args[2 + count :])
+
+    def _buffer(self, slot: Slot) -> BufferType:
+        request = self.p.request
+        if slot.kind == "scratch":
+            return self.parts.scratch[slot.index]
+        types = {"operand": request.operand_types, "result": request.result_types, "pack": [x.type for x in self.parts.packs]}[slot.kind]
+        return BufferType(types[slot.index].shape, types[slot.index].dtype)
+
+    def _row_pieces(self, rows: int, outer: int) -> tuple[Dim, int | None]:
+        """How many pieces the rows are cut into for the threads, and how many rows each has (None: all of them)."""
+        cycles = typical(self.m) * -(-typical(self.n) // self.lanes) * typical(self.k) * outer / 2
+        wanted = min(-(-PIECES // max(outer, 1)), int(cycles / PIECE_CYCLES / max(outer, 1)))
+        if not isinstance(self.m, int):
+            piece = -(-TYPICAL // rows) * rows
+            return ceildiv(self.m, piece), piece
+        if wanted <= 1:
+            return 1, None
+        piece = -(-self.m // (wanted * rows)) * rows
+        return (1, None) if piece >= self.m else (-(-self.m // piece), piece)
+
+    def _tile_kernel(self, left: Slot, right: Slot, panels: Panels | None) -> None:
+        p = self.p
+        rows, vectors = self._tile()
+        kernel = self._open("contract", left, right)
+        code = kernel.code
+        width = vectors * self.lanes
+        blocks = ceildiv(self.n, width)
+        sizes = [p.size(c) for c in self.outer]
+        pieces, piece = self._row_pieces(rows, typical(product(sizes)) * typical(blocks))
+        per_task = typical(piece or self.m) * step_cycles(rows, vectors) / rows * typical(self.k)
+        grain = max(1, int(GRAIN_CYCLES / max(per_task, 1)))
+        with code.parallel(code.value(product(sizes) * blocks * pieces), grain=grain, name="task") as task:
+            *around, block, part = code.split(task, [*sizes, blocks, pieces])
+            tile = _Tile(self, kernel, dict(zip(self.outer, around, strict=True)), block, panels, vectors)
+            first: Index = 0
+            count: Index = self.m
+            if piece is not None:
+                first = code.mul(part, piece)
+                count = piece if isinstance(self.m, int) and self.m % piece == 0 else code.min(piece, code.sub(self.m, first))
+            full = self.n // width if isinstance(self.n, int) else None
+            left_over = self.n % width if isinstance(self.n, int) else None
+            if left_over == 0:
+                tile.cover(first, count, self._row_sizes(rows), vectors, None)
+            elif full == 0:
+                tile.cover(first, count, self._row_sizes(rows), -(-typical(self.n) // self.lanes), self.n)
+            else:
+                inside = code.condition("le", code.mul(code.add(block, 1), width), self.n)
+                assert isinstance(inside, Value)
+                with code.when(inside):
+                    tile.cover(first, count, self._row_sizes(rows), vectors, None)
+                with code.when(inside, then=False):
+                    if left_over is None:
+                        tile.cover(first, count, self._row_sizes(rows), vectors, code.sub(self.n, code.mul(block, width)))
+                    else:
+                        tile.cover(first, count, self._row_sizes(rows), -(-left_over // self.lanes), left_over)
+        code.b.insert(Return([]))
+
+    def _row_sizes(self, rows: int) -> list[int]:
+        """Tiles by rows that cover any piece: whole ones, then the one rest that a known size leaves, or halves for one that is not known."""
+        if isinstance(self.m, int):
+            return [rows, self.m % rows] if self.m % rows else [rows]
+        sizes = [rows]
+        while sizes[-1] > 1:
+            sizes.append(sizes[-1] // 2)
+        return sizes
+
+    # --- lanes along the contracted axis
+
+    def _dot_kernel(self, left: Slot, right: Slot, dot: str) -> None:
+        p, lanes = self.p, self.lanes
+        kernel = self._open("dot", left, right)
+        code = kernel.code
+        m, k = self.m, p.size(dot)
+        assert isinstance(m, int)
+        rows = min(m, 4)
+        columns = min(typical(self.n), max(1, p.registers.accumulators // rows), 8)
+        sizes = [p.size(c) for c in self.outer]
+        blocks = ceildiv(self.n, columns)
+        axes = join_axes([Axis(p.size(c), p.left.stride(c), p.right.stride(c)) for c in p.contracted if c != dot])
+        per_task = m * columns * typical(self.k) / lanes / 2
+        with code.parallel(code.value(product(sizes) * blocks), grain=max(1, int(GRAIN_CYCLES / max(per_task, 1))), name="task") as task:
+            *around, block = code.split(task, [*sizes, blocks])
+            tile = _Tile(self, kernel, dict(zip(self.outer, around, strict=True)), 0, None, 1)
+            first = code.mul(block, columns)
+            # The last block starts early enough to be whole: columns that it shares are computed twice, with equal results.
+            if not isinstance(self.n, int) or self.n % columns:
+                first = code.min(first, code.sub(self.n, columns))
+            row = 0
+            while row < m:
+                tile.dot(row, min(rows, m - row), first, columns, axes, dot, k)
+                row += rows
+        code.b.insert(Return([]))
+
+
+@dataclass
+class _Kernel:
+    """A kernel being written, and its arguments."""
+
+    func: Func
+    code: Code
+    left: Value
+    right: Value
+    buffers: dict[BlockArgument, Value]
+    outputs: list[Value]
+
+
+class _Tile:
+    """Writes the tiles of one task: a block of lanes at one place of the outer letters."""
+
+    def __init__(self, builder: ProductBuilder, kernel: _Kernel, around: dict[str, Index], block: Index, panels: Panels | None, vectors: int):
+        self.builder, self.p, self.kernel, self.code = builder, builder.p, kernel, kernel.code
+        self.around, self.panels = around, panels
+        code, p = self.code, builder.p
+        self.lane0 = code.mul(block, vectors * builder.lanes)
+        self.left0 = code.add(p.left.base, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
+        if panels is None:
+            moved = code.add(p.right.base, *(code.mul(i, p.right.stride(c)) for c, i in around.items()))
+            self.right0 = code.add(moved, code.mul(self.lane0, p.right.stride(builder.lane)))
+            self.moves = {c: p.right.stride(c) for c in p.contracted}
+        else:
+            strides = panels.strides
+            outer = code.add(0, *(code.mul(i, strides[c]) for c, i in around.items() if c in strides))
+            self.right0 = code.add(outer, code.mul(block, panels.panel_size))
+            self.moves = {c: strides[c] for c in p.contracted}
+        self.out0 = code.add(0, *(code.mul(i, builder.strides[c]) for c, i in around.items()))
+        last = builder.rows[-1] if builder.rows else None
+        self.row_left: Dim = p.left.stride(last) if last else 0
+        self.row_out: Dim = builder.strides[last] if last else 0
+
+    def cover(self, first: Index, count: Index, sizes: list[int], vectors: int, valid: Index | None) -> None:
+        """The rows from `first` on, by tiles of `sizes` rows, as many of each as fit; `valid` lanes exist (None: all)."""
+        code = self.code
+        done: Index = 0
+        for rows in sizes:
+            left = code.sub(count, done)
+            if isinstance(left, int) and left < rows:
+                continue
+            if isinstance(left, int) and left == rows:
+                self.compute(code.add(first, done), rows, vectors, valid)
+            else:
+                with code.loop(done, code.sub(count, rows - 1), step=rows, name="row") as loop:
+                    self.compute(code.add(first, loop.iv), rows, vectors, valid)
+            done = code.add(done, code.mul(code.div(left, rows), rows))
+
+    def compute(self, row: Index, rows: int, vectors: int, valid: Index | None) -> None:
+        """One tile."""
+        code, p, lanes = self.code, self.p, self.builder.lanes
+        masks = [None if valid is None else code.lane_mask(code.sub(valid, v * lanes), lanes) for v in range(vectors)]
+        align = lanes * p.dtype.bytes if self.panels is not None else None
+
+        def read_left(r: int, at: Index) -> Value:
+            return code.broadcast(code.load(self.kernel.left, code.add(at, r * self.row_left)), lanes)
+
+        def read_right(v: int, at: Index) -> Value:
+            mask = masks[v] if self.panels is None else None
+            return code.load(self.kernel.right, code.add(at, v * lanes), lanes, mask, align)
+
+        left = code.add(self.left0, code.mul(row, self.row_left))
+        acc = accumulate(code, p.axes(self.moves), read_left, read_right, zeros(code, rows, vectors, p.dtype, lanes), left, self.right0)
+        self.finish(row, [[(acc[r][v], v * lanes, masks[v]) for v in range(vectors)] for r in range(rows)], self.lane0, lanes)
+
+    def dot(self, row: int, rows: int, first: Index, columns: int, axes: list[Axis], dot: str, k: Dim) -> None:
+        """A tile of `rows` x `columns` sums, each of whose lanes adds up every so-many-th product."""
+        code, p, lanes = self.code, self.p, self.builder.lanes
+        step = p.right.stride(self.builder.lane)
+        left = code.add(self.left0, row * self.row_left)
+        right = code.add(self.right0, code.mul(first, step))
+
+        def readers(mask: Value | None) -> tuple[object, object]:
+            return (
+                lambda r, at: code.load(self.kernel.left, code.add(at, r * self.row_left), lanes, mask),
+                lambda v, at: code.load(self.kernel.right, code.add(at, code.mul(v, step)), lanes, mask),
+            )
+
+        acc = zeros(code, rows, columns, p.dtype, lanes)
+        whole = code.div(k, lanes)
+        assert not isinstance(whole, Value)
+        if whole != 0:
+            acc = accumulate(code, [*axes, Axis(whole, lanes, lanes)], *readers(None), acc, left, right)  # type: ignore[arg-type]
+        done = code.mul(whole, lanes)
+        rest = code.sub(k, done)
+        if rest != 0:
+            mask = code.lane_mask(rest, lanes)
+            acc = accumulate(code, axes, *readers(mask), acc, code.add(left, done), code.add(right, done))  # type: ignore[arg-type]
+        self.finish(row, [[(code.reduce(x), c, None) for c, x in enumerate(line)] for line in acc], first, 1)
+
+    def finish(self, row: Index, acc: list[list[tuple[Value, int, Value | None]]], lane0: Index, lanes: int) -> None:
+        """Make the results of a tile from its sums, each given with its lane and mask, and store them."""
+        builder, code, p = self.builder, self.code, self.p
+        current: list[Value] = []
+
+        def leaf(places: tuple[Position, ...], _lanes: int, _mask: Value | None) -> Value:
+            return current[0]
+
+        leaf.varies = lanes > 1  # type: ignore[attr-defined]
+        emitter = p.epilogue.emitter(code, self.kernel.buffers, leaf)
+        out = code.add(self.out0, code.mul(row, self.row_out), lane0)
+        sizes = [p.size(c) for c in builder.rows]
+        for r, line in enumerate(acc):
+            if len(sizes) > 1:
+                at = dict(zip(builder.rows, (place(x) for x in code.split(code.add(row, r), sizes)), strict=True))
+            else:
+                at = {c: place(row, r) for c in builder.rows}
+            at.update({c: place(i) for c, i in self.around.items()})
+            for sums, lane, mask in line:
+                current[:] = [sums]
+                at[builder.lane] = place(lane0, lane, int(lanes > 1))
+                places = [at.get(c, Position()) for c in p.out]
+                for value, buffer in zip(p.epilogue.values, self.kernel.outputs, strict=True):
+                    made = emitter.at(value, places, lanes, mask)
+                    code.store(made, buffer, code.add(out, r * self.row_out + lane), mask)

@@ -1,0 +1,189 @@
+"""The register tile: the innermost piece of every matrix product and convolution.
+
+A tile keeps `rows` x `vectors` accumulators in registers. One step of the reduction reads a vector of B for each column of vectors and a scalar of A for
+each row, and adds their products:
+
+    acc[r][v] += broadcast(a[r]) * b[v]
+
+The steps run over the contracted axes, each of which moves A and B by some distance; the innermost ones are unrolled. The order of the
+steps is that of the axes, whatever the tile, so a result does not depend on the tile it is computed in.
+
+`choose_tile` picks the shape by a count of cycles, in which a step costs at least its multiply-adds, its loads and the time of one chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from polyreme.ir.core import Value
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import ScalarType
+from polyreme.lowering.code import Code, Index
+from polyreme.lowering.targets import Target
+
+Read = Callable[[int, Index], Value]
+Accumulators = list[list[Value]]
+
+UNROLL = 4
+MOST_UNROLLED = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A contracted axis: its size, and how far A and B move from one of its elements to the next."""
+
+    size: Dim
+    a: Dim
+    b: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """What the choice of a tile depends on: the vector registers of a target, and lanes of the element type in each."""
+
+    count: int
+    lanes: int
+
+    @classmethod
+    def of(cls, target: Target, dtype: ScalarType) -> Registers:
+        return cls(target.vector_registers, max(1, target.vector_bytes // dtype.bytes))
+
+    @property
+    def accumulators(self) -> int:
+        """The most accumulators that leave room for B's vectors and A's broadcast: 24 of 32 (more spill here and there), 12 of 16."""
+        return self.count * 3 // 4
+
+
+def zeros(code: Code, rows: int, vectors: int, dtype: ScalarType, lanes: int) -> Accumulators:
+    """Fresh accumulators."""
+    zero = code.zero(dtype, lanes)
+    return [[zero] * vectors for _ in range(rows)]
+
+
+def join_axes(axes: Sequence[Axis]) -> list[Axis]:
+    """Neighbouring axes that move A and B like one longer axis become that axis; axes of size 1 are dropped."""
+    joined: list[Axis] = []
+    for axis in axes:
+        if axis.size == 1:
+            continue
+        if joined and joined[-1].a == axis.size * axis.a and joined[-1].b == axis.size * axis.b:
+            joined[-1] = Axis(joined[-1].size * axis.size, axis.a, axis.b)
+        else:
+            joined.append(axis)
+    return joined
+
+
+def accumulate(code: Code, axes: Sequence[Axis], a: Read, b: Read, acc: Accumulators, at_a: Index = 0, at_b: Index = 0) -> Accumulators:
+    """The accumulators (`acc[row][vector]`) after all steps over `axes`, from positions `at_a` and `at_b` on.
+
+    `a(row, position)` reads the scalar of a row (broadcast to all lanes), `b(vector, position)` a vector.
+    """
+    outer = list(axes)
+    steps: list[tuple[Index, Index]] = [(0, 0)]
+    while outer and isinstance(outer[-1].size, int) and len(steps) * outer[-1].size <= MOST_UNROLLED:
+        axis = outer.pop()
+        assert isinstance(axis.size, int)
+        steps = [(code.add(i * axis.a, x), code.add(i * axis.b, y)) for i in range(axis.size) for x, y in steps]
+    if outer and len(steps) == 1:
+        return _nest(code, outer[:-1], lambda acc, x, y: _long_axis(code, outer[-1], a, b, acc, x, y), acc, at_a, at_b)
+    return _nest(code, outer, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b)
+
+
+_Body = Callable[[Accumulators, Index, Index], Accumulators]
+
+
+def _nest(code: Code, axes: Sequence[Axis], body: _Body, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
+    """`body` for every place on `axes`, the last one moving fastest."""
+    if not axes:
+        return body(acc, at_a, at_b)
+    axis = axes[0]
+    return _loop(code, axis.size, axis.a, axis.b, lambda acc, x, y: _nest(code, axes[1:], body, acc, x, y), acc, at_a, at_b)
+
+
+def _loop(code: Code, count: Index, step_a: Dim, step_b: Dim, body: _Body, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
+    vectors = len(acc[0])
+    with code.loop(0, count, [x for row in acc for x in row], name="k") as loop:
+        carried = [loop.carried[i : i + vectors] for i in range(0, len(loop.carried), vectors)]
+        last = body(carried, code.add(at_a, code.mul(loop.iv, step_a)), code.add(at_b, code.mul(loop.iv, step_b)))
+        loop.next = [x for row in last for x in row]
+    return [loop.results[i : i + vectors] for i in range(0, len(loop.results), vectors)]
+
+
+def _long_axis(code: Code, axis: Axis, a: Read, b: Read, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
+    """`UNROLL` steps at a time, then those left over."""
+    steps = [(code.mul(u, axis.a), code.mul(u, axis.b)) for u in range(UNROLL)]
+    rounds = code.div(axis.size, UNROLL)
+    acc = _loop(code, rounds, UNROLL * axis.a, UNROLL * axis.b, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b)
+    done = code.mul(rounds, UNROLL)
+    at_a, at_b = code.add(at_a, code.mul(done, axis.a)), code.add(at_b, code.mul(done, axis.b))
+    if isinstance(axis.size, int):
+        return _unrolled(code, steps[: axis.size % UNROLL], a, b, acc, at_a, at_b)
+    left = code.sub(axis.size, done)
+    return _loop(code, left, axis.a, axis.b, lambda acc, x, y: _unrolled(code, [(0, 0)], a, b, acc, x, y), acc, at_a, at_b)
+
+
+def _unrolled(code: Code, steps: Sequence[tuple[Index, Index]], a: Read, b: Read, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
+    acc = [list(row) for row in acc]
+    for offset_a, offset_b in steps:
+        here_a, here_b = code.add(at_a, offset_a), code.add(at_b, offset_b)
+        columns = [b(v, here_b) for v in range(len(acc[0]))]
+        for r, row in enumerate(acc):
+            scalar = a(r, here_a)
+            for v, column in enumerate(columns):
+                row[v] = code.fma(scalar, column, row[v])
+    return acc
+
+
+def transpose_lanes(code: Code, rows: Sequence[Value]) -> list[Value]:
+    """The transposed square block: as many vectors as each has lanes (a power of two), exchanged in halves, quarters, …"""
+    lanes = len(rows)
+    block = list(rows)
+    width = lanes // 2
+    while width:
+        low = [i if not i & width else lanes + (i ^ width) for i in range(lanes)]
+        high = [i | width if not i & width else lanes + i for i in range(lanes)]
+        block = [code.shuffle(block[i & ~width], block[i | width], high if i & width else low) for i in range(lanes)]
+        width //= 2
+    return block
+
+
+# --- choice of the tile
+
+
+def step_cycles(rows: int, vectors: int) -> float:
+    """Cycles of one step: two multiply-adds a cycle, two loads a cycle (measured a little less), or one full chain."""
+    return max(rows * vectors / 2, 0.56 * (rows + vectors), 4.8)
+
+
+def split_extent(extent: int, tile: int) -> list[tuple[int, int]]:
+    """(size, repeats) of the tiles that cover `extent`: full ones, then one for the rest."""
+    full, left = divmod(extent, tile)
+    return ([(tile, full)] if full else []) + ([(left, 1)] if left else [])
+
+
+@lru_cache(maxsize=4096)
+def choose_tile(m: int, n: int, k: int, registers: Registers) -> tuple[int, int]:
+    """(rows, vectors) of the tile with the fewest estimated cycles for an m x n result of k steps; wide ones when they tie.
+
+    The cost of a tile is its steps, and a fixed price for starting it and for each accumulator that it writes.
+    """
+    vectors_n = -(-n // registers.lanes)
+    most = registers.accumulators
+    best: tuple[float, int, int] | None = None
+    for vectors in range(1, min(vectors_n, 6) + 1):
+        for rows in range(1, min(most // vectors, m) + 1):
+            if rows * vectors + vectors + 1 > registers.count:
+                continue
+            cost = sum(
+                across * down * (k * step_cycles(r, v) + 20 + 1.5 * r * v)
+                for v, across in split_extent(vectors_n, vectors)
+                for r, down in split_extent(m, rows)
+            )
+            key = (cost, -vectors, -rows)
+            if best is None or key < best:
+                best = key
+    if best is None:
+        raise ValueError(f"expected a result with elements but got {m} x {n}")
+    return -best[2], -best[1]
