@@ -103,7 +103,7 @@ class Alloc(Op):
 class View(Op):
     """A part of a buffer as a buffer of its own: the elements from `offset` on, under another shape. Shares the memory.
 
-        %v = kernel.view %x, %start {shape = [16]} : buffer<16xf32>
+        %v = kernel.view %x, %start {shape = [16]} : buffer<16xf32>      // %x: buffer<8x16xf32>, %start: index
     """
 
     buffer = operand()
@@ -131,8 +131,8 @@ class View(Op):
 class Load(Op):
     """`lanes` consecutive elements from position `index` on. `align` promises a multiple of so many bytes; without it, one element's.
 
-        %v = kernel.load %x, %i {lanes = 16} : vector<16xf32>
-        %w = kernel.load %x, %i, %mask {lanes = 16} : vector<16xf32>
+        %v = kernel.load %x, %i {lanes = 16} : vector<16xf32>             // %x: buffer<64xf32>, %i: index
+        %w = kernel.load %x, %i, %mask {lanes = 16} : vector<16xf32>      // %mask: vector<16xi1>
     """
 
     buffer = operand()
@@ -157,8 +157,8 @@ class Load(Op):
 class Store(Op):
     """Write `value`, a scalar or a vector of consecutive elements, from position `index` on.
 
-        kernel.store %v, %y, %i
-        kernel.store %v, %y, %i, %mask
+        kernel.store %v, %y, %i             // %v: vector<16xf32>, %y: buffer<64xf32>, %i: index
+        kernel.store %v, %y, %i, %mask      // %mask: vector<16xi1>
     """
 
     value = operand()
@@ -185,7 +185,7 @@ class Store(Op):
 class Gather(Op):
     """One element per lane, each from a position of its own.
 
-        %v = kernel.gather %x, %positions : vector<16xf32>
+        %v = kernel.gather %x, %positions : vector<16xf32>      // %x: buffer<64xf32>, %positions: vector<16xindex>
     """
 
     buffer = operand()
@@ -207,6 +207,7 @@ class Gather(Op):
 class Scatter(Op):
     """Write each lane to a position of its own; where positions are equal, the last lane stays.
 
+        // %v: vector<16xf32>, %y: buffer<64xf32>, %positions: vector<16xindex>, %mask: vector<16xi1>
         kernel.scatter %v, %y, %positions, %mask
     """
 
@@ -233,7 +234,7 @@ class Scatter(Op):
 class Prefetch(Op):
     """Ask for the cache line of a position ahead of its use; `locality` from 0 (used once) to 3 (keep in all caches). May lie outside the buffer.
 
-        kernel.prefetch %x, %i {locality = 2}
+        kernel.prefetch %x, %i {locality = 2}      // %x: buffer<64xf32>, %i: index
     """
 
     buffer = operand()
@@ -294,7 +295,11 @@ def _write(name: str, value: Any, buffer: Array, positions: Any, mask: Any) -> N
 class Yield(Op):
     """Ends the body of a loop or branch with the values that it passes on.
 
-        kernel.yield %sum
+        %larger = kernel.if %condition : f32 {      // %condition: i1, %a: f32, %b: f32
+          kernel.yield %a
+        } {
+          kernel.yield %b
+        }
     """
 
     values = variadic()
@@ -328,6 +333,7 @@ def _check_yield(body: Region, types: Sequence[Type], what: str) -> None:
 class For(Op):
     """Runs the body for iv = lo, lo + step, … below `hi`, one after the other. The body gets `iv` and the carried values, and yields their next ones.
 
+        // %lo: index, %hi: index, %buffer: buffer<64xf32>
         %sum = kernel.for %lo, %hi, %zero {step = 16} : vector<16xf32> { (%i: index, %acc: vector<16xf32>)
           %x = kernel.load %buffer, %i {lanes = 16} : vector<16xf32>
           %next = kernel.apply %acc, %x {fn = "add"} : vector<16xf32>
@@ -372,7 +378,7 @@ class Parallel(Op):
 
     No iteration may write what another one reads or writes. On numpy they run backwards, so that a dependence shows.
 
-        kernel.parallel %rows {grain = 4} { (%i: index)
+        kernel.parallel %rows {grain = 4} { (%i: index)      // %rows: index
           kernel.yield
         }
     """
@@ -403,7 +409,7 @@ class Parallel(Op):
 class If(Op):
     """Runs one of two bodies and gives what it yields; both yield the same types.
 
-        %r = kernel.if %condition : f32 {
+        %r = kernel.if %condition : f32 {      // %condition: i1
           kernel.yield %a
         } {
           kernel.yield %b
@@ -439,7 +445,14 @@ class If(Op):
 class Call(Op):
     """Runs the kernel `callee` of the same module on buffers and index values. Kernels never call themselves, directly or not.
 
-        kernel.call %x, %y {callee = @softmax_8x128}
+        func @nothing(%x: buffer<8xf32>, %n: index) {
+          return
+        }
+        func @main(%x: buffer<8xf32>) {
+          %n = kernel.size {value = 8} : index
+          kernel.call %x, %n {callee = @nothing}
+          return
+        }
     """
 
     args = variadic()
@@ -557,7 +570,7 @@ class Fma(Op):
 class Broadcast(Op):
     """The same scalar in every lane.
 
-        %v = kernel.broadcast %x {lanes = 16} : vector<16xf32>
+        %v = kernel.broadcast %x {lanes = 16} : vector<16xf32>      // %x: f32
     """
 
     x = operand()
@@ -577,7 +590,7 @@ class Broadcast(Op):
 class Reduce(Op):
     """All lanes of a vector in one scalar. The upper half is combined with the lower half until one lane is left, so the order is fixed.
 
-        %s = kernel.reduce %v {fn = "add"} : f32
+        %s = kernel.reduce %v {fn = "add"} : f32      // %v: vector<16xf32>
     """
 
     x = operand()
@@ -620,7 +633,7 @@ class Iota(Op):
 class LaneMask(Op):
     """On for the first `n` lanes (none for n <= 0, all for n >= lanes).
 
-        %mask = kernel.lane_mask %left {lanes = 16} : vector<16xi1>
+        %mask = kernel.lane_mask %left {lanes = 16} : vector<16xi1>      // %left: index
     """
 
     n = operand()
@@ -663,7 +676,7 @@ class Shuffle(Op):
 class Extract(Op):
     """One lane of a vector.
 
-        %s = kernel.extract %v {lane = 3} : f32
+        %s = kernel.extract %v {lane = 3} : f32      // %v: vector<16xf32>
     """
 
     x = operand()
@@ -683,7 +696,7 @@ class Extract(Op):
 class Insert(Op):
     """The vector with one lane replaced.
 
-        %w = kernel.insert %v, %s {lane = 3} : vector<16xf32>
+        %w = kernel.insert %v, %s {lane = 3} : vector<16xf32>      // %s: f32
     """
 
     x = operand()

@@ -16,13 +16,13 @@
         @staticmethod
         def reference(x, *, axis): ...    # result array(s) from operand arrays
 
-The example is the indented block of the class docstring, and `tests/ir/test_op_examples.py` parses and verifies it for every op. It is either
+The example is the indented paragraph of the class docstring, and `tests/ir/test_op_examples.py` parses and verifies it for every op. It is either
 text that starts with `func` or `module`, taken whole (ops with terminators, callees or buffers of their own), or lines of ops that the test wraps
 in a function. Values that such lines use but do not make become arguments: a comment gives their types, and without one they have the first result's type:
 
     %y = nn.linear %x, %w : tensor<Nx3xf32>      // %x: tensor<Nx10xf32>, %w: tensor<10x3xf32>
 
-Symbolic sizes in the examples need no declaration: an argument's type binds them. The text format is described in `ir/text.py`.
+Symbolic sizes need no declaration. The text format is described in `ir/text.py`.
 
 `infer` gets types where `reference` gets arrays: a plain operand is one, a `variadic` operand a tuple, an absent `optional` one None. An op with
 regions gets them by name in `infer` too, and overrides `Op.evaluate` in place of `reference`.

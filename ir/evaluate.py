@@ -23,7 +23,7 @@ from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute
 from polyreme.ir.dims import evaluate as evaluate_dim
-from polyreme.ir.types import BufferType, ScalarType, TensorType, Type, VectorType
+from polyreme.ir.types import BufferType, ScalarType, TensorType, Type, VectorType, element_type, type_symbols
 
 Array = np.ndarray[Any, Any]
 
@@ -94,6 +94,25 @@ def evaluate(code: Module | Func, inputs: Sequence[Any], function: str = "main")
     if not outputs:
         return [np.asarray(r) for r in results]
     return [args[i] for i in outputs]
+
+
+def random_inputs(func: Func, seed: int = 0, size: int = 3) -> list[Array]:
+    """Inputs for a function, all but its outputs: numbers that narrow floats hold exactly, every symbolic size `size`.
+
+    Integers are 0 or 1, so that they may be positions too.
+    """
+    rng = np.random.default_rng(seed)
+    names: set[str] = set().union(*(type_symbols(a.type) for a in func.args))
+    sizes = dict.fromkeys(names, size)
+    inputs = []
+    for i, arg in enumerate(func.args):
+        if i < len(func.arg_roles) and func.arg_roles[i] == "output":
+            continue
+        shape = tuple(evaluate_dim(d, sizes) for d in getattr(arg.type, "shape", ()))
+        dtype = element_type(arg.type)
+        drawn = rng.integers(-16, 17, shape) / 8 if dtype.kind in "fc" else rng.integers(0, 2, shape)
+        inputs.append(np.asarray(drawn).astype(dtype.np))
+    return inputs
 
 
 def bind_sizes(func: Func, args: Mapping[int, Any], known: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -218,7 +237,7 @@ class _Frame:
                 raise EvaluateError(f"'{op.name}' made {len(results)} values but has {len(op.results)} results", op.location)
             for result, value in zip(op.results, results, strict=True):
                 self.values[result] = self.checked(op, result.type, value)
-        except EvaluateError as error:
+        except PolyremeError as error:
             if error.diagnostics[0].location:
                 raise
             raise EvaluateError(error.diagnostics[0].message, op.location) from error

@@ -274,6 +274,7 @@ class _Reader:
         self.filename = filename
         self.scopes: list[dict[str, Value]] = []
         self.depth = 0
+        self.result_type: Token | None = None  # of the op whose attributes are being read
 
     # faults
 
@@ -371,6 +372,7 @@ class _Reader:
     def attributes(self, piece: _OpText, cls: type[Op]) -> dict[str, Any]:
         declared = cls.definition.attributes
         named: dict[str, Any] = {}
+        self.result_type = next(iter(piece.result_types or ()), None)
         for key, value in piece.attributes:
             name = str(key)
             if name in named:
@@ -532,9 +534,10 @@ class _Reader:
                     return _size_or_keyword(self.text[start:end], kind)
 
     def dense(self, value: _Value) -> Dense:
-        if value.type is None:
+        kind = value.type or self.result_type
+        if kind is None:
             self.fail("expected ':' and the type of the constant", value.at)
-        return parse_dense(value.text, self.type(value.type))
+        return parse_dense(value.text, self.type(kind))
 
     def location(self, place: Any, depth: int = 0) -> Location:
         if isinstance(place, Token):

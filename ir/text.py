@@ -16,7 +16,8 @@ The readable form:
   variadic one, `_` for an absent optional one.
 - A region is `{ (%i: index, %acc: vector<16xf32>) ops }`, its block's arguments first.
 - Attribute values: `true`, `3`, `0.5`, `inf`, `"text"`, `[1, 2]`, sizes `2*N+1`, types, `@function`, and constants
-  `dense<[1.0, 2.0]> : tensor<2xf32>` (one number when all are equal, `dense<"0x…">` when they are many).
+  `dense<[1.0, 2.0]> : tensor<2xf32>` (one number when all are equal, `dense<"0x…">` when they are many). Where a constant has the type of the
+  op's first result, its own is left out.
 - Values carry the user's names, `%x_1` for the second `x` of a function; values without a name are numbered.
 - A function's argument names are those of its values; `arg_names` is printed when it says otherwise.
 - `loc("file":line:column)`, `loc("name"("file":line:column))` end an op when locations are asked for. `//` starts a comment.
@@ -33,6 +34,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from polyreme.ir.attributes import Dense
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import InferError, Location
@@ -192,7 +194,7 @@ class _Readable(_Printer):
             parts.append(self.operands(op))
         shown = {k: v for k, v in op.attributes.items() if self.differs(op, k, v)}
         if shown:
-            parts.append(self.attributes(shown))
+            parts.append(self.attributes(shown, op))
         if op.results:
             parts.append(": " + ", ".join([str(r.type) for r in op.results]))
         head = " ".join(parts)
@@ -220,8 +222,14 @@ class _Readable(_Printer):
                 entries.append("_" if values is None else self.names[values])
         return ", ".join(entries)
 
-    def attributes(self, shown: dict[str, Any]) -> str:
-        return "{" + ", ".join([f"{k} = {value_text(v, elide=self.elide)}" for k, v in shown.items()]) + "}"
+    def attributes(self, shown: dict[str, Any], op: Op | None = None) -> str:
+        parts = []
+        for name, value in shown.items():
+            text = value_text(value, elide=self.elide)
+            if isinstance(value, Dense) and op is not None and op.results and op.results[0].type == value.type:
+                text = text.removesuffix(f" : {value.type}")
+            parts.append(f"{name} = {text}")
+        return "{" + ", ".join(parts) + "}"
 
 
 class _Generic(_Printer):
