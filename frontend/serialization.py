@@ -83,9 +83,7 @@ def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:
     names = names if isinstance(names, dict) else {}
     if not configs.get("keep_name_table", False):
         content.pop(NAME_TABLE, None)
-    loaded = {
-        key: value if key == NAME_TABLE else _with_tensors(value, names, return_numpy, key) for key, value in content.items()
-    }
+    loaded = {key: value if key == NAME_TABLE else _with_tensors(value, names, return_numpy, key) for key, value in content.items()}
     return type(content)(loaded)
 
 

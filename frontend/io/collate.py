@@ -53,7 +53,9 @@ def default_collate_fn(batch: Sequence[Any]) -> Any:
     if isinstance(sample, np.ndarray):
         shapes = {np.shape(s) for s in batch}
         if len(shapes) > 1:
-            raise DataError(f"expected samples of one shape to stack but got {' and '.join(map(str, sorted(shapes)))}; give a collate_fn that pads them")
+            raise DataError(
+                f"expected samples of one shape to stack but got {' and '.join(map(str, sorted(shapes)))}; give a collate_fn that pads them"
+            )
         return np.stack(batch, axis=0)
     if _is_tensor(sample):
         return default_collate_fn([s.numpy() for s in batch])
@@ -67,7 +69,9 @@ def default_collate_fn(batch: Sequence[Any]) -> Any:
         if any(len(s) != len(sample) for s in batch):
             raise DataError("expected samples with one number of fields but they differ")
         return [default_collate_fn(fields) for fields in zip(*batch, strict=True)]
-    raise DataError(f"expected samples of arrays, Tensors, numbers, text, dicts or sequences but got {type(sample).__name__}; give a collate_fn")
+    raise DataError(
+        f"expected samples of arrays, Tensors, numbers, text, dicts or sequences but got {type(sample).__name__}; give a collate_fn"
+    )
 
 
 def default_convert_fn(sample: Any) -> Any:

@@ -78,7 +78,9 @@ class DataLoader:
         """What gives the indices: lists of them, single ones without batching, None for a stream."""
         if isinstance(self.dataset, IterableDataset):
             if shuffle or given is not None:
-                raise DataError("expected neither shuffle nor a batch_sampler with a stream (IterableDataset), which has an order of its own")
+                raise DataError(
+                    "expected neither shuffle nor a batch_sampler with a stream (IterableDataset), which has an order of its own"
+                )
             return None
         if given is not None:
             if self.batch_size not in (1, None) or shuffle or self.drop_last:
@@ -110,7 +112,7 @@ class DataLoader:
         if isinstance(batch, tuple):
             batch = list(batch)
         if self.return_list:
-            return [batch] if not isinstance(batch, (list, dict)) and self.collate_fn is default_collate_fn else batch
+            return batch
         fields = batch if isinstance(batch, list) else [batch]
         names = [getattr(v, "name", v) for v in self.feed_list]
         return dict(zip(names, fields, strict=True))

@@ -102,7 +102,9 @@ class WeightedRandomSampler(Sampler):
         if values.ndim != 1 or (values < 0).any() or not values.sum() > 0:
             raise DataError("expected a list of weights that are not negative and not all 0")
         if not replacement and num_samples > np.count_nonzero(values):
-            raise DataError(f"expected at most {np.count_nonzero(values)} samples (weights above 0) without replacement but got {num_samples}")
+            raise DataError(
+                f"expected at most {np.count_nonzero(values)} samples (weights above 0) without replacement but got {num_samples}"
+            )
         self.weights = values / values.sum()
         self.num_samples = num_samples
         self.replacement = replacement

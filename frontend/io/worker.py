@@ -184,5 +184,3 @@ class WorkerPool:
 
     def __del__(self) -> None:
         self.close()
-
-

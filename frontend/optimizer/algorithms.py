@@ -77,7 +77,9 @@ class Adam(Optimizer):
             "beta2": check_fraction("beta2", beta2),
             "epsilon": check_not_negative("epsilon", epsilon),
         }
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=multi_precision, amsgrad=amsgrad, **options)
+        super().__init__(
+            learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=multi_precision, amsgrad=amsgrad, **options
+        )
 
     def _slots(self) -> Sequence[Any]:
         return (*self.rule.slots, rules.AMSGRAD_SLOT) if self._options["amsgrad"] else self.rule.slots

@@ -122,7 +122,9 @@ class PiecewiseDecay(LRScheduler):
         if len(boundaries) == 0:
             raise ScheduleError("The boundaries cannot be empty.")
         if len(values) <= len(boundaries):
-            raise ScheduleError(f"The values have one element more than boundaries, but received len(values) [{len(values)}] <= len(boundaries) [{len(boundaries)}].")
+            raise ScheduleError(
+                f"The values have one element more than boundaries, but received len(values) [{len(values)}] <= len(boundaries) [{len(boundaries)}]."
+            )
         self.boundaries = boundaries
         self.values = values
         super().__init__(last_epoch=last_epoch, verbose=verbose)

@@ -170,7 +170,11 @@ class Optimizer:
     def _create_accumulators(self, parameters: Sequence[Any], group: Mapping[str, Any]) -> None:
         options = {**self._options, **group}
         for parameter in parameters:
-            if self._multi_precision and str(parameter.dtype).split(".")[-1] in _LOW_PRECISION and parameter.name not in self._master_weights:
+            if (
+                self._multi_precision
+                and str(parameter.dtype).split(".")[-1] in _LOW_PRECISION
+                and parameter.name not in self._master_weights
+            ):
                 master = Tensor(parameter._value.astype(np.float32))
                 master.name = unique_name.generate(parameter.name + "_fp32_master")
                 self._master_weights[parameter.name] = self._filled(master, self._loaded.get("master_weights", {}).get(parameter.name))

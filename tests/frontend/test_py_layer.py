@@ -75,7 +75,10 @@ class WrongShape(PyLayer):
 
 @pytest.mark.parametrize(
     ("layer", "args", "match"),
-    [(WrongCount, 2, "expected 2 gradients from WrongCount.backward"), (WrongShape, 1, r"gradient 0 of WrongShape.backward to have shape \[3\]")],
+    [
+        (WrongCount, 2, "expected 2 gradients from WrongCount.backward"),
+        (WrongShape, 1, r"gradient 0 of WrongShape.backward to have shape \[3\]"),
+    ],
 )
 def test_wrong_gradients_are_refused(layer, args, match):
     with pytest.raises(ValueError, match=match):
