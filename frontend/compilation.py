@@ -23,14 +23,15 @@ def compile(
     returned. Layers are compiled in evaluation mode, with the weights they have now.
     """
     from polyreme.inspection import as_target, model_module
+    from polyreme.lowering.c_interface import c_name_of
     from polyreme.lowering.link import write_library
     from polyreme.lowering.pipeline import compile_module
 
     chosen = as_target(target, cpu)
     library = Path(path)
     module = model_module(net, input_spec, freeze=True)
-    compiled = compile_module(module, chosen, name=c_name(library))
-    write_library(compiled.artifact, library)
+    compiled = compile_module(module, chosen, name=c_name_of(library.name.split(".")[0]))
+    write_library(compiled.artifact, library, target=chosen)
     return load_compiled(library) if runs_here(chosen) else None
 
 
@@ -44,15 +45,14 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> A
     return load_library(path, threads=threads)
 
 
-def c_name(path: Path) -> str:
-    """The model's name in C, from that of its file: `lenet-5.so` is `lenet_5`."""
-    text = "".join(c if c.isascii() and c.isalnum() else "_" for c in path.name.split(".")[0])
-    return text if text[:1].isalpha() else f"model_{text}".rstrip("_")
-
-
 def runs_here(target: Any) -> bool:
-    """Whether code for `target` is for this kind of machine."""
-    from polyreme.lowering.targets import host
+    """Whether code for `target` runs on this machine."""
+    from polyreme.runtime.artifact import TargetSpec
+    from polyreme.runtime.cpu import check_runs_here
+    from polyreme.runtime.errors import ArtifactError
 
-    native = host()
-    return bool(target.arch == native.arch and all(native.has(f) for f in target.required_features))
+    try:
+        check_runs_here(TargetSpec(target.triple, target.cpu, target.features), "the library")
+    except ArtifactError:
+        return False
+    return True

@@ -56,9 +56,13 @@ class Inspection:
     @cached_property
     def llvm(self) -> str:
         """LLVM IR."""
-        from polyreme.lowering.emit_llvm import emit
+        from polyreme.lowering.arena import plan_memory
+        from polyreme.lowering.emit_llvm import emit_llvm
+        from polyreme.lowering.link import MODEL
 
-        return str(emit(self._kernel, self.target, "model"))
+        module = self._kernel.clone()
+        plan_memory(module.function())
+        return emit_llvm(module, self.target, MODEL)
 
     @cached_property
     def asm(self) -> str:

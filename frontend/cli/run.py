@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,10 @@ def load_executable(model: Model, threads: int | None = None) -> Any:
         return load_compiled(model.value, threads=threads)
     from polyreme.lowering.pipeline import compile_module
 
-    return compile_module(model.module(freeze=True), name="model").load(threads=threads)
+    if threads is not None:
+        # The process has one pool, whose size the settings say.
+        os.environ["POLYREME_THREADS"] = str(threads)
+    return compile_module(model.module(freeze=True), name="model").load()
 
 
 def read_arrays(given: tuple[str, ...], names: list[str]) -> dict[str, Any]:

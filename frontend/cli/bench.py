@@ -1,0 +1,91 @@
+"""`polyreme bench`: the latency of a model, with percentiles."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+import numpy as np
+
+from polyreme.cli import Command
+from polyreme.cli.models import find_model, input_option
+from polyreme.cli.run import load_executable
+from polyreme.cli.timing import QUANTILES, duration, measure
+from polyreme.ir.diagnostics import PolyremeError
+
+
+@click.command("bench", cls=Command)
+@click.argument("model")
+@click.option("--size", "sizes", multiple=True, metavar="N=8", help="The value of a free size; sizes not given are 1.")
+@click.option("--threads", type=click.IntRange(min=1), help="How many threads compute.")
+@click.option("--seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="How long to measure.")
+@click.option("--eager", is_flag=True, help="Measure the Python model run eagerly, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@input_option
+def command(model: str, sizes: tuple[str, ...], threads: int | None, seconds: float, eager: bool, as_json: bool, inputs: list[Any]) -> None:
+    """Measure the latency of MODEL on random inputs."""
+    found = find_model(model, inputs)
+    executable = load_executable(found, threads)
+    arrays = random_inputs(executable.manifest, parse_sizes(sizes, executable.manifest.size_names))
+    calls = {"compiled" if found.kind != "library" else "library": lambda: executable.run(arrays)}
+    if eager:
+        calls["eager"] = eager_call(found, arrays)
+    results = measure(calls, seconds)
+    shapes = ", ".join(f"{s.name}: {a.dtype}{list(a.shape)}" for s, a in zip(executable.manifest.inputs, arrays, strict=True))
+    if as_json:
+        rows = {n: {"best": r.best, **{f"p{q}": v for q, v in zip(QUANTILES, r.percentiles, strict=True)}, "calls": r.calls} for n, r in results.items()}
+        click.echo(json.dumps({"model": model, "inputs": shapes, "seconds": rows}))
+        return
+    click.echo(f"{model}  {shapes}")
+    click.echo("".join(f"{title:>12}" for title in ("", "best", *(f"p{q}" for q in QUANTILES), "calls")))
+    for name, result in results.items():
+        cells = [name, duration(result.best), *map(duration, result.percentiles), str(result.calls)]
+        click.echo("".join(f"{cell:>12}" for cell in cells))
+
+
+def parse_sizes(given: tuple[str, ...], names: tuple[str, ...]) -> dict[str, int]:
+    """Values of free sizes from options `N=8`; 1 where none is given."""
+    values = dict.fromkeys(names, 1)
+    for text in given:
+        name, _, number = text.partition("=")
+        if not number.isdigit():
+            raise click.BadParameter(f"expected NAME=NUMBER but got '{text}'", param_hint="--size")
+        if name not in values:
+            raise click.BadParameter(f"expected a size of the model ({', '.join(names) or 'it has none'}) but got '{name}'", param_hint="--size")
+        values[name] = int(number)
+    return values
+
+
+def random_inputs(manifest: Any, sizes: dict[str, int]) -> list[Any]:
+    """An array for each input: normal numbers, or small whole ones for integers."""
+    from polyreme.runtime.cpu import numpy_dtype
+    from polyreme.runtime.sizes import parse_size
+
+    rng = np.random.default_rng(0)
+    arrays = []
+    names = manifest.size_names
+    for spec in manifest.inputs:
+        shape = [parse_size(d, names)(sizes) if isinstance(d, str) else d for d in spec.shape]
+        dtype = numpy_dtype(spec.dtype)
+        numbers = rng.integers(0, 2, shape) if dtype.kind in "iub" else rng.standard_normal(shape)
+        arrays.append(np.ascontiguousarray(numbers.astype(dtype)))
+    return arrays
+
+
+def eager_call(model: Any, arrays: list[Any]) -> Any:
+    """A call of the Python model without compiling it."""
+    import polyreme as paddle
+
+    if model.kind != "python":
+        raise PolyremeError(f"expected a Python model (file.py:Name) for --eager but got '{model.name}'")
+    net = model.value
+    if hasattr(net, "eval"):
+        net.eval()
+    tensors = [paddle.to_tensor(a) for a in arrays]
+
+    def call() -> Any:
+        with paddle.no_grad():
+            return net(*tensors)
+
+    return call
