@@ -330,7 +330,7 @@ class _Reader:
         names = sorted({_terminal(name) for name in expected})
         wanted = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else "the end"
         if got == "the end":
-            rows = self.text.split("\n")
+            rows = self.text.rstrip().split("\n")
             line, column, width = len(rows), len(rows[-1]) + 1, 1
         else:
             line, column, width = max(error.line, 1), max(error.column, 1), len(got) - 2

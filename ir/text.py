@@ -126,7 +126,7 @@ class _Printer:
 
     def place(self, op: Op) -> str:
         """The location as the end of a line."""
-        return f" {location_text(op.location)}" if self.locations and op.location else ""
+        return f" {location_text(op.location)}" if self.locations else ""
 
 
 def location_text(location: Location) -> str:

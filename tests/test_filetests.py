@@ -1,0 +1,165 @@
+"""Runs the text files in `filetests/`, each of which says what it tests.
+
+A file has sections, separated by a line `// -----`. The first line of a section, or of the file for all of them, is one of
+
+    // test: round-trip              prints and parses back in both forms, and says the same
+    // test: verify                  has exactly the faults that its `error:` comments state (none: it is valid)
+    // test: parse                   is refused by the parser with exactly the fault that its `error:` comment states
+    // test: pass cse,fuse{max=4}    is changed by the passes as its `check:` comments state; what it computes stays the same
+    // test: run                     computes on each `input:` what the `result:` comments state
+
+Expectations are comments, alone or at the end of a line:
+
+    // check: TEXT           the printed result has a line with TEXT (spaces count as one), below the line of the check before
+    // check-not: TEXT       no line of the printed result has TEXT
+    // error: TEXT           a fault on this line has TEXT in its message; `error-above:` means the line before
+    // input: CONSTANT       the next argument of `main` for `test: run`, as `dense<[1.0, 2.0]> : tensor<2xf32>`
+    // result: CONSTANT      the next result, compared to float32 rounding
+    // no-run: REASON        a `test: pass` is not run before and after
+"""
+
+import re
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import polyreme.dialects  # noqa: F401  (registers the dialects)
+from polyreme.ir.diagnostics import ParseError
+from polyreme.ir.evaluate import evaluate, random_inputs
+from polyreme.ir.literals import parse_dense, parse_type
+from polyreme.ir.passes import PassManager, parse_passes
+from polyreme.ir.text import parse_module, print_module
+from polyreme.ir.verify import find_faults, verify
+
+if find_spec("polyreme.lowering.pipeline"):
+    import polyreme.lowering.pipeline  # noqa: F401  (registers the passes)
+
+FOLDER = Path(__file__).parent / "filetests"
+TEST = re.compile(r"// test: ([\w-]+)(?: (.*))?$", re.MULTILINE)
+COMMENT = re.compile(r"// (check|check-not|error|error-above|input|result|no-run): (.*)$")
+
+
+@dataclass
+class Section:
+    """One test: its text without the sections around it, with the line numbers of the file."""
+
+    name: str
+    kind: str
+    argument: str
+    text: str
+
+    @property
+    def expectations(self):
+        """Kind, text and line number of each comment that expects something."""
+        lines = enumerate(self.text.splitlines(), 1)
+        return [(m.group(1), m.group(2).strip(), n) for n, line in lines if (m := COMMENT.search(line))]
+
+    def all(self, kind):
+        return [text for k, text, _ in self.expectations if k == kind]
+
+
+def sections():
+    for path in sorted(FOLDER.rglob("*.tir")):
+        text = path.read_text()
+        default = TEST.search(text.partition("// -----")[0])
+        start = 0
+        for i, part in enumerate(re.split(r"(?m)^// -----.*\n", text)):
+            test = TEST.search(part) or default
+            assert test is not None, f"{path} does not say what it tests: expected '// test: …' in its first section"
+            # Blank lines in front keep the line numbers of faults those of the file.
+            padded = "\n" * text[:start].count("\n") + part
+            start = text.index(part, start) + len(part)
+            start = text.find("\n", start) + 1 if text[start : start + 8] == "// -----" else start
+            name = f"{path.relative_to(FOLDER).with_suffix('')}-{i}"
+            yield Section(name, test.group(1), test.group(2) or "", padded)
+
+
+SECTIONS = list(sections())
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=[s.name for s in SECTIONS])
+def test_file(section):
+    RUNNERS[section.kind](section)
+
+
+def round_trip(section):
+    module = parse_module(section.text, section.name)
+    verify(module)
+    for generic in (False, True):
+        for locations in (False, True):
+            text = print_module(module, generic, locations)
+            again = parse_module(text, section.name)
+            assert print_module(again, generic, locations) == text
+            assert print_module(again) == print_module(module)
+    check_text(section, print_module(module))
+
+
+def check_text(section, text):
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    at = 0
+    for kind, wanted, line in section.expectations:
+        wanted = " ".join(wanted.split())
+        if kind == "check":
+            found = next((i for i in range(at, len(lines)) if wanted in lines[i]), None)
+            assert found is not None, f"line {line} of {section.name}: expected {wanted!r} after line {at} of\n{text}"
+            at = found + 1
+        elif kind == "check-not":
+            assert not any(wanted in got for got in lines), f"line {line} of {section.name}: did not expect {wanted!r} in\n{text}"
+
+
+def check_faults(section, faults):
+    wanted = [(n - (kind == "error-above"), text) for kind, text, n in section.expectations if kind.startswith("error")]
+    got = [(f.location.line, f.message) for f in faults]
+    for line, text in wanted:
+        match = next((g for g in got if g[0] == line and text in g[1]), None)
+        assert match is not None, f"expected a fault on line {line} of {section.name} with {text!r} but got {got}"
+        got.remove(match)
+    assert not got, f"{section.name} has faults that no comment states: {got}"
+
+
+def faults_of_verifier(section):
+    check_faults(section, find_faults(parse_module(section.text, section.name)))
+
+
+def fault_of_parser(section):
+    assert section.all("error") or section.all("error-above"), "expected an 'error:' comment"
+    with pytest.raises(ParseError) as caught:
+        parse_module(section.text, section.name)
+    check_faults(section, caught.value.diagnostics)
+
+
+def passes(section):
+    module = parse_module(section.text, section.name)
+    before = {f.sym_name: f for f in module.clone().functions}
+    PassManager(parse_passes(section.argument), verify_each=True).run(module)
+    check_text(section, print_module(module))
+    if section.all("no-run"):
+        return
+    for func in module.functions:
+        if func.sym_name in before:
+            inputs = random_inputs(func)
+            for old, new in zip(evaluate(before[func.sym_name], inputs), evaluate(func, inputs), strict=True):
+                np.testing.assert_allclose(new, old, rtol=1e-5, atol=1e-5)
+
+
+def run(section):
+    module = parse_module(section.text, section.name)
+    verify(module)
+    inputs, results = ([constant(text) for text in section.all(kind)] for kind in ("input", "result"))
+    assert results, "expected a 'result:' comment"
+    got = evaluate(module, inputs)
+    assert len(got) == len(results)
+    for array, wanted in zip(got, results, strict=True):
+        assert array.dtype == wanted.dtype
+        np.testing.assert_allclose(array, wanted, rtol=1e-6, atol=1e-6)
+
+
+def constant(text):
+    body, _, kind = text.rpartition(" : ")
+    return parse_dense(body, parse_type(kind)).array
+
+
+RUNNERS = {"round-trip": round_trip, "verify": faults_of_verifier, "parse": fault_of_parser, "pass": passes, "run": run}
