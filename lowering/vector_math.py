@@ -1,0 +1,390 @@
+"""Elementary functions as instructions, on any number of lanes.
+
+For float32 they are polynomials written out where they are used, so they fuse with what stands around them and need no library. Each is within 2 ulp
+of the true value for every argument (`BOUNDS` has the bound per function, and the tests sweep them: denormals, infinities, nan and huge arguments
+too), on targets with a fused multiply-add; without one, within 4 ulp. The result does not depend on the number of lanes.
+
+Hot functions (exp, tanh, sigmoid, erf, log, …) work in float32 throughout. The others widen to float64, where a short polynomial leaves
+nothing to round but the result. Trigonometric arguments beyond 2^30, where the reduction would need more than two words of pi, take a branch to libm.
+
+float64 functions call libm lane by lane; float16 and bfloat16 go through float32.
+
+The coefficients are minimax polynomials by Remez' exchange, found in 200-bit arithmetic; the comment of each says what it approximates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from polyreme.lowering.llvm_text import Lane, join
+
+# exp(r) = 1 + r + r*r*EXP(r) for |r| <= ln2/2, and the same for expm1 with one more term
+EXP = (0.49999994, 0.1666652, 0.041668404, 0.008368899, 0.0013814223)
+EXPM1 = (0.5, 0.16666667, 0.04166635, 0.008333272, 0.0013941274, 0.00019914548)
+# log(1 + f) = f - f*f/2 + f*f*f*LOG(f) for sqrt(1/2) <= 1 + f <= sqrt(2)
+LOG = (0.3333331, -0.24999987, 0.20002227, -0.16669251, 0.14218667, -0.12384361, 0.118729256, -0.1178972, 0.069153704)
+# erf(x) = x + x*ERF_SMALL(x*x) below ERF_SPLIT; 1 - erf(x) = exp(-(x + x*ERF_LARGE(x))) above
+ERF_SPLIT = 0.925
+ERF_SMALL = (0.12837917, -0.37612635, 0.11283694, -0.02685927, 0.0052006347, -0.000813744, 8.345233e-05)
+ERF_LARGE = (0.12864849, 0.6351513, 0.10623688, -0.02376207, 0.0036424624, -0.00032280476, 1.1231402e-05)
+# float64: 2^t = 1 + t*EXP2(t) for |t| <= 1/2; log2((1+s)/(1-s)) = s*LOG2(s*s) for |s| <= 0.1716
+EXP2 = (
+    0.6931471805599514, 0.2402265069571772, 0.05550410866432619, 0.009618129182447099, 0.0013333558250751333, 0.00015403439981326666,
+    1.5252645350636014e-05, 1.3258525838602684e-06, 1.0210914056780231e-07,
+)  # fmt: skip
+LOG2 = (
+    2.885390081777927, 0.9617966939243142, 0.5770780172546633, 0.41219840080373016, 0.32061647202987303, 0.2614416450296398, 0.2429463767969077,
+)  # fmt: skip
+# float64, z = r*r: sin(r) = r + r*z*SIN(z) and cos(r) = 1 - z/2 + z*z*COS(z) for |r| <= pi/4
+SIN = (-0.1666666666663213, 0.008333333325342434, -0.00019841263853880844, 2.7555363275112855e-06, -2.476199943148393e-08)
+COS = (0.04166666666664197, -0.0013888888883174576, 2.4801583020348865e-05, -2.7555920814153645e-07, 2.0669392516353887e-09)
+# float64, z = t*t: atan(t) = t + t*z*ATAN(z) for |t| <= tan(pi/8); asin(t) = t + t*z*ASIN(z) for |t| <= 1/2; sinh(t) = t + t*z*SINH(z) for |t| <= 1
+ATAN = (
+    -0.33333333333273873, 0.19999999984813358, -0.1428571299324743, 0.11111057822978568, -0.09089669869674388, 0.0767483939275361,
+    -0.06513148917675088, 0.050461782914892894, -0.02558485145185681,
+)  # fmt: skip
+ASIN = (
+    0.16666666666471963, 0.07500000039246123, 0.0446428305197657, 0.03038282576965695, 0.022355575692779007, 0.017543644518677654,
+    0.01258044921890088, 0.017837994497076338, -0.007170838421857942, 0.03140624013399342,
+)  # fmt: skip
+SINH = (0.166666666670654, 0.008333333276638703, 0.00019841295965923383, 2.755207275923659e-06, 2.5529484786802144e-08)
+
+LOG2_E = 1 / math.log(2)
+# ln 2 in two float32 words, the first with nine zero bits at its end, so that its product with an exponent is exact.
+LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
+# Adding it leaves a float32 rounded to a whole number, which stands in the low bits of the sum; the float64 one does the same.
+ROUNDER, ROUNDER_64 = 12582912.0, 6755399441055744.0
+# pi/2 in three words; the first two have 24 bits each, so that their products with a count up to 2^29 are exact without fma.
+PI_2 = (1.570796251296997, 7.549789415861596e-08, 5.390302858158119e-15)
+HUGE_ANGLE = 2.0**30
+
+# Largest error of the float32 functions in ulp, on targets with fma.
+BOUNDS = {
+    "exp": 1.0, "expm1": 1.5, "log": 1.0, "log1p": 1.5, "log2": 0.51, "log10": 0.51, "tanh": 2.0, "sigmoid": 2.0, "erf": 1.5, "rsqrt": 1.0,
+    "sin": 0.51, "cos": 0.51, "tan": 0.51, "asin": 0.51, "acos": 0.51, "atan": 0.51, "atan2": 0.51, "sinh": 0.51, "cosh": 0.51, "pow": 0.51,
+}  # fmt: skip
+
+
+# --- float32 throughout
+
+
+def _power_of_two(n: Lane) -> Lane:
+    """2^n for an integer n in [-126, 127]."""
+    return ((n + 127) << 23).convert("bitcast", "float")
+
+
+def _reduce_exp(x: Lane) -> tuple[Lane, Lane, Lane]:
+    """r, n and bits with x = n*ln2 + r, |r| <= ln2/2; the low bits of `bits` are n."""
+    shifted = x.fma(LOG2_E, ROUNDER)
+    n = shifted - ROUNDER
+    r = n.fma(-LN2_LOW, n.fma(-LN2_HIGH, x))
+    return r, n, shifted.bits()
+
+
+def _scale(p: Lane, n: Lane, bits: Lane) -> Lane:
+    """p * 2^n, n in [-150, 128]: also where 2^n itself is no normal float, or none at all."""
+    if p.code.avx512 and p.lanes == 16:
+        zero = p.like(0.0).typed
+        return p.code.value(
+            "float", 16, f"call {p.type} @llvm.x86.avx512.mask.scalef.ps.512({p.typed}, {n.typed}, {zero}, i16 -1, i32 4)"
+        )
+    whole = bits - 0x4B400000
+    half = whole >> 1
+    return p * _power_of_two(half) * _power_of_two(whole - half)
+
+
+def exp(x: Lane) -> Lane:
+    """2^n * exp(r); below -104 the result is 0, above 89 it is infinite."""
+    x = x.at_least(-104.0).at_most(89.0)
+    r, n, bits = _reduce_exp(x)
+    return _scale((r * r).fma(r.poly(EXP), r) + 1.0, n, bits)
+
+
+def expm1(x: Lane) -> Lane:
+    """2 * (2^(n-1) * expm1(r) + (2^(n-1) - 1/2)): the halving keeps 2^n finite up to the last finite result."""
+    small = x.abs().compare("olt", 1e-8)
+    x_in = x
+    x = x.at_least(-18.0).at_most(89.0)
+    r, _, bits = _reduce_exp(x)
+    p = (r * r).fma(r.poly(EXPM1), r)
+    half = _power_of_two(bits - 0x4B400001)
+    half_result = half.fma(p, half - 0.5)
+    return small.where(x_in, half_result + half_result)
+
+
+def _split_float(x: Lane) -> tuple[Lane, Lane]:
+    """(f, e) with x = 2^e * (1 + f) and sqrt(1/2) <= 1 + f < sqrt(2), for normal positive x; e is a float."""
+    bits = x.bits() - 0x3F3504F3
+    e = (bits >> 23).convert("sitofp", "float")
+    m = ((bits & 0x007FFFFF) + 0x3F3504F3).convert("bitcast", "float")
+    return m - 1.0, e
+
+
+def _log_sum(f: Lane, e: Lane) -> Lane:
+    """e*ln2 + log(1 + f), small terms first."""
+    square = f * f
+    tail = e.fma(LN2_LOW, square * f * f.poly(LOG))
+    tail = square.fma(-0.5, tail)
+    return e.fma(LN2_HIGH, tail + f)
+
+
+def _log_edges(x: Lane, result: Lane, zero_at: float) -> Lane:
+    """The logarithm's values at the pole, left of it, at infinity and at nan."""
+    result = x.compare("ogt", zero_at).where(result, math.nan)
+    result = x.compare("oeq", zero_at).where(result.like(-math.inf), result)
+    return x.compare("oeq", math.inf).where(x, result)
+
+
+def log(x: Lane) -> Lane:
+    tiny = x.compare("olt", 2.0**-126)
+    f, e = _split_float(tiny.where(x * 2.0**23, x))
+    e = tiny.where(e - 23.0, e)
+    return _log_edges(x, _log_sum(f, e), 0.0)
+
+
+def log1p(x: Lane) -> Lane:
+    """log(u) with u = 1 + x; what that sum lost is brought back, divided by 2^e, in f."""
+    u = x + 1.0
+    lost = x.abs().compare("olt", 1.0).where(x - (u - 1.0), 1.0 - (u - x))
+    f, e = _split_float(u)
+    down = (0x3F800000 - (e.convert("fptosi", "i32") << 23)).convert("bitcast", "float")
+    result = _log_sum(f + lost * down, e)
+    # Beyond 2^24 what was lost no longer counts, and 2^-e would turn denormal at the end of the range.
+    big = x.compare("ogt", 2.0**24)
+    result = big.where(_log_sum(f, e), result)
+    result = x.abs().compare("olt", 1e-8).where(x, result)
+    return _log_edges(x, result, -1.0)
+
+
+def sigmoid(x: Lane) -> Lane:
+    """With e = exp(-|x|), 1/(1+e) or e/(1+e): neither overflows."""
+    e = exp(-x.abs())
+    return x.compare("oge", 0.0).where(e.like(1.0), e) / (e + 1.0)
+
+
+def tanh(x: Lane) -> Lane:
+    """t / (t + 2) with t = expm1(2|x|), which is exact near 0 and 1 from |x| = 9.1 on."""
+    size = x.abs()
+    t = expm1((size + size).at_most(20.0))
+    return (t / (t + 2.0)).copysign(x)
+
+
+def erf(x: Lane) -> Lane:
+    size = x.abs()
+    near = x.fma((x * x).poly(ERF_SMALL), x)
+    large = size.at_most(4.0)
+    far = 1.0 - exp(-large.fma(large.poly(ERF_LARGE), large))
+    return size.compare("olt", ERF_SPLIT).where(near, far.copysign(x))
+
+
+def rsqrt(x: Lane) -> Lane:
+    return 1.0 / x.call("sqrt")
+
+
+# --- float32 by way of float64
+
+
+def _wide(x: Lane) -> Lane:
+    return x.convert("fpext", "double")
+
+
+def _narrow(x: Lane) -> Lane:
+    return x.convert("fptrunc", "float")
+
+
+def _exp2_wide(x: Lane) -> Lane:
+    """2^x for |x| <= 1000 in float64."""
+    shifted = x + ROUNDER_64
+    t = x - (shifted - ROUNDER_64)
+    scale = ((shifted.bits() + 1023) << 52).convert("bitcast", "double")
+    return (t * scale).fma(t.poly(EXP2), scale)
+
+
+def _log2_wide(x: Lane) -> Lane:
+    """log2(x) in float64 for positive finite float32 x; denormals are normal here."""
+    bits = x.bits() - 0x3FE6A09E667F3BCD
+    e = (bits >> 52).convert("trunc", "i32").convert("sitofp", "double")
+    m = ((bits & 0x000FFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD).convert("bitcast", "double")
+    s = (m - 1.0) / (m + 1.0)
+    return s.fma((s * s).poly(LOG2), e)
+
+
+def log2(x: Lane) -> Lane:
+    return _log_edges(x, _narrow(_log2_wide(_wide(x))), 0.0)
+
+
+def log10(x: Lane) -> Lane:
+    return _log_edges(x, _narrow(_log2_wide(_wide(x)) * math.log10(2)), 0.0)
+
+
+def pow(x: Lane, y: Lane) -> Lane:
+    """2^(y * log2|x|), with the sign and the exceptions of IEEE 754."""
+    log = _log2_wide(_wide(x.abs()))
+    wide_x, wide_y = _wide(x.abs()), _wide(y)
+    log = wide_x.compare("oeq", 0.0).where(log.like(-math.inf), log)
+    log = wide_x.compare("oeq", math.inf).where(log.like(math.inf), log)
+    log = wide_x.is_nan().where(wide_x, log)
+    result = _narrow(_exp2_wide((wide_y * log).at_least(-200.0).at_most(200.0)))
+    # Every float32 from 2^24 on is even, so odd numbers survive a round trip through half their value only if not whole.
+    whole = y.call("floor").compare("oeq", y)
+    half = y * 0.5
+    odd = whole & half.call("floor").compare("une", half)
+    negative = x.bits().compare("slt", 0)
+    result = (negative & odd).where(-result, result)
+    undefined = x.compare("olt", 0.0) & ~whole & x.abs().compare("olt", math.inf)
+    result = undefined.where(result.like(math.nan), result)
+    one = y.compare("oeq", 0.0) | x.compare("oeq", 1.0) | (x.compare("oeq", -1.0) & y.abs().compare("oeq", math.inf))
+    return one.where(result.like(1.0), result)
+
+
+def _quadrant(x: Lane) -> tuple[Lane, Lane, Lane]:
+    """(sin r, cos r, q) in float64 with |x| = q * pi/2 + r, for |x| <= HUGE_ANGLE."""
+    wide = _wide(x)
+    shifted = wide.fma(2 / math.pi, ROUNDER_64)
+    n = shifted - ROUNDER_64
+    r = wide
+    for word in PI_2:
+        r = n.fma(-word, r)
+    z = r * r
+    sine = (r * z).fma(z.poly(SIN), r)
+    cosine = (z * z).fma(z.poly(COS), z.fma(-0.5, 1.0))
+    return sine, cosine, shifted.bits()
+
+
+def _unless_huge(x: Lane, result: Lane, function: str) -> Lane:
+    """`result`, but libm's where some lane is too large for the reduction. Infinities go there too, and come back as nan."""
+    code = x.code
+    huge = x.abs().compare("oge", HUGE_ANGLE)
+    some = huge
+    if x.lanes > 1:
+        packed = code.value(f"i{x.lanes}", 1, f"bitcast {huge.typed} to i{x.lanes}")
+        some = packed.compare("ne", 0)
+    here, slow, done = code.block, code.label("huge"), code.label("reduced")
+    code.branch(some.ref, slow, done)
+    code.start(slow)
+    exact = huge.where(libm(function, x), result)
+    code.jump(done)
+    code.start(done)
+    return code.value(x.elem, x.lanes, f"phi {x.type} [ {result.ref}, %{here} ], [ {exact.ref}, %{slow} ]")
+
+
+def sin(x: Lane) -> Lane:
+    sine, cosine, q = _quadrant(x)
+    value = (q & 1).compare("ne", 0).where(cosine, sine)
+    return _unless_huge(x, _narrow((q & 2).compare("ne", 0).where(-value, value)), "sinf")
+
+
+def cos(x: Lane) -> Lane:
+    sine, cosine, q = _quadrant(x)
+    value = (q & 1).compare("ne", 0).where(sine, cosine)
+    return _unless_huge(x, _narrow(((q + 1) & 2).compare("ne", 0).where(-value, value)), "cosf")
+
+
+def tan(x: Lane) -> Lane:
+    sine, cosine, q = _quadrant(x)
+    odd = (q & 1).compare("ne", 0)
+    return _unless_huge(x, _narrow(odd.where(-cosine, sine) / odd.where(sine, cosine)), "tanf")
+
+
+def _atan_wide(top: Lane, bottom: Lane) -> Lane:
+    """atan(top / bottom) in float64 for numbers >= 0, not both 0: at most one division, after pi/8 <= angle < 3pi/8 is turned by pi/4."""
+    steep = top.compare("ogt", bottom * (1 + math.sqrt(2)))
+    flat = top.compare("olt", bottom * (math.sqrt(2) - 1))
+    numerator = steep.where(-bottom, flat.where(top, top - bottom))
+    denominator = steep.where(top, flat.where(bottom, top + bottom))
+    t = numerator / denominator
+    z = t * t
+    turned = steep.where(t.like(math.pi / 2), flat.where(t.like(0.0), math.pi / 4))
+    return (t * z).fma(z.poly(ATAN), t) + turned
+
+
+def atan(x: Lane) -> Lane:
+    size = _wide(x.abs().at_most(1e30))
+    return _narrow(_atan_wide(size, size.like(1.0))).copysign(x)
+
+
+def atan2(y: Lane, x: Lane) -> Lane:
+    """The angle of (x, y); zeros and infinities by IEEE 754, with both infinite taken as equal."""
+    top, bottom = _wide(y.abs()), _wide(x.abs())
+    both_zero = (top + bottom).compare("oeq", 0.0)
+    # A huge number in place of infinity: the other one, if finite, is nothing beside it.
+    top, bottom = top.at_most(1e100), both_zero.where(bottom.like(1.0), bottom.at_most(1e100))
+    angle = _atan_wide(top, bottom)
+    angle = x.bits().compare("slt", 0).where(math.pi - angle, angle)
+    # `at_most` keeps a nan only in its own operand, and every operation above passes it on.
+    return _narrow(angle).copysign(y)
+
+
+def _asin_wide(size: Lane) -> tuple[Lane, Lane, Lane]:
+    """(p, s, near): asin(size) is p where near (size <= 1/2), else pi/2 - 2*s; s = asin(sqrt((1 - size)/2))."""
+    near = size.compare("ole", 0.5)
+    z = near.where(size * size, (1.0 - size) * 0.5)
+    t = near.where(size, z.call("sqrt"))
+    p = (t * z).fma(z.poly(ASIN), t)
+    return p, p + p, near
+
+
+def asin(x: Lane) -> Lane:
+    p, twice, near = _asin_wide(_wide(x.abs()))
+    return _narrow(near.where(p, math.pi / 2 - twice)).copysign(x)
+
+
+def acos(x: Lane) -> Lane:
+    p, twice, near = _asin_wide(_wide(x.abs()))
+    negative = x.compare("olt", 0.0)
+    inner = math.pi / 2 - negative.where(-p, p)
+    return _narrow(near.where(inner, negative.where(math.pi - twice, twice)))
+
+
+def sinh(x: Lane) -> Lane:
+    size = _wide(x.abs()).at_most(100.0)
+    z = size * size
+    small = (size * z).fma(z.poly(SINH), size)
+    e = _exp2_wide(size * LOG2_E)
+    return _narrow(size.compare("olt", 1.0).where(small, (e - 1.0 / e) * 0.5)).copysign(x)
+
+
+def cosh(x: Lane) -> Lane:
+    e = _exp2_wide(_wide(x.abs()).at_most(100.0) * LOG2_E)
+    return _narrow((e + 1.0 / e) * 0.5)
+
+
+# --- by the library
+
+
+def libm(function: str, *operands: Lane) -> Lane:
+    """A function of libm, lane by lane."""
+    first = operands[0]
+    results = []
+    for scalars in zip(*(operand.split() for operand in operands), strict=True):
+        args = ", ".join(s.typed for s in scalars)
+        results.append(first.code.value(first.elem, 1, f"call {first.elem} @{function}({args})"))
+    return join(results)
+
+
+def _sigmoid_wide(x: Lane) -> Lane:
+    e = libm("exp", -x.abs())
+    return x.compare("oge", 0.0).where(e.like(1.0), e) / (e + 1.0)
+
+
+FLOAT32: dict[str, Callable[..., Lane]] = {
+    f.__name__: f
+    for f in (exp, expm1, log, log1p, log2, log10, tanh, sigmoid, erf, rsqrt, sin, cos, tan, asin, acos, atan, atan2, sinh, cosh, pow)
+}
+# Names of libm's float64 functions, which modules that use them declare.
+LIBM = ("exp", "expm1", "log", "log1p", "log2", "log10", "tanh", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "atan2", "pow")
+LIBM_FLOAT32 = ("sinf", "cosf", "tanf")
+
+
+def _by_libm(name: str) -> Callable[..., Lane]:
+    return lambda *operands: libm(name, *operands)
+
+
+FLOAT64: dict[str, Callable[..., Lane]] = {name: _by_libm(name) for name in LIBM} | {"sigmoid": _sigmoid_wide, "rsqrt": rsqrt}
+
+
+def libm_declarations() -> list[str]:
+    """Every libm function that the code here may call."""
+    lines = [f"declare double @{name}({', '.join(['double'] * (2 if name in ('atan2', 'pow') else 1))})" for name in LIBM]
+    return lines + [f"declare float @{name}(float)" for name in LIBM_FLOAT32]
