@@ -106,7 +106,10 @@ class Executable:
         """
         if len(inputs) != len(self._inputs):
             raise self._count_error(len(inputs))
-        context = self._free.pop() if self._free else _Context(len(self.manifest.arguments), self._constants)
+        try:
+            context = self._free.pop()
+        except IndexError:
+            context = _Context(len(self.manifest.arguments), self._constants)
         try:
             buffers = context.buffers
             arrays = []

@@ -41,6 +41,9 @@ class Pool:
         self.address: int = create(check_threads(threads)) or 0
         if not self.address:
             raise MemoryError("no memory for the thread pool")
+        # Joins the workers when the last executable of the pool is gone. It holds `keep`, so that their code is still there.
+        destroy = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(functions.destroy)
+        weakref.finalize(self, _destroy, destroy, self.address, keep).atexit = False
         _all_pools.add(self)
 
     @property
@@ -51,6 +54,10 @@ class Pool:
     def set_threads(self, threads: int) -> int:
         """Change the number of threads (0: one per processor); waits for a running job. Returns how many there are now."""
         return int(self._set_threads(self.address, check_threads(threads)))
+
+
+def _destroy(destroy: Callable[[int], None], address: int, keep: object) -> None:
+    destroy(address)
 
 
 _all_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
@@ -90,13 +97,16 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def process_pool(load: Callable[[], tuple[PoolFunctions, object]]) -> Pool:
-    """The pool of all models compiled in this process; `load` brings its code into memory, and is called at most once."""
+def process_pool(load: Callable[[], tuple[PoolFunctions, object]], threads: int = 0) -> Pool:
+    """The pool of all models compiled in this process; `load` brings its code into memory, and is called at most once.
+
+    `threads` is how many threads it begins with when `set_num_threads` was not called.
+    """
     global _process_pool
     with _lock:
         if _process_pool is None:
             functions, keep = load()
-            _process_pool = Pool(functions, _wanted, keep)
+            _process_pool = Pool(functions, _wanted or threads, keep)
             _followers.add(_process_pool)
         return _process_pool
 

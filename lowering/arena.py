@@ -1,0 +1,95 @@
+"""The arena: where each intermediate buffer of a kernel-level `main` lies.
+
+A buffer is live from the first op of `main` that uses it to the last; uses inside an op's regions and uses through views count as uses by that op.
+`runtime/memory.py` turns lifetimes into offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd
+from typing import ClassVar
+
+from polyreme.dialects import kernel
+from polyreme.ir.builtin import Func, Module
+from polyreme.ir.core import Op, Value
+from polyreme.ir.dims import Dim, Expr, floordiv
+from polyreme.ir.passes import Pass, register_pass
+from polyreme.ir.types import BufferType
+from polyreme.runtime.memory import Lifetime, plan_arena
+
+
+@register_pass
+@dataclass(frozen=True)
+class PlanMemory(Pass):
+    """Give every buffer of the arena its offset.
+
+    Before: `kernel.alloc` in `main` without offsets.  After: buffers that are never live together may share bytes.
+    Runs last at kernel level, because fusing and hoisting decide which buffers there are and how long they live.
+    """
+
+    name: ClassVar[str] = "plan-memory"
+
+    def run(self, module: Module) -> None:
+        for func in module.functions:
+            if func.sym_name == "main":
+                plan_memory(func)
+
+
+def plan_memory(main: Func) -> None:
+    """Set the `offset` of all allocations of the arena in `main`, unless all have one."""
+    allocs = [op for op in main.walk() if isinstance(op, kernel.Alloc) and op.attributes["space"] == "arena"]
+    if all(op.attributes["offset"] is not None for op in allocs):
+        return
+    steps = {op: i for i, op in enumerate(main.block)}
+    lifetimes = []
+    for alloc in allocs:
+        used = [steps[_step(use, main)] for use in _uses(alloc.result)] or [steps[_step(alloc, main)]]
+        size, unit = _split(_bytes(alloc))
+        lifetimes.append(Lifetime(min(used), max(used), size, unit))
+    plan = plan_arena(lifetimes)
+    bases: dict[Dim | None, Dim] = {}
+    end: Dim = 0
+    for unit, region in plan.regions.items():
+        assert unit is None or isinstance(unit, Expr)
+        bases[unit] = end
+        end = end + (region if unit is None else region * unit)
+    for alloc, lifetime, offset in zip(allocs, lifetimes, plan.offsets, strict=True):
+        unit = lifetime.unit
+        assert unit is None or isinstance(unit, Expr)
+        alloc.attributes["offset"] = bases[unit] + (offset if unit is None else offset * unit)
+
+
+def _bytes(alloc: Op) -> Dim:
+    type = alloc.result.type
+    assert isinstance(type, BufferType)
+    return type.elements * type.dtype.bytes
+
+
+def _split(size: Dim) -> tuple[int, Expr | None]:
+    """A size as bytes times a unit: `12*N*M + 8*N` is 4 times `3*N*M + 2*N`; a known size has no unit."""
+    if isinstance(size, int):
+        return size, None
+    factor = gcd(*(coefficient for _, coefficient in size.terms))
+    unit = floordiv(size, factor)
+    assert isinstance(unit, Expr)
+    return factor, unit
+
+
+def _uses(value: Value) -> Iterator[Op]:
+    """The ops that use the value or a view of it."""
+    for op in value.users:
+        yield op
+        for result in op.results:
+            if isinstance(result.type, BufferType):
+                yield from _uses(result)
+
+
+def _step(op: Op, main: Func) -> Op:
+    """The op of `main`'s own block in which `op` stands."""
+    while op.parent_op is not main:
+        parent = op.parent_op
+        assert parent is not None
+        op = parent
+    return op

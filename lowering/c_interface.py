@@ -1,0 +1,405 @@
+"""The C interface of a compiled library: LLVM IR for the code, and the header that documents it.
+
+The code is `runtime/capi.ll`, generic over tables; this file makes the tables of one model. Both outputs depend on the manifest alone, so
+equal models give equal bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
+
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.dims import Atom, Dim, parse_dim
+from polyreme.runtime.artifact import Manifest, TensorSpec
+
+LIBRARY_FORMAT = 1
+
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+_KEYWORDS = frozenset(
+    "alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double else enum explicit export "
+    "extern false float for friend goto if inline int long main mutable namespace new not nullptr operator or private protected public register "
+    "restrict return short signed sizeof static struct switch template this throw true try typedef typeof union unsigned using virtual void "
+    "volatile while xor".split()
+)
+
+_MESSAGES = {
+    "no_model": "expected a model but got NULL",
+    "no_memory": "no memory for %lld bytes of working storage",
+    "no_inputs": "expected arrays of pointers but got NULL",
+    "no_shapes": "expected the shapes of the inputs, because some sizes are not fixed",
+    "no_shape": "expected the shape of input '%s' but got NULL",
+    "no_data": "expected data for %s '%s' but got NULL",
+    "bad_size": "input '%s': expected a size of at least 0 on axis %d but got %lld",
+    "bad_axis": "input '%s': expected %s = %lld on axis %d but got %lld",
+    "bad_output": "output '%s': its size on axis %d would be %lld (%s)",
+    "bad_arena": "the sizes are too large: %lld bytes of working storage",
+    "word_input": "input",
+    "word_output": "output",
+    "no_file": "cannot open the file of the weights: %s",
+    "bad_file": "the file of the weights does not belong to this library, or is damaged: %s",
+    "no_path": "cannot find out where the library was loaded from",
+    "path_format": "%.*s%s",
+}
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where the constants are: inside the library (`file` empty; the symbol `polyreme_constants`), or in a file beside it."""
+
+    file: str = ""
+    header: bytes = b""
+    file_bytes: int = 0
+
+
+def check_c_name(name: str) -> str:
+    """`name`, if C functions can start with it."""
+    if not _IDENTIFIER.match(name) or name in _KEYWORDS or len(name) > 200:
+        raise PolyremeError(f"expected a name that C functions can start with (letters, digits, '_') but got '{name}'")
+    return name
+
+
+def c_name_of(text: str) -> str:
+    """The nearest name that C functions can start with: `my-net.v2` gives `my_net_v2`."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", text).lstrip("_")
+    if not name or name[0].isdigit() or name in _KEYWORDS:
+        name = f"model_{name}".rstrip("_")
+    return name[:200]
+
+
+# --- code
+
+
+def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes) -> str:
+    """LLVM IR (without triple and layout) of the functions `NAME_…` and of the table `polyreme_library` that `load_compiled` reads.
+
+    `identity` stands in the library and in its trailer, so that a loader can tell whether the two belong together.
+    """
+    text = _Tables()
+    input_rows = _tensor_rows(text, manifest.inputs)
+    output_rows = _tensor_rows(text, manifest.outputs)
+    tables = [
+        _array("inputs", "%tensor", input_rows),
+        _array("outputs", "%tensor", output_rows),
+        _array("arguments", "%argument", [f"{{ i32 {('input', 'constant', 'output').index(kind)}, i32 {n} }}" for kind, n in manifest.arguments]),
+        _array("constants", "i64", [str(c.offset) for c in manifest.constants]),
+        _array("sizes", "%size", [f"{{ i32 {s.input}, i32 {s.axis} }}" for s in manifest.sizes]),
+        f"@identity = private constant [{len(identity)} x i8] {_bytes(identity)}",
+        _library_table(bool(manifest.constants) and not weights.file),
+        "",
+        _sizes_function(manifest),
+    ]
+    placeholders = {
+        "name": name,
+        "messages": "\n".join(f"@{key} = private constant [{len(m) + 1} x i8] {_bytes(m.encode() + bytes(1))}" for key, m in _MESSAGES.items()),
+        "tables": "\n".join([*text.lines, *tables]),
+        "getters": "\n".join(_getters(name, side, len(rows)) for side, rows in (("input", input_rows), ("output", output_rows))),
+        "weights": _weights(bool(manifest.constants), weights),
+        "inputs_count": len(manifest.inputs),
+        "outputs_count": len(manifest.outputs),
+        "sizes_count": len(manifest.sizes),
+        "arguments": len(manifest.arguments),
+        "has_inputs": _flag(manifest.inputs),
+        "has_outputs": _flag(manifest.outputs),
+        "has_sizes": _flag(manifest.sizes),
+        # Arrays on the stack have at least one element, so that their addresses are valid.
+        "size_slots": max(1, len(manifest.sizes)),
+        "input_dim_slots": max(1, _dims_count(manifest.inputs)),
+        "output_dim_slots": max(1, _dims_count(manifest.outputs)),
+        "argument_slots": max(1, len(manifest.arguments)),
+    }
+    return Template(_resource("capi.ll")).substitute(placeholders)
+
+
+def _resource(name: str) -> str:
+    return (files("polyreme.runtime") / name).read_text()
+
+
+def _flag(items: Sequence[object]) -> str:
+    return "true" if items else "false"
+
+
+def _dims_count(tensors: Sequence[TensorSpec]) -> int:
+    return sum(len(t.shape) for t in tensors)
+
+
+def _bytes(data: bytes) -> str:
+    plain = frozenset(range(32, 127)) - frozenset(b'"\\')
+    return 'c"' + "".join(chr(b) if b in plain else f"\\{b:02X}" for b in data) + '"'
+
+
+def _array(name: str, type: str, rows: Sequence[str]) -> str:
+    content = f"[ {', '.join(f'{type} {row}' for row in rows)} ]" if rows else "zeroinitializer"
+    return f"@{name} = internal constant [{len(rows)} x {type}] {content}"
+
+
+class _Tables:
+    """Private constants, numbered, each text once."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._texts: dict[str, str] = {}
+
+    def text(self, value: str) -> str:
+        if value not in self._texts:
+            data = value.encode() + bytes(1)
+            self._texts[value] = self.add(f"[{len(data)} x i8] {_bytes(data)}")
+        return self._texts[value]
+
+    def add(self, initializer: str) -> str:
+        name = f"@table.{len(self.lines)}"
+        self.lines.append(f"{name} = private constant {initializer}")
+        return name
+
+
+def _tensor_rows(tables: _Tables, tensors: Sequence[TensorSpec]) -> list[str]:
+    rows = []
+    first = 0
+    for t in tensors:
+        rank = len(t.shape)
+        shape = dims = "null"
+        if rank:
+            shape = tables.add(f"[{rank} x i64] [ {', '.join(f'i64 {size if isinstance(size, int) else -1}' for size in t.shape)} ]")
+            texts = [f"ptr {tables.text(str(size))}" for size in t.shape]
+            dims = tables.add(f"[{rank} x ptr] [ {', '.join(texts)} ]")
+        rows.append(f"{{ ptr {tables.text(t.name)}, ptr {tables.text(t.dtype)}, i32 {rank}, i32 {first}, ptr {shape}, ptr {dims} }}")
+        first += rank
+    return rows
+
+
+def _library_table(constants_inside: bool) -> str:
+    """What `runtime/library.py` needs; the fields are listed there too."""
+    fields = [
+        "ptr @identity", "ptr @polyreme_model_run", "ptr @polyreme_model_arena_bytes", "ptr @polyreme_model_output_shapes",
+        "ptr @polyreme_constants" if constants_inside else "ptr null",
+        "ptr @polyreme_pool_create", "ptr @polyreme_pool_destroy", "ptr @polyreme_pool_threads", "ptr @polyreme_pool_set_threads",
+    ]  # fmt: skip
+    return f"@polyreme_library = constant {{ i64{', ptr' * len(fields)} }} {{ i64 {LIBRARY_FORMAT}, {', '.join(fields)} }}"
+
+
+def _weights(any_constants: bool, weights: Weights) -> str:
+    """The function `open_weights(model, path)`: 0, or an error code with the text set."""
+    if weights.file:
+        name = weights.file.encode() + bytes(1)
+        return "\n".join([
+            f"@weights_name = private constant [{len(name)} x i8] {_bytes(name)}",
+            f"@weights_header = internal constant [{len(weights.header)} x i8] {_bytes(weights.header)}",
+            Template(_resource("capi_weights.ll")).substitute(file_bytes=weights.file_bytes),
+        ])  # fmt: skip
+    lines = ["define internal i32 @open_weights(ptr %model, ptr %path) nounwind {"]
+    if any_constants:
+        lines.insert(0, "@polyreme_constants = external hidden global i8")
+        lines += ["  %weights_at = getelementptr %model, ptr %model, i64 0, i32 1", "  store ptr @polyreme_constants, ptr %weights_at, align 8"]
+    return "\n".join([*lines, "  ret i32 0", "}"])
+
+
+def _getters(name: str, side: str, count: int) -> str:
+    """Functions that read one field of the table of inputs or outputs, and give a neutral value for a number out of range."""
+    lines = [f"define i32 @{name}_{side}_count() nounwind {{", f"  ret i32 {count}", "}", ""]
+    for field, type, place, neutral in (("name", "ptr", 0, "null"), ("dtype", "ptr", 1, "null"), ("rank", "i32", 2, "-1"), ("shape", "ptr", 4, "null")):
+        lines += [
+            f"define {type} @{name}_{side}_{field}(i32 %number) nounwind {{",
+            "entry:",
+            f"  %known = icmp ult i32 %number, {count}",
+            "  br i1 %known, label %read, label %unknown",
+            "",
+            "read:",
+            "  %i = zext i32 %number to i64",
+            f"  %at = getelementptr %tensor, ptr @{side}s, i64 %i, i32 {place}",
+            f"  %value = load {type}, ptr %at",
+            f"  ret {type} %value",
+            "",
+            "unknown:",
+            f"  ret {type} {neutral}",
+            "}",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _sizes_function(manifest: Manifest) -> str:
+    """`input_sizes(sizes, out)`: what the sizes of all inputs must be, one after another."""
+    code = _DimCode(manifest.size_names)
+    dims = [size for t in manifest.inputs for size in t.shape]
+    for i, size in enumerate(dims):
+        value = code.emit(parse_dim(size) if isinstance(size, str) else size)
+        at = code.step(f"getelementptr i64, ptr %out, i64 {i}")
+        code.lines.append(f"  store i64 {value}, ptr {at}, align 8")
+    return "\n".join(["define internal void @input_sizes(ptr %sizes, ptr %out) nounwind {", *code.lines, "  ret void", "}"])
+
+
+class _DimCode:
+    """Emits the value of a size, from the array `%sizes`."""
+
+    def __init__(self, names: Sequence[str]):
+        self.lines: list[str] = []
+        self._names = list(names)
+        self._count = 0
+
+    def step(self, instruction: str) -> str:
+        self._count += 1
+        self.lines.append(f"  %s{self._count} = {instruction}")
+        return f"%s{self._count}"
+
+    def emit(self, dim: Dim) -> str:
+        if isinstance(dim, int):
+            return str(dim)
+        total = ""
+        for mono, coefficient in dim.terms:
+            value = str(coefficient)
+            for atom in mono:
+                factor = self.atom(atom)
+                value = factor if value == "1" else self.step(f"mul i64 {value}, {factor}")
+            total = self.step(f"add i64 {total}, {value}") if total else value
+        return total
+
+    def atom(self, atom: Atom) -> str:
+        if not atom.fn:
+            at = self.step(f"getelementptr i64, ptr %sizes, i64 {self._names.index(str(atom.args[0]))}")
+            return self.step(f"load i64, ptr {at}, align 8")
+        a, b = (self.emit(x) for x in atom.args if not isinstance(x, str))
+        if atom.fn in ("max", "min"):
+            larger = self.step(f"icmp {'sgt' if atom.fn == 'max' else 'slt'} i64 {a}, {b}")
+            return self.step(f"select i1 {larger}, i64 {a}, i64 {b}")
+        # A divisor of 0 would end the process; -1 is no size, so it is reported like any size that does not fit.
+        zero = self.step(f"icmp eq i64 {b}, 0")
+        divisor = self.step(f"select i1 {zero}, i64 1, i64 {b}")
+        quotient = self.step(f"sdiv i64 {a}, {divisor}")
+        rest = self.step(f"srem i64 {a}, {divisor}")
+        signs = self.step(f"xor i64 {rest}, {divisor}")
+        differ = self.step(f"icmp slt i64 {signs}, 0")
+        inexact = self.step(f"icmp ne i64 {rest}, 0")
+        below = self.step(f"and i1 {differ}, {inexact}")
+        if atom.fn == "floordiv":
+            floor = self.step(f"sub i64 {quotient}, 1")
+            value = self.step(f"select i1 {below}, i64 {floor}, i64 {quotient}")
+        else:
+            shifted = self.step(f"add i64 {rest}, {divisor}")
+            value = self.step(f"select i1 {below}, i64 {shifted}, i64 {rest}")
+        return self.step(f"select i1 {zero}, i64 -1, i64 {value}")
+
+
+# --- header
+
+
+def c_header(manifest: Manifest, name: str, weights: Weights) -> str:
+    """The header, for C and C++."""
+    target = ", ".join(filter(None, [manifest.target.triple, manifest.target.cpu]))
+    create_with = _CREATE_WITH_WEIGHTS if weights.file else ""
+    return Template(_HEADER).substitute(
+        name=name,
+        NAME=name.upper(),
+        target=_comment(target),
+        inputs=_signature(manifest.inputs),
+        outputs=_signature(manifest.outputs),
+        sizes=_sizes_comment(manifest),
+        weights=_comment(f"; keep {weights.file} beside it" if weights.file else ""),
+        create_with=Template(create_with).substitute(name=name, file=_comment(weights.file)),
+        inputs_count=len(manifest.inputs),
+        outputs_count=len(manifest.outputs),
+        shapes_hint="NULL when all sizes are fixed (they are)" if not manifest.sizes else "one array of sizes per input",
+    )
+
+
+def _comment(text: str) -> str:
+    """`text` as it may stand inside a C comment."""
+    return re.sub(r"[^\x20-\x7e]", "?", text).replace("*/", "* /").replace("/*", "/ *")
+
+
+def _signature(tensors: Sequence[TensorSpec]) -> str:
+    lines = [f" *   {i}: {_comment(t.name)}, {t.dtype}[{', '.join(map(str, t.shape))}]" for i, t in enumerate(tensors)]
+    return "\n".join(lines) or " *   (none)"
+
+
+def _sizes_comment(manifest: Manifest) -> str:
+    if not manifest.sizes:
+        return " * All sizes are fixed."
+    found = [f"{s.name} (axis {s.axis} of {_comment(manifest.inputs[s.input].name)})" for s in manifest.sizes]
+    return " * Free sizes, read from the shapes of the inputs: " + ", ".join(found) + "."
+
+
+_CREATE_WITH_WEIGHTS = """
+/* The same, with the file of the weights (${file}) at another place than beside the library. */
+${name}_model *${name}_create_with_weights(const char *path, int32_t threads, const char **error);
+"""
+
+_HEADER = """\
+/* ${name}: a model compiled by polyreme for ${target}.
+ *
+ * Inputs:
+${inputs}
+ * Outputs:
+${outputs}
+${sizes}
+ *
+ * Arrays are dense and row-major, aligned to their elements; no output may overlap an input or another output. bool takes one byte, 0 or 1.
+ * Build with:  cc program.c path/to/lib${name}.so   (any name of the library will do${weights})
+ */
+#ifndef ${NAME}_H
+#define ${NAME}_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ${NAME}_INPUTS ${inputs_count}
+#define ${NAME}_OUTPUTS ${outputs_count}
+
+/* What functions return. For everything but ${NAME}_OK, ${name}_error() has the text. */
+enum {
+  ${NAME}_OK = 0,
+  ${NAME}_BAD_ARGUMENT = 1, /* a pointer is NULL */
+  ${NAME}_BAD_SHAPE = 2,    /* a size is not what the model takes */
+  ${NAME}_NO_MEMORY = 3,
+  ${NAME}_BAD_WEIGHTS = 4   /* the file of the weights is missing or not this library's */
+};
+
+typedef struct ${name}_model ${name}_model;
+
+/* Makes a model that runs on `threads` threads, the caller's among them (0: one per processor). NULL on failure; then *error, unless
+ * `error` is NULL, points to a text that lasts until the thread's next call. Threads are started here and end in ${name}_destroy; they sleep between
+ * runs. After fork(), the child's runs go on the calling thread until it calls ${name}_set_threads. */
+${name}_model *${name}_create(int32_t threads, const char **error);
+${create_with}
+/* Ends the model and its threads. No run may be under way. NULL is allowed. */
+void ${name}_destroy(${name}_model *model);
+
+/* Runs the model. inputs[i] and outputs[i] point to the data of input and output i. input_shapes[i] points to the sizes of input i; input_shapes is
+ * ${shapes_hint}. Several threads may run one model, or several, at the same time.
+ * On failure outputs are untouched. Nothing is allocated, except where the sizes are larger than before or runs overlap. */
+int32_t ${name}_run(${name}_model *model, const void *const *inputs, const int64_t *const *input_shapes, void *const *outputs);
+
+/* Writes the sizes that output i will have to output_shapes[i][0 .. rank). */
+int32_t ${name}_output_shapes(const int64_t *const *input_shapes, int64_t *const *output_shapes);
+
+/* Text of the calling thread's last error; empty when its last run succeeded. */
+const char *${name}_error(void);
+
+/* The number of threads; changing it waits for a running job, and returns the number there is now. */
+int32_t ${name}_threads(const ${name}_model *model);
+int32_t ${name}_set_threads(${name}_model *model, int32_t threads);
+
+/* What the model takes and gives. dtype is numpy's name ("float32", "int64", "bool", ...); shape has -1 for a free size. For a number that is out of
+ * range: NULL, or a rank of -1. A shape of rank 0 is NULL. */
+int32_t ${name}_input_count(void);
+const char *${name}_input_name(int32_t number);
+const char *${name}_input_dtype(int32_t number);
+int32_t ${name}_input_rank(int32_t number);
+const int64_t *${name}_input_shape(int32_t number);
+int32_t ${name}_output_count(void);
+const char *${name}_output_name(int32_t number);
+const char *${name}_output_dtype(int32_t number);
+int32_t ${name}_output_rank(int32_t number);
+const int64_t *${name}_output_shape(int32_t number);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+"""

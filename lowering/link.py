@@ -1,0 +1,280 @@
+"""Linking: a kernel-level module, its constants and the runtime's native parts become one artifact, in memory or in a library.
+
+`build_artifact` makes the artifact, `load` runs it in this process, `write_library` makes `NAME.so` and `NAME.h`, and `NAME.weights` for constants that are too
+many for the library itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from polyreme.ir import config
+from polyreme.ir.builtin import Func, Module
+from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.types import BufferType, type_symbols
+from polyreme.lowering.arena import plan_memory
+from polyreme.lowering.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
+from polyreme.lowering.shared_library import link_shared
+from polyreme.lowering.targets import Target, find_target, host
+from polyreme.runtime.artifact import ALIGNMENT, Artifact, ConstantSpec, Manifest, SizeSpec, TargetSpec, TensorSpec, write_atomically
+from polyreme.runtime.cpu import address_of, aligned_empty, check_runs_here
+from polyreme.runtime.executable import Executable, ModelFunctions
+from polyreme.runtime.library import library_bytes, weights_header
+from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
+
+Array = np.ndarray[Any, Any]
+
+# The native functions have the same names in every model: they are never visible outside of it.
+MODEL = "polyreme_model"
+MODEL_FUNCTIONS = (f"{MODEL}_run", f"{MODEL}_arena_bytes", f"{MODEL}_output_shapes")
+POOL_FUNCTIONS = ("polyreme_pool_create", "polyreme_pool_destroy", "polyreme_pool_threads", "polyreme_pool_set_threads")
+
+# Up to so many bytes of constants stand in the library itself; more stand in a file beside it, which is mapped when it is needed.
+MAX_INSIDE_BYTES = 8 << 20
+
+
+def build_artifact(module: Module, target: Target, name: str = "model", constants: Mapping[str, Array] | None = None) -> Artifact:
+    """Machine code, constants and manifest of a module at kernel level.
+
+    `constants` gives the data of `main`'s arguments by name: of every argument of role "constant", and of those of other roles that
+    are to be fixed. The rest are inputs of the model, in order. Buffers of `main` without an offset in the arena get one.
+    """
+    from polyreme.lowering.codegen import assemble
+    from polyreme.lowering.emit_llvm import emit_llvm
+
+    main = module.function("main")
+    plan_memory(main)
+    manifest, data = make_manifest(main, target, name, constants or {})
+    code = assemble(emit_llvm(module, target, MODEL), target)
+    return Artifact(manifest, code, data)
+
+
+def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array]) -> tuple[Manifest, bytes]:
+    """The manifest for a kernel-level `main`, and the bytes of its constants."""
+    inputs: list[TensorSpec] = []
+    outputs: list[TensorSpec] = []
+    specs: list[ConstantSpec] = []
+    arguments: list[tuple[str, int]] = []
+    data = bytearray()
+    names, roles = _argument_names(main), main.attributes["arg_roles"] or ("input",) * len(main.args)
+    unknown = [key for key in constants if key not in names]
+    if unknown:
+        raise PolyremeError(f"'@main' has no argument '{unknown[0]}' to fix{did_you_mean(unknown[0], names)}", main.location)
+    for argument, arg_name, role in zip(main.args, names, roles, strict=True):
+        type = argument.type
+        if not isinstance(type, BufferType):
+            raise PolyremeError(f"expected buffers as arguments of '@main' but '{arg_name}' is {type}", main.location)
+        if role == "output":
+            arguments.append(("output", len(outputs)))
+            outputs.append(TensorSpec(arg_name, _dtype_name(type), _shape(type), "output"))
+        elif role == "constant" or arg_name in constants:
+            if arg_name not in constants:
+                raise PolyremeError(f"expected data for the constant '{arg_name}' of '@main'", main.location)
+            data.extend(bytes(-len(data) % ALIGNMENT))
+            array = _constant(constants[arg_name], arg_name, type, main)
+            arguments.append(("constant", len(specs)))
+            specs.append(ConstantSpec(arg_name, _dtype_name(type), array.shape, len(data), array.nbytes))
+            data.extend(array.tobytes())
+        else:
+            arguments.append(("input", len(inputs)))
+            inputs.append(TensorSpec(arg_name, _dtype_name(type), _shape(type), role))
+    sizes = _find_sizes(main, inputs)
+    machine = TargetSpec(target.triple, target.cpu, target.features)
+    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine), bytes(data)
+
+
+def _argument_names(main: Func) -> list[str]:
+    """The user's names of the arguments, completed and made different where they are not."""
+    given = main.attributes["arg_names"]
+    names: list[str] = []
+    for i, argument in enumerate(main.args):
+        base = (given[i] if i < len(given) else "") or argument.name or f"arg{i}"
+        name, count = base, 1
+        while name in names:
+            name, count = f"{base}_{count}", count + 1
+        names.append(name)
+    return names
+
+
+def _dtype_name(type: BufferType) -> str:
+    return type.dtype.np.name
+
+
+def _shape(type: BufferType) -> tuple[int | str, ...]:
+    return tuple(d if isinstance(d, int) else str(d) for d in type.shape)
+
+
+def _constant(value: Array, name: str, type: BufferType, main: Func) -> Array:
+    array = np.ascontiguousarray(value).reshape(np.shape(value))
+    if array.dtype != type.dtype.np or array.shape != type.shape:
+        raise PolyremeError(f"expected the constant '{name}' to be {type} but got {array.dtype}{list(array.shape)}", main.location)
+    return array
+
+
+def size_names(main: Func) -> tuple[str, ...]:
+    """The free sizes of a kernel-level `main`, in the order in which native code takes them: by name."""
+    return tuple(sorted(frozenset().union(*(type_symbols(a.type) for a in main.args))))
+
+
+def _find_sizes(main: Func, inputs: Sequence[TensorSpec]) -> tuple[SizeSpec, ...]:
+    """Where the value of each free size is read: the first axis of an input that is exactly it."""
+    found = []
+    for name in size_names(main):
+        places = [(i, axis) for i, t in enumerate(inputs) for axis, size in enumerate(t.shape) if size == name]
+        if not places:
+            raise PolyremeError(f"expected an input with an axis of size '{name}', from which its value can be read", main.location)
+        found.append(SizeSpec(name, *places[0]))
+    return tuple(found)
+
+
+# --- in this process
+
+
+def load(artifact: Artifact) -> Executable:
+    """The artifact as code in this process, on the process's thread pool."""
+    what = f"the artifact '{artifact.name}'"
+    check_runs_here(artifact.manifest.target, what)
+    pool = _process_pool()
+    library = _load_object(artifact.code, MODEL_FUNCTIONS, {"polyreme_parallel": _native_pool()["polyreme_parallel"]})
+    constants = aligned_empty(max(1, len(artifact.constants)), ALIGNMENT)
+    constants[: len(artifact.constants)] = np.frombuffer(artifact.constants, np.uint8)
+    functions = ModelFunctions(*(library[f] for f in MODEL_FUNCTIONS))
+    return Executable(artifact.manifest, functions, address_of(constants), pool, (library, constants))
+
+
+def _process_pool() -> Pool:
+    def functions() -> tuple[PoolFunctions, object]:
+        library = _native_pool()
+        return PoolFunctions(*(library[f] for f in POOL_FUNCTIONS)), library
+
+    return process_pool(functions, config.threads())
+
+
+@functools.cache
+def _native_pool() -> Any:
+    """The pool's code in this process."""
+    return _load_object(native_object(pool_text(host()), host()), ("polyreme_parallel", *POOL_FUNCTIONS), {})
+
+
+@functools.cache
+def _jit() -> Any:
+    """The loader of object code: LLVM's, with nothing left to compile."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(host().triple).create_target_machine(reloc="pic", codemodel="default", jit=True)
+    return llvm.create_lljit_compiler(machine)
+
+
+_loaded = 0
+
+
+def _load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int]) -> Any:
+    """An object file in memory: a mapping from the names in `exports` to addresses. Its code lives as long as the result."""
+    import llvmlite.binding as llvm
+
+    global _loaded
+    _loaded += 1
+    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for name, address in imports.items():
+        builder.import_symbol(name, address)
+    for name in exports:
+        builder.export_symbol(name)
+    return builder.link(_jit(), f"polyreme-{_loaded}")
+
+
+# --- as a library
+
+
+def write_library(
+    artifact: Artifact, path: str | os.PathLike[str], name: str | None = None, weights: str = "auto", target: Target | None = None
+) -> list[Path]:
+    """Write the library to `path`, its header beside it (suffix `.h`), and return the paths of all files written.
+
+    `name` starts the names of the C functions; it is made from the file's name when not given. `weights`: "inside" keeps the constants in
+    the library, "beside" puts them into a file of suffix `.weights`, "auto" does the latter from 8 MiB on.
+    """
+    path = Path(path)
+    name = check_c_name(name) if name is not None else c_name_of(path.name.split(".")[0])
+    if weights not in ("auto", "inside", "beside"):
+        raise PolyremeError(f"expected 'auto', 'inside' or 'beside' as the place of the weights but got '{weights}'")
+    if not path.parent.is_dir():
+        raise PolyremeError(f"expected a folder '{path.parent}' to write '{path.name}' to, but there is none")
+    target = target or _target_of(artifact.manifest)
+    beside = bool(artifact.constants) and (weights == "beside" or (weights == "auto" and len(artifact.constants) > MAX_INSIDE_BYTES))
+    weights_path = path.with_suffix(".weights")
+    place = Weights()
+    extra = dict(artifact.manifest.extra)
+    if beside:
+        header = weights_header(artifact.constants)
+        place = Weights(weights_path.name, header, len(header) + len(artifact.constants))
+        extra |= {"weights": weights_path.name, "weights_digest": header[16:48].hex()}
+    manifest = replace(artifact.manifest, name=name, extra=extra)
+    identity = hashlib.blake2b(manifest.to_bytes() + artifact.code + artifact.constants, digest_size=32).digest()
+    objects = {
+        "model.o": artifact.code,
+        "interface.o": native_object(c_interface(manifest, name, place, identity), target),
+        "pool.o": native_object(pool_text(target), target),
+    }
+    if manifest.constants and not beside:
+        # Constants without elements have an address all the same.
+        objects["constants.o"] = native_object(_constants_text(artifact.constants or bytes(1)), target)
+    elf = link_shared(objects, [f"{name}_*", "polyreme_library"], path.name, target)
+    written = {path: library_bytes(elf, manifest, identity), path.with_suffix(".h"): c_header(manifest, name, place).encode()}
+    if beside:
+        written = {weights_path: place.header + artifact.constants, **written}
+    for file, data in written.items():
+        try:
+            write_atomically(file, data, 0o777 if file == path else 0o666)
+        except OSError as error:
+            raise PolyremeError(f"cannot write '{file}': {error.strerror or error}") from error
+    return [path, *(file for file in written if file != path)]
+
+
+def _target_of(manifest: Manifest) -> Target:
+    found = manifest.target
+    return find_target(found.triple, found.cpu, found.features)
+
+
+def _constants_text(data: bytes) -> str:
+    # `hex` puts the backslash between the bytes; the first byte gets its own.
+    return f'@polyreme_constants = hidden constant [{len(data)} x i8] c"\\{data.hex(chr(92), 1)}", align {ALIGNMENT}\n'
+
+
+# --- the runtime's native parts
+
+# The number of the futex system call, and the instruction that eases a spin loop.
+_MACHINES = {
+    "x86_64": (202, "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": (98, "declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+    "riscv64": (98, "declare void @llvm.riscv.pause()", "call void @llvm.riscv.pause()"),
+}
+
+
+def pool_text(target: Target) -> str:
+    """LLVM IR of the thread pool for a target."""
+    if target.arch not in _MACHINES or "linux" not in target.triple:
+        raise PolyremeError(f"expected a Linux target ({', '.join(_MACHINES)}) for a library but got {target.triple}")
+    number, declaration, call = _MACHINES[target.arch]
+    pause = f"{declaration}\ndefine internal void @pause() alwaysinline nounwind {{\n  {call}\n  ret void\n}}"
+    text = (files("polyreme.runtime") / "pool.ll").read_text()
+    return Template(text).substitute(futex=number, pause=pause)
+
+
+@functools.lru_cache(maxsize=64)
+def native_object(text: str, target: Target) -> bytes:
+    """Object code of LLVM IR text that lacks triple and layout."""
+    from polyreme.lowering.codegen import assemble
+
+    return assemble(f'target datalayout = "{target.layout}"\ntarget triple = "{target.triple}"\n{text}', target)

@@ -1,0 +1,588 @@
+; The C interface of a compiled library. Generic code over tables that describe the model; the tables and the placeholders are filled in
+; when a library is written. The header that goes with it says what each function promises.
+;
+; A model is a handle: the pool, the weights, and working memory kept between runs. The first of several threads that run one
+; handle at the same time uses that memory, the others allocate their own for the run; the pool takes one job and lets the
+; others run on their own threads. Nothing else is shared, so any number of handles and threads may be in use.
+
+%model = type { ptr, ptr, i64, ptr, i64, i32 }            ; 0 pool, 1 weights, 2 mapped bytes, 3 arena, 4 bytes of the arena, 5 arena in use
+%tensor = type { ptr, ptr, i32, i32, ptr, ptr }           ; 0 name, 1 dtype, 2 rank, 3 place among all sizes, 4 shape (-1: free), 5 texts of the sizes
+%argument = type { i32, i32 }                             ; 0 kind (0 input, 1 constant, 2 output), 1 number
+%size = type { i32, i32 }                                 ; 0 input, 1 axis
+
+declare hidden void @polyreme_model_run(ptr, ptr, ptr, ptr)
+declare hidden i64 @polyreme_model_arena_bytes(ptr)
+declare hidden void @polyreme_model_output_shapes(ptr, ptr)
+declare hidden ptr @polyreme_pool_create(i32)
+declare hidden void @polyreme_pool_destroy(ptr)
+declare hidden i32 @polyreme_pool_threads(ptr)
+declare hidden i32 @polyreme_pool_set_threads(ptr, i32)
+
+declare ptr @calloc(i64, i64)
+declare ptr @aligned_alloc(i64, i64)
+declare void @free(ptr)
+declare i32 @snprintf(ptr, i64, ptr, ...)
+declare i32 @dladdr(ptr, ptr)
+declare ptr @strrchr(ptr, i32)
+declare i32 @memcmp(ptr, ptr, i64)
+declare i32 @open(ptr, i32, ...)
+declare i64 @lseek(i32, i64, i32)
+declare i32 @close(i32)
+declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
+declare i32 @munmap(ptr, i64)
+
+$tables
+
+@text = internal thread_local global [512 x i8] zeroinitializer
+
+$messages
+
+; --- making and ending a model
+
+define ptr @${name}_create(i32 %threads, ptr %error) nounwind {
+  %model = call ptr @create(ptr null, i32 %threads, ptr %error)
+  ret ptr %model
+}
+
+define ptr @${name}_create_with_weights(ptr %path, i32 %threads, ptr %error) nounwind {
+  %model = call ptr @create(ptr %path, i32 %threads, ptr %error)
+  ret ptr %model
+}
+
+define internal ptr @create(ptr %path, i32 %threads, ptr %error) nounwind {
+entry:
+  call void @say(ptr %error, ptr null)
+  %bytes = ptrtoint ptr getelementptr (%model, ptr null, i64 1) to i64
+  %model = call ptr @calloc(i64 1, i64 %bytes)
+  %failed = icmp eq ptr %model, null
+  br i1 %failed, label %out_of_memory, label %weights
+
+weights:
+  %code = call i32 @open_weights(ptr %model, ptr %path)
+  %bad = icmp ne i32 %code, 0
+  br i1 %bad, label %drop, label %start_pool
+
+start_pool:
+  %pool = call ptr @polyreme_pool_create(i32 %threads)
+  %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
+  store ptr %pool, ptr %pool_at, align 8
+  %no_pool = icmp eq ptr %pool, null
+  br i1 %no_pool, label %no_pool_memory, label %done
+
+done:
+  ret ptr %model
+
+no_pool_memory:
+  %told_pool = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_memory, i64 4096)
+  br label %drop
+
+drop:
+  call void @${name}_destroy(ptr %model)
+  call void @say(ptr %error, ptr @text)
+  ret ptr null
+
+out_of_memory:
+  %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_memory, i64 %bytes)
+  call void @say(ptr %error, ptr @text)
+  ret ptr null
+}
+
+define internal void @say(ptr %error, ptr %message) nounwind {
+entry:
+  %ignored = icmp eq ptr %error, null
+  br i1 %ignored, label %done, label %set
+
+set:
+  store ptr %message, ptr %error, align 8
+  br label %done
+
+done:
+  ret void
+}
+
+define void @${name}_destroy(ptr %model) nounwind {
+entry:
+  %null = icmp eq ptr %model, null
+  br i1 %null, label %done, label %end_pool
+
+end_pool:
+  %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
+  %pool = load ptr, ptr %pool_at, align 8
+  call void @polyreme_pool_destroy(ptr %pool)
+  %arena_at = getelementptr %model, ptr %model, i64 0, i32 3
+  %arena = load ptr, ptr %arena_at, align 8
+  call void @free(ptr %arena)
+  %mapped_at = getelementptr %model, ptr %model, i64 0, i32 2
+  %mapped = load i64, ptr %mapped_at, align 8
+  %is_mapped = icmp sgt i64 %mapped, 0
+  br i1 %is_mapped, label %unmap, label %free
+
+unmap:
+  %weights_at = getelementptr %model, ptr %model, i64 0, i32 1
+  %weights = load ptr, ptr %weights_at, align 8
+  %page = getelementptr i8, ptr %weights, i64 -64
+  %unmapped = call i32 @munmap(ptr %page, i64 %mapped)
+  br label %free
+
+free:
+  call void @free(ptr %model)
+  br label %done
+
+done:
+  ret void
+}
+
+define i32 @${name}_threads(ptr %model) nounwind {
+entry:
+  %null = icmp eq ptr %model, null
+  br i1 %null, label %none, label %ask
+
+ask:
+  %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
+  %pool = load ptr, ptr %pool_at, align 8
+  %threads = call i32 @polyreme_pool_threads(ptr %pool)
+  ret i32 %threads
+
+none:
+  ret i32 0
+}
+
+define i32 @${name}_set_threads(ptr %model, i32 %threads) nounwind {
+entry:
+  %null = icmp eq ptr %model, null
+  br i1 %null, label %none, label %ask
+
+ask:
+  %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
+  %pool = load ptr, ptr %pool_at, align 8
+  %now = call i32 @polyreme_pool_set_threads(ptr %pool, i32 %threads)
+  ret i32 %now
+
+none:
+  ret i32 0
+}
+
+define ptr @${name}_error() nounwind {
+  ret ptr @text
+}
+
+; --- running
+
+define i32 @${name}_run(ptr %model, ptr %inputs, ptr %shapes, ptr %outputs) nounwind {
+entry:
+  %sizes = alloca [$size_slots x i64], align 8
+  %input_dims = alloca [$input_dim_slots x i64], align 8
+  %output_dims = alloca [$output_dim_slots x i64], align 8
+  %buffers = alloca [$argument_slots x ptr], align 8
+  store i8 0, ptr @text, align 1
+  %null = icmp eq ptr %model, null
+  br i1 %null, label %model_missing, label %check_arrays
+
+check_arrays:
+  %inputs_null = icmp eq ptr %inputs, null
+  %outputs_null = icmp eq ptr %outputs, null
+  %inputs_missing = and i1 %inputs_null, $has_inputs
+  %outputs_missing = and i1 %outputs_null, $has_outputs
+  %arrays_missing = or i1 %inputs_missing, %outputs_missing
+  br i1 %arrays_missing, label %pointers_missing, label %bind
+
+bind:
+  %code = call i32 @bind(ptr %shapes, ptr %sizes, ptr %input_dims, ptr %output_dims)
+  %bound = icmp eq i32 %code, 0
+  br i1 %bound, label %arguments, label %bad_shapes
+
+arguments:
+  %weights_at = getelementptr %model, ptr %model, i64 0, i32 1
+  %weights = load ptr, ptr %weights_at, align 8
+  br label %argument
+
+argument:
+  %i = phi i64 [ 0, %arguments ], [ %i_next, %placed ]
+  %more = icmp slt i64 %i, $arguments
+  br i1 %more, label %place, label %memory
+
+place:
+  %kind_at = getelementptr %argument, ptr @arguments, i64 %i, i32 0
+  %kind = load i32, ptr %kind_at, align 4
+  %number_at = getelementptr %argument, ptr @arguments, i64 %i, i32 1
+  %number = load i32, ptr %number_at, align 4
+  %n = sext i32 %number to i64
+  switch i32 %kind, label %output [ i32 0, label %input
+                                    i32 1, label %constant ]
+
+input:
+  %input_at = getelementptr ptr, ptr %inputs, i64 %n
+  %input_data = load ptr, ptr %input_at, align 8
+  %input_spec = getelementptr %tensor, ptr @inputs, i64 %n
+  %input_ok = call i1 @check_data(ptr %input_data, ptr %input_spec, ptr %input_dims, ptr @word_input)
+  br i1 %input_ok, label %placed, label %data_missing
+
+constant:
+  %offset_at = getelementptr i64, ptr @constants, i64 %n
+  %offset = load i64, ptr %offset_at, align 8
+  %constant_data = getelementptr i8, ptr %weights, i64 %offset
+  br label %placed
+
+output:
+  %output_at = getelementptr ptr, ptr %outputs, i64 %n
+  %output_data = load ptr, ptr %output_at, align 8
+  %output_spec = getelementptr %tensor, ptr @outputs, i64 %n
+  %output_ok = call i1 @check_data(ptr %output_data, ptr %output_spec, ptr %output_dims, ptr @word_output)
+  br i1 %output_ok, label %placed, label %data_missing
+
+placed:
+  %data = phi ptr [ %input_data, %input ], [ %constant_data, %constant ], [ %output_data, %output ]
+  %buffer_at = getelementptr ptr, ptr %buffers, i64 %i
+  store ptr %data, ptr %buffer_at, align 8
+  %i_next = add i64 %i, 1
+  br label %argument
+
+memory:
+  %need = call i64 @polyreme_model_arena_bytes(ptr %sizes)
+  ; Rounded up to 64, and never 0, as aligned_alloc wants it.
+  %need_more = add i64 %need, 127
+  %rounded = and i64 %need_more, -64
+  %too_small = icmp slt i64 %need, 0
+  %too_large = icmp ugt i64 %need, 281474976710656
+  %impossible = or i1 %too_small, %too_large
+  br i1 %impossible, label %arena_impossible, label %claim
+
+claim:
+  %used_at = getelementptr %model, ptr %model, i64 0, i32 5
+  %attempt = cmpxchg ptr %used_at, i32 0, i32 1 acquire monotonic, align 4
+  %claimed = extractvalue { i32, i1 } %attempt, 1
+  br i1 %claimed, label %own, label %borrow
+
+own:
+  %arena_at = getelementptr %model, ptr %model, i64 0, i32 3
+  %arena_bytes_at = getelementptr %model, ptr %model, i64 0, i32 4
+  %kept = load ptr, ptr %arena_at, align 8
+  %kept_bytes = load i64, ptr %arena_bytes_at, align 8
+  %enough = icmp sge i64 %kept_bytes, %need
+  br i1 %enough, label %run, label %grow
+
+grow:
+  %grown = call ptr @aligned_alloc(i64 64, i64 %rounded)
+  %not_grown = icmp eq ptr %grown, null
+  br i1 %not_grown, label %grow_failed, label %keep
+
+keep:
+  call void @free(ptr %kept)
+  store ptr %grown, ptr %arena_at, align 8
+  store i64 %rounded, ptr %arena_bytes_at, align 8
+  br label %run
+
+borrow:
+  %borrowed = call ptr @aligned_alloc(i64 64, i64 %rounded)
+  %not_borrowed = icmp eq ptr %borrowed, null
+  br i1 %not_borrowed, label %memory_missing, label %run
+
+run:
+  %arena = phi ptr [ %kept, %own ], [ %grown, %keep ], [ %borrowed, %borrow ]
+  %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
+  %pool = load ptr, ptr %pool_at, align 8
+  call void @polyreme_model_run(ptr %pool, ptr %buffers, ptr %sizes, ptr %arena)
+  br i1 %claimed, label %unclaim, label %give_back
+
+unclaim:
+  store atomic i32 0, ptr %used_at release, align 4
+  ret i32 0
+
+give_back:
+  call void @free(ptr %arena)
+  ret i32 0
+
+grow_failed:
+  store atomic i32 0, ptr %used_at release, align 4
+  br label %memory_missing
+
+memory_missing:
+  %told_memory = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_memory, i64 %rounded)
+  ret i32 3
+
+arena_impossible:
+  %told_arena = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_arena, i64 %need)
+  ret i32 3
+
+model_missing:
+  %told_model = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_model)
+  ret i32 1
+
+pointers_missing:
+  %told_pointers = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_inputs)
+  ret i32 1
+
+data_missing:
+  ret i32 1
+
+bad_shapes:
+  ret i32 %code
+}
+
+define i32 @${name}_output_shapes(ptr %shapes, ptr %output_shapes) nounwind {
+entry:
+  %sizes = alloca [$size_slots x i64], align 8
+  %input_dims = alloca [$input_dim_slots x i64], align 8
+  %output_dims = alloca [$output_dim_slots x i64], align 8
+  store i8 0, ptr @text, align 1
+  %outputs_null = icmp eq ptr %output_shapes, null
+  %missing = and i1 %outputs_null, $has_outputs
+  br i1 %missing, label %pointers_missing, label %bind
+
+bind:
+  %code = call i32 @bind(ptr %shapes, ptr %sizes, ptr %input_dims, ptr %output_dims)
+  %bound = icmp eq i32 %code, 0
+  br i1 %bound, label %tensor, label %bad_shapes
+
+tensor:
+  %i = phi i64 [ 0, %bind ], [ %i_next, %tensor_done ]
+  %more = icmp slt i64 %i, $outputs_count
+  br i1 %more, label %start, label %done
+
+start:
+  %rank_at = getelementptr %tensor, ptr @outputs, i64 %i, i32 2
+  %rank = load i32, ptr %rank_at, align 4
+  %first_at = getelementptr %tensor, ptr @outputs, i64 %i, i32 3
+  %first = load i32, ptr %first_at, align 4
+  %target_at = getelementptr ptr, ptr %output_shapes, i64 %i
+  %target = load ptr, ptr %target_at, align 8
+  br label %axis
+
+axis:
+  %a = phi i32 [ 0, %start ], [ %a_next, %copy ]
+  %more_axes = icmp slt i32 %a, %rank
+  br i1 %more_axes, label %copy, label %tensor_done
+
+copy:
+  %from = add i32 %first, %a
+  %from_64 = sext i32 %from to i64
+  %dim_at = getelementptr i64, ptr %output_dims, i64 %from_64
+  %dim = load i64, ptr %dim_at, align 8
+  %a_64 = sext i32 %a to i64
+  %to = getelementptr i64, ptr %target, i64 %a_64
+  store i64 %dim, ptr %to, align 8
+  %a_next = add i32 %a, 1
+  br label %axis
+
+tensor_done:
+  %i_next = add i64 %i, 1
+  br label %tensor
+
+done:
+  ret i32 0
+
+pointers_missing:
+  %told_pointers = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_inputs)
+  ret i32 1
+
+bad_shapes:
+  ret i32 %code
+}
+
+; Reads the free sizes from the shapes, checks every size of every input against them, and works out the outputs' sizes.
+define internal i32 @bind(ptr %shapes, ptr %sizes, ptr %input_dims, ptr %output_dims) nounwind {
+entry:
+  %unknown = icmp eq ptr %shapes, null
+  br i1 %unknown, label %fixed, label %size
+
+fixed:
+  br i1 $has_sizes, label %shapes_missing, label %fill
+
+size:
+  %k = phi i64 [ 0, %entry ], [ %k_next, %size_known ]
+  %more_sizes = icmp slt i64 %k, $sizes_count
+  br i1 %more_sizes, label %read_size, label %fill
+
+read_size:
+  %size_input_at = getelementptr %size, ptr @sizes, i64 %k, i32 0
+  %size_input_32 = load i32, ptr %size_input_at, align 4
+  %size_input = sext i32 %size_input_32 to i64
+  %size_axis_at = getelementptr %size, ptr @sizes, i64 %k, i32 1
+  %size_axis_32 = load i32, ptr %size_axis_at, align 4
+  %size_axis = sext i32 %size_axis_32 to i64
+  %size_shape_at = getelementptr ptr, ptr %shapes, i64 %size_input
+  %size_shape = load ptr, ptr %size_shape_at, align 8
+  %size_shape_null = icmp eq ptr %size_shape, null
+  br i1 %size_shape_null, label %shape_missing, label %read_axis
+
+read_axis:
+  %value_at = getelementptr i64, ptr %size_shape, i64 %size_axis
+  %value = load i64, ptr %value_at, align 8
+  ; As unsigned, a negative size is too large too.
+  %value_bad = icmp ugt i64 %value, 281474976710656
+  br i1 %value_bad, label %size_bad, label %size_known
+
+size_known:
+  %slot = getelementptr i64, ptr %sizes, i64 %k
+  store i64 %value, ptr %slot, align 8
+  %k_next = add i64 %k, 1
+  br label %size
+
+fill:
+  call void @input_sizes(ptr %sizes, ptr %input_dims)
+  call void @polyreme_model_output_shapes(ptr %sizes, ptr %output_dims)
+  br i1 %unknown, label %tensor_out, label %tensor
+
+tensor:
+  %i = phi i64 [ 0, %fill ], [ %i_next, %tensor_done ]
+  %more = icmp slt i64 %i, $inputs_count
+  br i1 %more, label %start, label %tensor_out
+
+start:
+  %rank_at = getelementptr %tensor, ptr @inputs, i64 %i, i32 2
+  %rank = load i32, ptr %rank_at, align 4
+  %first_at = getelementptr %tensor, ptr @inputs, i64 %i, i32 3
+  %first = load i32, ptr %first_at, align 4
+  %shape_at = getelementptr ptr, ptr %shapes, i64 %i
+  %shape = load ptr, ptr %shape_at, align 8
+  %shape_null = icmp eq ptr %shape, null
+  %has_axes = icmp sgt i32 %rank, 0
+  %shape_bad = and i1 %shape_null, %has_axes
+  br i1 %shape_bad, label %shape_missing, label %axis
+
+axis:
+  %a = phi i32 [ 0, %start ], [ %a_next, %axis_done ]
+  %more_axes = icmp slt i32 %a, %rank
+  br i1 %more_axes, label %compare, label %tensor_done
+
+compare:
+  %dim_number = add i32 %first, %a
+  %dim_number_64 = sext i32 %dim_number to i64
+  %expected_at = getelementptr i64, ptr %input_dims, i64 %dim_number_64
+  %expected = load i64, ptr %expected_at, align 8
+  %a_64 = sext i32 %a to i64
+  %got_at = getelementptr i64, ptr %shape, i64 %a_64
+  %got = load i64, ptr %got_at, align 8
+  %same = icmp eq i64 %got, %expected
+  br i1 %same, label %axis_done, label %axis_bad
+
+axis_done:
+  %a_next = add i32 %a, 1
+  br label %axis
+
+tensor_done:
+  %i_next = add i64 %i, 1
+  br label %tensor
+
+tensor_out:
+  %o = phi i64 [ 0, %fill ], [ 0, %tensor ], [ %o_next, %out_done ]
+  %more_outputs = icmp slt i64 %o, $outputs_count
+  br i1 %more_outputs, label %start_out, label %done
+
+start_out:
+  %rank_out_at = getelementptr %tensor, ptr @outputs, i64 %o, i32 2
+  %rank_out = load i32, ptr %rank_out_at, align 4
+  %first_out_at = getelementptr %tensor, ptr @outputs, i64 %o, i32 3
+  %first_out = load i32, ptr %first_out_at, align 4
+  br label %axis_out
+
+axis_out:
+  %b = phi i32 [ 0, %start_out ], [ %b_next, %axis_out_done ]
+  %more_axes_out = icmp slt i32 %b, %rank_out
+  br i1 %more_axes_out, label %check_out, label %out_done
+
+check_out:
+  %out_number = add i32 %first_out, %b
+  %out_number_64 = sext i32 %out_number to i64
+  %out_dim_at = getelementptr i64, ptr %output_dims, i64 %out_number_64
+  %out_dim = load i64, ptr %out_dim_at, align 8
+  %out_bad = icmp ugt i64 %out_dim, 281474976710656
+  br i1 %out_bad, label %output_bad, label %axis_out_done
+
+axis_out_done:
+  %b_next = add i32 %b, 1
+  br label %axis_out
+
+out_done:
+  %o_next = add i64 %o, 1
+  br label %tensor_out
+
+done:
+  ret i32 0
+
+shapes_missing:
+  %told_shapes = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_shapes)
+  ret i32 2
+
+shape_missing:
+  %lacking = phi i64 [ %size_input, %read_size ], [ %i, %start ]
+  %lacking_name_at = getelementptr %tensor, ptr @inputs, i64 %lacking, i32 0
+  %lacking_name = load ptr, ptr %lacking_name_at, align 8
+  %told_shape = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_shape, ptr %lacking_name)
+  ret i32 2
+
+size_bad:
+  %size_name_at = getelementptr %tensor, ptr @inputs, i64 %size_input, i32 0
+  %size_name = load ptr, ptr %size_name_at, align 8
+  %told_size = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_size, ptr %size_name, i32 %size_axis_32, i64 %value)
+  ret i32 2
+
+axis_bad:
+  %bad_name_at = getelementptr %tensor, ptr @inputs, i64 %i, i32 0
+  %bad_name = load ptr, ptr %bad_name_at, align 8
+  %dim_texts_at = getelementptr %tensor, ptr @inputs, i64 %i, i32 5
+  %dim_texts = load ptr, ptr %dim_texts_at, align 8
+  %dim_text_at = getelementptr ptr, ptr %dim_texts, i64 %a_64
+  %dim_text = load ptr, ptr %dim_text_at, align 8
+  %told_axis = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_axis, ptr %bad_name, ptr %dim_text, i64 %expected, i32 %a, i64 %got)
+  ret i32 2
+
+output_bad:
+  %bad_output_at = getelementptr %tensor, ptr @outputs, i64 %o, i32 0
+  %bad_output_name = load ptr, ptr %bad_output_at, align 8
+  %out_texts_at = getelementptr %tensor, ptr @outputs, i64 %o, i32 5
+  %out_texts = load ptr, ptr %out_texts_at, align 8
+  %b_64 = sext i32 %b to i64
+  %out_text_at = getelementptr ptr, ptr %out_texts, i64 %b_64
+  %out_text = load ptr, ptr %out_text_at, align 8
+  %told_output = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_output, ptr %bad_output_name, i32 %b, i64 %out_dim, ptr %out_text)
+  ret i32 2
+}
+
+; Whether there is data where there are elements.
+define internal i1 @check_data(ptr %data, ptr %spec, ptr %dims, ptr %word) nounwind {
+entry:
+  %null = icmp eq ptr %data, null
+  br i1 %null, label %count, label %fine
+
+count:
+  %rank_at = getelementptr %tensor, ptr %spec, i64 0, i32 2
+  %rank = load i32, ptr %rank_at, align 4
+  %first_at = getelementptr %tensor, ptr %spec, i64 0, i32 3
+  %first = load i32, ptr %first_at, align 4
+  br label %axis
+
+axis:
+  %a = phi i32 [ 0, %count ], [ %a_next, %next ]
+  %more = icmp slt i32 %a, %rank
+  br i1 %more, label %look, label %missing
+
+look:
+  %number = add i32 %first, %a
+  %number_64 = sext i32 %number to i64
+  %dim_at = getelementptr i64, ptr %dims, i64 %number_64
+  %dim = load i64, ptr %dim_at, align 8
+  %empty = icmp eq i64 %dim, 0
+  br i1 %empty, label %fine, label %next
+
+next:
+  %a_next = add i32 %a, 1
+  br label %axis
+
+missing:
+  %name_at = getelementptr %tensor, ptr %spec, i64 0, i32 0
+  %name = load ptr, ptr %name_at, align 8
+  %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_data, ptr %word, ptr %name)
+  ret i1 false
+
+fine:
+  ret i1 true
+}
+
+; --- what the model takes and gives
+
+$getters
+
+; --- weights
+
+$weights

@@ -1,0 +1,152 @@
+"""Compiled libraries: opens what `lowering/link.py` wrote, with ctypes and numpy alone.
+
+Behind the ELF file stands a trailer: the manifest and a digest of everything before it. It is checked before the loader touches the file,
+because a damaged library would end the process. Weights that are too large for the library stand in a file beside it and are mapped.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import mmap
+import os
+import shutil
+import struct
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polyreme.runtime.artifact import MAX_MANIFEST_BYTES, Manifest
+from polyreme.runtime.cpu import check_runs_here
+from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.executable import Executable, ModelFunctions
+from polyreme.runtime.threads import PoolFunctions, library_pool
+
+FORMAT = 1
+MAGIC = b"polyreme-library"
+# Magic, format, zero, bytes of the manifest, identity, digest of all bytes before the digest. Stands at the very end.
+TRAILER = struct.Struct("<16sIIQ32s32s")
+
+WEIGHTS_MAGIC = b"polyreme-weights"
+# Magic, digest of the weights, their bytes, zero.
+WEIGHTS_HEADER = struct.Struct("<16s32sQ8s")
+
+
+class _Table(ctypes.Structure):
+    """`polyreme_library`, as `lowering/c_interface.py` lays it out."""
+
+    _fields_ = [("format", ctypes.c_int64)] + [
+        (name, ctypes.c_void_p)
+        for name in ("identity", "run", "arena_bytes", "output_shapes", "constants", "pool_create", "pool_destroy", "pool_threads", "pool_set_threads")
+    ]
+
+
+class LibraryFile(NamedTuple):
+    """What the trailer of a library says."""
+
+    manifest: Manifest
+    identity: bytes
+
+
+def weights_header(weights: bytes | memoryview) -> bytes:
+    """The 64 bytes in front of the weights in a file of their own."""
+    return WEIGHTS_HEADER.pack(WEIGHTS_MAGIC, hashlib.blake2b(weights, digest_size=32).digest(), len(weights), bytes(8))
+
+
+def library_bytes(elf: bytes, manifest: Manifest, identity: bytes) -> bytes:
+    """A linked library with its trailer."""
+    text = manifest.to_bytes()
+    head = elf + text + TRAILER.pack(MAGIC, FORMAT, 0, len(text), identity, bytes(32))[:-32]
+    return head + hashlib.blake2b(head, digest_size=32).digest()
+
+
+def read_library(path: str | os.PathLike[str]) -> LibraryFile:
+    """Check a library's file and read its manifest; nothing of it is run. `ArtifactError` when it is not whole or not ours."""
+    name = os.fspath(path)
+    data = Path(path).read_bytes()
+    if len(data) < TRAILER.size or data[-TRAILER.size :][:16] != MAGIC:
+        raise ArtifactError(f"{name}: expected a library written by polyreme, but its last bytes are missing or damaged")
+    _, version, zero, manifest_bytes, identity, digest = TRAILER.unpack(data[-TRAILER.size :])
+    if version != FORMAT or zero:
+        raise ArtifactError(f"{name}: expected a library of format {FORMAT} but got format {version}: compile the model again")
+    if manifest_bytes > min(MAX_MANIFEST_BYTES, len(data) - TRAILER.size):
+        raise ArtifactError(f"{name}: expected a manifest of at most {len(data) - TRAILER.size} bytes but got {manifest_bytes}: the file is damaged")
+    if hashlib.blake2b(memoryview(data)[:-32], digest_size=32).digest() != digest:
+        raise ArtifactError(f"{name}: expected content that matches its checksum: the file is damaged")
+    start = len(data) - TRAILER.size - manifest_bytes
+    try:
+        return LibraryFile(Manifest.from_bytes(data[start : start + manifest_bytes]), identity)
+    except ArtifactError as error:
+        raise ArtifactError(f"{name}: {error}") from error
+
+
+def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Executable:
+    """Open a compiled library, ready to be called with arrays.
+
+    `threads` works as in `set_num_threads`; None follows that function. A missing file is a `FileNotFoundError`; a damaged one, one without its
+    weights, or one for another machine is an `ArtifactError`.
+    """
+    path = Path(path)
+    found = read_library(path)
+    check_runs_here(found.manifest.target, os.fspath(path))
+    library, table = _open(path.absolute(), found.identity)
+    keep: list[Any] = [library]
+    constants_at = table.constants or 0
+    weights_file = found.manifest.extra.get("weights")
+    if weights_file:
+        weights = map_weights(path.parent / weights_file, found.manifest)
+        constants_at = int(weights.ctypes.data)
+        keep.append(weights)
+    elif found.manifest.constants and not constants_at:
+        raise ArtifactError(f"{path}: expected constants in the library but got none")
+    functions = PoolFunctions(table.pool_create, table.pool_destroy, table.pool_threads, table.pool_set_threads)
+    pool = library_pool(functions, threads, library)
+    return Executable(found.manifest, ModelFunctions(table.run, table.arena_bytes, table.output_shapes), constants_at, pool, keep)
+
+
+def _open(path: Path, identity: bytes) -> tuple[ctypes.CDLL, _Table]:
+    """The library in memory, and its table.
+
+    The system's loader goes by name: when a library of this name is loaded already, it returns that one, even if the file has changed
+    since. Its identity tells; then a copy under another name is loaded.
+    """
+    library, table = _open_by_name(path)
+    if ctypes.string_at(table.identity, len(identity)) == identity:
+        return library, table
+    with tempfile.TemporaryDirectory(prefix="polyreme-") as folder:
+        copy = Path(folder) / path.name
+        shutil.copyfile(path, copy)
+        library, table = _open_by_name(copy)
+    if ctypes.string_at(table.identity, len(identity)) != identity:
+        raise ArtifactError(f"{path}: expected code that belongs to the manifest but got other code")
+    return library, table
+
+
+def _open_by_name(path: Path) -> tuple[ctypes.CDLL, _Table]:
+    try:
+        library = ctypes.CDLL(os.fspath(path))
+        table = _Table.in_dll(library, "polyreme_library")
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{path}: the system cannot load it: {error}") from error
+    if table.format != FORMAT:
+        raise ArtifactError(f"{path}: expected a library of format {FORMAT} but got format {table.format}: compile the model again")
+    return library, table
+
+
+def map_weights(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:
+    """The bytes of the weights in a file of their own, mapped into memory and checked against the manifest."""
+    try:
+        with open(path, "rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError as error:
+        raise ArtifactError(f"{path}: expected the weights of '{manifest.name}' here, but there is no such file") from error
+    except ValueError as error:
+        # The file is empty, which cannot be mapped.
+        raise ArtifactError(f"{path}: expected the weights of '{manifest.name}' but got an empty file") from error
+    weights = np.frombuffer(mapped, np.uint8)[WEIGHTS_HEADER.size :]
+    wanted = manifest.extra.get("weights_digest", "")
+    if mapped[: WEIGHTS_HEADER.size] != weights_header(weights.data) or mapped[16:48].hex() != wanted or len(weights) < manifest.constant_bytes:
+        raise ArtifactError(f"{path}: expected the weights that were written with '{manifest.name}': the file is damaged or belongs to another library")
+    return weights
