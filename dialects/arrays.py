@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +35,22 @@ def window_view(x: Array, axes: Sequence[int], sizes: Sequence[int], strides: Se
     return np.lib.stride_tricks.as_strided(x, shape, steps, writeable=False)
 
 
+def fold_array(w: Array, axes: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Array:
+    """The adjoint of `window_view`: windows (the last axes of `w`) added up where they overlap, into `sizes` elements along `axes`."""
+    rank = w.ndim - len(axes)
+    shape = list(w.shape[:rank])
+    for axis, size in zip(axes, sizes, strict=True):
+        shape[axis] = size
+    total = np.zeros(shape, np.float32 if w.dtype.kind == "V" or w.dtype == np.float16 else w.dtype)
+    for offsets in itertools.product(*map(range, w.shape[rank:])):
+        place = [slice(None)] * rank
+        for axis, offset, step, gap in zip(axes, offsets, strides, dilations, strict=True):
+            first = offset * gap
+            place[axis] = slice(first, first + max((w.shape[axis] - 1) * step + 1, 0), step)
+        total[tuple(place)] += w[(..., *offsets)]
+    return total.astype(w.dtype, copy=False)
+
+
 def pad_array(x: Array, low: Sequence[int], high: Sequence[int], interior: Sequence[int], value: Any) -> Array:
     """`x` among `value`s; see `padded_size`."""
     shape = [low[i] + n + max(n - 1, 0) * interior[i] + high[i] for i, n in enumerate(x.shape)]
@@ -45,6 +62,10 @@ def pad_array(x: Array, low: Sequence[int], high: Sequence[int], interior: Seque
 
 def take(x: Array, index: Array, axis: int) -> Array:
     """Elements along `axis` by position; negative positions count from the end, those outside are moved to the nearest end."""
-    size = x.shape[axis]
+    return np.take(x, gather_positions(index, x.shape[axis]), axis=axis)
+
+
+def gather_positions(index: Array, size: int) -> Array:
+    """Positions in [0, size) that `index` means: negative ones count from the end, those outside are moved to the nearest end."""
     index = index.astype(np.int64)
-    return np.take(x, np.clip(np.where(index < 0, index + size, index), 0, max(size - 1, 0)), axis=axis)
+    return np.clip(np.where(index < 0, index + size, index), 0, max(size - 1, 0))

@@ -127,6 +127,37 @@ def window_positions(size: Dim, window: Dim, stride: Dim, dilation: Dim) -> Dim:
     return max(positions, 0) if isinstance(positions, int) else positions
 
 
+def check_windows(rank: int, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> None:
+    """What windows ask of their numbers; `rank` is that of the array without window axes."""
+    check(sorted(set(axes)) == sorted(axes) and all(0 <= a < rank for a in axes), f"expected different axes in [0, {rank}) but got {list(axes)}")
+    for values, name in ((sizes, "sizes"), (strides, "strides"), (dilations, "dilations")):
+        check(len(values) == len(axes), f"expected {len(axes)} values in '{name}' but got {len(values)}")
+        check(not any(is_negative(v - 1) for v in values), f"expected positive '{name}' but got {shape_text(values)}")
+
+
+def windowed_shape(shape: Shape, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> Shape:
+    """Positions in place of each of `axes`, and the windows' sizes at the end."""
+    check_windows(len(shape), axes, sizes, strides, dilations)
+    result = list(shape)
+    for axis, size, stride, dilation in zip(axes, sizes, strides, dilations, strict=True):
+        result[axis] = window_positions(shape[axis], size, stride, dilation)
+    return (*result, *sizes)
+
+
+def folded_shape(windows: Shape, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> Shape:
+    """The shape that `windowed_shape` makes `windows` from, with `sizes` along `axes`."""
+    rank = len(windows) - len(axes)
+    check_windows(rank, axes, windows[rank:], strides, dilations)
+    check(len(sizes) == len(axes), f"expected {len(axes)} values in 'sizes' but got {len(sizes)}")
+    check_sizes(sizes, "sizes")
+    result = list(windows[:rank])
+    for axis, size, window, stride, dilation in zip(axes, sizes, windows[rank:], strides, dilations, strict=True):
+        positions = window_positions(size, window, stride, dilation)
+        check(positions == windows[axis], f"expected {positions} windows along axis {axis} for a size of {size} but got {windows[axis]}")
+        result[axis] = size
+    return tuple(result)
+
+
 def check_same_dtype(types: Sequence[TensorType]) -> None:
     for other in types[1:]:
         check(other.dtype == types[0].dtype, f"expected equal element types but got {types[0].dtype} and {other.dtype}")

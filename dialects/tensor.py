@@ -9,14 +9,13 @@ floats); kernels may add in another order, so results agree to rounding.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from polyreme.dialects import mt19937
-from polyreme.dialects.arrays import REDUCTIONS, Array, pad_array, reduce_array, take, window_view
+from polyreme.dialects.arrays import REDUCTIONS, Array, fold_array, pad_array, reduce_array, take, window_view
 from polyreme.dialects.shape_rules import (
     Shape,
     broadcast_shapes,
@@ -26,6 +25,7 @@ from polyreme.dialects.shape_rules import (
     check_reshape,
     check_same_dtype,
     check_sizes,
+    folded_shape,
     is_negative,
     joined_shape,
     normal_axes,
@@ -34,7 +34,7 @@ from polyreme.dialects.shape_rules import (
     reduced_shape,
     shape_text,
     sliced_shape,
-    window_positions,
+    windowed_shape,
 )
 from polyreme.ir.attributes import Dense, Number
 from polyreme.ir.core import Block, Op, Region, Value
@@ -337,23 +337,11 @@ class Window(Op):
 
     @staticmethod
     def infer(x: TensorType, *, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> TensorType:
-        check_windows(x.rank, axes, sizes, strides, dilations)
-        shape = list(x.shape)
-        for axis, size, stride, dilation in zip(axes, sizes, strides, dilations, strict=True):
-            shape[axis] = window_positions(shape[axis], size, stride, dilation)
-        return TensorType((*shape, *sizes), x.dtype)
+        return x.with_shape(windowed_shape(x.shape, axes, sizes, strides, dilations))
 
     @staticmethod
     def reference(x: Array, *, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> Array:
         return window_view(x, axes, resolve_all(sizes), resolve_all(strides), resolve_all(dilations))
-
-
-def check_windows(rank: int, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> None:
-    """What `window` and `fold` ask of their attributes; `rank` is that of the array without window axes."""
-    check(sorted(set(axes)) == sorted(axes) and all(0 <= a < rank for a in axes), f"expected different axes in [0, {rank}) but got {list(axes)}")
-    for values, name in ((sizes, "sizes"), (strides, "strides"), (dilations, "dilations")):
-        check(len(values) == len(axes), f"expected {len(axes)} values in '{name}' but got {len(values)}")
-        check(not any(is_negative(v - 1) for v in values), f"expected positive '{name}' but got {shape_text(values)}")
 
 
 @op("tensor.fold", Pure)
@@ -373,32 +361,11 @@ class Fold(Op):
 
     @staticmethod
     def infer(w: TensorType, *, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> TensorType:
-        rank = w.rank - len(axes)
-        check_windows(rank, axes, w.shape[rank:], strides, dilations)
-        check(len(sizes) == len(axes), f"expected {len(axes)} values in 'sizes' but got {len(sizes)}")
-        check_sizes(sizes, "sizes")
-        shape = list(w.shape[:rank])
-        for axis, size, window, stride, dilation in zip(axes, sizes, w.shape[rank:], strides, dilations, strict=True):
-            positions = window_positions(size, window, stride, dilation)
-            check(positions == shape[axis], f"expected {positions} windows along axis {axis} for a size of {size} but got {shape[axis]}")
-            shape[axis] = size
-        return TensorType(tuple(shape), w.dtype)
+        return w.with_shape(folded_shape(w.shape, axes, sizes, strides, dilations))
 
     @staticmethod
     def reference(w: Array, *, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> Array:
-        rank = w.ndim - len(axes)
-        shape, windows = list(w.shape[:rank]), w.shape[rank:]
-        steps, gaps = resolve_all(strides), resolve_all(dilations)
-        for axis, size in zip(axes, resolve_all(sizes), strict=True):
-            shape[axis] = size
-        total = np.zeros(shape, np.float32 if w.dtype.kind == "V" or w.dtype == np.float16 else w.dtype)
-        for offsets in itertools.product(*map(range, windows)):
-            place = [slice(None)] * rank
-            for axis, offset, step, gap in zip(axes, offsets, steps, gaps, strict=True):
-                first = offset * gap
-                place[axis] = slice(first, first + max((w.shape[axis] - 1) * step + 1, 0), step)
-            total[tuple(place)] += w[(..., *offsets)]
-        return total.astype(w.dtype, copy=False)
+        return fold_array(w, axes, resolve_all(sizes), resolve_all(strides), resolve_all(dilations))
 
 
 @op("tensor.pad", Pure)

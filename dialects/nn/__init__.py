@@ -1,7 +1,7 @@
 """The `nn` level: what a model means, in Paddle's terms. One file per family; every op is importable from here."""
 
 from polyreme.dialects.nn.activation import Gelu, LeakyRelu, LogSoftmax, Relu, Silu, Softmax, Softplus
-from polyreme.dialects.nn.conv import Conv
+from polyreme.dialects.nn.conv import Conv, ConvFilter, ConvTranspose
 from polyreme.dialects.nn.create import Constant, DimValue, Dropout, Full, Iota, Uniform
 from polyreme.dialects.nn.elementwise import (
     Abs,
@@ -62,7 +62,7 @@ from polyreme.dialects.nn.linear import Linear, MatMul
 from polyreme.dialects.nn.loss import CrossEntropy
 from polyreme.dialects.nn.pool import AvgPool, MaxPool
 from polyreme.dialects.nn.reduce import All, Any, ArgMax, ArgMin, Max, Mean, Min, Prod, Sum
-from polyreme.dialects.nn.shape import BroadcastTo, Concat, Flip, Gather, Pad, Reshape, Slice, Transpose
+from polyreme.dialects.nn.shape import BroadcastTo, Concat, Flip, Fold, Gather, Pad, Reshape, ScatterAdd, Slice, Transpose, Window
 
 __all__ = [
     "Abs",
@@ -81,6 +81,8 @@ __all__ = [
     "Concat",
     "Constant",
     "Conv",
+    "ConvFilter",
+    "ConvTranspose",
     "Cos",
     "Cosh",
     "CrossEntropy",
@@ -94,6 +96,7 @@ __all__ = [
     "Flip",
     "Floor",
     "FloorDivide",
+    "Fold",
     "Full",
     "Gather",
     "Gelu",
@@ -135,6 +138,7 @@ __all__ = [
     "Reshape",
     "Round",
     "Rsqrt",
+    "ScatterAdd",
     "Sigmoid",
     "Sign",
     "Silu",
@@ -154,4 +158,5 @@ __all__ = [
     "Trunc",
     "Uniform",
     "Where",
+    "Window",
 ]

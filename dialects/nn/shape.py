@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.dialects.arrays import Array, pad_array, take
+from polyreme.dialects.arrays import Array, fold_array, gather_positions, pad_array, take, window_view
 from polyreme.dialects.shape_rules import (
     Shape,
     broadcast_shapes,
@@ -16,6 +16,7 @@ from polyreme.dialects.shape_rules import (
     check_reshape,
     check_same_dtype,
     check_sizes,
+    folded_shape,
     is_negative,
     joined_shape,
     normal_axes,
@@ -23,13 +24,14 @@ from polyreme.dialects.shape_rules import (
     padded_size,
     shape_text,
     sliced_shape,
+    windowed_shape,
 )
 from polyreme.ir.attributes import Number
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, View, attr, op, operand, variadic
 from polyreme.ir.diagnostics import check
 from polyreme.ir.dims import Dim
-from polyreme.ir.evaluate import resolve_all
+from polyreme.ir.evaluate import resolve, resolve_all
 from polyreme.ir.types import TensorType
 
 
@@ -159,26 +161,74 @@ class Concat(Op):
 
 @op("nn.pad", Pure)
 class Pad(Op):
-    """`value` around the operand: `padding` is [low, high, low, high, …], a pair per axis.
+    """`value` around the operand: `padding` is [low, high, low, high, …], a pair per axis; `interior` of it between each two elements of an axis.
 
         %y = nn.pad %x {padding = [0, 0, 1, 2], value = -1.0} : tensor<Nx7xf32>      // %x: tensor<Nx4xf32>
+
+    An empty `interior` stands for zeros.
     """
 
     x = operand()
     padding = attr(tuple[Dim, ...])
+    interior = attr(tuple[Dim, ...], default=())
     value = attr(Number, default=0.0)
 
     @staticmethod
-    def infer(x: TensorType, *, padding: Shape, value: Any) -> TensorType:
+    def infer(x: TensorType, *, padding: Shape, interior: Shape, value: Any) -> TensorType:
         check(len(padding) == 2 * x.rank, f"expected {2 * x.rank} values in 'padding' but got {len(padding)}")
-        check(not any(map(is_negative, padding)), f"expected no negative amount in 'padding' but got {shape_text(padding)}")
+        check(len(interior) in (0, x.rank), f"expected {x.rank} values in 'interior' but got {len(interior)}")
+        check(not any(map(is_negative, (*padding, *interior))), f"expected no negative amounts but got {shape_text((*padding, *interior))}")
         check_number(value, x.dtype)
-        return x.with_shape(tuple(padded_size(d, padding[2 * i], padding[2 * i + 1], 0) for i, d in enumerate(x.shape)))
+        return x.with_shape(tuple(map(padded_size, x.shape, padding[::2], padding[1::2], interior or (0,) * x.rank)))
 
     @staticmethod
-    def reference(x: Array, *, padding: Shape, value: Any) -> Array:
+    def reference(x: Array, *, padding: Shape, interior: Shape, value: Any) -> Array:
         amounts = resolve_all(padding)
-        return pad_array(x, amounts[::2], amounts[1::2], (0,) * x.ndim, value)
+        return pad_array(x, amounts[::2], amounts[1::2], resolve_all(interior) or (0,) * x.ndim, value)
+
+
+@op("nn.window", Pure, View)
+class Window(Op):
+    """Sliding windows: each axis in `axes` becomes the windows' positions, and the windows' own axes are appended in the order of `axes`.
+
+        %w = nn.window %x {axes = [1], sizes = [3], strides = [2], dilations = [1]} : tensor<Nx4x3xf32>      // %x: tensor<Nx9xf32>
+    """
+
+    x = operand()
+    axes = attr(tuple[int, ...])
+    sizes = attr(tuple[Dim, ...])
+    strides = attr(tuple[Dim, ...])
+    dilations = attr(tuple[Dim, ...])
+
+    @staticmethod
+    def infer(x: TensorType, *, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> TensorType:
+        return x.with_shape(windowed_shape(x.shape, axes, sizes, strides, dilations))
+
+    @staticmethod
+    def reference(x: Array, *, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> Array:
+        return window_view(x, axes, resolve_all(sizes), resolve_all(strides), resolve_all(dilations))
+
+
+@op("nn.fold", Pure)
+class Fold(Op):
+    """The adjoint of `window`: windows are added up where they overlap, into `sizes` elements along `axes`.
+
+        %x = nn.fold %w {axes = [1], sizes = [9], strides = [2], dilations = [1]} : tensor<Nx9xf32>      // %w: tensor<Nx4x3xf32>
+    """
+
+    w = operand()
+    axes = attr(tuple[int, ...])
+    sizes = attr(tuple[Dim, ...])
+    strides = attr(tuple[Dim, ...])
+    dilations = attr(tuple[Dim, ...])
+
+    @staticmethod
+    def infer(w: TensorType, *, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> TensorType:
+        return w.with_shape(folded_shape(w.shape, axes, sizes, strides, dilations))
+
+    @staticmethod
+    def reference(w: Array, *, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> Array:
+        return fold_array(w, axes, resolve_all(sizes), resolve_all(strides), resolve_all(dilations))
 
 
 @op("nn.gather", Pure)
@@ -204,3 +254,38 @@ class Gather(Op):
     @staticmethod
     def reference(x: Array, index: Array, *, axis: int) -> Array:
         return take(x, index, axis % x.ndim)
+
+
+@op("nn.scatter_add", Pure)
+class ScatterAdd(Op):
+    """The adjoint of `gather`: `updates` added into `size` zeros along `axis`, at the positions in `index`.
+
+        %y = nn.scatter_add %u, %i {axis = 0, size = 9} : tensor<9x4xf32>      // %u: tensor<2x3x4xf32>, %i: tensor<2x3xi64>
+
+    The axes of `index` stand in `updates` where the result has `axis`. Positions are read as `gather` reads them.
+    """
+
+    updates = operand()
+    index = operand()
+    axis = attr(int)
+    size = attr(Dim)
+
+    @staticmethod
+    def infer(updates: TensorType, index: TensorType, *, axis: int, size: Dim) -> TensorType:
+        rank = updates.rank - index.rank + 1
+        check(0 <= axis < rank, f"expected axis in [0, {rank}) but got {axis}")
+        check(updates.dtype.kind in "fiuc", f"expected numbers but got {updates.dtype}")
+        check(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
+        middle = updates.shape[axis : axis + index.rank]
+        check(middle == index.shape, f"expected updates with the positions' shape {shape_text(index.shape)} from axis {axis} on but got {shape_text(middle)}")
+        check(size != 0, "expected at least one element along the axis but got 0")
+        return updates.with_shape((*updates.shape[:axis], size, *updates.shape[axis + index.rank :]))
+
+    @staticmethod
+    def reference(updates: Array, index: Array, *, axis: int, size: Dim) -> Array:
+        count = resolve(size)
+        positions = gather_positions(index, count).reshape(-1)
+        before, after = updates.shape[:axis], updates.shape[axis + index.ndim :]
+        total = np.zeros((count, *before, *after), np.float32 if updates.dtype.kind == "V" else updates.dtype)
+        np.add.at(total, positions, np.moveaxis(updates.reshape(*before, index.size, *after), axis, 0))
+        return np.moveaxis(total, 0, axis).astype(updates.dtype, copy=False)
