@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.ir.attributes import Number, SymbolRef
+from polyreme.ir.attributes import Dense, Number, SymbolRef
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import Commutative, ConstantLike, Elementwise, Pure, Terminator, attr, op, operand, optional, region, variadic
 from polyreme.ir.diagnostics import UNKNOWN, Location, PolyremeError, check
@@ -97,6 +97,24 @@ class Alloc(Op):
             count *= resolve(dim)
         garbage = np.nan if dtype.is_float or dtype.kind == "c" else True if dtype == i1 else np.iinfo(dtype.np).max
         return np.full(count, garbage, dtype.np)
+
+
+@op("kernel.data", Pure, ConstantLike)
+class Data(Op):
+    """Memory that holds a constant array; only read. It stands in `main`, until `outline_constants` makes it an argument of role "constant".
+
+        %w = kernel.data {value = dense<[1.0, 2.0]>} : buffer<2xf32>
+    """
+
+    value = attr(Dense)
+
+    @staticmethod
+    def infer(*, value: Dense) -> Type:
+        return BufferType(value.type.shape, value.type.dtype)
+
+    @staticmethod
+    def reference(*, value: Dense) -> Array:
+        return value.array.reshape(-1)
 
 
 @op("kernel.view", Pure)
