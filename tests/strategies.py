@@ -1,0 +1,468 @@
+"""Hypothesis strategies: random valid modules with inputs, at the `nn` and at the `tensor` level.
+
+    @given(modules("nn"))
+    def test_lowering_keeps_what_is_computed(sample):
+        assert_same(evaluate(lower(sample.module), sample.inputs), evaluate(sample.module, sample.inputs))
+
+A module's `main` takes one to three arguments, some with a symbolic first axis, and is grown op by op from the values there are. Numbers stay
+moderate: inputs are eighths in [-2, 2], functions that grow fast or jump are applied to bounded values or left out, so that results of two
+correct implementations agree to rounding. Comparisons, positions of maxima and other jumps are taken of arguments only, whose values are exact.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+from polyreme.dialects import nn, tensor
+from polyreme.ir.attributes import Dense
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.dims import Expr, substitute, symbol
+from polyreme.ir.types import TensorType, f32, i64
+
+MAX_RANK = 5
+MAX_ELEMENTS = 4096
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A module and inputs for its `main`; `sizes` are the values of its symbols."""
+
+    module: Module
+    inputs: list
+    sizes: dict
+
+    def __repr__(self):
+        return f"{self.module_text()}# inputs: {[x.shape for x in self.inputs]}, sizes: {self.sizes}"
+
+    def module_text(self):
+        from polyreme.ir.text import print_module
+
+        return "\n" + print_module(self.module)
+
+
+@st.composite
+def modules(draw, level="tensor", max_ops=8, symbolic=None, rules=None):
+    """Samples at `level`. `symbolic` says whether some sizes are names (None: either); `rules` replaces the table of what may be grown."""
+    grower = _Grower(draw, level, draw(st.booleans()) if symbolic is None else symbolic)
+    table = rules if rules is not None else NN_RULES if level == "nn" else TENSOR_RULES
+    for _ in range(draw(st.integers(1, max_ops))):
+        made = draw(st.sampled_from(table))(grower)
+        if made is not None and _elements(made.type, grower.sizes) <= MAX_ELEMENTS:
+            grower.values.append(made)
+    grown = grower.values[len(grower.args) :] or grower.values
+    count = draw(st.integers(1, min(2, len(grown))))
+    return grower.finish(grown[-count:])
+
+
+def _elements(kind, sizes):
+    return math.prod(int(substitute(d, sizes)) for d in kind.shape)
+
+
+class _Grower:
+    """A function being built: what rules draw from and add to."""
+
+    def __init__(self, draw, level, symbolic):
+        self.draw = draw
+        self.dialect = nn if level == "nn" else tensor
+        self.sizes = {"N": draw(st.integers(1, 4))} if symbolic else {}
+        types = [TensorType(self.shape(first=i == 0), f32) for i in range(draw(st.integers(1, 3)))]
+        if draw(st.booleans()):
+            types.append(types[0])
+        self.func = Func.empty("main", types, (), [f"x{i}" for i in range(len(types))])
+        self.args = list(self.func.args)
+        self.values = list(self.args)
+        self.b = Builder.at_end(self.func.block)
+        self.rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+    def shape(self, first=False):
+        shape = self.draw(st.lists(st.integers(1, 5), min_size=1 if first else 0, max_size=4))
+        if self.sizes and shape and (first or self.draw(st.booleans())):
+            shape[0] = symbol("N")
+        return tuple(shape)
+
+    def numbers(self, shape):
+        return (self.rng.integers(-16, 17, shape) / 8).astype(np.float32)
+
+    def constant(self, array):
+        return self.b(self.dialect.Constant, value=Dense(array))
+
+    def parameter(self, shape):
+        """A constant of a known shape, or an argument of any shape."""
+        if all(isinstance(d, int) for d in shape) and self.draw(st.booleans()):
+            return self.constant(self.numbers(shape))
+        value = self.func.block.add_arg(TensorType(tuple(shape), f32), f"w{len(self.args)}")
+        self.args.append(value)
+        return value
+
+    def pick(self, least_rank=0, most_rank=MAX_RANK, where=lambda value: True):
+        """One of the values so far, favouring late ones; None when none fits."""
+        fitting = [v for v in self.values if least_rank <= v.type.rank <= most_rank and v.type.dtype == f32 and where(v)]
+        return fitting[-1 - self.draw(st.integers(0, len(fitting) - 1))] if fitting else None
+
+    def axis(self, value):
+        return self.draw(st.integers(0, value.type.rank - 1))
+
+    def axes(self, value, least=0):
+        picked = self.draw(st.sets(st.integers(0, value.type.rank - 1), min_size=least, max_size=value.type.rank)) if value.type.rank else set()
+        return tuple(sorted(picked))
+
+    def static(self, value, axis):
+        return isinstance(value.type.shape[axis], int)
+
+    def finish(self, results):
+        Builder.at_end(self.func.block)(Return, results)
+        names = tuple(a.name for a in self.func.args)
+        self.func.attributes["arg_names"] = names
+        module = Module.empty()
+        module.block.append(self.func.finish())
+        inputs = [self.numbers(tuple(int(substitute(d, self.sizes)) for d in a.type.shape)) for a in self.func.args]
+        return Sample(module, inputs, dict(self.sizes))
+
+
+# --- rules of both levels: each adds an op and gives its value, or None when nothing fits
+
+SMOOTH = ("tanh", "sigmoid", "sin", "cos", "erf", "neg", "abs")
+
+
+def _broadcastable(a, b):
+    return all(x == y or x == 1 or y == 1 for x, y in zip(a.type.shape, b.type.shape, strict=True))
+
+
+def _partner(g, x):
+    """A value that goes with `x` elementwise: of equal rank, or a number."""
+    found = g.pick(where=lambda v: v.type.rank == 0 or (v.type.rank == x.type.rank and _broadcastable(v, x)))
+    if found is not None and g.draw(st.booleans()):
+        return found
+    return g.parameter(tuple(d if isinstance(d, Expr) or g.draw(st.booleans()) else 1 for d in x.type.shape))
+
+
+def _reshaped(g, x):
+    """Another shape for the elements of `x`: axes merged, split, or of size 1 added or dropped."""
+    shape = list(x.type.shape)
+    kind = g.draw(st.sampled_from(["merge", "split", "add", "drop"]))
+    if kind == "merge" and len(shape) > 1:
+        at = g.draw(st.integers(0, len(shape) - 2))
+        shape[at : at + 2] = [shape[at] * shape[at + 1]]
+    elif kind == "split" and shape and isinstance(shape[at := g.axis(x)], int):
+        part = g.draw(st.sampled_from([d for d in range(1, shape[at] + 1) if shape[at] % d == 0]))
+        shape[at : at + 1] = [part, shape[at] // part]
+    elif kind == "add":
+        shape.insert(g.draw(st.integers(0, len(shape))), 1)
+    elif 1 in shape:
+        shape.remove(1)
+    return tuple(shape) if len(shape) <= MAX_RANK else None
+
+
+def reshape(g):
+    x = g.pick()
+    shape = _reshaped(g, x)
+    return None if shape is None else g.b(g.dialect.Reshape, x, shape=shape)
+
+
+def transpose(g):
+    x = g.pick(least_rank=1)
+    return x and g.b(g.dialect.Transpose, x, perm=g.draw(st.permutations(range(x.type.rank))))
+
+
+def slice_(g):
+    x = g.pick(least_rank=1)
+    if x is None:
+        return None
+    starts, stops, strides = [], list(x.type.shape), [1] * x.type.rank
+    for axis, size in enumerate(x.type.shape):
+        starts.append(g.draw(st.integers(0, size - 1)) if isinstance(size, int) else 0)
+        if isinstance(size, int):
+            stops[axis] = g.draw(st.integers(starts[axis] + 1, size))
+            strides[axis] = g.draw(st.integers(1, 3))
+    return g.b(g.dialect.Slice, x, starts=starts, stops=stops, strides=strides)
+
+
+def concat(g):
+    x = g.pick(least_rank=1)
+    if x is None:
+        return None
+    axis = g.axis(x)
+    other = g.pick(least_rank=x.type.rank, most_rank=x.type.rank, where=lambda v: _equal_but(v, x, axis))
+    return g.b(g.dialect.Concat, [x, other] if g.draw(st.booleans()) else [other, x, x], axis=axis)
+
+
+def _equal_but(a, b, axis):
+    return all(x == y for i, (x, y) in enumerate(zip(a.type.shape, b.type.shape, strict=True)) if i != axis)
+
+
+def gather(g):
+    x = g.pick(least_rank=1, where=lambda v: any(isinstance(d, int) for d in v.type.shape))
+    if x is None:
+        return None
+    axis = g.draw(st.sampled_from([i for i in range(x.type.rank) if g.static(x, i)]))
+    shape = g.draw(st.lists(st.integers(1, 3), max_size=2))
+    if x.type.rank - 1 + len(shape) > MAX_RANK:
+        return None
+    index = g.constant(g.rng.integers(0, x.type.shape[axis], shape).astype(np.int64))
+    return g.b(g.dialect.Gather, x, index, axis=axis)
+
+
+def full(g):
+    return g.b(g.dialect.Full, value=g.draw(st.integers(-8, 8)) / 4, shape=g.shape(), dtype=f32)
+
+
+# --- tensor level
+
+
+def map_one(g):
+    return g.b(tensor.Map, g.pick(), fn=g.draw(st.sampled_from(SMOOTH)))
+
+
+def map_two(g):
+    x = g.pick()
+    pair = [x, _partner(g, x)]
+    if g.draw(st.booleans()):
+        pair.reverse()
+    return g.b(tensor.Map, *pair, fn=g.draw(st.sampled_from(["add", "sub", "mul", "max", "min"])))
+
+
+def map_divide(g):
+    """x / (|y| + 1), whose divisor is far from 0."""
+    x = g.pick()
+    below = g.b(tensor.Map, _partner(g, x), fn="abs")
+    one = g.b(tensor.Full, value=1.0, dtype=f32)
+    return g.b(tensor.Map, x, g.b(tensor.Map, below, one, fn="add"), fn="div")
+
+
+def map_exp(g):
+    """exp(-|x|), which cannot grow."""
+    return g.b(tensor.Map, g.b(tensor.Map, g.b(tensor.Map, g.pick(), fn="abs"), fn="neg"), fn="exp")
+
+
+def map_select(g):
+    x = g.draw(st.sampled_from(g.func.args))
+    other = g.parameter(x.type.shape)
+    condition = g.b(tensor.Map, x, other, fn=g.draw(st.sampled_from(["lt", "le", "gt", "ge", "eq", "ne"])))
+    return g.b(tensor.Map, condition, x, other, fn="select")
+
+
+def reduce(g):
+    x = g.pick()
+    fn = g.draw(st.sampled_from(["add", "max", "min"]))
+    return g.b(tensor.Reduce, x, fn=fn, axes=g.axes(x), keepdims=g.draw(st.booleans()))
+
+
+def arg_reduce(g):
+    args = [a for a in g.func.args if a.type.rank]
+    if not args:
+        return None
+    x = g.draw(st.sampled_from(args))
+    found = g.b(tensor.ArgReduce, x, fn=g.draw(st.sampled_from(["max", "min"])), axis=g.axis(x), keepdims=g.draw(st.booleans()), dtype=i64)
+    return g.b(tensor.Map, found, fn="cast", dtype=f32)
+
+
+def contract(g):
+    x = g.pick(least_rank=1, most_rank=4)
+    if x is None:
+        return None
+    roles = [g.draw(st.sampled_from(["free", "batch", "contracted"])) for _ in x.type.shape]
+    letters = "abcd"[: x.type.rank]
+    sizes = dict(zip(letters, x.type.shape, strict=True))
+    sizes.update({c: g.draw(st.integers(1, 4)) for c in "mn"[: g.draw(st.integers(0, 2))]})
+    shared = [c for c, role in zip(letters, roles, strict=True) if role != "free"]
+    second = g.draw(st.permutations([*shared, *(c for c in sizes if c in "mn")]))
+    kept = [c for c, role in zip(letters, roles, strict=True) if role != "contracted"] + [c for c in sizes if c in "mn"]
+    if len(kept) > MAX_RANK:
+        return None
+    y = g.parameter(tuple(sizes[c] for c in second))
+    out = g.draw(st.permutations(kept))
+    first, pair = (letters, x), ("".join(second), y)
+    (a, left), (b, right) = (first, pair) if g.draw(st.booleans()) else (pair, first)
+    return g.b(tensor.Contract, left, right, spec=f"{a},{b}->{''.join(out)}")
+
+
+def broadcast(g):
+    x = g.pick(least_rank=1)
+    return x and g.b(tensor.Broadcast, x, shape=tuple(g.draw(st.integers(1, 4)) if d == 1 else d for d in x.type.shape))
+
+
+def reverse(g):
+    x = g.pick(least_rank=1)
+    return x and g.b(tensor.Reverse, x, axes=g.axes(x))
+
+
+def pad(g):
+    x = g.pick(least_rank=1)
+    if x is None:
+        return None
+    low, high, interior = ([g.draw(st.integers(0, 2)) for _ in x.type.shape] for _ in range(3))
+    return g.b(tensor.Pad, x, low=low, high=high, interior=interior, value=g.draw(st.sampled_from([0.0, -1.5])))
+
+
+def window(g):
+    """Windows, reduced or left as they are."""
+    x = g.pick(least_rank=1, most_rank=3, where=lambda v: any(isinstance(d, int) for d in v.type.shape))
+    if x is None:
+        return None
+    axes = [i for i in range(x.type.rank) if g.static(x, i) and g.draw(st.booleans())][:2]
+    windows = [_window(g, x.type.shape[i]) for i in axes]
+    sizes, strides, dilations = zip(*windows, strict=True) if windows else ((), (), ())
+    seen = g.b(tensor.Window, x, axes=axes, sizes=sizes, strides=strides, dilations=dilations)
+    if g.draw(st.booleans()):
+        return seen
+    fn = g.draw(st.sampled_from(["add", "max"]))
+    return g.b(tensor.Reduce, seen, fn=fn, axes=tuple(range(x.type.rank, seen.type.rank)))
+
+
+def _window(g, size):
+    """Size, stride and dilation of windows that fit into `size` elements."""
+    dilation = g.draw(st.integers(1, 2))
+    most = (size - 1) // dilation + 1
+    return g.draw(st.integers(1, min(most, 3))), g.draw(st.integers(1, 3)), dilation
+
+
+def fold(g):
+    """The adjoint of windows, over those of a value."""
+    x = g.pick(least_rank=1, most_rank=3, where=lambda v: isinstance(v.type.shape[-1], int))
+    if x is None:
+        return None
+    axis, length = x.type.rank - 1, x.type.shape[-1]
+    size, stride, dilation = _window(g, length)
+    seen = g.b(tensor.Window, x, axes=[axis], sizes=[size], strides=[stride], dilations=[dilation])
+    return g.b(tensor.Fold, seen, axes=[axis], sizes=[length], strides=[stride], dilations=[dilation])
+
+
+def iota(g):
+    shape = g.shape(first=True)
+    return g.b(tensor.Iota, shape=shape, axis=g.draw(st.integers(0, len(shape) - 1)), dtype=f32)
+
+
+TENSOR_RULES = [
+    map_one, map_two, map_two, map_divide, map_exp, map_select, reduce, reduce, arg_reduce, contract, contract, reshape, transpose, broadcast,
+    slice_, reverse, pad, window, fold, concat, gather, full, iota,
+]  # fmt: skip
+
+
+# --- nn level
+
+NN_ONE = [nn.Tanh, nn.Sigmoid, nn.Sin, nn.Cos, nn.Erf, nn.Neg, nn.Abs, nn.Relu, nn.LeakyRelu, nn.Gelu, nn.Silu, nn.Softplus]
+NN_TWO = [nn.Add, nn.Sub, nn.Mul, nn.Maximum, nn.Minimum]
+NN_COMPARE = [nn.Less, nn.LessEqual, nn.Greater, nn.GreaterEqual, nn.Equal, nn.NotEqual]
+
+
+def nn_one(g):
+    return g.b(g.draw(st.sampled_from(NN_ONE)), g.pick())
+
+
+def nn_two(g):
+    """Numpy's broadcasting: the partner may lack leading axes."""
+    x = g.pick()
+    y = _partner(g, x)
+    cut = g.draw(st.integers(0, x.type.rank))
+    if g.draw(st.booleans()):
+        y = g.parameter(x.type.shape[cut:])
+    pair = [x, y] if g.draw(st.booleans()) else [y, x]
+    return g.b(g.draw(st.sampled_from(NN_TWO)), *pair)
+
+
+def nn_divide(g):
+    x = g.pick()
+    one = g.b(nn.Full, value=1.0, dtype=f32)
+    return g.b(nn.Div, x, g.b(nn.Add, g.b(nn.Square, g.b(nn.Tanh, _partner(g, x))), one))
+
+
+def nn_where(g):
+    x = g.draw(st.sampled_from(g.func.args))
+    other = g.parameter(x.type.shape)
+    return g.b(nn.Where, g.b(g.draw(st.sampled_from(NN_COMPARE)), x, other), other, x)
+
+
+def nn_reduce(g):
+    x = g.pick()
+    kind = g.draw(st.sampled_from([nn.Sum, nn.Mean, nn.Max, nn.Min]))
+    return g.b(kind, x, axis=g.axes(x), keepdims=g.draw(st.booleans()))
+
+
+def nn_softmax(g):
+    x = g.pick(least_rank=1)
+    return x and g.b(g.draw(st.sampled_from([nn.Softmax, nn.LogSoftmax])), x, axis=g.draw(st.integers(-x.type.rank, x.type.rank - 1)))
+
+
+def nn_matmul(g):
+    """Products of matrices, with a vector, of batches; either side may be transposed."""
+    x = g.pick(least_rank=1, most_rank=4)
+    if x is None:
+        return None
+    inner, columns = x.type.shape[-1], g.draw(st.integers(1, 5))
+    form = g.draw(st.sampled_from(["matrix", "vector", "batch", "transposed"]))
+    if form == "vector":
+        return g.b(nn.MatMul, x, g.parameter((inner,)))
+    if form == "transposed":
+        return g.b(nn.MatMul, x, g.parameter((columns, inner)), transpose_y=True)
+    leading = tuple(d if g.draw(st.booleans()) else 1 for d in x.type.shape[:-2]) if form == "batch" else ()
+    return g.b(nn.MatMul, x, g.parameter((*leading, inner, columns)))
+
+
+def nn_linear(g):
+    x = g.pick(least_rank=1, most_rank=4, where=lambda v: isinstance(v.type.shape[-1], int))
+    if x is None:
+        return None
+    columns = g.draw(st.integers(1, 6))
+    bias = g.parameter((columns,)) if g.draw(st.booleans()) else None
+    return g.b(nn.Linear, x, g.parameter((x.type.shape[-1], columns)), bias)
+
+
+def _image(g):
+    """A value with a batch, known channels and one or two known spatial axes."""
+    x = g.pick(least_rank=3, most_rank=4, where=lambda v: all(isinstance(d, int) for d in v.type.shape[1:]))
+    if x is not None:
+        return x
+    spatial = g.draw(st.lists(st.integers(3, 6), min_size=1, max_size=2))
+    batch = symbol("N") if g.sizes and any(symbol("N") in a.type.shape for a in g.args) else 2
+    return g.parameter((batch, g.draw(st.sampled_from([1, 2, 4])), *spatial))
+
+
+def nn_conv(g):
+    x = _image(g)
+    channels, *spatial = x.type.shape[1:]
+    groups = g.draw(st.sampled_from([d for d in range(1, channels + 1) if channels % d == 0]))
+    padding = [g.draw(st.integers(0, 2)) for _ in range(2 * len(spatial))]
+    windows = [_window(g, size + padding[2 * i] + padding[2 * i + 1]) for i, size in enumerate(spatial)]
+    kernel, strides, dilations = zip(*windows, strict=True)
+    out = groups * g.draw(st.integers(1, 3))
+    bias = g.parameter((out,)) if g.draw(st.booleans()) else None
+    weight = g.parameter((out, channels // groups, *kernel))
+    return g.b(nn.Conv, x, weight, bias, strides=strides, padding=padding, dilations=dilations, groups=groups)
+
+
+def nn_pool(g):
+    """Padding stays below the window's size, so that every window has an element."""
+    x = _image(g)
+    spatial = x.type.shape[2:]
+    kernel = [g.draw(st.integers(1, min(3, size))) for size in spatial]
+    strides = [g.draw(st.integers(1, 3)) for _ in spatial]
+    padding = [g.draw(st.integers(0, k // 2)) for k in kernel for _ in range(2)]
+    options = {"kernel": kernel, "strides": strides, "padding": padding}
+    if g.draw(st.booleans()):
+        return g.b(nn.MaxPool, x, **options)
+    return g.b(nn.AvgPool, x, **options, exclusive=g.draw(st.booleans()))
+
+
+def nn_broadcast(g):
+    x = g.pick(most_rank=MAX_RANK - 1)
+    shape = tuple(g.draw(st.integers(1, 4)) if d == 1 else d for d in x.type.shape)
+    return g.b(nn.BroadcastTo, x, shape=(g.draw(st.integers(1, 3)), *shape))
+
+
+def nn_flip(g):
+    x = g.pick(least_rank=1)
+    return x and g.b(nn.Flip, x, axes=g.axes(x))
+
+
+def nn_pad(g):
+    x = g.pick(least_rank=1)
+    return x and g.b(nn.Pad, x, padding=[g.draw(st.integers(0, 2)) for _ in range(2 * x.type.rank)], value=g.draw(st.sampled_from([0.0, 1.5])))
+
+
+NN_RULES = [
+    nn_one, nn_one, nn_two, nn_two, nn_divide, nn_where, nn_reduce, nn_softmax, nn_matmul, nn_linear, nn_conv, nn_pool, reshape, transpose, slice_,
+    concat, gather, full, nn_broadcast, nn_flip, nn_pad,
+]  # fmt: skip
