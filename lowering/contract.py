@@ -27,7 +27,7 @@ from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, f64
 from polyreme.lowering.access import Access, row_major, trace
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.epilogue import Epilogue, follow, place
-from polyreme.lowering.microkernel import Axis, Registers, accumulate, choose_tile, join_axes, step_cycles, zeros
+from polyreme.lowering.microkernel import Axis, Registers, accumulate, choose_tile, cover, join_axes, step_cycles, zeros
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.positions import Position
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
@@ -326,19 +326,8 @@ class _Tile:
         self.row_out: Dim = builder.strides[last] if last else 0
 
     def cover(self, first: Index, count: Index, sizes: list[int], vectors: int, valid: Index | None) -> None:
-        """The rows from `first` on, by tiles of `sizes` rows, as many of each as fit; `valid` lanes exist (None: all)."""
-        code = self.code
-        done: Index = 0
-        for rows in sizes:
-            left = code.sub(count, done)
-            if isinstance(left, int) and left < rows:
-                continue
-            if isinstance(left, int) and left == rows:
-                self.compute(code.add(first, done), rows, vectors, valid)
-            else:
-                with code.loop(done, code.sub(count, rows - 1), step=rows, name="row") as loop:
-                    self.compute(code.add(first, loop.iv), rows, vectors, valid)
-            done = code.add(done, code.mul(code.div(left, rows), rows))
+        """The rows from `first` on, by tiles of `sizes` rows; `valid` lanes exist (None: all)."""
+        cover(self.code, count, sizes, lambda at, rows: self.compute(self.code.add(first, at), rows, vectors, valid))
 
     def compute(self, row: Index, rows: int, vectors: int, valid: Index | None) -> None:
         """One tile."""

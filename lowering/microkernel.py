@@ -136,6 +136,24 @@ def _unrolled(code: Code, steps: Sequence[tuple[Index, Index]], a: Read, b: Read
     return acc
 
 
+def cover(code: Code, count: Index, sizes: Sequence[int], body: Callable[[Index, int], None], name: str = "row") -> None:
+    """`body(start, size)` for tiles that cover 0 … count - 1: as many of the first size as fit, then of the next one.
+
+    The sizes must suffice: for a count that is not known they end with 1.
+    """
+    done: Index = 0
+    for size in sizes:
+        left = code.sub(count, done)
+        if isinstance(left, int) and left < size:
+            continue
+        if isinstance(left, int) and left == size:
+            body(done, size)
+        else:
+            with code.loop(done, code.sub(count, size - 1), step=size, name=name) as loop:
+                body(loop.iv, size)
+        done = code.add(done, code.mul(code.div(left, size), size))
+
+
 def transpose_lanes(code: Code, rows: Sequence[Value]) -> list[Value]:
     """The transposed square block: as many vectors as each has lanes (a power of two), exchanged in halves, quarters, …"""
     lanes = len(rows)
