@@ -40,9 +40,9 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> A
 
     `threads` is how many it computes with, by default the processors that this process may use.
     """
-    from polyreme.runtime.library import load_library
+    from polyreme.runtime import library
 
-    return load_library(path, threads=threads)
+    return library.load_compiled(path, threads=threads)
 
 
 def runs_here(target: Any) -> bool:
