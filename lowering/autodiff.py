@@ -29,10 +29,10 @@ NOT_DIFFERENTIABLE: frozenset[type[Op]] = frozenset(
     {
         *(nn.Constant, nn.Full, nn.DimValue, nn.Iota, nn.Uniform, nn.FloorDivide),
         *(nn.Equal, nn.NotEqual, nn.Less, nn.LessEqual, nn.Greater, nn.GreaterEqual, nn.IsNan, nn.IsInf, nn.IsFinite),
-        *(nn.LogicalNot, nn.LogicalAnd, nn.LogicalOr, nn.LogicalXor, nn.Any, nn.All, nn.ArgMax, nn.ArgMin),
+        *(nn.LogicalNot, nn.LogicalAnd, nn.LogicalOr, nn.LogicalXor, nn.Any, nn.All, nn.ArgMax, nn.ArgMin, nn.StopGradient),
     }
 )
-"""Ops through which no gradient flows: `floor_divide` as in Paddle, the others because of what they make."""
+"""Ops through which no gradient flows: `floor_divide` as in Paddle, `stop_gradient` by its meaning, the others because of what they make."""
 
 
 class Differentiated(NamedTuple):
