@@ -29,11 +29,11 @@ def compile_function(func: Func, name: str) -> Any:
 
 @dataclass
 class Differentiable:
-    """The two halves of a training step, and what passes between them."""
+    """The two halves of a training step: `backward` takes the arguments `saved` of `forward`, the residuals, then gradients of float results."""
 
     forward: Any
     backward: Any
-    outputs: int  # how many results of `forward` come before the residuals
+    saved: tuple[int, ...]
 
 
 class Program:
@@ -74,22 +74,20 @@ class Program:
         halves = self._training.get(wrt)
         if halves is None:
             halves = self._training[wrt] = self._differentiate(wrt)
-        arrays = halves.forward.run([t._value for t in args])
-        results = self._results(arrays[: halves.outputs])
-        residuals = arrays[halves.outputs :]
-        others = arrays[len(results) : halves.outputs]
-        backward = halves.backward
+        given = [t._value for t in args]
+        made = halves.forward.run(given)
+        count = self.traced.output_count + len(self.traced.written)
+        results, residuals = self._results(made[:count]), made[count:]
+        kept = [*(given[i] for i in halves.saved), *residuals]
         name = self.name
 
         def gradients(*grads: Tensor | None) -> list[Tensor | None]:
             if tape.is_grad_enabled():
                 raise RuntimeError(f"expected gradients of the first order of the compiled function '{name}' but got create_graph=True; run it without to_static")
-            given = [g._value if g is not None else np.zeros_like(r._value) for g, r in zip(grads, results, strict=True)]
             # What is written to tensors passes no gradient on.
-            given += [np.zeros_like(array) for array in others]
-            made = backward.run([*residuals, *(g for g, a in zip(given, arrays, strict=False) if a.dtype.kind == "f")])
+            seeds = [grads[i]._value if i < len(grads) and grads[i] is not None else np.zeros_like(made[i]) for i in range(count) if made[i].dtype.kind == "f"]
             found: list[Tensor | None] = [None] * len(args)
-            for i, array in zip(wrt, made, strict=True):
+            for i, array in zip(wrt, halves.backward.run([*kept, *seeds]), strict=True):
                 found[i] = Tensor._wrap(array)
             return found
 
@@ -99,6 +97,6 @@ class Program:
     def _differentiate(self, wrt: tuple[int, ...]) -> Differentiable:
         from polyreme.lowering.autodiff import forward_backward
 
-        forward, backward = forward_backward(self.traced.func, wrt)
-        outputs = self.traced.output_count + len(self.traced.written)
-        return Differentiable(compile_function(forward, f"{self.name}_forward"), compile_function(backward, f"{self.name}_backward"), outputs)
+        halves = forward_backward(self.traced.func, wrt)
+        forward, backward = (compile_function(half, f"{self.name}_{what}") for half, what in ((halves.forward, "forward"), (halves.backward, "backward")))
+        return Differentiable(forward, backward, halves.saved)
