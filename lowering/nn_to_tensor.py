@@ -1,0 +1,528 @@
+"""From what a model means to what is computed: every `nn` op as a few `tensor` ops.
+
+Rules keep values whole and repeat nothing by hand: a map repeats sizes of 1 by itself, so after a reduction with `keepdims` everything is a
+map again, and whole chains fuse. Sums, maxima and windows are the only things that end a chain.
+
+A rule may make `nn` ops, which are taken apart in turn; so composites are written in the terms in which they are understood.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from polyreme.dialects import nn
+from polyreme.dialects import tensor as tt
+from polyreme.dialects.nn.conv import conv_numbers, transposed_sizes
+from polyreme.dialects.nn.create import kept_share
+from polyreme.dialects.nn.elementwise import LogicalOp, ScalarOp
+from polyreme.dialects.nn.pool import pool_numbers
+from polyreme.dialects.nn.reduce import Reduction, reduction_axes
+from polyreme.dialects.shape_rules import padded_size
+from polyreme.ir.builder import Builder
+from polyreme.ir.convert import Conversion
+from polyreme.ir.core import Value
+from polyreme.ir.define import OPS
+from polyreme.ir.dims import Dim, known_nonnegative, product
+from polyreme.ir.passes import register_pass
+from polyreme.ir.scalar import identity_of
+from polyreme.ir.types import ScalarType, TensorType, f32, i1
+from polyreme.lowering.pooling import covered_elements, pool_padding
+
+nn_to_tensor = register_pass(Conversion("nn-to-tensor", source="nn", target={"tensor"}))
+
+
+def _ops_of(base: type) -> list[Any]:
+    return [cls for cls in OPS.values() if issubclass(cls, base)]
+
+
+# --- shared steps
+
+
+def _reshape(b: Builder, x: Value, shape: tuple[Dim, ...]) -> Value:
+    return x if x.type.shape == shape else b(tt.Reshape, x, shape=shape)
+
+
+def _lift(b: Builder, x: Value, rank: int) -> Value:
+    """`x` with sizes of 1 in front, so that its axes line up with those of a value of `rank`; numbers stay as they are."""
+    shape = x.type.shape
+    return x if not shape else _reshape(b, x, (*(1,) * (rank - len(shape)), *shape))
+
+
+def _map(b: Builder, fn: str, *xs: Value, dtype: ScalarType | None = None) -> Value:
+    """A map by numpy's broadcasting."""
+    rank = max(x.type.rank for x in xs)
+    result: Value = b(tt.Map, *(_lift(b, x, rank) for x in xs), fn=fn, dtype=dtype)
+    return result
+
+
+def _number(b: Builder, value: float, dtype: ScalarType) -> Value:
+    result: Value = b(tt.Full, value=value, dtype=dtype)
+    return result
+
+
+def _reduce(b: Builder, x: Value, fn: str, axes: tuple[int, ...], keepdims: bool = True) -> Value:
+    result: Value = b(tt.Reduce, x, fn=fn, axes=axes, keepdims=keepdims)
+    return result
+
+
+def _cast(b: Builder, x: Value, dtype: ScalarType) -> Value:
+    return x if x.type.dtype == dtype else _map(b, "cast", x, dtype=dtype)
+
+
+def _wide(b: Builder, x: Value) -> Value:
+    """16-bit floats as float32, in which composites are computed before they are rounded once."""
+    return _cast(b, x, f32) if x.type.dtype.is_float and x.type.dtype.bits == 16 else x
+
+
+# --- values from nothing, and random numbers
+
+
+@nn_to_tensor.lower(nn.Constant)
+def constant(op: Any, b: Builder) -> Value:
+    return b(tt.Constant, value=op.value)
+
+
+@nn_to_tensor.lower(nn.Full)
+def full(op: Any, b: Builder) -> Value:
+    return b(tt.Full, value=op.value, shape=op.shape, dtype=op.dtype)
+
+
+@nn_to_tensor.lower(nn.DimValue)
+def dim_value(op: Any, b: Builder) -> Value:
+    return b(tt.DimValue, size=op.size, dtype=op.dtype)
+
+
+@nn_to_tensor.lower(nn.Iota)
+def iota(op: Any, b: Builder) -> Value:
+    return b(tt.Iota, shape=op.shape, axis=op.axis % len(op.shape), dtype=op.dtype)
+
+
+@nn_to_tensor.lower(nn.Uniform)
+def uniform(op: Any, b: Builder, state: Value) -> Any:
+    return b(tt.Random, state, shape=op.shape, low=op.low, high=op.high, dtype=op.dtype)
+
+
+@nn_to_tensor.lower(nn.Dropout)
+def dropout(op: Any, b: Builder, x: Value, draws: Value) -> Value:
+    """select(draws >= p, x / (1 - p), 0)"""
+    dtype = x.type.dtype
+    if op.p == 1:
+        return b(tt.Full, value=0, shape=x.type.shape, dtype=dtype)
+    kept = x
+    if op.mode == "upscale_in_train" and op.p > 0:
+        kept = _map(b, "div", x, _number(b, float(kept_share(op.p, dtype.np)), dtype))
+    stays = _map(b, "ge", draws, _number(b, op.p, draws.type.dtype))
+    return _map(b, "select", stays, kept, _number(b, 0, dtype))
+
+
+# --- elementwise
+
+
+@nn_to_tensor.lower(*_ops_of(ScalarOp))
+def scalar(op: Any, b: Builder, *xs: Value) -> Value:
+    """One scalar function at each place."""
+    return _map(b, op.scalar_fn, *xs)
+
+
+@nn_to_tensor.lower(*_ops_of(LogicalOp))
+def logical(op: Any, b: Builder, x: Value, y: Value) -> Value:
+    return _map(b, op.scalar_fn, _cast(b, x, i1), _cast(b, y, i1))
+
+
+@nn_to_tensor.lower(nn.LogicalNot)
+def logical_not(op: Any, b: Builder, x: Value) -> Value:
+    return _map(b, "not", _cast(b, x, i1))
+
+
+@nn_to_tensor.lower(nn.Where)
+def where(op: Any, b: Builder, condition: Value, x: Value, y: Value) -> Value:
+    return _map(b, "select", condition, x, y)
+
+
+@nn_to_tensor.lower(nn.Cast)
+def cast(op: Any, b: Builder, x: Value) -> Value:
+    return _cast(b, x, op.dtype)
+
+
+@nn_to_tensor.lower(nn.Square)
+def square(op: Any, b: Builder, x: Value) -> Value:
+    return _map(b, "mul", x, x)
+
+
+@nn_to_tensor.lower(nn.Reciprocal)
+def reciprocal(op: Any, b: Builder, x: Value) -> Value:
+    return _map(b, "div", _number(b, 1, x.type.dtype), x)
+
+
+@nn_to_tensor.lower(nn.Relu)
+def relu(op: Any, b: Builder, x: Value) -> Value:
+    return _map(b, "max", x, _number(b, 0, x.type.dtype))
+
+
+@nn_to_tensor.lower(nn.LeakyRelu)
+def leaky_relu(op: Any, b: Builder, x: Value) -> Value:
+    dtype = x.type.dtype
+    return _map(b, "select", _map(b, "lt", x, _number(b, 0, dtype)), _map(b, "mul", x, _number(b, op.alpha, dtype)), x)
+
+
+@nn_to_tensor.lower(nn.Gelu)
+def gelu(op: Any, b: Builder, x: Value) -> Value:
+    """x / 2 · (1 + erf(x / √2)), or x / 2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))"""
+    v = _wide(b, x)
+    dtype = v.type.dtype
+    if op.approximate:
+        cube = _map(b, "mul", _map(b, "mul", _map(b, "mul", _number(b, 0.044715, dtype), v), v), v)
+        inner = _map(b, "mul", _number(b, math.sqrt(2 / math.pi), dtype), _map(b, "add", v, cube))
+        bent = _map(b, "tanh", inner)
+    else:
+        bent = _map(b, "erf", _map(b, "mul", v, _number(b, math.sqrt(0.5), dtype)))
+    result = _map(b, "mul", _map(b, "mul", _number(b, 0.5, dtype), v), _map(b, "add", bent, _number(b, 1, dtype)))
+    return _cast(b, result, x.type.dtype)
+
+
+@nn_to_tensor.lower(nn.Silu)
+def silu(op: Any, b: Builder, x: Value) -> Value:
+    v = _wide(b, x)
+    return _cast(b, _map(b, "mul", v, _map(b, "sigmoid", v)), x.type.dtype)
+
+
+@nn_to_tensor.lower(nn.Softplus)
+def softplus(op: Any, b: Builder, x: Value) -> Value:
+    """log1p(exp(beta x)) / beta up to the threshold, x above it: there exp may overflow, but is not chosen"""
+    v = _wide(b, x)
+    dtype = v.type.dtype
+    beta = _number(b, op.beta, dtype)
+    scaled = _map(b, "mul", v, beta)
+    curve = _map(b, "div", _map(b, "log1p", _map(b, "exp", scaled)), beta)
+    straight = _map(b, "gt", scaled, _number(b, op.threshold, dtype))
+    return _cast(b, _map(b, "select", straight, v, curve), x.type.dtype)
+
+
+# --- reductions, softmax, losses
+
+
+@nn_to_tensor.lower(*(cls for cls in _ops_of(Reduction) if cls is not nn.Mean))
+def reduction(op: Any, b: Builder, x: Value) -> Value:
+    return _reduce(b, x, op.reduce_fn, reduction_axes(op.axis, x.type.rank), op.keepdims)
+
+
+@nn_to_tensor.lower(nn.Mean)
+def mean(op: Any, b: Builder, x: Value) -> Value:
+    """sum / count, where the count may be known at run time only"""
+    axes = reduction_axes(op.axis, x.type.rank)
+    v = _wide(b, x)
+    count = product(x.type.shape[a] for a in axes)
+    total = _reduce(b, v, "add", axes, op.keepdims)
+    return _cast(b, _map(b, "div", total, _size(b, count, v.type.dtype)), x.type.dtype)
+
+
+def _size(b: Builder, size: Dim, dtype: ScalarType) -> Value:
+    return _number(b, size, dtype) if isinstance(size, int) else b(tt.DimValue, size=size, dtype=dtype)
+
+
+@nn_to_tensor.lower(nn.ArgMax, nn.ArgMin)
+def arg_reduction(op: Any, b: Builder, x: Value) -> Value:
+    return b(tt.ArgReduce, x, fn=op.reduce_fn, axis=op.axis % x.type.rank, keepdims=op.keepdims, dtype=op.dtype)
+
+
+@nn_to_tensor.lower(nn.Softmax)
+def softmax(op: Any, b: Builder, x: Value) -> Value:
+    """exp(x - max) / sum(exp(x - max)): the form that cannot overflow"""
+    v = _wide(b, x)
+    axes = (op.axis % v.type.rank,)
+    e = _map(b, "exp", _map(b, "sub", v, _reduce(b, v, "max", axes)))
+    return _cast(b, _map(b, "div", e, _reduce(b, e, "add", axes)), x.type.dtype)
+
+
+@nn_to_tensor.lower(nn.LogSoftmax)
+def log_softmax(op: Any, b: Builder, x: Value) -> Value:
+    """(x - max) - log(sum(exp(x - max)))"""
+    v = _wide(b, x)
+    shifted, log_total = _log_softmax_parts(b, v, op.axis % v.type.rank)
+    return _cast(b, _map(b, "sub", shifted, log_total), x.type.dtype)
+
+
+def _log_softmax_parts(b: Builder, x: Value, axis: int) -> tuple[Value, Value]:
+    shifted = _map(b, "sub", x, _reduce(b, x, "max", (axis,)))
+    return shifted, _map(b, "log", _reduce(b, _map(b, "exp", shifted), "add", (axis,)))
+
+
+@nn_to_tensor.lower(nn.CrossEntropy)
+def cross_entropy(op: Any, b: Builder, logits: Value, label: Value) -> Value:
+    """log(sum(exp(x - max))) - (x - max) at the label: picked by comparing class numbers, so that all of it is one sweep over the classes"""
+    x = _wide(b, logits)
+    kind: TensorType = x.type
+    axis = op.axis % kind.rank
+    shifted, log_total = _log_softmax_parts(b, x, axis)
+    zero = _number(b, 0, kind.dtype)
+    if op.soft_label:
+        weighted = _map(b, "mul", _cast(b, label, kind.dtype), _map(b, "sub", log_total, shifted))
+        return _cast(b, _reduce(b, weighted, "add", (axis,)), logits.type.dtype)
+    classes = b(tt.Iota, shape=tuple(d if i == axis else 1 for i, d in enumerate(kind.shape)), axis=axis, dtype=label.type.dtype)
+    picked = _reduce(b, _map(b, "select", _map(b, "eq", classes, label), shifted, zero), "add", (axis,))
+    loss = _map(b, "sub", log_total, picked)
+    count = _size(b, kind.shape[axis], label.type.dtype)
+    inside = _map(b, "and", _map(b, "ge", label, _number(b, 0, label.type.dtype)), _map(b, "lt", label, count))
+    loss = _map(b, "select", inside, loss, _number(b, math.nan, kind.dtype))
+    if _fits(op.ignore_index, label.type.dtype):
+        loss = _map(b, "select", _map(b, "eq", label, _number(b, op.ignore_index, label.type.dtype)), zero, loss)
+    return _cast(b, loss, logits.type.dtype)
+
+
+def _fits(value: int, dtype: ScalarType) -> bool:
+    low, high = identity_of("max", dtype), identity_of("min", dtype)
+    return low <= value <= high
+
+
+# --- products
+
+
+@nn_to_tensor.lower(nn.MatMul)
+def matmul(op: Any, b: Builder, x: Value, y: Value) -> Value:
+    """A contract over the inner axis; leading axes of size 1 are dropped, those that are shared are batch letters, the others are free."""
+    rank_x, rank_y = x.type.rank, y.type.rank
+    batch = max(rank_x, rank_y, 2) - 2
+    letters = _letters(batch)
+    x, spec_x = _matrix_spec(b, x, letters, "KM" if op.transpose_x and rank_x > 1 else "MK" if rank_x > 1 else "K")
+    y, spec_y = _matrix_spec(b, y, letters, "NK" if op.transpose_y and rank_y > 1 else "KN" if rank_y > 1 else "K")
+    tail = ("M" if rank_x > 1 else "") + ("N" if rank_y > 1 else "")
+    out = "".join(c for c in letters if c in spec_x or c in spec_y) + tail
+    result = b(tt.Contract, x, y, spec=f"{spec_x},{spec_y}->{out}")
+    return _reshape(b, result, op.result.type.shape)
+
+
+def _letters(count: int) -> str:
+    return "abcdefghijklmnopqrstuvwxyz"[:count]
+
+
+def _matrix_spec(b: Builder, x: Value, batch: str, matrix: str) -> tuple[Value, str]:
+    """`x` without leading axes of size 1, and its letters."""
+    leading = x.type.rank - len(matrix)
+    names = batch[len(batch) - leading :]
+    kept = [i for i in range(leading) if x.type.shape[i] != 1]
+    x = _reshape(b, x, (*(x.type.shape[i] for i in kept), *x.type.shape[leading:]))
+    return x, "".join(names[i] for i in kept) + matrix
+
+
+@nn_to_tensor.lower(nn.Linear)
+def linear(op: Any, b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
+    """All leading axes as rows of one matrix product, then the bias"""
+    shape = op.result.type.shape
+    flat = _reshape(b, x, (product(x.type.shape[:-1]), x.type.shape[-1]))
+    y = b(tt.Contract, flat, weight, spec="mk,kn->mn")
+    if bias is not None:
+        y = _map(b, "add", y, bias)
+    return _reshape(b, y, shape)
+
+
+@nn_to_tensor.lower(nn.Conv)
+def conv(op: Any, b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
+    """A contract of the windows of the padded operand with the weight"""
+    spatial = x.type.rank - 2
+    strides, pairs, dilations = conv_numbers(spatial, op.strides, op.padding, op.dilations)
+    padded = _pad(b, x, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
+    y = _conv_product(b, padded, weight, strides, dilations, op.groups)
+    if bias is not None:
+        y = _map(b, "add", y, _reshape(b, bias, (1, *bias.type.shape, *(1,) * spatial)))
+    return y
+
+
+def _pad(b: Builder, x: Value, low: tuple[Dim, ...], high: tuple[Dim, ...], interior: tuple[Dim, ...] = (), value: float = 0) -> Value:
+    """`x` [batch, channels, *sizes] padded along its spatial axes."""
+    interior = interior or (0,) * len(low)
+    if all(d == 0 for d in (*low, *high, *interior)):
+        return x
+    result: Value = b(tt.Pad, x, low=(0, 0, *low), high=(0, 0, *high), interior=(0, 0, *interior), value=value)
+    return result
+
+
+def _conv_product(b: Builder, padded: Value, weight: Value, strides: tuple[Dim, ...], dilations: tuple[Dim, ...], groups: int) -> Value:
+    """[batch, out, *places] from a padded operand and a weight [out, channels / groups, *kernel]."""
+    shape, spatial = padded.type.shape, padded.type.rank - 2
+    out, per_group, *kernel = weight.type.shape
+    first = 2 if groups == 1 else 3
+    if groups > 1:
+        padded = b(tt.Reshape, padded, shape=(shape[0], groups, per_group, *shape[2:]))
+        weight = b(tt.Reshape, weight, shape=(groups, out // groups, per_group, *kernel))
+    axes = tuple(range(first, first + spatial))
+    windows = b(tt.Window, padded, axes=axes, sizes=tuple(kernel), strides=strides, dilations=dilations)
+    places, taps = _spatial_letters(spatial)
+    group = "" if groups == 1 else "G"
+    y = b(tt.Contract, windows, weight, spec=f"N{group}C{places}{taps},{group}OC{taps}->N{group}O{places}")
+    return _reshape(b, y, (shape[0], out, *y.type.shape[first:]))
+
+
+def _spatial_letters(spatial: int) -> tuple[str, str]:
+    """Letters for the places and for the taps of a kernel."""
+    return "abcdefghijkl"[:spatial], "mnopqrstuvwx"[:spatial]
+
+
+@nn_to_tensor.lower(nn.ConvTranspose)
+def conv_transpose(op: Any, b: Builder, x: Value, weight: Value) -> Value:
+    """A convolution with stride 1 of `x` spread apart by the strides, with the kernel reversed and its channel axes swapped
+
+    The padding before is (kernel - 1) · dilation - low, and after it what is left of the size. Where that could be negative, the
+    result of the whole is cut instead.
+    """
+    spatial = x.type.rank - 2
+    strides, pairs, dilations = conv_numbers(spatial, op.strides, op.padding, op.dilations)
+    kernel = weight.type.shape[2:]
+    places = x.type.shape[2:]
+    sizes = op.sizes or transposed_sizes(places, kernel, strides, pairs, dilations)
+    low: list[Dim] = []
+    high: list[Dim] = []
+    cut: list[Dim] = []
+    for size, place, taps, stride, (before, after), dilation in zip(sizes, places, kernel, strides, pairs, dilations, strict=True):
+        reach = (taps - 1) * dilation
+        spread = padded_size(place, 0, 0, stride - 1)
+        # The padding that goes: all of it when no side can become negative, else none, and it is cut off at the end.
+        shed = known_nonnegative(reach - before) and known_nonnegative(reach - after)
+        low.append(reach - before if shed else reach)
+        total = size if shed else size + before + after
+        high.append(total + reach - low[-1] - spread)
+        cut.append(0 if shed else before)
+    flipped = _transposed_weight(b, weight, op.groups, spatial)
+    padded = _pad(b, x, tuple(low), tuple(high), tuple(s - 1 for s in strides))
+    y = _conv_product(b, padded, flipped, (1,) * spatial, dilations, op.groups)
+    if y.type.shape[2:] == tuple(sizes):
+        return y
+    starts = (0, 0, *cut)
+    stops = (*y.type.shape[:2], *(start + size for start, size in zip(cut, sizes, strict=True)))
+    return b(tt.Slice, y, starts=starts, stops=stops, strides=(1,) * y.type.rank)
+
+
+def _transposed_weight(b: Builder, weight: Value, groups: int, spatial: int) -> Value:
+    """[channels, out / groups, *kernel] as [out, channels / groups, *reversed kernel]."""
+    channels, out, *kernel = weight.type.shape
+    if any(k != 1 for k in kernel):
+        weight = b(tt.Reverse, weight, axes=tuple(range(2, 2 + spatial)))
+    if groups == 1:
+        return b(tt.Transpose, weight, perm=(1, 0, *range(2, 2 + spatial)))
+    split = b(tt.Reshape, weight, shape=(groups, channels // groups, out, *kernel))
+    swapped = b(tt.Transpose, split, perm=(0, 2, 1, *range(3, 3 + spatial)))
+    return b(tt.Reshape, swapped, shape=(groups * out, channels // groups, *kernel))
+
+
+@nn_to_tensor.lower(nn.ConvFilter)
+def conv_filter(op: Any, b: Builder, x: Value, dy: Value) -> Value:
+    """The windows of the padded operand, contracted with dy over batch and places"""
+    spatial = x.type.rank - 2
+    strides, pairs, dilations = conv_numbers(spatial, op.strides, op.padding, op.dilations)
+    padded = _pad(b, x, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
+    first = 2
+    if op.groups > 1:
+        first = 3
+        padded = _split_channels(b, padded, op.groups)
+        dy = _split_channels(b, dy, op.groups)
+    axes = tuple(range(first, first + spatial))
+    windows = b(tt.Window, padded, axes=axes, sizes=op.kernel, strides=strides, dilations=dilations)
+    places, taps = _spatial_letters(spatial)
+    group = "" if op.groups == 1 else "G"
+    dw = b(tt.Contract, dy, windows, spec=f"N{group}O{places},N{group}C{places}{taps}->{group}OC{taps}")
+    return _reshape(b, dw, op.result.type.shape)
+
+
+def _split_channels(b: Builder, x: Value, groups: int) -> Value:
+    batch, channels, *sizes = x.type.shape
+    result: Value = b(tt.Reshape, x, shape=(batch, groups, channels // groups, *sizes))
+    return result
+
+
+# --- pooling
+
+
+@nn_to_tensor.lower(nn.MaxPool)
+def max_pool(op: Any, b: Builder, x: Value) -> Value:
+    return _pool(op, b, x, "max")
+
+
+@nn_to_tensor.lower(nn.AvgPool)
+def avg_pool(op: Any, b: Builder, x: Value) -> Value:
+    """The sum of each window over the number of its elements"""
+    total = _pool(op, b, _wide(b, x), "add")
+    count = covered_elements(op, b)
+    return b(nn.Cast, b(nn.Div, total, b(nn.Cast, count, dtype=total.type.dtype)), dtype=x.type.dtype)
+
+
+def _pool(op: Any, b: Builder, x: Value, fn: str) -> Value:
+    spatial = x.type.rank - 2
+    low, high = pool_padding(op)
+    strides, _ = pool_numbers(spatial, op.kernel, op.strides, op.padding)
+    padded = _pad(b, x, low, high, value=identity_of(fn, x.type.dtype))
+    axes = tuple(range(2, 2 + spatial))
+    windows = b(tt.Window, padded, axes=axes, sizes=op.kernel, strides=strides, dilations=(1,) * spatial)
+    return _reduce(b, windows, fn, tuple(range(2 + spatial, 2 + 2 * spatial)), keepdims=False)
+
+
+# --- views
+
+
+@nn_to_tensor.lower(nn.Reshape)
+def reshape(op: Any, b: Builder, x: Value) -> Value:
+    return _reshape(b, x, op.shape)
+
+
+@nn_to_tensor.lower(nn.Transpose)
+def transpose(op: Any, b: Builder, x: Value) -> Value:
+    return b(tt.Transpose, x, perm=op.perm)
+
+
+@nn_to_tensor.lower(nn.BroadcastTo)
+def broadcast_to(op: Any, b: Builder, x: Value) -> Value:
+    lifted = _reshape(b, x, (*(1,) * (len(op.shape) - x.type.rank), *x.type.shape))
+    return lifted if lifted.type.shape == op.shape else b(tt.Broadcast, lifted, shape=op.shape)
+
+
+@nn_to_tensor.lower(nn.Slice)
+def slice_(op: Any, b: Builder, x: Value) -> Value:
+    return b(tt.Slice, x, starts=op.starts, stops=op.stops, strides=op.strides)
+
+
+@nn_to_tensor.lower(nn.Flip)
+def flip(op: Any, b: Builder, x: Value) -> Value:
+    return b(tt.Reverse, x, axes=tuple(sorted(a % x.type.rank for a in op.axes)))
+
+
+@nn_to_tensor.lower(nn.Concat)
+def concat(op: Any, b: Builder, xs: tuple[Value, ...]) -> Value:
+    return b(tt.Concat, xs, axis=op.axis % xs[0].type.rank)
+
+
+@nn_to_tensor.lower(nn.Pad)
+def pad(op: Any, b: Builder, x: Value) -> Value:
+    return b(tt.Pad, x, low=op.padding[::2], high=op.padding[1::2], interior=op.interior or (0,) * x.type.rank, value=op.value)
+
+
+@nn_to_tensor.lower(nn.Window)
+def window(op: Any, b: Builder, x: Value) -> Value:
+    return b(tt.Window, x, axes=op.axes, sizes=op.sizes, strides=op.strides, dilations=op.dilations)
+
+
+@nn_to_tensor.lower(nn.Fold)
+def fold(op: Any, b: Builder, w: Value) -> Value:
+    return b(tt.Fold, w, axes=op.axes, sizes=op.sizes, strides=op.strides, dilations=op.dilations)
+
+
+@nn_to_tensor.lower(nn.Gather)
+def gather(op: Any, b: Builder, x: Value, index: Value) -> Value:
+    return b(tt.Gather, x, index, axis=op.axis % x.type.rank)
+
+
+@nn_to_tensor.lower(nn.ScatterAdd)
+def scatter_add(op: Any, b: Builder, updates: Value, index: Value) -> Value:
+    """sum over all updates of select(position == place, update, 0): nothing is written twice, so the order of the sums is fixed"""
+    kind, axis = updates.type, op.axis
+    size, dtype = op.size, index.type.dtype
+    count = product(index.type.shape)
+    before, after = kind.shape[:axis], kind.shape[axis + index.type.rank :]
+    number = _size(b, size, dtype)
+    wrapped = _map(b, "select", _map(b, "lt", index, _number(b, 0, dtype)), _map(b, "add", index, number), index)
+    last = _size(b, size - 1, dtype)
+    position = _map(b, "min", _map(b, "max", wrapped, _number(b, 0, dtype)), last)
+    ones = (1,) * len(after)
+    position = _reshape(b, position, (*(1,) * len(before), count, 1, *ones))
+    places = b(tt.Iota, shape=(*(1,) * len(before), 1, size, *ones), axis=len(before) + 1, dtype=dtype)
+    spread = _reshape(b, updates, (*before, count, 1, *after))
+    chosen = _map(b, "select", _map(b, "eq", position, places), spread, _number(b, 0, kind.dtype))
+    return _reduce(b, chosen, "add", (len(before),), keepdims=False)
