@@ -171,8 +171,9 @@ def transpose_lanes(code: Code, rows: Sequence[Value]) -> list[Value]:
 
 
 def step_cycles(rows: int, vectors: int) -> float:
-    """Cycles of one step: two multiply-adds a cycle, two loads a cycle (measured a little less), or one full chain."""
-    return max(rows * vectors / 2, 0.56 * (rows + vectors), 4.8)
+    """Cycles of one step: two multiply-adds a cycle, two loads a cycle (measured a little less), or one full chain. Tall tiles read from many lines
+    of memory at once, and lose some percent."""
+    return max(rows * vectors / 2, 0.56 * (rows + vectors), 4.8) * (1 + 0.005 * max(0, rows - 8))
 
 
 def split_extent(extent: int, tile: int) -> list[tuple[int, int]]:
@@ -190,7 +191,7 @@ def choose_tile(m: int, n: int, k: int, registers: Registers) -> tuple[int, int]
     vectors_n = -(-n // registers.lanes)
     most = registers.accumulators
     best: tuple[float, int, int] | None = None
-    for vectors in range(1, min(vectors_n, 6) + 1):
+    for vectors in range(1, min(vectors_n, 8) + 1):
         for rows in range(1, min(most // vectors, m) + 1):
             if rows * vectors + vectors + 1 > registers.count:
                 continue
