@@ -21,9 +21,11 @@ import numpy as np
 from polyreme.ir import config
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
-from polyreme.ir.types import BufferType, type_symbols
+from polyreme.ir.types import BufferType
 from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
+from polyreme.lowering.codegen import assemble
+from polyreme.lowering.emit_llvm import emit_llvm, size_names
 from polyreme.lowering.shared_library import link_shared
 from polyreme.lowering.targets import Target, find_target, host
 from polyreme.runtime.artifact import ALIGNMENT, Artifact, ConstantSpec, Manifest, SizeSpec, TargetSpec, TensorSpec, write_atomically
@@ -49,9 +51,6 @@ def build_artifact(module: Module, target: Target, name: str = "model", constant
     `constants` gives the data of `main`'s arguments by name: of every argument of role "constant", and of those of other roles that
     are to be fixed. The rest are inputs of the model, in order. Buffers of `main` without an offset in the arena get one.
     """
-    from polyreme.lowering.codegen import assemble
-    from polyreme.lowering.emit_llvm import emit_llvm
-
     main = module.function("main")
     plan_memory(main)
     manifest, data = make_manifest(main, target, name, constants or {})
@@ -121,13 +120,8 @@ def _constant(value: Array, name: str, type: BufferType, main: Func) -> Array:
     return array
 
 
-def size_names(main: Func) -> tuple[str, ...]:
-    """The free sizes of a kernel-level `main`, in the order in which native code takes them: by name."""
-    return tuple(sorted(frozenset().union(*(type_symbols(a.type) for a in main.args))))
-
-
 def _find_sizes(main: Func, inputs: Sequence[TensorSpec]) -> tuple[SizeSpec, ...]:
-    """Where the value of each free size is read: the first axis of an input that is exactly it."""
+    """The free sizes in the order in which native code takes them, and where their values are read: the first axis of an input that is exactly it."""
     found = []
     for name in size_names(main):
         places = [(i, axis) for i, t in enumerate(inputs) for axis, size in enumerate(t.shape) if size == name]
@@ -254,11 +248,12 @@ def _constants_text(data: bytes) -> str:
 
 # --- the runtime's native parts
 
-# The number of the futex system call, and the instruction that eases a spin loop.
+# The number of the futex system call, and the instruction that eases a spin loop (its declaration and its use). The base
+# set of riscv64 has none; a fence takes its time too.
 _MACHINES = {
     "x86_64": (202, "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": (98, "declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
-    "riscv64": (98, "declare void @llvm.riscv.pause()", "call void @llvm.riscv.pause()"),
+    "riscv64": (98, "", "fence seq_cst"),
 }
 
 
@@ -275,6 +270,4 @@ def pool_text(target: Target) -> str:
 @functools.lru_cache(maxsize=64)
 def native_object(text: str, target: Target) -> bytes:
     """Object code of LLVM IR text that lacks triple and layout."""
-    from polyreme.lowering.codegen import assemble
-
     return assemble(f'target datalayout = "{target.layout}"\ntarget triple = "{target.triple}"\n{text}', target)

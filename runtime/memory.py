@@ -52,7 +52,7 @@ def plan_offsets(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> t
     """Offsets of buffers of known size, and the total. The result depends on the arguments alone.
 
     Best fit in several orders; the smallest total wins, the first at equal totals. No plan beats the most bytes live at once, so an order that reaches
-    them ends the search.
+    them ends the search. When none does, filling so many bytes from both ends is tried.
     """
     sizes = [_align(lifetime.bytes, alignment) for lifetime in lifetimes]
     bound = most_live(lifetimes, alignment)
@@ -65,6 +65,10 @@ def plan_offsets(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> t
         if best[1] == bound:
             break
     assert best is not None
+    if best[1] > bound:
+        two_ended = _two_ended(lifetimes, sizes, bound)
+        if two_ended is not None:
+            return two_ended, bound
     return best
 
 
@@ -115,6 +119,27 @@ def _best_fit(lifetimes: Sequence[Lifetime], sizes: Sequence[int], ranked: Seque
         total = max(total, offsets[i] + sizes[i])
         placed.append(i)
     return offsets, total
+
+
+def _two_ended(lifetimes: Sequence[Lifetime], sizes: Sequence[int], total: int) -> list[int] | None:
+    """In order of time, each buffer as low or as high as it goes within `total`, in turn; None when one does not fit.
+
+    In a chain, where each buffer meets only the one before and the one after, this always fits.
+    """
+    offsets = [0] * len(lifetimes)
+    placed: list[int] = []
+    for turn, i in enumerate(sorted(range(len(lifetimes)), key=lambda i: (lifetimes[i].first, i))):
+        live = sorted((offsets[j], offsets[j] + sizes[j]) for j in placed if lifetimes[j].last >= lifetimes[i].first)
+        gaps, top = [], 0
+        for start, end in [*live, (total, total)]:
+            if start - top >= sizes[i]:
+                gaps.append((top, start))
+            top = max(top, end)
+        if not gaps:
+            return None
+        offsets[i] = gaps[0][0] if turn % 2 == 0 else gaps[-1][1] - sizes[i]
+        placed.append(i)
+    return offsets
 
 
 def _align(size: int, alignment: int) -> int:

@@ -1,0 +1,151 @@
+"""The cache: what is damaged is absent, what cannot be written is only slower."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from polyreme.runtime.cache import Cache, digest_of
+
+
+def key(i: int) -> str:
+    return digest_of(str(i))
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(folder.glob("??/*"))
+
+
+def test_what_was_put_is_found_by_another_process(tmp_path: Path) -> None:
+    Cache(tmp_path).put(key(1), b"machine code")
+    program = f"from polyreme.runtime.cache import Cache; print(Cache({str(tmp_path)!r}).get({key(1)!r}))"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.strip() == "b'machine code'"
+
+
+def test_an_unknown_key_is_absent(tmp_path: Path) -> None:
+    assert Cache(tmp_path).get(key(1)) is None
+
+
+def test_keys_differ_when_the_border_between_parts_moves() -> None:
+    assert digest_of("ab", "c") != digest_of("a", "bc") != digest_of("abc")
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "extend", "rename"])
+def test_a_damaged_entry_is_absent_and_removed(tmp_path: Path, damage: str) -> None:
+    Cache(tmp_path).put(key(1), bytes(range(200)))
+    (path,) = entries(tmp_path)
+    data = bytearray(path.read_bytes())
+    wanted = key(1)
+    if damage == "flip":
+        data[100] ^= 4
+    elif damage == "rename":
+        wanted = key(2)
+        (tmp_path / wanted[:2]).mkdir(exist_ok=True)
+        path = path.rename(tmp_path / wanted[:2] / wanted)
+    path.write_bytes({"truncate": data[:-1], "empty": b"", "extend": data + b"x"}.get(damage, data))
+    cache = Cache(tmp_path)
+    assert cache.get(wanted) is None
+    assert not path.exists()
+    cache.put(wanted, b"again")
+    assert Cache(tmp_path).get(wanted) == b"again"
+
+
+def test_every_single_byte_of_an_entry_is_guarded(tmp_path: Path) -> None:
+    Cache(tmp_path).put(key(1), b"code")
+    (path,) = entries(tmp_path)
+    whole = path.read_bytes()
+    for i in range(len(whole)):
+        path.write_bytes(whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :])
+        assert Cache(tmp_path).get(key(1)) is None, f"byte {i} is not guarded"
+
+
+def test_a_folder_that_cannot_be_made_warns_once_and_the_entry_stays_in_memory(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    cache = Cache(blocked / "cache")
+    with pytest.warns(RuntimeWarning, match="unusable") as caught:
+        for i in range(5):
+            cache.put(key(i), b"code")
+            assert cache.get(key(i)) == b"code"
+            assert cache.get(key(100 + i)) is None
+    assert len(caught) == 1
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write to read-only folders")
+def test_a_read_only_folder_still_gives_its_entries(tmp_path: Path) -> None:
+    Cache(tmp_path).put(key(1), b"code")
+    for folder in [*tmp_path.glob("??"), tmp_path]:
+        folder.chmod(0o555)
+    cache = Cache(tmp_path)
+    assert cache.get(key(1)) == b"code"
+    with pytest.warns(RuntimeWarning, match="unusable"):
+        cache.put(key(2), b"more")
+
+
+def test_a_full_disk_warns_once_and_leaves_no_part_of_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    cache = Cache(tmp_path)
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.warns(RuntimeWarning, match="No space left"):
+        cache.put(key(1), b"code")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.put(key(2), b"code")
+    assert cache.get(key(1)) == b"code"
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+def test_the_least_recently_used_entries_go_when_the_limit_is_reached(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, limit=5000)
+    now = time.time()
+    for i in range(4):
+        cache.put(key(i), bytes(1000))
+        os.utime(tmp_path / key(i)[:2] / key(i), (now - 100 + i, now - 100 + i))
+    Cache(tmp_path, limit=5000).get(key(0))
+    cache.put(key(4), bytes(1000))
+    fresh = Cache(tmp_path, limit=5000)
+    assert fresh.get(key(1)) is None, "the oldest entry is still there"
+    assert fresh.get(key(0)) and fresh.get(key(4)), "an entry in use was removed"
+    assert sum(p.stat().st_size for p in entries(tmp_path)) <= 5000
+
+
+def test_left_overs_of_interrupted_writes_are_removed(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put(key(1), b"code")
+    (path,) = entries(tmp_path)
+    old, new = path.parent / ".old.tmp", path.parent / ".new.tmp"
+    old.write_bytes(b"half")
+    new.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    Cache(tmp_path).put(key(2), b"code")
+    assert not old.exists()
+    assert new.exists(), "another process may be writing it"
+
+
+def test_memory_is_bounded() -> None:
+    cache = Cache(None, memory_limit=3000)
+    for i in range(10):
+        cache.put(key(i), bytes(1000))
+    assert [i for i in range(10) if cache.get(key(i)) is not None] == [7, 8, 9]
+
+
+def test_a_key_that_is_no_digest_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected a digest"):
+        Cache(tmp_path).get("../../etc/passwd")
+
+
+def test_clear_forgets_everything(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put(key(1), b"code")
+    cache.clear()
+    assert cache.get(key(1)) is None
+    assert entries(tmp_path) == []
