@@ -34,8 +34,8 @@ _MESSAGES = {
     "no_shape": "expected the shape of input '%s' but got NULL",
     "no_data": "expected data for %s '%s' but got NULL",
     "bad_size": "input '%s': expected a size of at least 0 on axis %d but got %lld",
-    "bad_axis": "input '%s': expected %s = %lld on axis %d but got %lld",
-    "bad_output": "output '%s': its size on axis %d would be %lld (%s)",
+    "bad_axis": "input '%s': expected %s%lld on axis %d but got %lld",
+    "bad_output": "output '%s': its size on axis %d would be %s%lld",
     "bad_arena": "the sizes are too large: %lld bytes of working storage",
     "word_input": "input",
     "word_output": "output",
@@ -163,7 +163,8 @@ def _tensor_rows(tables: _Tables, tensors: Sequence[TensorSpec]) -> list[str]:
         shape = dims = "null"
         if rank:
             shape = tables.add(f"[{rank} x i64] [ {', '.join(f'i64 {size if isinstance(size, int) else -1}' for size in t.shape)} ]")
-            texts = [f"ptr {tables.text(str(size))}" for size in t.shape]
+            # What stands before the number in messages: `N = ` for a free size.
+            texts = [f"ptr {tables.text(f'{size} = ' if isinstance(size, str) else '')}" for size in t.shape]
             dims = tables.add(f"[{rank} x ptr] [ {', '.join(texts)} ]")
         rows.append(f"{{ ptr {tables.text(t.name)}, ptr {tables.text(t.dtype)}, i32 {rank}, i32 {first}, ptr {shape}, ptr {dims} }}")
         first += rank

@@ -535,7 +535,7 @@ output_bad:
   %b_64 = sext i32 %b to i64
   %out_text_at = getelementptr ptr, ptr %out_texts, i64 %b_64
   %out_text = load ptr, ptr %out_text_at, align 8
-  %told_output = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_output, ptr %bad_output_name, i32 %b, i64 %out_dim, ptr %out_text)
+  %told_output = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_output, ptr %bad_output_name, i32 %b, ptr %out_text, i64 %out_dim)
   ret i32 2
 }
 
