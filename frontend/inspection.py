@@ -56,13 +56,9 @@ class Inspection:
     @cached_property
     def llvm(self) -> str:
         """LLVM IR."""
-        from polyreme.lowering.arena import plan_memory
-        from polyreme.lowering.emit_llvm import emit_llvm
-        from polyreme.lowering.link import MODEL
+        from polyreme.lowering.pipeline import llvm_text
 
-        module = self._kernel.clone()
-        plan_memory(module.function())
-        return emit_llvm(module, self.target, MODEL)
+        return llvm_text(self._kernel, self.target)
 
     @cached_property
     def asm(self) -> str:

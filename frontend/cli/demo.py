@@ -29,7 +29,7 @@ BATCH = 64
 def command(output: Path | None, epochs: int, seed: int) -> None:
     """Train a LeNet on handwritten digits, look at its IR, compile it, run the library, and compare.
 
-    The digits are the 1,797 of the UCI repository (CC BY 4.0); every fifth is held out.
+    The digits are the 1,797 of the UCI repository (CC BY 4.0); 357 of them are held out.
     """
     folder = output or Path(tempfile.mkdtemp(prefix="polyreme-demo-"))
     folder.mkdir(parents=True, exist_ok=True)

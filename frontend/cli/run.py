@@ -44,12 +44,12 @@ def load_executable(model: Model, threads: int | None = None) -> Any:
         from polyreme.compilation import load_compiled
 
         return load_compiled(model.value, threads=threads)
-    from polyreme.lowering.pipeline import compile_module
+    from polyreme.executables import load_module
 
     if threads is not None:
         # The process has one pool, whose size the settings say.
         os.environ["POLYREME_THREADS"] = str(threads)
-    return compile_module(model.module(freeze=True), name="model").load()
+    return load_module(model.module(freeze=True))
 
 
 def read_arrays(given: tuple[str, ...], names: list[str]) -> dict[str, Any]:

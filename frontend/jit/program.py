@@ -18,13 +18,19 @@ __all__ = ["Program", "compile_function"]
 
 def compile_function(func: Func, name: str) -> Any:
     """The executable of one `nn` function, which is left as it is."""
-    from polyreme.lowering.pipeline import compile_module
+    from polyreme.executables import load_module
 
     module = Module.empty(loc=func.location)
     copy = func.clone()
     copy.attributes["sym_name"] = "main"
     module.block.append(copy)
-    return compile_module(module, name=name).load()
+    return load_module(module, c_name(name))
+
+
+def c_name(name: str) -> str:
+    """`name` as native code can have it: a function's name may be `<lambda>`."""
+    text = "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_")
+    return text if text[:1].isalpha() else f"f_{text}"
 
 
 @dataclass

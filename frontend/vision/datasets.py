@@ -16,7 +16,7 @@ __all__ = ["Digits"]
 class Digits(Dataset):
     """The UCI handwritten digits: pairs (image float32 [1, 28, 28] in [-1, 1], label int64 [1]), as Paddle's MNIST gives them.
 
-    `mode` is "train" (1,437 images) or "test" (360); `transform` is applied to each image.
+    `mode` is "train" (1,440 images) or "test" (357); `transform` is applied to each image.
     """
 
     def __init__(self, mode: str = "train", transform: Callable[[Any], Any] | None = None):

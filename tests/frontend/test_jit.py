@@ -1,0 +1,469 @@
+"""`to_static`: what is traced, what runs, and what is refused."""
+
+from __future__ import annotations
+
+import collections
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme import nn
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.evaluate import evaluate
+from polyreme.jit import StaticFunction, TraceError
+from polyreme.static import InputSpec
+
+
+def close(actual: Any, expected: Any, tolerance: float = 2e-6) -> None:
+    np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=tolerance, atol=tolerance)
+
+
+def random(*shape: int, seed: int = 0) -> Any:
+    return paddle.to_tensor(np.random.default_rng(seed).standard_normal(shape).astype("float32"))
+
+
+class Net(nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(6, 8)
+        self.dropout = nn.Dropout(0.5)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x: Any, scale: float = 1.0) -> Any:
+        return self.out(self.dropout(paddle.nn.functional.relu(self.hidden(x)))) * scale
+
+
+def evaluation_net() -> Net:
+    paddle.seed(1)
+    net = Net()
+    net.eval()
+    return net
+
+
+# --- results
+
+
+def test_a_compiled_function_gives_what_the_plain_one_gives() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return paddle.tanh(x) * y + paddle.exp(-y).sum(axis=0)
+
+    x, y = random(4, 5), random(4, 5, seed=1)
+    close(paddle.jit.to_static(function)(x, y), function(x, y))
+
+
+def test_a_layer_is_returned_itself_and_runs_compiled() -> None:
+    net = evaluation_net()
+    x = random(7, 6)
+    expected = net(x)
+    compiled = paddle.jit.to_static(net, input_spec=[InputSpec([None, 6], "float32", "x")])
+    assert compiled is net and isinstance(net.forward, StaticFunction)
+    close(net(x), expected)
+    assert [str(t) for t in net.forward.concrete_programs()[0].inputs] == ["tensor<Nx6xf32>"]
+
+
+def test_arguments_and_results_keep_their_nesting() -> None:
+    Pair = collections.namedtuple("Pair", "left right")
+
+    def function(pairs: Any, *, factor: float) -> Any:
+        (a, b), rest = pairs
+        return {"sum": a + b, "others": [Pair(rest["c"] * factor, "text"), 7, None]}
+
+    a, b, c = random(2, 3), random(2, 3, seed=1), random(4, seed=2)
+    result = paddle.jit.to_static(function)(((a, b), {"c": c}), factor=2.0)
+    close(result["sum"], a + b)
+    close(result["others"][0].left, c * 2.0)
+    assert result["others"][0].right == "text" and result["others"][1:] == [7, None]
+
+
+def test_positional_keyword_and_default_forms_of_a_call_share_a_program() -> None:
+    @paddle.jit.to_static
+    def function(x: Any, k: float = 2.0) -> Any:
+        return x * k
+
+    x = random(3)
+    for result in (function(x), function(x, 2.0), function(x, k=2.0), function(x=x)):
+        close(result, x * 2.0)
+    assert len(function.concrete_programs()) == 1
+    close(function(x, k=3.0), x * 3.0)
+    # Equal to Python, another program all the same: an int and a float promote differently.
+    function(x, k=2)
+    assert len(function.concrete_programs()) == 3
+
+
+def test_a_free_size_is_one_program_for_all_values_even_none() -> None:
+    net = paddle.jit.to_static(evaluation_net(), input_spec=[InputSpec([None, 6], "float32", "x")])
+    for batch in (1, 2, 33, 0):
+        x = random(batch, 6)
+        assert net(x).shape == [batch, 3]
+        close(net(x), net.forward.dygraph_function(x))
+    assert len(net.forward.concrete_programs()) == 1
+
+
+def test_without_specs_every_shape_is_a_program() -> None:
+    @paddle.jit.to_static
+    def function(x: Any) -> Any:
+        return x + x.shape[0]
+
+    close(function(random(2, 3)), random(2, 3) + 2)
+    close(function(random(4, 3)), random(4, 3) + 4)
+    function(random(4, 3, seed=9))
+    assert len(function.concrete_programs()) == 2
+
+
+def test_numpy_arrays_are_taken_as_tensors() -> None:
+    array = np.arange(6, dtype="float32").reshape(2, 3)
+    close(paddle.jit.to_static(lambda x: x * 2)(array), paddle.to_tensor(array * 2))
+
+
+def test_a_method_is_bound_to_each_instance_separately() -> None:
+    class Scaled(nn.Layer):
+        def __init__(self, value: float) -> None:
+            super().__init__()
+            self.weight = self.create_parameter([3], default_initializer=nn.initializer.Constant(value))
+
+        @paddle.jit.to_static
+        def forward(self, x: Any) -> Any:
+            return x * self.weight
+
+    x = random(3)
+    two, five = Scaled(2.0), Scaled(5.0)
+    close(two(x), x * 2.0)
+    close(five(x), x * 5.0)
+    close(two(x), x * 2.0)
+
+
+def test_compiled_functions_call_each_other() -> None:
+    @paddle.jit.to_static
+    def inner(x: Any) -> Any:
+        return x * 3
+
+    @paddle.jit.to_static
+    def outer(x: Any) -> Any:
+        return inner(x) + 1
+
+    close(outer(random(4)), random(4) * 3 + 1)
+    assert not inner.concrete_programs()
+
+
+def test_compiling_can_be_switched_off() -> None:
+    calls = []
+
+    @paddle.jit.to_static
+    def function(x: Any) -> Any:
+        calls.append(type(x._value))
+        return x + 1
+
+    try:
+        paddle.jit.enable_to_static(False)
+        close(function(random(2)), random(2) + 1)
+    finally:
+        paddle.jit.enable_to_static(True)
+    assert calls == [np.ndarray] and not function.concrete_programs()
+
+
+def test_not_to_static_stays_python() -> None:
+    @paddle.jit.not_to_static
+    def function(x: Any) -> Any:
+        return x
+
+    assert paddle.jit.to_static(function) is function
+
+
+# --- guards
+
+
+def test_the_training_flag_makes_another_program() -> None:
+    paddle.seed(3)
+    net = paddle.jit.to_static(Net())
+    x = random(64, 6)
+    net.eval()
+    close(net(x), net(x))
+    net.train()
+    assert not np.array_equal(net(x).numpy(), net(x).numpy())
+    assert len(net.forward.concrete_programs()) == 2
+
+
+def test_new_contents_of_parameters_are_seen() -> None:
+    net = paddle.jit.to_static(evaluation_net())
+    x = random(2, 6)
+    net(x)
+    net.out.bias.set_value(np.full(3, 100, "float32"))
+    assert net(x).numpy().min() > 50
+    assert len(net.forward.concrete_programs()) == 1
+
+
+def test_another_parameter_object_is_another_program() -> None:
+    net = paddle.jit.to_static(evaluation_net())
+    x = random(2, 6)
+    net(x)
+    net.out = nn.Linear(8, 3, bias_attr=nn.initializer.Constant(100.0))
+    assert net(x).numpy().min() > 50
+
+
+def test_a_parameter_that_is_thawed_gets_its_gradient() -> None:
+    net = evaluation_net()
+    net.hidden.weight.stop_gradient = True
+    compiled = paddle.jit.to_static(net)
+    compiled(random(2, 6)).sum().backward()
+    assert net.hidden.weight.grad is None and net.out.weight.grad is not None
+    net.hidden.weight.stop_gradient = False
+    compiled(random(2, 6)).sum().backward()
+    assert net.hidden.weight.grad is not None
+
+
+def test_a_global_tensor_is_read_when_the_function_runs() -> None:
+    offset = paddle.to_tensor([1.0, 2.0])
+    function = paddle.jit.to_static(lambda x: x + offset)
+    close(function(random(2)), random(2) + offset)
+    offset.set_value(np.array([10.0, 20.0], "float32"))
+    close(function(random(2)), random(2) + paddle.to_tensor([10.0, 20.0]))
+
+
+# --- training
+
+
+def gradients(net: Any, x: Any, labels: Any) -> dict[str, Any]:
+    net.clear_gradients()
+    loss = nn.functional.cross_entropy(net(x), labels)
+    loss.backward()
+    return {"loss": loss, **{name: p.grad for name, p in net.named_parameters()}}
+
+
+def test_gradients_of_a_compiled_layer_are_those_of_the_eager_one() -> None:
+    net = evaluation_net()
+    x, labels = random(5, 6), paddle.to_tensor([0, 2, 1, 1, 0])
+    expected = gradients(net, x, labels)
+    found = gradients(paddle.jit.to_static(net), x, labels)
+    assert expected.keys() == found.keys()
+    for name in expected:
+        close(found[name], expected[name])
+
+
+def test_gradients_flow_to_inputs_that_need_them() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return (x * y).sum() + x.mean(), x + 1
+
+    x, y = random(3, 2), random(3, 2, seed=1)
+    x.stop_gradient = False
+    total, shifted = paddle.jit.to_static(function)(x, y)
+    (total + (shifted * 3).sum()).backward()
+    close(x.grad, y + 1 / 6 + 3)
+    assert y.grad is None
+
+
+def test_detach_and_no_grad_stop_gradients_inside_a_compiled_function() -> None:
+    def function(x: Any) -> Any:
+        with paddle.no_grad():
+            squared = x * x
+        return (x.detach() * x + squared).sum()
+
+    x = random(4)
+    x.stop_gradient = False
+    paddle.jit.to_static(function)(x).backward()
+    close(x.grad, x.detach())
+
+
+def test_dropout_draws_the_same_numbers_compiled_and_eager() -> None:
+    """Bit for bit, twice in a row: the generator's state goes in and comes out."""
+    paddle.seed(5)
+    net = Net()
+    x = random(16, 6)
+    paddle.seed(7)
+    expected = [net(x).numpy() for _ in range(2)] + [paddle.rand([3]).numpy()]
+    compiled = paddle.jit.to_static(net)
+    paddle.seed(7)
+    found = [compiled(x).numpy() for _ in range(2)] + [paddle.rand([3]).numpy()]
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a == 0, b == 0)
+        np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6)
+    np.testing.assert_array_equal(found[2], expected[2])
+
+
+def test_training_steps_compiled_and_eager_end_in_the_same_weights() -> None:
+    def train(compiled: bool) -> list[Any]:
+        paddle.seed(11)
+        net = Net()
+        model = paddle.jit.to_static(net) if compiled else net
+        adam = paddle.optimizer.Adam(0.01, parameters=net.parameters())
+        for step in range(5):
+            loss = nn.functional.cross_entropy(model(random(8, 6, seed=step)), paddle.to_tensor(np.arange(8) % 3))
+            loss.backward()
+            adam.step()
+            adam.clear_grad()
+        return [p.numpy() for p in net.parameters()]
+
+    for a, b in zip(train(True), train(False), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_of_the_second_order_are_refused() -> None:
+    x = random(3)
+    x.stop_gradient = False
+    y = paddle.jit.to_static(lambda x: (x * x * x).sum())(x)
+    with pytest.raises(RuntimeError, match="run it without to_static"):
+        paddle.grad(y, x, create_graph=True)
+
+
+def test_buffers_that_are_written_leave_as_results() -> None:
+    class Counter(nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", paddle.zeros([1]))
+
+        def forward(self, x: Any) -> Any:
+            self.count.set_value(self.count + x.sum())
+            return x * self.count
+
+    counter = paddle.jit.to_static(Counter())
+    ones = paddle.ones([3])
+    close(counter(ones), ones * 3)
+    close(counter(ones), ones * 6)
+    assert counter.count.numpy() == [6.0]
+    (traced,) = counter.forward.concrete_programs()
+    assert [t.name for t in traced.written] == [counter.count.name]
+    assert "state" in traced.func.arg_roles
+
+
+# --- what is refused, and how
+
+
+def line_of(function: Any, text: str) -> int:
+    lines, first = inspect.getsourcelines(function)
+    return first + next(i for i, line in enumerate(lines) if text in line)
+
+
+def test_a_tensor_as_condition_names_the_line_and_the_way_out() -> None:
+    def function(x: Any) -> Any:
+        if x.mean() > 0:
+            return x
+        return -x
+
+    with pytest.raises(PolyremeError, match="paddle.where") as caught:
+        paddle.jit.to_static(function)(random(3))
+    (fault,) = caught.value.diagnostics
+    assert fault.location.file == __file__ and fault.location.line == line_of(function, "if x.mean()")
+
+
+@pytest.mark.parametrize("use", [float, int, bool, lambda t: t.numpy(), lambda t: t.item(), lambda t: t.tolist(), lambda t: range(t.argmax())])
+def test_reading_a_value_inside_a_traced_function_is_an_error(use: Any) -> None:
+    with pytest.raises(PolyremeError, match="not known while the function is traced"):
+        paddle.jit.to_static(lambda x: x * use(x.sum()))(random(3))
+
+
+def test_control_flow_on_a_free_size_names_the_size_and_the_line() -> None:
+    def function(x: Any) -> Any:
+        if x.shape[0] > 2:
+            return x
+        return -x
+
+    with pytest.raises(TraceError, match="'N'") as caught:
+        paddle.jit.to_static(function, input_spec=[InputSpec([None, 3])])(random(4, 3))
+    assert caught.value.diagnostics[0].location.line == line_of(function, "if x.shape[0]")
+
+
+def test_faults_of_ops_name_the_users_line() -> None:
+    def function(x: Any) -> Any:
+        return paddle.matmul(x, x)
+
+    with pytest.raises(PolyremeError) as caught:
+        paddle.jit.to_static(function)(random(2, 3))
+    assert caught.value.diagnostics[0].location.line == line_of(function, "matmul")
+
+
+def test_errors_of_the_user_pass_through() -> None:
+    def function(x: Any) -> Any:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        paddle.jit.to_static(function)(random(2))
+
+
+@pytest.mark.parametrize(
+    "tensor, message",
+    [
+        (lambda: random(2, 5), r"expected shape \[N, 6\] for the input 'features' but got \[2, 5\]"),
+        (lambda: random(6), r"expected shape \[N, 6\] for the input 'features' but got \[6\]"),
+        (lambda: random(2, 6).astype("float64"), "expected dtype float32 for the input 'features' but got float64"),
+    ],
+)
+def test_inputs_that_do_not_fit_the_spec_are_named(tensor: Any, message: str) -> None:
+    net = paddle.jit.to_static(evaluation_net(), input_spec=[InputSpec([None, 6], "float32", "features")])
+    with pytest.raises((ValueError, TypeError), match=message):
+        net(tensor())
+
+
+def test_sizes_of_one_name_have_to_agree() -> None:
+    function = paddle.jit.to_static(lambda x, y: x + y, input_spec=[InputSpec(["T"], name="x"), InputSpec(["T"], name="y")])
+    close(function(random(3), random(3)), random(3) * 2)
+    with pytest.raises(ValueError, match="expected T = 3 for the input 'y', as 'x' has it, but got 4"):
+        function(random(3), random(4))
+
+
+def test_a_result_without_tensors_is_an_error() -> None:
+    with pytest.raises(TraceError, match="to return tensors but it returned int"):
+        paddle.jit.to_static(lambda x: 3)(random(2))
+
+
+def test_a_failed_trace_leaves_tensors_as_they_were() -> None:
+    buffer = paddle.to_tensor([1.0])
+
+    def function(x: Any) -> Any:
+        buffer.set_value(buffer + 1)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        paddle.jit.to_static(function)(random(1))
+    assert buffer.numpy() == [1.0]
+
+
+def test_a_stand_in_that_escapes_is_refused_with_a_reason() -> None:
+    kept = []
+
+    def leak(x: Any) -> Any:
+        kept.append(x)
+        return x * 1
+
+    paddle.jit.to_static(leak)(random(2))
+    with pytest.raises(RuntimeError, match="belongs to a traced function"):
+        kept[0] + 1
+    with pytest.raises(TraceError, match="made while another function was traced"):
+        paddle.jit.to_static(lambda x: x + kept[0])(random(2))
+
+
+def test_specs_that_do_not_match_the_function_are_refused() -> None:
+    with pytest.raises(TypeError, match="expected input_spec to be a list"):
+        paddle.jit.to_static(lambda x: x, input_spec=InputSpec([1]))
+    with pytest.raises(TraceError, match="input_spec"):
+        paddle.inspect(lambda x: x, [InputSpec([1]), InputSpec([1])])
+    with pytest.raises(TraceError, match="expected an input_spec"):
+        paddle.inspect(lambda x: x)
+
+
+# --- the program
+
+
+def test_the_traced_function_has_the_users_names_roles_and_lines() -> None:
+    traced = paddle.jit.to_static(evaluation_net()).forward.trace([InputSpec([None, 6], "float32", "features")])
+    assert traced.func.arg_names == ("features", "hidden.weight", "hidden.bias", "out.weight", "out.bias")
+    assert traced.func.arg_roles == ("input", "param", "param", "param", "param")
+    lines = {op.location.line for op in traced.func.block if op.name != "func.return"}
+    assert line_of(Net.forward, "self.out(") in lines
+
+
+def test_the_module_with_frozen_weights_computes_the_same() -> None:
+    net = evaluation_net()
+    x = random(3, 6)
+    traced = StaticFunction(net.forward, None, net).trace([InputSpec([None, 6])])
+    expected = net(x).numpy()
+    weights = [t.numpy() for t in traced.captured]
+    np.testing.assert_allclose(evaluate(traced.module(), [x.numpy(), *weights])[0], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(evaluate(traced.frozen(), [x.numpy()])[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_function_with_state_cannot_be_frozen() -> None:
+    net = Net()
+    with pytest.raises(TraceError, match="call eval"):
+        StaticFunction(net.forward, None, net).trace([InputSpec([None, 6])]).frozen()
