@@ -72,6 +72,7 @@ class _Fusion:
         self.readers: dict[Value, list[Op]] = {}
 
     def run(self) -> None:
+        self._join_siblings()
         for op in reversed(self.func.block.ops):
             if op in self.group and not isinstance(op, Return):
                 self._join_consumers(op)
@@ -135,6 +136,9 @@ class _Fusion:
             if not _fusible(group.ops[0]):
                 continue
             others = [g for g in groups if g is not group]
+            if _follows_contract(op) and not self._depends_on_reduction(op) and any(isinstance(o, tensor.Reduce) and not is_pooling(o) for o in group.ops):
+                # The contract's own kernel has the elements in registers; a kernel over rows would have to wait for them in memory anyway.
+                continue
             if not self._reaches(others, group) and self._may_join(op, group):
                 self._merge(mine, group)
                 return
@@ -304,6 +308,14 @@ class _Fusion:
 def _fusible(op: Op) -> bool:
     """Whether `op` may share a kernel; reshapes are no kernels at all, random draws follow one another."""
     return op.dialect == "tensor" and not op.regions and not isinstance(op, (tensor.Reshape, tensor.Random, tensor.Constant)) and not op.has(IsolatedFromAbove)
+
+
+def _follows_contract(op: Op) -> bool:
+    """Whether `op` continues a contract element by element."""
+    while isinstance(op, tensor.Map):
+        same = [x.producer() for x in op.operands if shape_of(x) == shape_of(op.result)]
+        op = next((p for p in same if isinstance(p, (tensor.Contract, tensor.Map))), None)  # type: ignore[assignment]
+    return isinstance(op, tensor.Contract)
 
 
 def _overlaps(window: tensor.Window) -> bool:

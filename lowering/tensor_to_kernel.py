@@ -131,6 +131,7 @@ class _Bufferize:
         scratch = [self._alloc(type) for type in plan.scratch]
         for step in plan.steps:
             buffers = [self._slot(slot, operands, results, packs, scratch) for slot in step.slots]
+            buffers = [self._shaped(buffer, arg.type) for buffer, arg in zip(buffers, step.func.args, strict=True)]
             self.b(kernel.Call, *buffers, callee=self._kernel(step.func))
 
     def _plan(self, request: Request) -> KernelPlan:
@@ -166,6 +167,12 @@ class _Bufferize:
         if memory not in self.data:
             self.data[memory] = self.b(kernel.Data, value=memory)
         return self.data[memory]
+
+    def _shaped(self, buffer: Value, type: BufferType) -> Value:
+        """The memory as a kernel wants to see it: reshapes and collapsed axes are views."""
+        if buffer.type != type:
+            buffer = self.b(kernel.View, buffer, None, shape=type.shape)
+        return buffer
 
     def _alloc(self, type: BufferType) -> Value:
         value: Value = self.b(kernel.Alloc, shape=type.shape, dtype=type.dtype, space="arena")

@@ -1,0 +1,140 @@
+"""The compiler on one page: from what a model says to code that runs.
+
+    compiled = compile_module(module)          # nn, tensor or kernel level
+    compiled.load().run([x])                   # in this process
+    print(compiled.stages["kernel"])           # any level as text
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from polyreme.ir.builtin import Module
+from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.passes import PassManager, Stage
+from polyreme.ir.text import print_module
+from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
+from polyreme.lowering.contract import build_contract
+from polyreme.lowering.conv import build_conv
+from polyreme.lowering.fuse import Fuse
+from polyreme.lowering.loops import build_loops
+from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.random import build_random
+from polyreme.lowering.shapes import SolveDims
+from polyreme.lowering.targets import Target, find_target
+from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+
+LEVELS = ("nn", "tensor", "kernel")
+# Who makes the kernels of a root: the first one that takes it.
+BUILDERS = (build_conv, build_contract, build_random, build_loops)
+
+
+def pipeline(target: Target) -> list[Stage]:
+    """What the model says, what is computed, how it is computed. The rest, LLVM IR and machine code, is `link.build_artifact`'s."""
+    return [
+        # Sizes are solved first: everything after compares shapes.
+        Stage("nn", SolveDims(), Canonicalize(), Cse(), Dce()),
+        # Cleaning up comes before fusion, since a group is harder to see into than single ops.
+        Stage("tensor", nn_to_tensor, Canonicalize(), Cse(), Dce(), Fuse()),
+        # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
+        Stage("kernel", TensorToKernel(target, BUILDERS)),
+    ]
+
+
+def lower(module: Module, target: Target | None = None, to: str = "kernel", verify: bool = False, inputs: Sequence[Any] | None = None) -> Module:
+    """A copy of `module`, at whatever level it is, brought down to level `to`: "nn" (tidied), "tensor" (fused) or "kernel".
+
+    `verify` checks the module after every pass; `inputs` also runs it there, and compares.
+    """
+    if to not in LEVELS:
+        raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{to}'{did_you_mean(to, LEVELS)}")
+    target = target or find_target()
+    stages = pipeline(target)[: LEVELS.index(to) + 1]
+    lowered: Module = module.clone()
+    return PassManager(stages if level_of(module) != "kernel" else [], verify_each=verify, inputs=inputs).run(lowered)
+
+
+def level_of(module: Module) -> str:
+    """The highest level that the module has ops of: "nn", "tensor" or "kernel"."""
+    found = {op.dialect for op in module.walk()}
+    return next((level for level in LEVELS if level in found), "tensor")
+
+
+def compile_module(module: Module, target: Target | None = None, name: str = "model", verify: bool = False) -> CompiledModule:
+    """Machine code for `main` of a module at any level. The module is left as it is."""
+    return CompiledModule(module, target or find_target(), name, verify)
+
+
+class CompiledModule:
+    """A module with what is made from it, each when it is first asked for."""
+
+    def __init__(self, module: Module, target: Target, name: str, verify: bool = False):
+        self.module: Module = module.clone()
+        self.target, self.name, self.verify = target, name, verify
+
+    @cached_property
+    def lowered(self) -> Module:
+        """The module at kernel level."""
+        return lower(self.module, self.target, "kernel", self.verify)
+
+    @cached_property
+    def artifact(self) -> Any:
+        """The runtime's `Artifact`: code, constants, manifest."""
+        from polyreme.lowering.link import build_artifact
+
+        final: Module = self.lowered.clone()
+        return build_artifact(final, self.target, self.name, outline_constants(final))
+
+    @cached_property
+    def stages(self) -> Mapping[str, str]:
+        """The text of the module by level, made when it is asked for."""
+        return _Stages(self)
+
+    def load(self) -> Any:
+        """The artifact as the runtime's `Executable` in this process."""
+        from polyreme.lowering.link import load
+
+        return load(self.artifact)
+
+
+class _Stages(Mapping[str, str]):
+    """Level to text, from `nn` to `asm`."""
+
+    names = ("nn", "tensor", "kernel", "llvm", "asm")
+
+    def __init__(self, compiled: CompiledModule):
+        self.compiled = compiled
+
+    def __getitem__(self, name: str) -> str:
+        made = self.compiled
+        if name in ("nn", "tensor"):
+            return print_module(lower(made.module, made.target, name))
+        if name == "kernel":
+            return print_module(made.lowered)
+        if name == "llvm":
+            return llvm_text(made.lowered, made.target)
+        if name == "asm":
+            from polyreme.lowering.codegen import assembly
+
+            return assembly(llvm_text(made.lowered, made.target), made.target)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def llvm_text(module: Module, target: Target) -> str:
+    """The LLVM IR of a module at kernel level, as `link.build_artifact` compiles it; the module is left as it is."""
+    from polyreme.lowering.arena import plan_memory
+    from polyreme.lowering.emit_llvm import emit_llvm
+    from polyreme.lowering.link import MODEL
+
+    final: Module = module.clone()
+    outline_constants(final)
+    plan_memory(final.function())
+    return emit_llvm(final, target, MODEL)
