@@ -74,7 +74,9 @@ def _div(a: Array, b: Array) -> Array:
     """True division for floats; for integers the quotient rounded towards zero, as C and Paddle's kernels have it."""
     if a.dtype.kind in "iu":
         safe = np.where(b == 0, 1, b)
-        quotient = np.abs(a) // np.abs(safe) * (np.sign(a) * np.sign(safe)) if a.dtype.kind == "i" else a // safe
+        quotient = a // safe
+        # Rounded down so far: one more where that went away from zero. (By absolute values the least number would overflow.)
+        quotient = quotient + ((quotient < 0) & (quotient * safe != a))
         return np.asarray(np.where(b == 0, 0, quotient), dtype=a.dtype)
     return np.asarray(np.divide(a, b))
 

@@ -29,7 +29,7 @@ from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, Expr, product, symbols
 from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, i1, index, type_symbols
-from polyreme.lowering.llvm_text import Code, Lane, constant_text, join, symbol_text, type_text
+from polyreme.lowering.llvm_text import Code, Lane, constant_text, symbol_text, type_text
 from polyreme.lowering.scalar_code import apply_code, element, memory_element, number_bits, power_definition
 from polyreme.lowering.targets import Target
 from polyreme.lowering.vector_math import libm_declarations
@@ -43,12 +43,8 @@ def emit_llvm(module: Module, target: Target, name: str = "model") -> str:
 
 
 def size_names(main: Func) -> tuple[str, ...]:
-    """The names of sizes that `main` depends on, in the order in which their values are passed: that of their first mention in the arguments."""
-    names: dict[str, None] = {}
-    for arg in main.args:
-        for dim in getattr(arg.type, "shape", ()):
-            names.update(dict.fromkeys(sorted(symbols(dim))))
-    return tuple(names)
+    """The names of the sizes that `main`'s arguments mention, in the order in which their values are passed: by name."""
+    return tuple(sorted(frozenset().union(*(type_symbols(arg.type) for arg in main.args))))
 
 
 # --- what the emitter knows about functions before it writes them
@@ -470,11 +466,13 @@ def _emit_apply(e: _FunctionEmitter, op: Any) -> Any:
             b = e.values[operands[1]]
             if a.base is None and b.base is None:
                 return Position(None, int(kernel.Apply.reference((a.offset, b.offset), fn=op.fn, dtype=None)))
+    e.code.hint = e.hint(op.result, op.fn)
     lanes = [e.get(v) for v in operands]
     return apply_code(op.fn, lanes, dtype, _scalar(op.result), e.target)
 
 
 def _emit_fma(e: _FunctionEmitter, op: Any) -> Lane:
+    e.code.hint = e.hint(op.result, "fma")
     return apply_code("fma", [e.get(v) for v in op.operands], _scalar(op.a), _scalar(op.result), e.target)
 
 

@@ -56,6 +56,7 @@ class Code:
         self.lines: list[str] = []
         self.entry: list[str] = []  # goes to the front of the entry block
         self.block = "entry"
+        self.hint = "v"  # what values are called that nobody names
         self._names: dict[str, int] = {}
 
     def name(self, hint: str) -> str:
@@ -75,9 +76,9 @@ class Code:
     def line(self, text: str) -> None:
         self.lines.append("  " + text)
 
-    def value(self, elem: str, lanes: int, instruction: str, hint: str = "v") -> Lane:
+    def value(self, elem: str, lanes: int, instruction: str, hint: str = "") -> Lane:
         """Append `%fresh = instruction`."""
-        name = self.name(hint)
+        name = self.name(hint or self.hint)
         self.lines.append(f"  {name} = {instruction}")
         return Lane(self, elem, lanes, name)
 
@@ -128,12 +129,12 @@ class Lane:
         """A number as a constant of this type."""
         return value if isinstance(value, Lane) else self.code.constant(self.elem, self.lanes, value)
 
-    def emit(self, instruction: str, *others: Lane | float, elem: str | None = None, hint: str = "v") -> Lane:
+    def emit(self, instruction: str, *others: Lane | float, elem: str | None = None, hint: str = "") -> Lane:
         """`instruction type self, others…`"""
         rest = "".join(f", {self.like(o).ref}" for o in others)
         return self.code.value(elem or self.elem, self.lanes, f"{instruction} {self.type} {self.ref}{rest}", hint)
 
-    def call(self, intrinsic: str, *others: Lane | float, extra: str = "", hint: str = "v") -> Lane:
+    def call(self, intrinsic: str, *others: Lane | float, extra: str = "", hint: str = "") -> Lane:
         """The LLVM intrinsic on this type, `extra` being further arguments."""
         args = ", ".join([self.typed, *(self.like(o).typed for o in others)])
         suffix = {"half": "f16", "float": "f32", "double": "f64"}.get(self.elem, self.elem)

@@ -48,6 +48,9 @@ def apply_code(fn: str, operands: list[Lane], dtype: ScalarType, result: ScalarT
         return cast_code(operands[0], dtype, result, target)
     if fn == "select":
         return operands[0].where(operands[1], operands[2])
+    if dtype in HALVES and fn == "floor_divide":
+        # Two steps, each rounded: a quotient just below a whole number may round up to it.
+        return apply_code("floor", [apply_code("div", operands, dtype, dtype, target)], dtype, result, target)
     if dtype in HALVES:
         wide = [cast_code(x, dtype, f32, target) for x in operands]
         value = apply_code(fn, wide, f32, i1 if result == i1 else f32, target)

@@ -1,0 +1,85 @@
+"""Building small kernel modules, and running them as machine code beside their meaning on numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from polyreme.dialects import kernel
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.types import BufferType, index
+from polyreme.lowering.link import build_artifact, load
+from polyreme.lowering.targets import host
+
+
+class KernelBuilder(Builder):
+    """A builder with the few words that tests need again and again."""
+
+    def number(self, value):
+        return self(kernel.Constant, value=value, dtype=index)
+
+    def constant(self, value, dtype, lanes=1):
+        return self(kernel.Broadcast, self(kernel.Constant, value=value, dtype=dtype), lanes=lanes)
+
+    def apply(self, fn, *xs, dtype=None):
+        return self(kernel.Apply, *xs, fn=fn, dtype=dtype)
+
+    @contextmanager
+    def loop(self, lo, hi, inits=(), step=1) -> Iterator[tuple]:
+        """`with b.loop(…) as (i, carried, passed)`: what the body appends to `passed` is carried on; it holds the results afterwards."""
+        op = kernel.For.empty(lo, hi, inits, step=step)
+        passed: list = []
+        with self.inside(op.block):
+            yield op.block.args[0], op.block.args[1:], passed
+            self(kernel.Yield, *passed)
+        self.insert_op(op)
+        passed[:] = op.results
+
+    @contextmanager
+    def parallel(self, count, grain=1) -> Iterator:
+        op = kernel.Parallel.empty(count, grain)
+        with self.inside(op.block):
+            yield op.block.args[0]
+            self(kernel.Yield)
+        self.insert_op(op)
+
+
+def function(module, name, types, roles=(), names=()):
+    """An empty function of `module`, and a builder at its end; call `finish` when it is whole."""
+    func = Func.empty(name, types, arg_names=names or [f"a{i}" for i in range(len(types))], arg_roles=tuple(roles))
+    module.block.append(func)
+    return func, KernelBuilder.at_end(func.block)
+
+
+def one_function(inputs: Sequence[BufferType], outputs: Sequence[BufferType]):
+    """(module, main's arguments, builder) of a module that has only a `main`."""
+    module = Module.empty()
+    roles = ["input"] * len(inputs) + ["output"] * len(outputs)
+    func, b = function(module, "main", [*inputs, *outputs], roles)
+    return module, func.args, b
+
+
+def finish(b) -> None:
+    b(Return, ())
+
+
+def compiled(module, arrays, target=None):
+    """The outputs of the module's machine code."""
+    return load(build_artifact(module.clone(), target or host())).run(list(arrays))
+
+
+def both(module, arrays):
+    """(outputs of the machine code, outputs by the meaning on numpy)."""
+    return compiled(module, arrays), evaluate(module, [np.array(a) for a in arrays])
+
+
+def assert_same(module, arrays, rtol=0.0, atol=0.0):
+    """Machine code and meaning agree: bit for bit, but for the sign of zeros and nans, when no tolerance is given."""
+    got, want = both(module, arrays)
+    for g, w in zip(got, want, strict=True):
+        assert g.shape == w.shape and g.dtype == w.dtype
+        np.testing.assert_allclose(g.astype(np.float64), w.astype(np.float64), rtol=rtol, atol=atol)

@@ -1,0 +1,114 @@
+"""Targets, and object code for each of them."""
+
+import os
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.types import bf16, f32, f64
+from polyreme.lowering.codegen import CodegenError, assemble, assemble_all, assembly
+from polyreme.lowering.targets import TARGETS, find_target, host
+
+# e_machine of ELF headers.
+MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243}
+
+
+def text_for(target, body="  ret void"):
+    return f'target datalayout = "{target.layout}"\ntarget triple = "{target.triple}"\ndefine void @f(ptr %x) {{\n{body}\n}}\n'
+
+
+@pytest.mark.parametrize("target", [*TARGETS.values(), host()], ids=lambda t: t.name)
+def test_object_code_is_of_the_target(target):
+    code = assemble(text_for(target), target)
+    if target.arch == "wasm32":
+        assert code[:4] == b"\0asm"
+    else:
+        assert code[:4] == b"\x7fELF"
+        assert struct.unpack_from("<H", code, 18)[0] == MACHINES[target.arch]
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=lambda t: t.name)
+def test_layouts_are_llvms_own(target):
+    import llvmlite.binding as llvm
+
+    assemble(text_for(target), target)
+    machine = llvm.Target.from_triple(target.triple).create_target_machine()
+    assert str(machine.target_data) == target.layout
+
+
+def test_invalid_text_is_an_error_and_not_the_end_of_the_process():
+    target = host()
+    for body in ("  ret i32 0", "  %x = fadd float 1.0, 2.0\n  store double %x, ptr %x\n  ret void", "br label %nowhere", "\x00"):
+        with pytest.raises(CodegenError, match="expected valid LLVM IR but got"):
+            assemble(text_for(target, body), target)
+
+
+def test_a_use_before_its_definition_is_found_by_verifying():
+    body = "  br i1 true, label %a, label %b\na:\n  %v = add i32 1, 2\n  br label %b\nb:\n  store i32 %v, ptr %x\n  ret void"
+    with pytest.raises(CodegenError, match="dominate"):
+        assemble(text_for(host(), body), host())
+
+
+def test_many_texts_give_the_same_objects_side_by_side():
+    target = host()
+    texts = [text_for(target, f"  store i32 {n}, ptr %x\n  ret void") for n in range(7)]
+    alone = [assemble(text, target) for text in texts]
+    assert assemble_all(texts, target, workers=3) == alone
+    assert assemble_all(texts, target, workers=1) == alone
+    assert assemble_all([], target) == []
+
+
+def test_an_error_in_another_process_comes_back_and_leaves_no_child():
+    target = host()
+    texts = [text_for(target), text_for(target, "  ret i32 0"), text_for(target)]
+    with pytest.raises(CodegenError, match="expected valid LLVM IR"):
+        assemble_all(texts, target, workers=2)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_assembly_is_text():
+    assert "retq" in assembly(text_for(TARGETS["x86-64"]), TARGETS["x86-64"])
+
+
+def test_targets_are_found_by_name_and_by_triple():
+    assert find_target("x86-64-avx2").lanes(f32) == 8
+    assert find_target("x86-64-avx512").lanes(f64) == 8
+    assert find_target("aarch64").lanes(bf16) == 8
+    arm = find_target("arm64-linux-gnu", cpu="cortex-a76")
+    assert (arm.triple, arm.cpu, arm.vector_registers) == ("aarch64-linux-gnu", "cortex-a76", 32)
+    assert find_target("native") is host()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x86-64-avx", "did you mean 'x86-64-avx512'|did you mean 'x86-64-avx2'"),
+        ("sparc-sun-solaris", "expected a target"),
+        ("x86_64-pc-windows-msvc", "expected a linux or wasm triple"),
+        ("", "expected a target"),
+    ],
+)
+def test_unknown_targets_are_errors(name, message):
+    with pytest.raises(PolyremeError, match=message):
+        find_target(name)
+
+
+def test_the_host_has_what_its_widest_vectors_need():
+    target = host()
+    assert target.features and target.cpu
+    assert target.vector_bytes in (16, 32, 64)
+    if target.arch == "x86_64":
+        assert target.has("avx512f") or target.vector_bytes < 64
+    assert all(16 << 10 <= size for size in target.caches)
+
+
+def test_llvm_is_not_loaded_before_something_is_compiled():
+    code = (
+        "import sys; import polyreme.lowering.codegen, polyreme.lowering.emit_llvm, polyreme.lowering.targets as t;"
+        "t.find_target('aarch64'); assert 'llvmlite' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,137 @@
+"""The elementary functions stay within their stated error, everywhere."""
+
+import math
+
+import numpy as np
+import pytest
+
+from polyreme.dialects import kernel
+from polyreme.ir.types import BufferType, f32, f64
+from polyreme.lowering.targets import TARGETS, host
+from polyreme.lowering.vector_math import BOUNDS, FLOAT32, FLOAT64, HUGE_ANGLE
+from tests.lowering.kernels import compiled, finish, one_function
+
+COUNT = 1 << 17
+TWO_ARGUMENTS = ("atan2", "pow")
+# sin, cos and tan of huge arguments are libm's; glibc's are within this.
+LIBM_BOUND = 1.0
+
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 1e-45, -1e-45, 1.1754942e-38, -1.1754942e-38, 3.4028235e38, -3.4028235e38]
+SPECIAL += [88.72284, 88.7229, -87.33655, -103.97, -104.5, 0.99999994, 1.0000001, 16777216, 2.0**30, 2.0**30 - 64, math.pi, math.pi / 2, 0.925, 1e10, 1e22]
+
+
+def _erf(x):
+    return np.frompyfunc(math.erf, 1, 1)(x).astype(np.float64)
+
+
+def _sigmoid(x):
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, e) / (1 + e)
+
+
+TRUE = {
+    "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "tanh": np.tanh, "sin": np.sin,
+    "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh,
+    "pow": np.power, "erf": _erf, "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": _sigmoid,
+}  # fmt: skip
+
+
+def arguments(name):
+    """Bit patterns of all kinds, the ranges where most of life happens, and the places where functions change their ways."""
+    rng = np.random.default_rng(len(name))
+    x = rng.integers(0, 1 << 32, COUNT, dtype=np.uint32).view(np.float32).copy()
+    part = COUNT // 8
+    for k, (low, high) in enumerate(((-1, 1), (-100, 100), (-10, 10), (0.5, 2))):
+        x[k * part : (k + 1) * part] = rng.uniform(low, high, part)
+    x[4 * part : 5 * part] = rng.normal(0, 1e-4, part)
+    if name not in TWO_ARGUMENTS:
+        x[: len(SPECIAL)] = SPECIAL
+        return [x]
+    y = rng.permutation(x)
+    x[:part], y[:part] = rng.uniform(0, 5, part), rng.uniform(-20, 20, part)
+    y[part : part + 2000] = rng.integers(-10, 10, 2000)
+    pairs = np.array(np.meshgrid(SPECIAL, SPECIAL), np.float32).reshape(2, -1)
+    x[-pairs.shape[1] :], y[-pairs.shape[1] :] = pairs
+    return [x, y]
+
+
+def apply_compiled(name, arrays, lanes, dtype=f32, target=None):
+    n = len(arrays[0])
+    module, args, b = one_function([BufferType((n,), dtype)] * len(arrays), [BufferType((n,), dtype)])
+    with b.loop(b.number(0), b.number(n), step=lanes) as (i, _, _):
+        b(kernel.Store, b.apply(name, *(b(kernel.Load, a, i, lanes=lanes) for a in args[:-1])), args[-1], i)
+    finish(b)
+    return compiled(module, arrays, target)[0]
+
+
+def ulps(got, want):
+    """Distance from the true value in units of the last place of the nearest float32; nan and infinities count as 0 where they are due."""
+    nearest = want.astype(np.float32)
+    spacing = np.spacing(np.minimum(np.abs(nearest), np.float32(3.4e38))).astype(np.float64)
+    error = np.abs(got.astype(np.float64) - np.clip(want, -3.5e38, 3.5e38)) / spacing
+    due = (got == nearest) & ~np.isfinite(nearest) | (np.isnan(got) & np.isnan(nearest))
+    error[due] = 0
+    return np.where(np.isnan(error), np.inf, error)
+
+
+def true_values(name, arrays):
+    with np.errstate(all="ignore"):
+        return TRUE[name](*(a.astype(np.float64) for a in arrays))
+
+
+def check_bound(name, arrays, got, bound):
+    with np.errstate(all="ignore"):
+        want = true_values(name, arrays)
+        error = ulps(got, want)
+    if name in ("sin", "cos", "tan"):
+        error = np.where(np.abs(arrays[0]) >= HUGE_ANGLE, error * bound / LIBM_BOUND, error)
+    worst = int(np.argmax(error))
+    at = ", ".join(repr(a[worst]) for a in arrays)
+    assert error[worst] <= bound, f"{name}({at}) is {got[worst]!r}, off by {error[worst]:.3f} ulp"
+    wrong_sign = (got == 0) & (want == 0) & (np.signbit(got) != np.signbit(want))
+    assert not wrong_sign.any(), f"{name} loses the sign of a zero at {[a[wrong_sign][:3] for a in arrays]}"
+
+
+@pytest.mark.parametrize("name", FLOAT32)
+def test_float32_functions_are_within_their_bound(name):
+    arrays = arguments(name)
+    check_bound(name, arrays, apply_compiled(name, arrays, 16), BOUNDS[name])
+
+
+@pytest.mark.parametrize("name", FLOAT32)
+def test_the_result_does_not_depend_on_the_number_of_lanes(name):
+    arrays = arguments(name)
+    wide = apply_compiled(name, arrays, 16)
+    for lanes in (1, 4, 8, 32):
+        np.testing.assert_array_equal(wide, apply_compiled(name, arrays, lanes), err_msg=f"{lanes} lanes")
+
+
+@pytest.mark.skipif(host().arch != "x86_64", reason="runs x86 code")
+@pytest.mark.parametrize("name", FLOAT32)
+def test_functions_hold_without_fused_multiply_add(name):
+    arrays = arguments(name)
+    check_bound(name, arrays, apply_compiled(name, arrays, 4, target=TARGETS["x86-64"]), max(BOUNDS[name] + 0.25, LIBM_BOUND))
+
+
+@pytest.mark.parametrize("name", FLOAT64)
+def test_float64_functions_are_within_3_ulp(name):
+    rng = np.random.default_rng(1)
+    arrays = [np.concatenate([rng.uniform(-5, 5, 4000), rng.uniform(0, 1, 96), SPECIAL]) for _ in range(2 if name in TWO_ARGUMENTS else 1)]
+    arrays = [a[: len(a) // 8 * 8] for a in arrays]
+    got = apply_compiled(name, arrays, 8, f64)
+    with np.errstate(all="ignore"):
+        want = TRUE[name](*arrays)
+    ordinary = np.isfinite(want)
+    np.testing.assert_array_equal(got[~ordinary], want[~ordinary])
+    got, want = got[ordinary], want[ordinary]
+    error = np.abs(got - want) / np.spacing(np.abs(want))
+    assert error.max() <= 3
+
+
+@pytest.mark.parametrize(("name", "edge"), [("exp", 88.722839), ("expm1", 88.722839), ("sinh", 89.415985), ("cosh", 89.415985)])
+def test_overflow_comes_neither_early_nor_late(name, edge):
+    near = np.float32(edge)
+    x = np.array([near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(100)), near + np.float32(1)] * 4, np.float32)
+    with np.errstate(all="ignore"):
+        want = true_values(name, [x]).astype(np.float32)
+    np.testing.assert_array_equal(np.isinf(apply_compiled(name, [x], 16)), np.isinf(want))
