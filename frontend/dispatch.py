@@ -1,0 +1,221 @@
+"""The one dispatch point: every function of the Paddle API ends in `call` with an op of the `nn` dialect.
+
+Three modes, chosen by what is going on. *Eager*: no recorder is active; the op's reference (or a compiled kernel) runs now on numpy arrays.
+*Tracing* and *static*: a `Recorder` is active; it is handed the op and answers with tensors that stand for its results. In every mode
+the step is put on the tape when an operand needs a gradient.
+
+Eager calls are planned once per (op, operand types, attributes): checking, inference and the choice of the kernel happen on the
+first call, later ones only run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+
+from polyreme import tape
+from polyreme.dialects import nn as ops
+from polyreme.ir.attributes import Dense
+from polyreme.ir.core import Op
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import ScalarType, TensorType, scalar_type
+from polyreme.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+Kernel = Callable[..., Sequence[Array]]
+
+
+class Recorder(Protocol):
+    """What takes ops in place of eager execution: a trace, or the current block of a static program."""
+
+    def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Tensor | tuple[Tensor, ...]:
+        """Record the op and return tensors for its results. Operands are tensors of any kind, None, or sequences of tensors."""
+
+    def assign(self, tensor: Tensor, value: Tensor) -> None:
+        """Record that `tensor` (perhaps an eager one, such as a running mean) has the contents of `value` from here on."""
+
+
+class _State(threading.local):
+    recorder: Recorder | None = None
+
+
+_state = _State()
+
+
+def active_trace() -> Recorder | None:
+    """The recorder of this thread, None in eager mode."""
+    return _state.recorder
+
+
+@contextmanager
+def trace_into(recorder: Recorder | None) -> Iterator[None]:
+    """Hand ops to `recorder` inside the `with`; None means eager."""
+    saved, _state.recorder = _state.recorder, recorder
+    try:
+        yield
+    finally:
+        _state.recorder = saved
+
+
+# --- eager execution
+
+# `heavy_kernels(cls, operand_types, attributes, result_types)` gives a compiled kernel, called with the arrays as the reference is, or None for
+# ops that the reference serves well. Set through `use_heavy_kernels` by whoever brings the compiler; without it everything runs by reference.
+heavy_kernels: Callable[[type[Op], Sequence[Any], dict[str, Any], tuple[TensorType, ...]], Kernel | None] | None = None
+
+
+def use_heavy_kernels(chooser: Callable[..., Kernel | None] | None) -> None:
+    """Let `chooser` pick kernels from now on, also for calls that are planned already."""
+    global heavy_kernels
+    heavy_kernels = chooser
+    _plans.clear()
+
+
+class _Plan:
+    """What is settled about calls of one op with operands of the same types and the same attributes."""
+
+    __slots__ = ("attributes", "kernel", "result_types")
+
+    def __init__(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]):
+        definition = cls.definition
+        definition.bind_operands(operands)
+        self.attributes = definition.bind_attributes(attributes)
+        types = [_types(o) for o in operands] + [None] * (len(definition.operands) - len(operands))
+        self.result_types: tuple[TensorType, ...] = definition.infer_types(types, self.attributes)
+        self.kernel = heavy_kernels(cls, types, self.attributes, self.result_types) if heavy_kernels is not None else None
+        if self.kernel is None:
+            missing = [None] * (len(definition.operands) - len(operands))
+            reference, bound = cls.reference, self.attributes  # type: ignore[attr-defined]
+            self.kernel = lambda *arrays: reference(*arrays, *missing, **bound)
+
+
+def _types(operand: Any) -> Any:
+    if operand is None:
+        return None
+    return tuple(t.type for t in operand) if isinstance(operand, (list, tuple)) else operand.type
+
+
+_plans: dict[Any, _Plan] = {}
+MOST_PLANS = 4096
+
+
+def _signature(operand: Any) -> Any:
+    if operand is None:
+        return None
+    if isinstance(operand, (list, tuple)):
+        return tuple((t._value.shape, t._value.dtype) for t in operand)
+    return operand._value.shape, operand._value.dtype
+
+
+def _attribute_key(value: Any) -> Any:
+    # 1, 1.0 and True are equal but not alike, neither are 0.0 and -0.0, and nan equals nothing.
+    return (type(value), repr(value)) if isinstance(value, (float, int)) else tuple(value) if isinstance(value, list) else value
+
+
+def call(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
+    """Apply the op to tensors (or None for an absent optional one, or a sequence for a variadic one): a tensor, or a tuple of them.
+
+    Operands or attributes that the op does not take raise `InferError` (a `ValueError`).
+    """
+    recorder = _state.recorder
+    if recorder is not None:
+        results = recorder.emit(cls, operands, attributes)
+        bound = cls.definition.bind_attributes(attributes) if tape.is_grad_enabled() else attributes
+    else:
+        results, bound = _run(cls, operands, attributes)
+    if tape.is_grad_enabled() and _needs_grad(operands):
+        tape.record(cls, operands, bound, results if isinstance(results, tuple) else (results,))
+    return results
+
+
+def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    try:
+        key = (cls, *map(_signature, operands), *[(k, _attribute_key(v)) for k, v in attributes.items()])
+        plan = _plans.get(key)
+    except TypeError:  # an attribute that cannot be a key
+        key, plan = None, None
+    except AttributeError:
+        _check_operands(cls, operands)
+        raise
+    if plan is None:
+        plan = _Plan(cls, operands, attributes)
+        if len(_plans) >= MOST_PLANS:
+            _plans.clear()
+        if key is not None:
+            _plans[key] = plan
+    arrays = [o._value if isinstance(o, Tensor) else None if o is None else tuple(t._value for t in o) for o in operands]
+    out = plan.kernel(*arrays)  # type: ignore[misc]
+    wrap = Tensor._wrap
+    if len(plan.result_types) == 1:
+        (out,) = out if isinstance(out, (tuple, list)) else (out,)
+        return wrap(np.asarray(out), plan.result_types[0]), plan.attributes
+    return tuple(wrap(np.asarray(a), t) for a, t in zip(out, plan.result_types, strict=True)), plan.attributes
+
+
+def _check_operands(cls: type[Op], operands: Sequence[Any]) -> None:
+    for operand in operands:
+        for tensor in operand if isinstance(operand, (list, tuple)) else [operand]:
+            if tensor is None or isinstance(tensor, Tensor) and isinstance(tensor._value, np.ndarray):
+                continue
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"'{cls.name}' expected tensors but got {type(tensor).__name__} ({tensor!r})")
+            if tensor._value is None:
+                raise ValueError(f"'{cls.name}' expected a tensor with contents but got one that is not initialized")
+            raise RuntimeError(f"'{cls.name}' got a tensor that belongs to a traced function, outside of that function; return it from there")
+
+
+def _needs_grad(operands: Sequence[Any]) -> bool:
+    for operand in operands:
+        if operand is None:
+            continue
+        if isinstance(operand, (list, tuple)):
+            if any(not t.stop_gradient for t in operand):
+                return True
+        elif not operand.stop_gradient:
+            return True
+    return False
+
+
+# --- constants, and writing
+
+
+def constant(array: Any) -> Tensor:
+    """A tensor of exactly this array, which nobody may write to afterwards."""
+    array = np.asarray(array)
+    if _state.recorder is None:
+        return Tensor._wrap(array)
+    return call(ops.Constant, value=Dense(array))  # type: ignore[no-any-return]
+
+
+def full(shape: Sequence[Dim], value: Any, dtype: ScalarType) -> Tensor:
+    """A tensor whose elements are all `value`; the shape may have symbolic sizes while a function is traced."""
+    if _state.recorder is None:
+        return Tensor._wrap(np.full(tuple(shape), value, dtype.np))
+    return call(ops.Full, value=value, shape=tuple(shape), dtype=dtype)  # type: ignore[no-any-return]
+
+
+def assign(tensor: Tensor, value: Tensor) -> Tensor:
+    """Give `tensor` the contents (and the place in the graph) of `value`: the one way to change a tensor. Returns `tensor`."""
+    if _state.recorder is not None:
+        _state.recorder.assign(tensor, value)
+        return tensor
+    if tape.is_grad_enabled() and not tensor.stop_gradient and tensor._node is None and value._node is not None:
+        raise RuntimeError(
+            f"a leaf tensor that needs gradients (shape {tensor.shape}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"
+        )
+    tensor._value = value._value
+    tensor._type = value._type
+    tensor._version += 1
+    if value._node is not None:
+        tensor._node, tensor._index = value._node, value._index
+        tensor.stop_gradient = value.stop_gradient
+    return tensor
+
+
+def array_type(array: Array) -> TensorType:
+    """The tensor type of a numpy array."""
+    return TensorType(array.shape, scalar_type(array.dtype))

@@ -1,0 +1,35 @@
+"""The functions of `paddle` itself, by subject, and the table that makes them methods of Tensor."""
+
+from __future__ import annotations
+
+from polyreme.math import creation, elementwise, indexing, linalg, logic, manipulation, operators, reduction, search
+from polyreme.tensor import Tensor
+
+_SUBJECTS = (creation, elementwise, logic, reduction, manipulation, linalg, search)
+
+for _subject in _SUBJECTS:
+    for _name in _subject.__all__:
+        globals()[_name] = getattr(_subject, _name)
+    for _name in _subject.METHODS:
+        setattr(Tensor, _name, getattr(_subject, _name))
+for _name, _function in operators.OPERATORS.items():
+    setattr(Tensor, _name, _function)
+
+# Where the method is called otherwise than the function, or clashes with what the class has.
+for _name, _function in {
+    "__getitem__": indexing.getitem,
+    "__setitem__": indexing.setitem,
+    "astype": elementwise.cast,
+    "T": property(lambda self: manipulation.transpose(self, list(range(self.ndim))[::-1])),
+    "mT": property(lambda self: manipulation.transpose(self, [*range(self.ndim - 2), self.ndim - 1, self.ndim - 2])),
+    "fill_": lambda self, value: self._replace(creation.full_like(self, value)) or self,
+    "zero_": lambda self: self._replace(creation.zeros_like(self)) or self,
+    "view_as": lambda self, other: manipulation.view(self, other.shape),
+    "reshape_as": lambda self, other: manipulation.reshape(self, other.shape),
+}.items():
+    setattr(Tensor, _name, _function)
+for _name in ("bool", "int", "float", "bfloat16", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"):
+    _dtype = {"int": "int32", "float": "float32"}.get(_name, _name)
+    setattr(Tensor, _name, lambda self, dtype=_dtype: elementwise.cast(self, dtype))
+
+__all__ = [name for subject in _SUBJECTS for name in subject.__all__]

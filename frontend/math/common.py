@@ -1,0 +1,123 @@
+"""Checking and normalising what the functions of this package share: numbers, shapes, axes, Paddle's type promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.dtypes import DTYPES, default_dtype, of_scalar
+from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.types import ScalarType, f32
+from polyreme.tensor import Tensor, shape_dims
+
+_FLOAT_RANK = {"float16": 1, "bfloat16": 1, "float32": 2, "float64": 3}
+_KIND_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+
+
+def tensor_arg(value: Any, function: str, argument: str = "x") -> Tensor:
+    """`value`, which must be a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{function}(): argument '{argument}' must be Tensor, but got {type(value).__name__}")
+    return value
+
+
+def number_of(value: Any) -> Any:
+    """A Python number from a number or a tensor of one element."""
+    return value.item() if isinstance(value, (Tensor, np.generic, np.ndarray)) else value
+
+
+def shape_of(shape: Any) -> tuple[Dim, ...]:
+    """A shape argument as sizes, none of which may be negative."""
+    dims = shape_dims(shape)
+    for d in dims:
+        if not isinstance(d, (int, Expr)) or isinstance(d, bool):
+            raise TypeError(f"expected a shape of whole numbers but got {list(dims)}")
+        if isinstance(d, int) and d < 0:
+            raise ValueError(f"expected no negative size but got shape {list(dims)}")
+    return dims
+
+
+def axis_of(axis: Any, rank: int, function: str) -> int:
+    """One axis, counted from the front."""
+    axis = number_of(axis)
+    if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
+        raise TypeError(f"{function}(): argument 'axis' must be int, but got {type(axis).__name__}")
+    # A 0-D tensor takes the axes of a vector of one element, as in Paddle.
+    bound = max(rank, 1)
+    if not -bound <= axis < bound:
+        raise ValueError(f"{function} expected axis in [{-bound}, {bound}) but got {axis}")
+    return int(axis) % bound
+
+
+def axes_of(axis: Any, rank: int, function: str) -> tuple[int, ...]:
+    """Axes of a reduction, counted from the front; () for all of them."""
+    if axis is None:
+        return ()
+    if isinstance(axis, Tensor):
+        axis = np.atleast_1d(axis._array("an axis")).tolist()
+    given = [axis_of(a, rank, function) for a in (axis if isinstance(axis, (list, tuple)) else [axis])]
+    if len(set(given)) != len(given):
+        raise ValueError(f"{function} expected each axis once but got {axis}")
+    return () if rank == 0 else tuple(given)
+
+
+def cast_to(x: Tensor, dtype: ScalarType) -> Tensor:
+    """`x` itself when it has the dtype already."""
+    return x if x.type.dtype == dtype else dispatch.call(ops.Cast, x, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def promoted(x: ScalarType, y: ScalarType, x_rank: int = 1, y_rank: int = 1) -> ScalarType:
+    """The common dtype of two tensors, by Paddle's rules.
+
+    Floats widen among each other, and reals to complex. A 0-D tensor takes the dtype of the other one unless it is of a higher kind
+    (bool < integer < float < complex). Everything else is a `TypeError`.
+    """
+    if x == y:
+        return x
+    if (x_rank == 0) != (y_rank == 0):
+        scalar, other = (x, y) if x_rank == 0 else (y, x)
+        return scalar if _KIND_RANK[scalar.kind] > _KIND_RANK[other.kind] else other
+    if x.kind == y.kind == "f":
+        a, b = _FLOAT_RANK[of_scalar(x).name], _FLOAT_RANK[of_scalar(y).name]
+        return f32 if a == b else x if a > b else y
+    if "c" in (x.kind, y.kind):
+        double = any(t.bits == 128 or t.kind == "f" and t.bits == 64 for t in (x, y))
+        return DTYPES["complex128" if double else "complex64"].scalar
+    raise TypeError(
+        "(InvalidType) Type promotion only support calculations between floating-point numbers and between complex and real numbers. "
+        f"But got different data type x: {of_scalar(x).name}, y: {of_scalar(y).name}."
+    )
+
+
+def promote(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Both operands in their common dtype."""
+    a, b = x.type, y.type
+    if a.dtype == b.dtype:
+        return x, y
+    dtype = promoted(a.dtype, b.dtype, len(a.shape), len(b.shape))
+    return cast_to(x, dtype), cast_to(y, dtype)
+
+
+def scalar_dtype(tensor: ScalarType, value: Any) -> ScalarType:
+    """The dtype in which a tensor meets a Python number: the tensor's own, unless the number is of a higher kind."""
+    if isinstance(value, bool) or tensor.kind in "fc" and not isinstance(value, complex):
+        return tensor
+    if isinstance(value, int):
+        return DTYPES["int64"].scalar if tensor.kind == "b" else tensor
+    if isinstance(value, float):
+        return default_dtype().scalar
+    return DTYPES["complex128" if tensor.bits == 64 and tensor.kind == "f" else "complex64"].scalar if tensor.kind != "c" else tensor
+
+
+def floating(x: Tensor) -> Tensor:
+    """Integers as the default float; floats as they are."""
+    return cast_to(x, default_dtype().scalar) if x.type.dtype.kind in "iu" else x
+
+
+def check_unique(axes: Sequence[int], function: str) -> None:
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{function} expected each axis once but got {list(axes)}")

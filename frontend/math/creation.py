@@ -1,0 +1,296 @@
+"""Making tensors: from data, filled, counted, drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch, tape
+from polyreme.device import as_place
+from polyreme.dialects import nn as ops
+from polyreme.dtypes import as_dtype, bfloat16, bool as bool_, complex64, default_dtype, dtype as DType, float64, int64
+from polyreme.ir.dims import Expr
+from polyreme.math.common import number_of, shape_of
+from polyreme.random import default_generator
+from polyreme.tensor import Parameter, Tensor
+from polyreme.utils import unique_name
+
+__all__ = [
+    "arange", "assign", "bernoulli", "clone", "create_parameter", "diag", "empty", "empty_like", "eye", "full", "full_like", "linspace", "logspace",
+    "meshgrid", "normal", "ones", "ones_like", "rand", "randint", "randint_like", "randn", "randperm", "standard_normal", "to_tensor", "tril",
+    "triu", "uniform", "zeros", "zeros_like",
+]  # fmt: skip
+METHODS = ["clone", "diag", "tril", "triu"]
+
+
+def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
+    """A copy of a number, (nested) list, numpy array or tensor.
+
+    Python floats become the default dtype, Python integers int64; numpy arrays keep theirs.
+    """
+    as_place(place)
+    wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(data, Tensor):
+        with tape.recording(False):
+            made = data.detach() if wanted is None or wanted is data.dtype else dispatch.call(ops.Cast, data, dtype=wanted.scalar)
+    else:
+        made = dispatch.constant(_array(data, wanted))
+    made.stop_gradient = stop_gradient
+    return made
+
+
+def _array(data: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
+    literal = not isinstance(data, (np.ndarray, np.generic))
+    if literal and not isinstance(data, (bool, int, float, complex, list, tuple)):
+        raise TypeError(f"Can't constructs a 'paddle.Tensor' with data type {type(data)}, data type must be scalar|list|tuple|np.ndarray|paddle.Tensor")
+    tensors = literal and _holds_tensors(data)
+    array = np.array(_plain(data) if tensors else data)
+    if literal and not tensors and not _holds_arrays(data):
+        if array.dtype.kind == "f":
+            array = array.astype(default_dtype().np)
+        elif array.dtype.kind == "c":
+            array = array.astype(complex64.np)
+    if array.dtype.kind in "OUSV" and array.dtype.name != "bfloat16":
+        raise TypeError(f"expected numbers to make a tensor of but got {array.dtype} elements")
+    if array.dtype == np.uint16 and wanted is bfloat16:
+        return array.view(bfloat16.np)
+    if wanted is not None and array.dtype != wanted.np:
+        return array.astype(wanted.np)
+    return array
+
+
+def _holds_tensors(data: Any) -> bool:
+    return isinstance(data, Tensor) or isinstance(data, (list, tuple)) and any(map(_holds_tensors, data))
+
+
+def _holds_arrays(data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return any(map(_holds_arrays, data))
+    return isinstance(data, (np.ndarray, np.generic))
+
+
+def _plain(data: Any) -> Any:
+    return [_plain(d) for d in data] if isinstance(data, (list, tuple)) else data._array("to_tensor()") if isinstance(data, Tensor) else data
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """Filled with `fill_value`; without a dtype, bool for a bool and the default dtype for other numbers."""
+    if dtype is None:
+        chosen = bool_ if isinstance(fill_value, bool) else fill_value.dtype if isinstance(fill_value, Tensor) else default_dtype()
+    else:
+        chosen = as_dtype(dtype)
+    return dispatch.full(shape_of(shape), number_of(fill_value), chosen.scalar)
+
+
+def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    return full(shape, 1, dtype or default_dtype())
+
+
+def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    return full(shape, 0, dtype or default_dtype())
+
+
+def empty(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """A tensor whose contents do not matter; here zeros."""
+    return zeros(shape, dtype)
+
+
+def full_like(x: Tensor, fill_value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    return full(x.type.shape, fill_value, dtype or x.dtype)
+
+
+def ones_like(x: Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
+    return full_like(x, 1, dtype)
+
+
+def zeros_like(x: Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
+    return full_like(x, 0, dtype)
+
+
+def empty_like(x: Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
+    return full_like(x, 0, dtype)
+
+
+def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, name: str | None = None) -> Tensor:
+    """From `start` up to but without `end`, `step` apart; int64 when all three are whole numbers."""
+    if end is None:
+        start, end = 0, start
+    if isinstance(end, Expr) and start == 0 and step == 1:
+        return dispatch.call(ops.Iota, shape=(end,), axis=0, dtype=as_dtype(dtype or int64).scalar)  # type: ignore[no-any-return]
+    start, end, step = number_of(start), number_of(end), number_of(step)
+    if step == 0:
+        raise ValueError("expected a step other than 0 for arange")
+    whole = all(isinstance(v, int) for v in (start, end, step))
+    chosen = as_dtype(dtype) if dtype is not None else int64 if whole else default_dtype()
+    count = max(0, math.ceil((end - start) / step))
+    if whole:
+        return dispatch.constant((start + np.arange(count, dtype=np.int64) * step).astype(chosen.np))
+    working = chosen.np if chosen.is_floating else float64.np
+    return dispatch.constant((working.type(start) + np.arange(count).astype(working) * working.type(step)).astype(chosen.np))
+
+
+def linspace(start: Any, stop: Any, num: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """`num` numbers from `start` to `stop`, both included."""
+    chosen = as_dtype(dtype) if dtype is not None else default_dtype()
+    count = int(number_of(num))
+    if count < 1:
+        raise ValueError(f"expected num >= 1 for linspace but got {count}")
+    first, last = number_of(start), number_of(stop)
+    if count == 1:
+        return dispatch.constant(np.full(1, first, chosen.np))
+    # Paddle counts from both ends towards the middle, so that both ends are exact.
+    working = chosen.np if chosen.name in ("float32", "float64") else float64.np
+    low, high = working.type(first), working.type(last)
+    step = (high - low) / working.type(count - 1)
+    at = np.arange(count).astype(working)
+    values = np.where(at < count // 2, low + step * at, high - step * (working.type(count - 1) - at))
+    return dispatch.constant(values.astype(chosen.np))
+
+
+def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: Any = None, name: str | None = None) -> Tensor:
+    """`base` to the powers that `linspace` gives."""
+    chosen = as_dtype(dtype) if dtype is not None else default_dtype()
+    powers = linspace(start, stop, num, float64)
+    return dispatch.constant(np.power(float(number_of(base)), powers._array("logspace()")).astype(chosen.np))
+
+
+def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
+    chosen = as_dtype(dtype) if dtype is not None else default_dtype()
+    return dispatch.constant(np.eye(int(num_rows), None if num_columns is None else int(num_columns), dtype=chosen.np))
+
+
+def diag(x: Tensor, offset: int = 0, padding_value: float = 0, name: str | None = None) -> Tensor:
+    """A matrix with `x` on a diagonal, or the diagonal of a matrix."""
+    from polyreme.math.manipulation import gather, reshape
+
+    if x.ndim == 2:
+        rows, columns = x.shape
+        places = np.diag(np.arange(rows * columns).reshape(rows, columns), offset)
+        return gather(reshape(x, [-1]), dispatch.constant(places))
+    if x.ndim != 1:
+        raise ValueError(f"diag expected a tensor of 1 or 2 dimensions but got shape {x.shape}")
+    places = np.diag(np.arange(1, x.shape[0] + 1), offset)
+    picked = gather(x, dispatch.constant(np.maximum(places - 1, 0).ravel()))
+    return dispatch.call(  # type: ignore[no-any-return]
+        ops.Where, dispatch.constant(places > 0), reshape(picked, list(places.shape)), dispatch.full((), padding_value, x.type.dtype)
+    )
+
+
+def tril(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
+    """`x` with zeros above a diagonal of its last two axes."""
+    return _keep(x, np.tri(*x.shape[-2:], k=diagonal, dtype=bool))
+
+
+def triu(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
+    """`x` with zeros below a diagonal of its last two axes."""
+    return _keep(x, ~np.tri(*x.shape[-2:], k=diagonal - 1, dtype=bool))
+
+
+def _keep(x: Tensor, mask: np.ndarray[Any, Any]) -> Tensor:
+    return dispatch.call(ops.Where, dispatch.constant(mask), x, dispatch.full((), 0, x.type.dtype))  # type: ignore[no-any-return]
+
+
+def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
+    """Grids of rank n from n vectors, indexed like a matrix."""
+    from polyreme.math.manipulation import expand, reshape
+
+    vectors = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
+    shape = [v.size for v in vectors]
+    return [expand(reshape(v, [1] * i + [-1] + [1] * (len(vectors) - 1 - i)), shape) for i, v in enumerate(vectors)]
+
+
+def assign(x: Any, output: Tensor | None = None) -> Tensor:
+    """A copy of `x`, into `output` when given."""
+    source = x if isinstance(x, Tensor) else to_tensor(x)
+    copied = clone(source)
+    if output is None:
+        return copied
+    with tape.recording(tape.is_grad_enabled() and not copied.stop_gradient):
+        return dispatch.assign(output, copied)
+
+
+def clone(x: Tensor, name: str | None = None) -> Tensor:
+    """A copy that gradients flow through."""
+    return dispatch.call(ops.Reshape, x, shape=x.type.shape)  # type: ignore[no-any-return]
+
+
+# --- drawn
+
+
+def rand(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """Uniform in [0, 1)."""
+    return uniform(shape, dtype, 0.0, 1.0)
+
+
+def uniform(shape: Any, dtype: Any = None, min: Any = -1.0, max: Any = 1.0, seed: int = 0, name: str | None = None) -> Tensor:
+    """Uniform in [min, max). A seed other than 0 draws from a generator of its own."""
+    return _generator(seed).uniform(shape_of(shape), number_of(min), number_of(max), _floating(dtype, "uniform").scalar)
+
+
+def randn(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """Normal with mean 0 and standard deviation 1."""
+    return default_generator().normal(shape_of(shape), 0.0, 1.0, _floating(dtype, "randn").scalar)
+
+
+standard_normal = randn
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, shape: Any = None, name: str | None = None) -> Tensor:
+    """Normal numbers; `mean` and `std` may be tensors, whose shape is then the result's."""
+    from polyreme.math.elementwise import add, multiply
+
+    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        return default_generator().normal(shape_of(shape if shape is not None else [1]), float(mean), float(std), default_dtype().scalar)
+    like = mean if isinstance(mean, Tensor) else std
+    drawn = default_generator().normal(shape_of(like.type.shape), 0.0, 1.0, like.type.dtype)
+    scaled = multiply(drawn, std if isinstance(std, Tensor) else dispatch.full((), std, like.type.dtype))
+    return add(scaled, mean if isinstance(mean, Tensor) else dispatch.full((), mean, like.type.dtype))
+
+
+def randint(low: int = 0, high: int | None = None, shape: Any = (1,), dtype: Any = None, name: str | None = None) -> Tensor:
+    """Whole numbers in [low, high), or in [0, low) when `high` is left out."""
+    if high is None:
+        low, high = 0, low
+    if high <= low:
+        raise ValueError(f"randint's low must less then high, but received low = {low}, high = {high}")
+    return default_generator().integers(int(low), int(high), shape_of(shape), as_dtype(dtype or int64).scalar)
+
+
+def randint_like(x: Tensor, low: int = 0, high: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
+    return randint(low, high, x.type.shape, dtype or x.dtype)
+
+
+def randperm(n: int, dtype: Any = "int64", name: str | None = None) -> Tensor:
+    """The numbers below `n` in random order."""
+    return Tensor._wrap(default_generator().permutation(int(n)).astype(as_dtype(dtype).np))
+
+
+def bernoulli(x: Tensor, name: str | None = None) -> Tensor:
+    """1 with the probability that each element of `x` says, else 0."""
+    drawn = default_generator().uniform(x.type.shape, 0.0, 1.0, x.type.dtype)
+    return dispatch.call(ops.Cast, dispatch.call(ops.Less, drawn, x.detach()), dtype=x.type.dtype)  # type: ignore[no-any-return]
+
+
+def _generator(seed: int) -> Any:
+    from polyreme.random import Generator
+
+    return Generator(seed) if seed else default_generator()
+
+
+def _floating(dtype: Any, what: str) -> DType:
+    chosen = as_dtype(dtype) if dtype is not None else default_dtype()
+    if not chosen.is_floating:
+        raise TypeError(f"{what} expected a floating dtype but got {chosen.name}")
+    return chosen
+
+
+def create_parameter(
+    shape: Sequence[int], dtype: Any = None, name: str | None = None, attr: Any = None, is_bias: bool = False, default_initializer: Any = None
+) -> Parameter | None:
+    """A parameter that belongs to no layer; see `nn.Layer.create_parameter`."""
+    from polyreme.nn.attributes import make_parameter
+
+    return make_parameter(shape, attr, dtype, is_bias, default_initializer, name or unique_name.generate("create_parameter"))

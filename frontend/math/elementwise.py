@@ -1,0 +1,322 @@
+"""Elementwise functions: arithmetic, powers, exponentials, trigonometry, rounding, choosing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.ir.core import Op
+from polyreme.ir.types import i1
+from polyreme.math.common import cast_to, floating, number_of, promote, scalar_dtype, tensor_arg
+from polyreme.tensor import Tensor
+
+__all__ = [
+    "abs", "acos", "acosh", "add", "add_n", "addmm", "asin", "asinh", "atan", "atanh", "cast", "ceil", "clip", "cos", "cosh", "divide", "erf", "exp", "expm1",
+    "floor", "floor_divide", "floor_mod", "frac", "isfinite", "isinf", "isnan", "lerp", "log", "log10", "log1p", "log2", "logit", "maximum", "minimum",
+    "mod", "multiply", "neg", "pow", "reciprocal", "remainder", "round", "rsqrt", "scale", "sigmoid", "sign", "sin", "sinh", "sqrt", "square",
+    "stanh", "subtract", "tan", "tanh", "trunc", "where",
+]  # fmt: skip
+METHODS = [n for n in __all__ if n not in ("add_n",)]
+
+
+def _unary(name: str, cls: type[Op], doc: str, kinds: str = "float") -> Callable[..., Tensor]:
+    """A function of one tensor. `kinds`: "float" takes integers too, as the default float; "any" keeps integers; "keep" leaves them unchanged."""
+
+    def function(x: Tensor, name: str | None = None) -> Tensor:
+        tensor_arg(x, function.__name__)
+        if kinds == "float":
+            x = floating(x)
+        elif kinds == "keep" and x.type.dtype.kind in "iu":
+            return dispatch.call(ops.Reshape, x, shape=x.type.shape)  # type: ignore[no-any-return]
+        return dispatch.call(cls, x)  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+abs = _unary("abs", ops.Abs, "|x|.", "any")
+acos = _unary("acos", ops.Acos, "Arc cosine.")
+asin = _unary("asin", ops.Asin, "Arc sine.")
+atan = _unary("atan", ops.Atan, "Arc tangent.")
+ceil = _unary("ceil", ops.Ceil, "The smallest whole number not below x.", "keep")
+cos = _unary("cos", ops.Cos, "Cosine.")
+cosh = _unary("cosh", ops.Cosh, "Hyperbolic cosine.")
+erf = _unary("erf", ops.Erf, "The error function.")
+exp = _unary("exp", ops.Exp, "e to the power x.")
+expm1 = _unary("expm1", ops.Expm1, "exp(x) - 1, exact near 0.")
+floor = _unary("floor", ops.Floor, "The largest whole number not above x.", "keep")
+log = _unary("log", ops.Log, "Natural logarithm.")
+log1p = _unary("log1p", ops.Log1p, "log(1 + x), exact near 0.")
+log2 = _unary("log2", ops.Log2, "Logarithm to base 2.")
+log10 = _unary("log10", ops.Log10, "Logarithm to base 10.")
+neg = _unary("neg", ops.Neg, "-x.", "any")
+reciprocal = _unary("reciprocal", ops.Reciprocal, "1 / x.")
+rsqrt = _unary("rsqrt", ops.Rsqrt, "1 / sqrt(x).")
+sigmoid = _unary("sigmoid", ops.Sigmoid, "1 / (1 + exp(-x)).")
+sign = _unary("sign", ops.Sign, "-1, 0 or 1.", "any")
+sin = _unary("sin", ops.Sin, "Sine.")
+sinh = _unary("sinh", ops.Sinh, "Hyperbolic sine.")
+sqrt = _unary("sqrt", ops.Sqrt, "Square root.")
+square = _unary("square", ops.Square, "x * x.", "any")
+tan = _unary("tan", ops.Tan, "Tangent.")
+tanh = _unary("tanh", ops.Tanh, "Hyperbolic tangent.")
+trunc = _unary("trunc", ops.Trunc, "x without its fraction.", "keep")
+
+
+def round(x: Tensor, decimals: int = 0, name: str | None = None) -> Tensor:
+    """The nearest whole number (or number of `decimals` digits), halves to even."""
+    tensor_arg(x, "round")
+    if x.type.dtype.kind in "iu":
+        return dispatch.call(ops.Reshape, x, shape=x.type.shape)  # type: ignore[no-any-return]
+    if decimals:
+        factor = float(10**decimals)
+        return scale(round(scale(x, factor)), 1 / factor)
+    return dispatch.call(ops.Round, x)  # type: ignore[no-any-return]
+
+
+def asinh(x: Tensor, name: str | None = None) -> Tensor:
+    """Inverse hyperbolic sine."""
+    x = floating(tensor_arg(x, "asinh"))
+    magnitude = abs(x)
+    # log1p(a + a^2 / (1 + sqrt(a^2 + 1))) is exact near 0, and odd by the sign put back.
+    squared = square(magnitude)
+    root = sqrt(_shift(squared, 1.0))
+    return multiply(sign(x), log1p(add(magnitude, divide(squared, _shift(root, 1.0)))))
+
+
+def acosh(x: Tensor, name: str | None = None) -> Tensor:
+    """Inverse hyperbolic cosine."""
+    x = floating(tensor_arg(x, "acosh"))
+    return log(add(x, sqrt(_shift(square(x), -1.0))))
+
+
+def atanh(x: Tensor, name: str | None = None) -> Tensor:
+    """Inverse hyperbolic tangent."""
+    x = floating(tensor_arg(x, "atanh"))
+    return scale(subtract(log1p(x), log1p(neg(x))), 0.5)
+
+
+def _shift(x: Tensor, by: float) -> Tensor:
+    return dispatch.call(ops.Add, x, dispatch.full((), by, x.type.dtype))  # type: ignore[no-any-return]
+
+
+def logit(x: Tensor, eps: float | None = None, name: str | None = None) -> Tensor:
+    """log(x / (1 - x)), with `x` first held within [eps, 1 - eps] when eps is given."""
+    x = floating(tensor_arg(x, "logit"))
+    if eps is not None:
+        x = clip(x, eps, 1 - eps)
+    return log(divide(x, _shift(neg(x), 1.0)))
+
+
+def frac(x: Tensor, name: str | None = None) -> Tensor:
+    """What `trunc` takes away."""
+    return subtract(x, trunc(x))
+
+
+def stanh(x: Tensor, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Tensor:
+    """scale_b * tanh(scale_a * x)."""
+    return scale(tanh(scale(x, scale_a)), scale_b)
+
+
+def isnan(x: Tensor, name: str | None = None) -> Tensor:
+    """Whether each element is nan."""
+    return _classify(ops.IsNan, x, False)
+
+
+def isinf(x: Tensor, name: str | None = None) -> Tensor:
+    """Whether each element is infinite."""
+    return _classify(ops.IsInf, x, False)
+
+
+def isfinite(x: Tensor, name: str | None = None) -> Tensor:
+    """Whether each element is neither infinite nor nan."""
+    return _classify(ops.IsFinite, x, True)
+
+
+def _classify(cls: type[Op], x: Tensor, whole: bool) -> Tensor:
+    tensor_arg(x, cls.__name__.lower())
+    return dispatch.full(x.type.shape, whole, i1) if x.type.dtype.kind in "iub" else dispatch.call(cls, x)
+
+
+def cast(x: Tensor, dtype: Any) -> Tensor:
+    """The same numbers in another dtype."""
+    from polyreme.dtypes import as_dtype
+
+    return dispatch.call(ops.Cast, tensor_arg(x, "cast"), dtype=as_dtype(dtype).scalar)  # type: ignore[no-any-return]
+
+
+# --- two operands
+
+
+def _binary(name: str, cls: type[Op], doc: str, for_bool: type[Op] | None = None) -> Callable[..., Tensor]:
+    def function(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+        tensor_arg(x, function.__name__, "x")
+        tensor_arg(y, function.__name__, "y")
+        x, y = promote(x, y)
+        if for_bool is not None and x.type.dtype == i1:
+            return dispatch.call(for_bool, x, y)  # type: ignore[no-any-return]
+        return dispatch.call(cls, x, y)  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+add = _binary("add", ops.Add, "x + y; logical or for bools.", ops.LogicalOr)
+subtract = _binary("subtract", ops.Sub, "x - y.")
+multiply = _binary("multiply", ops.Mul, "x * y; logical and for bools.", ops.LogicalAnd)
+maximum = _binary("maximum", ops.Maximum, "The larger one of x and y; nan when either is nan.")
+minimum = _binary("minimum", ops.Minimum, "The smaller one of x and y; nan when either is nan.")
+remainder = _binary("remainder", ops.Mod, "x - floor(x / y) * y, with the sign of y.")
+mod = floor_mod = remainder
+_floor_divide = _binary("floor_divide", ops.FloorDivide, "floor(x / y).")
+
+
+def floor_divide(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """floor(x / y). Division of integers by zero is an error."""
+    result = _floor_divide(x, y)
+    if y.type.dtype.kind in "iu" and dispatch.active_trace() is None and not y._value.all():
+        raise ZeroDivisionError("InvalidArgumentError: Integer division by zero encountered in (floor/trunc) divide. Please check the input value.")
+    return result
+
+
+def divide(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """x / y; integers become the default float first."""
+    tensor_arg(x, "divide", "x")
+    tensor_arg(y, "divide", "y")
+    x, y = promote(x, y)
+    return dispatch.call(ops.Div, floating(x), floating(y))  # type: ignore[no-any-return]
+
+
+def pow(x: Tensor, y: Any, name: str | None = None) -> Tensor:
+    """x to the power y, a number or a tensor."""
+    tensor_arg(x, "pow")
+    if isinstance(y, Tensor):
+        return dispatch.call(ops.Pow, *promote(x, y))  # type: ignore[no-any-return]
+    if not isinstance(y, (int, float)):
+        raise TypeError(f"pow(): argument 'y' must be Tensor or a number, but got {type(y).__name__}")
+    if y == 2:
+        return dispatch.call(ops.Square, x)  # type: ignore[no-any-return]
+    if x.type.dtype.kind in "iu":
+        y = int(y)
+    return dispatch.call(ops.Pow, x, dispatch.full((), y, x.type.dtype))  # type: ignore[no-any-return]
+
+
+def with_number(function: Callable[[Tensor, Tensor], Tensor], x: Tensor, value: Any, reverse: bool = False) -> Tensor:
+    """`function(x, value)` (or reversed) where `value` is a Python number, which takes the dtype the tensor gives it."""
+    dtype = scalar_dtype(x.type.dtype, value)
+    constant = dispatch.full((), value, dtype)
+    x = cast_to(x, dtype)
+    return function(constant, x) if reverse else function(x, constant)
+
+
+def scale(x: Tensor, scale: Any = 1.0, bias: float = 0.0, bias_after_scale: bool = True, act: str | None = None, name: str | None = None) -> Tensor:
+    """scale * x + bias, or scale * (x + bias) with `bias_after_scale=False`; keeps the dtype of x."""
+    tensor_arg(x, "scale")
+    factor = scale if isinstance(scale, Tensor) else dispatch.full((), scale, x.type.dtype)
+    shift = dispatch.full((), bias, x.type.dtype)
+    if not bias_after_scale:
+        return dispatch.call(ops.Mul, dispatch.call(ops.Add, x, shift), factor)  # type: ignore[no-any-return]
+    product = dispatch.call(ops.Mul, x, factor)
+    result = product if bias == 0 else dispatch.call(ops.Add, product, shift)
+    if act is None:
+        return result  # type: ignore[no-any-return]
+    from polyreme.nn import functional
+
+    return getattr(functional, act)(result)  # type: ignore[no-any-return]
+
+
+def add_n(inputs: Any, name: str | None = None) -> Tensor:
+    """The sum of a list of tensors of equal shape."""
+    tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if not tensors:
+        raise ValueError("add_n expected at least one tensor but got none")
+    total = tensors[0]
+    for other in tensors[1:]:
+        if other.shape != total.shape:
+            raise ValueError(f"add_n expected tensors of equal shape but got {total.shape} and {other.shape}")
+        total = add(total, other)
+    return total
+
+
+def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float = 1.0, name: str | None = None) -> Tensor:
+    """beta * input + alpha * (x @ y)."""
+    product = dispatch.call(ops.MatMul, x, y)
+    return add(scale(input, beta), scale(product, alpha))
+
+
+def lerp(x: Tensor, y: Tensor, weight: Any, name: str | None = None) -> Tensor:
+    """x + weight * (y - x)."""
+    if not isinstance(weight, Tensor):
+        weight = dispatch.full((), weight, x.type.dtype)
+    return add(x, multiply(weight, subtract(y, x)))
+
+
+def clip(x: Tensor, min: Any = None, max: Any = None, name: str | None = None) -> Tensor:
+    """`x` held between `min` and `max`, either of which may be left out."""
+    tensor_arg(x, "clip")
+    low, high = number_of(min), number_of(max)
+    whole = x.type.dtype.kind in "iu"
+    if low is not None and low != -math.inf:
+        x = dispatch.call(ops.Maximum, x, dispatch.full((), int(low) if whole else low, x.type.dtype))
+    if high is not None and high != math.inf:
+        x = dispatch.call(ops.Minimum, x, dispatch.full((), int(high) if whole else high, x.type.dtype))
+    return x
+
+
+def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+    """`x` where the condition holds, else `y`; with the condition alone, the places where it holds, a tensor per axis."""
+    tensor_arg(condition, "where", "condition")
+    if x is None and y is None:
+        from polyreme.math.search import nonzero
+
+        return nonzero(condition, as_tuple=True)
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
+    if not isinstance(x, Tensor) and not isinstance(y, Tensor):
+        dtype = scalar_dtype(scalar_dtype(i1, x), y) if not isinstance(x, bool) else scalar_dtype(i1, y)
+        x, y = dispatch.full((), x, dtype), dispatch.full((), y, dtype)
+    elif not isinstance(x, Tensor):
+        x = dispatch.full((), x, scalar_dtype(y.type.dtype, x))
+    elif not isinstance(y, Tensor):
+        y = dispatch.full((), y, scalar_dtype(x.type.dtype, y))
+    return dispatch.call(ops.Where, cast_to(condition, i1), *promote(x, y))
+
+
+def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The form with a trailing underscore: computes the same, and gives the result to its first argument."""
+
+    def changed(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        # The function works on a tensor that stays what `x` was, so that its own gradient needs nothing that is gone.
+        before = Tensor._wrap(x._value, x._type)
+        before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
+        refuse_leaf(x)
+        result = function(before, *args, **kwargs)
+        return dispatch.assign(x, result)
+
+    changed.__name__ = changed.__qualname__ = function.__name__ + "_"
+    changed.__doc__ = f"As `{function.__name__}`, in place of its first argument."
+    return changed
+
+
+def refuse_leaf(x: Tensor) -> None:
+    """An error when `x` is a leaf that gradients are wanted for: its old value would be lost to them."""
+    from polyreme import tape
+
+    if tape.is_grad_enabled() and x.is_leaf and not x.stop_gradient and dispatch.active_trace() is None:
+        raise ValueError(f"Leaf Tensor ({x.name}) that doesn't stop gradient can't use inplace strategy.")
+
+
+IN_PLACE: Sequence[str] = [
+    "abs", "acos", "add", "asin", "atan", "cast", "ceil", "clip", "cos", "cosh", "divide", "erf", "exp", "expm1", "floor", "floor_divide", "frac", "lerp", "log",
+    "log10", "log1p", "log2", "logit", "multiply", "neg", "pow", "reciprocal", "remainder", "round", "rsqrt", "scale", "sigmoid", "sin", "sinh", "sqrt",
+    "square", "subtract", "tan", "tanh", "trunc",
+]  # fmt: skip
+for _name in IN_PLACE:
+    globals()[_name + "_"] = in_place(globals()[_name])
+__all__ += [n + "_" for n in IN_PLACE]
+METHODS += [n + "_" for n in IN_PLACE]

@@ -1,0 +1,216 @@
+"""`x[key]` and `x[key] = value`, basic and advanced.
+
+Basic keys (numbers, slices, None, `...`) become slice ops and work with symbolic sizes. An integer vector alone becomes a gather. Any other
+key is turned into the flat positions it selects, by asking numpy, and those are gathered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch, tape
+from polyreme.dialects import nn as ops
+from polyreme.ir.dims import Dim, Expr, product
+from polyreme.math.common import cast_to
+from polyreme.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """The part of `x` that `key` selects."""
+    items = _expand_ellipsis(key if isinstance(key, tuple) else (key,), x)
+    if all(_is_basic(i) for i in items):
+        return _basic(x, items)
+    lone = _lone_index(items)
+    if lone is not None:
+        axis, index = lone
+        _check_positions(index, x.type.shape[axis], axis)
+        return dispatch.call(ops.Gather, x, index if isinstance(index, Tensor) else dispatch.constant(index), axis=axis)  # type: ignore[no-any-return]
+    positions = _positions(x, items)
+    flat = dispatch.call(ops.Reshape, x, shape=(product(x.type.shape),))
+    return dispatch.call(ops.Gather, flat, dispatch.constant(positions), axis=0)  # type: ignore[no-any-return]
+
+
+def setitem(x: Tensor, key: Any, value: Any) -> None:
+    """Give the part of `x` that `key` selects the values of `value`, which broadcast to it."""
+    from polyreme.math.creation import to_tensor
+
+    items = _expand_ellipsis(key if isinstance(key, tuple) else (key,), x)
+    if not isinstance(value, Tensor):
+        value = to_tensor(value, dtype=x.dtype)
+    value = cast_to(value, x.type.dtype)
+    recorded = tape.is_grad_enabled() and not (x.stop_gradient and value.stop_gradient)
+    if dispatch.active_trace() is None and not recorded:
+        array = x._array("an assignment to a part").copy()
+        _assign_array(array, items, value._value)
+        dispatch.assign(x, Tensor._wrap(array))
+        return
+    from polyreme.math.elementwise import refuse_leaf
+
+    refuse_leaf(x)
+    positions = _positions(x, items)
+    _check_fits(tuple(value.shape), positions.shape)
+    # Where each element of the result comes from: its old self, or an element of the value spread over the selection.
+    source = np.full(x.size, -1, np.int64)
+    source[positions.ravel()] = np.arange(positions.size)
+    spread = dispatch.call(ops.Reshape, dispatch.call(ops.BroadcastTo, _drop_ones(value, positions.ndim), shape=positions.shape), shape=(positions.size,))
+    before = Tensor._wrap(x._value, x._type)
+    before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
+    if positions.size:
+        picked = dispatch.call(ops.Gather, spread, dispatch.constant(np.maximum(source, 0).reshape(x.shape)), axis=0)
+        dispatch.assign(x, dispatch.call(ops.Where, dispatch.constant((source >= 0).reshape(x.shape)), picked, before))
+
+
+def _assign_array(array: Array, items: list[Any], value: Array) -> None:
+    key = tuple(_numpy_item(i) for i in items)
+    try:
+        array[key] = value
+    except ValueError:
+        _check_fits(value.shape, array[key].shape)
+        raise
+
+
+def _check_fits(value: tuple[int, ...], selection: tuple[int, ...]) -> None:
+    kept = value[max(0, len(value) - len(selection)) :]
+    extra = value[: max(0, len(value) - len(selection))]
+    if any(n != 1 for n in extra) or any(n not in (1, m) for n, m in zip(reversed(kept), reversed(selection), strict=False)):
+        raise ValueError(f"expected values that broadcast to the shape {list(selection)} of the selected part but got shape {list(value)}")
+
+
+def _drop_ones(value: Tensor, rank: int) -> Tensor:
+    shape = value.type.shape
+    return value if len(shape) <= rank else dispatch.call(ops.Reshape, value, shape=shape[len(shape) - rank :])
+
+
+def _is_basic(item: Any) -> bool:
+    if item is None or isinstance(item, (slice, Expr)):
+        return True
+    if isinstance(item, Tensor):
+        return item.ndim == 0 and item.type.dtype.kind in "iu" and isinstance(item._value, np.ndarray)
+    return isinstance(item, (int, np.integer)) and not isinstance(item, (bool, np.bool_))
+
+
+def _axes_taken(item: Any) -> int:
+    """How many axes of the tensor an item of the key stands for."""
+    if item is None or isinstance(item, (bool, np.bool_)):
+        return 0
+    if isinstance(item, Tensor):
+        return max(item.ndim, 0) if item.type.dtype.kind == "b" else 1
+    if isinstance(item, (list, np.ndarray)):
+        array = np.asarray(item)
+        return array.ndim if array.dtype == bool else 1
+    return 1
+
+
+def _expand_ellipsis(key: tuple[Any, ...], x: Tensor) -> list[Any]:
+    """The key with one item per axis, besides the Nones; wrong items and too many of them are an `IndexError`."""
+    for item in key:
+        known = item is None or item is Ellipsis or isinstance(item, (int, np.integer, np.bool_, slice, Tensor, list, np.ndarray, Expr, tuple, range))
+        if not known:
+            raise IndexError(f"expected numbers, slices, None, ..., lists or tensors as an index but got {type(item).__name__}")
+    items = [list(i) if isinstance(i, (tuple, range)) else i for i in key]
+    items = [np.asarray([v.item() if isinstance(v, Tensor) else v for v in i]) if isinstance(i, list) else i for i in items]
+    items = [i.astype(np.int64) if isinstance(i, np.ndarray) and i.size == 0 and i.dtype.kind == "f" else i for i in items]
+    taken = sum(_axes_taken(i) for i in items if i is not Ellipsis)
+    missing = x.ndim - taken
+    if missing < 0:
+        raise IndexError(f"Too many indices ({taken}) for tensor of dimension {x.ndim}")
+    dots = [n for n, i in enumerate(items) if i is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("expected at most one ... in an index")
+    at = dots[0] if dots else len(items)
+    return [*items[:at], *[slice(None)] * missing, *items[at + 1 :]]
+
+
+def _lone_index(items: list[Any]) -> tuple[int, Any] | None:
+    """The axis and the positions, when the key is one integer index of any shape and otherwise takes everything."""
+    found = None
+    axis = 0
+    for item in items:
+        if isinstance(item, slice) and item == slice(None):
+            axis += 1
+            continue
+        is_index = isinstance(item, Tensor) and item.type.dtype.kind in "iu" or isinstance(item, np.ndarray) and item.dtype.kind in "iu"
+        if found is not None or not is_index:
+            return None
+        found = axis, item.astype(np.int64) if isinstance(item, np.ndarray) else item
+        axis += 1
+    return found
+
+
+def _check_positions(index: Any, size: Dim, axis: int) -> None:
+    values = index._value if isinstance(index, Tensor) else index
+    if isinstance(values, np.ndarray) and isinstance(size, int) and values.size and (values.min() < -size or values.max() >= size):
+        raise IndexError(f"expected positions in [{-size}, {size}) along axis {axis} but got values from {values.min()} to {values.max()}")
+
+
+def _basic(x: Tensor, items: list[Any]) -> Tensor:
+    starts: list[Dim] = []
+    stops: list[Dim] = []
+    strides: list[Dim] = []
+    flipped: list[int] = []
+    kept: list[int | None] = []  # the axes of the slice that stay, None for a new one
+    axis = 0
+    for item in items:
+        if item is None:
+            kept.append(None)
+            continue
+        size = x.type.shape[axis]
+        if isinstance(item, slice):
+            lo, hi, step = _bounds(item, size)
+            if step < 0:
+                flipped.append(axis)
+                count = len(range(lo, hi, step))  # type: ignore[arg-type]
+                lo, hi, step = (lo + (count - 1) * step, lo + 1, -step) if count else (0, 0, 1)
+            kept.append(axis)
+        else:
+            place: Dim = item if isinstance(item, Expr) else int(item)
+            if isinstance(size, int) and isinstance(place, int) and not -size <= place < size:
+                raise IndexError(f"The starting index {place} of slice is out of bounds in tensor {axis}-th axis, it should be in the range of [{-size}, {size})")
+            lo = place + size if isinstance(place, int) and place < 0 else place
+            hi, step = lo + 1, 1
+        starts.append(lo)
+        stops.append(hi)
+        strides.append(step)
+        axis += 1
+    whole = all(isinstance(i, slice) and i == slice(None) for i in items if i is not None)
+    result = x if whole and axis else dispatch.call(ops.Slice, x, starts=tuple(starts), stops=tuple(stops), strides=tuple(strides)) if axis else x
+    if flipped:
+        result = dispatch.call(ops.Flip, result, axes=tuple(flipped))
+    shape = tuple(1 if a is None else result.type.shape[a] for a in kept)
+    return dispatch.call(ops.Reshape, result, shape=shape) if shape != result.type.shape or result is x else result
+
+
+def _bounds(item: slice, size: Dim) -> tuple[Any, Any, int]:
+    lo, hi, step = (v.item() if isinstance(v, Tensor) else v for v in (item.start, item.stop, item.step))
+    step = 1 if step is None else int(step)
+    if step == 0:
+        raise ValueError("expected a slice step other than 0")
+    if isinstance(size, int) and not isinstance(lo, Expr) and not isinstance(hi, Expr):
+        return slice(lo, hi, step).indices(size)
+    if step < 0:
+        raise ValueError(f"expected a positive step for an axis of the symbolic size '{size}' but got {step}")
+    lo = 0 if lo is None else lo + size if isinstance(lo, int) and lo < 0 else lo
+    hi = size if hi is None else hi + size if isinstance(hi, int) and hi < 0 else hi
+    return lo, hi, step
+
+
+def _numpy_item(item: Any) -> Any:
+    if isinstance(item, Tensor):
+        array = item._array("an index")
+        return array if array.dtype == bool else array.astype(np.int64)
+    return item
+
+
+def _positions(x: Tensor, items: list[Any]) -> Array:
+    """The flat positions that a key selects, in the shape of the selection."""
+    if not x.type.is_static:
+        raise ValueError(f"this kind of index needs a tensor of known sizes but got shape {x.shape}")
+    numbered = np.arange(x.size).reshape(x.shape)
+    try:
+        return np.asarray(numbered[tuple(_numpy_item(i) for i in items)])
+    except IndexError as error:
+        raise IndexError(f"{error} (indexing a tensor of shape {x.shape})") from None

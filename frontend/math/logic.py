@@ -1,0 +1,129 @@
+"""Comparisons and logic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.ir.core import Op
+from polyreme.ir.types import i1
+from polyreme.math.common import cast_to, number_of, promote, tensor_arg
+from polyreme.math.elementwise import abs as abs_
+from polyreme.math.elementwise import isnan, subtract
+from polyreme.tensor import Tensor
+
+__all__ = [
+    "allclose", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "equal", "equal_all", "greater_equal", "greater_than", "is_empty", "isclose",
+    "less_equal", "less_than", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal",
+]  # fmt: skip
+METHODS = list(__all__)
+
+
+def _compare(name: str, cls: type[Op], doc: str) -> Callable[..., Tensor]:
+    def function(x: Tensor, y: Any, name: str | None = None) -> Tensor:
+        tensor_arg(x, function.__name__)
+        if not isinstance(y, Tensor):
+            from polyreme.math.elementwise import with_number
+
+            return with_number(function, x, y)
+        return dispatch.call(cls, *promote(x, y))  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+equal = _compare("equal", ops.Equal, "x == y, element by element.")
+not_equal = _compare("not_equal", ops.NotEqual, "x != y, element by element.")
+less_than = _compare("less_than", ops.Less, "x < y, element by element.")
+less_equal = _compare("less_equal", ops.LessEqual, "x <= y, element by element.")
+greater_than = _compare("greater_than", ops.Greater, "x > y, element by element.")
+greater_equal = _compare("greater_equal", ops.GreaterEqual, "x >= y, element by element.")
+
+
+def _logical(name: str, cls: type[Op], doc: str) -> Callable[..., Tensor]:
+    def function(x: Tensor, y: Tensor, out: Tensor | None = None, name: str | None = None) -> Tensor:
+        tensor_arg(x, function.__name__, "x")
+        tensor_arg(y, function.__name__, "y")
+        x, y = promote(x, y)
+        result = dispatch.call(cls, cast_to(x, i1), cast_to(y, i1))
+        return result if out is None else dispatch.assign(out, result)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+logical_and = _logical("logical_and", ops.LogicalAnd, "Whether both are true (not zero).")
+logical_or = _logical("logical_or", ops.LogicalOr, "Whether either is true (not zero).")
+logical_xor = _logical("logical_xor", ops.LogicalXor, "Whether exactly one is true (not zero).")
+
+
+def logical_not(x: Tensor, out: Tensor | None = None, name: str | None = None) -> Tensor:
+    """Whether x is false (zero)."""
+    result = dispatch.call(ops.LogicalNot, cast_to(tensor_arg(x, "logical_not"), i1))
+    return result if out is None else dispatch.assign(out, result)
+
+
+def _bitwise(name: str, logical: Callable[..., Tensor], numpy: Any, doc: str) -> Callable[..., Tensor]:
+    def function(x: Tensor, y: Tensor, out: Tensor | None = None, name: str | None = None) -> Tensor:
+        tensor_arg(x, function.__name__, "x")
+        tensor_arg(y, function.__name__, "y")
+        x, y = promote(x, y)
+        if x.type.dtype.kind not in "iub":
+            raise TypeError(f"{function.__name__} expected bools or integers but got {x.dtype.name}")
+        if x.type.dtype == i1:
+            return logical(x, y, out)
+        # No op of the IR has whole integers' bits yet; the values are computed here, and are constants to a traced function.
+        result = dispatch.constant(numpy(x._array(f"{function.__name__}()"), y._array(f"{function.__name__}()")))
+        return result if out is None else dispatch.assign(out, result)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+bitwise_and = _bitwise("bitwise_and", logical_and, np.bitwise_and, "Bits that both have; logical and for bools.")
+bitwise_or = _bitwise("bitwise_or", logical_or, np.bitwise_or, "Bits that either has; logical or for bools.")
+bitwise_xor = _bitwise("bitwise_xor", logical_xor, np.bitwise_xor, "Bits that exactly one has; logical xor for bools.")
+
+
+def bitwise_not(x: Tensor, out: Tensor | None = None, name: str | None = None) -> Tensor:
+    """All bits turned; logical not for bools, -x - 1 for signed integers."""
+    if tensor_arg(x, "bitwise_not").type.dtype == i1:
+        return logical_not(x, out)
+    if x.type.dtype.kind not in "iu":
+        raise TypeError(f"bitwise_not expected bools or integers but got {x.dtype.name}")
+    ones = dispatch.full((), -1 if x.type.dtype.kind == "i" else 2**x.type.dtype.bits - 1, x.type.dtype)
+    result = subtract(ones, x)
+    return result if out is None else dispatch.assign(out, result)
+
+
+def equal_all(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """Whether the tensors have one shape and equal elements: a 0-D bool."""
+    if x.shape != y.shape:
+        return dispatch.full((), False, i1)
+    return dispatch.call(ops.All, equal(x, y), axis=(), keepdims=False)  # type: ignore[no-any-return]
+
+
+def isclose(x: Tensor, y: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False, name: str | None = None) -> Tensor:
+    """|x - y| <= atol + rtol * |y|, element by element; equal infinities are close, nans only with `equal_nan`."""
+    from polyreme.math.elementwise import scale
+
+    bound = scale(abs_(y), float(number_of(rtol)), float(number_of(atol)))
+    close = logical_or(less_equal(abs_(subtract(x, y)), bound), equal(x, y))
+    return logical_or(close, logical_and(isnan(x), isnan(y))) if equal_nan else close
+
+
+def allclose(x: Tensor, y: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False, name: str | None = None) -> Tensor:
+    """Whether all elements are close: a 0-D bool."""
+    return dispatch.call(ops.All, isclose(x, y, rtol, atol, equal_nan), axis=(), keepdims=False)  # type: ignore[no-any-return]
+
+
+def is_empty(x: Tensor, name: str | None = None) -> Tensor:
+    """Whether there are no elements: a 0-D bool."""
+    return dispatch.full((), x.size == 0, i1)

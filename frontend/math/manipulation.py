@@ -1,0 +1,439 @@
+"""Views and rearrangements: reshape, transpose, join, split, pick, pad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.ir.dims import Dim, Expr, product
+from polyreme.ir.types import i1, i64
+from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, number_of, promoted, tensor_arg
+from polyreme.math.elementwise import in_place
+from polyreme.tensor import Tensor, shape_dims
+
+__all__ = [
+    "broadcast_shape", "broadcast_tensors", "broadcast_to", "chunk", "concat", "crop", "expand", "expand_as", "flatten", "flip", "gather", "gather_nd", "index_select",
+    "masked_select", "moveaxis", "rank", "repeat_interleave", "reshape", "reverse", "roll", "scatter", "shape", "slice", "split", "squeeze", "stack", "strided_slice", "t",
+    "take_along_axis", "tile", "transpose", "unbind", "unsqueeze", "unstack", "view",
+]  # fmt: skip
+METHODS = [n for n in __all__ if n not in ("broadcast_shape", "broadcast_tensors", "shape")]
+
+_builtin_slice = slice
+
+
+def reshape(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
+    """The same elements in another shape: one size may be -1 (whatever is left), a size of 0 keeps that of `x`."""
+    tensor_arg(x, "reshape")
+    old = x.type.shape
+    new: list[Dim] = list(shape_dims(shape))
+    open_axes = [i for i, d in enumerate(new) if not isinstance(d, Expr) and d == -1]
+    for i, d in enumerate(new):
+        if isinstance(d, int) and d == 0 and product(old) != 0:
+            if i >= len(old):
+                raise ValueError(f"reshape expected a size of 0 only at the {len(old)} axes of the tensor but got shape {new}")
+            new[i] = old[i]
+        elif isinstance(d, int) and d < -1:
+            raise ValueError(f"reshape expected sizes of -1 or more but got shape {new}")
+    if len(open_axes) > 1:
+        raise ValueError(f"reshape expected at most one size of -1 but got shape {new}")
+    if open_axes:
+        known = product(d for i, d in enumerate(new) if i != open_axes[0])
+        size = product(old)
+        if isinstance(known, int) and isinstance(size, int):
+            fits = known != 0 and size % known == 0 or known == 0 and size == 0
+            if not fits:
+                raise ValueError(f"The 'shape' in ReshapeOp is invalid: the {size} elements of shape {list(old)} do not fill {new}")
+            new[open_axes[0]] = size // known if known else 0
+        else:
+            new[open_axes[0]] = size // known
+    elif product(new) != product(old):
+        raise ValueError(
+            f"The 'shape' in ReshapeOp is invalid. The input tensor X'size must be equal to the capacity of 'shape'. But received X's shape = {list(old)}, "
+            f"X's size = {product(old)}, 'shape' is {new}, the capacity of 'shape' is {product(new)}."
+        )
+    return dispatch.call(ops.Reshape, x, shape=tuple(new))  # type: ignore[no-any-return]
+
+
+def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
+    """The same elements in another shape, or the same bits as another dtype of equal width."""
+    if isinstance(shape_or_dtype, (list, tuple)):
+        return reshape(x, shape_or_dtype)
+    from polyreme.dtypes import as_dtype
+
+    wanted = as_dtype(shape_or_dtype)
+    if wanted.scalar.bytes != x.element_size():
+        raise ValueError(f"view expected a dtype of {x.element_size()} bytes but got {wanted.name}")
+    return dispatch.constant(x._array("view()").view(wanted.np))
+
+
+def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1, name: str | None = None) -> Tensor:
+    """Axes `start_axis` to `stop_axis` joined into one."""
+    tensor_arg(x, "flatten")
+    if x.ndim == 0:
+        return reshape(x, [1])
+    first, last = axis_of(start_axis, x.ndim, "flatten"), axis_of(stop_axis, x.ndim, "flatten")
+    if last < first:
+        raise ValueError("The stop_axis should be greater than stat_axis")
+    old = x.type.shape
+    return dispatch.call(ops.Reshape, x, shape=(*old[:first], product(old[first : last + 1]), *old[last + 1 :]))  # type: ignore[no-any-return]
+
+
+def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
+    """Without the axes of size 1: all of them, or those of `axis` that are."""
+    tensor_arg(x, "squeeze")
+    old = x.type.shape
+    axes = range(len(old)) if axis is None else axes_of(axis, len(old), "squeeze")
+    gone = {a for a in axes if a < len(old) and old[a] == 1}
+    return dispatch.call(ops.Reshape, x, shape=tuple(d for i, d in enumerate(old) if i not in gone))  # type: ignore[no-any-return]
+
+
+def unsqueeze(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
+    """With axes of size 1 put in, one after the other."""
+    tensor_arg(x, "unsqueeze")
+    given = axis._array("unsqueeze()").ravel().tolist() if isinstance(axis, Tensor) else list(axis) if isinstance(axis, (list, tuple)) else [axis]
+    shape = list(x.type.shape)
+    for a in given:
+        place = int(number_of(a))
+        if not -len(shape) - 1 <= place <= len(shape):
+            raise ValueError(f"unsqueeze expected axis in [{-len(shape) - 1}, {len(shape)}] but got {place}")
+        shape.insert(place % (len(shape) + 1), 1)
+    return dispatch.call(ops.Reshape, x, shape=tuple(shape))  # type: ignore[no-any-return]
+
+
+def transpose(x: Tensor, perm: Sequence[int], *more: int, name: str | None = None) -> Tensor:
+    """Axes in the order of `perm`."""
+    tensor_arg(x, "transpose")
+    order = [perm, *more] if isinstance(perm, int) else list(perm)
+    if len(order) != x.ndim:
+        raise ValueError(f"Input(perm) is the permutation of dimensions of Input(x), its length should be equal to dimensions of Input(x): {x.ndim}, but got {len(order)}")
+    axes = tuple(axis_of(a, x.ndim, "transpose") for a in order)
+    check_unique(axes, "transpose")
+    return dispatch.call(ops.Transpose, x, perm=axes)  # type: ignore[no-any-return]
+
+
+def t(input: Tensor, name: str | None = None) -> Tensor:
+    """A matrix transposed; vectors and 0-D tensors as they are."""
+    if input.ndim > 2:
+        raise ValueError(f"Input(input) only support N-D (N<=2) tensor, but received length of Input(input) is {input.ndim}. Perhaps you can use paddle.tensor.transpose() instead.")
+    return input if input.ndim < 2 else transpose(input, [1, 0])
+
+
+def moveaxis(x: Tensor, source: Any, destination: Any, name: str | None = None) -> Tensor:
+    """Axes moved from `source` to `destination`, the others in order."""
+    from_axes = [axis_of(a, x.ndim, "moveaxis") for a in (source if isinstance(source, (list, tuple)) else [source])]
+    to_axes = [axis_of(a, x.ndim, "moveaxis") for a in (destination if isinstance(destination, (list, tuple)) else [destination])]
+    if len(from_axes) != len(to_axes):
+        raise ValueError(f"moveaxis expected as many destinations as sources but got {len(to_axes)} and {len(from_axes)}")
+    check_unique(from_axes, "moveaxis")
+    check_unique(to_axes, "moveaxis")
+    order = [a for a in range(x.ndim) if a not in from_axes]
+    for place, a in sorted(zip(to_axes, from_axes, strict=True)):
+        order.insert(place, a)
+    return transpose(x, order)
+
+
+def broadcast_shape(x_shape: Sequence[int], y_shape: Sequence[int]) -> list[int]:
+    """The shape two shapes broadcast to."""
+    return list(np.broadcast_shapes(tuple(x_shape), tuple(y_shape)))
+
+
+def expand(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
+    """Repeated along axes of size 1, with new axes in front where `shape` is longer; -1 keeps a size."""
+    tensor_arg(x, "expand")
+    new = list(shape_dims(shape))
+    old = x.type.shape
+    front = len(new) - len(old)
+    if front < 0:
+        raise ValueError(f"expand expected a shape of at least {len(old)} axes but got {new}")
+    for i, d in enumerate(new):
+        if isinstance(d, int) and d == -1:
+            if i < front:
+                raise ValueError(f"expand expected a size for the new axis {i} but got -1")
+            new[i] = old[i - front]
+    return dispatch.call(ops.BroadcastTo, x, shape=tuple(new))  # type: ignore[no-any-return]
+
+
+broadcast_to = expand
+
+
+def expand_as(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """Repeated to the shape of `y`."""
+    return expand(x, y.type.shape)
+
+
+def broadcast_tensors(input: Sequence[Tensor], name: str | None = None) -> list[Tensor]:
+    """All repeated to their common shape."""
+    shape: list[int] = []
+    for tensor in input:
+        shape = broadcast_shape(shape, tensor.shape)
+    return [expand(tensor, shape) for tensor in input]
+
+
+def tile(x: Tensor, repeat_times: Any, name: str | None = None) -> Tensor:
+    """Copies laid side by side, `repeat_times` of them along each axis."""
+    tensor_arg(x, "tile")
+    times = list(shape_dims(repeat_times))
+    old = [1] * (len(times) - x.ndim) + x.shape
+    times = [1] * (len(old) - len(times)) + times
+    apart = [d for pair in zip([1] * len(old), old, strict=True) for d in pair]
+    wide = [d for pair in zip(times, old, strict=True) for d in pair]
+    repeated = dispatch.call(ops.BroadcastTo, dispatch.call(ops.Reshape, x, shape=tuple(apart)), shape=tuple(wide))
+    return dispatch.call(ops.Reshape, repeated, shape=tuple(n * d for n, d in zip(times, old, strict=True)))  # type: ignore[no-any-return]
+
+
+def repeat_interleave(x: Tensor, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
+    """Each slice along `axis` (of the flattened tensor for None) so many times."""
+    if axis is None:
+        x, axis = reshape(x, [-1]), 0
+    place = axis_of(axis, x.ndim, "repeat_interleave")
+    counts = repeats._array("repeat_interleave()") if isinstance(repeats, Tensor) else repeats
+    index = np.repeat(np.arange(x.shape[place]), counts)
+    return dispatch.call(ops.Gather, x, dispatch.constant(index), axis=place)  # type: ignore[no-any-return]
+
+
+# --- joining and splitting
+
+
+def _same_dtype(tensors: Sequence[Tensor], function: str) -> list[Tensor]:
+    for i, tensor in enumerate(tensors):
+        tensor_arg(tensor, function, f"x[{i}]")
+        if tensor.type.dtype != tensors[0].type.dtype:
+            first, other = tensors[0].type.dtype, tensor.type.dtype
+            if first.kind != "f" or other.kind != "f":
+                raise ValueError(f"The data_type of input tensor in list isn't consistent, the first tensor is {tensors[0].dtype.name}, but {i}th tensor is {tensor.dtype.name}.")
+    dtype = tensors[0].type.dtype
+    for tensor in tensors[1:]:
+        dtype = promoted(dtype, tensor.type.dtype)
+    return [cast_to(tensor, dtype) for tensor in tensors]
+
+
+def concat(x: Sequence[Tensor], axis: Any = 0, name: str | None = None) -> Tensor:
+    """Laid end to end along `axis`."""
+    if isinstance(x, Tensor):
+        x = [x]
+    if not x:
+        raise ValueError("concat expected at least one tensor but got none")
+    tensors = _same_dtype(x, "concat")
+    place = axis_of(axis, tensors[0].ndim, "concat")
+    return dispatch.call(ops.Concat, tensors, axis=place)  # type: ignore[no-any-return]
+
+
+def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor:
+    """Laid side by side along a new axis."""
+    if not x:
+        raise ValueError("stack expected at least one tensor but got none")
+    tensors = _same_dtype(x, "stack")
+    for other in tensors[1:]:
+        if other.shape != tensors[0].shape:
+            raise ValueError(f"stack expected tensors of equal shape but got {tensors[0].shape} and {other.shape}")
+    place = axis_of(axis, tensors[0].ndim + 1, "stack")
+    return dispatch.call(ops.Concat, [unsqueeze(v, place) for v in tensors], axis=place)  # type: ignore[no-any-return]
+
+
+def split(x: Tensor, num_or_sections: Any, axis: Any = 0, name: str | None = None) -> list[Tensor]:
+    """Into so many equal parts, or parts of the given sizes, of which one may be -1."""
+    tensor_arg(x, "split")
+    place = axis_of(axis, x.ndim, "split")
+    size = x.type.shape[place]
+    if isinstance(num_or_sections, (int, np.integer)):
+        parts = int(num_or_sections)
+        if parts <= 0 or (isinstance(size, int) and size % parts):
+            raise ValueError(f"The input's size along the split dimension must be evenly divisible by Attr(num_or_sections). But {size} is not evenly divisible by {parts}.")
+        sections: list[Dim] = [size // parts] * parts
+    else:
+        sections = list(shape_dims(num_or_sections))
+        open_parts = [i for i, n in enumerate(sections) if isinstance(n, int) and n < 0]
+        if len(open_parts) > 1:
+            raise ValueError(f"split expected at most one section of -1 but got {sections}")
+        if open_parts:
+            sections[open_parts[0]] = size - sum(n for i, n in enumerate(sections) if i != open_parts[0])
+        if sum(sections) != size:
+            raise ValueError(f"split expected sections that sum to the size {size} of axis {place} but got {sections}")
+    parts_made, start = [], 0
+    for n in sections:
+        parts_made.append(_span(x, place, start, start + n))
+        start = start + n  # type: ignore[assignment]
+    return parts_made
+
+
+def chunk(x: Tensor, chunks: int, axis: Any = 0, name: str | None = None) -> list[Tensor]:
+    """Into `chunks` equal parts."""
+    return split(x, chunks, axis)
+
+
+def _span(x: Tensor, axis: int, start: Dim, stop: Dim) -> Tensor:
+    shape = x.type.shape
+    starts = tuple(start if i == axis else 0 for i in range(len(shape)))
+    stops = tuple(stop if i == axis else d for i, d in enumerate(shape))
+    return dispatch.call(ops.Slice, x, starts=starts, stops=stops, strides=(1,) * len(shape))  # type: ignore[no-any-return]
+
+
+def unbind(input: Tensor, axis: int = 0) -> list[Tensor]:
+    """The slices along `axis`, which is gone in them."""
+    place = axis_of(axis, input.ndim, "unbind")
+    return [squeeze(_span(input, place, i, i + 1), place) for i in range(input.shape[place])]
+
+
+def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
+    """As `unbind`; `num` must be the size of the axis when given."""
+    place = axis_of(axis, x.ndim, "unstack")
+    if num is not None and num != x.shape[place]:
+        raise ValueError(f"unstack expected num to be the size {x.shape[place]} of axis {place} but got {num}")
+    return unbind(x, place)
+
+
+# --- picking
+
+
+def slice(input: Tensor, axes: Sequence[int], starts: Any, ends: Any) -> Tensor:
+    """`starts:ends` along each of `axes`, in Python's sense."""
+    return strided_slice(input, axes, starts, ends, [1] * len(axes))
+
+
+def strided_slice(x: Tensor, axes: Sequence[int], starts: Any, ends: Any, strides: Any, name: str | None = None) -> Tensor:
+    """`starts:ends:strides` along each of `axes`, in Python's sense."""
+    key: list[Any] = [_builtin_slice(None)] * x.ndim
+    for a, lo, hi, step in zip(axes, shape_dims(starts), shape_dims(ends), shape_dims(strides), strict=True):
+        key[axis_of(a, x.ndim, "slice")] = _builtin_slice(lo, hi, step)
+    return x[tuple(key)]  # type: ignore[no-any-return]
+
+
+def crop(x: Tensor, shape: Any = None, offsets: Any = None, name: str | None = None) -> Tensor:
+    """A box of `shape` (-1: as far as it goes) that starts at `offsets`."""
+    starts = [0] * x.ndim if offsets is None else list(shape_dims(offsets))
+    sizes = x.shape if shape is None else list(shape_dims(shape))
+    stops = tuple(d if n == -1 else lo + n for lo, n, d in zip(starts, sizes, x.shape, strict=True))
+    return dispatch.call(ops.Slice, x, starts=tuple(starts), stops=stops, strides=(1,) * x.ndim)  # type: ignore[no-any-return]
+
+
+def flip(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
+    """The other way round along `axis`."""
+    axes = axes_of(axis, x.ndim, "flip")
+    return dispatch.call(ops.Flip, tensor_arg(x, "flip"), axes=axes)  # type: ignore[no-any-return]
+
+
+reverse = flip
+
+
+def roll(x: Tensor, shifts: Any, axis: Any = None, name: str | None = None) -> Tensor:
+    """Moved on by `shifts` along `axis` (along the flattened tensor for None); what leaves at the end comes in at the start."""
+    if axis is None:
+        return reshape(roll(reshape(x, [-1]), shifts, 0), x.type.shape)
+    by = list(shifts) if isinstance(shifts, (list, tuple)) else [shifts]
+    for a, n in zip(axes_of(axis, x.ndim, "roll"), by, strict=True):
+        size = x.shape[a]
+        cut = (size - number_of(n)) % size if size else 0
+        if cut:
+            x = concat([_span(x, a, cut, size), _span(x, a, 0, cut)], a)
+    return x
+
+
+def _check_index(index: Tensor, size: Any, function: str) -> None:
+    """Positions must be within the axis, where that can be seen: in eager mode."""
+    values = index._value
+    if isinstance(values, np.ndarray) and isinstance(size, int) and values.size and (values.min() < -size or values.max() >= size):
+        raise IndexError(f"{function} expected positions in [{-size}, {size}) but got values from {values.min()} to {values.max()}")
+
+
+def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
+    """The slices along `axis` (0 for None) at the positions of a 0-D or 1-D `index`, or of any shape, which then takes the place of the axis."""
+    tensor_arg(x, "gather")
+    tensor_arg(index, "gather", "index")
+    place = 0 if axis is None else axis_of(axis, x.ndim, "gather")
+    if index.type.dtype.kind not in "iu":
+        raise TypeError(f"gather expected an integer index but got {index.dtype.name}")
+    _check_index(index, x.type.shape[place], "gather")
+    return dispatch.call(ops.Gather, x, index, axis=place)  # type: ignore[no-any-return]
+
+
+def index_select(x: Tensor, index: Tensor, axis: int = 0, name: str | None = None) -> Tensor:
+    """The slices along `axis` at the positions of a 1-D `index`."""
+    if tensor_arg(index, "index_select", "index").ndim != 1:
+        raise ValueError(f"index_select expected a 1-D index but got shape {index.shape}")
+    return gather(x, index, axis)
+
+
+def gather_nd(x: Tensor, index: Tensor, name: str | None = None) -> Tensor:
+    """The slices at the coordinates along the last axis of `index`."""
+    depth = index.shape[-1]
+    if depth > x.ndim:
+        raise ValueError(f"gather_nd expected at most {x.ndim} coordinates but got {depth}")
+    steps = np.array([product(x.shape[i + 1 : depth]) for i in range(depth)], np.int64)
+    for i in range(depth):
+        _check_index(index[..., i], x.shape[i], "gather_nd")
+    sizes = np.array(x.shape[:depth], np.int64)
+    wrapped = dispatch.call(ops.Mod, cast_to(index, i64), dispatch.constant(sizes)) if depth else index
+    flat = dispatch.call(ops.Sum, dispatch.call(ops.Mul, wrapped, dispatch.constant(steps)), axis=(index.ndim - 1,), keepdims=False)
+    joined = dispatch.call(ops.Reshape, x, shape=(product(x.shape[:depth]), *x.shape[depth:]))
+    return dispatch.call(ops.Gather, joined, flat, axis=0)  # type: ignore[no-any-return]
+
+
+def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = True) -> Tensor:
+    """Elements along `axis` at positions that differ from place to place."""
+    place = axis_of(axis, arr.ndim, "take_along_axis")
+    if broadcast:
+        shape = list(np.broadcast_shapes(*[tuple(1 if i == place else d for i, d in enumerate(v.shape)) for v in (arr, indices)]))
+        indices = expand(indices, [indices.shape[place] if i == place else d for i, d in enumerate(shape)])
+        arr = expand(arr, [arr.shape[place] if i == place else d for i, d in enumerate(shape)])
+    _check_index(indices, arr.shape[place], "take_along_axis")
+    grid = np.indices(indices.shape, sparse=True)
+    steps = [product(arr.shape[i + 1 :]) for i in range(arr.ndim)]
+    base = sum(g * s for i, (g, s) in enumerate(zip(grid, steps, strict=True)) if i != place)
+    along = dispatch.call(ops.Mul, dispatch.call(ops.Mod, cast_to(indices, i64), dispatch.full((), arr.shape[place], i64)), dispatch.full((), steps[place], i64))
+    flat = dispatch.call(ops.Add, along, dispatch.constant(np.broadcast_to(np.asarray(base, np.int64), tuple(indices.shape))))
+    return dispatch.call(ops.Gather, reshape(arr, [-1]), flat, axis=0)  # type: ignore[no-any-return]
+
+
+def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
+    """The elements where `mask` holds, as a vector."""
+    if mask.type.dtype != i1:
+        raise TypeError(f"masked_select expected a bool mask but got {mask.dtype.name}")
+    shape = broadcast_shape(x.shape, mask.shape)
+    places = np.flatnonzero(np.broadcast_to(mask._array("masked_select()"), shape))
+    return dispatch.call(ops.Gather, reshape(expand(x, shape), [-1]), dispatch.constant(places), axis=0)  # type: ignore[no-any-return]
+
+
+def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, name: str | None = None) -> Tensor:
+    """`x` with the rows at `index` replaced by those of `updates` (the last one wins), or set to the sum of them with `overwrite=False`."""
+    from polyreme.math.elementwise import add
+
+    rows = index._array("scatter()").ravel()
+    _check_index(index, x.shape[0], "scatter")
+    if overwrite:
+        source = np.full(x.shape[0], -1, np.int64)
+        source[rows] = np.arange(len(rows))
+        picked = dispatch.call(ops.Gather, updates, dispatch.constant(np.maximum(source, 0)), axis=0)
+        mask = dispatch.constant((source >= 0).reshape(-1, *[1] * (x.ndim - 1)))
+        return dispatch.call(ops.Where, mask, picked, x)  # type: ignore[no-any-return]
+    hit = np.zeros((x.shape[0], len(rows)), x.type.dtype.np)
+    hit[rows, np.arange(len(rows))] = 1
+    flat = dispatch.call(ops.MatMul, dispatch.constant(hit), reshape(updates, [len(rows), -1]))
+    touched = dispatch.constant(hit.any(1).reshape(-1, *[1] * (x.ndim - 1)))
+    kept = dispatch.call(ops.Where, touched, dispatch.full((), 0, x.type.dtype), x)
+    return add(kept, reshape(flat, x.shape))
+
+
+def shape(input: Tensor) -> Tensor:
+    """The shape as an int32 tensor."""
+    from polyreme.ir.types import i32
+
+    if input.type.is_static:
+        return dispatch.constant(np.array(input.shape, np.int32))
+    sizes = [dispatch.call(ops.DimValue, size=d, dtype=i32) for d in input.type.shape]
+    return stack(sizes)
+
+
+def rank(input: Tensor) -> Tensor:
+    """The number of axes, as a 0-D int32 tensor."""
+    return dispatch.constant(np.array(input.ndim, np.int32))
+
+
+IN_PLACE = ["flatten", "reshape", "scatter", "squeeze", "transpose", "unsqueeze"]
+for _name in IN_PLACE:
+    globals()[_name + "_"] = in_place(globals()[_name])
+__all__ += [n + "_" for n in IN_PLACE]
+METHODS += [n + "_" for n in IN_PLACE]

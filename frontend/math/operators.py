@@ -1,0 +1,83 @@
+"""Python's operators on tensors, with Paddle's treatment of Python numbers and numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from polyreme.math import elementwise, linalg, logic
+from polyreme.math.common import floating, number_of
+from polyreme.tensor import Tensor
+
+
+def _operator(symbol: str, function: Callable[..., Tensor], reverse: bool = False) -> Callable[..., Any]:
+    def apply(self: Tensor, other: Any) -> Any:
+        if isinstance(other, Tensor):
+            return function(other, self) if reverse else function(self, other)
+        if isinstance(other, (bool, int, float, complex)):
+            return elementwise.with_number(function, self, other, reverse)
+        if isinstance(other, np.generic):
+            return elementwise.with_number(function, self, number_of(other), reverse)
+        if isinstance(other, np.ndarray):
+            from polyreme.math.creation import to_tensor
+
+            array = to_tensor(other)
+            return function(array, self) if reverse else function(self, array)
+        raise TypeError(f"{symbol}: expected int, float, bool or Tensor, but got {type(other).__name__}")
+
+    return apply
+
+
+def _power(self: Tensor, other: Any) -> Any:
+    if isinstance(other, (int, float)) and not isinstance(other, bool):
+        base = floating(self) if isinstance(other, float) else self
+        return elementwise.pow(base, other)
+    return _operator("**", elementwise.pow)(self, other)
+
+
+def _equality(function: Callable[..., Tensor], otherwise: bool) -> Callable[..., Any]:
+    inner = _operator("==", function)
+
+    def apply(self: Tensor, other: Any) -> Any:
+        # Anything may be asked for equality; what is no number is simply not equal.
+        return inner(self, other) if isinstance(other, (Tensor, bool, int, float, complex, np.generic, np.ndarray)) else otherwise
+
+    return apply
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "__add__": _operator("+", elementwise.add),
+    "__radd__": _operator("+", elementwise.add, reverse=True),
+    "__sub__": _operator("-", elementwise.subtract),
+    "__rsub__": _operator("-", elementwise.subtract, reverse=True),
+    "__mul__": _operator("*", elementwise.multiply),
+    "__rmul__": _operator("*", elementwise.multiply, reverse=True),
+    "__truediv__": _operator("/", elementwise.divide),
+    "__rtruediv__": _operator("/", elementwise.divide, reverse=True),
+    "__floordiv__": _operator("//", elementwise.floor_divide),
+    "__rfloordiv__": _operator("//", elementwise.floor_divide, reverse=True),
+    "__mod__": _operator("%", elementwise.remainder),
+    "__rmod__": _operator("%", elementwise.remainder, reverse=True),
+    "__pow__": _power,
+    "__rpow__": _operator("**", elementwise.pow, reverse=True),
+    "__matmul__": linalg.matmul,
+    "__rmatmul__": lambda self, other: linalg.matmul(other, self),
+    "__eq__": _equality(logic.equal, False),
+    "__ne__": _equality(logic.not_equal, True),
+    "__lt__": _operator("<", logic.less_than),
+    "__le__": _operator("<=", logic.less_equal),
+    "__gt__": _operator(">", logic.greater_than),
+    "__ge__": _operator(">=", logic.greater_equal),
+    "__and__": _operator("&", logic.bitwise_and),
+    "__rand__": _operator("&", logic.bitwise_and, reverse=True),
+    "__or__": _operator("|", logic.bitwise_or),
+    "__ror__": _operator("|", logic.bitwise_or, reverse=True),
+    "__xor__": _operator("^", logic.bitwise_xor),
+    "__rxor__": _operator("^", logic.bitwise_xor, reverse=True),
+    "__invert__": logic.bitwise_not,
+    "__neg__": elementwise.neg,
+    "__pos__": lambda self: self,
+    "__abs__": elementwise.abs,
+}

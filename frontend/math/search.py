@@ -1,0 +1,118 @@
+"""Finding and ordering: argmax, sort, topk, nonzero, unique, running sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.dtypes import as_dtype
+from polyreme.ir.core import Op
+from polyreme.ir.types import i1, i64
+from polyreme.math.common import axis_of, cast_to, number_of, tensor_arg
+from polyreme.math.manipulation import reshape, take_along_axis, transpose
+from polyreme.tensor import Tensor
+
+__all__ = ["argmax", "argmin", "argsort", "cumsum", "index_sample", "nonzero", "sort", "topk", "unique"]
+METHODS = list(__all__)
+
+
+def _extreme(cls: type[Op], x: Tensor, axis: Any, keepdim: bool, dtype: Any, name: str) -> Tensor:
+    tensor_arg(x, name)
+    chosen = as_dtype(dtype)
+    if chosen.name not in ("int32", "int64"):
+        raise ValueError(f"{name} expected dtype int32 or int64 but got {chosen.name}")
+    if axis is None:
+        flat = dispatch.call(cls, reshape(x, [-1]), axis=0, keepdims=False, dtype=chosen.scalar)
+        return reshape(flat, [1] * x.ndim) if keepdim else flat
+    if x.ndim == 0:
+        x = reshape(x, [1])
+    return dispatch.call(cls, x, axis=axis_of(axis, x.ndim, name), keepdims=bool(keepdim), dtype=chosen.scalar)  # type: ignore[no-any-return]
+
+
+def argmax(x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = "int64", name: str | None = None) -> Tensor:
+    """Where the largest element is along `axis` (in the flattened tensor for None), the first one of equals."""
+    return _extreme(ops.ArgMax, x, axis, keepdim, dtype, "argmax")
+
+
+def argmin(x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = "int64", name: str | None = None) -> Tensor:
+    """Where the smallest element is along `axis` (in the flattened tensor for None), the first one of equals."""
+    return _extreme(ops.ArgMin, x, axis, keepdim, dtype, "argmin")
+
+
+def _order(x: Tensor, axis: int, descending: bool, what: str) -> np.ndarray[Any, Any]:
+    values = x._array(what)
+    if not descending:
+        return np.argsort(values, axis, kind="stable")
+    # Equal elements keep their order: sort the reversed array and reverse the result.
+    turned = np.argsort(np.flip(values, axis), axis, kind="stable")
+    return values.shape[axis] - 1 - np.flip(turned, axis)
+
+
+def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = False, name: str | None = None) -> Tensor:
+    """The positions that would sort along `axis`; equal elements keep their order."""
+    if x.ndim == 0:
+        return dispatch.constant(np.zeros((), np.int64))
+    return dispatch.constant(_order(x, axis_of(axis, x.ndim, "argsort"), descending, "argsort()").astype(np.int64))
+
+
+def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = False, name: str | None = None) -> Tensor:
+    """Sorted along `axis`."""
+    return x if x.ndim == 0 else take_along_axis(x, argsort(x, axis, descending), axis, broadcast=False)
+
+
+def topk(x: Tensor, k: Any, axis: int | None = None, largest: bool = True, sorted: bool = True, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """The `k` largest (or smallest) elements along `axis` (the last for None) in order, and their positions."""
+    count = int(number_of(k))
+    place = axis_of(-1 if axis is None else axis, x.ndim, "topk")
+    if not 1 <= count <= x.shape[place]:
+        raise ValueError(f"topk expected k in [1, {x.shape[place]}] but got {count}")
+    order = np.take(_order(x, place, largest, "topk()"), range(count), place).astype(np.int64)
+    index = dispatch.constant(order)
+    return take_along_axis(x, index, place, broadcast=False), index
+
+
+def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
+    """The places of elements that are not zero: a row of coordinates each, or a tensor per axis."""
+    places = np.nonzero(np.atleast_1d(tensor_arg(x, "nonzero")._array("nonzero()")))
+    if as_tuple:
+        return tuple(dispatch.constant(p.astype(np.int64)) for p in places)
+    return dispatch.constant(np.stack(places, 1).astype(np.int64) if x.ndim else np.zeros((len(places[0]), 0), np.int64))
+
+
+def index_sample(x: Tensor, index: Tensor) -> Tensor:
+    """From each row of a matrix the elements at the positions in the same row of `index`."""
+    return take_along_axis(x, index, 1, broadcast=False)
+
+
+def unique(
+    x: Tensor, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None, dtype: Any = "int64", name: str | None = None
+) -> Any:
+    """The distinct elements in order, with what else is asked for."""
+    found = np.unique(x._array("unique()"), return_index, return_inverse, return_counts, axis=axis)
+    if not isinstance(found, tuple):
+        return dispatch.constant(found)
+    chosen = as_dtype(dtype).np
+    return dispatch.constant(found[0]), *[dispatch.constant(np.asarray(v).reshape(-1).astype(chosen)) for v in found[1:]]
+
+
+def cumsum(x: Tensor, axis: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
+    """Sums of all elements up to each one along `axis` (of the flattened tensor for None)."""
+    tensor_arg(x, "cumsum")
+    if dtype is not None:
+        x = cast_to(x, as_dtype(dtype).scalar)
+    elif x.type.dtype == i1:
+        x = cast_to(x, i64)
+    if axis is None:
+        x, axis = reshape(x, [-1]), 0
+    place = axis_of(axis, x.ndim, "cumsum")
+    if x.ndim == 0:
+        return x
+    # A product with a triangle of ones: linear, so its gradient needs no rule of its own.
+    size = x.shape[place]
+    triangle = dispatch.constant(np.triu(np.ones((size, size), x.type.dtype.np)))
+    order = [i for i in range(x.ndim) if i != place] + [place]
+    summed = dispatch.call(ops.MatMul, transpose(x, order), triangle)
+    return transpose(summed, np.argsort(order).tolist())

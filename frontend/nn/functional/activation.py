@@ -1,0 +1,214 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.dtypes import as_dtype
+from polyreme.math.common import axis_of, cast_to, number_of, tensor_arg
+from polyreme.math.elementwise import abs as abs_
+from polyreme.math.elementwise import add, clip, divide, expm1, in_place, minimum, multiply, neg, scale, sign, subtract
+from polyreme.math.manipulation import reshape
+from polyreme.math.reduction import max as max_
+from polyreme.tensor import Tensor
+
+__all__ = [
+    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid", "log_softmax", "maxout", "mish", "prelu",
+    "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softplus", "softshrink", "softsign", "swiglu", "swish", "tanh", "tanhshrink", "thresholded_relu",
+]  # fmt: skip
+
+
+def _number(x: Tensor, value: float) -> Tensor:
+    return dispatch.full((), value, x.type.dtype)
+
+
+def _where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    return dispatch.call(ops.Where, condition, x, y)  # type: ignore[no-any-return]
+
+
+def _above(x: Tensor, value: float) -> Tensor:
+    return dispatch.call(ops.Greater, x, _number(x, value))  # type: ignore[no-any-return]
+
+
+def relu(x: Tensor, name: str | None = None) -> Tensor:
+    """max(x, 0)."""
+    return dispatch.call(ops.Relu, tensor_arg(x, "relu"))  # type: ignore[no-any-return]
+
+
+def relu6(x: Tensor, name: str | None = None) -> Tensor:
+    """x held within [0, 6]."""
+    return minimum(relu(x), _number(x, 6.0))
+
+
+def leaky_relu(x: Tensor, negative_slope: float = 0.01, name: str | None = None) -> Tensor:
+    """x where it is positive, else negative_slope * x."""
+    return dispatch.call(ops.LeakyRelu, tensor_arg(x, "leaky_relu"), alpha=float(negative_slope))  # type: ignore[no-any-return]
+
+
+def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW", name: str | None = None) -> Tensor:
+    """As `leaky_relu` with a learned slope: one for all, or one per channel."""
+    slope = weight
+    if weight.size != 1 and x.ndim > 1:
+        channel = x.ndim - 1 if data_format.endswith("C") and len(data_format) > 2 else 1
+        if weight.size != x.shape[channel]:
+            raise ValueError(f"prelu expected {x.shape[channel]} slopes, one per channel, but got {weight.size}")
+        slope = reshape(weight, [weight.size if i == channel else 1 for i in range(x.ndim)])
+    return _where(_above(x, 0.0), x, multiply(x, slope))
+
+
+def elu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
+    """x where it is positive, else alpha * (exp(x) - 1)."""
+    # The exponential is taken of the negative part alone: what is not chosen must not overflow, not even in the gradient.
+    negative = scale(expm1(minimum(x, _number(x, 0.0))), float(alpha))
+    return _where(_above(x, 0.0), x, negative)
+
+
+def celu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    if alpha == 0:
+        raise ZeroDivisionError("celu expected alpha other than 0")
+    negative = scale(expm1(scale(minimum(x, _number(x, 0.0)), 1.0 / alpha)), float(alpha))
+    return _where(_above(x, 0.0), x, negative)
+
+
+def selu(x: Tensor, scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772, name: str | None = None) -> Tensor:
+    """scale * elu(x, alpha)."""
+    if scale <= 1.0:
+        raise ValueError(f"The scale must be greater than 1.0. Received: {scale}.")
+    if alpha < 0:
+        raise ValueError(f"The alpha must be no less than zero. Received: {alpha}.")
+    return multiply(elu(x, alpha), _number(x, scale))
+
+
+def gelu(x: Tensor, approximate: Any = False, name: str | None = None) -> Tensor:
+    """x times the normal distribution function of x; by tanh when `approximate`."""
+    return dispatch.call(ops.Gelu, tensor_arg(x, "gelu"), approximate=approximate in (True, "tanh"))  # type: ignore[no-any-return]
+
+
+def silu(x: Tensor, name: str | None = None) -> Tensor:
+    """x * sigmoid(x)."""
+    return dispatch.call(ops.Silu, tensor_arg(x, "silu"))  # type: ignore[no-any-return]
+
+
+swish = silu
+
+
+def mish(x: Tensor, name: str | None = None) -> Tensor:
+    """x * tanh(softplus(x))."""
+    return multiply(x, dispatch.call(ops.Tanh, softplus(x)))
+
+
+def sigmoid(x: Tensor, name: str | None = None) -> Tensor:
+    """1 / (1 + exp(-x))."""
+    return dispatch.call(ops.Sigmoid, tensor_arg(x, "sigmoid"))  # type: ignore[no-any-return]
+
+
+def log_sigmoid(x: Tensor, name: str | None = None) -> Tensor:
+    """log(sigmoid(x))."""
+    return neg(dispatch.call(ops.Softplus, neg(x), beta=1.0, threshold=40.0))
+
+
+def tanh(x: Tensor, name: str | None = None) -> Tensor:
+    """Hyperbolic tangent."""
+    return dispatch.call(ops.Tanh, tensor_arg(x, "tanh"))  # type: ignore[no-any-return]
+
+
+def tanhshrink(x: Tensor, name: str | None = None) -> Tensor:
+    """x - tanh(x)."""
+    return subtract(x, tanh(x))
+
+
+def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0, name: str | None = None) -> Tensor:
+    """log(1 + exp(beta * x)) / beta, and x where beta * x is over the threshold."""
+    return dispatch.call(ops.Softplus, tensor_arg(x, "softplus"), beta=float(beta), threshold=float(threshold))  # type: ignore[no-any-return]
+
+
+def softsign(x: Tensor, name: str | None = None) -> Tensor:
+    """x / (1 + |x|)."""
+    return divide(x, add(abs_(x), _number(x, 1.0)))
+
+
+def hardtanh(x: Tensor, min: float = -1.0, max: float = 1.0, name: str | None = None) -> Tensor:
+    """x held within [min, max]."""
+    return clip(x, float(min), float(max))
+
+
+def hardsigmoid(x: Tensor, slope: float = 0.1666667, offset: float = 0.5, name: str | None = None) -> Tensor:
+    """slope * x + offset, held within [0, 1]."""
+    return clip(scale(x, slope, offset), 0.0, 1.0)
+
+
+def hardswish(x: Tensor, name: str | None = None) -> Tensor:
+    """x * relu6(x + 3) / 6."""
+    return scale(multiply(x, relu6(add(x, _number(x, 3.0)))), 1.0 / 6.0)
+
+
+def hardshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:
+    """x where |x| is over the threshold, else 0."""
+    return _where(_above(abs_(x), float(threshold)), x, _number(x, 0.0))
+
+
+def softshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:
+    """x moved towards 0 by the threshold, and 0 within it."""
+    if threshold < 0:
+        raise ValueError(f"The threshold must be no less than zero. Received: {threshold}.")
+    return multiply(sign(x), relu(subtract(abs_(x), _number(x, float(threshold)))))
+
+
+def thresholded_relu(x: Tensor, threshold: float = 1.0, value: float = 0.0, name: str | None = None) -> Tensor:
+    """x where it is over the threshold, else `value`."""
+    return _where(_above(x, float(threshold)), x, _number(x, float(value)))
+
+
+def softmax(x: Tensor, axis: int = -1, dtype: Any = None, name: str | None = None) -> Tensor:
+    """exp(x) scaled to sum to one along `axis`."""
+    return _soft(ops.Softmax, x, axis, dtype, "softmax")
+
+
+def log_softmax(x: Tensor, axis: int = -1, dtype: Any = None, name: str | None = None) -> Tensor:
+    """log(softmax(x))."""
+    return _soft(ops.LogSoftmax, x, axis, dtype, "log_softmax")
+
+
+def _soft(cls: Any, x: Tensor, axis: Any, dtype: Any, name: str) -> Tensor:
+    tensor_arg(x, name)
+    place = axis_of(-1 if axis is None else number_of(axis), x.ndim, name)
+    if dtype is not None:
+        x = cast_to(x, as_dtype(dtype).scalar)
+    if x.ndim == 0:
+        return reshape(dispatch.call(cls, reshape(x, [1]), axis=0), [])
+    return dispatch.call(cls, x, axis=place)  # type: ignore[no-any-return]
+
+
+def maxout(x: Tensor, groups: int, axis: int = 1, name: str | None = None) -> Tensor:
+    """The largest of each `groups` neighbouring channels."""
+    place = axis_of(axis, x.ndim, "maxout")
+    size = x.shape[place]
+    if size % groups:
+        raise ValueError(f"maxout expected a size that {groups} groups divide but axis {place} has {size}")
+    apart = [*x.shape[:place], size // groups, groups, *x.shape[place + 1 :]]
+    return max_(reshape(x, apart), place + 1)
+
+
+def glu(x: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
+    """The first half along `axis` times the sigmoid of the second."""
+    from polyreme.math.manipulation import chunk
+
+    first, second = chunk(x, 2, axis)
+    return multiply(first, sigmoid(second))
+
+
+def swiglu(x: Tensor, y: Tensor | None = None, name: str | None = None) -> Tensor:
+    """silu(x) * y; without y, of the two halves of x along the last axis."""
+    if y is None:
+        from polyreme.math.manipulation import chunk
+
+        x, y = chunk(x, 2, -1)
+    return multiply(silu(x), y)
+
+
+IN_PLACE = ["elu", "hardtanh", "leaky_relu", "relu", "softmax", "tanh", "thresholded_relu"]
+for _name in IN_PLACE:
+    globals()[_name + "_"] = in_place(globals()[_name])
+__all__ += [n + "_" for n in IN_PLACE]

@@ -1,0 +1,230 @@
+"""linear, dropout, embedding, one-hot, padding, normalisation of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.dtypes import default_dtype
+from polyreme.math.common import axes_of, axis_of, number_of, tensor_arg
+from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract
+from polyreme.math.manipulation import concat, reshape
+from polyreme.math.reduction import norm, sum
+from polyreme.random import default_generator
+from polyreme.tensor import Tensor, shape_dims
+
+__all__ = [
+    "alpha_dropout", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "label_smooth", "linear", "normalize", "one_hot", "pad",
+    "pairwise_distance", "unfold", "zeropad2d",
+]  # fmt: skip
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, name: str | None = None) -> Tensor:
+    """x @ weight + bias, with the weight [in, out]."""
+    tensor_arg(x, "linear")
+    tensor_arg(weight, "linear", "weight")
+    if x.type.dtype != weight.type.dtype:
+        raise ValueError(f"linear expected x and weight of one dtype but got {x.dtype.name} and {weight.dtype.name}")
+    if x.ndim == 0:
+        raise ValueError("linear expected a tensor of at least one axis but got a 0-D one")
+    return dispatch.call(ops.Linear, x, weight, bias)  # type: ignore[no-any-return]
+
+
+def dropout(
+    x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train", inplace: bool = False, name: str | None = None
+) -> Tensor:
+    """In training, elements become 0 with probability `p`, one draw each; with `axis`, one draw per position along those axes.
+
+    "upscale_in_train" scales what is kept by 1 / (1 - p); "downscale_in_infer" scales by 1 - p in evaluation instead.
+    """
+    tensor_arg(x, "dropout")
+    p = number_of(p)
+    if not isinstance(p, (int, float)):
+        raise TypeError("p argument should be a number or Tensor")
+    if not 0 <= p <= 1:
+        raise ValueError("p argument should between 0 and 1")
+    if mode not in ("downscale_in_infer", "upscale_in_train"):
+        raise ValueError("mode argument should be 'downscale_in_infer' or 'upscale_in_train'")
+    if not training:
+        return scale(x, 1.0 - p) if mode == "downscale_in_infer" else x
+    if axis is None and p == 0:
+        return x
+    shape = x.type.shape
+    if axis is not None:
+        kept = axes_of(axis, x.ndim, "dropout")
+        shape = tuple(d if i in kept else 1 for i, d in enumerate(shape))
+    draws = default_generator().uniform(shape, 0.0, 1.0, x.type.dtype)
+    return dispatch.call(ops.Dropout, x, draws, p=float(p), mode=mode)  # type: ignore[no-any-return]
+
+
+def _channel_dropout(x: Tensor, p: float, training: bool, data_format: str, rank: int, name: str) -> Tensor:
+    if x.ndim != rank:
+        raise ValueError(f"{name} expected a tensor of {rank} axes but got shape {x.shape}")
+    channel = rank - 1 if data_format.endswith("C") else 1
+    return dropout(x, p, axis=[0, channel], training=training)
+
+
+def dropout2d(x: Tensor, p: float = 0.5, training: bool = True, data_format: str = "NCHW", name: str | None = None) -> Tensor:
+    """Whole channels of images become 0."""
+    return _channel_dropout(x, p, training, data_format, 4, "dropout2d")
+
+
+def dropout3d(x: Tensor, p: float = 0.5, training: bool = True, data_format: str = "NCDHW", name: str | None = None) -> Tensor:
+    """Whole channels of volumes become 0."""
+    return _channel_dropout(x, p, training, data_format, 5, "dropout3d")
+
+
+def alpha_dropout(x: Tensor, p: float = 0.5, training: bool = True, name: str | None = None) -> Tensor:
+    """Dropout that keeps mean and variance under SELU: dropped elements take SELU's lowest value, and the whole is rescaled."""
+    if not 0 <= p <= 1:
+        raise ValueError("p argument should between 0 and 1")
+    if not training or p == 0:
+        return x
+    if p == 1:
+        return scale(x, 0.0)
+    low = -1.7580993408473766  # -scale * alpha of SELU
+    a = ((1 - p) * (1 + p * low**2)) ** -0.5
+    b = -a * low * p
+    draws = default_generator().uniform(x.type.shape, 0.0, 1.0, x.type.dtype)
+    keep = dispatch.call(ops.GreaterEqual, draws, dispatch.full((), p, x.type.dtype))
+    kept = dispatch.call(ops.Where, keep, x, dispatch.full((), low, x.type.dtype))
+    return scale(kept, a, b)
+
+
+def embedding(
+    x: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    sparse: bool = False,
+    scale_grad_by_freq: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The rows of `weight` at the positions in `x`. The row `padding_idx` reads as zeros and gets no gradient."""
+    tensor_arg(x, "embedding")
+    if x.type.dtype.kind not in "iu":
+        raise TypeError(f"embedding expected integer positions but got {x.dtype.name}")
+    if max_norm is not None or scale_grad_by_freq:
+        raise ValueError("expected max_norm=None and scale_grad_by_freq=False: the other forms of embedding are not supported")
+    rows = weight.shape[0]
+    values = x._value
+    if isinstance(values, np.ndarray) and isinstance(rows, int) and values.size and (values.min() < 0 or values.max() >= rows):
+        raise ValueError(f"Variable value (input) of OP(paddle.nn.functional.embedding) expected >= 0 and < {rows}, but got {values.min()} to {values.max()}")
+    found = dispatch.call(ops.Gather, weight, x, axis=0)
+    if padding_idx is None or padding_idx == -1:
+        return found  # type: ignore[no-any-return]
+    if not -rows <= padding_idx < rows:
+        raise ValueError(f"padding_idx must be within [-{rows}, {rows})")
+    padded = dispatch.call(ops.Equal, x, dispatch.full((), padding_idx % rows, x.type.dtype))
+    mask = dispatch.call(ops.Reshape, padded, shape=(*x.type.shape, 1))
+    return dispatch.call(ops.Where, mask, dispatch.full((), 0, weight.type.dtype), found)  # type: ignore[no-any-return]
+
+
+def one_hot(x: Tensor, num_classes: int = -1, name: str | None = None) -> Tensor:
+    """A new last axis with 1 at each position and 0 elsewhere."""
+    tensor_arg(x, "one_hot")
+    classes = int(number_of(num_classes))
+    if classes == -1:
+        classes = int(x._array("one_hot()").max()) + 1
+    values = x._value
+    if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= classes):
+        raise ValueError(f"one_hot expected positions in [0, {classes}) but got values from {values.min()} to {values.max()}")
+    wide = dispatch.call(ops.Reshape, x, shape=(*x.type.shape, 1))
+    places = dispatch.call(ops.Iota, shape=(classes,), axis=0, dtype=x.type.dtype)
+    return dispatch.call(ops.Cast, dispatch.call(ops.Equal, wide, places), dtype=default_dtype().scalar)  # type: ignore[no-any-return]
+
+
+def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float = 0.1, name: str | None = None) -> Tensor:
+    """(1 - epsilon) * label + epsilon * prior, the prior being uniform unless given."""
+    if not 0 <= epsilon <= 1:
+        raise ValueError("The value of epsilon must be between 0 and 1.")
+    if prior_dist is not None:
+        return add(scale(label, 1 - epsilon), scale(prior_dist, epsilon))
+    return scale(label, 1 - epsilon, epsilon / label.shape[-1])
+
+
+def pad(
+    x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_format: str | None = None, pad_from_left_axis: bool = True, name: str | None = None
+) -> Tensor:
+    """With elements added around.
+
+    A list of two numbers per axis pads all of them, the first axis first. A shorter one pads the spatial axes, the last axis first. Modes:
+    "constant" (`value`), "reflect" (mirrored without the edge), "replicate" (the edge repeated), "circular" (from the other end).
+    """
+    tensor_arg(x, "pad")
+    widths = [int(number_of(w)) for w in shape_dims(pad)]
+    rank = x.ndim
+    pairs = [(0, 0)] * rank
+    given = list(zip(widths[::2], widths[1::2], strict=True))
+    if len(given) == rank and (mode == "constant" and data_format is None or rank < 3):
+        pairs = given if pad_from_left_axis else given[::-1]
+    else:
+        last = rank - 2 if data_format is not None and data_format.endswith("C") and rank > 2 else rank - 1
+        for i, pair in enumerate(given):
+            pairs[last - i] = pair
+    if mode == "constant":
+        pairs, x = _crop_negative(x, pairs)
+        flat = tuple(w for pair in pairs for w in pair)
+        return dispatch.call(ops.Pad, x, padding=flat, value=float(value) if x.type.dtype.kind == "f" else int(value))  # type: ignore[no-any-return]
+    if mode not in ("reflect", "replicate", "circular"):
+        raise ValueError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
+    for axis, (low, high) in enumerate(pairs):
+        if low or high:
+            index = np.pad(np.arange(x.shape[axis]), (low, high), {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])  # type: ignore[call-overload]
+            x = dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
+    return x
+
+
+def _crop_negative(x: Tensor, pairs: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], Tensor]:
+    """Negative widths take elements away."""
+    if any(w < 0 for pair in pairs for w in pair):
+        starts = tuple(max(0, -low) for low, _ in pairs)
+        stops = tuple(size - max(0, -high) for size, (_, high) in zip(x.type.shape, pairs, strict=True))
+        x = dispatch.call(ops.Slice, x, starts=starts, stops=stops, strides=(1,) * x.ndim)
+    return [(max(0, low), max(0, high)) for low, high in pairs], x
+
+
+def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW", name: str | None = None) -> Tensor:
+    """Images with zeros added: left, right, top, bottom."""
+    return pad(x, padding, "constant", 0.0, data_format)
+
+
+def normalize(x: Tensor, p: float = 2, axis: int = 1, epsilon: float = 1e-12, name: str | None = None) -> Tensor:
+    """Scaled so that the p-norm along `axis` is 1."""
+    length = norm(x, float(p), axis_of(axis, x.ndim, "normalize"), keepdim=True)
+    return divide(x, maximum(length, dispatch.full((), epsilon, x.type.dtype)))
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, axis: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along `axis`."""
+    together = sum(multiply(x1, x2), axis)
+    lengths = multiply(sum(multiply(x1, x1), axis), sum(multiply(x2, x2), axis))
+    return divide(together, sqrt(maximum(lengths, dispatch.full((), eps * eps, lengths.type.dtype))))
+
+
+def pairwise_distance(x: Tensor, y: Tensor, p: float = 2.0, epsilon: float = 1e-6, keepdim: bool = False, name: str | None = None) -> Tensor:
+    """The p-norm of x - y + epsilon along the last axis."""
+    return norm(scale(subtract(x, y), 1.0, epsilon), float(p), -1, keepdim)
+
+
+def unfold(x: Tensor, kernel_sizes: Any, strides: Any = 1, paddings: Any = 0, dilations: Any = 1, name: str | None = None) -> Tensor:
+    """The windows of images as columns: [N, C, H, W] to [N, C * kernel elements, positions]."""
+    two = [list(v) if isinstance(v, (list, tuple)) else [v, v] for v in (kernel_sizes, strides, dilations)]
+    (kh, kw), (sh, sw), (dh, dw) = two
+    edges = list(paddings) if isinstance(paddings, (list, tuple)) else [paddings] * 4
+    top, left, bottom, right = edges if len(edges) == 4 else [*edges, *edges]
+    x = pad(x, [left, right, top, bottom], data_format="NCHW")
+    batch, channels, height, width = x.shape
+    rows, columns = (height - (kh - 1) * dh - 1) // sh + 1, (width - (kw - 1) * dw - 1) // sw + 1
+    parts = []
+    for i in range(kh):
+        for j in range(kw):
+            starts, stops = (0, 0, i * dh, j * dw), (batch, channels, i * dh + (rows - 1) * sh + 1, j * dw + (columns - 1) * sw + 1)
+            part = dispatch.call(ops.Slice, x, starts=starts, stops=stops, strides=(1, 1, sh, sw))
+            parts.append(reshape(part, [batch, channels, 1, rows * columns]))
+    return reshape(concat(parts, 2), [batch, channels * kh * kw, rows * columns])

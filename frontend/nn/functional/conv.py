@@ -1,0 +1,111 @@
+"""Convolution over any number of spatial axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.ir.dims import Dim, ceildiv, maximum
+from polyreme.math.common import number_of, tensor_arg
+from polyreme.math.manipulation import transpose
+from polyreme.tensor import Tensor
+
+__all__ = ["conv1d", "conv2d", "conv3d"]
+
+
+def sizes_of(value: Any, rank: int, name: str) -> tuple[int, ...]:
+    """One number per spatial axis, from one for all or a list."""
+    items = list(value) if isinstance(value, (list, tuple)) else [value] * rank
+    if len(items) != rank:
+        raise ValueError(f"expected one value for '{name}' or {rank} of them but got {list(items)}")
+    return tuple(int(number_of(v)) for v in items)
+
+
+def padding_pairs(
+    padding: Any, rank: int, sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], channel_last: bool
+) -> tuple[Dim, ...]:
+    """Paddle's forms of padding as [low, high] per spatial axis: a number, one per axis, two per axis, pairs for all axes, "SAME", "VALID"."""
+    if isinstance(padding, str):
+        kind = padding.upper()
+        if kind == "VALID":
+            return (0,) * (2 * rank)
+        if kind != "SAME":
+            raise ValueError(f"Unknown padding: '{padding}'. It can only be 'SAME' or 'VALID'.")
+        result: list[Dim] = []
+        for size, k, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+            total = maximum((ceildiv(size, stride) - 1) * stride + (k - 1) * dilation + 1 - size, 0)
+            result += [total // 2, total - total // 2]
+        return tuple(result)
+    items = list(padding) if isinstance(padding, (list, tuple)) else [padding]
+    if items and isinstance(items[0], (list, tuple)):
+        if len(items) != rank + 2:
+            raise ValueError(f"expected a pair of paddings for each of {rank + 2} axes but got {padding}")
+        outer = [items[0], items[-1] if channel_last else items[1]]
+        if any(any(p) for p in outer):
+            raise ValueError(f"expected no padding of the batch and channel axes but got {padding}")
+        items = [w for pair in (items[1:-1] if channel_last else items[2:]) for w in pair]
+    values = [int(number_of(v)) for v in items]
+    if any(v < 0 for v in values):
+        raise ValueError(f"expected paddings of 0 or more but got {padding}")
+    if len(values) == 1:
+        return tuple(values * (2 * rank))
+    if len(values) == rank:
+        return tuple(v for v in values for _ in range(2))
+    if len(values) == 2 * rank:
+        return tuple(values)
+    raise ValueError(f"expected 1, {rank} or {2 * rank} paddings but got {padding}")
+
+
+def is_channel_last(data_format: str, rank: int, name: str) -> bool:
+    letters = {1: "L", 2: "HW", 3: "DHW"}[rank]
+    known = [f"NC{letters}", f"N{letters}C"]
+    if data_format not in known:
+        raise ValueError(f"{name} expected data_format to be one of {', '.join(known)} but got '{data_format}'")
+    return data_format == known[1]
+
+
+def to_channel_first(x: Tensor) -> Tensor:
+    return transpose(x, [0, x.ndim - 1, *range(1, x.ndim - 1)])
+
+
+def to_channel_last(x: Tensor) -> Tensor:
+    return transpose(x, [0, *range(2, x.ndim), 1])
+
+
+def _conv(
+    rank: int, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str, name: str
+) -> Tensor:
+    tensor_arg(x, name)
+    tensor_arg(weight, name, "weight")
+    last = is_channel_last(data_format, rank, name)
+    if x.ndim != rank + 2:
+        raise ValueError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {x.shape}")
+    if last:
+        x = to_channel_first(x)
+    strides, dilations = sizes_of(stride, rank, "stride"), sizes_of(dilation, rank, "dilation")
+    pairs = padding_pairs(padding, rank, x.type.shape[2:], weight.shape[2:], strides, dilations, last)
+    result = dispatch.call(ops.Conv, x, weight, bias, strides=strides, padding=pairs, dilations=dilations, groups=int(groups))
+    return to_channel_last(result) if last else result
+
+
+def conv1d(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, data_format: str = "NCL", name: str | None = None
+) -> Tensor:
+    """[N, C, L] by filters [out, C / groups, k]."""
+    return _conv(1, x, weight, bias, stride, padding, dilation, groups, data_format, "conv1d")
+
+
+def conv2d(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, data_format: str = "NCHW", name: str | None = None
+) -> Tensor:
+    """[N, C, H, W] by filters [out, C / groups, kh, kw]."""
+    return _conv(2, x, weight, bias, stride, padding, dilation, groups, data_format, "conv2d")
+
+
+def conv3d(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, data_format: str = "NCDHW", name: str | None = None
+) -> Tensor:
+    """[N, C, D, H, W] by filters [out, C / groups, kd, kh, kw]."""
+    return _conv(3, x, weight, bias, stride, padding, dilation, groups, data_format, "conv3d")

@@ -1,0 +1,201 @@
+"""Pooling over any number of spatial axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.ir.core import Op
+from polyreme.math.common import tensor_arg
+from polyreme.math.elementwise import scale
+from polyreme.math.manipulation import stack
+from polyreme.math.reduction import max as max_
+from polyreme.math.reduction import mean
+from polyreme.nn.functional.conv import is_channel_last, padding_pairs, sizes_of, to_channel_first, to_channel_last
+from polyreme.tensor import Tensor
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
+]  # fmt: skip
+
+
+def _pool(
+    cls: type[Op], rank: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, data_format: str, name: str, **attributes: Any
+) -> tuple[Tensor, dict[str, Any]]:
+    """The pooled tensor, and the op's attributes with every form of padding resolved."""
+    tensor_arg(x, name)
+    last = is_channel_last(data_format, rank, name)
+    if x.ndim != rank + 2:
+        raise ValueError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {x.shape}")
+    if last:
+        x = to_channel_first(x)
+    kernel = sizes_of(kernel_size, rank, "kernel_size")
+    strides = kernel if stride is None else sizes_of(stride, rank, "stride")
+    pairs = padding_pairs(padding, rank, x.type.shape[2:], kernel, strides, (1,) * rank, last)
+    if isinstance(padding, str) and padding.upper() == "VALID" and attributes.get("ceil_mode"):
+        raise ValueError('When Attr(padding) is "VALID", Attr(ceil_mode) must be False. Received ceil_mode: True.')
+    attributes |= {"kernel": kernel, "strides": strides, "padding": pairs}
+    result = dispatch.call(cls, x, **attributes)
+    return to_channel_last(result) if last else result, attributes
+
+
+def _max_pool(rank: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, return_mask: bool, ceil_mode: bool, data_format: str) -> Any:
+    name = f"max_pool{rank}d"
+    result, attributes = _pool(ops.MaxPool, rank, x, kernel_size, stride, padding, data_format, name, ceil_mode=bool(ceil_mode))
+    if not return_mask:
+        return result
+    if is_channel_last(data_format, rank, name):
+        raise ValueError(f"{name} expected a data format with channels first when return_mask is set")
+    return result, _positions(x, result, attributes)
+
+
+def _positions(x: Tensor, pooled: Tensor, attributes: dict[str, Any]) -> Tensor:
+    """Where in each channel's plane every maximum stands (the first one of equals), in int32."""
+    values, best = x._array("return_mask"), pooled._array("return_mask")
+    spatial = values.shape[2:]
+    found = np.full(best.shape, -1, np.int32)
+    low = attributes["padding"][::2]
+    for offset in reversed(list(np.ndindex(*attributes["kernel"]))):
+        # Position of this element of the window for every window, per axis; those outside the plane do not count.
+        places = [np.arange(n) * s - lo + o for n, s, lo, o in zip(best.shape[2:], attributes["strides"], low, offset, strict=True)]
+        inside = np.logical_and.reduce(np.meshgrid(*[(p >= 0) & (p < n) for p, n in zip(places, spatial, strict=True)], indexing="ij"))
+        held = np.ix_(*[np.clip(p, 0, n - 1) for p, n in zip(places, spatial, strict=True)])
+        flat = np.ravel_multi_index(np.meshgrid(*[np.clip(p, 0, n - 1) for p, n in zip(places, spatial, strict=True)], indexing="ij"), spatial)
+        hit = (values[(slice(None), slice(None), *held)] == best) & inside
+        found = np.where(hit, flat.astype(np.int32), found)
+    return dispatch.constant(found)
+
+
+def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, name: str | None = None) -> Any:
+    """The largest element of each window of [N, C, L]."""
+    return _max_pool(1, x, kernel_size, stride, padding, return_mask, ceil_mode, "NCL")
+
+
+def max_pool2d(
+    x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, data_format: str = "NCHW", name: str | None = None
+) -> Any:
+    """The largest element of each window of [N, C, H, W]."""
+    return _max_pool(2, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format)
+
+
+def max_pool3d(
+    x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, data_format: str = "NCDHW", name: str | None = None
+) -> Any:
+    """The largest element of each window of [N, C, D, H, W]."""
+    return _max_pool(3, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format)
+
+
+def _avg_pool(rank: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, exclusive: bool, ceil_mode: bool, divisor: Any, data_format: str) -> Tensor:
+    name = f"avg_pool{rank}d"
+    if divisor is None:
+        return _pool(ops.AvgPool, rank, x, kernel_size, stride, padding, data_format, name, ceil_mode=bool(ceil_mode), exclusive=bool(exclusive))[0]
+    if not divisor > 0:
+        raise ValueError(f"divisor_override must be an int greater than 0. But received {divisor}")
+    # Counting the padding makes every window's mean a sum over as many elements as the kernel has.
+    result, attributes = _pool(ops.AvgPool, rank, x, kernel_size, stride, padding, data_format, name, ceil_mode=False, exclusive=False)
+    return scale(result, float(np.prod(attributes["kernel"])) / divisor)
+
+
+def avg_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, exclusive: bool = True, ceil_mode: bool = False, name: str | None = None) -> Tensor:
+    """The mean of each window of [N, C, L]; `exclusive` leaves padding out of the count."""
+    return _avg_pool(1, x, kernel_size, stride, padding, exclusive, ceil_mode, None, "NCL")
+
+
+def avg_pool2d(
+    x: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    exclusive: bool = True,
+    divisor_override: float | None = None,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Tensor:
+    """The mean of each window of [N, C, H, W]; `exclusive` leaves padding out of the count."""
+    return _avg_pool(2, x, kernel_size, stride, padding, exclusive, ceil_mode, divisor_override, data_format)
+
+
+def avg_pool3d(
+    x: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    exclusive: bool = True,
+    divisor_override: float | None = None,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> Tensor:
+    """The mean of each window of [N, C, D, H, W]; `exclusive` leaves padding out of the count."""
+    return _avg_pool(3, x, kernel_size, stride, padding, exclusive, ceil_mode, divisor_override, data_format)
+
+
+def _adaptive(rank: int, x: Tensor, output_size: Any, data_format: str, largest: bool) -> Tensor:
+    """Windows chosen so that the result has the given sizes: window i of n covers [floor(i * size / n), ceil((i + 1) * size / n))."""
+    name = f"adaptive_{'max' if largest else 'avg'}_pool{rank}d"
+    tensor_arg(x, name)
+    last = is_channel_last(data_format, rank, name)
+    if x.ndim != rank + 2:
+        raise ValueError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {x.shape}")
+    if last:
+        x = to_channel_first(x)
+    given = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * rank
+    if len(given) != rank:
+        raise ValueError(f"{name} expected one output size or {rank} of them but got {output_size}")
+    wanted = [x.shape[2 + i] if n is None else int(n) for i, n in enumerate(given)]
+    sizes = x.type.shape[2:]
+    if all(isinstance(size, int) and n > 0 and size % n == 0 for size, n in zip(sizes, wanted, strict=True)):
+        kernel = tuple(size // n for size, n in zip(sizes, wanted, strict=True))
+        result = dispatch.call(ops.MaxPool if largest else ops.AvgPool, x, kernel=kernel, strides=kernel)
+    else:
+        result = x
+        for axis, n in enumerate(wanted, 2):
+            result = _adaptive_axis(result, axis, n, largest)
+    return to_channel_last(result) if last else result
+
+
+def _adaptive_axis(x: Tensor, axis: int, count: int, largest: bool) -> Tensor:
+    size = x.shape[axis]
+    if count == 1:
+        return (max_ if largest else mean)(x, axis, keepdim=True)
+    parts = []
+    for i in range(count):
+        start, stop = i * size // count, -((-(i + 1) * size) // count)
+        key = [slice(None)] * axis + [slice(start, stop)]
+        parts.append((max_ if largest else mean)(x[tuple(key)], axis))
+    return stack(parts, axis)
+
+
+def adaptive_avg_pool1d(x: Tensor, output_size: Any, name: str | None = None) -> Tensor:
+    return _adaptive(1, x, output_size, "NCL", False)
+
+
+def adaptive_avg_pool2d(x: Tensor, output_size: Any, data_format: str = "NCHW", name: str | None = None) -> Tensor:
+    return _adaptive(2, x, output_size, data_format, False)
+
+
+def adaptive_avg_pool3d(x: Tensor, output_size: Any, data_format: str = "NCDHW", name: str | None = None) -> Tensor:
+    return _adaptive(3, x, output_size, data_format, False)
+
+
+def adaptive_max_pool1d(x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None) -> Tensor:
+    return _adaptive_max(1, x, output_size, return_mask, "NCL")
+
+
+def adaptive_max_pool2d(x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None) -> Tensor:
+    return _adaptive_max(2, x, output_size, return_mask, "NCHW")
+
+
+def adaptive_max_pool3d(x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None) -> Tensor:
+    return _adaptive_max(3, x, output_size, return_mask, "NCDHW")
+
+
+def _adaptive_max(rank: int, x: Tensor, output_size: Any, return_mask: bool, data_format: str) -> Tensor:
+    if return_mask:
+        raise ValueError("expected return_mask=False: the positions of adaptive maxima are not supported")
+    return _adaptive(rank, x, output_size, data_format, True)

@@ -1,0 +1,453 @@
+"""Layer: what models are made of. Parameters, sublayers and buffers by name, in the order of their registration."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from polyreme import dtypes
+from polyreme.device import as_place
+from polyreme.nn.attributes import make_parameter
+from polyreme.tensor import Parameter, Tensor
+from polyreme.utils import unique_name
+
+__all__ = ["Layer"]
+
+_hook_ids = itertools.count()
+
+
+class HookRemoveHelper:
+    """Takes a hook off again."""
+
+    def __init__(self, hooks: dict[int, Any]):
+        self._hooks = hooks
+        self._hook_id = next(_hook_ids)
+
+    def remove(self) -> None:
+        self._hooks.pop(self._hook_id, None)
+
+
+def _snake_case(name: str) -> str:
+    name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+
+
+def _indented(text: str) -> str:
+    first, *rest = text.split("\n")
+    return "\n".join([first, *("  " + line for line in rest)])
+
+
+class Layer:
+    """A part of a model. A subclass calls `super().__init__()`, sets parameters and sublayers as attributes and defines `forward`."""
+
+    training: bool
+
+    def __init__(self, name_scope: str | None = None, dtype: Any = "float32"):
+        set_plain = object.__setattr__
+        set_plain(self, "_parameters", OrderedDict())
+        set_plain(self, "_buffers", OrderedDict())
+        set_plain(self, "_sub_layers", OrderedDict())
+        set_plain(self, "_non_persistable_buffer_names_set", set())
+        self.training = True
+        self._full_name = unique_name.generate(name_scope if name_scope is not None else _snake_case(type(self).__name__))
+        self._dtype = dtype
+        self._forward_pre_hooks: dict[int, Any] = OrderedDict()
+        self._forward_post_hooks: dict[int, Any] = OrderedDict()
+        self._state_dict_hooks: dict[int, Any] = OrderedDict()
+
+    # --- running
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"expected '{type(self).__name__}' to define forward()")
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        for hook in list(self._forward_pre_hooks.values()):
+            changed = hook(self, inputs)
+            if changed is not None:
+                inputs = changed if isinstance(changed, tuple) else (changed,)
+        outputs = self.forward(*inputs, **kwargs)
+        for hook in list(self._forward_post_hooks.values()):
+            changed = hook(self, inputs, outputs)
+            if changed is not None:
+                outputs = changed
+        return outputs
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookRemoveHelper:
+        """Call `hook(layer, inputs)` before `forward`; it may return other inputs."""
+        return self._add_hook(self._forward_pre_hooks, hook)
+
+    def register_forward_post_hook(self, hook: Callable[..., Any]) -> HookRemoveHelper:
+        """Call `hook(layer, inputs, outputs)` after `forward`; it may return other outputs."""
+        return self._add_hook(self._forward_post_hooks, hook)
+
+    def register_state_dict_hook(self, hook: Callable[..., Any]) -> HookRemoveHelper:
+        """Call `hook(state_dict)` at the end of `state_dict`; it may return another one."""
+        return self._add_hook(self._state_dict_hooks, hook)
+
+    @staticmethod
+    def _add_hook(hooks: dict[int, Any], hook: Callable[..., Any]) -> HookRemoveHelper:
+        helper = HookRemoveHelper(hooks)
+        hooks[helper._hook_id] = hook
+        return helper
+
+    def train(self) -> None:
+        """Training mode for this layer and all below it."""
+        for layer in self.sublayers(include_self=True):
+            layer.training = True
+
+    def eval(self) -> None:
+        """Evaluation mode for this layer and all below it."""
+        for layer in self.sublayers(include_self=True):
+            layer.training = False
+
+    def apply(self, fn: Callable[[Layer], Any]) -> Layer:
+        """Call `fn` on every layer below, children first, and last on this one."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def full_name(self) -> str:
+        """The name scope with a running number."""
+        return self._full_name
+
+    # --- attributes
+
+    def __getattr__(self, name: str) -> Any:
+        for table in ("_parameters", "_sub_layers", "_buffers"):
+            registered = self.__dict__.get(table)
+            if registered is not None and name in registered:
+                return registered[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(getattr(type(self), name, None), property):
+            object.__setattr__(self, name, value)
+            return
+        if isinstance(value, (Parameter, Layer)) or (isinstance(value, Tensor) and "_buffers" not in self.__dict__):
+            if "_buffers" not in self.__dict__:
+                raise ValueError(f"super().__init__() should be called first in {type(self).__name__}, before '{name}' is set")
+        parameters, layers, buffers = (self.__dict__.get(t) for t in ("_parameters", "_sub_layers", "_buffers"))
+        if parameters is None or layers is None or buffers is None:
+            object.__setattr__(self, name, value)
+        elif isinstance(value, Parameter):
+            self._forget(name)
+            parameters[name] = value
+        elif isinstance(value, Layer):
+            self._forget(name)
+            layers[name] = value
+        elif name in parameters:
+            if value is not None:
+                raise TypeError(f"assignment to parameter '{name}' should be of type Parameter or None, but got '{type(value).__name__}'")
+            parameters[name] = None
+        elif name in layers:
+            if value is not None:
+                raise TypeError(f"assignment to sublayer '{name}' should be of type Layer or None, but got '{type(value).__name__}'")
+            layers[name] = None
+        elif isinstance(value, Tensor):
+            if name not in buffers:
+                self._forget(name)
+                self._non_persistable_buffer_names_set.add(name)
+            buffers[name] = value
+        elif name in buffers:
+            if value is not None:
+                raise TypeError(f"assignment to buffers '{name}' should be of type Tensor or None, but got '{type(value).__name__}'")
+            buffers[name] = None
+        else:
+            object.__setattr__(self, name, value)
+
+    def _forget(self, name: str) -> None:
+        """Make room for something registered under `name`."""
+        for table in ("_parameters", "_sub_layers", "_buffers"):
+            self.__dict__[table].pop(name, None)
+        self._non_persistable_buffer_names_set.discard(name)
+        self.__dict__.pop(name, None)
+
+    def __delattr__(self, name: str) -> None:
+        for table in ("_parameters", "_sub_layers", "_buffers"):
+            if name in self.__dict__[table]:
+                del self.__dict__[table][name]
+                self._non_persistable_buffer_names_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._parameters, *self._sub_layers, *self._buffers]
+
+    # --- registering
+
+    def _check_name(self, name: Any, what: str, table: dict[str, Any]) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"The name of {what} should be a string, but received {type(name).__name__}.")
+        if "." in name:
+            raise KeyError(f'The name of {what} can not contain "."')
+        if name == "":
+            raise KeyError(f'The name of {what} can not be empty ""')
+        if hasattr(self, name) and name not in table:
+            raise KeyError(f"The {what} '{name}' already exists.")
+
+    def add_parameter(self, name: str, parameter: Parameter | None) -> Parameter | None:
+        """Register a parameter; returns it."""
+        self._check_name(name, "parameter", self._parameters)
+        if parameter is not None and not isinstance(parameter, Parameter):
+            raise TypeError(f"The parameter to be added should be a Parameter, but received {type(parameter).__name__}.")
+        self._parameters[name] = parameter
+        return parameter
+
+    def add_sublayer(self, name: str, sublayer: Layer | None) -> Layer | None:
+        """Register a sublayer; returns it."""
+        if sublayer is not None and not isinstance(sublayer, Layer):
+            raise AssertionError(f"The sublayer to be added should be a Layer, but received {type(sublayer).__name__}.")
+        self._sub_layers[str(name)] = sublayer
+        return sublayer
+
+    add_module = add_sublayer
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistable: bool = True) -> None:
+        """Register a tensor that no optimizer updates; persistable ones are part of the state dict."""
+        self._check_name(name, "buffer", self._buffers)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"The registered buffer should be a Tensor, but received {type(tensor).__name__}.")
+        self._buffers[name] = tensor
+        if persistable:
+            self._non_persistable_buffer_names_set.discard(name)
+        else:
+            self._non_persistable_buffer_names_set.add(name)
+
+    def create_parameter(self, shape: Any, attr: Any = None, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None) -> Parameter | None:
+        """A parameter, not yet registered; None when `attr` is False."""
+        name = unique_name.generate(f"{self._full_name}.{'b' if is_bias else 'w'}")
+        return make_parameter(shape, attr, dtype if dtype is not None else self._dtype, is_bias, default_initializer, name)
+
+    def create_variable(self, name: str | None = None, persistable: bool | None = None, dtype: Any = None) -> Tensor:
+        """An empty tensor to keep an intermediate in, filled by `paddle.assign(x, tensor)`."""
+        tensor = Tensor(None, dtype="float32" if dtype is None else dtype)
+        tensor.name = unique_name.generate(f"{self._full_name}.{name or '_generated_var'}")
+        tensor.persistable = bool(persistable)
+        return tensor
+
+    create_tensor = create_variable
+
+    # --- what is in it
+
+    def children(self) -> Iterator[Layer]:
+        """The direct sublayers."""
+        for _, layer in self.named_children():
+            yield layer
+
+    def named_children(self) -> Iterator[tuple[str, Layer]]:
+        """The direct sublayers with their names; one held twice comes once."""
+        seen: set[int] = set()
+        for name, layer in self._sub_layers.items():
+            if layer is not None and id(layer) not in seen:
+                seen.add(id(layer))
+                yield name, layer
+
+    def sublayers(self, include_self: bool = False) -> list[Layer]:
+        """All layers below, depth first."""
+        return [layer for _, layer in self.named_sublayers(include_self=include_self)]
+
+    def named_sublayers(self, prefix: str = "", include_self: bool = False, layers_set: set[Layer] | None = None) -> Iterator[tuple[str, Layer]]:
+        """All layers below with their dotted names, each once; `layers_set` records what was seen."""
+        seen: set[Layer] = set() if layers_set is None else layers_set
+        if include_self and self not in seen:
+            seen.add(self)
+            yield prefix, self
+        for name, layer in self._sub_layers.items():
+            if layer is not None:
+                yield from layer.named_sublayers(prefix=f"{prefix}.{name}" if prefix else name, include_self=True, layers_set=seen)
+
+    def _members(self, table: str, prefix: str, include_sublayers: bool) -> Iterator[tuple[str, Any]]:
+        layers = self.named_sublayers(prefix=prefix, include_self=True) if include_sublayers else [(prefix, self)]
+        seen: set[int] = set()
+        for path, layer in layers:
+            for name, member in layer.__dict__[table].items():
+                if member is not None and id(member) not in seen:
+                    seen.add(id(member))
+                    yield f"{path}.{name}" if path else name, member
+
+    def parameters(self, include_sublayers: bool = True) -> list[Parameter]:
+        return [p for _, p in self.named_parameters(include_sublayers=include_sublayers)]
+
+    def named_parameters(self, prefix: str = "", include_sublayers: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """Parameters with their dotted names, own ones first."""
+        return self._members("_parameters", prefix, include_sublayers)
+
+    def buffers(self, include_sublayers: bool = True) -> list[Tensor]:
+        return [b for _, b in self.named_buffers(include_sublayers=include_sublayers)]
+
+    def named_buffers(self, prefix: str = "", include_sublayers: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """Buffers with their dotted names, own ones first."""
+        return self._members("_buffers", prefix, include_sublayers)
+
+    def clear_gradients(self, set_to_zero: bool = True) -> None:
+        """Clear the gradients of all parameters."""
+        for parameter in self.parameters():
+            if parameter.trainable:
+                parameter.clear_gradient(set_to_zero)
+
+    # --- state
+
+    def _state(self, destination: Any, include_sublayers: bool, prefix: str, all_buffers: bool, use_hook: bool) -> dict[str, Tensor]:
+        state = OrderedDict() if destination is None else destination
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                state[prefix + name] = parameter
+        for name, buffer in self._buffers.items():
+            if buffer is not None and (all_buffers or name not in self._non_persistable_buffer_names_set):
+                state[prefix + name] = buffer
+        if include_sublayers:
+            for name, layer in self._sub_layers.items():
+                if layer is not None:
+                    layer._state(state, include_sublayers, f"{prefix}{name}.", all_buffers, use_hook)
+        if use_hook:
+            for hook in self._state_dict_hooks.values():
+                changed = hook(state)
+                if changed is not None:
+                    state = changed
+        return state
+
+    def state_dict(
+        self, destination: Any = None, include_sublayers: bool = True, structured_name_prefix: str = "", use_hook: bool = True, keep_vars: bool = True
+    ) -> dict[str, Tensor]:
+        """Parameters and persistable buffers by dotted name; put into `destination` when given."""
+        return self._state(destination, include_sublayers, structured_name_prefix, False, use_hook)
+
+    def to_static_state_dict(
+        self, destination: Any = None, include_sublayers: bool = True, structured_name_prefix: str = "", use_hook: bool = True, keep_vars: bool = True
+    ) -> dict[str, Tensor]:
+        """Parameters and all buffers by dotted name."""
+        return self._state(destination, include_sublayers, structured_name_prefix, True, use_hook)
+
+    def set_state_dict(self, state_dict: dict[str, Any], use_structured_name: bool = True) -> tuple[list[str], list[str]]:
+        """Take over values by dotted name (or, with `use_structured_name=False`, by the tensors' own names).
+
+        Returns the names that were not found or did not fit, each with a warning, and those that nothing here is called.
+        """
+        own = self.state_dict(use_hook=False)
+        wanted = own if use_structured_name else {tensor.name: tensor for tensor in own.values()}
+        paths = {id(tensor): path for path, tensor in own.items()}
+        missing: list[str] = []
+        unfit: list[str] = []
+        fitting: list[tuple[Tensor, Any]] = []
+        for name, tensor in wanted.items():
+            path = paths[id(tensor)]
+            if name not in state_dict:
+                missing.append(path)
+                warnings.warn(f"Skip loading for {path}. {path} is not found in the provided dict.", stacklevel=2)
+                continue
+            value = state_dict[name]
+            shape = list(value.shape) if hasattr(value, "shape") else list(np.shape(value))
+            if tensor._is_initialized() and shape != tensor.shape:
+                missing.append(path)
+                unfit.append(name)
+                warnings.warn(f"Skip loading for {path}. {path} receives a shape {shape}, but the expected shape is {tensor.shape}.", stacklevel=2)
+                continue
+            fitting.append((tensor, value))
+        for tensor, value in fitting:
+            _load(tensor, value)
+        unexpected = unfit + [name for name in state_dict if name not in wanted and name != "StructuredToParameterName@@"]
+        return missing, unexpected
+
+    set_dict = set_state_dict
+    load_dict = set_state_dict
+
+    # --- dtype and device
+
+    def _cast(self, dtype: Any, floating_only: bool, skip: tuple[type, ...] = ()) -> Layer:
+        from polyreme.math.elementwise import cast
+
+        wanted = dtypes.as_dtype(dtype)
+        for layer in self.sublayers(include_self=True):
+            if skip and isinstance(layer, skip):
+                continue
+            for table in (layer._parameters, layer._buffers):
+                for tensor in table.values():
+                    if tensor is None or not tensor._is_initialized() or floating_only and not tensor.is_floating_point():
+                        continue
+                    if tensor.dtype is not wanted:
+                        tensor._replace(cast(tensor.detach(), wanted))
+                    if tensor._grad is not None and tensor._grad.dtype is not wanted:
+                        tensor._grad = cast(tensor._grad.detach(), wanted)
+            layer._dtype = wanted
+        return self
+
+    def to(self, device: Any = None, dtype: Any = None, blocking: bool | None = None) -> Layer:
+        """Cast and move parameters and buffers; None keeps what is there. Returns itself."""
+        as_place(device)
+        if blocking is not None and not isinstance(blocking, bool):
+            raise AssertionError(f"blocking value error, must be the True, False or None, but got {blocking!r}")
+        if dtype is None:
+            return self
+        # A dtype that is there already changes nothing, not even how the layer is printed.
+        wanted = dtypes.as_dtype(dtype)
+        tensors = [*self.parameters(), *self.buffers()]
+        return self if all(t.dtype is wanted for t in tensors) else self._cast(wanted, floating_only=False)
+
+    def astype(self, dtype: Any = None) -> Layer:
+        """Cast all parameters and buffers. Returns itself."""
+        if dtype is None:
+            return self
+        known = [d.name for d in dtypes.DTYPES.values()]
+        if isinstance(dtype, str) and dtype not in known:
+            raise ValueError(f"dtype value error, must be 'bfloat16', 'float16', 'float32', 'float64', 'int8', 'int16', 'int32', 'int64', 'uint8', 'complex64', 'complex128', 'bool', but got {dtype!r}")
+        return self._cast(dtype, floating_only=False)
+
+    def float(self, excluded_layers: Any = None) -> Layer:
+        """Cast floating parameters and buffers to float32, but in layers of the excluded classes. Returns itself."""
+        return self._cast(dtypes.float32, True, _classes(excluded_layers, ()))
+
+    def float16(self, excluded_layers: Any = None) -> Layer:
+        """As in Paddle on a CPU: float16 is no dtype to compute in there, so this warns and keeps what is there. Returns itself."""
+        _classes(excluded_layers, ())
+        warnings.warn("Paddle compiled by the user does not support float16, so keep original data type.", stacklevel=2)
+        return self
+
+    def bfloat16(self, excluded_layers: Any = None) -> Layer:
+        """Cast floating parameters and buffers to bfloat16, but in layers of the excluded classes (None: batch normalisation). Returns itself."""
+        return self._cast(dtypes.bfloat16, True, _classes(excluded_layers, _normalisations(self)))
+
+    # --- text
+
+    def extra_repr(self) -> str:
+        """What `repr` shows inside the parentheses."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = [_indented(f"({name}): {layer!r}") for name, layer in self._sub_layers.items()]
+        extra = self.extra_repr()
+        if not lines:
+            return f"{type(self).__name__}({extra})"
+        head = [extra] if extra else []
+        return "\n  ".join([f"{type(self).__name__}(", *head, *lines]) + "\n)"
+
+
+def _load(tensor: Tensor, value: Any) -> None:
+    from polyreme.math.creation import to_tensor
+    from polyreme.math.elementwise import cast
+
+    new = value.detach() if isinstance(value, Tensor) else to_tensor(np.asarray(value))
+    if tensor.dtype is dtypes.bfloat16 and new.dtype is dtypes.uint16:
+        # Files hold the bits of bfloat16 as uint16.
+        new = Tensor._wrap(new._value.view(dtypes.bfloat16.np))
+    tensor._replace(cast(new, tensor.dtype) if tensor._is_initialized() and new.dtype is not tensor.dtype else new)
+
+
+def _classes(excluded: Any, otherwise: tuple[type, ...]) -> tuple[type, ...]:
+    if excluded is None:
+        return otherwise
+    classes = tuple(excluded) if isinstance(excluded, (list, tuple)) else (excluded,)
+    if not all(isinstance(c, type) and issubclass(c, Layer) for c in classes):
+        raise TypeError(f"excluded_layers should be type nn.Layer or list, but got {excluded!r}")
+    return classes
+
+
+def _normalisations(root: Layer) -> tuple[type, ...]:
+    """The batch normalisation classes in use, by name: those layers keep their precision."""
+    return tuple({type(layer) for layer in root.sublayers(include_self=True) if "BatchNorm" in type(layer).__name__})

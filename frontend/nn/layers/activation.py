@@ -1,0 +1,107 @@
+"""Activations as layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polyreme.nn import functional as F
+from polyreme.nn import initializer as init
+from polyreme.nn.layer import Layer
+from polyreme.tensor import Tensor
+
+__all__ = [
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Maxout", "Mish", "PReLU", "ReLU", "ReLU6", "SELU",
+    "Sigmoid", "Silu", "Softmax", "Softplus", "Softshrink", "Softsign", "Swish", "Tanh", "Tanhshrink", "ThresholdedReLU",
+]  # fmt: skip
+
+
+class _Activation(Layer):
+    """A function of `nn.functional` with fixed arguments, which `options` gives in the order of the constructor."""
+
+    function = ""
+    options: dict[str, Any] = {}
+
+    def __init__(self, *args: Any, name: str | None = None, **kwargs: Any):
+        super().__init__()
+        names = list(self.options)
+        if len(args) > len(names):
+            *args, name = args  # type: ignore[assignment]
+        unknown = [k for k in kwargs if k not in names]
+        if len(args) > len(names) or unknown:
+            raise TypeError(f"{type(self).__name__}() expected {', '.join(names) or 'no arguments'} but got {', '.join(unknown) or f'{len(args)} values'}")
+        self._arguments = {**self.options, **dict(zip(names, args, strict=False)), **kwargs}
+        for key, value in self._arguments.items():
+            setattr(self, f"_{key}", value)
+        self._name = name
+
+    def forward(self, x: Tensor) -> Tensor:
+        return getattr(F, self.function)(x, **self._arguments)  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        parts = [f"{k}={v}" for k, v in self._arguments.items()]
+        return ", ".join(parts + ([f"name={self._name}"] if self._name else []))
+
+
+def _layer(name: str, function: str, doc: str, **options: Any) -> type[Layer]:
+    return type(name, (_Activation,), {"function": function, "options": options, "__doc__": doc, "__module__": __name__})
+
+
+CELU = _layer("CELU", "celu", "max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).", alpha=1.0)
+ELU = _layer("ELU", "elu", "x where it is positive, else alpha * (exp(x) - 1).", alpha=1.0)
+GELU = _layer("GELU", "gelu", "x times the normal distribution function of x.", approximate=False)
+GLU = _layer("GLU", "glu", "The first half along `axis` times the sigmoid of the second.", axis=-1)
+Hardshrink = _layer("Hardshrink", "hardshrink", "x where |x| is over the threshold, else 0.", threshold=0.5)
+Hardsigmoid = _layer("Hardsigmoid", "hardsigmoid", "x / 6 + 0.5, held within [0, 1].")
+Hardswish = _layer("Hardswish", "hardswish", "x * relu6(x + 3) / 6.")
+Hardtanh = _layer("Hardtanh", "hardtanh", "x held within [min, max].", min=-1.0, max=1.0)
+LeakyReLU = _layer("LeakyReLU", "leaky_relu", "x where it is positive, else negative_slope * x.", negative_slope=0.01)
+LogSigmoid = _layer("LogSigmoid", "log_sigmoid", "log(sigmoid(x)).")
+LogSoftmax = _layer("LogSoftmax", "log_softmax", "log(softmax(x)).", axis=-1)
+Maxout = _layer("Maxout", "maxout", "The largest of each `groups` neighbouring channels.", groups=1, axis=1)
+Mish = _layer("Mish", "mish", "x * tanh(softplus(x)).")
+ReLU = _layer("ReLU", "relu", "max(x, 0).")
+ReLU6 = _layer("ReLU6", "relu6", "x held within [0, 6].")
+SELU = _layer("SELU", "selu", "scale * elu(x, alpha).", scale=1.0507009873554805, alpha=1.6732632423543772)
+Sigmoid = _layer("Sigmoid", "sigmoid", "1 / (1 + exp(-x)).")
+Softmax = _layer("Softmax", "softmax", "exp(x) scaled to sum to one along `axis`.", axis=-1)
+Softplus = _layer("Softplus", "softplus", "log(1 + exp(beta * x)) / beta.", beta=1, threshold=20)
+Softshrink = _layer("Softshrink", "softshrink", "x moved towards 0 by the threshold, and 0 within it.", threshold=0.5)
+Softsign = _layer("Softsign", "softsign", "x / (1 + |x|).")
+Swish = _layer("Swish", "swish", "x * sigmoid(x).")
+Tanh = _layer("Tanh", "tanh", "Hyperbolic tangent.")
+Tanhshrink = _layer("Tanhshrink", "tanhshrink", "x - tanh(x).")
+ThresholdedReLU = _layer("ThresholdedReLU", "thresholded_relu", "x where it is over the threshold, else `value`.", threshold=1.0, value=0.0)
+
+
+class Silu(Layer):
+    """x * sigmoid(x)."""
+
+    def __init__(self, inplace: bool = False, name: str | None = None):
+        super().__init__()
+        self._inplace = inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.silu(x)  # type: ignore[attr-defined,no-any-return]
+
+    def extra_repr(self) -> str:
+        return f"inplace={self._inplace}"
+
+
+class PReLU(Layer):
+    """x where it is positive, else a learned slope times x."""
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, weight_attr: Any = None, data_format: str = "NCHW", name: str | None = None):
+        super().__init__()
+        self._num_parameters, self._init, self._data_format, self._name = num_parameters, init, data_format, name
+        self._weight = self.create_parameter([num_parameters], weight_attr, default_initializer=_constant(init))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.prelu(x, self._weight, self._data_format)  # type: ignore[attr-defined,no-any-return]
+
+    def extra_repr(self) -> str:
+        name = f", name={self._name}" if self._name else ""
+        return f"num_parameters={self._num_parameters}, data_format={self._data_format}, init={self._init}, dtype={self._dtype}{name}"
+
+
+def _constant(value: float) -> Any:
+    return init.Constant(value)

@@ -1,0 +1,252 @@
+"""Linear, Embedding, Dropout, Flatten, padding and other everyday layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from polyreme.math.manipulation import flatten, reshape
+from polyreme.nn import functional as F
+from polyreme.nn.layer import Layer
+from polyreme.tensor import Tensor
+
+__all__ = [
+    "AlphaDropout", "CosineSimilarity", "Dropout", "Dropout2D", "Dropout3D", "Embedding", "Flatten", "Identity", "Linear", "Pad1D", "Pad2D", "Pad3D", "PairwiseDistance",
+    "Unflatten", "Unfold", "ZeroPad2D",
+]  # fmt: skip
+
+
+def _named(text: str, name: str | None) -> str:
+    return f"{text}, name={name}" if name else text
+
+
+class Identity(Layer):
+    """Returns what it is given."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__()
+
+    def forward(self, input: Any) -> Any:
+        return input
+
+
+class Linear(Layer):
+    """x @ weight + bias: weight [in_features, out_features], Xavier; bias [out_features], zeros; `bias_attr=False` for none."""
+
+    def __init__(self, in_features: int, out_features: int, weight_attr: Any = None, bias_attr: Any = None, name: str | None = None):
+        super().__init__()
+        self.in_features, self.out_features, self.name = in_features, out_features, name
+        self._weight_attr, self._bias_attr = weight_attr, bias_attr
+        self.weight = self.create_parameter([in_features, out_features], weight_attr)
+        self.bias = self.create_parameter([out_features], bias_attr, is_bias=True)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.linear(input, self.weight, self.bias)  # type: ignore[attr-defined,no-any-return]
+
+    def extra_repr(self) -> str:
+        return _named(f"in_features={self.in_features}, out_features={self.out_features}, dtype={self._dtype}", self.name)
+
+
+class Embedding(Layer):
+    """Rows of a table by number: weight [num_embeddings, embedding_dim], Xavier; the row `padding_idx` is zeros and stays so."""
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        sparse: bool = False,
+        weight_attr: Any = None,
+        name: str | None = None,
+        scale_grad_by_freq: bool = False,
+    ):
+        super().__init__()
+        if num_embeddings <= 0:
+            raise ValueError("num_embeddings must be gather than 0")
+        if embedding_dim <= 0:
+            raise ValueError("embedding_dim must be gather than 0")
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ValueError(f"padding_idx must be within [-{num_embeddings}, {num_embeddings})")
+        self._num_embeddings, self._embedding_dim, self._sparse, self._name = num_embeddings, embedding_dim, sparse, name
+        self._max_norm, self._norm_type, self._scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
+        self._padding_idx = -1 if padding_idx is None else padding_idx % num_embeddings
+        self._has_padding = padding_idx is not None
+        self.weight = self.create_parameter([num_embeddings, embedding_dim], weight_attr)
+        if self._has_padding:
+            values = self.weight.numpy()
+            values[self._padding_idx] = 0
+            self.weight.set_value(values)
+
+    def forward(self, x: Tensor) -> Tensor:
+        padding = self._padding_idx if self._has_padding else None
+        return F.embedding(x, self.weight, padding, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq)  # type: ignore[attr-defined,no-any-return]
+
+    def extra_repr(self) -> str:
+        padding = f", padding_idx={self._padding_idx}" if self._has_padding else ""
+        text = f"{self._num_embeddings}, {self._embedding_dim}{padding}, sparse={self._sparse}, scale_grad_by_freq={self._scale_grad_by_freq}"
+        return _named(text, self._name)
+
+
+class Dropout(Layer):
+    """In training, elements become 0 with probability p; see `nn.functional.dropout`."""
+
+    def __init__(self, p: Any = 0.5, axis: Any = None, mode: str = "upscale_in_train", inplace: bool = False, name: str | None = None):
+        super().__init__()
+        self.p, self.axis, self.mode, self.inplace, self.name = p, axis, mode, inplace, name
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout(input, self.p, self.axis, self.training, self.mode)  # type: ignore[attr-defined,no-any-return]
+
+    def extra_repr(self) -> str:
+        return _named(f"p={self.p}, axis={self.axis}, mode={self.mode}", self.name)
+
+
+class Dropout2D(Layer):
+    """In training, whole channels of images become 0 with probability p."""
+
+    def __init__(self, p: float = 0.5, data_format: str = "NCHW", name: str | None = None):
+        super().__init__()
+        self.p, self.data_format, self.name = p, data_format, name
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout2d(input, self.p, self.training, self.data_format)  # type: ignore[attr-defined,no-any-return]
+
+    def extra_repr(self) -> str:
+        return _named(f"p={self.p}, data_format={self.data_format}", self.name)
+
+
+class Dropout3D(Layer):
+    """In training, whole channels of volumes become 0 with probability p."""
+
+    def __init__(self, p: float = 0.5, data_format: str = "NCDHW", name: str | None = None):
+        super().__init__()
+        self.p, self.data_format, self.name = p, data_format, name
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout3d(input, self.p, self.training, self.data_format)  # type: ignore[attr-defined,no-any-return]
+
+    def extra_repr(self) -> str:
+        return _named(f"p={self.p}, data_format={self.data_format}", self.name)
+
+
+class AlphaDropout(Layer):
+    """Dropout that keeps mean and variance under SELU."""
+
+    def __init__(self, p: float = 0.5, name: str | None = None):
+        super().__init__()
+        self.p, self.name = p, name
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.alpha_dropout(input, self.p, self.training)  # type: ignore[attr-defined,no-any-return]
+
+    def extra_repr(self) -> str:
+        return _named(f"p={self.p}", self.name)
+
+
+class Flatten(Layer):
+    """Joins axes `start_axis` to `stop_axis`; by default all but the first."""
+
+    def __init__(self, start_axis: int = 1, stop_axis: int = -1):
+        super().__init__()
+        self.start_axis, self.stop_axis = start_axis, stop_axis
+
+    def forward(self, input: Tensor) -> Tensor:
+        return flatten(input, self.start_axis, self.stop_axis)
+
+
+class Unflatten(Layer):
+    """Splits one axis into several."""
+
+    def __init__(self, axis: int, shape: Sequence[int], name: str | None = None):
+        super().__init__()
+        self.axis, self.shape, self.name = axis, list(shape), name
+
+    def forward(self, input: Tensor) -> Tensor:
+        place = self.axis % input.ndim
+        return reshape(input, [*input.shape[:place], *self.shape, *input.shape[place + 1 :]])
+
+    def extra_repr(self) -> str:
+        return _named(f"axis={self.axis}, shape={self.shape}", self.name)
+
+
+class _Pad(Layer):
+    rank, default_format = 2, "NCHW"
+
+    def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str | None = None, name: str | None = None):
+        super().__init__()
+        self._pad = [padding] * (2 * self.rank) if isinstance(padding, int) else padding
+        self._mode, self._value, self._name = mode, value, name
+        self._data_format = self.default_format if data_format is None else data_format
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.pad(x, self._pad, self._mode, self._value, self._data_format)  # type: ignore[attr-defined,no-any-return]
+
+    def extra_repr(self) -> str:
+        return _named(f"padding={self._pad}, mode={self._mode}, value={self._value}, data_format={self._data_format}", self._name)
+
+
+class Pad1D(_Pad):
+    """Sequences with elements added: left, right."""
+
+    rank, default_format = 1, "NCL"
+
+
+class Pad2D(_Pad):
+    """Images with elements added: left, right, top, bottom."""
+
+
+class Pad3D(_Pad):
+    """Volumes with elements added: left, right, top, bottom, front, back."""
+
+    rank, default_format = 3, "NCDHW"
+
+
+class ZeroPad2D(_Pad):
+    """Images with zeros added: left, right, top, bottom."""
+
+    def __init__(self, padding: Any, data_format: str = "NCHW", name: str | None = None):
+        super().__init__(padding, "constant", 0.0, data_format, name)
+
+    def extra_repr(self) -> str:
+        return _named(f"padding={self._pad}, data_format={self._data_format}", self._name)
+
+
+class Unfold(Layer):
+    """The windows of images as columns."""
+
+    def __init__(self, kernel_sizes: Any, dilations: Any = 1, paddings: Any = 0, strides: Any = 1, name: str | None = None):
+        super().__init__()
+        self.kernel_sizes, self.dilations, self.paddings, self.strides, self.name = kernel_sizes, dilations, paddings, strides, name
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.unfold(input, self.kernel_sizes, self.strides, self.paddings, self.dilations)  # type: ignore[attr-defined,no-any-return]
+
+    def extra_repr(self) -> str:
+        return _named(f"kernel_size={self.kernel_sizes}, dilation={self.dilations}, padding={self.paddings}, stride={self.strides}", self.name)
+
+
+class CosineSimilarity(Layer):
+    """The cosine of the angle between vectors along `axis`."""
+
+    def __init__(self, axis: int = 1, eps: float = 1e-8):
+        super().__init__()
+        self._axis, self._eps = axis, eps
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return F.cosine_similarity(x1, x2, self._axis, self._eps)  # type: ignore[attr-defined,no-any-return]
+
+    def extra_repr(self) -> str:
+        return f"axis={self._axis}, eps={self._eps}"
+
+
+class PairwiseDistance(Layer):
+    """The p-norm of x - y + epsilon along the last axis."""
+
+    def __init__(self, p: float = 2.0, epsilon: float = 1e-6, keepdim: bool = False, name: str | None = None):
+        super().__init__()
+        self.p, self.epsilon, self.keepdim, self.name = p, epsilon, keepdim, name
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return F.pairwise_distance(x, y, self.p, self.epsilon, self.keepdim)  # type: ignore[attr-defined,no-any-return]

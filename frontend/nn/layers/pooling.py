@@ -1,0 +1,178 @@
+"""Pooling layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polyreme.nn import functional as F
+from polyreme.nn.layer import Layer
+from polyreme.tensor import Tensor
+
+__all__ = [
+    "AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "AdaptiveMaxPool1D", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D", "AvgPool1D", "AvgPool2D", "AvgPool3D",
+    "MaxPool1D", "MaxPool2D", "MaxPool3D",
+]  # fmt: skip
+
+
+class _Pool(Layer):
+    function = ""
+
+    def __init__(self, kernel_size: Any, stride: Any, padding: Any, name: str | None, **options: Any):
+        super().__init__()
+        self.kernel_size, self.ksize = kernel_size, kernel_size
+        self.stride, self.padding, self.name = stride, padding, name
+        self._options = options
+
+    def forward(self, x: Tensor) -> Any:
+        return getattr(F, self.function)(x, self.kernel_size, self.stride, self.padding, **self._options)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxPool1D(_Pool):
+    """The largest element of each window of [N, C, L]."""
+
+    function = "max_pool1d"
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, name: str | None = None):
+        super().__init__(kernel_size, stride, padding, name, return_mask=return_mask, ceil_mode=ceil_mode)
+
+
+class MaxPool2D(_Pool):
+    """The largest element of each window of [N, C, H, W]."""
+
+    function = "max_pool2d"
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, data_format: str = "NCHW", name: str | None = None
+    ):
+        super().__init__(kernel_size, stride, padding, name, return_mask=return_mask, ceil_mode=ceil_mode, data_format=data_format)
+
+
+class MaxPool3D(_Pool):
+    """The largest element of each window of [N, C, D, H, W]."""
+
+    function = "max_pool3d"
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, data_format: str = "NCDHW", name: str | None = None
+    ):
+        super().__init__(kernel_size, stride, padding, name, return_mask=return_mask, ceil_mode=ceil_mode, data_format=data_format)
+
+
+class AvgPool1D(_Pool):
+    """The mean of each window of [N, C, L]."""
+
+    function = "avg_pool1d"
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, exclusive: bool = True, ceil_mode: bool = False, name: str | None = None):
+        super().__init__(kernel_size, stride, padding, name, exclusive=exclusive, ceil_mode=ceil_mode)
+
+
+class AvgPool2D(_Pool):
+    """The mean of each window of [N, C, H, W]."""
+
+    function = "avg_pool2d"
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        divisor_override: float | None = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ):
+        options = {"ceil_mode": ceil_mode, "exclusive": exclusive, "divisor_override": divisor_override, "data_format": data_format}
+        super().__init__(kernel_size, stride, padding, name, **options)
+
+
+class AvgPool3D(_Pool):
+    """The mean of each window of [N, C, D, H, W]."""
+
+    function = "avg_pool3d"
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        divisor_override: float | None = None,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ):
+        options = {"ceil_mode": ceil_mode, "exclusive": exclusive, "divisor_override": divisor_override, "data_format": data_format}
+        super().__init__(kernel_size, stride, padding, name, **options)
+
+
+class _AdaptiveAvg(Layer):
+    function = ""
+
+    def __init__(self, output_size: Any, data_format: str | None = None, name: str | None = None):
+        super().__init__()
+        self._output_size, self._name = output_size, name
+        self._options = {} if data_format is None else {"data_format": data_format}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return getattr(F, self.function)(x, self._output_size, **self._options)  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        return f"output_size={self._output_size}"
+
+
+class AdaptiveAvgPool1D(_AdaptiveAvg):
+    """The means of as many windows of [N, C, L] as `output_size` says."""
+
+    function = "adaptive_avg_pool1d"
+
+    def __init__(self, output_size: Any, name: str | None = None):
+        super().__init__(output_size, None, name)
+
+
+class AdaptiveAvgPool2D(_AdaptiveAvg):
+    """The means of as many windows of [N, C, H, W] as `output_size` says."""
+
+    function = "adaptive_avg_pool2d"
+
+
+class AdaptiveAvgPool3D(_AdaptiveAvg):
+    """The means of as many windows of [N, C, D, H, W] as `output_size` says."""
+
+    function = "adaptive_avg_pool3d"
+
+
+class _AdaptiveMax(Layer):
+    function = ""
+
+    def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None):
+        super().__init__()
+        self._output_size, self._return_mask, self._name = output_size, return_mask, name
+
+    def forward(self, x: Tensor) -> Tensor:
+        return getattr(F, self.function)(x, self._output_size, self._return_mask)  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        return f"output_size={self._output_size}, return_mask={self._return_mask}"
+
+
+class AdaptiveMaxPool1D(_AdaptiveMax):
+    """The largest elements of as many windows of [N, C, L] as `output_size` says."""
+
+    function = "adaptive_max_pool1d"
+
+
+class AdaptiveMaxPool2D(_AdaptiveMax):
+    """The largest elements of as many windows of [N, C, H, W] as `output_size` says."""
+
+    function = "adaptive_max_pool2d"
+
+
+class AdaptiveMaxPool3D(_AdaptiveMax):
+    """The largest elements of as many windows of [N, C, D, H, W] as `output_size` says."""
+
+    function = "adaptive_max_pool3d"

@@ -1,0 +1,170 @@
+"""The random generator of `paddle.seed`: Paddle's 64-bit Mersenne twister, one for the whole program.
+
+Its state is a tensor, so that a traced function can take it as an argument and give back the next one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch, tape
+from polyreme.dialects import mt19937
+from polyreme.dialects import nn as ops
+from polyreme.ir.diagnostics import PolyremeError, caller_location
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.types import ScalarType
+from polyreme.tensor import Tensor
+
+__all__ = ["get_rng_state", "seed", "set_rng_state"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Generator:
+    """A twister and the seed it started from. `state` is a tensor of 313 uint64: the words, then how many are used up."""
+
+    def __init__(self, seed: int):
+        self.state = Tensor._wrap(np.zeros(mt19937.STATE_WORDS, np.uint64))
+        self.state.name = "random_state"
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        self._seed = seed
+        self._set(mt19937.seed_state(seed))
+        return self
+
+    def initial_seed(self) -> int:
+        return self._seed
+
+    def get_state(self) -> Array:
+        return self.state.numpy()
+
+    def set_state(self, state: Any) -> None:
+        words = np.asarray(state)
+        if words.shape != (mt19937.STATE_WORDS,) or words.dtype != np.uint64 or words[-1] > mt19937.WORDS:
+            raise ValueError(f"expected a state as get_rng_state() gives it but got an array of {words.dtype} and shape {words.shape}")
+        self._set(words)
+
+    def _set(self, words: Array) -> None:
+        self.state._value = words.copy()
+        self.state._version += 1
+
+    # --- draws
+
+    def uniform(self, shape: Sequence[Dim], low: float, high: float, dtype: ScalarType) -> Tensor:
+        """Numbers in [low, high), as an op: traced functions draw when they run."""
+        with tape.recording(False):
+            if dispatch.active_trace() is None:
+                # Words are drawn as the op's reference draws them, without planning a call per shape and range.
+                values, state = mt19937.uniform(self._words(), tuple(int(d) for d in shape), low, high, dtype.np)
+                self._set(state)
+                return Tensor._wrap(values)
+            made, state = dispatch.call(ops.Uniform, self.state, shape=tuple(shape), low=float(low), high=float(high), dtype=dtype)
+            dispatch.assign(self.state, state)
+            return made  # type: ignore[no-any-return]
+
+    def normal(self, shape: Sequence[Dim], mean: float, std: float, dtype: ScalarType) -> Tensor:
+        """Normal numbers by the polar method. It draws until it succeeds, which no op can say, so it is for eager mode only."""
+        self._eager_only("normal numbers")
+        values, state = mt19937.normal(self._words(), tuple(int(d) for d in shape), mean, std, dtype.np)
+        self._set(state)
+        return Tensor._wrap(values)
+
+    def integers(self, low: int, high: int, shape: Sequence[int], dtype: ScalarType) -> Tensor:
+        """Whole numbers in [low, high), by libstdc++'s `uniform_int_distribution`."""
+        self._eager_only("random integers")
+        count, bound = int(product(shape)), high - low
+        start = self.state._value
+        values = _scaled(self.words(count), bound) if bound < 1 << 32 else None
+        if values is None:
+            self._set(start)
+            values = np.array([self.below(bound) for _ in range(count)], np.uint64)
+        return Tensor._wrap((values.astype(np.int64) + low).reshape(tuple(shape)).astype(dtype.np))
+
+    def permutation(self, count: int) -> Array:
+        """The numbers below `count`, shuffled as `std::shuffle` of libstdc++ does it: one draw serves two swaps."""
+        self._eager_only("a permutation")
+        order = list(range(count))
+        at = 1
+        if count % 2 == 0 and count:
+            other = self.below(2)
+            order[1], order[other] = order[other], order[1]
+            at = 2
+        while at < count:
+            first, second = divmod(self.below((at + 1) * (at + 2)), at + 2)
+            for other in (first, second):
+                order[at], order[other] = order[other], order[at]
+                at += 1
+        return np.array(order, np.int64)
+
+    def below(self, bound: int) -> int:
+        """A whole number in [0, bound): the high half of a 128-bit product, small low halves rejected (Lemire's method)."""
+        threshold = -1
+        while True:
+            product_ = self.word() * bound
+            low = product_ & 0xFFFFFFFFFFFFFFFF
+            if low < bound:
+                if threshold < 0:
+                    threshold = (1 << 64) % bound
+                if low < threshold:
+                    continue
+            return product_ >> 64
+
+    def word(self) -> int:
+        return int(self.words(1)[0])
+
+    def words(self, count: int) -> Array:
+        """The next `count` draws as uint64."""
+        words, state = mt19937.draw(self._words(), count)
+        self._set(state)
+        return words
+
+    def _words(self) -> Array:
+        return self.state._array("drawing")
+
+    def _eager_only(self, what: str) -> None:
+        if dispatch.active_trace() is not None:
+            raise PolyremeError(
+                f"drawing {what} has no compiled form yet: draw them outside of the traced function and pass them in, or use uniform numbers", caller_location()
+            )
+
+
+def _scaled(words: Array, bound: int) -> Array | None:
+    """`words * bound / 2^64` for bounds under 2^32; None in the rare case that the distribution rejects one of the words."""
+    b, half = np.uint64(bound), np.uint64(32)
+    low = words * b  # modulo 2^64
+    if (low < np.uint64((1 << 64) % bound)).any():
+        return None
+    return ((words >> half) * b + ((words & np.uint64(0xFFFFFFFF)) * b >> half)) >> half
+
+
+_generator: Generator | None = None
+
+
+def default_generator() -> Generator:
+    """The program's generator; before `paddle.seed` its seed is from the system."""
+    global _generator
+    if _generator is None:
+        _generator = Generator(secrets.randbits(32))
+    return _generator
+
+
+def seed(seed: int) -> Generator:
+    """Start the generator anew; the draws after it are those of Paddle on a CPU."""
+    return default_generator().manual_seed(int(seed))
+
+
+def get_rng_state(device: str | None = None) -> list[Array]:
+    """The state, for `set_rng_state`."""
+    return [default_generator().get_state()]
+
+
+def set_rng_state(state_list: Sequence[Any], device: str | None = None) -> None:
+    """Go on from a state that `get_rng_state` gave."""
+    if len(state_list) != 1:
+        raise ValueError(f"expected the states of 1 generator but got {len(state_list)}")
+    default_generator().set_state(state_list[0])

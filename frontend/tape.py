@@ -1,0 +1,463 @@
+"""The tape: what eager ops leave behind so that gradients can flow back through them.
+
+Every differentiable result points to the `Node` that made it; a node points to the nodes of its operands. `backward` visits the
+nodes against the order of their making and calls the gradient rules of `lowering.autodiff` through the dispatch point, so the gradients of
+gradients are recorded like everything else when `create_graph` asks for it. The arrays behind tensors are never written in place (an
+in-place function replaces the array and counts up the tensor's version), so a node may keep them without copies.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from polyreme.ir.core import Op
+from polyreme.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from polyreme.tensor import Tensor
+
+__all__ = ["enable_grad", "grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+
+
+class _State(threading.local):
+    enabled = True
+
+
+_state = _State()
+_sequence = itertools.count()
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops are recorded in this thread."""
+    return _state.enabled
+
+
+class set_grad_enabled:
+    """Record ops or not, from now on; as a context manager, until its end; as a decorator, inside the function."""
+
+    def __init__(self, mode: bool):
+        self.previous = [_state.enabled]
+        self.mode = mode
+        _state.enabled = mode
+
+    def __enter__(self) -> None:
+        _state.enabled = self.mode
+
+    def __exit__(self, *_: Any) -> None:
+        _state.enabled = self.previous[-1]
+
+
+class _GradMode:
+    """A context manager and decorator that switches recording; one object may be entered many times."""
+
+    mode = True
+
+    def __init__(self, func: Callable[..., Any] | None = None):
+        self.saved: list[bool] = []
+
+    def __new__(cls, func: Callable[..., Any] | None = None) -> Any:
+        # `@no_grad` without parentheses decorates at once.
+        if func is not None:
+            return cls()(func)
+        return super().__new__(cls)
+
+    def __enter__(self) -> None:
+        self.saved.append(_state.enabled)
+        _state.enabled = self.mode
+
+    def __exit__(self, *_: Any) -> None:
+        _state.enabled = self.saved.pop()
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(func)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with type(self)():
+                return func(*args, **kwargs)
+
+        return inside
+
+
+class no_grad(_GradMode):
+    """Ops inside are not recorded. A context manager, or a decorator."""
+
+    mode = False
+
+
+class enable_grad(_GradMode):
+    """Ops inside are recorded, even inside `no_grad`."""
+
+    mode = True
+
+
+@contextmanager
+def recording(mode: bool) -> Iterator[None]:
+    """Switch recording for the `with`; the cheap inner form of the two above."""
+    saved, _state.enabled = _state.enabled, mode
+    try:
+        yield
+    finally:
+        _state.enabled = saved
+
+
+# --- the graph
+
+
+class Node:
+    """One recorded step. `edges` say where the gradient of each input goes: a leaf tensor, (node, output number), or None."""
+
+    __slots__ = ("edges", "hooks", "outputs", "retained", "sequence")
+
+    def __init__(self, inputs: Sequence[Tensor | None], outputs: int):
+        self.edges = [edge_of(t) for t in inputs]
+        self.outputs = outputs
+        self.sequence = next(_sequence)
+        self.hooks: dict[int, dict[int, Callable[..., Any]]] | None = None
+        self.retained: dict[int, weakref.ref[Tensor]] | None = None
+
+    def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        """The gradients of the inputs, None where there is none."""
+        raise NotImplementedError
+
+    def free(self) -> None:
+        """Let go of what only `backward` needs."""
+
+
+def edge_of(tensor: Tensor | None) -> Any:
+    """Where the gradient of `tensor` goes."""
+    if tensor is None or tensor.stop_gradient:
+        return None
+    return tensor if tensor._node is None else (tensor._node, tensor._index)
+
+
+class OpNode(Node):
+    """A recorded op. It has the operands, attributes and results by name, as gradient rules expect of an op."""
+
+    __slots__ = ("arrays", "attributes", "cls", "saved", "segments")
+
+    def __init__(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], results: Sequence[Tensor]):
+        flat, self.segments = cls.definition.bind_operands(operands)
+        super().__init__(flat, len(results))
+        self.cls = cls
+        self.attributes = attributes
+        self.saved: list[tuple[Tensor, int, TensorType]] | None = [(t, t._version, t.type) for t in flat]
+        self.arrays = [r._value for r in results]
+
+    def __getattr__(self, name: str) -> Any:
+        attributes = object.__getattribute__(self, "attributes")
+        if name in attributes:
+            return attributes[name]
+        for i, part in enumerate(self.cls.definition.operands):
+            if part.name == name:
+                return self._operand(i) if self.segments is None else self._group(part.arity, i)
+        raise AttributeError(f"'{self.cls.name}' has no operand or attribute '{name}'")
+
+    def _group(self, arity: str, part: int) -> Any:
+        """The operands that belong to one declared operand of an op with optional or variadic ones."""
+        assert self.segments is not None
+        start = sum(self.segments[:part])
+        group = tuple(self._operand(i) for i in range(start, start + self.segments[part]))
+        return group if arity == "variadic" else group[0] if group else None
+
+    def _operand(self, index: int) -> Tensor:
+        if self.saved is None:
+            raise RuntimeError(
+                f"expected the first backward through '{self.cls.name}' but it has run already and freed what it needs; "
+                "call the first one with retain_graph=True"
+            )
+        tensor, version, type_then = self.saved[index]
+        if tensor._version == version:
+            return tensor
+        from polyreme.tensor import StaleTensor
+
+        return StaleTensor(type_then, f"an operand of '{self.cls.name}'", tensor._version, version)
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        return tuple(self._operand(i) for i in range(len(self.edges)))
+
+    @property
+    def results(self) -> list[Tensor]:
+        if self.arrays is None:
+            self._operand(0)
+        return [self._result(i) for i in range(self.outputs)]
+
+    @property
+    def result(self) -> Tensor:
+        (result,) = self.results
+        return result
+
+    def _result(self, index: int) -> Tensor:
+        from polyreme.tensor import Tensor
+
+        # A fresh tensor at the same place of the graph: the node must not keep its own results alive.
+        alias = Tensor._wrap(self.arrays[index])
+        alias.stop_gradient = False
+        alias._node, alias._index = self, index
+        return alias
+
+    def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        if self.saved is None:
+            self._operand(0)
+        result = gradient_rules()[self.cls](self, _emit, *grads)
+        given = list(result) if isinstance(result, (tuple, list)) else [result]
+        if self.segments is None:
+            return given
+        flat: list[Tensor | None] = []
+        for part, size, entry in zip(self.cls.definition.operands, self.segments, given, strict=True):
+            if part.arity == "variadic":
+                flat += [None] * size if entry is None else list(entry)
+            elif size:
+                flat.append(entry)
+        return flat
+
+    def free(self) -> None:
+        self.saved = None
+        self.arrays = None  # type: ignore[assignment]
+
+
+class FunctionNode(Node):
+    """A step whose backward is a Python function of the output gradients: PyLayers and compiled functions."""
+
+    __slots__ = ("function", "name")
+
+    def __init__(self, inputs: Sequence[Tensor | None], outputs: int, function: Callable[..., Sequence[Tensor | None]], name: str):
+        super().__init__(inputs, outputs)
+        self.function: Callable[..., Sequence[Tensor | None]] | None = function
+        self.name = name
+
+    def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        if self.function is None:
+            raise RuntimeError(f"expected the first backward through '{self.name}' but it has run already; call the first one with retain_graph=True")
+        return self.function(*grads)
+
+    def free(self) -> None:
+        self.function = None
+
+
+def gradient_rules() -> dict[type[Op], Callable[..., Any]]:
+    """The table of `lowering.autodiff`, imported when the first differentiable op is met."""
+    global _rules
+    if _rules is None:
+        from polyreme.lowering.autodiff import GRADIENTS
+
+        _rules = GRADIENTS
+    return _rules
+
+
+_rules: dict[type[Op], Callable[..., Any]] | None = None
+
+
+def _emit(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
+    from polyreme.dispatch import call
+
+    return call(cls, *operands, **attributes)
+
+
+def record(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], results: Sequence[Tensor]) -> None:
+    """Remember that `results` came from an op; those of floating dtype need gradients from now on."""
+    if cls not in gradient_rules():
+        return
+    node = OpNode(cls, operands, attributes, results)
+    attach(node, results)
+
+
+def record_function(
+    inputs: Sequence[Tensor | None], results: Sequence[Tensor], backward: Callable[..., Sequence[Tensor | None]], name: str = "function"
+) -> None:
+    """Remember that `results` came from `inputs` by a function whose gradients `backward(*output_grads)` computes, one per input."""
+    if _state.enabled and any(t is not None and not t.stop_gradient for t in inputs):
+        attach(FunctionNode(inputs, len(results), backward, name), results)
+
+
+def attach(node: Node, results: Sequence[Tensor]) -> None:
+    for i, result in enumerate(results):
+        if result.type.dtype.kind in "fc":
+            result.stop_gradient = False
+            result._node, result._index = node, i
+
+
+def retain(tensor: Tensor) -> None:
+    """Keep the gradient of a tensor made by a recorded op, as leaves do."""
+    if tensor.stop_gradient:
+        raise RuntimeError("expected a tensor with stop_gradient=False but retain_grads() got one that needs no gradient")
+    if tensor._node is not None:
+        if tensor._node.retained is None:
+            tensor._node.retained = {}
+        tensor._node.retained[tensor._index] = weakref.ref(tensor)
+
+
+# --- backward
+
+
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False) -> None:
+    """Add the gradients of `tensors` to `.grad` of every leaf they were computed from.
+
+    A missing gradient starts as ones. Without `retain_graph` the steps visited are freed.
+    """
+    outputs = _as_list(tensors)
+    seeds = _as_list(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
+    if len(seeds) != len(outputs):
+        raise ValueError(f"expected one gradient per tensor but got {len(seeds)} for {len(outputs)}")
+    _run(outputs, seeds, retain_graph, create_graph=False, wanted=None, blocked=())
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool = False,
+    no_grad_vars: Any = None,
+) -> list[Tensor | None]:
+    """The gradients of `outputs` with respect to `inputs`, as a list; nothing is added to `.grad`.
+
+    With `create_graph` they can be differentiated again. An input that the outputs do not depend on is an error unless `allow_unused`, which
+    gives None for it. Gradients do not flow through `no_grad_vars`.
+    """
+    if not only_inputs:
+        raise ValueError("expected only_inputs=True: gradients of other leaves are what backward() is for")
+    targets, wanted = _as_list(outputs), _as_list(inputs)
+    seeds = _as_list(grad_outputs) if grad_outputs is not None else [None] * len(targets)
+    if len(seeds) != len(targets):
+        raise ValueError(f"expected one of 'grad_outputs' per output but got {len(seeds)} for {len(targets)}")
+    keep = create_graph if retain_graph is None else retain_graph
+    found = _run(targets, seeds, keep, create_graph, wanted, _as_list(no_grad_vars) if no_grad_vars is not None else ())
+    for i, result in enumerate(found):
+        if result is None and not allow_unused:
+            raise ValueError(
+                f"expected the outputs to depend on input {i} (shape {wanted[i].shape}, stop_gradient={wanted[i].stop_gradient}) but they do "
+                "not; allow_unused=True gives None for it"
+            )
+    return found
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _key(tensor: Tensor) -> Any:
+    return (id(tensor), 0) if tensor._node is None else (id(tensor._node), tensor._index)
+
+
+def _run(
+    outputs: Sequence[Tensor],
+    seeds: Sequence[Tensor | None],
+    retain_graph: bool,
+    create_graph: bool,
+    wanted: Sequence[Tensor] | None,
+    blocked: Sequence[Tensor],
+) -> list[Tensor | None]:
+    """Send gradients back from `outputs`. With `wanted`, return what arrives there; else add what arrives at leaves."""
+    from polyreme.dispatch import full
+    from polyreme.math.elementwise import add
+
+    arrived: dict[Any, Tensor] = {}  # by (id of node or leaf, output number)
+    leaves: dict[int, Tensor] = {}
+    waiting: list[tuple[int, int, Node]] = []
+    queued: set[int] = set()
+    blocked_keys = {_key(t) for t in blocked}
+    wanted_keys = {_key(t) for t in wanted} if wanted is not None else set()
+    reaching = _reaching(outputs, wanted_keys) if wanted is not None else None
+
+    def deliver(edge: Any, value: Tensor) -> None:
+        leaf = not isinstance(edge, tuple)
+        key = (id(edge), 0) if leaf else (id(edge[0]), edge[1])
+        if key in blocked_keys:
+            return
+        arrived[key] = add(arrived[key], value) if key in arrived else value
+        if leaf:
+            leaves[id(edge)] = edge
+        elif id(edge[0]) not in queued and (reaching is None or id(edge[0]) in reaching):
+            queued.add(id(edge[0]))
+            heapq.heappush(waiting, (-edge[0].sequence, len(queued), edge[0]))
+
+    with recording(create_graph):
+        for tensor, seed in zip(outputs, seeds, strict=True):
+            edge = edge_of(tensor)
+            if edge is None:
+                raise RuntimeError(f"expected a tensor with stop_gradient=False but backward started at one (shape {tensor.shape}) that needs no gradient")
+            if seed is None:
+                seed = full(tensor.type.shape, 1, tensor.type.dtype)
+            elif seed.shape != tensor.shape:
+                raise ValueError(f"expected a gradient of shape {tensor.shape} but got {seed.shape}")
+            deliver(edge, seed)
+        while waiting:
+            _, _, node = heapq.heappop(waiting)
+            grads: list[Tensor | None] = []
+            for i in range(node.outputs):
+                key = (id(node), i)
+                value = arrived.get(key) if key in wanted_keys else arrived.pop(key, None)
+                if value is not None and node.hooks and i in node.hooks:
+                    value = call_hooks(node.hooks[i], value)
+                    if key in wanted_keys:
+                        arrived[key] = value
+                if value is not None and node.retained and i in node.retained and wanted is None:
+                    kept = node.retained[i]()
+                    if kept is not None:
+                        _accumulate(kept, value)
+                grads.append(value)
+            for edge, value in zip(node.edges, node.backward(grads), strict=True):
+                if edge is not None and value is not None:
+                    deliver(edge, value)
+            if not retain_graph:
+                node.free()
+        for leaf in leaves.values():
+            key = (id(leaf), 0)
+            if leaf._hooks:
+                arrived[key] = call_hooks(leaf._hooks, arrived[key])
+            if wanted is None:
+                _accumulate(leaf, arrived[key])
+    return [arrived.get(_key(t)) for t in wanted] if wanted is not None else []
+
+
+def _reaching(outputs: Sequence[Tensor], wanted: set[Any]) -> set[int]:
+    """The nodes through which a wanted tensor is reached: only these are run for `grad`."""
+    nodes: dict[int, Node] = {}
+    stack = [t._node for t in outputs if t._node is not None]
+    while stack:
+        node = stack.pop()
+        if id(node) not in nodes:
+            nodes[id(node)] = node
+            stack += [e[0] for e in node.edges if isinstance(e, tuple)]
+    useful: set[int] = set()
+    # Inputs come before the nodes that use them, so one pass in order of making settles all.
+    for node in sorted(nodes.values(), key=lambda n: n.sequence):
+        for edge in node.edges:
+            if edge is None:
+                continue
+            key = (id(edge[0]), edge[1]) if isinstance(edge, tuple) else (id(edge), 0)
+            if key in wanted or key[0] in useful:
+                useful.add(id(node))
+                break
+    return useful
+
+
+def call_hooks(hooks: dict[int, Callable[..., Any]], value: Tensor) -> Tensor:
+    """Each hook may return a gradient to go on with in place of its argument."""
+    for hook in list(hooks.values()):
+        changed = hook(value)
+        if changed is not None:
+            value = changed
+    return value
+
+
+def _accumulate(tensor: Tensor, value: Tensor) -> None:
+    from polyreme.math.elementwise import add
+
+    if tensor._grad is None:
+        fresh = type(value)._wrap(value._value) if not _state.enabled else value
+        tensor._grad = fresh
+        fresh._name = f"{tensor.name}@GRAD"
+    else:
+        total = add(tensor._grad, value)
+        total._name = tensor._grad._name
+        tensor._grad = total

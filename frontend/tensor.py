@@ -1,0 +1,526 @@
+"""The tensor that users hold: a numpy array in eager mode, an IR value while a function is traced, and its place on the tape.
+
+Functions of the Paddle API become methods here through `polyreme.math`, which binds them from its table. An array behind a tensor is
+never written to: whatever changes a tensor gives it another array (`dispatch.assign`).
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyreme import device, dtypes, tape
+from polyreme.ir.diagnostics import PolyremeError, caller_location
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.types import TensorType, scalar_type
+from polyreme.printing import tensor_text
+from polyreme.utils import unique_name
+
+__all__ = ["Parameter", "Tensor", "is_tensor"]
+
+Array = np.ndarray[Any, Any]
+_hook_ids = itertools.count()
+
+
+class TensorHookRemoveHelper:
+    """Takes a hook off again."""
+
+    def __init__(self, hooks: dict[int, Any], key: int):
+        self.hooks, self.key = hooks, key
+
+    def remove(self) -> bool:
+        """Whether the hook was still there."""
+        return self.hooks.pop(self.key, None) is not None
+
+
+class Tensor:
+    """A dense array with Paddle's interface.
+
+    `Tensor(data)` copies what `paddle.to_tensor` takes. `stop_gradient` is True unless the tensor needs gradients.
+    """
+
+    __slots__ = (
+        "__dict__", "__weakref__", "_grad", "_hooks", "_index", "_name", "_node", "_type", "_value", "_version", "persistable", "stop_gradient",
+    )  # fmt: skip
+    # Higher than numpy's, so that `array + tensor` is left to the tensor.
+    __array_priority__ = 100
+
+    _value: Any
+    _type: TensorType | None
+    _node: tape.Node | None
+    _index: int
+    _grad: Tensor | None
+    _name: str | None
+    _version: int
+    _hooks: dict[int, Callable[..., Any]] | None
+    stop_gradient: bool
+    persistable: bool
+
+    def __init__(self, data: Any = None, dtype: Any = None, place: Any = None, stop_gradient: bool = True):
+        self._reset(None, None)
+        if data is None:
+            self._type = TensorType((0,), dtypes.as_dtype(dtype or "float32").scalar)
+        else:
+            from polyreme.math.creation import to_tensor
+
+            made = to_tensor(data, dtype=dtype, place=place, stop_gradient=stop_gradient)
+            self._value, self._type, self.stop_gradient = made._value, made._type, stop_gradient
+
+    def _reset(self, value: Any, type: TensorType | None) -> None:
+        self._value = value
+        self._type = type
+        self._node = None
+        self._index = 0
+        self._grad = None
+        self._name = None
+        self._version = 0
+        self._hooks = None
+        self.stop_gradient = True
+        self.persistable = False
+
+    @staticmethod
+    def _wrap(value: Any, type: TensorType | None = None) -> Tensor:
+        """A tensor around an array or IR value that nobody else writes to."""
+        tensor = Tensor.__new__(Tensor)
+        tensor._value = value
+        tensor._type = type
+        tensor._node = None
+        tensor._index = 0
+        tensor._grad = None
+        tensor._name = None
+        tensor._version = 0
+        tensor._hooks = None
+        tensor.stop_gradient = True
+        tensor.persistable = False
+        return tensor
+
+    if TYPE_CHECKING:  # the methods that `polyreme.math` binds
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    # --- what it is
+
+    @property
+    def type(self) -> TensorType:
+        """Shape and element type as the IR has them."""
+        if self._type is None:
+            value = self._value
+            self._type = TensorType(value.shape, scalar_type(value.dtype)) if isinstance(value, np.ndarray) else value.type
+        return self._type
+
+    @property
+    def shape(self) -> list[Any]:
+        """Sizes as a list; symbolic ones while a function is traced."""
+        return list(self.type.shape)
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return dtypes.of_scalar(self.type.dtype)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.type.shape)
+
+    def dim(self) -> int:
+        return self.ndim
+
+    ndimension = dim
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return product(self.type.shape)
+
+    @property
+    def strides(self) -> list[Any]:
+        """Elements between neighbours along each axis of a row-major array of this shape."""
+        return [product(self.type.shape[i + 1 :]) for i in range(self.ndim)]
+
+    def get_strides(self) -> list[Any]:
+        return self.strides
+
+    def is_contiguous(self) -> bool:
+        return True
+
+    def contiguous(self) -> Tensor:
+        return self
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.type.dtype.bytes
+
+    itemsize = property(element_size)
+
+    @property
+    def nbytes(self) -> Any:
+        return self.size * self.element_size()
+
+    @property
+    def place(self) -> device.Place:
+        return device.CPU
+
+    @property
+    def name(self) -> str:
+        if self._name is None:
+            self._name = unique_name.generate("generated_tensor")
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def inplace_version(self) -> int:
+        """How often the tensor has been changed."""
+        return self._version
+
+    def is_dense(self) -> bool:
+        return True
+
+    def is_floating_point(self) -> bool:
+        return self.type.dtype.kind == "f"
+
+    def is_complex(self) -> bool:
+        return self.type.dtype.kind == "c"
+
+    def is_integer(self) -> bool:
+        return self.type.dtype.kind in "iu"
+
+    def _is_initialized(self) -> bool:
+        return self._value is not None
+
+    # --- its values
+
+    def _array(self, what: str) -> Array:
+        """The array behind it; a clear error where there is none, which `what` was going to read."""
+        if isinstance(self._value, np.ndarray):
+            return self._value
+        if self._value is None:
+            raise ValueError(f"expected a tensor with contents but {what} got one that is not initialized")
+        raise PolyremeError(
+            f"{what} needs the values of a tensor, which are not known while the function is traced; keep to tensor functions there, or do "
+            "this outside of the traced function",
+            caller_location(),
+        )
+
+    def numpy(self) -> Array:
+        """A copy as numpy array; bfloat16 comes as the same bits in uint16."""
+        array = self._array("numpy()")
+        return array.copy() if array.dtype.kind in "fiubc" else array.view(np.uint16).copy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def item(self, *args: int) -> Any:
+        """The only element, or the one at a place, as a Python number."""
+        array = self._array("item()")
+        if not args and array.size != 1:
+            raise ValueError(f"only one element tensors can be converted to Python scalars when no input coordinates, but this one has {array.size}")
+        return array.item(*args)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self._array("tolist()").tolist()
+
+    def _scalar(self, kind: str) -> Any:
+        array = self._array(f"{kind}()")
+        if array.size != 1:
+            raise TypeError(f"only one element tensors can be converted to Python scalars, but {kind}() got shape {self.shape}")
+        return array.item()
+
+    def __bool__(self) -> bool:
+        array = self._array("bool()")
+        if array.size != 1:
+            raise AssertionError("When Variable is used as the condition of if/while , Variable can only contain one element.")
+        return bool(array.item())
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        if self.type.dtype.kind not in "iub":
+            raise TypeError(f"only integer tensors can be used as an index but got {self.dtype.name}")
+        return int(self._scalar("int"))
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise AssertionError("len() of a 0-D tensor is wrong")
+        return self.type.shape[0]  # type: ignore[return-value]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-D tensor")
+        count = self.type.shape[0]
+        if not isinstance(count, int):
+            raise PolyremeError(f"a loop over a tensor needs a known first size but it is '{count}' in the traced function", caller_location())
+        return (self[i] for i in range(count))
+
+    def __contains__(self, item: Any) -> bool:
+        return bool((self == item).any())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.ndim == 0 else repr(self)
+
+    def __repr__(self) -> str:
+        if self._value is None:
+            return "Tensor(Not initialized)"
+        if not isinstance(self._value, np.ndarray):
+            return f"Tensor(shape={self.shape}, dtype={self.dtype.name}, traced)"
+        return tensor_text(self._value, self.dtype.name, self.stop_gradient, self.place)
+
+    # --- gradients
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made it."""
+        return self._node is None
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient gathered so far."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"expected a Tensor or None as gradient but got {type(value).__name__}")
+        if value is not None and value.shape != self.shape:
+            raise ValueError(f"expected a gradient of shape {self.shape} but got {value.shape}")
+        self._grad = value
+
+    def gradient(self) -> Array | None:
+        """The gradient as numpy array, None when there is none."""
+        return None if self._grad is None else self._grad.numpy()
+
+    def backward(self, grad_tensor: Tensor | None = None, retain_graph: bool = False) -> None:
+        """Add gradients to the leaves this tensor was computed from, starting from `grad_tensor` or ones."""
+        tape.backward([self], [grad_tensor], retain_graph)
+
+    def clear_gradient(self, set_to_zero: bool = True) -> None:
+        """Set the gradient to zeros, or take it away with `set_to_zero=False`."""
+        if self._grad is not None:
+            self._grad = Tensor._wrap(np.zeros_like(self._grad._value)) if set_to_zero else None
+
+    def clear_grad(self, set_to_zero: bool = True) -> None:
+        self.clear_gradient(set_to_zero)
+
+    zero_grad = clear_grad
+
+    def detach(self) -> Tensor:
+        """The same values without the graph."""
+        return Tensor._wrap(self._value, self._type)
+
+    def detach_(self) -> Tensor:
+        """Take the tensor itself out of the graph."""
+        self._node, self._index, self.stop_gradient = None, 0, True
+        return self
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> TensorHookRemoveHelper:
+        """Call `hook(gradient)` when the gradient of this tensor is known; what it returns (unless None) goes on in its place."""
+        if self.stop_gradient:
+            raise RuntimeError("Cannot register hook on a tensor that stop gradient.")
+        if self._node is None:
+            if self._hooks is None:
+                self._hooks = {}
+            hooks = self._hooks
+        else:
+            if self._node.hooks is None:
+                self._node.hooks = {}
+            hooks = self._node.hooks.setdefault(self._index, {})
+        key = next(_hook_ids)
+        hooks[key] = hook
+        return TensorHookRemoveHelper(hooks, key)
+
+    def retain_grads(self) -> None:
+        """Keep the gradient of a tensor that is not a leaf, too."""
+        tape.retain(self)
+
+    # --- copies and changes
+
+    def clone(self) -> Tensor:
+        """A copy that gradients flow through."""
+        from polyreme.math.creation import clone
+
+        return clone(self)
+
+    def set_value(self, value: Any) -> None:
+        """Replace the values by those of a tensor or array of the same shape; the dtype stays."""
+        from polyreme.math.creation import to_tensor
+
+        new = value if isinstance(value, Tensor) else to_tensor(value)
+        if self._value is not None and new.shape != self.shape:
+            raise ValueError(f"set_value expected shape {self.shape} for '{self.name}' but got {new.shape}")
+        if self._value is not None and new.type.dtype != self.type.dtype:
+            raise TypeError(f"set_value expected dtype {self.dtype.name} for '{self.name}' but got {new.dtype.name}")
+        self._replace(new)
+
+    def copy_(self, other: Tensor, blocking: bool = True) -> Tensor:
+        """Replace the values by those of `other`."""
+        self.set_value(other)
+        return self
+
+    def get_tensor(self) -> Tensor:
+        return self
+
+    def value(self) -> Tensor:
+        return self
+
+    def _replace(self, new: Tensor) -> None:
+        """Take over the values of `new` without recording anything."""
+        from polyreme import dispatch
+
+        with tape.recording(False):
+            dispatch.assign(self, new.detach())
+
+    def cpu(self) -> Tensor:
+        return self
+
+    def pin_memory(self) -> Tensor:
+        """Page-locked memory only matters to devices this build lacks: the tensor itself."""
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """`to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`, each with `blocking` and `copy_tensor`: cast or moved, or itself."""
+        given = list(args)
+        dtype, where = kwargs.get("dtype"), kwargs.get("device")
+        for argument in given[:2]:
+            if isinstance(argument, Tensor):
+                dtype = argument.dtype
+            elif isinstance(argument, device.Place) or isinstance(argument, str) and argument not in dtypes.DTYPES:
+                where = argument
+            elif argument is not None and not isinstance(argument, bool):
+                dtype = argument
+        device.as_place(where)
+        return self if dtype is None or dtypes.as_dtype(dtype) is self.dtype else self.astype(dtype)
+
+    def __copy__(self) -> Tensor:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if self._node is not None:
+            raise RuntimeError("Only Leaf Tensor support the deepcopy at the moment, non-Leaf Tensors contains graph information that does't support deepcopy")
+        twin = self.__class__.__new__(self.__class__)
+        memo[id(self)] = twin
+        twin._reset(self._value, self._type)
+        twin.stop_gradient, twin.persistable = self.stop_gradient, self.persistable
+        twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        twin._name = self._name and f"{self._name}_deepcopy_{id(twin) % 997}"
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.numpy(), self.dtype.name, self._name, self.stop_gradient, self.persistable, self.__dict__)
+
+
+def _rebuild(cls: type[Tensor], array: Array, dtype: str, name: str | None, stop_gradient: bool, persistable: bool, extra: dict[str, Any]) -> Tensor:
+    tensor = cls.__new__(cls)
+    tensor._reset(array.view(dtypes.as_dtype(dtype).np), None)
+    tensor._name, tensor.stop_gradient, tensor.persistable = name, stop_gradient, persistable
+    tensor.__dict__.update(extra)
+    return tensor
+
+
+class StaleTensor(Tensor):
+    """What an op on the tape finds in place of an operand that was changed since: its type is known, its values are gone."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, type: TensorType, what: str, version: int, expected: int):
+        self._type = type
+        self._node, self._index, self.stop_gradient = None, 0, True
+        self.message = (
+            f"Tensor '{what}' used in gradient computation has been modified by an inplace operation. Its version is {version} but the "
+            f"expected version is {expected}. Please fix your code to void calling an inplace operator after using the Tensor which will used in gradient computation."
+        )
+
+    @property
+    def _value(self) -> Any:  # type: ignore[override]
+        raise RuntimeError(self.message)
+
+
+class Parameter(Tensor):
+    """A leaf tensor that optimizers update. `trainable` is the opposite of `stop_gradient`."""
+
+    __slots__ = ("do_model_average", "init_func", "is_distributed", "need_clip", "optimize_attr", "regularizer")
+
+    optimize_attr: dict[str, float]
+    regularizer: Any
+    need_clip: bool
+    is_distributed: bool
+    do_model_average: bool | None
+
+    def __init__(
+        self,
+        data: Any,
+        name: str | None = None,
+        trainable: bool = True,
+        learning_rate: float = 1.0,
+        regularizer: Any = None,
+        need_clip: bool = True,
+        do_model_average: bool | None = None,
+    ):
+        super().__init__(data)
+        self._name = name
+        self.stop_gradient = not trainable
+        self.persistable = True
+        self.optimize_attr = {"learning_rate": learning_rate}
+        self.regularizer = regularizer
+        self.need_clip = need_clip
+        self.do_model_average = do_model_average
+        self.is_distributed = False
+
+    @property
+    def trainable(self) -> bool:
+        return not self.stop_gradient
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self.stop_gradient = not value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        twin = super().__deepcopy__(memo)
+        for field in Parameter.__slots__:
+            if hasattr(self, field):
+                setattr(twin, field, copy.deepcopy(getattr(self, field), memo))
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {f: getattr(self, f) for f in Parameter.__slots__ if hasattr(self, f)}
+        return _rebuild_parameter, (super().__reduce__()[1], fields)
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+
+def _rebuild_parameter(parts: tuple[Any, ...], fields: dict[str, Any]) -> Tensor:
+    parameter = _rebuild(*parts)
+    for name, value in fields.items():
+        setattr(parameter, name, value)
+    return parameter
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a Tensor."""
+    return isinstance(x, Tensor)
+
+
+def shape_dims(shape: Any) -> tuple[Dim, ...]:
+    """A shape argument as sizes: an int, a list of ints, sizes or 0-D tensors, or a 1-D integer tensor."""
+    if isinstance(shape, Tensor):
+        return tuple(int(n) for n in np.atleast_1d(shape._array("a shape")))
+    if isinstance(shape, (int, np.integer)):
+        return (int(shape),)
+    return tuple(int(d) if isinstance(d, (Tensor, np.integer)) else d for d in shape)
