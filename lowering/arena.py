@@ -43,22 +43,25 @@ def plan_memory(main: Func) -> None:
     if all(op.attributes["offset"] is not None for op in allocs):
         return
     steps = {op: i for i, op in enumerate(main.block)}
-    lifetimes = []
+    lifetimes: list[Lifetime] = []
+    units: list[Expr | None] = []
     for alloc in allocs:
         used = [steps[_step(use, main)] for use in _uses(alloc.result)] or [steps[_step(alloc, main)]]
         size, unit = _split(_bytes(alloc))
         lifetimes.append(Lifetime(min(used), max(used), size, unit))
+        units.append(unit)
     plan = plan_arena(lifetimes)
-    bases: dict[Dim | None, Dim] = {}
+    bases: dict[Expr | None, Dim] = {}
     end: Dim = 0
-    for unit, region in plan.regions.items():
-        assert unit is None or isinstance(unit, Expr)
+    for unit in dict.fromkeys([None, *units]):
         bases[unit] = end
-        end = end + (region if unit is None else region * unit)
-    for alloc, lifetime, offset in zip(allocs, lifetimes, plan.offsets, strict=True):
-        unit = lifetime.unit
-        assert unit is None or isinstance(unit, Expr)
-        alloc.attributes["offset"] = bases[unit] + (offset if unit is None else offset * unit)
+        end = end + _times(plan.regions[unit], unit)
+    for alloc, unit, offset in zip(allocs, units, plan.offsets, strict=True):
+        alloc.attributes["offset"] = bases[unit] + _times(offset, unit)
+
+
+def _times(count: int, unit: Expr | None) -> Dim:
+    return count if unit is None else unit * count
 
 
 def _bytes(alloc: Op) -> Dim:

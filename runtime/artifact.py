@@ -147,7 +147,7 @@ class Manifest:
             outputs=tuple(_tensor(item, ("output",)) for item in top.items("outputs")),
             constants=tuple(_constant(item) for item in top.items("constants")),
             sizes=tuple(_size(item) for item in top.items("sizes")),
-            arguments=tuple(_argument(item, i) for i, item in enumerate(top.list("arguments"))),
+            arguments=tuple(_argument(item, i) for i, item in enumerate(top.entries("arguments"))),
             target=_target(top.child("target")),
             extra=_extra(top.child("extra")),
         )
@@ -197,27 +197,27 @@ class _Reader:
             raise ArtifactError(f"expected '{self.path}.{key}' to be a whole number from {low} to {high} but got {value!r:.100}")
         return int(value)
 
-    def list(self, key: str, limit: int = MAX_ARGUMENTS) -> list[Any]:
+    def entries(self, key: str, limit: int = MAX_ARGUMENTS) -> list[Any]:
         value = self.take(key)
         if not isinstance(value, list) or len(value) > limit:
             raise ArtifactError(f"expected '{self.path}.{key}' to be a list of at most {limit} items but got {_kind(value)}")
         return value
 
     def items(self, key: str) -> list[_Reader]:
-        return [_Reader(item, f"{self.path}.{key}[{i}]") for i, item in enumerate(self.list(key))]
+        return [_Reader(item, f"{self.path}.{key}[{i}]") for i, item in enumerate(self.entries(key))]
 
     def child(self, key: str) -> _Reader:
         return _Reader(self.take(key), f"{self.path}.{key}")
 
     def static_shape(self, key: str) -> tuple[int, ...]:
-        shape = self.list(key, MAX_RANK)
+        shape = self.entries(key, MAX_RANK)
         for size in shape:
             if not _is_int(size) or not 0 <= size <= MAX_SIZE:
                 raise ArtifactError(f"expected the sizes in '{self.path}.{key}' to be from 0 to {MAX_SIZE} but got {size!r:.100}")
         return tuple(shape)
 
     def shape(self, key: str) -> Shape:
-        shape = self.list(key, MAX_RANK)
+        shape = self.entries(key, MAX_RANK)
         for size in shape:
             known = _is_int(size) and 0 <= size <= MAX_SIZE
             if not known and not (isinstance(size, str) and 0 < len(size) <= MAX_LENGTH):

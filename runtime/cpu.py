@@ -19,7 +19,9 @@ _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64", "x64": "x86_64"}
 _FEATURES = {
     "sse4.1": "sse4_1", "sse4.2": "sse4_2", "avx": "avx", "avx2": "avx2", "fma": "fma", "f16c": "f16c", "avx512f": "avx512f",
     "avx512bw": "avx512bw", "avx512dq": "avx512dq", "avx512vl": "avx512vl", "avx512cd": "avx512cd", "avx512vnni": "avx512_vnni",
-    "avx512bf16": "avx512_bf16", "avx512fp16": "avx512_fp16", "avx512vbmi": "avx512vbmi", "avxvnni": "avx_vnni",
+    "avx512bf16": "avx512_bf16", "avx512vpopcntdq": "avx512_vpopcntdq", "avx512bitalg": "avx512_bitalg",
+    "avx512vbmi2": "avx512_vbmi2", "avx512ifma": "avx512ifma", "bmi": "bmi1", "bmi2": "bmi2", "lzcnt": "abm", "movbe": "movbe", "popcnt": "popcnt",
+    "gfni": "gfni", "vaes": "vaes", "vpclmulqdq": "vpclmulqdq", "avx512fp16": "avx512_fp16", "avx512vbmi": "avx512vbmi", "avxvnni": "avx_vnni",
 }  # fmt: skip
 
 
@@ -57,7 +59,7 @@ def address_of(array: np.ndarray[Any, Any]) -> int:
     """Where the first element of a contiguous array stands."""
     try:
         # A third of the time of `array.ctypes`, but refused for read-only and for empty arrays, and for bfloat16.
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]  # numpy says so from Python 3.12 on only
     except (TypeError, ValueError, BufferError):
         return int(array.ctypes.data)
 

@@ -131,7 +131,7 @@ class Executable:
                 context.grow(plan.arena_bytes)
             if out is not None:
                 return self._run_into(context, plan, arrays, out)
-            results = []
+            results: list[Array] = []
             for (slot, dtype, _), shape in zip(self._outputs, plan.output_shapes):
                 result = np.empty(shape, dtype)
                 buffers[slot] = address_of(result)
@@ -157,7 +157,8 @@ class Executable:
         """Run with outputs given by the caller. Native code takes no two arguments that overlap, so such outputs are computed aside."""
         if len(out) != len(self._outputs):
             raise CallError(f"'{self.name}' expected {len(self._outputs)} arrays in 'out' but got {len(out)}")
-        targets, results = [], []
+        targets: list[Array] = []
+        results: list[Array] = []
         for given, (slot, dtype, spec), shape in zip(out, self._outputs, plan.output_shapes, strict=True):
             if given is not None:
                 self._check_out(given, spec, dtype, shape)

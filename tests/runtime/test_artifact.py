@@ -35,7 +35,7 @@ def test_equal_artifacts_are_equal_bytes() -> None:
 
 def test_truncated_files_are_refused_at_every_length() -> None:
     data = fixed_artifact().to_bytes()
-    for length in [*range(0, HEADER.size + 40), *range(HEADER.size + 40, len(data), 37), len(data) - 1]:
+    for length in [*range(HEADER.size + 40), *range(HEADER.size + 40, len(data), 37), len(data) - 1]:
         with pytest.raises(ArtifactError):
             Artifact.from_bytes(data[:length])
     with pytest.raises(ArtifactError, match="bytes but got"):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import pytest
 
 from polyreme.runtime.memory import ALIGNMENT, Lifetime, most_live, plan_arena, plan_offsets
 
