@@ -1,0 +1,182 @@
+"""`jit.save` and `jit.load`: one file, data only, checked."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme import nn
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.jit.saving import ModelFileError
+from polyreme.static import InputSpec
+
+SPEC = [InputSpec([None, 4], "float32", "x")]
+
+
+def net(seed: int = 0) -> Any:
+    paddle.seed(seed)
+    return nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Dropout(0.5), nn.Linear(5, 2))
+
+
+def images(count: int = 3) -> Any:
+    return paddle.to_tensor(np.random.default_rng(0).standard_normal((count, 4)).astype("float32"))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> tuple[Any, Path]:
+    layer = net()
+    paddle.jit.save(layer, tmp_path / "model", input_spec=SPEC)
+    return layer, tmp_path / "model"
+
+
+def test_a_loaded_model_computes_what_the_saved_one_does_in_evaluation(saved: tuple[Any, Path]) -> None:
+    layer, path = saved
+    assert layer.training, "saving leaves the mode as it was"
+    layer.eval()
+    loaded = paddle.jit.load(path)
+    for count in (3, 1, 0):
+        np.testing.assert_allclose(loaded(images(count)).numpy(), layer(images(count)).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_parameters_keep_their_names(saved: tuple[Any, Path]) -> None:
+    layer, path = saved
+    loaded = paddle.jit.load(path)
+    assert list(loaded.state_dict()) == list(layer.state_dict())
+    other = net(seed=9)
+    loaded.set_state_dict(other.state_dict())
+    other.eval()
+    np.testing.assert_allclose(loaded(images()).numpy(), other(images()).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_loaded_model_can_be_trained(saved: tuple[Any, Path]) -> None:
+    loaded = paddle.jit.load(saved[1])
+    sgd = paddle.optimizer.SGD(0.1, parameters=loaded.parameters())
+    losses = []
+    for _ in range(5):
+        loss = nn.functional.cross_entropy(loaded(images()), paddle.to_tensor([0, 1, 1]))
+        loss.backward()
+        sgd.step()
+        sgd.clear_grad()
+        losses.append(float(loss))
+    assert losses[-1] < losses[0]
+
+
+def test_a_loaded_model_can_be_saved_again(saved: tuple[Any, Path], tmp_path: Path) -> None:
+    loaded = paddle.jit.load(saved[1])
+    paddle.jit.save(loaded, tmp_path / "again")
+    np.testing.assert_array_equal(paddle.jit.load(tmp_path / "again")(images()).numpy(), loaded(images()).numpy())
+
+
+def test_equal_models_give_equal_files(saved: tuple[Any, Path], tmp_path: Path) -> None:
+    paddle.jit.save(saved[0], tmp_path / "twin", input_spec=SPEC)
+    assert (tmp_path / "twin.polyreme").read_bytes() == (tmp_path / "model.polyreme").read_bytes()
+
+
+def test_functions_are_saved_with_the_nesting_of_their_results(tmp_path: Path) -> None:
+    def function(x: Any) -> Any:
+        return {"double": x * 2, "rest": [x + 1, "text", (x,)]}
+
+    paddle.jit.save(paddle.jit.to_static(function, input_spec=SPEC), tmp_path / "f")
+    result = paddle.jit.load(tmp_path / "f")(images())
+    np.testing.assert_allclose(result["double"].numpy(), images().numpy() * 2)
+    assert result["rest"][1] == "text" and isinstance(result["rest"][2], tuple)
+
+
+def test_the_text_inside_is_the_nn_module(saved: tuple[Any, Path]) -> None:
+    with zipfile.ZipFile(f"{saved[1]}.polyreme") as archive:
+        text = archive.read("module.tir").decode()
+    assert "nn.linear" in text and "nn.dropout" not in text
+    assert paddle.jit.load(saved[1]).program() == text
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nothing.polyreme"):
+        paddle.jit.load(tmp_path / "nothing")
+
+
+def change(path: Path, part: str, edit: Callable[[bytes], bytes | None]) -> None:
+    """Rewrite the archive with one part changed, or left out for None."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    edited = edit(parts.pop(part))
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+        if edited is not None:
+            archive.writestr(part, edited)
+
+
+def array_bytes(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "part, edit, message",
+    [
+        ("manifest.json", lambda data: None, "wrong or missing part"),
+        ("manifest.json", lambda data: data[: len(data) // 2], "wrong or missing part"),
+        ("manifest.json", lambda data: json.dumps({**json.loads(data), "format": 99}).encode(), "format 99"),
+        ("manifest.json", lambda data: json.dumps({**json.loads(data), "sources": [0]}).encode(), "a source for each"),
+        ("manifest.json", lambda data: json.dumps({**json.loads(data), "outputs": {"value": 1}}).encode(), "outputs"),
+        ("manifest.json", lambda data: b"[]", "wrong or missing part"),
+        ("module.tir", lambda data: None, "wrong or missing part"),
+        ("module.tir", lambda data: data.replace(b"nn.relu", b"nn.rellu"), "did you mean"),
+        ("tensors/0.npy", lambda data: None, "wrong or missing part"),
+        ("tensors/0.npy", lambda data: data[:-8], "wrong or missing part"),
+        ("tensors/0.npy", lambda data: array_bytes(np.zeros((4, 6), "float32")), "expected a tensor of type"),
+        ("tensors/0.npy", lambda data: array_bytes(np.zeros((4, 5), "float64")), "expected float32"),
+        ("tensors/0.npy", lambda data: array_bytes(np.array([print], dtype=object)), "wrong or missing part"),
+    ],
+)
+def test_damage_is_found_and_named(saved: tuple[Any, Path], part: str, edit: Any, message: str) -> None:
+    file = Path(f"{saved[1]}.polyreme")
+    change(file, part, edit)
+    with pytest.raises(PolyremeError, match=message):
+        paddle.jit.load(saved[1])
+
+
+@pytest.mark.parametrize("size", [0, 10, 200, -1])
+def test_a_truncated_file_is_refused(saved: tuple[Any, Path], size: int) -> None:
+    file = Path(f"{saved[1]}.polyreme")
+    file.write_bytes(file.read_bytes()[:size])
+    with pytest.raises(ModelFileError, match="damaged"):
+        paddle.jit.load(saved[1])
+
+
+def test_a_changed_byte_is_refused(saved: tuple[Any, Path]) -> None:
+    """Anywhere in the parts: the archive has a checksum of each."""
+    file = Path(f"{saved[1]}.polyreme")
+    whole = file.read_bytes()
+    at = whole.index(b"nn.relu")
+    file.write_bytes(whole[:at] + b"X" + whole[at + 1 :])
+    with pytest.raises(PolyremeError):
+        paddle.jit.load(saved[1])
+
+
+def test_a_failed_save_leaves_the_old_file(saved: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Path(f"{saved[1]}.polyreme")
+    before = file.read_bytes()
+
+    def fail(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="no space"):
+        paddle.jit.save(net(seed=4), saved[1], input_spec=SPEC)
+    assert file.read_bytes() == before
+    assert [p.name for p in file.parent.iterdir()] == [file.name]
+
+
+def test_unknown_options_are_refused(saved: tuple[Any, Path]) -> None:
+    with pytest.raises(ValueError, match="'colour'"):
+        paddle.jit.save(saved[0], saved[1], input_spec=SPEC, colour="red")
