@@ -94,22 +94,20 @@ def _groups(ops: list[Op], axes: dict[Value, tuple[int, ...]], space: list[Dim])
     """Runs of axes that become one."""
     reduced = [{axes[op.x][i] for i in op.axes} for op in ops if isinstance(op, tensor.Reduce)]
 
-    def together(a: int) -> bool:
-        """Whether axes a and a + 1 can be joined."""
-        if any((a in r) != (a + 1 in r) for r in reduced):
+    def together(group: list[int]) -> bool:
+        """Whether each value has all of these axes, repeats all of them, or has none."""
+        if any(len({a in r for a in group}) > 1 for r in reduced):
             return False
         for value, places in axes.items():
-            if (a in places) != (a + 1 in places):
+            sizes = dict(zip(places, shape_of(value), strict=True))
+            present = [a in sizes for a in group]
+            if any(present) and not (all(present) and (all(sizes[a] == 1 for a in group) or all(sizes[a] == space[a] for a in group))):
                 return False
-            if a in places:
-                first, second = shape_of(value)[places.index(a)], shape_of(value)[places.index(a + 1)]
-                if not ((first, second) == (1, 1) or (first == space[a] and second == space[a + 1])):
-                    return False
         return True
 
     groups: list[list[int]] = []
     for a in range(len(space)):
-        if groups and together(a - 1):
+        if groups and together([*groups[-1], a]):
             groups[-1].append(a)
         else:
             groups.append([a])
