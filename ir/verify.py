@@ -59,6 +59,7 @@ class _Verifier:
         self.root = root
         self.faults: list[Diagnostic] = []
         self.met: dict[Op, None] = {}
+        self.has_ring = False
 
     def fault(self, message: str, op: Op, *notes: Diagnostic) -> None:
         self.faults.append(Diagnostic(message, op.location, notes))
@@ -78,6 +79,9 @@ class _Verifier:
         for region in op.regions:
             for block in region.blocks:
                 self.block(op, block, inside, depth)
+        if self.has_ring:
+            # What follows walks over the ops and would not come back.
+            return
         if well_formed:
             # Only now, because `infer` may read the regions.
             self.inferred(op)
@@ -97,6 +101,7 @@ class _Verifier:
         for inner in _chain(block):
             if inner is None:
                 self.fault(f"the ops in a block of '{op.name}' form a ring", op)
+                self.has_ring = True
                 break
             if inner.parent is not block:
                 self.fault(f"'{inner.name}' does not know the block it stands in", inner)
@@ -156,16 +161,14 @@ class _Verifier:
             top = top.parent_op
         if at is None or top is not self.root:
             return "is not defined in the module"
-        chain = list(_around(op))
         block = owner.parent if isinstance(owner, Op) else owner
-        inside = next((a for a in chain if a.parent is block), None)
-        if block is not None and isinstance(owner, Op) and inside is not None:
-            isolated = next((a for a in chain if a.has(IsolatedFromAbove) and a is not op and _is_within(a, block)), None)
-            if isolated is None:
+        for around in _around(op):
+            if around is not op and around.has(IsolatedFromAbove) and _is_within(around, block):
+                return f"is defined outside of '{around.name}', which uses nothing from outside"
+            if around.parent is block:
                 return "is used before it is defined"
-            return f"is defined outside of '{isolated.name}', which uses nothing from outside"
-        if any(a.has(IsolatedFromAbove) and _is_within(a, block) for a in chain[1:]):
-            return "is defined outside of the function that uses it"
+        if _function_of(op) is not _function_of(at):
+            return "is defined in another function"
         return "is defined in a region that does not enclose this use"
 
     def attributes(self, op: Op) -> bool:
@@ -377,6 +380,10 @@ def _around(op: Op) -> Iterator[Op]:
     while at is not None:
         yield at
         at = at.parent_op
+
+
+def _function_of(op: Op) -> Op | None:
+    return next((a for a in _around(op) if isinstance(a, Func)), None)
 
 
 def _is_within(op: Op, block: Block | None) -> bool:

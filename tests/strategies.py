@@ -48,7 +48,7 @@ def modules(draw, level="tensor", max_ops=8, symbolic=None, rules=None):
     """Samples at `level`. `symbolic` says whether some sizes are names (None: either); `rules` replaces the table of what may be grown."""
     grower = _Grower(draw, level, draw(st.booleans()) if symbolic is None else symbolic)
     table = rules if rules is not None else NN_RULES if level == "nn" else TENSOR_RULES
-    for _ in range(draw(st.integers(1, max_ops))):
+    for _ in range(draw(st.integers(min(2, max_ops), max_ops))):
         made = draw(st.sampled_from(table))(grower)
         if made is not None and _elements(made.type, grower.sizes) <= MAX_ELEMENTS:
             grower.values.append(made)
