@@ -16,17 +16,19 @@ __version__ = "0.1.0"
 # Namespaces and rooms, reached as attributes without an import of their own.
 _MODULES = (
     "amp", "autograd", "cli", "data", "device", "dialects", "dispatch", "dtypes", "io", "ir", "jit", "lowering", "math", "metric", "nn",
-    "optimizer", "regularizer", "runtime", "static", "vision",
+    "optimizer", "regularizer", "runtime", "static", "utils", "vision",
 )  # fmt: skip
 
 # Where the names directly under `paddle` live. A name is looked up in each module's `__all__` in this order, cheap modules first.
 _EXPORTERS = (
     "polyreme.dtypes",
+    "polyreme.device",
     "polyreme.tensor",
     "polyreme.tape",
     "polyreme.random",
     "polyreme.printing",
     "polyreme.math",
+    "polyreme.nn.attributes",
     "polyreme.serialization",
     "polyreme.inspection",
     "polyreme.compilation",
@@ -35,9 +37,11 @@ _EXPORTERS = (
 if TYPE_CHECKING:
     from polyreme import autograd, data, io, jit, metric, nn, optimizer, static, vision
     from polyreme.compilation import *
+    from polyreme.device import *
     from polyreme.dtypes import *
     from polyreme.inspection import *
     from polyreme.math import *
+    from polyreme.nn.attributes import *
     from polyreme.printing import *
     from polyreme.random import *
     from polyreme.serialization import *
