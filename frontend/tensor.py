@@ -201,9 +201,10 @@ class Tensor:
             return self._value
         if self._value is None:
             raise ValueError(f"expected a tensor with contents but {what} got one that is not initialized")
+        condition = "if, while, and, or, not cannot follow a tensor there; choose with paddle.where"
+        way_out = condition if what == "bool()" else "keep to tensor functions there"
         raise PolyremeError(
-            f"{what} needs the values of a tensor, which are not known while the function is traced; keep to tensor functions there, or do "
-            "this outside of the traced function",
+            f"{what} needs the values of a tensor, which are not known while the function is traced: {way_out}, or do this outside of the traced function",
             caller_location(),
         )
 
