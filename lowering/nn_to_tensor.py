@@ -458,6 +458,12 @@ def _pool(op: Any, b: Builder, x: Value, fn: str) -> Value:
 # --- views
 
 
+@nn_to_tensor.lower(nn.StopGradient)
+def stop_gradient(op: Any, b: Builder, x: Value) -> Value:
+    """x: once gradients are taken, the mark has done its work."""
+    return x
+
+
 @nn_to_tensor.lower(nn.Reshape)
 def reshape(op: Any, b: Builder, x: Value) -> Value:
     return _reshape(b, x, op.shape)
