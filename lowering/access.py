@@ -16,7 +16,7 @@ from polyreme.ir.types import TensorType
 
 Linear = tuple[Dim, dict[str, Dim]]
 
-_VIEWS = (tensor.Transpose, tensor.Window, tensor.Slice, tensor.Reverse, tensor.Broadcast, tensor.Reshape)
+_VIEWS = (tensor.Transpose, tensor.Window, tensor.Slice, tensor.Reverse, tensor.Broadcast)
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,23 @@ def trace(value: Value, letters: str) -> Access:
         memory = value
         while memory.producer(tensor.Reshape):
             memory = memory.producer().x
-        # A reshape of whole memory changes no position, whatever its shape.
-        seen = _through(value.owner, axes) if isinstance(memory.owner, _VIEWS) else None
-        if seen is None:
-            source = value if isinstance(memory.owner, _VIEWS) else memory
-            assert isinstance(value.type, TensorType)
-            base, strides = _scaled(axes, row_major(value.type.shape))
-            return Access(source, base, strides)
-        value, axes = seen
+        if not isinstance(memory.owner, _VIEWS):
+            # A reshape of whole memory changes no position, whatever its shape.
+            return _access(memory, value, axes)
+        inner = _through_reshape(_shape(memory), _shape(value), axes)
+        if inner is None:
+            return _access(value, value, axes)
+        value, axes = _through(memory.owner, inner)
+
+
+def _access(source: Value, shaped: Value, axes: list[Linear]) -> Access:
+    """The access to `source` under the shape of `shaped`."""
+    return Access(source, *_scaled(axes, row_major(_shape(shaped))))
+
+
+def _shape(value: Value) -> tuple[Dim, ...]:
+    assert isinstance(value.type, TensorType)
+    return value.type.shape
 
 
 def row_major(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -65,8 +74,8 @@ def _scaled(parts: list[Linear], factors: tuple[Dim, ...]) -> Linear:
     return const, terms
 
 
-def _through(op: object, axes: list[Linear]) -> tuple[Value, list[Linear]] | None:
-    """The operand of a view, and its axes given those of the view's result; None for an op that is no view."""
+def _through(op: object, axes: list[Linear]) -> tuple[Value, list[Linear]]:
+    """The operand of a view, and its axes given those of the view's result."""
     if isinstance(op, tensor.Transpose):
         inner: list[Linear] = [(0, {})] * len(axes)
         for axis, source in enumerate(op.perm):
@@ -84,12 +93,8 @@ def _through(op: object, axes: list[Linear]) -> tuple[Value, list[Linear]] | Non
         flipped = set(op.axes)
         sizes = op.x.type.shape
         return op.x, [(sizes[i] - 1 - c, {k: -v for k, v in t.items()}) if i in flipped else (c, t) for i, (c, t) in enumerate(axes)]
-    if isinstance(op, tensor.Broadcast):
-        return op.x, [(0, {}) if size == 1 else axis for axis, size in zip(axes, op.x.type.shape, strict=True)]
-    if isinstance(op, tensor.Reshape):
-        grouped = _through_reshape(op.x.type.shape, op.shape, axes)
-        return None if grouped is None else (op.x, grouped)
-    return None
+    assert isinstance(op, tensor.Broadcast)
+    return op.x, [(0, {}) if size == 1 else axis for axis, size in zip(axes, op.x.type.shape, strict=True)]
 
 
 def _through_reshape(inner: tuple[Dim, ...], outer: tuple[Dim, ...], axes: list[Linear]) -> list[Linear] | None:

@@ -191,18 +191,11 @@ class ProductBuilder:
         """An empty kernel on the two operands, what the epilogue reads, and the results."""
         p = self.p
         slots = [left, right, *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
-        func = Func.empty(p.request.name(what), [self._buffer(s) for s in slots], loc=p.contract.location)
+        func = Func.empty(p.request.name(what), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location)
         self.parts.steps.append(Step(func, tuple(slots)))
         count = len(p.epilogue.args)
         buffers = dict(zip(p.epilogue.args, func.args[2 : 2 + count], strict=True))
         return _Kernel(func, Code(Builder.at_end(func.block, func.location)), func.args[0], func.args[1], buffers, func.args[2 + count :])
-
-    def _buffer(self, slot: Slot) -> BufferType:
-        request = self.p.request
-        if slot.kind == "scratch":
-            return self.parts.scratch[slot.index]
-        types = {"operand": request.operand_types, "result": request.result_types, "pack": [x.type for x in self.parts.packs]}[slot.kind]
-        return BufferType(types[slot.index].shape, types[slot.index].dtype)
 
     def _row_pieces(self, rows: int, outer: int) -> tuple[Dim, int | None]:
         """How many pieces the rows are cut into for the threads, and how many rows each has (None: all of them)."""
@@ -271,7 +264,7 @@ class ProductBuilder:
         m, k = self.m, p.size(dot)
         assert isinstance(m, int)
         rows = min(m, 4)
-        columns = min(typical(self.n), max(1, p.registers.accumulators // rows), 8)
+        columns = min(self.n, max(1, p.registers.accumulators // rows), 8) if isinstance(self.n, int) else 1
         sizes = [p.size(c) for c in self.outer]
         blocks = ceildiv(self.n, columns)
         axes = join_axes([Axis(p.size(c), p.left.stride(c), p.right.stride(c)) for c in p.contracted if c != dot])
@@ -280,13 +273,16 @@ class ProductBuilder:
             *around, block = code.split(task, [*sizes, blocks])
             tile = _Tile(self, kernel, dict(zip(self.outer, around, strict=True)), 0, None, 1)
             first = code.mul(block, columns)
-            # The last block starts early enough to be whole: columns that it shares are computed twice, with equal results.
-            if not isinstance(self.n, int) or self.n % columns:
-                first = code.min(first, code.sub(self.n, columns))
-            row = 0
-            while row < m:
-                tile.dot(row, min(rows, m - row), first, columns, axes, dot, k)
-                row += rows
+            rest = self.n % columns if isinstance(self.n, int) else 0
+            if not rest:
+                tile.dots(m, rows, first, columns, axes, dot, k)
+            else:
+                whole = code.condition("lt", block, self.n // columns)
+                assert isinstance(whole, Value)
+                with code.when(whole):
+                    tile.dots(m, rows, first, columns, axes, dot, k)
+                with code.when(whole, then=False):
+                    tile.dots(m, rows, first, rest, axes, dot, k)
         code.b.insert(Return([]))
 
 
@@ -345,6 +341,11 @@ class _Tile:
         left = code.add(self.left0, code.mul(row, self.row_left))
         acc = accumulate(code, p.axes(self.moves), read_left, read_right, zeros(code, rows, vectors, p.dtype, lanes), left, self.right0)
         self.finish(row, [[(acc[r][v], v * lanes, masks[v]) for v in range(vectors)] for r in range(rows)], self.lane0, lanes)
+
+    def dots(self, m: int, rows: int, first: Index, columns: int, axes: list[Axis], dot: str, k: Dim) -> None:
+        """All rows of a block of columns, `rows` of them at a time."""
+        for row in range(0, m, rows):
+            self.dot(row, min(rows, m - row), first, columns, axes, dot, k)
 
     def dot(self, row: int, rows: int, first: Index, columns: int, axes: list[Axis], dot: str, k: Dim) -> None:
         """A tile of `rows` x `columns` sums, each of whose lanes adds up every so-many-th product."""

@@ -23,7 +23,6 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.define import View
 from polyreme.ir.dims import Dim, ceildiv, product
-from polyreme.ir.types import BufferType
 from polyreme.lowering.access import row_major
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.contract import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Problem, find_problem, typical
@@ -173,7 +172,7 @@ class _Way:
     def build(self) -> KernelPlan:
         p, image = self.p, self.image
         slots = [*self.operands(), *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
-        func = Func.empty(p.request.name("conv"), [self._buffer(s) for s in slots], loc=p.contract.location)
+        func = Func.empty(p.request.name("conv"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
         at_once = self.channels_at_once()
         blocks = ceildiv(image.channels, at_once)
@@ -183,18 +182,20 @@ class _Way:
         per_task = self.cycles() / typical(blocks) / pieces
         with code.parallel(code.value(product(sizes) * blocks * pieces), grain=max(1, int(GRAIN_CYCLES / max(per_task, 1))), name="task") as flat:
             *around, block, part = code.split(flat, [*sizes, blocks, pieces])
-            task = _Task(self, code, func.args, dict(zip(image.outer, around, strict=True)), code.mul(block, at_once), code.mul(part, piece), piece)
-            task.run()
+            here = dict(zip(image.outer, around, strict=True)), code.mul(block, at_once), code.mul(part, piece)
+            rest = self.outputs[0] % piece
+            if not rest:
+                _Task(self, code, func.args, *here, piece).run()
+            else:
+                whole = code.condition("lt", part, pieces - 1)
+                assert isinstance(whole, Value)
+                with code.when(whole):
+                    _Task(self, code, func.args, *here, piece).run()
+                with code.when(whole, then=False):
+                    _Task(self, code, func.args, *here, rest).run()
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("conv")
-
-    def _buffer(self, slot: Slot) -> BufferType:
-        request = self.p.request
-        if slot.kind == "scratch":
-            return self.parts.scratch[slot.index]
-        types = {"operand": request.operand_types, "result": request.result_types, "pack": [x.type for x in self.parts.packs]}[slot.kind]
-        return BufferType(types[slot.index].shape, types[slot.index].dtype)
 
 
 class _Task:
@@ -207,9 +208,6 @@ class _Task:
         self.buffers = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
         self.outs = list(args[2 + count :])
         self.around, self.channel0, self.output0 = around, channel0, output0
-        # The last piece starts early enough to be whole: rows that it shares are computed twice, with equal results.
-        if way.outputs[0] % outputs:
-            self.output0 = code.min(output0, way.outputs[0] - outputs)
         self.outputs = outputs
         self.rows = way._rows_for(outputs)
         self.row0 = code.mul(self.output0, way.steps[0])

@@ -231,6 +231,13 @@ class PlanParts:
 
         return [Step(step.func, tuple(map(moved, step.slots))) for step in plan.steps]
 
+    def buffer_type(self, slot: Slot) -> BufferType:
+        """The type of a slot's memory, for the argument of a kernel."""
+        if slot.kind == "scratch":
+            return self.scratch[slot.index]
+        types = {"operand": self.request.operand_types, "result": self.request.result_types, "pack": [x.type for x in self.packs]}[slot.kind]
+        return BufferType(types[slot.index].shape, types[slot.index].dtype)
+
     def packed(self, value: Value, letters: str, access: Access, panels: Panels) -> Slot:
         """The panels of `value`: ahead of time for a constant operand, else by a step."""
         source = access.source
