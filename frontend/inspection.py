@@ -128,14 +128,11 @@ def inspect(net: Any, input_spec: Sequence[Any] | None = None, target: Any = Non
 
 def model_module(net: Any, input_spec: Sequence[Any] | None = None, freeze: bool = False) -> Module:
     """The `nn` module of a model, its weights as arguments, or with `freeze` as constants. A module is taken as it is."""
-    from polyreme.jit.saving import TranslatedLayer, trace_model
+    from polyreme.jit.saving import trace_model
 
     if isinstance(net, Module):
         return net
-    if isinstance(net, TranslatedLayer):
-        traced = net.traced
-    else:
-        traced = trace_model(net, input_spec)
+    traced = trace_model(net, input_spec)
     make: Callable[[], Module] = traced.frozen if freeze else traced.module
     return make()
 

@@ -43,8 +43,9 @@ def constant_text(elem: str, lanes: int, value: float) -> str:
 
 
 def symbol_text(name: str) -> str:
-    """A name as LLVM writes it after `@` or `%`."""
-    return _PLAIN.sub("_", name)
+    """A name as LLVM writes it after `@` or `%`; one that starts with a digit would be read as a number."""
+    text = _PLAIN.sub("_", name)
+    return f"v{text}" if text[:1].isdigit() else text
 
 
 class Code:
@@ -216,6 +217,8 @@ class Lane:
             assert isinstance(no, Lane)
             yes = no.like(yes)
         no = yes.like(no)
+        if self.known is not None:
+            return yes if self.known else no
         return self.code.value(yes.elem, yes.lanes, f"select {self.typed}, {yes.typed}, {no.typed}")
 
     def at_least(self, low: float) -> Lane:

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from polyreme import dispatch
 from polyreme.ir.builtin import Func
+from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import SCALARS, TensorType
 from polyreme.ir.verify import verify
@@ -43,7 +45,12 @@ class ModelFileError(PolyremeError, ValueError):
 
 
 def trace_model(model: Any, input_spec: Sequence[Any] | None = None) -> Traced:
-    """The program of a Layer or function as it is when nothing is trained: a Layer is traced in evaluation mode, then put back."""
+    """The program of a Layer or function as it is when nothing is trained: a Layer is traced in evaluation mode, then put back.
+
+    A loaded model is its program already, unless other inputs are asked for.
+    """
+    if isinstance(model, TranslatedLayer) and input_spec is None:
+        return model.traced
     if isinstance(model, Layer):
         function = model.forward if isinstance(model.forward, StaticFunction) else StaticFunction(model.forward, None, model)
         if input_spec is None and function.input_spec is None:
@@ -212,6 +219,22 @@ def _template_from_json(data: Any) -> Template:
     return Nested(_KINDS[data["kind"]], tuple(data["keys"]), tuple(map(_template_from_json, data["parts"])))
 
 
+def replay(traced: Traced, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The outputs of a program, its ops applied one after the other through dispatch: so a program becomes part of one being traced."""
+    block = traced.func.block
+    values: dict[Value, Tensor] = {}
+    for arg, source in zip(block.args, traced.sources, strict=True):
+        values[arg] = inputs[source] if isinstance(source, int) else source
+    for op in block.ops[:-1]:
+        operands = op.definition.split([values[v] for v in op.operands], op.segments)
+        results = dispatch.call(type(op), *operands, **op.attributes)
+        values.update(zip(op.results, results if isinstance(results, tuple) else (results,), strict=True))
+    results = [values[v] for v in block.terminator.operands]
+    for tensor, value in zip(traced.written, results[traced.output_count :], strict=True):
+        dispatch.assign(tensor, value)
+    return results[: traced.output_count]
+
+
 class TranslatedLayer(Layer):
     """A loaded model: called with its inputs, trainable again, its parameters under the names they had."""
 
@@ -233,10 +256,12 @@ class TranslatedLayer(Layer):
         flatten(inputs, leaves, is_tensor)
         if len(leaves) != len(self.traced.inputs):
             raise TypeError(f"expected {len(self.traced.inputs)} input tensors for the loaded model but got {len(leaves)}")
+        tensors = [leaf if isinstance(leaf, Tensor) else Tensor(leaf) for leaf in leaves]
+        if dispatch.active_trace() is not None:
+            return unflatten(self.traced.outputs, iter(replay(self.traced, tensors)))
         if not self._program.holds():
             # Parameters were frozen or thawed since: the same function, differentiated anew.
             self._program = Program(self.traced, self._program.name)
-        tensors = [leaf if isinstance(leaf, Tensor) else Tensor(leaf) for leaf in leaves]
         return unflatten(self.traced.outputs, iter(self._program(tensors)))
 
     def program(self, method_name: str = "forward") -> str:

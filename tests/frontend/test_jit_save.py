@@ -75,6 +75,12 @@ def test_a_loaded_model_can_be_saved_again(saved: tuple[Any, Path], tmp_path: Pa
     np.testing.assert_array_equal(paddle.jit.load(tmp_path / "again")(images()).numpy(), loaded(images()).numpy())
 
 
+def test_a_loaded_model_can_be_part_of_another(saved: tuple[Any, Path]) -> None:
+    loaded = paddle.jit.load(saved[1])
+    function = paddle.jit.to_static(lambda x: loaded(x * 2) + 1)
+    np.testing.assert_allclose(function(images()).numpy(), (loaded(images() * 2) + 1).numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_equal_models_give_equal_files(saved: tuple[Any, Path], tmp_path: Path) -> None:
     paddle.jit.save(saved[0], tmp_path / "twin", input_spec=SPEC)
     assert (tmp_path / "twin.polyreme").read_bytes() == (tmp_path / "model.polyreme").read_bytes()
