@@ -561,7 +561,7 @@ class Apply(Op):
 
 @op("kernel.fma", Pure, Elementwise, Commutative)
 class Fma(Op):
-    """a * b + c, rounded once.
+    """a * b + c, rounded once where the target has such an instruction, else twice.
 
         %next = kernel.fma %a, %b, %acc : vector<16xf32>
     """

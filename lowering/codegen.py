@@ -11,7 +11,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from polyreme.ir.diagnostics import PolyremeError
@@ -45,10 +45,10 @@ def assemble_all(texts: Sequence[str], target: Target, workers: int | None = Non
     _library(target.arch)  # loaded once, before the forks
     order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
     shares = [order[w::workers] for w in range(workers)]
-    jobs = [_fork(lambda share=share: [assemble(texts[i], target) for i in share]) for share in shares[1:]]
+    jobs = [_fork(partial(_assemble_share, texts, share, target)) for share in shares[1:]]
     done: dict[int, bytes] = {}
     try:
-        done.update((i, assemble(texts[i], target)) for i in shares[0])
+        done.update(zip(shares[0], _assemble_share(texts, shares[0], target), strict=True))
     finally:
         outcomes = [_join(*job) for job in jobs]
     for share, outcome in zip(shares[1:], outcomes, strict=True):
@@ -56,6 +56,10 @@ def assemble_all(texts: Sequence[str], target: Target, workers: int | None = Non
             raise outcome
         done.update(zip(share, outcome, strict=True))
     return [done[i] for i in range(len(texts))]
+
+
+def _assemble_share(texts: Sequence[str], share: Sequence[int], target: Target) -> list[bytes]:
+    return [assemble(texts[i], target) for i in share]
 
 
 def _fork(work: Callable[[], Any]) -> tuple[int, int]:

@@ -18,6 +18,7 @@ Comments give the source line of what follows. The same module gives the same te
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, Expr, product, symbols
-from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, i1, index, type_symbols
+from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, f32, f64, i1, index, type_symbols
 from polyreme.lowering.llvm_text import Code, Lane, constant_text, symbol_text, type_text
 from polyreme.lowering.scalar_code import apply_code, element, memory_element, number_bits, power_definition
 from polyreme.lowering.targets import Target
@@ -80,7 +81,8 @@ def _overlap(a: Value, b: Value) -> bool:
     return bool(low_a == low_b)
 
 
-def _bytes_of(buffer: BufferType) -> Dim:
+def _bytes_of(buffer: Type) -> Dim:
+    assert isinstance(buffer, BufferType)
     return product(buffer.shape) * buffer.dtype.bytes
 
 
@@ -415,6 +417,8 @@ class _FunctionEmitter:
             if op.location and (place := str(op.location)) != self._place:
                 self._place = place
                 self.code.lines.append(f"  ; {place}")
+            named = op.results[0].name if op.results else ""
+            self.code.hint = symbol_text(named) if named else op.attributes.get("fn") or op.name.rpartition(".")[2]
             results = emit(self, op)
             if results is not None:
                 if len(op.results) == 1 and not isinstance(results, list):
@@ -466,13 +470,11 @@ def _emit_apply(e: _FunctionEmitter, op: Any) -> Any:
             b = e.values[operands[1]]
             if a.base is None and b.base is None:
                 return Position(None, int(kernel.Apply.reference((a.offset, b.offset), fn=op.fn, dtype=None)))
-    e.code.hint = e.hint(op.result, op.fn)
     lanes = [e.get(v) for v in operands]
     return apply_code(op.fn, lanes, dtype, _scalar(op.result), e.target)
 
 
 def _emit_fma(e: _FunctionEmitter, op: Any) -> Lane:
-    e.code.hint = e.hint(op.result, "fma")
     return apply_code("fma", [e.get(v) for v in op.operands], _scalar(op.a), _scalar(op.result), e.target)
 
 
@@ -501,16 +503,21 @@ def _alignment(op: Any, dtype: ScalarType) -> int:
     return max(op.align or 0, dtype.bytes)
 
 
+def _mask(e: _FunctionEmitter, op: Any) -> Lane | None:
+    """The mask of a load or store, None when all lanes are known to be on."""
+    mask = e.get(op.mask) if op.mask is not None else None
+    return None if mask is None or mask.known else mask
+
+
 def _emit_load(e: _FunctionEmitter, op: Any) -> Lane:
     dtype, lanes = op.buffer.type.dtype, op.lanes
     elem, align, hint = memory_element(dtype), _alignment(op, op.buffer.type.dtype), e.hint(op.result, "x")
-    kind = type_text(elem, lanes)
-    if op.mask is None:
+    kind, mask = type_text(elem, lanes), _mask(e, op)
+    if mask is None:
         place = e.address(op.buffer, op.index)
         value = e.code.value(elem, lanes, f"load {kind}, ptr {place.ref}, align {align}", hint)
     else:
         place = e.address(op.buffer, op.index, inbounds=False)
-        mask = e.get(op.mask)
         if lanes == 1:
             value = _guarded_load(e, elem, place, mask, align)
         else:
@@ -534,13 +541,12 @@ def _guarded_load(e: _FunctionEmitter, elem: str, place: Lane, mask: Lane, align
 def _emit_store(e: _FunctionEmitter, op: Any) -> None:
     dtype = op.buffer.type.dtype
     value = _in_memory(e.get(op.value), dtype)
-    align = _alignment(op, dtype)
-    if op.mask is None:
+    align, mask = _alignment(op, dtype), _mask(e, op)
+    if mask is None:
         place = e.address(op.buffer, op.index)
         e.code.line(f"store {value.typed}, ptr {place.ref}, align {align}")
         return
     place = e.address(op.buffer, op.index, inbounds=False)
-    mask = e.get(op.mask)
     if value.lanes == 1:
         _guarded_store(e, value, place, mask, align)
     else:
@@ -576,13 +582,14 @@ def _emit_gather(e: _FunctionEmitter, op: Any) -> Lane:
     elem, lanes = memory_element(dtype), kernel.lanes_of(op.indices.type)
     places = _lane_addresses(e, op, elem)
     kind = type_text(elem, lanes)
+    mask = _mask(e, op)
     if lanes == 1:
-        if op.mask is None:
+        if mask is None:
             value = e.code.value(elem, 1, f"load {elem}, ptr {places.ref}, align {dtype.bytes}", "x")
         else:
-            value = _guarded_load(e, elem, places, e.get(op.mask), dtype.bytes)
+            value = _guarded_load(e, elem, places, mask, dtype.bytes)
     else:
-        mask = e.get(op.mask) if op.mask is not None else e.code.constant("i1", lanes, True)
+        mask = mask or e.code.constant("i1", lanes, True)
         name = f"llvm.masked.gather.{_suffix(elem, lanes)}.v{lanes}p0"
         call = f"call {kind} @{name}({type_text('ptr', lanes)} align {dtype.bytes} {places.ref}, {mask.typed}, {kind} zeroinitializer)"
         value = e.code.value(elem, lanes, call, "x")
@@ -593,14 +600,14 @@ def _emit_scatter(e: _FunctionEmitter, op: Any) -> None:
     dtype = op.buffer.type.dtype
     value = _in_memory(e.get(op.value), dtype)
     places = _lane_addresses(e, op, value.elem)
-    lanes = value.lanes
+    lanes, mask = value.lanes, _mask(e, op)
     if lanes == 1:
-        if op.mask is None:
+        if mask is None:
             e.code.line(f"store {value.typed}, ptr {places.ref}, align {dtype.bytes}")
         else:
-            _guarded_store(e, value, places, e.get(op.mask), dtype.bytes)
+            _guarded_store(e, value, places, mask, dtype.bytes)
         return
-    mask = e.get(op.mask) if op.mask is not None else e.code.constant("i1", lanes, True)
+    mask = mask or e.code.constant("i1", lanes, True)
     name = f"llvm.masked.scatter.{_suffix(value.elem, lanes)}.v{lanes}p0"
     e.code.line(f"call void @{name}({value.typed}, {type_text('ptr', lanes)} align {dtype.bytes} {places.ref}, {mask.typed})")
 
@@ -633,10 +640,20 @@ def _emit_reduce(e: _FunctionEmitter, op: Any) -> Lane:
     if dtype == i1 and x.lanes > 1 and op.fn in ("and", "or", "max", "min"):
         packed = e.code.value(f"i{x.lanes}", 1, f"bitcast {x.typed} to i{x.lanes}")
         return packed.compare("ne", 0) if op.fn in ("or", "max") else packed.compare("eq", -1)
+    if dtype in (f32, f64) and x.lanes > 1 and op.fn in ("max", "min") and e.target.arch == "x86_64":
+        # No instruction keeps nan there: it is looked for once, and not at every step.
+        packed = e.code.value(f"i{x.lanes}", 1, f"bitcast {x.is_nan().typed} to i{x.lanes}")
+        predicate = "ogt" if op.fn == "max" else "olt"
+        best = _in_halves(e.code, x, lambda low, high: low.compare(predicate, high).where(low, high))
+        return packed.compare("ne", 0).where(best.like(math.nan), best)
+    return _in_halves(e.code, x, lambda low, high: apply_code(op.fn, [low, high], dtype, dtype, e.target))
+
+
+def _in_halves(code: Code, x: Lane, combine: Callable[[Lane, Lane], Lane]) -> Lane:
+    """The lower half combined with the upper half, until one lane is left."""
     while x.lanes > 1:
         half = x.lanes // 2
-        low, high = (_pick(e.code, x, x, range(start, start + half)) for start in (0, half))
-        x = apply_code(op.fn, [low, high], dtype, dtype, e.target)
+        x = combine(_pick(code, x, x, range(half)), _pick(code, x, x, range(half, x.lanes)))
     return x
 
 
@@ -658,6 +675,8 @@ def _emit_iota(e: _FunctionEmitter, op: Any) -> Lane:
 def _emit_lane_mask(e: _FunctionEmitter, op: Any) -> Lane:
     """As bits of a number where masks are registers of their own, by comparing lane numbers elsewhere."""
     n, lanes = e.get(op.n), op.lanes
+    if n.known is not None:
+        return _known_mask(e.code, int(n.known), lanes)
     if lanes == 1:
         return n.compare("sgt", 0)
     n = n.call("smax", 0).call("smin", lanes)
@@ -667,6 +686,13 @@ def _emit_lane_mask(e: _FunctionEmitter, op: Any) -> Lane:
         return Lane(e.code, "i1", lanes, e.code.value("i1", lanes, f"bitcast {packed.typed} to <{lanes} x i1>", "mask").ref)
     numbers = Lane(e.code, "i32", lanes, "<" + ", ".join(f"i32 {i}" for i in range(lanes)) + ">")
     return numbers.compare("slt", _splat(e.code, n.convert("trunc", "i32"), lanes))
+
+
+def _known_mask(code: Code, n: int, lanes: int) -> Lane:
+    """On for the first n lanes. `known` says when all lanes agree, so that whoever uses the mask can do without."""
+    if n <= 0 or n >= lanes:
+        return code.constant("i1", lanes, n > 0)
+    return Lane(code, "i1", lanes, "<" + ", ".join(f"i1 {'true' if i < n else 'false'}" for i in range(lanes)) + ">")
 
 
 def _emit_shuffle(e: _FunctionEmitter, op: Any) -> Lane:

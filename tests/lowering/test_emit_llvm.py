@@ -280,20 +280,46 @@ def test_a_vector_is_reduced_in_halves(fn):
             rng = np.random.default_rng(lanes)
             x = rng.integers(0, 2, lanes).astype(bool) if dtype == i1 else rng.uniform(1, 3, lanes).astype(dtype.np)
             assert_same(module, [x])
+            if dtype.is_float:
+                for lane in {0, lanes // 2, lanes - 1}:
+                    for special in (np.nan, np.inf, -np.inf):
+                        x[lane] = special
+                        assert_same(module, [x])
 
 
-def test_lanes_are_picked_put_and_counted():
-    module, args, b = one_function([BufferType((8,), i32), BufferType((8,), i32)], [BufferType((12,), i32), BufferType((70,), i1), BufferType((4,), i64)])
+def test_lanes_are_picked_put_and_numbered():
+    module, args, b = one_function([BufferType((8,), i32), BufferType((8,), i32)], [BufferType((12,), i32), BufferType((4,), i64)])
     x, y = (b(kernel.Load, a, b.number(0), lanes=8) for a in args[:2])
     mixed = b(kernel.Shuffle, x, y, lanes=(0, 8, 1, 9, 15, 7, 3, 3, 2, 10, 11, 14))
     mixed = b(kernel.Insert, mixed, b(kernel.Extract, y, lane=5), lane=4)
     b(kernel.Store, mixed, args[2], b.number(0))
-    for start, (lanes, n) in zip((0, 16, 32, 48, 64, 68), ((16, 5), (16, 99), (16, -3), (16, 16), (4, 2), (2, 0)), strict=True):
-        b(kernel.Store, b(kernel.LaneMask, b.number(n), lanes=lanes), args[3], b.number(start))
-    b(kernel.Store, b.apply("cast", b(kernel.Iota, lanes=4), dtype=i64), args[4], b.number(0))
+    b(kernel.Store, b.apply("cast", b(kernel.Iota, lanes=4), dtype=i64), args[3], b.number(0))
     finish(b)
     verify(module)
     assert_same(module, [np.arange(8, dtype=np.int32), np.arange(10, 18, dtype=np.int32)])
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 12, 16, 32, 64, 128])
+def test_a_lane_mask_is_on_for_the_first_lanes_whether_their_number_is_known_or_not(lanes):
+    counts = [-(2**40), -1, 0, 1, lanes - 1, lanes, lanes + 1, 2**40]
+    module, args, b = one_function([BufferType((1,), i64)], [BufferType((lanes,), i1)] * (len(counts) + 1))
+    unknown = b.apply("cast", b(kernel.Load, args[0], b.number(0)), dtype=index)
+    for n, out in zip([unknown, *map(b.number, counts)], args[1:], strict=True):
+        b(kernel.Store, b(kernel.LaneMask, n, lanes=lanes), out, b.number(0))
+    finish(b)
+    for n in counts:
+        assert_same(module, [np.array([n])])
+
+
+def test_a_mask_that_is_known_to_be_on_needs_no_masked_access():
+    module, args, b = one_function([BufferType((16,), f32)], [BufferType((16,), f32)])
+    mask = b(kernel.LaneMask, b.number(16), lanes=16)
+    x = b.apply("select", mask, b(kernel.Load, args[0], b.number(0), mask, lanes=16), b.constant(1.0, f32, 16))
+    b(kernel.Store, x, args[1], b.number(0), mask)
+    finish(b)
+    text = emit_llvm(module, host())
+    assert "masked" not in text and "select" not in text
+    assert_same(module, [np.arange(16, dtype=np.float32)])
 
 
 def test_a_prefetch_may_point_anywhere():
