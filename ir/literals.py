@@ -343,8 +343,8 @@ def parse_elements(body: str, kind: TensorType) -> np.ndarray[Any, Any]:
         with np.errstate(over="ignore"):
             if is_complex:
                 pairs = raw.astype(np.float64)
-                array = (pairs[..., 0] + 0j).astype(kind.dtype.np)
-                array.imag = pairs[..., 1]
+                array = np.empty(pairs.shape[:-1], kind.dtype.np)
+                array.real, array.imag = pairs[..., 0], pairs[..., 1]
             elif kind.dtype.is_float:
                 array = raw.astype(np.float64).astype(kind.dtype.np)
             else:

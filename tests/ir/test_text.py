@@ -1,0 +1,194 @@
+"""The text format where files cannot show it: elided constants, broken modules, numbers of every kind, and garbage."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyreme.dialects import tensor
+from polyreme.ir.attributes import Dense
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Block
+from polyreme.ir.diagnostics import Location, ParseError
+from polyreme.ir.dims import symbol
+from polyreme.ir.literals import LiteralError, parse_string, parse_type, string_text, type_text
+from polyreme.ir.text import parse_module, print_module
+from polyreme.ir.types import SCALARS, BufferType, TensorType, VectorType, f32
+
+SEED = """
+module @net {
+  func @main(%x: tensor<Nx10xf32>, %w: tensor<10x(2*N+1)xf32>) -> tensor<Nx(2*N+1)xf32> attributes {arg_roles = ["input", "param"]} {
+    %c = tensor.constant {value = dense<[1.0, -inf, 0.5]>} : tensor<3xf32> loc("m.py":3:4 to :9)
+    %y = tensor.contract %x, %w {spec = "mk,kn->mn"} : tensor<Nx(2*N+1)xf32> loc("fc"("m.py":3:4))
+    %z = tensor.fused %y : tensor<Nx(2*N+1)xf32> { (%a: tensor<Nx(2*N+1)xf32>)
+      %b = tensor.map %a {fn = "exp"} : tensor<Nx(2*N+1)xf32>
+      tensor.yield %b
+    }
+    return %z // the end
+  }
+}
+"""
+
+
+def module_with(array):
+    func = Func.empty("main", [])
+    b = Builder.at_end(func.block)
+    b(Return, [b(tensor.Constant, value=Dense(array))])
+    module = Module.empty()
+    module.block.append(func.finish())
+    return module
+
+
+DTYPES = [t.np for t in SCALARS.values() if t.name != "index"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_constants_of_every_type_keep_every_bit(data):
+    dtype = data.draw(st.sampled_from(DTYPES))
+    shape = tuple(data.draw(st.lists(st.integers(0, 12), max_size=3)))
+    size = int(np.prod(shape)) * dtype.itemsize
+    raw = data.draw(st.binary(min_size=size, max_size=size)) if size < 400 else np.random.default_rng(size).bytes(size)
+    array = np.frombuffer(raw, np.uint8).reshape((*shape, dtype.itemsize))
+    array = (array[..., 0] % 2).astype(bool) if dtype == bool else array.copy().view(dtype).reshape(shape)
+    for generic in (False, True):
+        text = print_module(module_with(array), generic)
+        (constant, _) = parse_module(text).function().block
+        assert constant.value.array.dtype == array.dtype
+        assert constant.value.array.shape == array.shape
+        assert constant.value.array.tobytes() == array.tobytes()
+
+
+@given(st.floats())
+def test_floats_keep_their_value(value):
+    module = Module.empty()
+    func = Func.empty("main", [])
+    b = Builder.at_end(func.block)
+    b(tensor.Full, value=value, dtype=f32)
+    b(Return, [])
+    module.block.append(func)
+    for generic in (False, True):
+        read = parse_module(print_module(module, generic)).function().block.first.value
+        assert (read == value and np.signbit(read) == np.signbit(value)) or (np.isnan(read) and np.isnan(value))
+        assert type(read) is float
+
+
+@given(st.text(st.characters()))
+def test_strings_keep_every_character(text):
+    assert parse_string(string_text(text)) == text
+    assert "\n" not in string_text(text)
+
+
+NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True)
+DIMS = st.one_of(st.integers(0, 99), NAMES.map(symbol), st.tuples(NAMES, st.integers(1, 9)).map(lambda p: symbol(p[0]) * 2 + p[1]))
+TYPES = st.one_of(
+    st.builds(TensorType, st.lists(DIMS, max_size=4).map(tuple), st.sampled_from(list(SCALARS.values()))),
+    st.builds(BufferType, st.lists(DIMS, max_size=4).map(tuple), st.sampled_from(list(SCALARS.values()))),
+    st.builds(VectorType, st.integers(1, 64), st.sampled_from(list(SCALARS.values()))),
+    st.sampled_from(list(SCALARS.values())),
+)
+
+
+@given(TYPES, st.booleans())
+def test_types_are_read_back_in_both_spellings(kind, generic):
+    assert parse_type(type_text(kind, generic)) == kind
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_garbage_is_refused_with_a_place_and_never_crashes(data):
+    """Random cuts, repeats and insertions in valid text."""
+    text = SEED if data.draw(st.booleans()) else print_module(parse_module(SEED), generic=True, locations=True)
+    for _ in range(data.draw(st.integers(1, 3))):
+        at, end = sorted((data.draw(st.integers(0, len(text))), data.draw(st.integers(0, len(text)))))
+        piece = data.draw(st.one_of(st.just(""), st.sampled_from(list("{}()[]<>:,=%@\"'#!?x-0\\\n") + ["tensor<", "dense<", "loc("]), st.text(max_size=5)))
+        text = text[:at] + piece + text[end if data.draw(st.booleans()) else at :]
+    try:
+        parse_module(text, "garbage.tir")
+    except ParseError as error:
+        assert all(d.location.file == "garbage.tir" for d in error.diagnostics)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "func @f() " + "{" * 5000,
+        "func @f() {\n" + 'kernel.parallel %n { (%i: index)\n' * 2000,
+        "func @f() attributes {arg_names = " + "[" * 5000 + "]" * 5000 + "} {\nreturn\n}",
+        "func @f() {\n%c = tensor.constant {value = dense<" + "[" * 20000 + "]" * 20000 + ">} : tensor<1xf32>\nreturn\n}",
+        "func @f(%x: tensor<" + "(" * 3000 + "N" + ")" * 3000 + "xf32>) {\nreturn\n}",
+        "func @f() {\n%c = tensor.full {value = 0, dtype = f32, shape = [" + "max(N, " * 3000 + "N" + ")" * 3000 + "]}\nreturn\n}",
+        "func @f(%x: tensor<" + "9" * 5000 + "xf32>) {\nreturn\n}",
+        'func @f() {\nreturn\n} loc("a"("b"("c"("d"))))',
+    ],
+    ids=["braces", "regions", "lists", "elements", "sizes", "calls", "digits", "locations"],
+)
+def test_deep_or_long_text_is_refused(text):
+    with pytest.raises(ParseError):
+        parse_module(text)
+
+
+def test_regions_may_nest_and_no_deeper_than_the_limit():
+    def nested(depth):
+        return "func @f(%n: index) {\n" + "".join(f"kernel.parallel %n {{ (%i{k}: index)\n" for k in range(depth)) + "kernel.yield\n}\n" * depth + "return\n}"
+
+    assert print_module(parse_module(nested(60))).count("kernel.parallel") == 60
+    with pytest.raises(ParseError, match="expected regions to nest at most 64 deep"):
+        parse_module(nested(70))
+
+
+def test_large_constants_are_hex_and_may_be_left_out():
+    module = module_with(np.arange(100, dtype=np.float32))
+    assert re.search(r'dense<"0x[0-9A-F]{800}">\} : tensor<100xf32>', print_module(module))
+    elided = print_module(module, elide=50)
+    assert "{value = dense<...>} : tensor<100xf32>" in elided
+    assert "dense_resource<__elided__> : tensor<100xf32>" in print_module(module, generic=True, elide=50)
+    assert print_module(module, elide=100) == print_module(module)
+    for text in (elided, print_module(module, generic=True, elide=50)):
+        with pytest.raises(ParseError, match="they were elided when it was printed"):
+            parse_module(text)
+
+
+def test_names_that_are_no_words_are_made_words():
+    func = Func.empty("main", [TensorType((), f32)] * 5, (), ["a b", "7", "a b", "a_b_1", "ü"])
+    Builder.at_end(func.block)(Return, [])
+    text = print_module(func)
+    assert re.findall(r"(%\S+):", text) == ["%a_b", "%_7", "%a_b_1", "%a_b_1_1", "%_"]
+    assert parse_module(text).function().arg_names == ("a b", "7", "a b", "a_b_1", "ü")
+
+
+def test_modules_that_are_not_valid_can_be_printed():
+    func = Func.empty("main", [TensorType((), f32)])
+    other = Func.empty("other", [TensorType((), f32)])
+    func.block.append(tensor.Map(other.args[0], fn="exp"))
+    func.attributes["function_type"] = None
+    func.body.add_block(Block())
+    assert '"exp"' in print_module(func)
+    assert '"func.func"' in print_module(func, generic=True)
+
+
+def test_an_error_shows_the_line_and_a_caret():
+    with pytest.raises(ParseError) as caught:
+        parse_module("func @main(%x: tensor<4xf32>) {\n\t%y = tensor.mup %x {fn = \"exp\"}\n  return\n}", "net.tir")
+    assert str(caught.value).splitlines()[:3] == [
+        "net.tir:2:7: error: the dialect 'tensor' has no op 'tensor.mup'; did you mean 'tensor.map'?",
+        '    \t%y = tensor.mup %x {fn = "exp"}',
+        "    \t     ^^^^^^^^^^",
+    ]
+
+
+def test_ops_without_a_location_are_located_in_the_text():
+    module = parse_module(SEED, "net.tir")
+    constant, contract, fused, _ = module.function().block
+    assert constant.location == Location("m.py", 3, 4, 9)
+    assert contract.location == Location("m.py", 3, 4, name="fc")
+    assert fused.location == Location("net.tir", 6, 10, 22)
+
+
+@pytest.mark.parametrize("text", ["tensor<4x>", "tensor<>", "tensor<4xf32", "vector<4x4xf32>", "vector<Nxf32>", "tensor<?xf32>", 'tensor<?xf32, ["N", "T"]>', "tensor<-1xf32>", "memref<4xf32>"])
+def test_types_that_are_misspelt(text):
+    with pytest.raises(LiteralError):
+        parse_type(text)
