@@ -127,3 +127,6 @@ def _stop_workers() -> None:
 
 
 atexit.register(_stop_workers)
+# A child forked by one thread must not find the lock held by another, which it does not have.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)

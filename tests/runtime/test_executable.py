@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from polyreme.lowering.link import load
-from polyreme.runtime.artifact import Artifact, Manifest
+from polyreme.runtime import executable
+from polyreme.runtime.artifact import DTYPES, Artifact, Manifest, TensorSpec
+from polyreme.runtime.cpu import numpy_dtype
 from polyreme.runtime.errors import CallError
 from polyreme.runtime.executable import MAX_PLANS, Executable
 from tests.runtime.native import fixed_artifact, native_code, scale_artifact, scale_inputs, scale_reference, this_machine
@@ -229,6 +231,55 @@ define void @polyreme_model_output_shapes(ptr %sizes, ptr %out) {
     with pytest.raises(CallError, match="the size 3-N of 'y' would be -1 for N = 4"):
         model(np.zeros(4, np.int8))
     assert model(np.zeros(0, np.int8)).shape == (3,)
+
+
+def test_a_call_without_memory_fails_and_the_next_one_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load(scale_artifact())
+    x, b = scale_inputs(50)
+    np.testing.assert_array_equal(model(x[:5], b[:5]), scale_reference(x[:5], b[:5]))
+
+    def none_left(count: int) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(executable, "aligned_empty", none_left)
+        with pytest.raises(MemoryError):
+            model(x, b)
+        np.testing.assert_array_equal(model(x[:5], b[:5]), scale_reference(x[:5], b[:5]))
+    np.testing.assert_array_equal(model(x, b), scale_reference(x, b))
+
+
+COPY = """
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define void @polyreme_model_run(ptr %pool, ptr %buffers, ptr %sizes, ptr %arena) {
+  %x = load ptr, ptr %buffers, align 8
+  %y_at = getelementptr ptr, ptr %buffers, i64 1
+  %y = load ptr, ptr %y_at, align 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %y, ptr %x, i64 $bytes, i1 false)
+  ret void
+}
+define i64 @polyreme_model_arena_bytes(ptr %sizes) {
+  ret i64 0
+}
+define void @polyreme_model_output_shapes(ptr %sizes, ptr %out) {
+  ret void
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_goes_in_and_out_whole(dtype: str) -> None:
+    kind = numpy_dtype(dtype)
+    assert kind.itemsize == DTYPES[dtype]
+    manifest = Manifest(
+        "copy", (TensorSpec("x", dtype, (2, 3)),), (TensorSpec("y", dtype, (2, 3), "output"),), (), (), (("input", 0), ("output", 0)), this_machine()
+    )
+    model = load(Artifact(manifest, native_code(COPY.replace("$bytes", str(6 * kind.itemsize)))))
+    x = np.array([[0, 1, 2], [3, 4, 5]]).astype(kind)
+    y = model(x)
+    assert y.dtype == kind
+    np.testing.assert_array_equal(y, x)
 
 
 def test_code_lives_as_long_as_its_executable() -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,22 @@ import pytest
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.lowering import shared_library
-from polyreme.lowering.link import native_object, write_library
+from polyreme.lowering.link import MAX_INSIDE_BYTES, native_object, write_library
 from polyreme.lowering.targets import find_target, host
 from polyreme.runtime.artifact import Artifact, ConstantSpec, Manifest, SizeSpec, TensorSpec
 from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.library import TRAILER, load_compiled, read_library
-from tests.runtime.native import FIXED, WEIGHTS, fixed_artifact, native_code, scale_artifact, scale_inputs, scale_reference, this_machine
+from tests.runtime.native import (
+    FIXED,
+    WEIGHTS,
+    fixed_artifact,
+    native_code,
+    scale_artifact,
+    scale_inputs,
+    scale_manifest,
+    scale_reference,
+    this_machine,
+)
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
 needs_cxx = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler is installed")
@@ -104,6 +115,18 @@ def test_a_library_that_is_written_again_is_not_confused_with_the_loaded_one(tmp
     second = load_compiled(path)
     np.testing.assert_array_equal(first(x, b), scale_reference(x, b))
     np.testing.assert_array_equal(second(x, b), x * (WEIGHTS * 2) + b[:, None])
+
+
+def test_many_weights_go_into_a_file_of_their_own(tmp_path: Path) -> None:
+    manifest = scale_manifest()
+    padding = ConstantSpec("unused", "uint8", (MAX_INSIDE_BYTES,), 64, MAX_INSIDE_BYTES)
+    manifest = replace(manifest, constants=(*manifest.constants, padding), arguments=(*manifest.arguments, ("constant", 1)))
+    constants = WEIGHTS.tobytes().ljust(64, b"\0") + bytes(MAX_INSIDE_BYTES)
+    written = write_library(Artifact(manifest, scale_artifact().code, constants), tmp_path / "large.so")
+    assert [p.name for p in written] == ["large.so", "large.weights", "large.h"]
+    assert written[0].stat().st_size < 100_000
+    x, b = scale_inputs(3)
+    np.testing.assert_array_equal(load_compiled(written[0])(x, b), scale_reference(x, b))
 
 
 # --- damage
