@@ -24,7 +24,7 @@ from polyreme.ir.define import AttrDef, IsolatedFromAbove
 from polyreme.ir.diagnostics import Diagnostic, Location, ParseError, PolyremeError, did_you_mean
 from polyreme.ir.dims import Dim
 from polyreme.ir.literals import LiteralError, parse_bits, parse_dense, parse_size, parse_string, parse_symbol, parse_type
-from polyreme.ir.types import FunctionType, ScalarType, Type
+from polyreme.ir.types import BufferType, FunctionType, ScalarType, TensorType, Type
 from polyreme.ir.verify import MAX_DEPTH
 
 PREFIX = "polyreme."
@@ -534,10 +534,12 @@ class _Reader:
                     return _size_or_keyword(self.text[start:end], kind)
 
     def dense(self, value: _Value) -> Dense:
-        kind = value.type or self.result_type
-        if kind is None:
+        if value.type is not None:
+            return parse_dense(value.text, self.type(value.type))
+        if self.result_type is None:
             self.fail("expected ':' and the type of the constant", value.at)
-        return parse_dense(value.text, self.type(kind))
+        kind = self.type(self.result_type)
+        return parse_dense(value.text, TensorType(kind.shape, kind.dtype) if isinstance(kind, BufferType) else kind)
 
     def location(self, place: Any, depth: int = 0) -> Location:
         if isinstance(place, Token):

@@ -16,8 +16,8 @@ The readable form:
   variadic one, `_` for an absent optional one.
 - A region is `{ (%i: index, %acc: vector<16xf32>) ops }`, its block's arguments first.
 - Attribute values: `true`, `3`, `0.5`, `inf`, `"text"`, `[1, 2]`, sizes `2*N+1`, types, `@function`, and constants
-  `dense<[1.0, 2.0]> : tensor<2xf32>` (one number when all are equal, `dense<"0x…">` when they are many). Where a constant has the type of the
-  op's first result, its own is left out.
+  `dense<[1.0, 2.0]> : tensor<2xf32>` (one number when all are equal, `dense<"0x…">` when they are many). Where a constant has the sizes and
+  elements of the op's first result, its type is left out.
 - Values carry the user's names, `%x_1` for the second `x` of a function; values without a name are numbered.
 - A function's argument names are those of its values; `arg_names` is printed when it says otherwise.
 - `loc("file":line:column)`, `loc("name"("file":line:column))` end an op when locations are asked for. `//` starts a comment.
@@ -39,7 +39,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import InferError, Location
 from polyreme.ir.literals import function_type_text, string_text, symbol_text, type_text, value_text
-from polyreme.ir.types import FunctionType
+from polyreme.ir.types import BufferType, FunctionType, TensorType, Type
 
 __all__ = ["parse_module", "print_module"]
 
@@ -226,10 +226,15 @@ class _Readable(_Printer):
         parts = []
         for name, value in shown.items():
             text = value_text(value, elide=self.elide)
-            if isinstance(value, Dense) and op is not None and op.results and op.results[0].type == value.type:
+            if isinstance(value, Dense) and op is not None and op.results and _same_elements(op.results[0].type, value.type):
                 text = text.removesuffix(f" : {value.type}")
             parts.append(f"{name} = {text}")
         return "{" + ", ".join(parts) + "}"
+
+
+def _same_elements(kind: Type, of: TensorType) -> bool:
+    """Whether a tensor or buffer of type `kind` has the elements of a constant of type `of`."""
+    return isinstance(kind, (TensorType, BufferType)) and (kind.shape, kind.dtype) == (of.shape, of.dtype)
 
 
 class _Generic(_Printer):
