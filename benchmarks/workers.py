@@ -66,14 +66,13 @@ def prepare_paddle(model: Model, batch: int, threads: int, folder: Path) -> Call
         config.disable_gpu()
         config.disable_glog_info()
         config.set_cpu_math_library_num_threads(threads)
-        config.enable_memory_optim()
         config.switch_ir_optim(True)
         if onednn:
             config.enable_mkldnn()
         else:
             config.disable_mkldnn()
-        call = _paddle_call(inference.create_predictor(config))
         try:
+            call = _paddle_call(inference.create_predictor(config))
             seconds = min(_time(call, x, 20))
         except Exception as error:  # a peer's own failure in one of its configurations: the other one counts
             print(f"paddle with onednn={onednn}: {error}", file=sys.stderr)
