@@ -122,7 +122,7 @@ def run(args: Sequence[str] | None = None) -> int:
 def error_text(error: BaseException) -> str:
     """What the user reads: the diagnostics of our own errors, else one line with the user's place."""
     if isinstance(error, PolyremeError):
-        return "\n".join(d.render() for d in error.diagnostics)
+        return "\n".join(("" if d.location else "error: ") + d.render() for d in error.diagnostics)
     place = raised_location(error)
     if isinstance(error, (RuntimeFault, OSError, ValueError, TypeError)) and not place:
         return f"error: {error}"

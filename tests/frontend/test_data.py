@@ -27,8 +27,11 @@ def test_images_are_the_originals_enlarged() -> None:
     assert labels.dtype == np.int64 and set(labels) == set(range(10))
     assert images.min() == -1 and images.max() == 1
     # The first image of the set is a well known zero; its first row of pixels is 0 0 5 13 9 1 0 0.
-    row = (images[0, 0, 2, 2:26:3] + 1) * 8
-    assert row.tolist() == [0, 0, 5, 13, 9, 1, 0, 0] and labels[0] == 0
+    row = (images[0, 0, 3, 3:26:3] + 1) * 8
+    np.testing.assert_allclose(row, [0, 0, 5, 13, 9, 1, 0, 0], atol=1e-5)
+    assert labels[0] == 0
+    # Between two centres the values lie on a line.
+    np.testing.assert_allclose((images[0, 0, 3, 9:13] + 1) * 8, [5, 5 + 8 / 3, 13 - 8 / 3, 13], atol=1e-5)
     assert (images[:, :, :2] == -1).all() and (images[:, :, :, -2:] == -1).all()
 
 
