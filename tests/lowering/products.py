@@ -1,0 +1,112 @@
+"""Running one group around a contract: by the evaluator on its kernels, and as machine code on one and on two threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Value
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.passes import PassManager, Stage
+from polyreme.ir.types import ScalarType, TensorType
+from polyreme.ir.verify import verify
+from polyreme.lowering.contract import build_contract
+from polyreme.lowering.conv import build_conv
+from polyreme.lowering.link import build_artifact, load
+from polyreme.lowering.loops import build_loops
+from polyreme.lowering.schedule import KernelPlan, Request
+from polyreme.lowering.targets import Target, host
+from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.runtime.threads import get_num_threads, set_num_threads
+
+Array = np.ndarray[Any, Any]
+Make = Callable[..., Value]
+
+
+def root_of(types: Sequence[TensorType], make: Make, constants: Sequence[Array] = ()) -> Module:
+    """A module whose `main` is one group: `make(builder, *arguments)` with arguments of `types`, then constants."""
+    main = Func.empty("main", types, arg_names=[f"x{i}" for i in range(len(types))], arg_roles=("input",) * len(types))
+    b = Builder.at_end(main.block)
+    known = [b(tensor.Constant, value=c) for c in constants]
+    inner = [v.type for v in (*main.args, *known)]
+    group = tensor.Fused([*main.args, *known], body=_body(inner, make))
+    b.insert(group)
+    b.insert(Return(list(group.results)))
+    main.finish()
+    module = Module.empty()
+    module.block.append(main)
+    verify(module)
+    return module
+
+
+def _body(types: Sequence[Any], make: Make) -> Any:
+    from polyreme.ir.core import Block, Region
+
+    block = Block(types)
+    b = Builder.at_end(block)
+    b.insert(tensor.Yield([make(b, *block.args)]))
+    return Region(block)
+
+
+class Recorder:
+    """The builders of kernels, noting which of them took the group."""
+
+    def __init__(self) -> None:
+        self.plans: list[KernelPlan] = []
+
+    def __call__(self, request: Request) -> KernelPlan | None:
+        plan = build_conv(request) or build_contract(request) or build_loops(request)
+        assert plan is not None
+        self.plans.append(plan)
+        return plan
+
+
+def to_kernels(module: Module, target: Target) -> tuple[Module, list[str]]:
+    """The module at kernel level, verified, and the builders that made it."""
+    record = Recorder()
+    lowered: Module = module.clone()
+    PassManager([Stage("kernel", TensorToKernel(target, (record,)))]).run(lowered)
+    verify(lowered)
+    return lowered, [plan.builder for plan in record.plans]
+
+
+def run_native(module: Module, inputs: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """The results of machine code on one thread and on two."""
+    lowered, _ = to_kernels(module, host())
+    executable = load(build_artifact(lowered, host(), "product", outline_constants(lowered)))
+    before = get_num_threads()
+    try:
+        set_num_threads(1)
+        one = [np.array(x) for x in executable.run(list(inputs))]
+        set_num_threads(2)
+        two = [np.array(x) for x in executable.run(list(inputs))]
+    finally:
+        set_num_threads(before)
+    return one, two
+
+
+def assert_close(got: Array, expected: Array, dtype: ScalarType) -> None:
+    """Equal to float64's result, up to the rounding of sums in `dtype`."""
+    assert got.shape == expected.shape
+    if not expected.size:
+        return
+    scale = max(1.0, float(np.abs(expected).max()))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=scale * (2e-5 if dtype.bits == 32 else 1e-12))
+
+
+def check_native(module: Module, inputs: Sequence[Array], expected: Array, dtype: ScalarType) -> None:
+    """Machine code gives the expected numbers, bit for bit the same on one thread and on two."""
+    (one,), (two,) = run_native(module, inputs)
+    assert_close(one, expected, dtype)
+    np.testing.assert_array_equal(one, two)
+
+
+def check_evaluated(module: Module, inputs: Sequence[Array], expected: Array, dtype: ScalarType, target: Target) -> None:
+    """The kernels for `target` give the expected numbers on numpy, where every access is checked."""
+    lowered, _ = to_kernels(module, target)
+    assert_close(evaluate(lowered, inputs)[0], expected, dtype)

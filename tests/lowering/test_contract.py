@@ -1,0 +1,211 @@
+"""Matrix products: every way of reading B, every kind of spec, odd sizes, empty ones and sizes that are known at run time only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyreme.dialects import tensor
+from polyreme.ir.dims import Dim, symbol
+from polyreme.ir.types import ScalarType, TensorType, f32, f64, i32
+from polyreme.lowering.contract import build_contract
+from polyreme.lowering.microkernel import Axis, Registers, choose_tile, join_axes
+from polyreme.lowering.schedule import Request
+from polyreme.lowering.targets import TARGETS, host
+from tests.lowering.products import assert_close, check_evaluated, check_native, root_of, run_native, to_kernels
+
+N = symbol("N")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A contract of operands of these shapes; sizes called N are `n` at run time."""
+
+    spec: str
+    a: tuple[Dim, ...]
+    b: tuple[Dim, ...]
+    constant: bool = False
+    dtype: ScalarType = f32
+    n: int = 5
+    tail: bool = False
+
+    def __str__(self) -> str:
+        flags = f"{' constant' * self.constant}{' tail' * self.tail}"
+        return f"{self.spec} {list(self.a)} {list(self.b)} {self.dtype} N={self.n}{flags}"
+
+    def build(self) -> tuple[Any, list[Any], Any]:
+        """The module, its inputs, and the expected result in float64."""
+        rng = np.random.default_rng(7)
+
+        def array(shape: tuple[Dim, ...]) -> Any:
+            known = [d if isinstance(d, int) else self.n for d in shape]
+            values = rng.integers(-9, 9, known) if self.dtype.is_integer else rng.standard_normal(known)
+            return values.astype(self.dtype.np)
+
+        a, b = array(self.a), array(self.b)
+        wide = np.float64 if self.dtype.is_float else np.int64
+        expected = np.einsum(self.spec, a.astype(wide), b.astype(wide))
+        types = [TensorType(self.a, self.dtype)]
+        inputs, constants = [a], []
+        (constants if self.constant else inputs).append(b)
+        if not self.constant:
+            types.append(TensorType(self.b, self.dtype))
+        out = self.spec.split("->")[1]
+        sizes = tensor.ContractSpec(self.spec).sizes(self.a, self.b)
+        if self.tail:
+            bias = array((1,) * (len(out) - 1) + (sizes[out[-1]],))
+            whole = array(tuple(sizes[c] for c in out))
+            expected = np.maximum(expected + bias, 0) * whole
+            types += [TensorType((1,) * (len(out) - 1) + (sizes[out[-1]],), self.dtype), TensorType(tuple(sizes[c] for c in out), self.dtype)]
+            inputs += [bias, whole]
+
+        def make(b: Any, *args: Any) -> Any:
+            args = (args[0], args[-1], *args[1:-1]) if self.constant else args
+            y = b(tensor.Contract, args[0], args[1], spec=self.spec)
+            if self.tail:
+                y = b(tensor.Map, y, args[2], fn="add")
+                y = b(tensor.Map, y, b(tensor.Full, value=0.0, shape=(), dtype=self.dtype), fn="max")
+                y = b(tensor.Map, y, args[3], fn="mul")
+            return y
+
+        return root_of(types, make, constants), inputs, expected
+
+
+ORDINARY = [
+    *(Case("mk,kn->mn", (m, k), (k, n), constant) for m, k, n in [(1, 1, 1), (1, 7, 33), (17, 23, 50), (9, 64, 48), (25, 5, 16), (3, 130, 7)] for constant in (False, True)),
+    *(Case("mk,nk->mn", (m, k), (n, k)) for m, k, n in [(1, 40, 19), (3, 17, 8), (8, 16, 5), (30, 37, 21), (5, 3, 9)]),
+    *(Case("km,kn->mn", (k, m), (k, n)) for m, k, n in [(19, 21, 18), (5, 1, 33), (2, 100, 3)]),
+    Case("km,nk->mn", (20, 18), (35, 20)),
+    Case("mk,kn->nm", (7, 20), (20, 19), True),
+    Case("mk,k->m", (21, 40), (40,)),
+    Case("k,kn->n", (21,), (21, 40)),
+    Case("k,kn->n", (21,), (21, 40), True),
+    Case("m,n->mn", (5,), (20,)),
+    Case("k,k->", (33,), (33,)),
+    Case("bmk,bkn->bmn", (3, 5, 7), (3, 7, 18)),
+    Case("bmk,bnk->bmn", (3, 20, 17), (3, 18, 17)),
+    Case("bmk,kn->bmn", (3, 5, 7), (7, 18), True),
+    Case("mbk,kbn->bmn", (4, 3, 9), (9, 3, 20)),
+    Case("abmk,bkn->abmn", (2, 3, 4, 5), (3, 5, 17), True),
+    Case("mkl,lkn->mn", (6, 4, 5), (5, 4, 20), True),
+    Case("mkl,kln->mn", (18, 4, 40), (4, 40, 20)),
+    Case("abk,kcd->acbd", (3, 4, 5), (5, 2, 20)),
+    Case("bk,bk->b", (6, 40), (6, 40)),
+    Case("bn,b->bn", (6, 40), (6,)),
+]
+SYMBOLIC = [
+    *(Case("mk,kn->mn", (N, 23), (23, 50), True, n=n) for n in (0, 1, 2, 3, 8, 13, 70)),
+    *(Case("mk,kn->mn", (N, 23), (23, 50), n=n) for n in (0, 1, 13)),
+    *(Case("mk,nk->mn", (N, 23), (20, 23), n=n) for n in (0, 1, 13)),
+    *(Case("km,kn->mn", (N, 23), (N, 50), n=n) for n in (0, 1, 6, 13)),
+    *(Case("mk,kn->mn", (17, 23), (23, N), n=n) for n in (0, 1, 48, 100)),
+    *(Case("mk,nk->mn", (3, 23), (N, 23), n=n) for n in (0, 1, 3, 30)),
+    Case("bmk,bkn->bmn", (N, 5, 7), (N, 7, 18), n=4),
+    Case("mk,kn->mn", (N, N), (N, N), n=19),
+]
+EMPTY = [Case("mk,kn->mn", (0, 3), (3, 4)), Case("mk,kn->mn", (3, 0), (0, 4)), Case("mk,kn->mn", (3, 2), (2, 0)), Case("bk,bk->b", (0, 4), (0, 4))]
+TAILS = [Case(c.spec, c.a, c.b, c.constant, c.dtype, c.n, tail=True) for c in (*ORDINARY[2:6:2], ORDINARY[12], ORDINARY[14], ORDINARY[21], ORDINARY[27], *SYMBOLIC[:4])]
+OTHER_TYPES = [Case(c.spec, c.a, c.b, c.constant, t, c.n) for c in (ORDINARY[4], ORDINARY[12], ORDINARY[21], SYMBOLIC[5]) for t in (f64, i32)]
+
+
+@pytest.mark.parametrize("case", [*ORDINARY, *SYMBOLIC, *EMPTY, *TAILS, *OTHER_TYPES], ids=str)
+def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case) -> None:
+    module, inputs, expected = case.build()
+    check_native(module, inputs, expected, f64 if case.dtype == i32 else case.dtype)
+
+
+@pytest.mark.parametrize("target", ["x86-64-avx512", "x86-64-avx2", "aarch64"])
+@pytest.mark.parametrize("case", [*ORDINARY[2:8], *ORDINARY[12:16], ORDINARY[21], *SYMBOLIC[3:6], *EMPTY[:2], *TAILS[:3]], ids=str)
+def test_kernels_of_each_target_agree_on_numpy(case: Case, target: str) -> None:
+    module, inputs, expected = case.build()
+    check_evaluated(module, inputs, expected, case.dtype, TARGETS[target])
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(64, 64, 64), (128, 784, 512), (130, 300, 121), (1, 784, 512), (1, 2049, 10), (257, 33, 1000)], ids=str
+)
+def test_large_products_are_equal_on_one_and_two_threads(m: int, k: int, n: int) -> None:
+    for constant in (False, True):
+        module, inputs, expected = Case("mk,kn->mn", (m, k), (k, n), constant).build()
+        check_native(module, inputs, expected, f32)
+
+
+def test_a_constant_is_packed_ahead_of_time_and_a_transposed_one_too() -> None:
+    for spec, shape in (("mk,kn->mn", (23, 50)), ("mk,nk->mn", (50, 23))):
+        module, _, _ = Case(spec, (17, 23), shape, constant=True).build()
+        lowered, builders = to_kernels(module, host())
+        assert builders == ["contract"]
+        names = [f.sym_name for f in lowered.functions]
+        assert not any(name.startswith("pack") for name in names), names
+
+
+def test_few_rows_are_not_worth_a_packing() -> None:
+    for spec, shape, kernel in (("mk,kn->mn", (64, 50), "contract"), ("mk,nk->mn", (50, 64), "dot")):
+        lowered, _ = to_kernels(Case(spec, (2, 64), shape).build()[0], host())
+        names = [f.sym_name.split("_")[0] for f in lowered.functions if f.sym_name != "main"]
+        assert names == [kernel]
+
+
+def test_views_of_operands_are_read_in_place() -> None:
+    """A transposed, cut and reversed operand needs no copy."""
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((30, 40)).astype(np.float32), rng.standard_normal((4, 10, 25)).astype(np.float32)
+
+    def make(build: Any, x: Any, y: Any) -> Any:
+        x = build(tensor.Slice, x, starts=(2, 0), stops=(22, 40), strides=(2, 1))
+        x = build(tensor.Reverse, x, axes=(1,))
+        y = build(tensor.Reshape, y, shape=(40, 25))
+        return build(tensor.Contract, x, y, spec="mk,kn->mn")
+
+    module = root_of([TensorType(a.shape, f32), TensorType(b.shape, f32)], make)
+    expected = a[2:22:2, ::-1].astype(np.float64) @ b.reshape(40, 25)
+    check_native(module, [a, b], expected, f32)
+    lowered, _ = to_kernels(module, host())
+    assert len(list(lowered.functions)) == 2
+
+
+def test_nan_and_infinity_pass_through() -> None:
+    module, (a,), _ = Case("mk,kn->mn", (9, 20), (20, 33), constant=True).build()
+    a[4, 3], a[7, 0] = np.nan, np.inf
+    (got,), _ = run_native(module, [a])
+    assert np.isnan(got[4]).all()
+    assert not np.isfinite(got[7]).any()
+    assert np.isfinite(got[[0, 1, 2, 3, 5, 6, 8]]).all()
+
+
+def test_integers_and_two_contracts_are_left_to_the_loops() -> None:
+    module, inputs, expected = Case("mk,kn->mn", (5, 6), (6, 7), dtype=i32).build()
+    assert to_kernels(module, host())[1] == ["loops"]
+
+    def make(b: Any, x: Any, y: Any) -> Any:
+        return b(tensor.Contract, b(tensor.Contract, x, y, spec="mk,kn->mn"), y, spec="mn,kn->mk")
+
+    from polyreme.ir.builtin import Func, Return
+    from polyreme.ir.builder import Builder
+
+    func = Func.empty("root", [TensorType((5, 6), f32), TensorType((6, 7), f32)])
+    b = Builder.at_end(func.block)
+    b.insert(Return([make(b, *func.args)]))
+    assert build_contract(Request(func.finish(), host())) is None
+
+
+def test_axes_join_only_when_both_operands_move_alike() -> None:
+    assert join_axes([Axis(3, 20, 40), Axis(4, 5, 10), Axis(1, 7, 7)]) == [Axis(12, 5, 10)]
+    assert join_axes([Axis(3, 20, 50), Axis(4, 5, 10)]) == [Axis(3, 20, 50), Axis(4, 5, 10)]
+
+
+@pytest.mark.parametrize("registers", [Registers(32, 16), Registers(16, 8), Registers(32, 4), Registers(16, 4), Registers(32, 1)])
+def test_a_tile_fits_the_registers(registers: Registers) -> None:
+    for m in (1, 2, 7, 100, 1000):
+        for n in (1, 10, 48, 512):
+            rows, vectors = choose_tile(m, n, 64, registers)
+            assert 1 <= rows <= m
+            assert rows * vectors + vectors + 1 <= registers.count
+
+
+def test_results_close_to_zero_are_still_compared() -> None:
+    with pytest.raises(AssertionError):
+        assert_close(np.ones(3, np.float32), np.zeros(3), f32)
