@@ -165,7 +165,11 @@ def check_same_dtype(types: Sequence[TensorType]) -> None:
 
 def check_number(value: bool | int | float, dtype: ScalarType) -> None:
     """Whether a constant fits an element type: whole numbers in range for integers, anything for floats."""
-    if dtype.kind in "iux":
-        limits = np.iinfo(dtype.np)
-        fits = math.isfinite(value) and value == int(value) and limits.min <= value <= limits.max
-        check(fits, f"expected a value that fits {dtype} but got {value}")
+    check(number_fits(value, dtype), f"expected a value that fits {dtype} but got {value}")
+
+
+def number_fits(value: bool | int | float, dtype: ScalarType) -> bool:
+    if dtype.kind not in "iux":
+        return True
+    limits = np.iinfo(dtype.np)
+    return math.isfinite(value) and value == int(value) and limits.min <= value <= limits.max

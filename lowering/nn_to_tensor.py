@@ -18,7 +18,7 @@ from polyreme.dialects.nn.create import kept_share
 from polyreme.dialects.nn.elementwise import LogicalOp, ScalarOp
 from polyreme.dialects.nn.pool import pool_numbers
 from polyreme.dialects.nn.reduce import Reduction, reduction_axes
-from polyreme.dialects.shape_rules import padded_size
+from polyreme.dialects.shape_rules import number_fits, padded_size
 from polyreme.ir.builder import Builder
 from polyreme.ir.convert import Conversion
 from polyreme.ir.core import Value
@@ -265,14 +265,9 @@ def cross_entropy(op: Any, b: Builder, logits: Value, label: Value) -> Value:
     count = _size(b, kind.shape[axis], label.type.dtype)
     inside = _map(b, "and", _map(b, "ge", label, _number(b, 0, label.type.dtype)), _map(b, "lt", label, count))
     loss = _map(b, "select", inside, loss, _number(b, math.nan, kind.dtype))
-    if _fits(op.ignore_index, label.type.dtype):
+    if number_fits(op.ignore_index, label.type.dtype):
         loss = _map(b, "select", _map(b, "eq", label, _number(b, op.ignore_index, label.type.dtype)), zero, loss)
     return _cast(b, loss, logits.type.dtype)
-
-
-def _fits(value: int, dtype: ScalarType) -> bool:
-    low, high = identity_of("max", dtype), identity_of("min", dtype)
-    return low <= value <= high
 
 
 # --- products

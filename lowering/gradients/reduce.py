@@ -25,6 +25,7 @@ from polyreme.dialects.nn import (
     Where,
 )
 from polyreme.dialects.nn.reduce import reduction_axes
+from polyreme.dialects.shape_rules import number_fits
 from polyreme.lowering.gradients.table import Emitter, Value, count_of, expand_reduced, gradient, number, repeat_to, size_number
 
 
@@ -102,5 +103,7 @@ def cross_entropy(op: Any, b: Emitter, dy: Value) -> Any:
     axis = op.axis % kind.rank
     classes = b(Iota, shape=tuple(d if i == axis else 1 for i, d in enumerate(kind.shape)), axis=axis, dtype=label.type.dtype)
     hit = b(Cast, b(Equal, classes, label), dtype=kind.dtype)
-    counted = b(NotEqual, label, number(b, op.ignore_index, label))
-    return b(Mul, b(Where, counted, dy, number(b, 0, dy)), b(Sub, softmax, hit)), None
+    if number_fits(op.ignore_index, label.type.dtype):
+        counted = b(NotEqual, label, number(b, op.ignore_index, label))
+        dy = b(Where, counted, dy, number(b, 0, dy))
+    return b(Mul, dy, b(Sub, softmax, hit)), None

@@ -1,0 +1,280 @@
+"""Gradient rules against finite differences in float64, and the halves that `forward_backward` makes."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from polyreme.dialects import nn
+from polyreme.dialects.mt19937 import seed_state
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Op
+from polyreme.ir.diagnostics import PassError
+from polyreme.ir.dims import symbol
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.types import TensorType, f32, f64, i64, u64
+from polyreme.ir.verify import verify
+from polyreme.lowering.autodiff import GRADIENTS, NOT_DIFFERENTIABLE, forward_backward
+from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
+from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from tests.nn_cases import CASES, numbers_close
+
+random = np.random.default_rng(6)
+
+
+def float_positions(func):
+    return [i for i, a in enumerate(func.args) if isinstance(a.type, TensorType) and a.type.dtype.is_float]
+
+
+def module_of(*funcs):
+    module = Module.empty()
+    for func in funcs:
+        module.block.append(func)
+    verify(module)
+    return module
+
+
+def gradients(func, inputs, seeds, wrt):
+    """The results of `func` and its gradients, by the two halves."""
+    halves = forward_backward(func, wrt)
+    module_of(halves.forward, halves.backward)
+    results = evaluate(halves.forward, inputs)
+    outputs = len(func.function_type.results)
+    residuals = results[outputs:]
+    return results[:outputs], evaluate(halves.backward, [*(inputs[i] for i in halves.saved), *residuals, *seeds])
+
+
+def differentiable(case):
+    func = case.module().function()
+    return case.cls in GRADIENTS and case.cls is not nn.Cast and func.function_type.results[0].dtype.is_float and bool(float_positions(func))
+
+
+SMOOTH = [case for case in CASES if differentiable(case)]
+
+
+@pytest.mark.parametrize("case", SMOOTH, ids=repr)
+def test_gradient_rule_agrees_with_finite_differences(case):
+    func = case.module().function()
+    inputs = case.arrays
+    (plain,) = evaluate(func, inputs)
+    seed = random.normal(size=plain.shape)
+    wrt = float_positions(func)
+    (result,), found = gradients(func, inputs, [seed], wrt)
+    np.testing.assert_array_equal(result, plain)
+    usable = np.isfinite(plain)
+    step = 1e-6
+    for position, grad in zip(wrt, found, strict=True):
+        assert grad.shape == inputs[position].shape
+        direction = random.normal(size=grad.shape)
+        moved = [[*inputs[:position], inputs[position] + sign * step * direction, *inputs[position + 1 :]] for sign in (1, -1)]
+        high, low = (evaluate(func, m)[0] for m in moved)
+        expected = ((high - low)[usable] * seed[usable]).sum() / (2 * step)
+        if usable.all():
+            assert (grad * direction).sum() == pytest.approx(expected, rel=2e-6, abs=2e-7)
+
+
+def test_cast_passes_the_gradient_on_in_the_operands_type():
+    func = Func.empty("main", [TensorType((3,), f64)])
+    b = Builder.at_end(func.block)
+    b(Return, [b(nn.Cast, func.args[0], dtype=f32)])
+    _, (grad,) = gradients(func.finish(), [np.ones(3)], [np.array([1, 2, 3], np.float32)], [0])
+    assert grad.dtype == np.float64 and grad.tolist() == [1, 2, 3]
+
+
+def test_every_op_has_a_rule_or_is_known_to_have_none():
+    ops = {cls for cls in vars(nn).values() if isinstance(cls, type) and issubclass(cls, Op)}
+    assert ops == set(GRADIENTS) | NOT_DIFFERENTIABLE
+    assert not set(GRADIENTS) & NOT_DIFFERENTIABLE
+
+
+@pytest.mark.parametrize("case", SMOOTH, ids=repr)
+def test_gradients_lower_to_tensor_ops_that_compute_the_same(case):
+    func = case.module().function()
+    halves = forward_backward(func, float_positions(func))
+    results = evaluate(halves.forward, case.arrays)
+    given = [*(case.arrays[i] for i in halves.saved), *results[1:], random.normal(size=results[0].shape)]
+    wanted = evaluate(halves.backward, given)
+    module = module_of(halves.forward, halves.backward)
+    for step in (Canonicalize(), Cse(), nn_to_tensor, Canonicalize(), Cse(), Dce()):
+        step.run(module)
+        verify(module)
+    for got, expected in zip(evaluate(module, given, "main_backward"), wanted, strict=True):
+        numbers_close(got, expected, np.float64)
+
+
+# --- kinks, where Paddle's choice counts
+
+
+def gradient_at(cls, *arrays, **attributes):
+    func = Func.empty("main", [TensorType(a.shape, f64) for a in arrays])
+    b = Builder.at_end(func.block)
+    b(Return, [b(cls, *func.args, **attributes)])
+    func.finish()
+    (result,) = evaluate(func, arrays)
+    return [g.tolist() for g in gradients(func, arrays, [np.ones_like(result)], range(len(arrays)))[1]]
+
+
+@pytest.mark.parametrize(
+    ("cls", "arrays", "expected"),
+    [
+        (nn.Relu, [[-1, 0, 2]], [[0, 0, 1]]),
+        (nn.Abs, [[-1, 0, 2]], [[-1, 0, 1]]),
+        (nn.LeakyRelu, [[-1, 0, 2]], [[0.01, 1, 1]]),
+        (nn.Maximum, [[1, 2, 3], [2, 2, 2]], [[0, 0.5, 1], [1, 0.5, 0]]),
+        (nn.Minimum, [[1, 2, 3], [2, 2, 2]], [[1, 0.5, 0], [0, 0.5, 1]]),
+        (nn.Max, [[1, 3, 3]], [[0, 0.5, 0.5]]),
+        (nn.Min, [[1, 1, 3]], [[0.5, 0.5, 0]]),
+        (nn.Pow, [[2, 0, 0], [3, 2, 0]], [[12, 0, 0], [8 * np.log(2), 0, 0]]),
+        (nn.Prod, [[2, 0, 3]], [[0, 6, 0]]),
+        (nn.Prod, [[2, 0, 0]], [[0, 0, 0]]),
+        (nn.Mod, [[7.5, -7.5], [2, 2]], [[1, 1], [-3, 4]]),
+    ],
+    ids=lambda v: getattr(v, "name", None),
+)
+def test_gradient_at_a_kink_is_paddles(cls, arrays, expected):
+    assert gradient_at(cls, *(np.array(a, float) for a in arrays)) == expected
+
+
+def test_first_of_equal_elements_gets_the_pooling_gradient():
+    (grad,) = gradient_at(nn.MaxPool, np.array([[[[1.0, 1, 0], [1, 1, 0], [0, 0, 0]]]]), kernel=(2, 2), strides=(1, 1))
+    assert grad == [[[[1, 1, 0], [1, 1, 0], [0, 0, 0]]]]
+
+
+# --- whole functions
+
+N = symbol("N")
+
+
+def network():
+    """A small network whose loss uses a value twice, and which also returns class numbers."""
+    shapes = [((N, 1, 8, 8), f64), ((4, 1, 3, 3), f64), ((4,), f64), ((36, 3), f64), ((3,), f64), ((N, 1), i64)]
+    func = Func.empty("main", [TensorType(s, t) for s, t in shapes], (), ["x", "w", "b", "fc", "fb", "label"])
+    b = Builder.at_end(func.block)
+    x, w, bias, fc, fb, label = func.args
+    y = b(nn.Relu, b(nn.Conv, x, w, bias, padding=(1, 1, 0, 0)))
+    y = b(nn.Reshape, b(nn.MaxPool, y, kernel=(3, 2), strides=(2, 2)), shape=(N, 36))
+    logits = b(nn.Linear, y, fc, fb)
+    loss = b(nn.Mean, b(nn.CrossEntropy, logits, label))
+    penalty = b(nn.Mul, b(nn.Full, value=0.1, dtype=f64), b(nn.Sum, b(nn.Square, fc)))
+    b(Return, [b(nn.Add, loss, penalty), b(nn.ArgMax, logits, axis=-1)])
+    return func.finish()
+
+
+def network_inputs(batch):
+    sizes = [(batch, 1, 8, 8), (4, 1, 3, 3), (4,), (36, 3), (3,)]
+    return [*(random.normal(size=s) for s in sizes), random.integers(0, 3, (batch, 1))]
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_gradients_of_a_network_agree_with_finite_differences(batch):
+    func = network()
+    inputs = network_inputs(batch)
+    (loss, classes), found = gradients(func, inputs, [np.ones(())], range(5))
+    assert loss.shape == () and classes.shape == (batch,)
+    for i, grad in enumerate(found):
+        direction = random.normal(size=grad.shape)
+        high, low = (evaluate(func, [*inputs[:i], inputs[i] + sign * 1e-6 * direction, *inputs[i + 1 :]])[0] for sign in (1, -1))
+        assert (grad * direction).sum() == pytest.approx((high - low) / 2e-6, rel=1e-5)
+
+
+def test_arguments_are_shared_with_the_backward_half_and_not_returned():
+    func = network()
+    halves = forward_backward(func, [1, 3])
+    kept = halves.forward.block.terminator.operands[2:]
+    assert not any(v in halves.forward.args for v in kept)
+    assert {func.arg_names[i] for i in halves.saved} >= {"x", "fc"}
+    assert len(list(halves.backward.args)) == len(halves.saved) + len(kept) + 1
+
+
+def test_the_function_itself_stays_as_it_is():
+    func = network()
+    before = [op.name for op in func.block]
+    forward_backward(func, [0])
+    assert [op.name for op in func.block] == before and len(func.args) == 6
+
+
+def test_argument_that_does_not_reach_the_result_gets_zeros():
+    func = Func.empty("main", [TensorType((2,), f64), TensorType((3,), f64)])
+    b = Builder.at_end(func.block)
+    b(Return, [b(nn.Exp, func.args[0])])
+    _, (grad,) = gradients(func.finish(), [np.ones(2), np.ones(3)], [np.ones(2)], [1])
+    assert grad.tolist() == [0, 0, 0]
+
+
+def test_argument_returned_as_it_is_gets_the_gradient_given():
+    func = Func.empty("main", [TensorType((2,), f64)])
+    Builder.at_end(func.block)(Return, [func.args[0]])
+    _, (grad,) = gradients(func.finish(), [np.ones(2)], [np.array([3.0, 4.0])], [0])
+    assert grad.tolist() == [3, 4]
+
+
+def test_size_that_no_residual_tells_comes_with_an_argument():
+    func = Func.empty("main", [TensorType((N, 2), f64)])
+    b = Builder.at_end(func.block)
+    b(Return, [b(nn.Mean, func.args[0])])
+    halves = forward_backward(func.finish(), [0])
+    assert halves.saved == (0,)
+    (grad,) = evaluate(halves.backward, [np.ones((4, 2)), np.ones(())])
+    assert grad.tolist() == [[0.125, 0.125]] * 4
+
+
+def test_gradients_have_gradients():
+    func = Func.empty("main", [TensorType((3,), f64)])
+    b = Builder.at_end(func.block)
+    b(Return, [b(nn.Mul, func.args[0], b(nn.Tanh, func.args[0]))])
+    first = forward_backward(func.finish(), [0]).backward
+    names = [i for i, t in enumerate(first.function_type.inputs) if t.dtype.is_float]
+    x = np.array([0.3, -0.5, 1.0])
+    t = np.tanh(x)
+    given = {"x": x, "seed": np.ones(3), "t": t}
+    values = [x if i == 0 else t if i < len(first.args) - 1 else given["seed"] for i in names]
+    (slope,) = evaluate(first, values)
+    np.testing.assert_allclose(slope, t + x * (1 - t * t))
+    (_,), second = gradients(first, values, [np.ones(3)], names)
+    assert all(np.isfinite(g).all() for g in second)
+
+
+def test_dropout_sends_the_gradient_to_what_was_kept():
+    func = Func.empty("main", [TensorType((50,), f32), TensorType((313,), u64)])
+    b = Builder.at_end(func.block)
+    draws, after = b(nn.Uniform, func.args[1], shape=(50,), dtype=f32)
+    b(Return, [b(nn.Dropout, func.args[0], draws, p=0.4), after])
+    x = np.ones(50, np.float32)
+    (y, _), (grad,) = gradients(func.finish(), [x, seed_state(3)], [x], [0])
+    assert 0 < (y == 0).sum() < 50
+    np.testing.assert_array_equal(grad, y)
+
+
+def test_op_without_a_rule_is_named_with_its_place(monkeypatch):
+    monkeypatch.delitem(GRADIENTS, nn.Tanh)
+    func = Func.empty("main", [TensorType((2,), f64)])
+    b = Builder.at_end(func.block)
+    b(Return, [b(nn.Tanh, func.args[0])])
+    with pytest.raises(PassError, match="expected a gradient rule for 'nn.tanh' but it has none"):
+        forward_backward(func.finish(), [0])
+
+
+def test_no_gradient_flows_through_what_is_not_differentiable():
+    func = Func.empty("main", [TensorType((2,), f64)])
+    b = Builder.at_end(func.block)
+    x = func.args[0]
+    b(Return, [b(nn.Add, x, b(nn.FloorDivide, x, x))])
+    _, (grad,) = gradients(func.finish(), [np.array([1.0, 2.0])], [np.ones(2)], [0])
+    assert grad.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [*itertools.product((1, 2, 3), (1, 2, 3), (0, 1, 4))])
+def test_transposed_convolution_for_each_remainder(kernel, stride, padding):
+    """Sizes that the stride does not divide leave elements that no window reached: their gradient is 0."""
+    for size in range(max(kernel - 2 * padding, 1), 8):
+        places = (size + 2 * padding - kernel) // stride + 1
+        func = Func.empty("main", [TensorType((N, 2, places), f64), TensorType((2, 3, kernel), f64)])
+        b = Builder.at_end(func.block)
+        b(Return, [b(nn.ConvTranspose, *func.args, strides=(stride,), padding=(padding,) * 2, sizes=(size,))])
+        module = module_of(func.finish())
+        inputs = [random.normal(size=(2, 2, places)), random.normal(size=(2, 3, kernel))]
+        (wanted,) = evaluate(module, inputs)
+        nn_to_tensor.run(module)
+        verify(module)
+        numbers_close(evaluate(module, inputs)[0], wanted, np.float64)

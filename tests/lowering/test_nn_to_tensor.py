@@ -1,0 +1,109 @@
+"""Lowering nn to tensor does not change what is computed: op by op, cleaned up or not, and for random modules."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from polyreme.dialects import nn
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.dims import symbol
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.types import TensorType, f32, i64
+from polyreme.ir.verify import verify
+from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
+from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from tests.nn_cases import CASES, UNIFORM, numbers_close
+from tests.strategies import modules
+
+CLEANUP = (Canonicalize(), Cse(), Dce())
+
+
+def lowered(module, *passes):
+    copy = module.clone()
+    for step in passes:
+        step.run(copy)
+        verify(copy)
+    return copy
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("case", [*CASES, UNIFORM], ids=repr)
+def test_lowering_keeps_what_an_op_computes(case, dtype):
+    case = case.typed(dtype)
+    module = case.module()
+    before = evaluate(module, case.arrays)
+    for passes in ((nn_to_tensor,), (*CLEANUP, nn_to_tensor, *CLEANUP)):
+        after = lowered(module, *passes)
+        assert {op.dialect for op in after.walk()} <= {"builtin", "func", "tensor"}
+        for got, wanted in zip(evaluate(after, case.arrays), before, strict=True):
+            numbers_close(got, wanted, wanted.dtype)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(modules("nn"))
+def test_lowering_keeps_what_random_modules_compute(sample):
+    before = evaluate(sample.module, sample.inputs)
+    after = lowered(sample.module, *CLEANUP, nn_to_tensor, *CLEANUP)
+    for got, wanted in zip(evaluate(after, sample.inputs), before, strict=True):
+        np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), rtol=2e-4, atol=2e-4)
+
+
+# --- symbolic sizes
+
+N, H = symbol("N"), symbol("H")
+
+
+def built(types, body):
+    func = Func.empty("main", types, (), [f"x{i}" for i in range(len(types))])
+    b = Builder.at_end(func.block)
+    made = body(b, *func.args)
+    b(Return, [made])
+    module = Module.empty()
+    module.block.append(func.finish())
+    verify(module)
+    return module
+
+
+def image_network(b, x, w, label):
+    y = b(nn.Conv, x, w, strides=(2, 1), padding=(1, 1, 1, 1))
+    y = b(nn.Relu, y)
+    y = b(nn.AvgPool, y, kernel=(2, 3), strides=(1, 2), padding=(1, 1, 0, 1), ceil_mode=True)
+    y = b(nn.MaxPool, y, kernel=(2, 2), strides=(1, 1), padding=(0, 1, 1, 0))
+    y = b(nn.Mean, y, axis=(2, 3))
+    return b(nn.Mean, b(nn.CrossEntropy, y, label))
+
+
+@pytest.mark.parametrize("batch", [0, 1, 3])
+@pytest.mark.parametrize("height", [5, 6, 9])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_one_lowering_serves_every_batch_and_height(batch, height):
+    types = [TensorType((N, 2, H, 7), f32), TensorType((4, 2, 3, 3), f32), TensorType((N, 1), i64)]
+    module = built(types, image_network)
+    random = np.random.default_rng(3)
+    inputs = [random.normal(size=(batch, 2, height, 7)), random.normal(size=(4, 2, 3, 3)), random.integers(0, 4, (batch, 1))]
+    inputs = [inputs[0].astype(np.float32), inputs[1].astype(np.float32), inputs[2]]
+    for passes in ((nn_to_tensor,), (*CLEANUP, nn_to_tensor, *CLEANUP)):
+        (got,) = evaluate(lowered(module, *passes), inputs)
+        numbers_close(got, evaluate(module, inputs)[0], np.float32)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5])
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda b, x: b(nn.MatMul, x, x, transpose_y=True),
+        lambda b, x: b(nn.Reshape, x, shape=(3 * N, 2)),
+        lambda b, x: b(nn.Slice, x, starts=(0, 1), stops=(N, 6), strides=(1, 2)),
+        lambda b, x: b(nn.Sub, x, b(nn.Mean, x, axis=(0,), keepdims=True)),
+        lambda b, x: b(nn.Concat, [x, x], axis=0),
+        lambda b, x: b(nn.BroadcastTo, b(nn.Sum, x, axis=(1,), keepdims=True), shape=(2, N, 6)),
+        lambda b, x: b(nn.Mul, x, b(nn.Cast, b(nn.Iota, shape=(N, 6), axis=0, dtype=i64), dtype=f32)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_one_lowering_serves_any_number_of_rows(body, rows):
+    module = built([TensorType((N, 6), f32)], body)
+    x = np.random.default_rng(4).normal(size=(rows, 6)).astype(np.float32)
+    (got,) = evaluate(lowered(module, nn_to_tensor, *CLEANUP), [x])
+    numbers_close(got, evaluate(module, [x])[0], np.float32)
