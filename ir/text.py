@@ -95,6 +95,8 @@ class _Names:
 class _Printer:
     """What both forms share: lines, indentation, names, locations."""
 
+    spans = True
+
     def __init__(self, locations: bool, elide: int | None):
         self.locations = locations
         self.elide = elide
@@ -126,17 +128,17 @@ class _Printer:
 
     def place(self, op: Op) -> str:
         """The location as the end of a line."""
-        return f" {location_text(op.location)}" if self.locations else ""
+        return f" {location_text(op.location, self.spans)}" if self.locations else ""
 
 
-def location_text(location: Location) -> str:
-    """`loc(…)` as the parser reads it."""
+def location_text(location: Location, spans: bool = True) -> str:
+    """`loc(…)` as the parser reads it; `spans` says whether the end of the place is told, which not all of MLIR's tools read."""
     place = ""
     if location.file:
         place = string_text(location.file)
         if location.line:
             place += f":{location.line}:{location.column}"
-            place += f" to :{location.end_column}" if location.end_column else ""
+            place += f" to :{location.end_column}" if spans and location.end_column else ""
     if location.name:
         # A place without numbers would read as a second name.
         place = f"{string_text(location.name)}({place if location.line else place + ':0:0'})" if place else string_text(location.name)
@@ -238,6 +240,8 @@ def _same_elements(kind: Type, of: TensorType) -> bool:
 
 
 class _Generic(_Printer):
+    spans = False
+
     def op(self, op: Op, indent: int) -> None:
         outer = self.names
         if isinstance(op, Func):
