@@ -48,6 +48,11 @@ def symbol_text(name: str) -> str:
     return f"v{text}" if text[:1].isdigit() else text
 
 
+def comment_text(text: str) -> str:
+    """A comment line. The text may come from a model file: nothing in it ends the line."""
+    return "; " + "".join(c if c.isprintable() else "?" for c in text)
+
+
 class Code:
     """The lines of one function under construction."""
 

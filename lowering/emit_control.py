@@ -1,0 +1,221 @@
+"""How loops, branches, calls and parallel loops are written in LLVM IR.
+
+Loops test at their end, behind a guard unless the bounds are known. The body of `kernel.parallel` becomes a function on a range of iterations, and a
+second one that unpacks its context for `polyreme_parallel`, so that buffers keep their `noalias` inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from polyreme.dialects import kernel
+from polyreme.ir.core import Op, Region, Value
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.dims import symbols
+from polyreme.ir.types import BufferType
+from polyreme.lowering.emit_facts import overlap, root_of
+from polyreme.lowering.emit_function import EmitOp, FunctionEmitter, Position, typed_lane
+from polyreme.lowering.llvm_text import Lane
+
+
+def _emit_for(e: FunctionEmitter, op: Any) -> list[Any]:
+    """A loop that tests at its end. Bounds that are known decide here whether it runs, and a single round is no loop."""
+    lo, hi = e.values[op.lo], e.values[op.hi]
+    rounds = _rounds(lo, hi, op.step)
+    if rounds == 0:
+        return [e.values[v] for v in op.inits]
+    if rounds == 1:
+        for arg, value in zip(op.block.args, (lo, *(e.values[v] for v in op.inits)), strict=True):
+            e.bind(arg, value)
+        return e.run_region(op.body)
+    return _write_loop(e, lo, hi, op.step, [e.get(v) for v in op.inits], op.body, guard=rounds is None)
+
+
+def _rounds(lo: Position, hi: Position, step: int) -> int | None:
+    """How often the body runs, when that is known."""
+    same = lo.base is hi.base or (lo.base is not None and hi.base is not None and lo.base.ref == hi.base.ref)
+    return max(0, -((lo.offset - hi.offset) // step)) if same else None
+
+
+def _write_loop(e: FunctionEmitter, lo: Position, hi: Position, step: int, inits: list[Lane], body: Region, guard: bool) -> list[Any]:
+    code, args = e.code, body.block.args
+    first, last = e.lane(lo), e.lane(hi)
+    loop, end = code.label("loop"), code.label("end")
+    before = code.block
+    if guard:
+        code.branch(first.compare("slt", last).ref, loop, end)
+        before = code.block
+    else:
+        code.jump(loop)
+    code.start(loop)
+    # The phis' second values are known once the body is written; their lines wait.
+    names = [code.name(e.hint(args[0], "i")), *(code.name(e.hint(a, "carried")) for a in args[1:])]
+    kinds = ["i64", *(x.type for x in inits)]
+    at = len(code.lines)
+    code.lines += [""] * len(names)
+    for arg, name in zip(args, names, strict=True):
+        e.bind(arg, typed_lane(code, arg.type, name))
+    with e.scope():
+        yielded = [e.lane(v) if isinstance(v, Position) else v for v in e.run_block(body.block)]
+        counter = Lane(code, "i64", 1, names[0])
+        following = counter.emit("add nsw", step, hint="next")
+        again = following.compare("slt", last)
+    latch = code.block
+    code.branch(again.ref, loop, end)
+    for k, (name, kind, start, latest) in enumerate(zip(names, kinds, [first, *inits], [following, *yielded], strict=True)):
+        code.lines[at + k] = f"  {name} = phi {kind} [ {start.ref}, %{before} ], [ {latest.ref}, %{latch} ]"
+    code.start(end)
+    if not guard:
+        return yielded
+    return [
+        code.value(x.elem, x.lanes, f"phi {x.type} [ {x.ref}, %{before} ], [ {y.ref}, %{latch} ]", "last") for x, y in zip(inits, yielded, strict=True)
+    ]
+
+
+def _emit_if(e: FunctionEmitter, op: Any) -> list[Lane]:
+    code, condition = e.code, e.get(op.condition)
+    yes, no, end = code.label("then"), code.label("else"), code.label("end")
+    code.branch(condition.ref, yes, no)
+    ways: list[tuple[list[Lane], str]] = []
+    for label, region in ((yes, op.then_body), (no, op.else_body)):
+        code.start(label)
+        with e.scope():
+            passed = e.run_block(region.block)
+            # A position becomes a number inside the branch, where what it is made of stands.
+            lanes = [e.lane(v) if isinstance(v, Position) else v for v in passed]
+        ways.append((lanes, code.block))
+        code.jump(end)
+    code.start(end)
+    (first, block_a), (second, block_b) = ways
+    return [code.value(a.elem, a.lanes, f"phi {a.type} [ {a.ref}, %{block_a} ], [ {b.ref}, %{block_b} ]", "either") for a, b in zip(first, second, strict=True)]
+
+
+def _emit_call(e: FunctionEmitter, op: Any) -> None:
+    facts = e.module.facts[op.callee.name]
+    func = e.module.module.function(op.callee.name)
+    wanted = [a.type for a in func.args]
+    if len(wanted) != len(op.operands):
+        raise PolyremeError(f"'kernel.call' expected {len(wanted)} arguments for '{op.callee}' but got {len(op.operands)}", op.location)
+    args = [e.get(v).typed for v in op.operands]
+    for needed, lane in ((facts.pool, e.pool), (facts.sizes, e.size_array)):
+        if needed:
+            assert lane is not None
+            args.append(lane.typed)
+    e.code.line(f"call void @{e.module.symbol(func)}({', '.join(args)})")
+
+
+def _emit_parallel(e: FunctionEmitter, op: Any) -> None:
+    """The body as a function on a range, called through the pool with the values it uses from outside in a struct on the stack."""
+    count = e.values[op.count]
+    if count == Position(None, 0):
+        return
+    if count == Position(None, 1):
+        e.bind(op.block.args[0], Position(None, 0))
+        e.run_region(op.body)
+        return
+    code, module = e.code, e.module
+    name = module.unique(f"{e.name}.body")
+    unpack = module.unique(f"{name}.thread")
+    inner = FunctionEmitter(module, name)
+    params, fields = _capture(e, inner, op)
+    begin, end = (Lane(inner.code, "i64", 1, inner.code.name(n)) for n in ("begin", "end"))
+    _write_loop(inner, Position(begin, 0), Position(end, 0), 1, [], op.body, guard=True)
+    inner.code.line("ret void")
+    module.finish(inner, f"define internal void @{name}({', '.join([*params, begin.typed, end.typed])})")
+
+    struct = "{ " + ", ".join(f.type for f in fields) + " }"
+    lines = []
+    for i, field in enumerate(fields):
+        lines += [f"  %at{i} = getelementptr inbounds {struct}, ptr %context, i32 0, i32 {i}", f"  %x{i} = load {field.type}, ptr %at{i}"]
+    arguments = ", ".join([*(f"{f.type} %x{i}" for i, f in enumerate(fields)), "i64 %begin", "i64 %end"])
+    thread = f"define internal void @{unpack}(ptr %context, i64 %begin, i64 %end) #0 {{"
+    module.functions.append("\n".join([thread, "entry:", *lines, f"  call void @{name}({arguments})", "  ret void", "}"]))
+
+    context = "null"
+    if fields:
+        context = code.name("context")
+        code.entry.append(f"  {context} = alloca {struct}")
+    for i, field in enumerate(fields):
+        place = code.value("ptr", 1, f"getelementptr inbounds {struct}, ptr {context}, i32 0, i32 {i}", "at")
+        code.line(f"store {field.typed}, ptr {place.ref}")
+    assert e.pool is not None
+    code.line(f"call void @polyreme_parallel(ptr {e.pool.ref}, ptr @{unpack}, ptr {context}, i64 {e.lane(count).ref}, i64 {op.grain})")
+
+
+def _capture(e: FunctionEmitter, inner: FunctionEmitter, op: Any) -> tuple[list[str], list[Lane]]:
+    """Bind in `inner` what the body uses from outside: its parameters there, and the same values out here."""
+    inside: set[Any] = set()
+    outside: dict[Value, None] = {}
+    needs_pool = needs_sizes = False
+    for nested in op.walk():
+        inside.update(nested.results)
+        for region in nested.regions:
+            inside.update(region.block.args)
+        if nested is not op:
+            outside.update(dict.fromkeys(v for v in nested.operands if v not in inside))
+        if isinstance(nested, kernel.Call):
+            facts = e.module.facts[nested.callee.name]
+            needs_pool, needs_sizes = needs_pool or facts.pool, needs_sizes or facts.sizes
+        elif nested is not op and isinstance(nested, kernel.Parallel):
+            needs_pool = True
+        elif isinstance(nested, kernel.Size):
+            needs_sizes = needs_sizes or bool(symbols(nested.value))
+    written = {root_of(v) for v in _written_buffers(e, op)}
+    params: list[str] = []
+    fields: list[Lane] = []
+    passed: dict[str, Lane] = {}
+
+    def pass_in(lane: Lane, hint: str, promise: str = "") -> Lane:
+        if lane.ref not in passed:
+            fields.append(lane)
+            passed[lane.ref] = Lane(inner.code, lane.elem, lane.lanes, inner.code.name(hint))
+            params.append(f"{lane.type}{promise} {passed[lane.ref].ref}")
+        return passed[lane.ref]
+
+    buffers = [v for v in outside if isinstance(v.type, BufferType)]
+    for value in outside:
+        bound = e.values[value]
+        hint = e.hint(value, "x")
+        if isinstance(bound, Position):
+            inner.values[value] = Position(None if bound.base is None else pass_in(bound.base, hint), bound.offset)
+        elif bound.elem == "ptr":
+            alone = all(other is value or not overlap(value, other) for other in buffers) and not _may_be_shared(e, value)
+            promise = (" noalias" if alone else "") + ("" if root_of(value) in written else " readonly")
+            inner.values[value] = pass_in(bound, hint, promise)
+        elif bound.known is not None:
+            inner.values[value] = Lane(inner.code, bound.elem, bound.lanes, bound.ref, bound.known)
+        elif not bound.ref.startswith("%"):
+            inner.values[value] = Lane(inner.code, bound.elem, bound.lanes, bound.ref)
+        else:
+            inner.values[value] = pass_in(bound, hint)
+    if needs_pool:
+        assert e.pool is not None
+        inner.pool = pass_in(e.pool, "pool")
+    if needs_sizes:
+        assert e.size_array is not None
+        inner.size_array = pass_in(e.size_array, "sizes")
+    return params, fields
+
+
+def _may_be_shared(e: FunctionEmitter, buffer: Value) -> bool:
+    """Whether a buffer is, or views, an argument that some call gives together with an overlapping one."""
+    root = root_of(buffer)
+    func = next((f for f in e.module.module.functions if root in f.args), None)
+    return func is not None and func.args.index(root) in e.module.facts[func.sym_name].shared
+
+
+def _written_buffers(e: FunctionEmitter, op: Op) -> Iterator[Value]:
+    for nested in op.walk():
+        if isinstance(nested, (kernel.Store, kernel.Scatter)):
+            yield nested.buffer
+        elif isinstance(nested, kernel.Call):
+            yield from (nested.operands[i] for i in e.module.facts[nested.callee.name].written)
+
+
+CONTROL: dict[type[Op], EmitOp] = {
+    kernel.For: _emit_for,
+    kernel.If: _emit_if,
+    kernel.Call: _emit_call,
+    kernel.Parallel: _emit_parallel,
+}

@@ -1,0 +1,88 @@
+"""What is known about the functions of a kernel-level module before code is written: what they need, and what their arguments promise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polyreme.dialects import kernel
+from polyreme.ir.builtin import Func, Module
+from polyreme.ir.core import Value
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.dims import Dim, product, symbols
+from polyreme.ir.types import BufferType, Type
+
+
+@dataclass
+class Facts:
+    """What a function needs beside its own arguments, and what its arguments promise."""
+
+    pool: bool
+    sizes: bool
+    written: frozenset[int]
+    shared: frozenset[int]  # arguments that may overlap another one
+
+
+def root_of(value: Value) -> Value:
+    """The memory that a buffer is a view of."""
+    while (view := value.producer(kernel.View)) is not None:
+        value = view.buffer
+    return value
+
+
+def overlap(a: Value, b: Value) -> bool:
+    """Whether two buffers may share memory: the same one, or allocations whose places in the arena meet."""
+    a, b = root_of(a), root_of(b)
+    first, second = a.producer(kernel.Alloc), b.producer(kernel.Alloc)
+    if a is b or first is None or second is None or "local" in (first.space, second.space):
+        return a is b
+    low_a, low_b = first.offset, second.offset
+    high_a, high_b = (low + bytes_of(op.result.type) if low is not None else None for low, op in ((low_a, first), (low_b, second)))
+    if all(isinstance(d, int) for d in (low_a, low_b, high_a, high_b)):
+        return bool(low_a < high_b and low_b < high_a)
+    return bool(low_a == low_b)
+
+
+def bytes_of(buffer: Type) -> Dim:
+    assert isinstance(buffer, BufferType)
+    return product(buffer.shape) * buffer.dtype.bytes
+
+
+def gather_facts(module: Module) -> dict[str, Facts]:
+    """Facts of every function; callees come before callers, because kernels do not recurse."""
+    functions = {f.sym_name: f for f in module.functions}
+    facts: dict[str, Facts] = {}
+    shared: dict[str, set[int]] = {name: set() for name in functions}
+
+    def visit(func: Func, path: tuple[str, ...]) -> Facts:
+        name = func.sym_name
+        if name in path:
+            raise PolyremeError(f"expected kernels without recursion but '@{name}' calls itself", func.location)
+        if name in facts:
+            return facts[name]
+        pool = sizes = False
+        written: set[int] = set()
+        position = {arg: i for i, arg in enumerate(func.args)}
+        for op in func.walk():
+            if isinstance(op, kernel.Call):
+                if op.callee.name not in functions:
+                    raise PolyremeError(f"'kernel.call' expected a function of the module but got {op.callee}", op.location)
+                inner = visit(functions[op.callee.name], (*path, name))
+                pool, sizes = pool or inner.pool, sizes or inner.sizes
+                targets = [op.operands[i] for i in inner.written]
+                buffers = [(i, v) for i, v in enumerate(op.operands) if isinstance(v.type, BufferType)]
+                for i, value in buffers:
+                    if any(i != j and overlap(value, other) for j, other in buffers):
+                        shared[op.callee.name].add(i)
+            else:
+                pool = pool or isinstance(op, kernel.Parallel)
+                sizes = sizes or (isinstance(op, kernel.Size) and bool(symbols(op.value)))
+                targets = [op.buffer] if isinstance(op, (kernel.Store, kernel.Scatter)) else []
+            written.update(position[root_of(v)] for v in targets if root_of(v) in position)
+        facts[name] = Facts(pool, sizes, frozenset(written), frozenset())
+        return facts[name]
+
+    for func in functions.values():
+        visit(func, ())
+    for name, found in facts.items():
+        found.shared = frozenset(shared[name])
+    return facts
