@@ -454,10 +454,13 @@ def _accumulate(tensor: Tensor, value: Tensor) -> None:
     from polyreme.math.elementwise import add
 
     if tensor._grad is None:
-        fresh = type(value)._wrap(value._value) if not _state.enabled else value
+        # The gradient may have come from a hook, or go to several leaves: each has a tensor of its own.
+        fresh = value.clone() if _state.enabled else type(value)._wrap(value._value, value._type)
+        fresh.stop_gradient = False
         tensor._grad = fresh
         fresh._name = f"{tensor.name}@GRAD"
     else:
         total = add(tensor._grad, value)
+        total.stop_gradient = False
         total._name = tensor._grad._name
         tensor._grad = total

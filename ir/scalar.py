@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.ir.diagnostics import check, did_you_mean
+from polyreme.ir.diagnostics import InferError, check, did_you_mean
 from polyreme.ir.types import ScalarType, f32, i1
 
 Array = np.ndarray[Any, Any]
@@ -52,8 +52,10 @@ FUNCTIONS: dict[str, ScalarFunction] = {}
 
 def scalar_function(name: str) -> ScalarFunction:
     """The row called `name`; an unknown name is an `InferError` with the nearest known one."""
-    check(name in FUNCTIONS, f"expected the name of a scalar function but got {name!r}{did_you_mean(name, FUNCTIONS)}")
-    return FUNCTIONS[name]
+    found = FUNCTIONS.get(name)
+    if found is None:
+        raise InferError(f"expected the name of a scalar function but got {name!r}{did_you_mean(name, FUNCTIONS)}")
+    return found
 
 
 def _row(name: str, arity: int, numpy: Callable[..., Any], doc: str, **options: Any) -> None:

@@ -48,7 +48,7 @@ def _array(data: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
         raise TypeError(f"Can't constructs a 'paddle.Tensor' with data type {type(data)}, data type must be scalar|list|tuple|np.ndarray|paddle.Tensor")
     tensors = literal and _holds_tensors(data)
     array = np.array(_plain(data) if tensors else data)
-    if literal and not tensors and not _holds_arrays(data):
+    if literal and wanted is None and not tensors and not _holds_arrays(data):
         if array.dtype.kind == "f":
             array = array.astype(default_dtype().np)
         elif array.dtype.kind == "c":
