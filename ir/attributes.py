@@ -39,11 +39,11 @@ class SymbolRef:
 
 
 class Dense:
-    """A constant array. The array is made read-only and contiguous; equality and hash are those of its bytes."""
+    """A constant array, read-only and contiguous (an array that may be written is copied); equality and hash are those of its bytes."""
 
     def __init__(self, array: Any):
         array = np.asarray(array)
-        if not array.flags.c_contiguous or (array.flags.writeable and array.base is None):
+        if not array.flags.c_contiguous or array.flags.writeable:
             array = np.array(array, order="C")
         array = array.view()
         array.flags.writeable = False
