@@ -44,7 +44,8 @@ class IterableDataset(Dataset):
         raise RuntimeError(f"'__getitem__' should not be called for IterableDataset {type(self).__name__}")
 
     def __len__(self) -> int:
-        raise RuntimeError(f"'__len__' should not be called for IterableDataset {type(self).__name__}")
+        # A TypeError, so that list(dataset) does without.
+        raise TypeError(f"'__len__' should not be called for IterableDataset {type(self).__name__}")
 
 
 class TensorDataset(Dataset):
