@@ -1,7 +1,7 @@
 /* Reads images (28x28 float32 each) from standard input and prints ten scores for each, using the compiled LeNet.
  *
  *   polyreme compile examples/lenet.py:LeNet -o lenet.so
- *   cc -O2 -I. examples/lenet.c ./lenet.so -o lenet
+ *   cc -O2 -I. examples/lenet.c lenet.so -Wl,-rpath,'$ORIGIN' -o lenet
  *   ./lenet < images.f32
  */
 #include <stdio.h>

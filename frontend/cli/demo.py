@@ -18,7 +18,7 @@ from polyreme.ir.diagnostics import PolyremeError
 
 LEAST_ACCURACY = 0.97
 LARGEST_DIFFERENCE = 1e-5
-EPOCHS = 20
+EPOCHS = 30
 SHIFT = 2  # training images are moved by up to so many pixels: there are few of them
 BATCH = 64
 
