@@ -23,6 +23,11 @@ from polyreme.runtime.threads import Pool
 Array = np.ndarray[Any, Any]
 MAX_PLANS = 256
 
+# Looked up once, for the sake of the call path.
+_addressof = ctypes.addressof
+_from_buffer: Any = ctypes.c_char.from_buffer
+_empty = np.empty
+
 
 class ModelFunctions(NamedTuple):
     """Addresses of a model's native functions.
@@ -119,10 +124,16 @@ class Executable:
                     array = self._as_array(array, spec)
                 if array.dtype is not dtype and array.dtype != dtype:
                     raise self._fault(spec, array.dtype, array.shape, f"expected {spec.dtype} but got {array.dtype}")
-                flags = array.flags
-                if not (flags.c_contiguous and flags.aligned):
+                # As `address_of`, which refuses what is not contiguous too; written out, since a call of a small model spends its time here.
+                try:
+                    address = _addressof(_from_buffer(array))
+                except (TypeError, ValueError, BufferError):
+                    array = np.ascontiguousarray(array).reshape(array.shape)
+                    address = array.ctypes.data
+                if address & (dtype.itemsize - 1):
                     array = array.copy()
-                buffers[slot] = address_of(array)
+                    address = address_of(array)
+                buffers[slot] = address
                 arrays.append(array)
                 shapes.append(array.shape)
             key = tuple(shapes)
@@ -133,8 +144,11 @@ class Executable:
                 return self._run_into(context, plan, arrays, out)
             results: list[Array] = []
             for (slot, dtype, _), shape in zip(self._outputs, plan.output_shapes):
-                result = np.empty(shape, dtype)
-                buffers[slot] = address_of(result)
+                result = _empty(shape, dtype)
+                try:
+                    buffers[slot] = _addressof(_from_buffer(result))
+                except (TypeError, ValueError, BufferError):
+                    buffers[slot] = result.ctypes.data
                 results.append(result)
             self._native_run(self._pool_at, context.buffers_at, plan.sizes_at, context.arena_at)
             return results
