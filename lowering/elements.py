@@ -19,10 +19,10 @@ from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.dims import Dim
 from polyreme.ir.dims import product as dim_product
 from polyreme.ir.scalar import identity_of
-from polyreme.ir.types import BufferType, ScalarType, TensorType, VectorType, f32, i1, index
+from polyreme.ir.types import ScalarType, TensorType, VectorType, f32, index
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.positions import Position, position, total
 

@@ -22,7 +22,7 @@ from polyreme.lowering.code import Code, Index
 from polyreme.lowering.collapse import collapse_axes
 from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, buffer_leaf, convert, linear, store, wide
 from polyreme.lowering.hoist import tidy
-from polyreme.lowering.positions import Position, position
+from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import Rows, rows_of, shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.sweep import GRAIN_CYCLES, SERIAL_CYCLES, Lanes, each, estimate, run, sweep

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+
 from polyreme.dialects import kernel, mt19937, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
@@ -18,7 +19,6 @@ from polyreme.lowering.pipeline import BUILDERS, compile_module, lower
 from polyreme.lowering.random import build_random
 from polyreme.lowering.targets import TARGETS, find_target
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
-
 from tests.strategies import modules
 
 N = symbol("N")
