@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-
 from polyreme.dialects import kernel
 from polyreme.ir import dims
 from polyreme.ir.builder import Builder

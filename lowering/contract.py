@@ -23,7 +23,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, product
-from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, f64
+from polyreme.ir.types import ScalarType, f32, f64
 from polyreme.lowering.access import Access, row_major, trace
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.epilogue import Epilogue, follow, place

@@ -81,12 +81,12 @@ def _image(p: Problem) -> Image | None:
     """The problem as one of images; None when its result is a plain matrix (then the rows and columns of a matrix product do better)."""
     spatial: list[str] = []
     for letter in reversed(p.out):
-        if letter not in p.rows and p.size(letter) != 1:
+        if (letter not in p.rows and p.size(letter) != 1) or not isinstance(p.size(letter), int):
             break
         if letter in p.rows:
             spatial.insert(0, letter)
     lanes = [c for c in p.out if c in p.right_letters and c not in p.left_letters and p.size(c) != 1]
-    if not spatial or any(not isinstance(p.size(c), int) for c in spatial):
+    if not spatial:
         return None
     if not _is_windowed(p) and not p.epilogue.pools and len(spatial) < 2:
         return None

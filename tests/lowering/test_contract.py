@@ -183,8 +183,8 @@ def test_integers_and_two_contracts_are_left_to_the_loops() -> None:
     def make(b: Any, x: Any, y: Any) -> Any:
         return b(tensor.Contract, b(tensor.Contract, x, y, spec="mk,kn->mn"), y, spec="mn,kn->mk")
 
-    from polyreme.ir.builtin import Func, Return
     from polyreme.ir.builder import Builder
+    from polyreme.ir.builtin import Func, Return
 
     func = Func.empty("root", [TensorType((5, 6), f32), TensorType((6, 7), f32)])
     b = Builder.at_end(func.block)
