@@ -283,9 +283,10 @@ def parse_dim(text: str) -> Dim:
 
 
 class _DimParser:
-    """Recursive descent over `sum := product (('+'|'-') product)*`; nesting is capped."""
+    """Recursive descent over `sum := product (('+'|'-') product)*`; nesting and the number of terms are capped."""
 
     MAX_DEPTH = 32
+    MAX_TERMS = 256
 
     def __init__(self, text: str):
         self.text, self.at, self.depth = text, 0, 0
@@ -330,7 +331,10 @@ class _DimParser:
         total = self.factor()
         while self.peek() == "*":
             self.take()
-            total = total * self.factor()
+            factor = self.factor()
+            if len(list(_terms(total))) * len(list(_terms(factor))) > self.MAX_TERMS:
+                self.fail(f"at most {self.MAX_TERMS} terms")
+            total = total * factor
         return total
 
     def factor(self) -> Dim:

@@ -122,9 +122,10 @@ def test_garbage_is_refused_with_a_place_and_never_crashes(data):
         "func @f(%x: tensor<" + "(" * 3000 + "N" + ")" * 3000 + "xf32>) {\nreturn\n}",
         "func @f() {\n%c = tensor.full {value = 0, dtype = f32, shape = [" + "max(N, " * 3000 + "N" + ")" * 3000 + "]}\nreturn\n}",
         "func @f(%x: tensor<" + "9" * 5000 + "xf32>) {\nreturn\n}",
+        "func @f(%x: tensor<(" + "*".join(f"(a{i}+b{i})" for i in range(40)) + ")xf32>) {\nreturn\n}",
         'func @f() {\nreturn\n} loc("a"("b"("c"("d"))))',
     ],
-    ids=["braces", "regions", "lists", "elements", "sizes", "calls", "digits", "locations"],
+    ids=["braces", "regions", "lists", "elements", "sizes", "calls", "digits", "terms", "locations"],
 )
 def test_deep_or_long_text_is_refused(text):
     with pytest.raises(ParseError):
