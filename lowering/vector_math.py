@@ -86,11 +86,12 @@ def _reduce_exp(x: Lane) -> tuple[Lane, Lane, Lane]:
 
 def _scale(p: Lane, n: Lane, bits: Lane) -> Lane:
     """p * 2^n, n in [-150, 128]: also where 2^n itself is no normal float, or none at all."""
-    if p.code.avx512 and p.lanes == 16:
-        zero = p.like(0.0).typed
-        return p.code.value(
-            "float", 16, f"call {p.type} @llvm.x86.avx512.mask.scalef.ps.512({p.typed}, {n.typed}, {zero}, i16 -1, i32 4)"
-        )
+    code = p.code
+    if code.avx512 and p.lanes in (4, 8, 16):
+        # One instruction; the mask turns all lanes on, and only the widest form takes a rounding mode (4: the current one).
+        options = "i16 -1, i32 4" if p.lanes == 16 else "i8 -1"
+        name = f"llvm.x86.avx512.mask.scalef.ps.{p.lanes * 32}"
+        return code.value("float", p.lanes, f"call {p.type} @{name}({p.typed}, {n.typed}, {p.type} zeroinitializer, {options})")
     whole = bits - 0x4B400000
     half = whole >> 1
     return p * _power_of_two(half) * _power_of_two(whole - half)
