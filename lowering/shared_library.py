@@ -39,7 +39,8 @@ def link_shared(objects: Mapping[str, bytes], exports: Sequence[str], soname: st
                 return result.read_bytes()
             result.unlink(missing_ok=True)
             tried.append(Diagnostic(f"{linker}: {fault or 'made no file'}"))
-    raise PolyremeError(Diagnostic(f"no linker could make a library for {target.triple}: install binutils, lld or a C compiler, or the package 'ziglang'", notes=tuple(tried)))
+    message = f"no linker could make a library for {target.triple}: install binutils, lld or a C compiler, or the package 'ziglang'"
+    raise PolyremeError(Diagnostic(message, notes=tuple(tried)))
 
 
 def _commands(objects: list[str], soname: str, target: Target) -> Iterator[tuple[str, list[str] | None]]:

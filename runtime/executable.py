@@ -87,7 +87,8 @@ class Executable:
         self._inputs = [(slots["input", i], numpy_dtype(t.dtype), t) for i, t in enumerate(manifest.inputs)]
         self._outputs = [(slots["output", i], numpy_dtype(t.dtype), t) for i, t in enumerate(manifest.outputs)]
         self._constants = [(slots["constant", i], constants_at + c.offset) for i, c in enumerate(manifest.constants)]
-        self._size_of = {text: parse_size(text, manifest.size_names) for t in (*manifest.inputs, *manifest.outputs) for text in t.shape if isinstance(text, str)}
+        texts = {size for t in (*manifest.inputs, *manifest.outputs) for size in t.shape if isinstance(size, str)}
+        self._size_of = {text: parse_size(text, manifest.size_names) for text in texts}
         self._plans: dict[tuple[tuple[int, ...], ...], _Plan] = {}
         self._free: deque[_Context] = deque()
 
@@ -222,7 +223,8 @@ class Executable:
         return CallError(f"'{self.name}' expected {len(self._inputs)} inputs ({names}) but got {got}")
 
     def _fault(self, spec: TensorSpec, dtype: Any, shape: Sequence[int], detail: str) -> CallError:
-        return CallError(f"'{self.name}' expected the input '{spec.name}' to be {_array_text(spec.dtype, spec.shape)} but got {_array_text(dtype, shape)}: {detail}")
+        wanted, got = _array_text(spec.dtype, spec.shape), _array_text(dtype, shape)
+        return CallError(f"'{self.name}' expected the input '{spec.name}' to be {wanted} but got {got}: {detail}")
 
     def _make_plan(self, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
         """Check every size of every input, and work out what follows; remembered for the next call."""

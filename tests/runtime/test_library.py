@@ -567,6 +567,46 @@ int main(void) {{
     assert result.stdout.split() == ["0"] + ["2"] * len(right)
 
 
+FIXED_PROGRAM = r"""
+#include <math.h>
+#include <stdio.h>
+#include "fixed.h"
+
+int main(void) {
+  fixed_model *model = fixed_create(1, NULL);
+  double x[2] = {0.5, 2}, y[2] = {0, 0};
+  unsigned char z = 9;
+  int64_t right[] = {2}, wrong[] = {3};
+  const int64_t *shapes[] = {right}, *bad[] = {wrong};
+  const void *inputs[] = {x};
+  void *outputs[] = {y, &z};
+  int64_t y_shape[1] = {-1};
+  int64_t *output_shapes[] = {y_shape, NULL};
+  if (fixed_run(model, inputs, NULL, outputs)) return 1;
+  printf("%.17g %.17g %d\n", y[0], y[1], z);
+  if (fixed_run(model, inputs, shapes, outputs)) return 2;
+  if (fixed_run(model, inputs, bad, outputs) != FIXED_BAD_SHAPE) return 3;
+  printf("%s\n", fixed_error());
+  if (fixed_output_shapes(NULL, output_shapes) || y_shape[0] != 2) return 4;
+  if (fixed_output_rank(1) != 0 || fixed_output_shape(1) != NULL || fixed_input_shape(0)[0] != 2) return 5;
+  fixed_destroy(model);
+  return 0;
+}
+"""
+
+
+@needs_cc
+def test_shapes_may_be_left_out_when_all_sizes_are_fixed(tmp_path: Path) -> None:
+    path = tmp_path / "fixed.so"
+    write_library(fixed_artifact(), path)
+    result = subprocess.run([build(tmp_path, FIXED_PROGRAM, path)], capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stdout
+    values, error = result.stdout.splitlines()
+    y, z = load_compiled(path)(np.array([0.5, 2.0]))
+    assert [float(v) for v in values.split()] == [*y, float(z)]
+    assert error == "input 'x': expected 2 on axis 0 but got 3"
+
+
 def test_constants_without_elements_are_no_trouble(tmp_path: Path) -> None:
     data = fixed_artifact().manifest.to_json()
     data["constants"] = [{"name": "none", "dtype": "float32", "shape": [0], "offset": 0, "bytes": 0}]
