@@ -20,7 +20,8 @@ from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import Expr, substitute, symbol
-from polyreme.ir.types import TensorType, f32, i64
+from polyreme.ir.text import print_module
+from polyreme.ir.types import TensorType, f32, i32, i64
 
 MAX_RANK = 5
 MAX_ELEMENTS = 4096
@@ -35,12 +36,7 @@ class Sample:
     sizes: dict
 
     def __repr__(self):
-        return f"{self.module_text()}# inputs: {[x.shape for x in self.inputs]}, sizes: {self.sizes}"
-
-    def module_text(self):
-        from polyreme.ir.text import print_module
-
-        return "\n" + print_module(self.module)
+        return f"\n{print_module(self.module)}# inputs: {[x.shape for x in self.inputs]}, sizes: {self.sizes}"
 
 
 @st.composite
@@ -244,6 +240,16 @@ def map_select(g):
     return g.b(tensor.Map, condition, x, other, fn="select")
 
 
+def integers(g):
+    """Whole numbers made of an argument, combined, and turned back; floor and remainder are of a known divisor."""
+    x = g.draw(st.sampled_from(g.func.args))
+    eight = g.b(tensor.Full, value=8.0, dtype=f32)
+    whole = g.b(tensor.Map, g.b(tensor.Map, x, eight, fn="mul"), fn="cast", dtype=i32)
+    fn = g.draw(st.sampled_from(["add", "sub", "mul", "max", "min", "div", "floor_divide", "mod"]))
+    other = whole if fn in ("add", "mul", "max") else g.b(tensor.Full, value=g.draw(st.sampled_from([-3, 2, 7])), dtype=i32)
+    return g.b(tensor.Map, g.b(tensor.Map, whole, other, fn=fn), fn="cast", dtype=f32)
+
+
 def reduce(g):
     x = g.pick()
     fn = g.draw(st.sampled_from(["add", "max", "min"]))
@@ -336,7 +342,7 @@ def iota(g):
 
 
 TENSOR_RULES = [
-    map_one, map_two, map_two, map_divide, map_exp, map_select, reduce, reduce, arg_reduce, contract, contract, reshape, transpose, broadcast,
+    map_one, map_two, map_two, map_divide, map_exp, map_select, integers, reduce, reduce, arg_reduce, contract, contract, reshape, transpose, broadcast,
     slice_, reverse, pad, window, fold, concat, gather, full, iota,
 ]  # fmt: skip
 
@@ -373,6 +379,14 @@ def nn_where(g):
     x = g.draw(st.sampled_from(g.func.args))
     other = g.parameter(x.type.shape)
     return g.b(nn.Where, g.b(g.draw(st.sampled_from(NN_COMPARE)), x, other), other, x)
+
+
+def nn_integers(g):
+    x = g.draw(st.sampled_from(g.func.args))
+    whole = g.b(nn.Cast, g.b(nn.Mul, x, g.b(nn.Full, value=8.0, dtype=f32)), dtype=i64)
+    kind = g.draw(st.sampled_from([nn.Add, nn.Sub, nn.Mul, nn.Maximum, nn.Div, nn.FloorDivide, nn.Mod]))
+    other = g.b(nn.Full, value=g.draw(st.sampled_from([-3, 2, 7])), dtype=i64)
+    return g.b(nn.Cast, g.b(kind, whole, other), dtype=f32)
 
 
 def nn_reduce(g):
@@ -463,6 +477,6 @@ def nn_pad(g):
 
 
 NN_RULES = [
-    nn_one, nn_one, nn_two, nn_two, nn_divide, nn_where, nn_reduce, nn_softmax, nn_matmul, nn_linear, nn_conv, nn_pool, reshape, transpose, slice_,
+    nn_one, nn_one, nn_two, nn_two, nn_divide, nn_where, nn_integers, nn_reduce, nn_softmax, nn_matmul, nn_linear, nn_conv, nn_pool, reshape, transpose, slice_,
     concat, gather, full, nn_broadcast, nn_flip, nn_pad,
 ]  # fmt: skip
