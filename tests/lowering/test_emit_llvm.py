@@ -417,6 +417,29 @@ def test_nested_parallel_loops_run_every_pair_once():
     assert_same(module, [np.arange(24, dtype=np.float32).reshape(6, 4)])
 
 
+def test_a_call_inside_a_parallel_body_gets_the_pool_and_the_sizes():
+    """Each row is negated by a kernel that is parallel itself, reads a size, and has scratch of its own."""
+    n = symbol("N")
+    module = Module.empty()
+    rows = BufferType((n, 3), f32)
+    func, b = function(module, "negate", [BufferType((3,), f32), rows, index])
+    width = b.apply("sub", b(kernel.Size, value=n + 3), b(kernel.Size, value=n))
+    with b.parallel(width) as i:
+        scratch = b(kernel.Alloc, shape=(1,), dtype=f32, space="local")
+        b(kernel.Store, b.apply("neg", b(kernel.Load, func.args[0], i)), scratch, b.number(0))
+        at = b.apply("add", b.apply("mul", func.args[2], b.number(3)), i)
+        b(kernel.Store, b(kernel.Load, scratch, b.number(0)), func.args[1], at)
+    finish(b)
+    main, b = function(module, "main", [rows, rows], ("input", "output"))
+    with b.parallel(b(kernel.Size, value=n)) as row:
+        view = b(kernel.View, main.args[0], b.apply("mul", row, b.number(3)), shape=(3,))
+        b(kernel.Call, view, main.args[1], row, callee="negate")
+    finish(b)
+    verify(module)
+    for count in (0, 1, 9):
+        assert_same(module, [np.arange(3 * count, dtype=np.float32).reshape(count, 3)])
+
+
 # --- random kernels
 
 UNARY = ["neg", "abs", "sqrt", "floor", "exp", "tanh"]
