@@ -1,17 +1,23 @@
-"""Modules of every level are valid, print, and read back as they were, however they came about."""
+"""What holds at every level: modules are valid, read back as they were printed, and compute what they computed before."""
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
 from polyreme.lowering.pipeline import lower
 from tests.strategies import modules
 
 
-@pytest.mark.parametrize("to", ["tensor", "kernel"])
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TO = pytest.mark.parametrize("to", ["tensor", "kernel"])
+SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@TO
+@SETTINGS
 @given(st.data())
 def test_a_lowered_module_reads_back_as_it_was_printed(to, data):
     module = lower(data.draw(modules("nn")).module, to=to)
@@ -22,3 +28,15 @@ def test_a_lowered_module_reads_back_as_it_was_printed(to, data):
         verify(again)
         assert print_module(again, generic) == text
         assert print_module(again) == print_module(module)
+
+
+@TO
+@pytest.mark.parametrize("level", ["nn", "tensor"])
+@SETTINGS
+@given(st.data())
+def test_lowering_does_not_change_what_is_computed(level, to, data):
+    sample = data.draw(modules(level))
+    expected = evaluate(sample.module, sample.inputs)
+    for old, new in zip(expected, evaluate(lower(sample.module, to=to), sample.inputs), strict=True):
+        assert new.shape == old.shape
+        np.testing.assert_allclose(new, old, rtol=2e-4, atol=2e-4)
