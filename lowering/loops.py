@@ -262,7 +262,7 @@ class _RowLoops:
 
         values = self._over_row(carried, body, lanes, mask)
         totals = []
-        for i, (s, kind) in enumerate(zip(reduces, kinds, strict=True)):
+        for i, s in enumerate(reduces):
             found = [values[part * len(reduces) + i] for part in range(parts)]
             while len(found) > 1:
                 found = [code.apply(s.fn, found[k], found[k + 1]) for k in range(0, len(found), 2)]

@@ -23,6 +23,7 @@ from polyreme.lowering.loops import build_loops
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.random import build_random
 from polyreme.lowering.shapes import SolveDims
+from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.targets import Target, find_target
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
 
@@ -37,7 +38,7 @@ def pipeline(target: Target) -> list[Stage]:
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, Canonicalize(), Cse(), Dce(), Fuse()),
+        Stage("tensor", nn_to_tensor, Canonicalize(), Cse(), Dce(), SinkReshapes(), Fuse()),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", TensorToKernel(target, BUILDERS)),
     ]

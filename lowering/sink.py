@@ -1,0 +1,89 @@
+"""Sinking reshapes: elementwise ops are moved in front of a reshape, next to what made its operand.
+
+A linear layer on a batch of sequences is one matrix product, a reshape, and then an activation: moved in front of the reshape, the activation can be
+computed in the product's own kernel. The other operands of the op are reshaped the other way, which costs nothing for what lies in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func
+from polyreme.ir.core import BlockArgument, Op, Value
+from polyreme.ir.dims import Dim
+from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.lowering.elements import matching_groups
+from polyreme.lowering.rows import shape_of
+
+
+@register_pass
+@dataclass(frozen=True)
+class SinkReshapes(FuncPass):
+    """map(reshape(x), y)  ->  reshape(map(x, reshape(y))), where x comes from a contract and y lies in memory or is one number.
+
+    Before and after: `tensor` ops on values.  Runs right before fusion, for which reshapes are borders between groups.
+    """
+
+    name: ClassVar[str] = "sink-reshapes"
+
+    def run_on(self, func: Func) -> None:
+        for op in func.block:
+            if isinstance(op, tensor.Map):
+                _sink(op)
+
+
+def _sink(op: tensor.Map) -> None:
+    shape = shape_of(op.result)
+    reshape = next((r for x in op.xs if (r := x.producer(tensor.Reshape)) and shape_of(x) == shape and _from_contract(r.x)), None)
+    if reshape is None:
+        return
+    old = shape_of(reshape.x)
+    shapes = [_shape_in_front(x, shape, old) for x in op.xs]
+    if any(s is None for s in shapes):
+        return
+    b = Builder.before_op(op)
+    operands = []
+    for x, wanted in zip(op.xs, shapes, strict=True):
+        other = x.producer(tensor.Reshape)
+        if other is not None and shape_of(other.x) == wanted:
+            operands.append(other.x)
+        else:
+            operands.append(x if shape_of(x) == wanted else b(tensor.Reshape, x, shape=wanted))
+    moved = b(tensor.Map, *operands, fn=op.fn, dtype=op.dtype)
+    moved.name = op.result.name
+    sources = [x.producer(tensor.Reshape) for x in op.xs]
+    op.replace_with(b(tensor.Reshape, moved, shape=shape))
+    for source in dict.fromkeys(sources):
+        if source is not None and not source.is_used:
+            source.erase()
+
+
+def _from_contract(value: Value) -> bool:
+    """Whether a contract makes the value, with nothing but elementwise ops in between."""
+    op: Op | None = value.producer()
+    while isinstance(op, tensor.Map):
+        full = [x.producer() for x in op.xs if shape_of(x) == shape_of(op.result)]
+        op = next((p for p in full if isinstance(p, (tensor.Contract, tensor.Map))), None)
+    return isinstance(op, tensor.Contract)
+
+
+def _shape_in_front(x: Value, shape: tuple[Dim, ...], old: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
+    """The shape that operand `x` of a map of `shape` has when the map is one of `old` elements instead; None when there is none."""
+    given = shape_of(x)
+    if not given or all(n == 1 for n in given):
+        return (1,) * len(old) if given else ()
+    if not isinstance(x, BlockArgument) and not isinstance(x.producer(), (tensor.Reshape, tensor.Constant)):
+        # What is computed nearby might have shared the map's kernel; a reshape in between would keep it out.
+        return None
+    found: list[Dim] = []
+    for before, after in matching_groups(old, shape):
+        if all(given[i] == 1 for i in after):
+            found += [1] * len(before)
+        elif all(given[i] == shape[i] for i in after):
+            found += [old[i] for i in before]
+        else:
+            return None
+    return tuple(found)
