@@ -11,7 +11,6 @@ from polyreme.ir.verify import verify
 from polyreme.lowering.pipeline import lower
 from tests.strategies import modules
 
-
 TO = pytest.mark.parametrize("to", ["tensor", "kernel"])
 SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
