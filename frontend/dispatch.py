@@ -165,7 +165,9 @@ def _check_operands(cls: type[Op], operands: Sequence[Any]) -> None:
                 raise TypeError(f"'{cls.name}' expected tensors but got {type(tensor).__name__} ({tensor!r})")
             if tensor._value is None:
                 raise ValueError(f"'{cls.name}' expected a tensor with contents but got one that is not initialized")
-            raise RuntimeError(f"'{cls.name}' got a tensor that belongs to a traced function, outside of that function; return it from there")
+            raise RuntimeError(
+                f"'{cls.name}' got a tensor that belongs to a traced function, outside of that function; return it from there"
+            )
 
 
 def _needs_grad(operands: Sequence[Any]) -> bool:

@@ -129,7 +129,8 @@ class Generator:
     def _eager_only(self, what: str) -> None:
         if dispatch.active_trace() is not None:
             raise PolyremeError(
-                f"drawing {what} has no compiled form yet: draw them outside of the traced function and pass them in, or use uniform numbers", caller_location()
+                f"drawing {what} has no compiled form yet: draw them outside of the traced function and pass them in, or use uniform numbers",
+                caller_location(),
             )
 
 

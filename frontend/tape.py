@@ -234,7 +234,9 @@ class FunctionNode(Node):
 
     def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         if self.function is None:
-            raise RuntimeError(f"expected the first backward through '{self.name}' but it has run already; call the first one with retain_graph=True")
+            raise RuntimeError(
+                f"expected the first backward through '{self.name}' but it has run already; call the first one with retain_graph=True"
+            )
         return self.function(*grads)
 
     def free(self) -> None:
@@ -384,7 +386,9 @@ def _run(
         for tensor, seed in zip(outputs, seeds, strict=True):
             edge = edge_of(tensor)
             if edge is None:
-                raise RuntimeError(f"expected a tensor with stop_gradient=False but backward started at one (shape {tensor.shape}) that needs no gradient")
+                raise RuntimeError(
+                    f"expected a tensor with stop_gradient=False but backward started at one (shape {tensor.shape}) that needs no gradient"
+                )
             if seed is None:
                 seed = full(tensor.type.shape, 1, tensor.type.dtype)
             elif seed.shape != tensor.shape:

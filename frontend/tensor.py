@@ -221,7 +221,9 @@ class Tensor:
         """The only element, or the one at a place, as a Python number."""
         array = self._array("item()")
         if not args and array.size != 1:
-            raise ValueError(f"only one element tensors can be converted to Python scalars when no input coordinates, but this one has {array.size}")
+            raise ValueError(
+                f"only one element tensors can be converted to Python scalars when no input coordinates, but this one has {array.size}"
+            )
         return array.item(*args)
 
     def tolist(self) -> Any:
@@ -264,7 +266,9 @@ class Tensor:
             raise TypeError("iteration over a 0-D tensor")
         count = self.type.shape[0]
         if not isinstance(count, int):
-            raise PolyremeError(f"a loop over a tensor needs a known first size but it is '{count}' in the traced function", caller_location())
+            raise PolyremeError(
+                f"a loop over a tensor needs a known first size but it is '{count}' in the traced function", caller_location()
+            )
         return (self[i] for i in range(count))
 
     def __contains__(self, item: Any) -> bool:
@@ -413,7 +417,9 @@ class Tensor:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if self._node is not None:
-            raise RuntimeError("Only Leaf Tensor support the deepcopy at the moment, non-Leaf Tensors contains graph information that does't support deepcopy")
+            raise RuntimeError(
+                "Only Leaf Tensor support the deepcopy at the moment, non-Leaf Tensors contains graph information that does't support deepcopy"
+            )
         twin = self.__class__.__new__(self.__class__)
         memo[id(self)] = twin
         twin._reset(self._value, self._type)
@@ -426,7 +432,9 @@ class Tensor:
         return _rebuild, (type(self), self.numpy(), self.dtype.name, self._name, self.stop_gradient, self.persistable, self.__dict__)
 
 
-def _rebuild(cls: type[Tensor], array: Array, dtype: str, name: str | None, stop_gradient: bool, persistable: bool, extra: dict[str, Any]) -> Tensor:
+def _rebuild(
+    cls: type[Tensor], array: Array, dtype: str, name: str | None, stop_gradient: bool, persistable: bool, extra: dict[str, Any]
+) -> Tensor:
     tensor = cls.__new__(cls)
     tensor._reset(array.view(dtypes.as_dtype(dtype).np), None)
     tensor._name, tensor.stop_gradient, tensor.persistable = name, stop_gradient, persistable

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from polyreme.math import creation, elementwise, indexing, linalg, logic, manipulation, operators, reduction, search
+from polyreme.math.creation import *
+from polyreme.math.elementwise import *
+from polyreme.math.linalg import *
+from polyreme.math.logic import *
+from polyreme.math.manipulation import *
+from polyreme.math.reduction import *
+from polyreme.math.search import *
 from polyreme.tensor import Tensor
 
 _SUBJECTS = (creation, elementwise, logic, reduction, manipulation, linalg, search)
 
 for _subject in _SUBJECTS:
-    for _name in _subject.__all__:
-        globals()[_name] = getattr(_subject, _name)
     for _name in _subject.METHODS:
         setattr(Tensor, _name, getattr(_subject, _name))
 for _name, _function in operators.OPERATORS.items():
@@ -32,4 +37,11 @@ for _name in ("bool", "int", "float", "bfloat16", "float16", "float32", "float64
     _dtype = {"int": "int32", "float": "float32"}.get(_name, _name)
     setattr(Tensor, _name, lambda self, dtype=_dtype: elementwise.cast(self, dtype))
 
-__all__ = [name for subject in _SUBJECTS for name in subject.__all__]
+__all__: list[str] = []
+__all__ += creation.__all__
+__all__ += elementwise.__all__
+__all__ += linalg.__all__
+__all__ += logic.__all__
+__all__ += manipulation.__all__
+__all__ += reduction.__all__
+__all__ += search.__all__

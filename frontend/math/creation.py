@@ -11,7 +11,9 @@ import numpy as np
 from polyreme import dispatch, tape
 from polyreme.device import as_place
 from polyreme.dialects import nn as ops
-from polyreme.dtypes import as_dtype, bfloat16, bool as bool_, complex64, default_dtype, dtype as DType, float64, int64
+from polyreme.dtypes import as_dtype, bfloat16, complex64, default_dtype, float64, int64
+from polyreme.dtypes import bool as bool_
+from polyreme.dtypes import dtype as DType
 from polyreme.ir.dims import Expr
 from polyreme.math.common import number_of, shape_of
 from polyreme.random import default_generator
@@ -45,7 +47,9 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
 def _array(data: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
     literal = not isinstance(data, (np.ndarray, np.generic))
     if literal and not isinstance(data, (bool, int, float, complex, list, tuple)):
-        raise TypeError(f"Can't constructs a 'paddle.Tensor' with data type {type(data)}, data type must be scalar|list|tuple|np.ndarray|paddle.Tensor")
+        raise TypeError(
+            f"Can't constructs a 'paddle.Tensor' with data type {type(data)}, data type must be scalar|list|tuple|np.ndarray|paddle.Tensor"
+        )
     tensors = literal and _holds_tensors(data)
     array = np.array(_plain(data) if tensors else data)
     if literal and wanted is None and not tensors and not _holds_arrays(data):
@@ -73,7 +77,9 @@ def _holds_arrays(data: Any) -> bool:
 
 
 def _plain(data: Any) -> Any:
-    return [_plain(d) for d in data] if isinstance(data, (list, tuple)) else data._array("to_tensor()") if isinstance(data, Tensor) else data
+    return (
+        [_plain(d) for d in data] if isinstance(data, (list, tuple)) else data._array("to_tensor()") if isinstance(data, Tensor) else data
+    )
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
@@ -288,7 +294,12 @@ def _floating(dtype: Any, what: str) -> DType:
 
 
 def create_parameter(
-    shape: Sequence[int], dtype: Any = None, name: str | None = None, attr: Any = None, is_bias: bool = False, default_initializer: Any = None
+    shape: Sequence[int],
+    dtype: Any = None,
+    name: str | None = None,
+    attr: Any = None,
+    is_bias: bool = False,
+    default_initializer: Any = None,
 ) -> Parameter | None:
     """A parameter that belongs to no layer; see `nn.Layer.create_parameter`."""
     from polyreme.nn.attributes import make_parameter

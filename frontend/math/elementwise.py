@@ -180,7 +180,9 @@ def floor_divide(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """floor(x / y). Division of integers by zero is an error."""
     result = _floor_divide(x, y)
     if y.type.dtype.kind in "iu" and dispatch.active_trace() is None and not y._value.all():
-        raise ZeroDivisionError("InvalidArgumentError: Integer division by zero encountered in (floor/trunc) divide. Please check the input value.")
+        raise ZeroDivisionError(
+            "InvalidArgumentError: Integer division by zero encountered in (floor/trunc) divide. Please check the input value."
+        )
     return result
 
 
@@ -214,7 +216,9 @@ def with_number(function: Callable[[Tensor, Tensor], Tensor], x: Tensor, value: 
     return function(constant, x) if reverse else function(x, constant)
 
 
-def scale(x: Tensor, scale: Any = 1.0, bias: float = 0.0, bias_after_scale: bool = True, act: str | None = None, name: str | None = None) -> Tensor:
+def scale(
+    x: Tensor, scale: Any = 1.0, bias: float = 0.0, bias_after_scale: bool = True, act: str | None = None, name: str | None = None
+) -> Tensor:
     """scale * x + bias, or scale * (x + bias) with `bias_after_scale=False`; keeps the dtype of x."""
     tensor_arg(x, "scale")
     factor = scale if isinstance(scale, Tensor) else dispatch.full((), scale, x.type.dtype)

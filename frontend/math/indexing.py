@@ -56,7 +56,9 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     # Where each element of the result comes from: its old self, or an element of the value spread over the selection.
     source = np.full(x.size, -1, np.int64)
     source[positions.ravel()] = np.arange(positions.size)
-    spread = dispatch.call(ops.Reshape, dispatch.call(ops.BroadcastTo, _drop_ones(value, positions.ndim), shape=positions.shape), shape=(positions.size,))
+    spread = dispatch.call(
+        ops.Reshape, dispatch.call(ops.BroadcastTo, _drop_ones(value, positions.ndim), shape=positions.shape), shape=(positions.size,)
+    )
     before = Tensor._wrap(x._value, x._type)
     before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
     if positions.size:
@@ -108,7 +110,11 @@ def _axes_taken(item: Any) -> int:
 def _expand_ellipsis(key: tuple[Any, ...], x: Tensor) -> list[Any]:
     """The key with one item per axis, besides the Nones; wrong items and too many of them are an `IndexError`."""
     for item in key:
-        known = item is None or item is Ellipsis or isinstance(item, (int, np.integer, np.bool_, slice, Tensor, list, np.ndarray, Expr, tuple, range))
+        known = (
+            item is None
+            or item is Ellipsis
+            or isinstance(item, (int, np.integer, np.bool_, slice, Tensor, list, np.ndarray, Expr, tuple, range))
+        )
         if not known:
             raise IndexError(f"expected numbers, slices, None, ..., lists or tensors as an index but got {type(item).__name__}")
     items = [list(i) if isinstance(i, (tuple, range)) else i for i in key]
@@ -165,11 +171,15 @@ def _basic(x: Tensor, items: list[Any]) -> Tensor:
                 flipped.append(axis)
                 count = len(range(lo, hi, step))  # type: ignore[arg-type]
                 lo, hi, step = (lo + (count - 1) * step, lo + 1, -step) if count else (0, 0, 1)
+            elif isinstance(lo, int) and isinstance(hi, int):
+                hi = max(lo, hi)  # an empty slice
             kept.append(axis)
         else:
             place: Dim = item if isinstance(item, Expr) else int(item)
             if isinstance(size, int) and isinstance(place, int) and not -size <= place < size:
-                raise IndexError(f"The starting index {place} of slice is out of bounds in tensor {axis}-th axis, it should be in the range of [{-size}, {size})")
+                raise IndexError(
+                    f"The starting index {place} of slice is out of bounds in tensor {axis}-th axis, it should be in the range of [{-size}, {size})"
+                )
             lo = place + size if isinstance(place, int) and place < 0 else place
             hi, step = lo + 1, 1
         starts.append(lo)
@@ -177,7 +187,13 @@ def _basic(x: Tensor, items: list[Any]) -> Tensor:
         strides.append(step)
         axis += 1
     whole = all(isinstance(i, slice) and i == slice(None) for i in items if i is not None)
-    result = x if whole and axis else dispatch.call(ops.Slice, x, starts=tuple(starts), stops=tuple(stops), strides=tuple(strides)) if axis else x
+    result = (
+        x
+        if whole and axis
+        else dispatch.call(ops.Slice, x, starts=tuple(starts), stops=tuple(stops), strides=tuple(strides))
+        if axis
+        else x
+    )
     if flipped:
         result = dispatch.call(ops.Flip, result, axes=tuple(flipped))
     shape = tuple(1 if a is None else result.type.shape[a] for a in kept)

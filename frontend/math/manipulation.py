@@ -94,7 +94,13 @@ def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
 def unsqueeze(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
     """With axes of size 1 put in, one after the other."""
     tensor_arg(x, "unsqueeze")
-    given = axis._array("unsqueeze()").ravel().tolist() if isinstance(axis, Tensor) else list(axis) if isinstance(axis, (list, tuple)) else [axis]
+    given = (
+        axis._array("unsqueeze()").ravel().tolist()
+        if isinstance(axis, Tensor)
+        else list(axis)
+        if isinstance(axis, (list, tuple))
+        else [axis]
+    )
     shape = list(x.type.shape)
     for a in given:
         place = int(number_of(a))
@@ -109,7 +115,9 @@ def transpose(x: Tensor, perm: Sequence[int], *more: int, name: str | None = Non
     tensor_arg(x, "transpose")
     order = [perm, *more] if isinstance(perm, int) else list(perm)
     if len(order) != x.ndim:
-        raise ValueError(f"Input(perm) is the permutation of dimensions of Input(x), its length should be equal to dimensions of Input(x): {x.ndim}, but got {len(order)}")
+        raise ValueError(
+            f"Input(perm) is the permutation of dimensions of Input(x), its length should be equal to dimensions of Input(x): {x.ndim}, but got {len(order)}"
+        )
     axes = tuple(axis_of(a, x.ndim, "transpose") for a in order)
     check_unique(axes, "transpose")
     return dispatch.call(ops.Transpose, x, perm=axes)  # type: ignore[no-any-return]
@@ -118,7 +126,9 @@ def transpose(x: Tensor, perm: Sequence[int], *more: int, name: str | None = Non
 def t(input: Tensor, name: str | None = None) -> Tensor:
     """A matrix transposed; vectors and 0-D tensors as they are."""
     if input.ndim > 2:
-        raise ValueError(f"Input(input) only support N-D (N<=2) tensor, but received length of Input(input) is {input.ndim}. Perhaps you can use paddle.tensor.transpose() instead.")
+        raise ValueError(
+            f"Input(input) only support N-D (N<=2) tensor, but received length of Input(input) is {input.ndim}. Perhaps you can use paddle.tensor.transpose() instead."
+        )
     return input if input.ndim < 2 else transpose(input, [1, 0])
 
 
@@ -204,7 +214,9 @@ def _same_dtype(tensors: Sequence[Tensor], function: str) -> list[Tensor]:
         if tensor.type.dtype != tensors[0].type.dtype:
             first, other = tensors[0].type.dtype, tensor.type.dtype
             if first.kind != "f" or other.kind != "f":
-                raise ValueError(f"The data_type of input tensor in list isn't consistent, the first tensor is {tensors[0].dtype.name}, but {i}th tensor is {tensor.dtype.name}.")
+                raise ValueError(
+                    f"The data_type of input tensor in list isn't consistent, the first tensor is {tensors[0].dtype.name}, but {i}th tensor is {tensor.dtype.name}."
+                )
     dtype = tensors[0].type.dtype
     for tensor in tensors[1:]:
         dtype = promoted(dtype, tensor.type.dtype)
@@ -242,7 +254,9 @@ def split(x: Tensor, num_or_sections: Any, axis: Any = 0, name: str | None = Non
     if isinstance(num_or_sections, (int, np.integer)):
         parts = int(num_or_sections)
         if parts <= 0 or (isinstance(size, int) and size % parts):
-            raise ValueError(f"The input's size along the split dimension must be evenly divisible by Attr(num_or_sections). But {size} is not evenly divisible by {parts}.")
+            raise ValueError(
+                f"The input's size along the split dimension must be evenly divisible by Attr(num_or_sections). But {size} is not evenly divisible by {parts}."
+            )
         sections: list[Dim] = [size // parts] * parts
     else:
         sections = list(shape_dims(num_or_sections))
@@ -383,7 +397,11 @@ def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = T
     grid = np.indices(indices.shape, sparse=True)
     steps = [product(arr.shape[i + 1 :]) for i in range(arr.ndim)]
     base = sum(g * s for i, (g, s) in enumerate(zip(grid, steps, strict=True)) if i != place)
-    along = dispatch.call(ops.Mul, dispatch.call(ops.Mod, cast_to(indices, i64), dispatch.full((), arr.shape[place], i64)), dispatch.full((), steps[place], i64))
+    along = dispatch.call(
+        ops.Mul,
+        dispatch.call(ops.Mod, cast_to(indices, i64), dispatch.full((), arr.shape[place], i64)),
+        dispatch.full((), steps[place], i64),
+    )
     flat = dispatch.call(ops.Add, along, dispatch.constant(np.broadcast_to(np.asarray(base, np.int64), tuple(indices.shape))))
     return dispatch.call(ops.Gather, reshape(arr, [-1]), flat, axis=0)  # type: ignore[no-any-return]
 

@@ -16,7 +16,24 @@ from polyreme.math.elementwise import add, divide, exp, log, pow, sqrt, square, 
 from polyreme.math.elementwise import isnan as isnan_
 from polyreme.tensor import Tensor
 
-__all__ = ["all", "amax", "amin", "any", "count_nonzero", "logsumexp", "max", "mean", "min", "nansum", "norm", "numel", "prod", "std", "sum", "var"]
+__all__ = [
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "count_nonzero",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "nansum",
+    "norm",
+    "numel",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
 METHODS = list(__all__)
 
 
@@ -141,5 +158,3 @@ def numel(x: Tensor, name: str | None = None) -> Tensor:
     if isinstance(x.size, int):
         return dispatch.full((), x.size, i64)
     return dispatch.call(ops.DimValue, size=x.size, dtype=i64)  # type: ignore[no-any-return]
-
-

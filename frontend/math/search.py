@@ -63,7 +63,9 @@ def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = Fal
     return x if x.ndim == 0 else take_along_axis(x, argsort(x, axis, descending), axis, broadcast=False)
 
 
-def topk(x: Tensor, k: Any, axis: int | None = None, largest: bool = True, sorted: bool = True, name: str | None = None) -> tuple[Tensor, Tensor]:
+def topk(
+    x: Tensor, k: Any, axis: int | None = None, largest: bool = True, sorted: bool = True, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """The `k` largest (or smallest) elements along `axis` (the last for None) in order, and their positions."""
     count = int(number_of(k))
     place = axis_of(-1 if axis is None else axis, x.ndim, "topk")
@@ -88,7 +90,13 @@ def index_sample(x: Tensor, index: Tensor) -> Tensor:
 
 
 def unique(
-    x: Tensor, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None, dtype: Any = "int64", name: str | None = None
+    x: Tensor,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    dtype: Any = "int64",
+    name: str | None = None,
 ) -> Any:
     """The distinct elements in order, with what else is asked for."""
     found = np.unique(x._array("unique()"), return_index, return_inverse, return_counts, axis=axis)

@@ -1,11 +1,22 @@
 """`paddle.nn`: layers, and what they are made of."""
 
 from polyreme.nn import clip, container, functional, initializer, layer
+from polyreme.nn.clip import *
+from polyreme.nn.container import *
+from polyreme.nn.layer import *
 from polyreme.nn.layers import activation, common, conv, loss, pooling
+from polyreme.nn.layers.activation import *
+from polyreme.nn.layers.common import *
+from polyreme.nn.layers.conv import *
+from polyreme.nn.layers.loss import *
+from polyreme.nn.layers.pooling import *
 
-_SUBJECTS = (layer, container, activation, common, conv, pooling, loss, clip)
-for _subject in _SUBJECTS:
-    for _name in _subject.__all__:
-        globals()[_name] = getattr(_subject, _name)
-
-__all__ = ["functional", "initializer", *(name for subject in _SUBJECTS for name in subject.__all__)]
+__all__ = ["functional", "initializer"]
+__all__ += clip.__all__
+__all__ += container.__all__
+__all__ += layer.__all__
+__all__ += activation.__all__
+__all__ += common.__all__
+__all__ += conv.__all__
+__all__ += loss.__all__
+__all__ += pooling.__all__

@@ -107,7 +107,12 @@ def make_parameter(shape: Sequence[int], attr: Any, dtype: Any, is_bias: bool, d
     if any(d == 0 for d in sizes) and len(sizes) > 1:
         raise ValueError(f"expected a parameter without sizes of 0 but got shape {list(sizes)}")
     kind = as_dtype(dtype) if dtype is not None else default_dtype()
-    initializer = chosen.initializer or default_initializer or init.global_initializer(is_bias) or (init.Constant(0.0) if is_bias else init.XavierUniform())
+    initializer = (
+        chosen.initializer
+        or default_initializer
+        or init.global_initializer(is_bias)
+        or (init.Constant(0.0) if is_bias else init.XavierUniform())
+    )
     values = init.initial(initializer, [int(d) for d in sizes], kind)
     parameter = Parameter.__new__(Parameter)
     parameter._reset(values._value, values._type)

@@ -187,7 +187,9 @@ class Dirac(Initializer):
 
     def values(self, shape: Shape, dtype: ScalarType) -> Tensor:
         if not 3 <= len(shape) <= 5 or shape[0] % self.groups:
-            raise ValueError(f"Dirac expected a filter of 3 to 5 axes whose first size {self.groups} groups divide but got shape {list(shape)}")
+            raise ValueError(
+                f"Dirac expected a filter of 3 to 5 axes whose first size {self.groups} groups divide but got shape {list(shape)}"
+            )
         values = np.zeros(shape, dtype.np)
         each = shape[0] // self.groups
         for group in range(self.groups):
@@ -196,12 +198,26 @@ class Dirac(Initializer):
         return Tensor._wrap(values)
 
 
-_GAINS = {"sigmoid": 1.0, "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv1d_transpose": 1.0, "conv2d_transpose": 1.0, "conv3d_transpose": 1.0}
+_GAINS = {
+    "sigmoid": 1.0,
+    "linear": 1.0,
+    "conv1d": 1.0,
+    "conv2d": 1.0,
+    "conv3d": 1.0,
+    "conv1d_transpose": 1.0,
+    "conv2d_transpose": 1.0,
+    "conv3d_transpose": 1.0,
+}
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """By how much to widen the values so that the nonlinearity keeps the variance."""
-    gains = _GAINS | {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "leaky_relu": math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2)), "selu": 3.0 / 4}
+    gains = _GAINS | {
+        "tanh": 5.0 / 3,
+        "relu": math.sqrt(2.0),
+        "leaky_relu": math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2)),
+        "selu": 3.0 / 4,
+    }
     if nonlinearity not in gains:
         raise ValueError(f"expected a nonlinearity of {', '.join(gains)} but got {nonlinearity!r}")
     return gains[nonlinearity]

@@ -220,7 +220,9 @@ class Layer:
         else:
             self._non_persistable_buffer_names_set.add(name)
 
-    def create_parameter(self, shape: Any, attr: Any = None, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None) -> Parameter | None:
+    def create_parameter(
+        self, shape: Any, attr: Any = None, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None
+    ) -> Parameter | None:
         """A parameter, not yet registered; None when `attr` is False."""
         name = unique_name.generate(f"{self._full_name}.{'b' if is_bias else 'w'}")
         return make_parameter(shape, attr, dtype if dtype is not None else self._dtype, is_bias, default_initializer, name)
@@ -253,7 +255,9 @@ class Layer:
         """All layers below, depth first."""
         return [layer for _, layer in self.named_sublayers(include_self=include_self)]
 
-    def named_sublayers(self, prefix: str = "", include_self: bool = False, layers_set: set[Layer] | None = None) -> Iterator[tuple[str, Layer]]:
+    def named_sublayers(
+        self, prefix: str = "", include_self: bool = False, layers_set: set[Layer] | None = None
+    ) -> Iterator[tuple[str, Layer]]:
         """All layers below with their dotted names, each once; `layers_set` records what was seen."""
         seen: set[Layer] = set() if layers_set is None else layers_set
         if include_self and self not in seen:
@@ -314,13 +318,23 @@ class Layer:
         return state
 
     def state_dict(
-        self, destination: Any = None, include_sublayers: bool = True, structured_name_prefix: str = "", use_hook: bool = True, keep_vars: bool = True
+        self,
+        destination: Any = None,
+        include_sublayers: bool = True,
+        structured_name_prefix: str = "",
+        use_hook: bool = True,
+        keep_vars: bool = True,
     ) -> dict[str, Tensor]:
         """Parameters and persistable buffers by dotted name; put into `destination` when given."""
         return self._state(destination, include_sublayers, structured_name_prefix, False, use_hook)
 
     def to_static_state_dict(
-        self, destination: Any = None, include_sublayers: bool = True, structured_name_prefix: str = "", use_hook: bool = True, keep_vars: bool = True
+        self,
+        destination: Any = None,
+        include_sublayers: bool = True,
+        structured_name_prefix: str = "",
+        use_hook: bool = True,
+        keep_vars: bool = True,
     ) -> dict[str, Tensor]:
         """Parameters and all buffers by dotted name."""
         return self._state(destination, include_sublayers, structured_name_prefix, True, use_hook)
@@ -347,7 +361,9 @@ class Layer:
             if tensor._is_initialized() and shape != tensor.shape:
                 missing.append(path)
                 unfit.append(name)
-                warnings.warn(f"Skip loading for {path}. {path} receives a shape {shape}, but the expected shape is {tensor.shape}.", stacklevel=2)
+                warnings.warn(
+                    f"Skip loading for {path}. {path} receives a shape {shape}, but the expected shape is {tensor.shape}.", stacklevel=2
+                )
                 continue
             fitting.append((tensor, value))
         for tensor, value in fitting:
@@ -396,7 +412,9 @@ class Layer:
             return self
         known = [d.name for d in dtypes.DTYPES.values()]
         if isinstance(dtype, str) and dtype not in known:
-            raise ValueError(f"dtype value error, must be 'bfloat16', 'float16', 'float32', 'float64', 'int8', 'int16', 'int32', 'int64', 'uint8', 'complex64', 'complex128', 'bool', but got {dtype!r}")
+            raise ValueError(
+                f"dtype value error, must be 'bfloat16', 'float16', 'float32', 'float64', 'int8', 'int16', 'int32', 'int64', 'uint8', 'complex64', 'complex128', 'bool', but got {dtype!r}"
+            )
         return self._cast(dtype, floating_only=False)
 
     def float(self, excluded_layers: Any = None) -> Layer:

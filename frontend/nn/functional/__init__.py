@@ -1,10 +1,15 @@
 """`paddle.nn.functional`."""
 
 from polyreme.nn.functional import activation, common, conv, loss, pooling
+from polyreme.nn.functional.activation import *
+from polyreme.nn.functional.common import *
+from polyreme.nn.functional.conv import *
+from polyreme.nn.functional.loss import *
+from polyreme.nn.functional.pooling import *
 
-_SUBJECTS = (activation, common, conv, pooling, loss)
-for _subject in _SUBJECTS:
-    for _name in _subject.__all__:
-        globals()[_name] = getattr(_subject, _name)
-
-__all__ = [name for subject in _SUBJECTS for name in subject.__all__]
+__all__: list[str] = []
+__all__ += activation.__all__
+__all__ += common.__all__
+__all__ += conv.__all__
+__all__ += loss.__all__
+__all__ += pooling.__all__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops

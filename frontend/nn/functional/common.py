@@ -35,7 +35,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, name: str | No
 
 
 def dropout(
-    x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train", inplace: bool = False, name: str | None = None
+    x: Tensor,
+    p: Any = 0.5,
+    axis: Any = None,
+    training: bool = True,
+    mode: str = "upscale_in_train",
+    inplace: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """In training, elements become 0 with probability `p`, one draw each; with `axis`, one draw per position along those axes.
 
@@ -114,7 +120,9 @@ def embedding(
     rows = weight.shape[0]
     values = x._value
     if isinstance(values, np.ndarray) and isinstance(rows, int) and values.size and (values.min() < 0 or values.max() >= rows):
-        raise ValueError(f"Variable value (input) of OP(paddle.nn.functional.embedding) expected >= 0 and < {rows}, but got {values.min()} to {values.max()}")
+        raise ValueError(
+            f"Variable value (input) of OP(paddle.nn.functional.embedding) expected >= 0 and < {rows}, but got {values.min()} to {values.max()}"
+        )
     found = dispatch.call(ops.Gather, weight, x, axis=0)
     if padding_idx is None or padding_idx == -1:
         return found  # type: ignore[no-any-return]
@@ -149,7 +157,13 @@ def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float
 
 
 def pad(
-    x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_format: str | None = None, pad_from_left_axis: bool = True, name: str | None = None
+    x: Tensor,
+    pad: Any,
+    mode: str = "constant",
+    value: float = 0.0,
+    data_format: str | None = None,
+    pad_from_left_axis: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     """With elements added around.
 
@@ -207,7 +221,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, axis: int = 1, eps: float = 1e-8) 
     return divide(together, sqrt(maximum(lengths, dispatch.full((), eps * eps, lengths.type.dtype))))
 
 
-def pairwise_distance(x: Tensor, y: Tensor, p: float = 2.0, epsilon: float = 1e-6, keepdim: bool = False, name: str | None = None) -> Tensor:
+def pairwise_distance(
+    x: Tensor, y: Tensor, p: float = 2.0, epsilon: float = 1e-6, keepdim: bool = False, name: str | None = None
+) -> Tensor:
     """The p-norm of x - y + epsilon along the last axis."""
     return norm(scale(subtract(x, y), 1.0, epsilon), float(p), -1, keepdim)
 

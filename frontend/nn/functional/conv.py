@@ -24,7 +24,13 @@ def sizes_of(value: Any, rank: int, name: str) -> tuple[int, ...]:
 
 
 def padding_pairs(
-    padding: Any, rank: int, sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], channel_last: bool
+    padding: Any,
+    rank: int,
+    sizes: Sequence[Dim],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    channel_last: bool,
 ) -> tuple[Dim, ...]:
     """Paddle's forms of padding as [low, high] per spatial axis: a number, one per axis, two per axis, pairs for all axes, "SAME", "VALID"."""
     if isinstance(padding, str):
@@ -75,7 +81,16 @@ def to_channel_last(x: Tensor) -> Tensor:
 
 
 def _conv(
-    rank: int, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str, name: str
+    rank: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_format: str,
+    name: str,
 ) -> Tensor:
     tensor_arg(x, name)
     tensor_arg(weight, name, "weight")
@@ -91,21 +106,45 @@ def _conv(
 
 
 def conv1d(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, data_format: str = "NCL", name: str | None = None
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_format: str = "NCL",
+    name: str | None = None,
 ) -> Tensor:
     """[N, C, L] by filters [out, C / groups, k]."""
     return _conv(1, x, weight, bias, stride, padding, dilation, groups, data_format, "conv1d")
 
 
 def conv2d(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, data_format: str = "NCHW", name: str | None = None
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_format: str = "NCHW",
+    name: str | None = None,
 ) -> Tensor:
     """[N, C, H, W] by filters [out, C / groups, kh, kw]."""
     return _conv(2, x, weight, bias, stride, padding, dilation, groups, data_format, "conv2d")
 
 
 def conv3d(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, data_format: str = "NCDHW", name: str | None = None
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_format: str = "NCDHW",
+    name: str | None = None,
 ) -> Tensor:
     """[N, C, D, H, W] by filters [out, C / groups, kd, kh, kw]."""
     return _conv(3, x, weight, bias, stride, padding, dilation, groups, data_format, "conv3d")

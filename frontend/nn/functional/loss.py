@@ -27,7 +27,9 @@ __all__ = [
 
 def _reduced(loss: Tensor, reduction: str, name: str) -> Tensor:
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"The value of 'reduction' in {name} should be 'sum', 'mean' or 'none', but received {reduction}, which is not allowed.")
+        raise ValueError(
+            f"The value of 'reduction' in {name} should be 'sum', 'mean' or 'none', but received {reduction}, which is not allowed."
+        )
     return loss if reduction == "none" else mean(loss) if reduction == "mean" else sum(loss)
 
 
@@ -50,7 +52,9 @@ def l1_loss(input: Tensor, label: Tensor, reduction: str = "mean", name: str | N
     return _reduced(abs_(subtract(input, label)), reduction, "l1_loss")
 
 
-def smooth_l1_loss(input: Tensor, label: Tensor, reduction: str = "mean", delta: float = 1.0, is_huber: bool = True, name: str | None = None) -> Tensor:
+def smooth_l1_loss(
+    input: Tensor, label: Tensor, reduction: str = "mean", delta: float = 1.0, is_huber: bool = True, name: str | None = None
+) -> Tensor:
     """Squared up to a distance of `delta`, linear beyond it; the Huber loss, or that divided by delta."""
     distance = abs_(subtract(input, label))
     near = minimum(distance, _number(distance, delta))
@@ -66,7 +70,9 @@ def log_loss(input: Tensor, label: Tensor, epsilon: float = 1e-4, name: str | No
     return neg(add(yes, no))
 
 
-def binary_cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean", name: str | None = None) -> Tensor:
+def binary_cross_entropy(
+    input: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean", name: str | None = None
+) -> Tensor:
     """-label * log(input) - (1 - label) * log(1 - input), the logarithms held above -100."""
     low = _number(input, -100.0)
     yes = multiply(label, maximum(log(input), low))
@@ -76,7 +82,12 @@ def binary_cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = N
 
 
 def binary_cross_entropy_with_logits(
-    logit: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None, name: str | None = None
+    logit: Tensor,
+    label: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """`binary_cross_entropy` of sigmoid(logit), in the form that cannot overflow."""
     if pos_weight is None:
@@ -89,7 +100,13 @@ def binary_cross_entropy_with_logits(
 
 
 def softmax_with_cross_entropy(
-    logits: Tensor, label: Tensor, soft_label: bool = False, ignore_index: int = -100, numeric_stable_mode: bool = True, return_softmax: bool = False, axis: int = -1
+    logits: Tensor,
+    label: Tensor,
+    soft_label: bool = False,
+    ignore_index: int = -100,
+    numeric_stable_mode: bool = True,
+    return_softmax: bool = False,
+    axis: int = -1,
 ) -> Any:
     """The cross entropy of softmax(logits), with the axis kept at size 1; labels are class numbers in a tensor of that shape, or weights."""
     place = axis_of(axis, logits.ndim, "softmax_with_cross_entropy")
@@ -133,22 +150,32 @@ def cross_entropy(
     tensor_arg(input, "cross_entropy", "input")
     tensor_arg(label, "cross_entropy", "label")
     if reduction not in ("sum", "mean", "none"):
-        raise ValueError(f"The value of 'reduction' in softmax_cross_entropy should be 'sum', 'mean' or 'none', but received {reduction}, which is not allowed.")
+        raise ValueError(
+            f"The value of 'reduction' in softmax_cross_entropy should be 'sum', 'mean' or 'none', but received {reduction}, which is not allowed."
+        )
     if ignore_index > 0 and soft_label:
-        raise ValueError(f"When soft_label == True, the value of 'ignore_index' in softmax_cross_entropy should be '-100', but received {ignore_index}, which is not allowed.")
+        raise ValueError(
+            f"When soft_label == True, the value of 'ignore_index' in softmax_cross_entropy should be '-100', but received {ignore_index}, which is not allowed."
+        )
     if input.ndim == 0:
         raise ValueError("The dimension of input should be larger than zero!")
     place = axis_of(axis, input.ndim, "cross_entropy")
     squeezed = label.ndim == input.ndim - 1
     if not squeezed and label.ndim != input.ndim:
-        raise ValueError(f"Expected input_dims - 1 = label_dims or input_dims == label_dims (got input_dims{input.ndim}, label_dims{label.ndim})")
+        raise ValueError(
+            f"Expected input_dims - 1 = label_dims or input_dims == label_dims (got input_dims{input.ndim}, label_dims{label.ndim})"
+        )
     if squeezed:
         label = unsqueeze(label, place)
     if label_smoothing > 0:
         if not soft_label:
             label = _one_hot_along(squeeze(label, place), input.shape[place], place)
         soft_label = True
-        label = label_smooth(cast_to(label, input.type.dtype), epsilon=label_smoothing) if place == input.ndim - 1 else _smooth(label, place, label_smoothing)
+        label = (
+            label_smooth(cast_to(label, input.type.dtype), epsilon=label_smoothing)
+            if place == input.ndim - 1
+            else _smooth(label, place, label_smoothing)
+        )
     if soft_label:
         label = cast_to(label, input.type.dtype)
     if use_softmax:
@@ -159,7 +186,9 @@ def cross_entropy(
     factor = None
     if weight is not None:
         if input.shape[place] != weight.shape[-1]:
-            raise ValueError(f"input's class_dimension({input.shape[place]}) must equal to weight's class_dimension({weight.shape[-1]}) when weight is provided")
+            raise ValueError(
+                f"input's class_dimension({input.shape[place]}) must equal to weight's class_dimension({weight.shape[-1]}) when weight is provided"
+            )
         wide = reshape(weight, [-1 if i == place else 1 for i in range(input.ndim)])
         if soft_label:
             factor = sum(multiply(label, wide), place, keepdim=True)
@@ -200,13 +229,18 @@ def _of_probabilities(input: Tensor, label: Tensor, soft_label: bool, ignore_ind
     if soft_label:
         return neg(sum(multiply(label, log(input)), axis, keepdim=True))
     _check_labels(label, input, axis, soft_label, ignore_index)
-    places = reshape(dispatch.call(ops.Iota, shape=(input.shape[axis],), axis=0, dtype=label.type.dtype), [-1 if i == axis else 1 for i in range(input.ndim)])
+    places = reshape(
+        dispatch.call(ops.Iota, shape=(input.shape[axis],), axis=0, dtype=label.type.dtype),
+        [-1 if i == axis else 1 for i in range(input.ndim)],
+    )
     chosen = dispatch.call(ops.Equal, label, places)
     # Probabilities of other classes are 1 here, so that their logarithms (and gradients) vanish.
     return neg(sum(log(dispatch.call(ops.Where, chosen, input, _number(input, 1.0))), axis, keepdim=True))
 
 
-def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean", name: str | None = None) -> Tensor:
+def nll_loss(
+    input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean", name: str | None = None
+) -> Tensor:
     """-input at the class of each label, the classes being axis 1 of `input` (log probabilities)."""
     if input.ndim < 2:
         raise ValueError(f"Expected 2 or more dimensions (got {input.ndim})")
@@ -215,7 +249,9 @@ def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_
     wide = unsqueeze(label, 1)
     _check_labels(wide, input, 1, False, ignore_index)
     classes = input.shape[1]
-    places = reshape(dispatch.call(ops.Iota, shape=(classes,), axis=0, dtype=label.type.dtype), [-1 if i == 1 else 1 for i in range(input.ndim)])
+    places = reshape(
+        dispatch.call(ops.Iota, shape=(classes,), axis=0, dtype=label.type.dtype), [-1 if i == 1 else 1 for i in range(input.ndim)]
+    )
     chosen = dispatch.call(ops.Equal, wide, places)
     factor = cast_to(chosen, input.type.dtype)
     if weight is not None:
@@ -242,7 +278,9 @@ def kl_div(input: Tensor, label: Tensor, reduction: str = "mean", log_target: bo
     return _reduced(loss, reduction, "kl_div")
 
 
-def margin_ranking_loss(input: Tensor, other: Tensor, label: Tensor, margin: float = 0.0, reduction: str = "mean", name: str | None = None) -> Tensor:
+def margin_ranking_loss(
+    input: Tensor, other: Tensor, label: Tensor, margin: float = 0.0, reduction: str = "mean", name: str | None = None
+) -> Tensor:
     """max(0, -label * (input - other) + margin)."""
     gap = scale(multiply(neg(label), subtract(input, other)), 1.0, float(margin))
     return _reduced(maximum(gap, _number(gap, 0.0)), reduction, "margin_ranking_loss")
@@ -258,7 +296,9 @@ def hinge_embedding_loss(input: Tensor, label: Tensor, margin: float = 1.0, redu
     return _reduced(loss, reduction, "hinge_embedding_loss")
 
 
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, label: Tensor, margin: float = 0, reduction: str = "mean", name: str | None = None) -> Tensor:
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, label: Tensor, margin: float = 0, reduction: str = "mean", name: str | None = None
+) -> Tensor:
     """1 - cos where the label is 1, max(0, cos - margin) where it is -1."""
     epsilon = 1e-12
     together = sum(multiply(input1, input2), -1)
@@ -277,7 +317,15 @@ def soft_margin_loss(input: Tensor, label: Tensor, reduction: str = "mean", name
 
 
 def triplet_margin_loss(
-    input: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, epsilon: float = 1e-6, swap: bool = False, reduction: str = "mean", name: str | None = None
+    input: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    epsilon: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+    name: str | None = None,
 ) -> Tensor:
     """max(0, |input - positive| - |input - negative| + margin) with p-norms."""
 
@@ -292,7 +340,13 @@ def triplet_margin_loss(
 
 
 def sigmoid_focal_loss(
-    logit: Tensor, label: Tensor, normalizer: Tensor | None = None, alpha: float = 0.25, gamma: float = 2.0, reduction: str = "sum", name: str | None = None
+    logit: Tensor,
+    label: Tensor,
+    normalizer: Tensor | None = None,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    reduction: str = "sum",
+    name: str | None = None,
 ) -> Tensor:
     """Binary cross entropy that counts what is classified well already less."""
     entropy = binary_cross_entropy_with_logits(logit, label, reduction="none")
@@ -304,7 +358,13 @@ def sigmoid_focal_loss(
 
 
 def poisson_nll_loss(
-    input: Tensor, label: Tensor, log_input: bool = True, full: bool = False, epsilon: float = 1e-8, reduction: str = "mean", name: str | None = None
+    input: Tensor,
+    label: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    epsilon: float = 1e-8,
+    reduction: str = "mean",
+    name: str | None = None,
 ) -> Tensor:
     """The negative log likelihood of counts; `full` adds Stirling's approximation of log(label!)."""
     loss = subtract(exp(input), multiply(label, input)) if log_input else subtract(input, multiply(label, log(scale(input, 1.0, epsilon))))

@@ -43,7 +43,9 @@ def _pool(
     return to_channel_last(result) if last else result, attributes
 
 
-def _max_pool(rank: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, return_mask: bool, ceil_mode: bool, data_format: str) -> Any:
+def _max_pool(
+    rank: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, return_mask: bool, ceil_mode: bool, data_format: str
+) -> Any:
     name = f"max_pool{rank}d"
     result, attributes = _pool(ops.MaxPool, rank, x, kernel_size, stride, padding, data_format, name, ceil_mode=bool(ceil_mode))
     if not return_mask:
@@ -64,35 +66,63 @@ def _positions(x: Tensor, pooled: Tensor, attributes: dict[str, Any]) -> Tensor:
         places = [np.arange(n) * s - lo + o for n, s, lo, o in zip(best.shape[2:], attributes["strides"], low, offset, strict=True)]
         inside = np.logical_and.reduce(np.meshgrid(*[(p >= 0) & (p < n) for p, n in zip(places, spatial, strict=True)], indexing="ij"))
         held = np.ix_(*[np.clip(p, 0, n - 1) for p, n in zip(places, spatial, strict=True)])
-        flat = np.ravel_multi_index(np.meshgrid(*[np.clip(p, 0, n - 1) for p, n in zip(places, spatial, strict=True)], indexing="ij"), spatial)
+        flat = np.ravel_multi_index(
+            np.meshgrid(*[np.clip(p, 0, n - 1) for p, n in zip(places, spatial, strict=True)], indexing="ij"), spatial
+        )
         hit = (values[(slice(None), slice(None), *held)] == best) & inside
         found = np.where(hit, flat.astype(np.int32), found)
     return dispatch.constant(found)
 
 
-def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, name: str | None = None) -> Any:
+def max_pool1d(
+    x: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    return_mask: bool = False,
+    ceil_mode: bool = False,
+    name: str | None = None,
+) -> Any:
     """The largest element of each window of [N, C, L]."""
     return _max_pool(1, x, kernel_size, stride, padding, return_mask, ceil_mode, "NCL")
 
 
 def max_pool2d(
-    x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, data_format: str = "NCHW", name: str | None = None
+    x: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    return_mask: bool = False,
+    ceil_mode: bool = False,
+    data_format: str = "NCHW",
+    name: str | None = None,
 ) -> Any:
     """The largest element of each window of [N, C, H, W]."""
     return _max_pool(2, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format)
 
 
 def max_pool3d(
-    x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, data_format: str = "NCDHW", name: str | None = None
+    x: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    return_mask: bool = False,
+    ceil_mode: bool = False,
+    data_format: str = "NCDHW",
+    name: str | None = None,
 ) -> Any:
     """The largest element of each window of [N, C, D, H, W]."""
     return _max_pool(3, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format)
 
 
-def _avg_pool(rank: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, exclusive: bool, ceil_mode: bool, divisor: Any, data_format: str) -> Tensor:
+def _avg_pool(
+    rank: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, exclusive: bool, ceil_mode: bool, divisor: Any, data_format: str
+) -> Tensor:
     name = f"avg_pool{rank}d"
     if divisor is None:
-        return _pool(ops.AvgPool, rank, x, kernel_size, stride, padding, data_format, name, ceil_mode=bool(ceil_mode), exclusive=bool(exclusive))[0]
+        return _pool(
+            ops.AvgPool, rank, x, kernel_size, stride, padding, data_format, name, ceil_mode=bool(ceil_mode), exclusive=bool(exclusive)
+        )[0]
     if not divisor > 0:
         raise ValueError(f"divisor_override must be an int greater than 0. But received {divisor}")
     # Counting the padding makes every window's mean a sum over as many elements as the kernel has.
@@ -100,7 +130,15 @@ def _avg_pool(rank: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any,
     return scale(result, float(np.prod(attributes["kernel"])) / divisor)
 
 
-def avg_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, exclusive: bool = True, ceil_mode: bool = False, name: str | None = None) -> Tensor:
+def avg_pool1d(
+    x: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    exclusive: bool = True,
+    ceil_mode: bool = False,
+    name: str | None = None,
+) -> Tensor:
     """The mean of each window of [N, C, L]; `exclusive` leaves padding out of the count."""
     return _avg_pool(1, x, kernel_size, stride, padding, exclusive, ceil_mode, None, "NCL")
 

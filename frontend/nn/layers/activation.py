@@ -28,7 +28,9 @@ class _Activation(Layer):
             *args, name = args  # type: ignore[assignment]
         unknown = [k for k in kwargs if k not in names]
         if len(args) > len(names) or unknown:
-            raise TypeError(f"{type(self).__name__}() expected {', '.join(names) or 'no arguments'} but got {', '.join(unknown) or f'{len(args)} values'}")
+            raise TypeError(
+                f"{type(self).__name__}() expected {', '.join(names) or 'no arguments'} but got {', '.join(unknown) or f'{len(args)} values'}"
+            )
         self._arguments = {**self.options, **dict(zip(names, args, strict=False)), **kwargs}
         for key, value in self._arguments.items():
             setattr(self, f"_{key}", value)
@@ -90,7 +92,9 @@ class Silu(Layer):
 class PReLU(Layer):
     """x where it is positive, else a learned slope times x."""
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, weight_attr: Any = None, data_format: str = "NCHW", name: str | None = None):
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, weight_attr: Any = None, data_format: str = "NCHW", name: str | None = None
+    ):
         super().__init__()
         self._num_parameters, self._init, self._data_format, self._name = num_parameters, init, data_format, name
         self._weight = self.create_parameter([num_parameters], weight_attr, default_initializer=_constant(init))

@@ -85,7 +85,9 @@ class Embedding(Layer):
 
     def extra_repr(self) -> str:
         padding = f", padding_idx={self._padding_idx}" if self._has_padding else ""
-        text = f"{self._num_embeddings}, {self._embedding_dim}{padding}, sparse={self._sparse}, scale_grad_by_freq={self._scale_grad_by_freq}"
+        text = (
+            f"{self._num_embeddings}, {self._embedding_dim}{padding}, sparse={self._sparse}, scale_grad_by_freq={self._scale_grad_by_freq}"
+        )
         return _named(text, self._name)
 
 
@@ -224,7 +226,9 @@ class Unfold(Layer):
         return F.unfold(input, self.kernel_sizes, self.strides, self.paddings, self.dilations)  # type: ignore[attr-defined,no-any-return]
 
     def extra_repr(self) -> str:
-        return _named(f"kernel_size={self.kernel_sizes}, dilation={self.dilations}, padding={self.paddings}, stride={self.strides}", self.name)
+        return _named(
+            f"kernel_size={self.kernel_sizes}, dilation={self.dilations}, padding={self.paddings}, stride={self.strides}", self.name
+        )
 
 
 class CosineSimilarity(Layer):

@@ -41,7 +41,9 @@ class _Conv(Layer):
         if groups < 1 or in_channels % groups:
             raise ValueError(f"in_channels must be divisible by groups, but got {in_channels} channels and {groups} groups")
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
-            raise ValueError(f"padding_mode must be one of 'zeros', 'reflect', 'replicate', 'circular', but got padding_mode='{padding_mode}'")
+            raise ValueError(
+                f"padding_mode must be one of 'zeros', 'reflect', 'replicate', 'circular', but got padding_mode='{padding_mode}'"
+            )
         if padding_mode in ("reflect", "replicate", "circular") and not isinstance(padding, int):
             raise TypeError("when padding_mode in ['reflect', 'replicate', 'circular'], type of padding must be int")
         self._in_channels, self._out_channels, self._groups = in_channels, out_channels, groups

@@ -22,7 +22,9 @@ class _Loss(Layer):
     def __init__(self, reduction: str = "mean", name: str | None = None, **arguments: Any):
         super().__init__()
         if reduction not in ("sum", "mean", "none") and not (self.function == "kl_div" and reduction == "batchmean"):
-            raise ValueError(f"The value of 'reduction' in {type(self).__name__} should be 'sum', 'mean' or 'none', but received {reduction}, which is not allowed.")
+            raise ValueError(
+                f"The value of 'reduction' in {type(self).__name__} should be 'sum', 'mean' or 'none', but received {reduction}, which is not allowed."
+            )
         self.reduction = reduction
         self.name = name
         self._arguments = arguments
@@ -48,7 +50,14 @@ class CrossEntropyLoss(_Loss):
         name: str | None = None,
     ):
         super().__init__(
-            reduction, name, weight=weight, ignore_index=ignore_index, soft_label=soft_label, axis=axis, use_softmax=use_softmax, label_smoothing=label_smoothing
+            reduction,
+            name,
+            weight=weight,
+            ignore_index=ignore_index,
+            soft_label=soft_label,
+            axis=axis,
+            use_softmax=use_softmax,
+            label_smoothing=label_smoothing,
         )
 
 
@@ -147,7 +156,15 @@ class TripletMarginLoss(_Loss):
 
     function = "triplet_margin_loss"
 
-    def __init__(self, margin: float = 1.0, p: float = 2.0, epsilon: float = 1e-6, swap: bool = False, reduction: str = "mean", name: str | None = None):
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        epsilon: float = 1e-6,
+        swap: bool = False,
+        reduction: str = "mean",
+        name: str | None = None,
+    ):
         super().__init__(reduction, name, margin=margin, p=p, epsilon=epsilon, swap=swap)
 
 

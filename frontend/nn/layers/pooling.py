@@ -35,7 +35,15 @@ class MaxPool1D(_Pool):
 
     function = "max_pool1d"
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, name: str | None = None):
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ):
         super().__init__(kernel_size, stride, padding, name, return_mask=return_mask, ceil_mode=ceil_mode)
 
 
@@ -45,7 +53,14 @@ class MaxPool2D(_Pool):
     function = "max_pool2d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, data_format: str = "NCHW", name: str | None = None
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        data_format: str = "NCHW",
+        name: str | None = None,
     ):
         super().__init__(kernel_size, stride, padding, name, return_mask=return_mask, ceil_mode=ceil_mode, data_format=data_format)
 
@@ -56,7 +71,14 @@ class MaxPool3D(_Pool):
     function = "max_pool3d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, data_format: str = "NCDHW", name: str | None = None
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        data_format: str = "NCDHW",
+        name: str | None = None,
     ):
         super().__init__(kernel_size, stride, padding, name, return_mask=return_mask, ceil_mode=ceil_mode, data_format=data_format)
 
@@ -66,7 +88,15 @@ class AvgPool1D(_Pool):
 
     function = "avg_pool1d"
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, exclusive: bool = True, ceil_mode: bool = False, name: str | None = None):
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        exclusive: bool = True,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ):
         super().__init__(kernel_size, stride, padding, name, exclusive=exclusive, ceil_mode=ceil_mode)
 
 
