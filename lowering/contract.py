@@ -23,7 +23,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, product
-from polyreme.ir.types import ScalarType, f32, f64
+from polyreme.ir.types import ScalarType, element_type, f32, f64
 from polyreme.lowering.access import Access, row_major, trace
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.epilogue import Epilogue, follow, place
@@ -61,8 +61,7 @@ class Problem:
 
     @property
     def dtype(self) -> ScalarType:
-        dtype: ScalarType = self.contract.result.type.dtype
-        return dtype
+        return element_type(self.contract.result.type)
 
     @property
     def registers(self) -> Registers:
@@ -106,12 +105,12 @@ def find_problem(request: Request) -> Problem | None:
     if len(contracts) != 1:
         return None
     contract = contracts[0]
-    if contract.result.type.dtype not in (f32, f64):
+    if element_type(contract.result.type) not in (f32, f64):
         return None
     if any(d == 0 for t in (contract.a.type, contract.b.type, contract.result.type) for d in t.shape):
         return None
     epilogue = follow(request, contract)
-    if epilogue is None or any(v.type.dtype not in (f32, f64) and v.type.dtype.kind not in "iub" for v in epilogue.values):
+    if epilogue is None:
         return None
     spec = tensor.ContractSpec(contract.spec)
     sizes = spec.sizes(contract.a.type.shape, contract.b.type.shape)
@@ -194,7 +193,7 @@ class ProductBuilder:
         func = Func.empty(p.request.name(what), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location)
         self.parts.steps.append(Step(func, tuple(slots)))
         count = len(p.epilogue.args)
-        buffers = dict(zip(p.epilogue.args, func.args[2 : 2 + count], strict=True))
+        buffers: dict[Value, Value] = dict(zip(p.epilogue.args, func.args[2 : 2 + count], strict=True))
         return _Kernel(func, Code(Builder.at_end(func.block, func.location)), func.args[0], func.args[1], buffers, func.args[2 + count :])
 
     def _row_pieces(self, rows: int, outer: int) -> tuple[Dim, int | None]:
@@ -294,7 +293,7 @@ class _Kernel:
     code: Code
     left: Value
     right: Value
-    buffers: dict[BlockArgument, Value]
+    buffers: dict[Value, Value]
     outputs: list[Value]
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
@@ -23,10 +24,9 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.define import View
 from polyreme.ir.dims import Dim, ceildiv, product
-from polyreme.lowering.access import row_major
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.contract import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Problem, find_problem, typical
-from polyreme.lowering.elements import load
+from polyreme.lowering.elements import Leaf, load
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import Axis, accumulate, choose_tile, cover, join_axes, step_cycles, transpose_lanes, zeros
 from polyreme.lowering.packing import Panels, PlanParts
@@ -205,7 +205,7 @@ class _Task:
         self.way, self.code, self.p = way, code, way.p
         self.image_buffer, self.weights = args[0], args[1]
         count = len(self.p.epilogue.args)
-        self.buffers = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
+        self.buffers: dict[Value, Value] = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
         self.outs = list(args[2 + count :])
         self.around, self.channel0, self.output0 = around, channel0, output0
         self.outputs = outputs
@@ -248,7 +248,7 @@ class _Task:
                 at[channel] = place(self.channel0).plus(code, place(loop.iv))
                 self._outputs(at, 0, leaf)
 
-    def _outputs(self, at: dict[str, Position], axis: int, leaf: object) -> None:
+    def _outputs(self, at: dict[str, Position], axis: int, leaf: Leaf) -> None:
         """Loops over the piece's result positions from spatial letter `axis` on; lanes along the last one."""
         code, way, p = self.code, self.way, self.p
         letter = way.image.spatial[axis]
@@ -259,7 +259,7 @@ class _Task:
                 self._outputs({**at, letter: start.plus(code, place(loop.iv))}, axis + 1, leaf)
             return
         lanes = way.lanes
-        emitter = p.epilogue.emitter(code, self.buffers, leaf)  # type: ignore[arg-type]
+        emitter = p.epilogue.emitter(code, self.buffers, leaf)
 
         def vector(x: Index, valid: int) -> None:
             step = Position(step=int(lanes > 1))
@@ -282,11 +282,7 @@ class _Channels(_Way):
 
     def __init__(self, image: Image):
         super().__init__(image)
-        pixels = 1
-        for n in self.extents:
-            pixels *= n
-        n = typical(image.channels)
-        rows, self.vectors = choose_tile(pixels, n, typical(self.k), self.p.registers)
+        rows, self.vectors = choose_tile(prod(self.extents), typical(image.channels), typical(self.k), self.p.registers)
         width = self.extents[-1]
         # A tile is part of a row of pixels, or some whole rows.
         self.wide = -(-width // -(-width // rows))
@@ -302,26 +298,21 @@ class _Channels(_Way):
         return self.vectors * self.lanes
 
     def cycles(self) -> float:
-        rows = self.wide * self.high
-        pixels = 1
-        for n in self.extents:
-            pixels *= n
+        rows, pixels = self.wide * self.high, prod(self.extents)
         blocks = -(-typical(self.image.channels) // self.channels_at_once())
         constant = getattr(self.p.right.source, "index", None) in self.p.request.constant
         packing = 0 if constant else typical(self.image.channels) * typical(self.k) * 0.5 / PIECES
         return pixels / rows * blocks * typical(self.k) * step_cycles(rows, self.vectors) + pixels * blocks * self.vectors * 4 + packing
 
     def _pitch(self, rows: int) -> int:
-        pixels = rows
-        for n in self.extents[1:]:
-            pixels *= n
+        pixels = rows * prod(self.extents[1:])
         return -(-pixels // self.lanes) * self.lanes
 
     def scratch_bytes(self, rows: int) -> int:
         return 2 * self._pitch(rows) * self.channels_at_once() * self.p.dtype.bytes
 
     def tile_strides(self, rows: int) -> tuple[int, ...]:
-        return (self._pitch(rows), *(int(s) for s in row_major((rows, *self.extents[1:]))))  # type: ignore[call-overload]
+        return (self._pitch(rows), *_strides((rows, *self.extents[1:])))
 
     def operands(self) -> tuple[Slot, Slot]:
         p, image = self.p, self.image
@@ -338,7 +329,7 @@ class _Channels(_Way):
         sums = code.scratch(pitch * width, dtype)
         extents = [task.rows, *self.extents[1:]]
         moves = [p.left.stride(c) for c in self.image.spatial]
-        places = [int(s) for s in row_major(tuple(extents))]  # type: ignore[call-overload]
+        places = _strides(extents)
         strides = self.panels.strides
         weights_at = code.add(0, *(code.mul(i, strides[c]) for c, i in task.around.items() if c in strides))
         weights_at = code.add(weights_at, code.mul(code.div(task.channel0, width), self.panels.panel_size))
@@ -423,9 +414,7 @@ class _Pixels(_Way):
         return self.tall
 
     def cycles(self) -> float:
-        rows = 1
-        for n in self.extents[:-1]:
-            rows *= n
+        rows = prod(self.extents[:-1])
         across = -(-self.extents[-1] // self.lanes)
         tiles = rows / self.high * across / self.across * -(-typical(self.image.channels) // self.tall)
         return tiles * typical(self.k) * step_cycles(self.tall, self.across * self.high)
@@ -434,8 +423,9 @@ class _Pixels(_Way):
         return -(-self.extents[-1] // self.lanes) * self.lanes
 
     def tile_strides(self, rows: int) -> tuple[int, ...]:
-        strides = row_major((self.tall, rows, *self.extents[1:-1], self._pitch())) if len(self.extents) > 1 else (-(-rows // self.lanes) * self.lanes, 1)
-        return tuple(int(s) for s in strides)  # type: ignore[call-overload]
+        if len(self.extents) == 1:
+            return -(-rows // self.lanes) * self.lanes, 1
+        return _strides((self.tall, rows, *self.extents[1:-1], self._pitch()))
 
     def scratch_bytes(self, rows: int) -> int:
         return self.tall * self.tile_strides(rows)[0] * self.p.dtype.bytes
@@ -509,6 +499,11 @@ class _Pixels(_Way):
             with code.when(inside, then=False):
                 nest(whole % self.tall, 0, image_at, 0)
         return tile
+
+
+def _strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Those of a row-major array."""
+    return tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
 
 
 def tile_sizes(extent: int, size: int) -> list[int]:
