@@ -28,6 +28,9 @@ class Value:
 
     __slots__ = ("name", "type", "uses")
 
+    # Which kind of type it is depends on the level; whoever handles the value knows.
+    type: Any
+
     def __init__(self, type: Type, name: str = ""):
         self.type = type
         self.name = name

@@ -42,7 +42,8 @@ from polyreme.ir.verify import verify
 class PassLike(Protocol):
     """What the manager runs: a `Pass`, or a `Conversion`."""
 
-    name: Any
+    @property
+    def name(self) -> str: ...
 
     def run(self, module: Module) -> None: ...
 

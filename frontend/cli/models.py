@@ -126,7 +126,7 @@ def load_python(file: Path, name: str) -> Any:
 
 
 def _as_model(value: Any, where: str) -> Any:
-    from polyreme.nn import Layer
+    from polyreme.nn.layer import Layer
 
     if isinstance(value, type):
         if not issubclass(value, Layer):

@@ -41,7 +41,7 @@ def digits(part: str = "all") -> Digits:
         images, labels = images[chosen], labels[chosen]
     weights = _interpolation(images.shape[1], 3)
     enlarged = np.pad(weights @ images.astype(np.float32) @ weights.T, ((0, 0), (2, 2), (2, 2)))
-    return Digits(enlarged[:, None] / 8 - 1, labels.astype(np.int64))
+    return Digits((enlarged[:, None] / 8 - 1).astype(np.float32), labels.astype(np.int64))
 
 
 def _interpolation(size: int, factor: int) -> NDArray[np.float32]:

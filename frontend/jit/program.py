@@ -91,7 +91,8 @@ class Program:
             if tape.is_grad_enabled():
                 raise RuntimeError(f"expected gradients of the first order of the compiled function '{name}' but got create_graph=True; run it without to_static")
             # What is written to tensors passes no gradient on.
-            seeds = [grads[i]._value if i < len(grads) and grads[i] is not None else np.zeros_like(made[i]) for i in range(count) if made[i].dtype.kind == "f"]
+            weights = [*grads, *[None] * (count - len(grads))]
+            seeds = [np.zeros_like(y) if dy is None else dy._value for y, dy in zip(made, weights) if y.dtype.kind == "f"]
             found: list[Tensor | None] = [None] * len(args)
             for i, array in zip(wrt, halves.backward.run([*kept, *seeds]), strict=True):
                 found[i] = Tensor._wrap(array)

@@ -27,7 +27,7 @@ from polyreme.jit.program import Program
 from polyreme.jit.static_function import StaticFunction
 from polyreme.jit.structure import LEAF, Nested, Plain, Template, flatten, is_tensor, unflatten
 from polyreme.jit.trace import Traced
-from polyreme.nn import Layer
+from polyreme.nn.layer import Layer
 from polyreme.serialization import destination
 from polyreme.tensor import Parameter, Tensor
 

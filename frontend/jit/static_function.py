@@ -76,7 +76,7 @@ def to_static(
         raise TypeError(f"to_static() got an unexpected argument '{min(unknown)}'")
     if function is None:
         return functools.partial(to_static, input_spec=input_spec, build_strategy=build_strategy, backend=backend, full_graph=full_graph)
-    from polyreme.nn import Layer
+    from polyreme.nn.layer import Layer
 
     if isinstance(function, Layer):
         if isinstance(function.forward, StaticFunction):

@@ -128,8 +128,8 @@ class Trace:
             raise TypeError(f"expected tensors but got {type(tensor).__name__} ({tensor!r})")
         value = tensor._value
         if isinstance(value, Value):
-            owner = value.op.parent if isinstance(value, OpResult) else value.owner
-            if owner is not self.block:
+            block = value.op.parent if isinstance(value, OpResult) else value.owner
+            if block is not self.block:
                 raise TraceError("a tensor made while another function was traced is used here; return it from that function instead", caller_location())
             return value
         if value is None:

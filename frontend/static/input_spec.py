@@ -37,7 +37,7 @@ class InputSpec:
         """The spec of an array, every size fixed."""
         return cls(ndarray.shape, of_numpy(ndarray.dtype), name)
 
-    def batch(self, batch_size: int | None) -> InputSpec:
+    def batch(self, batch_size: int | Sequence[int] | None) -> InputSpec:
         """Put a batch axis in front, in place; returns itself."""
         if isinstance(batch_size, (list, tuple)):
             if len(batch_size) != 1:
