@@ -1,7 +1,7 @@
 """Elementary functions as instructions, on any number of lanes.
 
 For float32 they are polynomials written out where they are used, so they fuse with what stands around them and need no library. `BOUNDS` has the largest
-error of each, for every argument: denormals, infinities and nan too; the tests sweep them. The result does not depend on the number of lanes.
+error of each (at most 1.75 ulp), for every argument: denormals, infinities and nan too; the tests sweep them. The result does not depend on the number of lanes.
 
 Hot functions (exp, tanh, sigmoid, erf, log, …) work in float32 throughout. The others widen to float64, where a short polynomial leaves
 nothing to round but the result. Trigonometric arguments beyond 2^30, where the reduction would need more than three words of pi, take a branch to libm.
@@ -61,9 +61,9 @@ ROUNDER, ROUNDER_64 = 12582912.0, 6755399441055744.0
 PI_2 = (1.570796251296997, 7.549789415861596e-08, 5.390302858158119e-15)
 HUGE_ANGLE = 2.0**30
 
-# Largest error of the float32 functions in ulp (for sin, cos and tan: below 2^30, and libm's above).
+# Largest error of the float32 functions in ulp (for sin, cos and tan: below 2^30, and libm's above); without fma, up to 1 more.
 BOUNDS = {
-    "exp": 1.0, "expm1": 1.5, "log": 1.0, "log1p": 1.5, "log2": 0.51, "log10": 0.51, "tanh": 1.75, "sigmoid": 2.25, "erf": 1.25, "rsqrt": 1.5,
+    "exp": 1.0, "expm1": 1.5, "log": 1.0, "log1p": 1.5, "log2": 0.51, "log10": 0.51, "tanh": 1.75, "sigmoid": 1.75, "erf": 1.25, "rsqrt": 1.5,
     "sin": 0.51, "cos": 0.51, "tan": 0.51, "asin": 0.51, "acos": 0.51, "atan": 0.51, "atan2": 0.51, "sinh": 0.51, "cosh": 0.51, "pow": 0.51,
 }  # fmt: skip
 
@@ -161,9 +161,18 @@ def log1p(x: Lane) -> Lane:
 
 
 def sigmoid(x: Lane) -> Lane:
-    """With e = exp(-|x|), 1/(1+e) or e/(1+e): neither overflows."""
+    """With e = exp(-|x|), 1/(1+e) or e/(1+e): neither overflows. What the sum and the quotient lost is put back, where products can be exact."""
     e = exp(-x.abs())
-    return x.compare("oge", 0.0).where(e.like(1.0), e) / (e + 1.0)
+    d = e + 1.0
+    right = x.compare("oge", 0.0)
+    n = right.where(e.like(1.0), e)
+    q = n / d
+    if not x.code.fma:
+        return q
+    rest = (-q).fma(d, n)
+    rest = (-q).fma(e - (d - 1.0), rest)
+    # 1/d is the other side's value.
+    return rest.fma(right.where(q, 1.0 - q), q)
 
 
 def tanh(x: Lane) -> Lane:
