@@ -13,7 +13,7 @@ from polyreme.ir.types import scalar_type
 
 Array = np.ndarray[Any, Any]
 
-REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or}
+REDUCTIONS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or}
 
 
 def reduce_array(x: Array, fn: str, axes: tuple[int, ...], keepdims: bool) -> Array:
@@ -47,7 +47,8 @@ def fold_array(w: Array, axes: Sequence[int], sizes: Sequence[int], strides: Seq
         for axis, offset, step, gap in zip(axes, offsets, strides, dilations, strict=True):
             first = offset * gap
             place[axis] = slice(first, first + max((w.shape[axis] - 1) * step + 1, 0), step)
-        total[tuple(place)] += w[(..., *offsets)]
+        index: Any = (..., *offsets)
+        total[tuple(place)] += w[index]
     return total.astype(w.dtype, copy=False)
 
 

@@ -21,13 +21,14 @@ from polyreme.dialects.nn.reduce import Reduction, reduction_axes
 from polyreme.dialects.shape_rules import number_fits, padded_size
 from polyreme.ir.builder import Builder
 from polyreme.ir.convert import Conversion
-from polyreme.ir.core import Value
 from polyreme.ir.define import OPS
 from polyreme.ir.dims import Dim, known_nonnegative, product
 from polyreme.ir.passes import register_pass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, TensorType, f32, i1
 from polyreme.lowering.pooling import covered_elements, pool_padding
+
+Value = Any  # at these levels each is a tensor, so its type has a shape, a rank and an element type
 
 nn_to_tensor = register_pass(Conversion("nn-to-tensor", source="nn", target={"tensor"}))
 
@@ -52,18 +53,15 @@ def _lift(b: Builder, x: Value, rank: int) -> Value:
 def _map(b: Builder, fn: str, *xs: Value, dtype: ScalarType | None = None) -> Value:
     """A map by numpy's broadcasting."""
     rank = max(x.type.rank for x in xs)
-    result: Value = b(tt.Map, *(_lift(b, x, rank) for x in xs), fn=fn, dtype=dtype)
-    return result
+    return b(tt.Map, *(_lift(b, x, rank) for x in xs), fn=fn, dtype=dtype)
 
 
 def _number(b: Builder, value: float, dtype: ScalarType) -> Value:
-    result: Value = b(tt.Full, value=value, dtype=dtype)
-    return result
+    return b(tt.Full, value=value, dtype=dtype)
 
 
 def _reduce(b: Builder, x: Value, fn: str, axes: tuple[int, ...], keepdims: bool = True) -> Value:
-    result: Value = b(tt.Reduce, x, fn=fn, axes=axes, keepdims=keepdims)
-    return result
+    return b(tt.Reduce, x, fn=fn, axes=axes, keepdims=keepdims)
 
 
 def _cast(b: Builder, x: Value, dtype: ScalarType) -> Value:
@@ -328,8 +326,7 @@ def _pad(b: Builder, x: Value, low: tuple[Dim, ...], high: tuple[Dim, ...], inte
     interior = interior or (0,) * len(low)
     if all(d == 0 for d in (*low, *high, *interior)):
         return x
-    result: Value = b(tt.Pad, x, low=(0, 0, *low), high=(0, 0, *high), interior=(0, 0, *interior), value=value)
-    return result
+    return b(tt.Pad, x, low=(0, 0, *low), high=(0, 0, *high), interior=(0, 0, *interior), value=value)
 
 
 def _conv_product(b: Builder, padded: Value, weight: Value, strides: tuple[Dim, ...], dilations: tuple[Dim, ...], groups: int) -> Value:
@@ -420,8 +417,7 @@ def conv_filter(op: Any, b: Builder, x: Value, dy: Value) -> Value:
 
 def _split_channels(b: Builder, x: Value, groups: int) -> Value:
     batch, channels, *sizes = x.type.shape
-    result: Value = b(tt.Reshape, x, shape=(batch, groups, channels // groups, *sizes))
-    return result
+    return b(tt.Reshape, x, shape=(batch, groups, channels // groups, *sizes))
 
 
 # --- pooling

@@ -111,8 +111,8 @@ class ConvTranspose(Op):
     def reference(x: Array, weight: Array, *, strides: Shape, padding: Shape, dilations: Shape, groups: int, sizes: Shape) -> Array:
         spatial = x.ndim - 2
         steps, pairs, gaps = conv_numbers(spatial, strides, padding, dilations)
-        steps, gaps, pairs = resolve_all(steps), resolve_all(gaps), [resolve_all(p) for p in pairs]
         made = resolve_all(sizes or transposed_sizes(x.shape[2:], weight.shape[2:], steps, pairs, gaps))
+        before, after = (resolve_all(p) for p in zip(*pairs, strict=True))
         dtype = x.dtype
         if dtype.kind == "V" or dtype == np.float16:
             x, weight = x.astype(np.float32), weight.astype(np.float32)
@@ -124,9 +124,9 @@ class ConvTranspose(Op):
         with np.errstate(all="ignore"):
             windows = np.matmul(filters, rows).reshape(batch, groups * weight.shape[1], *kernel, *places)
             windows = windows.transpose(0, 1, *range(2 + spatial, 2 + 2 * spatial), *range(2, 2 + spatial))
-            padded = [size + low + high for size, (low, high) in zip(made, pairs, strict=True)]
-            total = fold_array(windows, range(2, 2 + spatial), padded, steps, gaps)
-        inside = tuple(slice(low, low + size) for size, (low, _) in zip(made, pairs, strict=True))
+            padded = [size + low + high for size, low, high in zip(made, before, after, strict=True)]
+            total = fold_array(windows, range(2, 2 + spatial), padded, resolve_all(steps), resolve_all(gaps))
+        inside = tuple(slice(low, low + size) for size, low in zip(made, before, strict=True))
         return total[(slice(None), slice(None), *inside)].astype(dtype, copy=False)
 
 
