@@ -190,14 +190,14 @@ def constant(array: Any) -> Tensor:
     array = np.asarray(array)
     if _state.recorder is None:
         return Tensor._wrap(array)
-    return call(ops.Constant, value=Dense(array))  # type: ignore[no-any-return]
+    return call(ops.Constant, value=Dense(array))
 
 
 def full(shape: Sequence[Dim], value: Any, dtype: ScalarType) -> Tensor:
     """A tensor whose elements are all `value`; the shape may have symbolic sizes while a function is traced."""
     if _state.recorder is None:
         return Tensor._wrap(np.full(tuple(shape), value, dtype.np))
-    return call(ops.Full, value=value, shape=tuple(shape), dtype=dtype)  # type: ignore[no-any-return]
+    return call(ops.Full, value=value, shape=tuple(shape), dtype=dtype)
 
 
 def assign(tensor: Tensor, value: Tensor) -> Tensor:

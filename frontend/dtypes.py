@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ __all__ = [
     "bfloat16", "bool", "complex64", "complex128", "dtype", "float16", "float32", "float64", "get_default_dtype", "int8", "int16",
     "int32", "int64", "set_default_dtype", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
+
 
 
 class dtype:
@@ -31,15 +33,15 @@ class dtype:
         return self.scalar.np
 
     @property
-    def is_floating(self) -> bool:
+    def is_floating(self) -> builtins.bool:
         return self.scalar.kind == "f"
 
     @property
-    def is_complex(self) -> bool:
+    def is_complex(self) -> builtins.bool:
         return self.scalar.kind == "c"
 
     @property
-    def is_integer(self) -> bool:
+    def is_integer(self) -> builtins.bool:
         return self.scalar.kind in "iu"
 
     def __repr__(self) -> str:
@@ -48,8 +50,6 @@ class dtype:
     def __reduce__(self) -> tuple[Any, ...]:
         return as_dtype, (self.name,)
 
-
-_builtin_bool = bool
 
 bool = dtype("bool", types.i1)  # noqa: A001  Paddle's own name
 uint8, uint16, uint32, uint64 = (dtype(f"uint{t.bits}", t) for t in (types.u8, types.u16, types.u32, types.u64))
@@ -64,7 +64,7 @@ DTYPES = {d.name: d for d in _ALL}
 _BY_SCALAR = {d.scalar: d for d in DTYPES.values()}
 # numpy has no bfloat16 of its own: its dtype is added when one is first met, so that ml_dtypes is not loaded for nothing.
 _BY_NUMPY: dict[Any, dtype] = {d.np: d for d in DTYPES.values() if d is not bfloat16}
-_BY_PYTHON = {float: float32, int: int64, _builtin_bool: bool, complex: complex64}
+_BY_PYTHON = {float: float32, int: int64, builtins.bool: bool, complex: complex64}
 
 
 def as_dtype(value: Any) -> dtype:

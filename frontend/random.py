@@ -65,7 +65,7 @@ class Generator:
                 return Tensor._wrap(values)
             made, state = dispatch.call(ops.Uniform, self.state, shape=tuple(shape), low=float(low), high=float(high), dtype=dtype)
             dispatch.assign(self.state, state)
-            return made  # type: ignore[no-any-return]
+            return made
 
     def normal(self, shape: Sequence[Dim], mean: float, std: float, dtype: ScalarType) -> Tensor:
         """Normal numbers by the polar method. It draws until it succeeds, which no op can say, so it is for eager mode only."""
@@ -74,7 +74,7 @@ class Generator:
         self._set(state)
         return Tensor._wrap(values)
 
-    def integers(self, low: int, high: int, shape: Sequence[int], dtype: ScalarType) -> Tensor:
+    def integers(self, low: int, high: int, shape: Sequence[Dim], dtype: ScalarType) -> Tensor:
         """Whole numbers in [low, high), by libstdc++'s `uniform_int_distribution`."""
         self._eager_only("random integers")
         count, bound = int(product(shape)), high - low

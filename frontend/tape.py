@@ -147,7 +147,7 @@ class OpNode(Node):
         self.cls = cls
         self.attributes = attributes
         self.saved: list[tuple[Tensor, int, TensorType]] | None = [(t, t._version, t.type) for t in flat]
-        self.arrays = [r._value for r in results]
+        self.arrays: list[Any] | None = [r._value for r in results]
 
     def __getattr__(self, name: str) -> Any:
         attributes = object.__getattribute__(self, "attributes")
@@ -197,6 +197,7 @@ class OpNode(Node):
         from polyreme.tensor import Tensor
 
         # A fresh tensor at the same place of the graph: the node must not keep its own results alive.
+        assert self.arrays is not None
         alias = Tensor._wrap(self.arrays[index])
         alias.stop_gradient = False
         alias._node, alias._index = self, index
@@ -219,7 +220,7 @@ class OpNode(Node):
 
     def free(self) -> None:
         self.saved = None
-        self.arrays = None  # type: ignore[assignment]
+        self.arrays = None
 
 
 class FunctionNode(Node):

@@ -181,7 +181,7 @@ class _Fusion:
         """Whether computing `op` where `consumer` reads it computes no element much more often than once."""
         if isinstance(consumer, (tensor.Gather, tensor.Contract)):
             return False
-        if isinstance(consumer, tensor.Fold) and not (isinstance(op, tensor.Map) and op.fn in ("mul", "select", "eq", "cast", "add", "div", "sub")):
+        if isinstance(consumer, tensor.Fold) and not isinstance(op, tensor.Reshape) and not (isinstance(op, tensor.Map) and op.fn in ("mul", "select", "eq", "cast", "add", "div", "sub")):
             return False
         if isinstance(op, (tensor.Reduce, tensor.Contract, tensor.ArgReduce, tensor.Fold)):
             # Their elements are dear. Where they are repeated they must be the row's own, which `rows_of` checks.
@@ -260,7 +260,7 @@ class _Fusion:
 
         for op in group.ops:
             take(op)
-        results = [value for op in group.ops for value in op.results if any(r not in group.members for r in self._readers_of(value))]
+        results: list[Value] = [value for op in group.ops for value in op.results if any(r not in group.members for r in self._readers_of(value))]
         return list(ops), list(inputs), results
 
     def _rebuild(self) -> None:
@@ -306,8 +306,21 @@ class _Fusion:
 
 
 def _fusible(op: Op) -> bool:
-    """Whether `op` may share a kernel; reshapes are no kernels at all, random draws follow one another."""
-    return op.dialect == "tensor" and not op.regions and not isinstance(op, (tensor.Reshape, tensor.Random, tensor.Constant)) and not op.has(IsolatedFromAbove)
+    """Whether `op` may share a kernel; reshapes are mostly no kernels at all, random draws follow one another."""
+    if isinstance(op, tensor.Reshape):
+        return _is_regrouping(op)
+    return op.dialect == "tensor" and not op.regions and not isinstance(op, (tensor.Random, tensor.Constant)) and not op.has(IsolatedFromAbove)
+
+
+def _is_regrouping(op: tensor.Reshape) -> bool:
+    """Whether a reshape only regroups the elements of windows on their way into or out of them: to look for the largest of a window along one axis, say.
+
+    Then whoever reads it visits the regrouped axes element by element anyway, and needs no copy of all windows in memory.
+    """
+    made, readers = op.x.producer(), op.result.users
+    if isinstance(made, tensor.Window):
+        return bool(readers) and all(isinstance(r, tensor.ArgReduce) for r in readers)
+    return isinstance(made, tensor.Map) and bool(readers) and all(isinstance(r, tensor.Fold) for r in readers)
 
 
 def _follows_contract(op: Op) -> bool:

@@ -99,9 +99,9 @@ def rows_of(ops: Sequence[Op], results: Sequence[Value]) -> Rows | None:
             found = _axes_of(op, level, axes, space)
             if found is None:
                 return None
-            for value in op.results:
-                level[value] = depth
-                axes[value] = found
+            for made in op.results:
+                level[made] = depth
+                axes[made] = found
     for value in results:
         if value not in axes:
             if shape_of(value) != space:

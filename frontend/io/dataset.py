@@ -151,7 +151,7 @@ def random_split(dataset: Dataset, lengths: Sequence[int | float], generator: An
             raise DataError(f"expected fractions between 0 and 1 that sum to 1 but got {list(lengths)}")
         sizes = [int(total * n) for n in sizes]
         # What rounding left over goes to the first subsets, one sample each.
-        for i in range(total - sum(sizes)):
+        for i in range(int(total - sum(sizes))):
             sizes[i % len(sizes)] += 1
     if sum(sizes) != total:
         raise DataError(f"expected lengths that sum to {total}, the length of the dataset, but got {list(lengths)}")

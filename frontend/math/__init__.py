@@ -21,7 +21,7 @@ for _name, _function in operators.OPERATORS.items():
     setattr(Tensor, _name, _function)
 
 # Where the method is called otherwise than the function, or clashes with what the class has.
-for _name, _function in {
+_METHODS: dict[str, object] = {
     "__getitem__": indexing.getitem,
     "__setitem__": indexing.setitem,
     "astype": elementwise.cast,
@@ -31,8 +31,9 @@ for _name, _function in {
     "zero_": lambda self: self._replace(creation.zeros_like(self)) or self,
     "view_as": lambda self, other: manipulation.view(self, other.shape),
     "reshape_as": lambda self, other: manipulation.reshape(self, other.shape),
-}.items():
-    setattr(Tensor, _name, _function)
+}
+for _name, _method in _METHODS.items():
+    setattr(Tensor, _name, _method)
 for _name in ("bool", "int", "float", "bfloat16", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"):
     _dtype = {"int": "int32", "float": "float32"}.get(_name, _name)
     setattr(Tensor, _name, lambda self, dtype=_dtype: elementwise.cast(self, dtype))

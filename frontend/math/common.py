@@ -67,7 +67,7 @@ def axes_of(axis: Any, rank: int, function: str) -> tuple[int, ...]:
 
 def cast_to(x: Tensor, dtype: ScalarType) -> Tensor:
     """`x` itself when it has the dtype already."""
-    return x if x.type.dtype == dtype else dispatch.call(ops.Cast, x, dtype=dtype)  # type: ignore[no-any-return]
+    return x if x.type.dtype == dtype else dispatch.call(ops.Cast, x, dtype=dtype)
 
 
 def promoted(x: ScalarType, y: ScalarType, x_rank: int = 1, y_rank: int = 1) -> ScalarType:

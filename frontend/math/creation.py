@@ -125,7 +125,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, na
     if end is None:
         start, end = 0, start
     if isinstance(end, Expr) and start == 0 and step == 1:
-        return dispatch.call(ops.Iota, shape=(end,), axis=0, dtype=as_dtype(dtype or int64).scalar)  # type: ignore[no-any-return]
+        return dispatch.call(ops.Iota, shape=(end,), axis=0, dtype=as_dtype(dtype or int64).scalar)
     start, end, step = number_of(start), number_of(end), number_of(step)
     if step == 0:
         raise ValueError("expected a step other than 0 for arange")
@@ -180,23 +180,23 @@ def diag(x: Tensor, offset: int = 0, padding_value: float = 0, name: str | None 
         raise ValueError(f"diag expected a tensor of 1 or 2 dimensions but got shape {x.shape}")
     places = np.diag(np.arange(1, x.shape[0] + 1), offset)
     picked = gather(x, dispatch.constant(np.maximum(places - 1, 0).ravel()))
-    return dispatch.call(  # type: ignore[no-any-return]
+    return dispatch.call(
         ops.Where, dispatch.constant(places > 0), reshape(picked, list(places.shape)), dispatch.full((), padding_value, x.type.dtype)
     )
 
 
 def tril(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
     """`x` with zeros above a diagonal of its last two axes."""
-    return _keep(x, np.tri(*x.shape[-2:], k=diagonal, dtype=bool))
+    return _keep(x, np.tri(x.shape[-2], x.shape[-1], diagonal, dtype=bool))
 
 
 def triu(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
     """`x` with zeros below a diagonal of its last two axes."""
-    return _keep(x, ~np.tri(*x.shape[-2:], k=diagonal - 1, dtype=bool))
+    return _keep(x, ~np.tri(x.shape[-2], x.shape[-1], diagonal - 1, dtype=bool))
 
 
 def _keep(x: Tensor, mask: np.ndarray[Any, Any]) -> Tensor:
-    return dispatch.call(ops.Where, dispatch.constant(mask), x, dispatch.full((), 0, x.type.dtype))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Where, dispatch.constant(mask), x, dispatch.full((), 0, x.type.dtype))
 
 
 def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
@@ -220,7 +220,7 @@ def assign(x: Any, output: Tensor | None = None) -> Tensor:
 
 def clone(x: Tensor, name: str | None = None) -> Tensor:
     """A copy that gradients flow through."""
-    return dispatch.call(ops.Reshape, x, shape=x.type.shape)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Reshape, x, shape=x.type.shape)
 
 
 # --- drawn
@@ -277,7 +277,7 @@ def randperm(n: int, dtype: Any = "int64", name: str | None = None) -> Tensor:
 def bernoulli(x: Tensor, name: str | None = None) -> Tensor:
     """1 with the probability that each element of `x` says, else 0."""
     drawn = default_generator().uniform(x.type.shape, 0.0, 1.0, x.type.dtype)
-    return dispatch.call(ops.Cast, dispatch.call(ops.Less, drawn, x.detach()), dtype=x.type.dtype)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Cast, dispatch.call(ops.Less, drawn, x.detach()), dtype=x.type.dtype)
 
 
 def _generator(seed: int) -> Any:

@@ -30,8 +30,8 @@ def _unary(name: str, cls: type[Op], doc: str, kinds: str = "float") -> Callable
         if kinds == "float":
             x = floating(x)
         elif kinds == "keep" and x.type.dtype.kind in "iu":
-            return dispatch.call(ops.Reshape, x, shape=x.type.shape)  # type: ignore[no-any-return]
-        return dispatch.call(cls, x)  # type: ignore[no-any-return]
+            return dispatch.call(ops.Reshape, x, shape=x.type.shape)
+        return dispatch.call(cls, x)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -71,11 +71,11 @@ def round(x: Tensor, decimals: int = 0, name: str | None = None) -> Tensor:
     """The nearest whole number (or number of `decimals` digits), halves to even."""
     tensor_arg(x, "round")
     if x.type.dtype.kind in "iu":
-        return dispatch.call(ops.Reshape, x, shape=x.type.shape)  # type: ignore[no-any-return]
+        return dispatch.call(ops.Reshape, x, shape=x.type.shape)
     if decimals:
         factor = float(10**decimals)
         return scale(round(scale(x, factor)), 1 / factor)
-    return dispatch.call(ops.Round, x)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Round, x)
 
 
 def asinh(x: Tensor, name: str | None = None) -> Tensor:
@@ -101,7 +101,7 @@ def atanh(x: Tensor, name: str | None = None) -> Tensor:
 
 
 def _shift(x: Tensor, by: float) -> Tensor:
-    return dispatch.call(ops.Add, x, dispatch.full((), by, x.type.dtype))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Add, x, dispatch.full((), by, x.type.dtype))
 
 
 def logit(x: Tensor, eps: float | None = None, name: str | None = None) -> Tensor:
@@ -146,7 +146,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     """The same numbers in another dtype."""
     from polyreme.dtypes import as_dtype
 
-    return dispatch.call(ops.Cast, tensor_arg(x, "cast"), dtype=as_dtype(dtype).scalar)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Cast, tensor_arg(x, "cast"), dtype=as_dtype(dtype).scalar)
 
 
 # --- two operands
@@ -158,8 +158,8 @@ def _binary(name: str, cls: type[Op], doc: str, for_bool: type[Op] | None = None
         tensor_arg(y, function.__name__, "y")
         x, y = promote(x, y)
         if for_bool is not None and x.type.dtype == i1:
-            return dispatch.call(for_bool, x, y)  # type: ignore[no-any-return]
-        return dispatch.call(cls, x, y)  # type: ignore[no-any-return]
+            return dispatch.call(for_bool, x, y)
+        return dispatch.call(cls, x, y)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -191,21 +191,21 @@ def divide(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     tensor_arg(x, "divide", "x")
     tensor_arg(y, "divide", "y")
     x, y = promote(x, y)
-    return dispatch.call(ops.Div, floating(x), floating(y))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Div, floating(x), floating(y))
 
 
 def pow(x: Tensor, y: Any, name: str | None = None) -> Tensor:
     """x to the power y, a number or a tensor."""
     tensor_arg(x, "pow")
     if isinstance(y, Tensor):
-        return dispatch.call(ops.Pow, *promote(x, y))  # type: ignore[no-any-return]
+        return dispatch.call(ops.Pow, *promote(x, y))
     if not isinstance(y, (int, float)):
         raise TypeError(f"pow(): argument 'y' must be Tensor or a number, but got {type(y).__name__}")
     if y == 2:
-        return dispatch.call(ops.Square, x)  # type: ignore[no-any-return]
+        return dispatch.call(ops.Square, x)
     if x.type.dtype.kind in "iu":
         y = int(y)
-    return dispatch.call(ops.Pow, x, dispatch.full((), y, x.type.dtype))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Pow, x, dispatch.full((), y, x.type.dtype))
 
 
 def with_number(function: Callable[[Tensor, Tensor], Tensor], x: Tensor, value: Any, reverse: bool = False) -> Tensor:
@@ -224,14 +224,14 @@ def scale(
     factor = scale if isinstance(scale, Tensor) else dispatch.full((), scale, x.type.dtype)
     shift = dispatch.full((), bias, x.type.dtype)
     if not bias_after_scale:
-        return dispatch.call(ops.Mul, dispatch.call(ops.Add, x, shift), factor)  # type: ignore[no-any-return]
+        return dispatch.call(ops.Mul, dispatch.call(ops.Add, x, shift), factor)
     product = dispatch.call(ops.Mul, x, factor)
     result = product if bias == 0 else dispatch.call(ops.Add, product, shift)
     if act is None:
-        return result  # type: ignore[no-any-return]
+        return result
     from polyreme.nn import functional
 
-    return getattr(functional, act)(result)  # type: ignore[no-any-return]
+    return getattr(functional, act)(result)
 
 
 def add_n(inputs: Any, name: str | None = None) -> Tensor:

@@ -28,10 +28,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if lone is not None:
         axis, index = lone
         _check_positions(index, x.type.shape[axis], axis)
-        return dispatch.call(ops.Gather, x, index if isinstance(index, Tensor) else dispatch.constant(index), axis=axis)  # type: ignore[no-any-return]
+        return dispatch.call(ops.Gather, x, index if isinstance(index, Tensor) else dispatch.constant(index), axis=axis)
     positions = _positions(x, items)
     flat = dispatch.call(ops.Reshape, x, shape=(product(x.type.shape),))
-    return dispatch.call(ops.Gather, flat, dispatch.constant(positions), axis=0)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Gather, flat, dispatch.constant(positions), axis=0)
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:

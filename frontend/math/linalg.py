@@ -24,9 +24,7 @@ def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = 
         raise ValueError(f"matmul expected tensors of at least one axis but got shapes {x.shape} and {y.shape}")
     if x.type.dtype != y.type.dtype:
         raise ValueError(f"matmul expected equal dtypes but got {x.dtype.name} and {y.dtype.name}")
-    return dispatch.call(  # type: ignore[no-any-return]
-        ops.MatMul, x, y, transpose_x=bool(transpose_x) and x.ndim > 1, transpose_y=bool(transpose_y) and y.ndim > 1
-    )
+    return dispatch.call(ops.MatMul, x, y, transpose_x=bool(transpose_x) and x.ndim > 1, transpose_y=bool(transpose_y) and y.ndim > 1)
 
 
 def mm(input: Tensor, mat2: Tensor, name: str | None = None) -> Tensor:

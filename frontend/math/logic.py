@@ -30,7 +30,7 @@ def _compare(name: str, cls: type[Op], doc: str) -> Callable[..., Tensor]:
             from polyreme.math.elementwise import with_number
 
             return with_number(function, x, y)
-        return dispatch.call(cls, *promote(x, y))  # type: ignore[no-any-return]
+        return dispatch.call(cls, *promote(x, y))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -107,7 +107,7 @@ def equal_all(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """Whether the tensors have one shape and equal elements: a 0-D bool."""
     if x.shape != y.shape:
         return dispatch.full((), False, i1)
-    return dispatch.call(ops.All, equal(x, y), axis=(), keepdims=False)  # type: ignore[no-any-return]
+    return dispatch.call(ops.All, equal(x, y), axis=(), keepdims=False)
 
 
 def isclose(x: Tensor, y: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False, name: str | None = None) -> Tensor:
@@ -121,7 +121,7 @@ def isclose(x: Tensor, y: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_na
 
 def allclose(x: Tensor, y: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False, name: str | None = None) -> Tensor:
     """Whether all elements are close: a 0-D bool."""
-    return dispatch.call(ops.All, isclose(x, y, rtol, atol, equal_nan), axis=(), keepdims=False)  # type: ignore[no-any-return]
+    return dispatch.call(ops.All, isclose(x, y, rtol, atol, equal_nan), axis=(), keepdims=False)
 
 
 def is_empty(x: Tensor, name: str | None = None) -> Tensor:

@@ -55,7 +55,7 @@ def reshape(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
             f"The 'shape' in ReshapeOp is invalid. The input tensor X'size must be equal to the capacity of 'shape'. But received X's shape = {list(old)}, "
             f"X's size = {product(old)}, 'shape' is {new}, the capacity of 'shape' is {product(new)}."
         )
-    return dispatch.call(ops.Reshape, x, shape=tuple(new))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Reshape, x, shape=tuple(new))
 
 
 def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
@@ -79,7 +79,7 @@ def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1, name: str | Non
     if last < first:
         raise ValueError("The stop_axis should be greater than stat_axis")
     old = x.type.shape
-    return dispatch.call(ops.Reshape, x, shape=(*old[:first], product(old[first : last + 1]), *old[last + 1 :]))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Reshape, x, shape=(*old[:first], product(old[first : last + 1]), *old[last + 1 :]))
 
 
 def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
@@ -88,7 +88,7 @@ def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
     old = x.type.shape
     axes = range(len(old)) if axis is None else axes_of(axis, len(old), "squeeze")
     gone = {a for a in axes if a < len(old) and old[a] == 1}
-    return dispatch.call(ops.Reshape, x, shape=tuple(d for i, d in enumerate(old) if i not in gone))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Reshape, x, shape=tuple(d for i, d in enumerate(old) if i not in gone))
 
 
 def unsqueeze(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
@@ -107,7 +107,7 @@ def unsqueeze(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
         if not -len(shape) - 1 <= place <= len(shape):
             raise ValueError(f"unsqueeze expected axis in [{-len(shape) - 1}, {len(shape)}] but got {place}")
         shape.insert(place % (len(shape) + 1), 1)
-    return dispatch.call(ops.Reshape, x, shape=tuple(shape))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Reshape, x, shape=tuple(shape))
 
 
 def transpose(x: Tensor, perm: Sequence[int], *more: int, name: str | None = None) -> Tensor:
@@ -120,7 +120,7 @@ def transpose(x: Tensor, perm: Sequence[int], *more: int, name: str | None = Non
         )
     axes = tuple(axis_of(a, x.ndim, "transpose") for a in order)
     check_unique(axes, "transpose")
-    return dispatch.call(ops.Transpose, x, perm=axes)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Transpose, x, perm=axes)
 
 
 def t(input: Tensor, name: str | None = None) -> Tensor:
@@ -164,7 +164,7 @@ def expand(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
             if i < front:
                 raise ValueError(f"expand expected a size for the new axis {i} but got -1")
             new[i] = old[i - front]
-    return dispatch.call(ops.BroadcastTo, x, shape=tuple(new))  # type: ignore[no-any-return]
+    return dispatch.call(ops.BroadcastTo, x, shape=tuple(new))
 
 
 broadcast_to = expand
@@ -186,13 +186,13 @@ def broadcast_tensors(input: Sequence[Tensor], name: str | None = None) -> list[
 def tile(x: Tensor, repeat_times: Any, name: str | None = None) -> Tensor:
     """Copies laid side by side, `repeat_times` of them along each axis."""
     tensor_arg(x, "tile")
-    times = list(shape_dims(repeat_times))
-    old = [1] * (len(times) - x.ndim) + x.shape
+    times: list[Any] = list(shape_dims(repeat_times))
+    old: list[Any] = [1] * (len(times) - x.ndim) + x.shape
     times = [1] * (len(old) - len(times)) + times
     apart = [d for pair in zip([1] * len(old), old, strict=True) for d in pair]
     wide = [d for pair in zip(times, old, strict=True) for d in pair]
     repeated = dispatch.call(ops.BroadcastTo, dispatch.call(ops.Reshape, x, shape=tuple(apart)), shape=tuple(wide))
-    return dispatch.call(ops.Reshape, repeated, shape=tuple(n * d for n, d in zip(times, old, strict=True)))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Reshape, repeated, shape=tuple(n * d for n, d in zip(times, old, strict=True)))
 
 
 def repeat_interleave(x: Tensor, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
@@ -202,7 +202,7 @@ def repeat_interleave(x: Tensor, repeats: Any, axis: int | None = None, name: st
     place = axis_of(axis, x.ndim, "repeat_interleave")
     counts = repeats._array("repeat_interleave()") if isinstance(repeats, Tensor) else repeats
     index = np.repeat(np.arange(x.shape[place]), counts)
-    return dispatch.call(ops.Gather, x, dispatch.constant(index), axis=place)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Gather, x, dispatch.constant(index), axis=place)
 
 
 # --- joining and splitting
@@ -231,7 +231,7 @@ def concat(x: Sequence[Tensor], axis: Any = 0, name: str | None = None) -> Tenso
         raise ValueError("concat expected at least one tensor but got none")
     tensors = _same_dtype(x, "concat")
     place = axis_of(axis, tensors[0].ndim, "concat")
-    return dispatch.call(ops.Concat, tensors, axis=place)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Concat, tensors, axis=place)
 
 
 def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor:
@@ -243,7 +243,7 @@ def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor
         if other.shape != tensors[0].shape:
             raise ValueError(f"stack expected tensors of equal shape but got {tensors[0].shape} and {other.shape}")
     place = axis_of(axis, tensors[0].ndim + 1, "stack")
-    return dispatch.call(ops.Concat, [unsqueeze(v, place) for v in tensors], axis=place)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Concat, [unsqueeze(v, place) for v in tensors], axis=place)
 
 
 def split(x: Tensor, num_or_sections: Any, axis: Any = 0, name: str | None = None) -> list[Tensor]:
@@ -283,7 +283,7 @@ def _span(x: Tensor, axis: int, start: Dim, stop: Dim) -> Tensor:
     shape = x.type.shape
     starts = tuple(start if i == axis else 0 for i in range(len(shape)))
     stops = tuple(stop if i == axis else d for i, d in enumerate(shape))
-    return dispatch.call(ops.Slice, x, starts=starts, stops=stops, strides=(1,) * len(shape))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Slice, x, starts=starts, stops=stops, strides=(1,) * len(shape))
 
 
 def unbind(input: Tensor, axis: int = 0) -> list[Tensor]:
@@ -313,7 +313,7 @@ def strided_slice(x: Tensor, axes: Sequence[int], starts: Any, ends: Any, stride
     key: list[Any] = [_builtin_slice(None)] * x.ndim
     for a, lo, hi, step in zip(axes, shape_dims(starts), shape_dims(ends), shape_dims(strides), strict=True):
         key[axis_of(a, x.ndim, "slice")] = _builtin_slice(lo, hi, step)
-    return x[tuple(key)]  # type: ignore[no-any-return]
+    return x[tuple(key)]
 
 
 def crop(x: Tensor, shape: Any = None, offsets: Any = None, name: str | None = None) -> Tensor:
@@ -321,13 +321,13 @@ def crop(x: Tensor, shape: Any = None, offsets: Any = None, name: str | None = N
     starts = [0] * x.ndim if offsets is None else list(shape_dims(offsets))
     sizes = x.shape if shape is None else list(shape_dims(shape))
     stops = tuple(d if n == -1 else lo + n for lo, n, d in zip(starts, sizes, x.shape, strict=True))
-    return dispatch.call(ops.Slice, x, starts=tuple(starts), stops=stops, strides=(1,) * x.ndim)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Slice, x, starts=tuple(starts), stops=stops, strides=(1,) * x.ndim)
 
 
 def flip(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
     """The other way round along `axis`."""
     axes = axes_of(axis, x.ndim, "flip")
-    return dispatch.call(ops.Flip, tensor_arg(x, "flip"), axes=axes)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Flip, tensor_arg(x, "flip"), axes=axes)
 
 
 reverse = flip
@@ -361,7 +361,7 @@ def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) 
     if index.type.dtype.kind not in "iu":
         raise TypeError(f"gather expected an integer index but got {index.dtype.name}")
     _check_index(index, x.type.shape[place], "gather")
-    return dispatch.call(ops.Gather, x, index, axis=place)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Gather, x, index, axis=place)
 
 
 def index_select(x: Tensor, index: Tensor, axis: int = 0, name: str | None = None) -> Tensor:
@@ -383,7 +383,7 @@ def gather_nd(x: Tensor, index: Tensor, name: str | None = None) -> Tensor:
     wrapped = dispatch.call(ops.Mod, cast_to(index, i64), dispatch.constant(sizes)) if depth else index
     flat = dispatch.call(ops.Sum, dispatch.call(ops.Mul, wrapped, dispatch.constant(steps)), axis=(index.ndim - 1,), keepdims=False)
     joined = dispatch.call(ops.Reshape, x, shape=(product(x.shape[:depth]), *x.shape[depth:]))
-    return dispatch.call(ops.Gather, joined, flat, axis=0)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Gather, joined, flat, axis=0)
 
 
 def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = True) -> Tensor:
@@ -394,8 +394,8 @@ def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = T
         indices = expand(indices, [indices.shape[place] if i == place else d for i, d in enumerate(shape)])
         arr = expand(arr, [arr.shape[place] if i == place else d for i, d in enumerate(shape)])
     _check_index(indices, arr.shape[place], "take_along_axis")
-    grid = np.indices(indices.shape, sparse=True)
-    steps = [product(arr.shape[i + 1 :]) for i in range(arr.ndim)]
+    grid: Any = np.indices(indices.shape, sparse=True)
+    steps: list[Any] = [product(arr.shape[i + 1 :]) for i in range(arr.ndim)]
     base = sum(g * s for i, (g, s) in enumerate(zip(grid, steps, strict=True)) if i != place)
     along = dispatch.call(
         ops.Mul,
@@ -403,7 +403,7 @@ def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = T
         dispatch.full((), steps[place], i64),
     )
     flat = dispatch.call(ops.Add, along, dispatch.constant(np.broadcast_to(np.asarray(base, np.int64), tuple(indices.shape))))
-    return dispatch.call(ops.Gather, reshape(arr, [-1]), flat, axis=0)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Gather, reshape(arr, [-1]), flat, axis=0)
 
 
 def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
@@ -412,7 +412,7 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
         raise TypeError(f"masked_select expected a bool mask but got {mask.dtype.name}")
     shape = broadcast_shape(x.shape, mask.shape)
     places = np.flatnonzero(np.broadcast_to(mask._array("masked_select()"), shape))
-    return dispatch.call(ops.Gather, reshape(expand(x, shape), [-1]), dispatch.constant(places), axis=0)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Gather, reshape(expand(x, shape), [-1]), dispatch.constant(places), axis=0)
 
 
 def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, name: str | None = None) -> Tensor:
@@ -426,7 +426,7 @@ def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, n
         source[rows] = np.arange(len(rows))
         picked = dispatch.call(ops.Gather, updates, dispatch.constant(np.maximum(source, 0)), axis=0)
         mask = dispatch.constant((source >= 0).reshape(-1, *[1] * (x.ndim - 1)))
-        return dispatch.call(ops.Where, mask, picked, x)  # type: ignore[no-any-return]
+        return dispatch.call(ops.Where, mask, picked, x)
     hit = np.zeros((x.shape[0], len(rows)), x.type.dtype.np)
     hit[rows, np.arange(len(rows))] = 1
     flat = dispatch.call(ops.MatMul, dispatch.constant(hit), reshape(updates, [len(rows), -1]))

@@ -38,7 +38,7 @@ METHODS = list(__all__)
 
 
 def _reduce(cls: type[Op], x: Tensor, axis: Any, keepdim: bool, name: str) -> Tensor:
-    return dispatch.call(cls, tensor_arg(x, name), axis=axes_of(axis, x.ndim, name), keepdims=bool(keepdim))  # type: ignore[no-any-return]
+    return dispatch.call(cls, tensor_arg(x, name), axis=axes_of(axis, x.ndim, name), keepdims=bool(keepdim))
 
 
 def sum(x: Tensor, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
@@ -157,4 +157,4 @@ def numel(x: Tensor, name: str | None = None) -> Tensor:
     """The number of elements, as a 0-D int64 tensor."""
     if isinstance(x.size, int):
         return dispatch.full((), x.size, i64)
-    return dispatch.call(ops.DimValue, size=x.size, dtype=i64)  # type: ignore[no-any-return]
+    return dispatch.call(ops.DimValue, size=x.size, dtype=i64)

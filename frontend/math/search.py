@@ -29,7 +29,7 @@ def _extreme(cls: type[Op], x: Tensor, axis: Any, keepdim: bool, dtype: Any, nam
         return reshape(flat, [1] * x.ndim) if keepdim else flat
     if x.ndim == 0:
         x = reshape(x, [1])
-    return dispatch.call(cls, x, axis=axis_of(axis, x.ndim, name), keepdims=bool(keepdim), dtype=chosen.scalar)  # type: ignore[no-any-return]
+    return dispatch.call(cls, x, axis=axis_of(axis, x.ndim, name), keepdims=bool(keepdim), dtype=chosen.scalar)
 
 
 def argmax(x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = "int64", name: str | None = None) -> Tensor:
@@ -99,7 +99,9 @@ def unique(
     name: str | None = None,
 ) -> Any:
     """The distinct elements in order, with what else is asked for."""
-    found = np.unique(x._array("unique()"), return_index, return_inverse, return_counts, axis=axis)
+    found: Any = np.unique(
+        x._array("unique()"), return_index=return_index, return_inverse=return_inverse, return_counts=return_counts, axis=axis
+    )  # type: ignore[call-overload]
     if not isinstance(found, tuple):
         return dispatch.constant(found)
     chosen = as_dtype(dtype).np

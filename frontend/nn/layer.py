@@ -222,8 +222,8 @@ class Layer:
 
     def create_parameter(
         self, shape: Any, attr: Any = None, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None
-    ) -> Parameter | None:
-        """A parameter, not yet registered; None when `attr` is False."""
+    ) -> Any:
+        """A Parameter, not yet registered; None when `attr` is False."""
         name = unique_name.generate(f"{self._full_name}.{'b' if is_bias else 'w'}")
         return make_parameter(shape, attr, dtype if dtype is not None else self._dtype, is_bias, default_initializer, name)
 

@@ -25,16 +25,16 @@ def _number(x: Tensor, value: float) -> Tensor:
 
 
 def _where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    return dispatch.call(ops.Where, condition, x, y)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Where, condition, x, y)
 
 
 def _above(x: Tensor, value: float) -> Tensor:
-    return dispatch.call(ops.Greater, x, _number(x, value))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Greater, x, _number(x, value))
 
 
 def relu(x: Tensor, name: str | None = None) -> Tensor:
     """max(x, 0)."""
-    return dispatch.call(ops.Relu, tensor_arg(x, "relu"))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Relu, tensor_arg(x, "relu"))
 
 
 def relu6(x: Tensor, name: str | None = None) -> Tensor:
@@ -44,7 +44,7 @@ def relu6(x: Tensor, name: str | None = None) -> Tensor:
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01, name: str | None = None) -> Tensor:
     """x where it is positive, else negative_slope * x."""
-    return dispatch.call(ops.LeakyRelu, tensor_arg(x, "leaky_relu"), alpha=float(negative_slope))  # type: ignore[no-any-return]
+    return dispatch.call(ops.LeakyRelu, tensor_arg(x, "leaky_relu"), alpha=float(negative_slope))
 
 
 def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW", name: str | None = None) -> Tensor:
@@ -84,12 +84,12 @@ def selu(x: Tensor, scale: float = 1.0507009873554805, alpha: float = 1.67326324
 
 def gelu(x: Tensor, approximate: Any = False, name: str | None = None) -> Tensor:
     """x times the normal distribution function of x; by tanh when `approximate`."""
-    return dispatch.call(ops.Gelu, tensor_arg(x, "gelu"), approximate=approximate in (True, "tanh"))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Gelu, tensor_arg(x, "gelu"), approximate=approximate in (True, "tanh"))
 
 
 def silu(x: Tensor, name: str | None = None) -> Tensor:
     """x * sigmoid(x)."""
-    return dispatch.call(ops.Silu, tensor_arg(x, "silu"))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Silu, tensor_arg(x, "silu"))
 
 
 swish = silu
@@ -102,7 +102,7 @@ def mish(x: Tensor, name: str | None = None) -> Tensor:
 
 def sigmoid(x: Tensor, name: str | None = None) -> Tensor:
     """1 / (1 + exp(-x))."""
-    return dispatch.call(ops.Sigmoid, tensor_arg(x, "sigmoid"))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Sigmoid, tensor_arg(x, "sigmoid"))
 
 
 def log_sigmoid(x: Tensor, name: str | None = None) -> Tensor:
@@ -112,7 +112,7 @@ def log_sigmoid(x: Tensor, name: str | None = None) -> Tensor:
 
 def tanh(x: Tensor, name: str | None = None) -> Tensor:
     """Hyperbolic tangent."""
-    return dispatch.call(ops.Tanh, tensor_arg(x, "tanh"))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Tanh, tensor_arg(x, "tanh"))
 
 
 def tanhshrink(x: Tensor, name: str | None = None) -> Tensor:
@@ -122,7 +122,7 @@ def tanhshrink(x: Tensor, name: str | None = None) -> Tensor:
 
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0, name: str | None = None) -> Tensor:
     """log(1 + exp(beta * x)) / beta, and x where beta * x is over the threshold."""
-    return dispatch.call(ops.Softplus, tensor_arg(x, "softplus"), beta=float(beta), threshold=float(threshold))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Softplus, tensor_arg(x, "softplus"), beta=float(beta), threshold=float(threshold))
 
 
 def softsign(x: Tensor, name: str | None = None) -> Tensor:
@@ -179,7 +179,7 @@ def _soft(cls: Any, x: Tensor, axis: Any, dtype: Any, name: str) -> Tensor:
         x = cast_to(x, as_dtype(dtype).scalar)
     if x.ndim == 0:
         return reshape(dispatch.call(cls, reshape(x, [1]), axis=0), [])
-    return dispatch.call(cls, x, axis=place)  # type: ignore[no-any-return]
+    return dispatch.call(cls, x, axis=place)
 
 
 def maxout(x: Tensor, groups: int, axis: int = 1, name: str | None = None) -> Tensor:

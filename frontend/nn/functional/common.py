@@ -31,7 +31,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, name: str | No
         raise ValueError(f"linear expected x and weight of one dtype but got {x.dtype.name} and {weight.dtype.name}")
     if x.ndim == 0:
         raise ValueError("linear expected a tensor of at least one axis but got a 0-D one")
-    return dispatch.call(ops.Linear, x, weight, bias)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Linear, x, weight, bias)
 
 
 def dropout(
@@ -64,7 +64,7 @@ def dropout(
         kept = axes_of(axis, x.ndim, "dropout")
         shape = tuple(d if i in kept else 1 for i, d in enumerate(shape))
     draws = default_generator().uniform(shape, 0.0, 1.0, x.type.dtype)
-    return dispatch.call(ops.Dropout, x, draws, p=float(p), mode=mode)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Dropout, x, draws, p=float(p), mode=mode)
 
 
 def _channel_dropout(x: Tensor, p: float, training: bool, data_format: str, rank: int, name: str) -> Tensor:
@@ -125,12 +125,12 @@ def embedding(
         )
     found = dispatch.call(ops.Gather, weight, x, axis=0)
     if padding_idx is None or padding_idx == -1:
-        return found  # type: ignore[no-any-return]
+        return found
     if not -rows <= padding_idx < rows:
         raise ValueError(f"padding_idx must be within [-{rows}, {rows})")
     padded = dispatch.call(ops.Equal, x, dispatch.full((), padding_idx % rows, x.type.dtype))
     mask = dispatch.call(ops.Reshape, padded, shape=(*x.type.shape, 1))
-    return dispatch.call(ops.Where, mask, dispatch.full((), 0, weight.type.dtype), found)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Where, mask, dispatch.full((), 0, weight.type.dtype), found)
 
 
 def one_hot(x: Tensor, num_classes: int = -1, name: str | None = None) -> Tensor:
@@ -144,7 +144,7 @@ def one_hot(x: Tensor, num_classes: int = -1, name: str | None = None) -> Tensor
         raise ValueError(f"one_hot expected positions in [0, {classes}) but got values from {values.min()} to {values.max()}")
     wide = dispatch.call(ops.Reshape, x, shape=(*x.type.shape, 1))
     places = dispatch.call(ops.Iota, shape=(classes,), axis=0, dtype=x.type.dtype)
-    return dispatch.call(ops.Cast, dispatch.call(ops.Equal, wide, places), dtype=default_dtype().scalar)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Cast, dispatch.call(ops.Equal, wide, places), dtype=default_dtype().scalar)
 
 
 def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float = 0.1, name: str | None = None) -> Tensor:
@@ -184,7 +184,7 @@ def pad(
     if mode == "constant":
         pairs, x = _crop_negative(x, pairs)
         flat = tuple(w for pair in pairs for w in pair)
-        return dispatch.call(ops.Pad, x, padding=flat, value=float(value) if x.type.dtype.kind == "f" else int(value))  # type: ignore[no-any-return]
+        return dispatch.call(ops.Pad, x, padding=flat, value=float(value) if x.type.dtype.kind == "f" else int(value))
     if mode not in ("reflect", "replicate", "circular"):
         raise ValueError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
     for axis, (low, high) in enumerate(pairs):

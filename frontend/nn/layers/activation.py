@@ -37,7 +37,7 @@ class _Activation(Layer):
         self._name = name
 
     def forward(self, x: Tensor) -> Tensor:
-        return getattr(F, self.function)(x, **self._arguments)  # type: ignore[no-any-return]
+        return getattr(F, self.function)(x, **self._arguments)
 
     def extra_repr(self) -> str:
         parts = [f"{k}={v}" for k, v in self._arguments.items()]
@@ -83,7 +83,7 @@ class Silu(Layer):
         self._inplace = inplace
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.silu(x)  # type: ignore[attr-defined,no-any-return]
+        return F.silu(x)
 
     def extra_repr(self) -> str:
         return f"inplace={self._inplace}"
@@ -100,7 +100,7 @@ class PReLU(Layer):
         self._weight = self.create_parameter([num_parameters], weight_attr, default_initializer=_constant(init))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.prelu(x, self._weight, self._data_format)  # type: ignore[attr-defined,no-any-return]
+        return F.prelu(x, self._weight, self._data_format)
 
     def extra_repr(self) -> str:
         name = f", name={self._name}" if self._name else ""

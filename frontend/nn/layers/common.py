@@ -41,7 +41,7 @@ class Linear(Layer):
         self.bias = self.create_parameter([out_features], bias_attr, is_bias=True)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.linear(input, self.weight, self.bias)  # type: ignore[attr-defined,no-any-return]
+        return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return _named(f"in_features={self.in_features}, out_features={self.out_features}, dtype={self._dtype}", self.name)
@@ -81,7 +81,7 @@ class Embedding(Layer):
 
     def forward(self, x: Tensor) -> Tensor:
         padding = self._padding_idx if self._has_padding else None
-        return F.embedding(x, self.weight, padding, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq)  # type: ignore[attr-defined,no-any-return]
+        return F.embedding(x, self.weight, padding, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq)
 
     def extra_repr(self) -> str:
         padding = f", padding_idx={self._padding_idx}" if self._has_padding else ""
@@ -99,7 +99,7 @@ class Dropout(Layer):
         self.p, self.axis, self.mode, self.inplace, self.name = p, axis, mode, inplace, name
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.axis, self.training, self.mode)  # type: ignore[attr-defined,no-any-return]
+        return F.dropout(input, self.p, self.axis, self.training, self.mode)
 
     def extra_repr(self) -> str:
         return _named(f"p={self.p}, axis={self.axis}, mode={self.mode}", self.name)
@@ -113,7 +113,7 @@ class Dropout2D(Layer):
         self.p, self.data_format, self.name = p, data_format, name
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout2d(input, self.p, self.training, self.data_format)  # type: ignore[attr-defined,no-any-return]
+        return F.dropout2d(input, self.p, self.training, self.data_format)
 
     def extra_repr(self) -> str:
         return _named(f"p={self.p}, data_format={self.data_format}", self.name)
@@ -127,7 +127,7 @@ class Dropout3D(Layer):
         self.p, self.data_format, self.name = p, data_format, name
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout3d(input, self.p, self.training, self.data_format)  # type: ignore[attr-defined,no-any-return]
+        return F.dropout3d(input, self.p, self.training, self.data_format)
 
     def extra_repr(self) -> str:
         return _named(f"p={self.p}, data_format={self.data_format}", self.name)
@@ -141,7 +141,7 @@ class AlphaDropout(Layer):
         self.p, self.name = p, name
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.alpha_dropout(input, self.p, self.training)  # type: ignore[attr-defined,no-any-return]
+        return F.alpha_dropout(input, self.p, self.training)
 
     def extra_repr(self) -> str:
         return _named(f"p={self.p}", self.name)
@@ -183,7 +183,7 @@ class _Pad(Layer):
         self._data_format = self.default_format if data_format is None else data_format
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.pad(x, self._pad, self._mode, self._value, self._data_format)  # type: ignore[attr-defined,no-any-return]
+        return F.pad(x, self._pad, self._mode, self._value, self._data_format)
 
     def extra_repr(self) -> str:
         return _named(f"padding={self._pad}, mode={self._mode}, value={self._value}, data_format={self._data_format}", self._name)
@@ -223,7 +223,7 @@ class Unfold(Layer):
         self.kernel_sizes, self.dilations, self.paddings, self.strides, self.name = kernel_sizes, dilations, paddings, strides, name
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.unfold(input, self.kernel_sizes, self.strides, self.paddings, self.dilations)  # type: ignore[attr-defined,no-any-return]
+        return F.unfold(input, self.kernel_sizes, self.strides, self.paddings, self.dilations)
 
     def extra_repr(self) -> str:
         return _named(
@@ -239,7 +239,7 @@ class CosineSimilarity(Layer):
         self._axis, self._eps = axis, eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return F.cosine_similarity(x1, x2, self._axis, self._eps)  # type: ignore[attr-defined,no-any-return]
+        return F.cosine_similarity(x1, x2, self._axis, self._eps)
 
     def extra_repr(self) -> str:
         return f"axis={self._axis}, eps={self._eps}"
@@ -253,4 +253,4 @@ class PairwiseDistance(Layer):
         self.p, self.epsilon, self.keepdim, self.name = p, epsilon, keepdim, name
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        return F.pairwise_distance(x, y, self.p, self.epsilon, self.keepdim)  # type: ignore[attr-defined,no-any-return]
+        return F.pairwise_distance(x, y, self.p, self.epsilon, self.keepdim)

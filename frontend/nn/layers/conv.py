@@ -61,10 +61,10 @@ class _Conv(Layer):
     def forward(self, x: Tensor) -> Tensor:
         padding = self._padding
         if self._padding_mode != "zeros":
-            x = F.pad(x, [padding] * (2 * self.rank), self._padding_mode, data_format=self._data_format)  # type: ignore[attr-defined]
+            x = F.pad(x, [padding] * (2 * self.rank), self._padding_mode, data_format=self._data_format)
             padding = 0
         convolve = getattr(F, self.function)
-        return convolve(x, self.weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format)  # type: ignore[no-any-return]
+        return convolve(x, self.weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format)
 
     def extra_repr(self) -> str:
         text = f"{self._in_channels}, {self._out_channels}, kernel_size={self._kernel_size}"

@@ -30,7 +30,7 @@ class _Loss(Layer):
         self._arguments = arguments
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        return getattr(F, self.function)(*inputs, reduction=self.reduction, **self._arguments)  # type: ignore[no-any-return]
+        return getattr(F, self.function)(*inputs, reduction=self.reduction, **self._arguments)
 
 
 class CrossEntropyLoss(_Loss):

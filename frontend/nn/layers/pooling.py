@@ -149,7 +149,7 @@ class _AdaptiveAvg(Layer):
         self._options = {} if data_format is None else {"data_format": data_format}
 
     def forward(self, x: Tensor) -> Tensor:
-        return getattr(F, self.function)(x, self._output_size, **self._options)  # type: ignore[no-any-return]
+        return getattr(F, self.function)(x, self._output_size, **self._options)
 
     def extra_repr(self) -> str:
         return f"output_size={self._output_size}"
@@ -184,7 +184,7 @@ class _AdaptiveMax(Layer):
         self._output_size, self._return_mask, self._name = output_size, return_mask, name
 
     def forward(self, x: Tensor) -> Tensor:
-        return getattr(F, self.function)(x, self._output_size, self._return_mask)  # type: ignore[no-any-return]
+        return getattr(F, self.function)(x, self._output_size, self._return_mask)
 
     def extra_repr(self) -> str:
         return f"output_size={self._output_size}, return_mask={self._return_mask}"
