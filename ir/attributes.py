@@ -105,7 +105,11 @@ def normalize(kind: Any, value: Any, what: str) -> Any:
         if isinstance(value, _TYPE_CLASSES):
             return value
     elif kind is Dense:
-        return value if isinstance(value, Dense) else Dense(value)
+        if isinstance(value, Dense):
+            return value
+        array = np.asarray(value)
+        if array.dtype.kind in "fiubc" or array.dtype.name == "bfloat16":
+            return Dense(array)
     elif kind is SymbolRef and isinstance(value, str):
         return SymbolRef(value)
     elif isinstance(value, kind):

@@ -430,12 +430,29 @@ class _Reader:
         if piece.result_types is not None:
             types = tuple(self.type(t) for t in piece.result_types)
         elif cls.definition.infers:
-            types = cls.definition.infer(operands, segments, attributes, regions)
+            types = self.inferred(piece, cls, operands, segments, attributes, regions)
         else:
             types = ()
         if len(piece.results) != len(types) and (piece.results or piece.form == "readable"):
             self.fail(f"expected {len(types)} results of '{cls.name}' to be named but got {len(piece.results)} names", piece.at)
         return types
+
+    def inferred(
+        self,
+        piece: _OpText,
+        cls: type[Op],
+        operands: Sequence[Value],
+        segments: tuple[int, ...] | None,
+        attributes: dict[str, Any],
+        regions: Sequence[Region],
+    ) -> tuple[Type, ...]:
+        try:
+            return cls.definition.infer(operands, segments, attributes, regions)
+        except PolyremeError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # Operands so far off that the op's own checks trip over them: as much the text's fault as any other.
+            self.fail(f"the types of '{cls.name}' cannot be inferred: {type(error).__name__}: {error}", piece.at)
 
     def name_results(self, piece: _OpText, op: Op) -> None:
         for token, result in zip(piece.results, op.results, strict=False):

@@ -147,7 +147,7 @@ def test_attributes_are_brought_into_normal_form(kind, given, normal):
     assert type(result) is type(normal)
 
 
-@pytest.mark.parametrize(("kind", "given"), [(int, True), (int, 1.5), (float, "1"), (bool, 1), (str, 3), (tuple[int, ...], [1, "a"]), (Dim, 1.5), (Dim, True)])
+@pytest.mark.parametrize(("kind", "given"), [(int, True), (int, 1.5), (float, "1"), (bool, 1), (str, 3), (tuple[int, ...], [1, "a"]), (Dim, 1.5), (Dim, True), (Dense, "x"), (Dense, [1, "a"])])
 def test_attributes_of_another_kind_are_refused(kind, given):
     with pytest.raises(InferError, match="expected it to be"):
         normalize(kind, given, "it")
