@@ -475,26 +475,41 @@ def _contract(r: _Request) -> Value:
 
 
 def _fold(r: _Request) -> Value:
+    """The sum over the windows that cover an element. Along an axis whose windows do not overlap at most one does, and is found by a division;
+    along the others every place in a window is tried."""
     (w,), a, code = r.op.operands, r.op.attributes, r.code
     axes, dtype = a["axes"], _dtype(w)
     shape, rank, inner = _shape(w), len(r.places), wide(dtype)
     zero = r.constant(0.0 if inner.is_float else 0, inner)
+    sizes = shape[rank:]
+    outer = list(r.places)
+    found: dict[int, Position] = {}
+    sure: list[Value] = []
+    for k, (axis, size, stride, dilation) in enumerate(zip(axes, sizes, a["strides"], a["dilations"], strict=True)):
+        if isinstance(size, int) and isinstance(stride, int) and size <= stride and dilation == 1:
+            outer[axis], found[k] = _divide(r, outer[axis], stride)
+            if size < stride:
+                sure.append(r.compare("lt", found[k], size))
+            if (shape[axis] - 1) * stride + size != _shape(r.op.result)[axis]:
+                sure.append(r.compare("lt", outer[axis], shape[axis]))
+    tried = [k for k in range(len(axes)) if k not in found]
 
     def step(offsets: list[Position], values: list[Value]) -> list[Value]:
-        places, guards = list(r.places), []
-        for axis, offset, stride, dilation in zip(axes, offsets, a["strides"], a["dilations"], strict=True):
-            moved = places[axis].plus(code, offset.times(code, -dilation))
+        places, guards, inside = list(outer), list(sure), dict(found)
+        for k, offset in zip(tried, offsets, strict=True):
+            axis, stride = axes[k], a["strides"][k]
+            moved = places[axis].plus(code, offset.times(code, -a["dilations"][k]))
             if offset != Position():
                 guards.append(r.compare("ge", moved, 0))
             if stride != 1:
                 moved, rest = _divide(r, moved, stride)
                 guards.append(r.compare("eq", rest, 0))
             guards.append(r.compare("lt", moved, shape[axis]))
-            places[axis] = moved
-        element = convert(code, r.of(w, (*places, *offsets), tuple(guards)), inner)
+            places[axis], inside[k] = moved, offset
+        element = convert(code, r.of(w, (*places, *(inside[k] for k in range(len(axes)))), tuple(guards)), inner)
         return [code.apply("add", values[0], r.select(guards, element, zero))]
 
-    return convert(code, _accumulate(r, shape[rank:], [zero], step)[0], dtype)
+    return convert(code, _accumulate(r, [sizes[k] for k in tried], [zero], step)[0], dtype)
 
 
 _RULES: dict[type[Op], Callable[[_Request], Value]] = {

@@ -251,3 +251,31 @@ def test_small_kernels_stay_on_one_thread_and_large_ones_do_not():
 def test_a_level_that_does_not_exist_is_named_with_the_nearest():
     with pytest.raises(PolyremeError, match="expected a level .* but got 'kernels'; did you mean 'kernel'"):
         lower(module_of([((3,), f32)], lambda b, x: x), to="kernels")
+
+
+def test_several_free_sizes_that_are_first_met_out_of_order():
+    types = [((symbol("T"), 3), f32), ((symbol("B"), 3), f32)]
+    module = module_of(types, lambda b, x, y: b(tensor.Contract, x, y, spec="tk,bk->tb"))
+    inputs = [random_input((4, 3), f32, 0, 0), random_input((9, 3), f32, 0, 1)]
+    for builders in (GENERIC, BUILDERS):
+        assert_same(native(lowered(module, builders=builders))(inputs), evaluate(module, inputs))
+
+
+@pytest.mark.parametrize(("size", "stride", "dilation", "whole"), [(2, 2, 1, 8), (2, 2, 1, 9), (2, 3, 1, 9), (3, 2, 1, 9), (2, 2, 2, 9), (1, 2, 1, 8)])
+def test_folds_of_windows_apart_and_overlapping(size, stride, dilation, whole):
+    places = (whole - (size - 1) * dilation - 1) // stride + 1
+    types = [((N, places, 5, size), f32)]
+    check(types, lambda b, w: b(tensor.Fold, w, axes=(1,), sizes=(whole,), strides=(stride,), dilations=(dilation,)), (1, 3))
+
+
+def test_the_gradient_of_pooling_makes_no_copy_of_its_windows():
+    def build(b, x, dy):
+        windows = b(tensor.Window, x, axes=(1,), sizes=(2,), strides=(2,), dilations=(1,))
+        largest = b(tensor.ArgReduce, b(tensor.Reshape, windows, shape=(N, 8, 2)), fn="max", axis=2, keepdims=True)
+        here = b(tensor.Map, largest, b(tensor.Iota, shape=(1, 1, 2), axis=2, dtype=i64), fn="eq")
+        spread = b(tensor.Map, here, b(tensor.Reshape, dy, shape=(N, 8, 1)), b(tensor.Full, value=0.0, dtype=f32), fn="select")
+        return b(tensor.Fold, b(tensor.Reshape, spread, shape=(N, 8, 2)), axes=(1,), sizes=(16,), strides=(2,), dilations=(1,))
+
+    made = check([((N, 16), f32), ((N, 8), f32)], build)
+    allocated = [op.result.type.shape for op in made.walk() if isinstance(op, kernel.Alloc)]
+    assert allocated == [(N, 8, 1)]
