@@ -17,7 +17,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-
 class dtype:
     """An element type, printed `paddle.float32`. There is one object per type, so `is` and `==` mean the same."""
 

@@ -465,7 +465,7 @@ class StaleTensor(Tensor):
         )
 
     @property
-    def _value(self) -> Any:  # type: ignore[override]
+    def _value(self) -> Any:
         raise RuntimeError(self.message)
 
 

@@ -169,7 +169,7 @@ def _basic(x: Tensor, items: list[Any]) -> Tensor:
             lo, hi, step = _bounds(item, size)
             if step < 0:
                 flipped.append(axis)
-                count = len(range(lo, hi, step))  # type: ignore[arg-type]
+                count = len(range(lo, hi, step))
                 lo, hi, step = (lo + (count - 1) * step, lo + 1, -step) if count else (0, 0, 1)
             elif isinstance(lo, int) and isinstance(hi, int):
                 hi = max(lo, hi)  # an empty slice
