@@ -1,6 +1,8 @@
 """The text format where files cannot show it: elided constants, broken modules, numbers of every kind, and garbage."""
 
 import re
+from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.literals import LiteralError, parse_string, parse_type, string_text, type_text
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.types import SCALARS, BufferType, TensorType, VectorType, f32
+from polyreme.ir.verify import find_faults
 
 SEED = """
 module @net {
@@ -106,10 +109,35 @@ def test_garbage_is_refused_with_a_place_and_never_crashes(data):
         at, end = sorted((data.draw(st.integers(0, len(text))), data.draw(st.integers(0, len(text)))))
         piece = data.draw(st.one_of(st.just(""), st.sampled_from(list("{}()[]<>:,=%@\"'#!?x-0\\\n") + ["tensor<", "dense<", "loc("]), st.text(max_size=5)))
         text = text[:at] + piece + text[end if data.draw(st.booleans()) else at :]
+    try_to_read(text)
+
+
+def try_to_read(text):
+    """Text is refused with a place in it, or makes a module that the verifier and the printer can deal with."""
     try:
-        parse_module(text, "garbage.tir")
+        module = parse_module(text, "garbage.tir")
     except ParseError as error:
         assert all(d.location.file == "garbage.tir" for d in error.diagnostics)
+        return
+    find_faults(module)
+    printed = print_module(module)
+    assert print_module(parse_module(printed)) == printed
+
+
+FILES = sorted((Path(__file__).parents[1] / "filetests").rglob("*.tir"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])
+def test_words_in_disorder_never_crash(path):
+    """Words of the test files dropped, repeated and exchanged."""
+    words = re.findall(r"\s+|\w+|[^\w\s]", path.read_text().split("// -----")[0])
+    random = Random(path.stem)
+    for _ in range(60):
+        shuffled = list(words)
+        for _ in range(random.randint(1, 3)):
+            at, start = random.randrange(len(shuffled)), random.randrange(len(words))
+            shuffled[at : at + random.randint(0, 2)] = words[start : start + random.randint(0, 2)]
+        try_to_read("".join(shuffled))
 
 
 @pytest.mark.parametrize(
