@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from polyreme.dialects import nn
@@ -352,8 +353,11 @@ UNIFORM = Case("nn.uniform", nn.Uniform, (seed_state(7),), {"shape": (3, 5), "lo
 """Random numbers have two results and no formula; `test_mt19937` checks them. Here only for the lowering."""
 
 
+TOLERANCES = {np.dtype(t): e for t, e in ((np.float64, 1e-11), (np.float32, 2e-5), (np.float16, 4e-3), (ml_dtypes.bfloat16, 2e-2))}
+
+
 def numbers_close(got, wanted, dtype):
     """Equal up to rounding in `dtype`, nan where nan is wanted."""
-    tolerance = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-11}.get(np.dtype(dtype), 0)
+    tolerance = TOLERANCES.get(np.dtype(dtype), 0)
     assert got.shape == wanted.shape, f"expected the shape {wanted.shape} but got {got.shape}"
     np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), rtol=tolerance, atol=tolerance)

@@ -1,5 +1,6 @@
 """Lowering nn to tensor does not change what is computed: op by op, cleaned up or not, and for random modules."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,7 +28,8 @@ def lowered(module, *passes):
     return copy
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16], ids=lambda t: t.__name__)
 @pytest.mark.parametrize("case", [*CASES, UNIFORM], ids=repr)
 def test_lowering_keeps_what_an_op_computes(case, dtype):
     case = case.typed(dtype)
