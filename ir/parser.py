@@ -20,7 +20,7 @@ from polyreme.ir.attributes import Dense, Number, SymbolRef
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.context import lookup_op
 from polyreme.ir.core import Block, Op, Region, Value
-from polyreme.ir.define import AttrDef, IsolatedFromAbove
+from polyreme.ir.define import IsolatedFromAbove
 from polyreme.ir.diagnostics import Diagnostic, Location, ParseError, PolyremeError, did_you_mean
 from polyreme.ir.dims import Dim
 from polyreme.ir.literals import LiteralError, parse_bits, parse_dense, parse_size, parse_string, parse_symbol, parse_type
@@ -383,7 +383,7 @@ class _Reader:
             if name not in declared:
                 self.fail(f"'{cls.name}' has no attribute '{name}'{did_you_mean(name, declared)}", key)
             with self.faults_at(value.at if value.at is not None else key):
-                named[name] = _bound(declared[name], self.value(value, declared[name].kind, 0))
+                named[name] = declared[name].bind(self.value(value, declared[name].kind, 0))
         return named
 
     def explicit_segments(self, piece: _OpText, cls: type[Op], named: dict[str, Any]) -> tuple[int, ...] | None:
@@ -597,10 +597,6 @@ def _size_or_keyword(text: str, kind: Any) -> Any:
     if isinstance(size, int) or kind is not None:
         return size
     return _CONSTANTS.get(text, size)
-
-
-def _bound(part: AttrDef, value: Any) -> Any:
-    return part.bind(value)
 
 
 def _user_name(token: Token) -> str:
