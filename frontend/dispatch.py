@@ -19,6 +19,7 @@ import numpy as np
 
 from polyreme import tape
 from polyreme.dialects import nn as ops
+from polyreme.heavy_kernels import choose
 from polyreme.ir.attributes import Dense
 from polyreme.ir.core import Op
 from polyreme.ir.dims import Dim
@@ -64,8 +65,8 @@ def trace_into(recorder: Recorder | None) -> Iterator[None]:
 # --- eager execution
 
 # `heavy_kernels(cls, operand_types, attributes, result_types)` gives a compiled kernel, called with the arrays as the reference is, or None for
-# ops that the reference serves well. Set through `use_heavy_kernels` by whoever brings the compiler; without it everything runs by reference.
-heavy_kernels: Callable[[type[Op], Sequence[Any], dict[str, Any], tuple[TensorType, ...]], Kernel | None] | None = None
+# ops that the reference serves well. With None everything runs by reference.
+heavy_kernels: Callable[[type[Op], Sequence[Any], dict[str, Any], tuple[TensorType, ...]], Kernel | None] | None = choose
 
 
 def use_heavy_kernels(chooser: Callable[..., Kernel | None] | None) -> None:

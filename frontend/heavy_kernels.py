@@ -1,0 +1,109 @@
+"""Compiled kernels for eager ops that numpy serves badly: convolutions, pooling, and their gradients.
+
+An op is compiled as a module of its own, with a free batch size, once it has cost enough by reference to be worth it. What counts is work, not time, so that
+a program gives the same bits every time it runs. Executables are kept as all are, in memory and on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.dialects import nn
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Op
+from polyreme.ir.dims import symbol
+from polyreme.ir.types import TensorType, f32, f64
+
+__all__ = ["choose"]
+
+Array = np.ndarray[Any, Any]
+
+# Which operands have the batch as axis 0. Products are not here: numpy has a good library for them.
+BATCHED: dict[type[Op], tuple[int, ...]] = {
+    nn.Conv: (0,),
+    nn.ConvTranspose: (0,),
+    nn.ConvFilter: (0, 1),
+    nn.MaxPool: (0,),
+    nn.AvgPool: (0,),
+}
+BATCH = symbol("N")
+
+# Multiplications and comparisons that an op may spend by reference before it is compiled: some tenths of a second, as compiling takes.
+WORTH_COMPILING = 300_000_000
+
+
+class Kernel:
+    """One op with operands of given types up to the batch: the reference at first, compiled code later."""
+
+    def __init__(self, cls: type[Op], types: Sequence[TensorType | None], attributes: dict[str, Any], name: str):
+        self.cls, self.types, self.attributes, self.name = cls, types, attributes, name
+        self.spent = 0
+        self.executable: Any = None
+
+    def run(self, arrays: Sequence[Array | None], work: int) -> Sequence[Array]:
+        """The results; `work` is what this call would cost by reference."""
+        if self.executable is None:
+            self.spent += work
+            if self.spent < WORTH_COMPILING:
+                made = self.cls.reference(*arrays, **self.attributes)  # type: ignore[attr-defined]
+                return made if isinstance(made, tuple) else (made,)
+            from polyreme.executables import load_module
+
+            self.executable = load_module(self._module(), self.name)
+        results: Sequence[Array] = self.executable.run([a for a in arrays if a is not None])
+        return results
+
+    def _module(self) -> Module:
+        """A module whose `main` is the op."""
+        module = Module.empty()
+        func = Func.empty("main", [t for t in self.types if t is not None])
+        args = iter(func.args)
+        b = Builder.at_end(func.block)
+        op = b.insert_op(self.cls(*(None if t is None else next(args) for t in self.types), **self.attributes))
+        b.insert(Return(op.results))
+        module.block.append(func.finish())
+        return module
+
+
+_kernels: dict[Any, Kernel] = {}
+
+
+def choose(
+    cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], result_types: tuple[TensorType, ...]
+) -> Callable[..., Sequence[Array]] | None:
+    """A kernel that is called with the arrays as the reference is; None for ops that the reference serves well."""
+    if cls not in BATCHED or types[0].dtype not in (f32, f64):
+        return None
+    free = tuple(
+        TensorType((BATCH, *t.shape[1:]), t.dtype) if i in BATCHED[cls] and t is not None else t for i, t in enumerate(types)
+    )
+    key = (cls, free, tuple(sorted(attributes.items())))
+    kernel = _kernels.get(key)
+    if kernel is None:
+        kernel = _kernels[key] = Kernel(cls, free, attributes, cls.name.replace(".", "_"))
+    work = _work(cls, types, attributes, result_types)
+    missing = [None] * len(types)
+
+    def run(*arrays: Array | None) -> Sequence[Array]:
+        return kernel.run([*arrays, *missing[len(arrays) :]], work)
+
+    return run
+
+
+def _work(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], result_types: tuple[TensorType, ...]) -> int:
+    """Multiplications, or comparisons, of one call."""
+    result = int(np.prod(result_types[0].shape, dtype=np.int64))
+    if cls is nn.ConvFilter:
+        # Each element of the filter sums over the batch and the places of the output.
+        batch, _, *places = types[1].shape
+        return result * int(np.prod([batch, *places], dtype=np.int64))
+    if cls is nn.ConvTranspose:
+        return int(np.prod(types[0].shape, dtype=np.int64)) * int(np.prod(types[1].shape[1:], dtype=np.int64))
+    if cls is nn.Conv:
+        return result * int(np.prod(types[1].shape[1:], dtype=np.int64))
+    # A numpy reduction over windows takes about ten times as long as a multiplication in a product.
+    return result * int(np.prod(attributes["kernel"], dtype=np.int64)) * 10

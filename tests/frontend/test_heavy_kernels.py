@@ -1,0 +1,81 @@
+"""Eager convolutions and pooling turn from the reference to compiled kernels, and nobody sees it in the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme import dispatch, heavy_kernels
+from polyreme.nn import functional
+
+
+@pytest.fixture(autouse=True)
+def _from_the_first_call(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every call is worth compiling, and nothing is compiled yet."""
+    monkeypatch.setattr(heavy_kernels, "WORTH_COMPILING", 0)
+    monkeypatch.setattr(heavy_kernels, "_kernels", {})
+    dispatch.use_heavy_kernels(heavy_kernels.choose)
+    yield
+    dispatch.use_heavy_kernels(heavy_kernels.choose)
+
+
+def random(*shape: int, seed: int = 0, dtype: str = "float32") -> Any:
+    return paddle.to_tensor(np.random.default_rng(seed).standard_normal(shape).astype(dtype))
+
+
+CASES = {
+    "conv": lambda x, w: functional.conv2d(x, w, stride=2, padding=1),
+    "conv with bias": lambda x, w: functional.conv2d(x, w, w.sum(axis=[1, 2, 3]), dilation=2),
+    "max_pool": lambda x, w: functional.max_pool2d(x, 3, stride=2, padding=1) * w.sum(),
+    "avg_pool": lambda x, w: functional.avg_pool2d(x, 2, stride=2, padding=1) * w.sum(),
+    "avg_pool inclusive": lambda x, w: functional.avg_pool2d(x, 3, stride=1, padding=1, exclusive=False) * w.mean(),
+}
+
+
+def results(case: str, batch: int, dtype: str) -> list[Any]:
+    """The value and both gradients."""
+    x, w = random(batch, 3, 9, 8, dtype=dtype), random(4, 3, 3, 3, seed=1, dtype=dtype)
+    x.stop_gradient = w.stop_gradient = False
+    y = CASES[case](x, w)
+    (y * random(*y.shape, seed=2, dtype=dtype)).sum().backward()
+    return [y.numpy(), x.grad.numpy(), w.grad.numpy()]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", CASES)
+def test_compiled_kernels_agree_with_the_reference(case: str, dtype: str) -> None:
+    for batch in (2, 5, 1):
+        found = results(case, batch, dtype)
+        dispatch.use_heavy_kernels(None)
+        expected = results(case, batch, dtype)
+        dispatch.use_heavy_kernels(heavy_kernels.choose)
+        for a, b in zip(found, expected, strict=True):
+            assert a.dtype == b.dtype and a.shape == b.shape
+            np.testing.assert_allclose(a, b, rtol=1e-4 if dtype == "float32" else 1e-10, atol=1e-4 if dtype == "float32" else 1e-10)
+    assert any(k.executable is not None for k in heavy_kernels._kernels.values())
+
+
+def test_one_kernel_serves_every_batch_size() -> None:
+    for batch in (1, 2, 3):
+        results("conv", batch, "float32")
+    names = [k.name for k in heavy_kernels._kernels.values()]
+    assert len(names) == len(set(names)), names
+
+
+def test_small_work_stays_with_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heavy_kernels, "WORTH_COMPILING", 10_000)
+    dispatch.use_heavy_kernels(heavy_kernels.choose)
+    x, w = random(1, 1, 6, 6), random(1, 1, 3, 3)
+    for count in range(1, 60):
+        functional.conv2d(x, w)
+        (kernel,) = heavy_kernels._kernels.values()
+        # 16 results of 9 multiplications each.
+        assert (kernel.executable is not None) == (count * 144 >= 10_000)
+
+
+def test_an_empty_batch_is_computed_too() -> None:
+    assert functional.conv2d(random(0, 3, 9, 8), random(4, 3, 3, 3)).shape == [0, 4, 7, 6]
