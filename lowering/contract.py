@@ -36,8 +36,8 @@ from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand,
 TYPICAL = 64
 # Fewer rows than this do not pay for a packing of B at run time.
 ROWS_WORTH_PACKING = 16
-# Up to so many rows, lanes may run over the contracted axis instead.
-ROWS_OF_DOT = 8
+# The tile where lanes run over the contracted axis.
+ROWS_OF_DOT, COLUMNS_OF_DOT = 4, 8
 # Cycles of work below which another thread is not worth its waking.
 GRAIN_CYCLES = 5000
 # A result is cut into about so many pieces for the threads, if each has this many cycles.
@@ -161,40 +161,63 @@ class ProductBuilder:
         return joined
 
     def build(self) -> KernelPlan:
-        p = self.p
+        p, source = self.p, self.p.right.source
         left = self.parts.memory_of(p.left.source)
-        source = p.right.source
         constant = isinstance(source, BlockArgument) and source.index in p.request.constant
-        reuse = product([self.m, *(p.size(c) for c in self.outer if p.right.stride(c) == 0)])
-        few = isinstance(reuse, int) and reuse < ROWS_WORTH_PACKING
-        unit = p.right.stride(self.lane) == 1
         dot = next((c for c in p.contracted if p.left.stride(c) == 1 and p.right.stride(c) == 1), None)
-        if not constant and few and not unit and dot is not None and self.lanes > 1:
-            self._dot_kernel(left, self.parts.memory_of(source), dot)
-        elif not constant and few and unit:
-            self._tile_kernel(left, self.parts.memory_of(source), None)
+        # B may be read where it stands: along its lanes, or else along a contracted letter.
+        unit = p.right.stride(self.lane) == 1
+        in_place = not constant and (unit or (dot is not None and self.lanes > 1))
+        along = None if unit else dot
+        reuse = product([self.m, *(p.size(c) for c in self.outer if p.right.stride(c) == 0)])
+        if in_place and isinstance(reuse, int) and reuse < ROWS_WORTH_PACKING:
+            kernel = self._open("contract" if unit else "dot", [left, self.parts.memory_of(source)])
+            self._read_in_place(kernel, along)
         else:
-            rows, vectors = self._tile()
-            outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
-            panels = Panels(outer, tuple(p.contracted), self.lane, vectors * self.lanes, p.sizes)
-            value, letters = (p.contract.b, p.right_letters) if p.right_is_b else (p.contract.a, p.right_letters)
-            self._tile_kernel(left, self.parts.packed(value, letters, p.right, panels), panels)
+            self._read_panels(left, reuse if in_place and not isinstance(reuse, int) else None, along)
         return self.parts.plan("contract")
+
+    def _read_panels(self, left: Slot, reuse: Dim | None, along: str | None) -> None:
+        """From panels; where it shows at run time only that `reuse` rows are too few for a packing, in place then."""
+        p = self.p
+        _, vectors = self._tile()
+        outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
+        panels = Panels(outer, tuple(p.contracted), self.lane, vectors * self.lanes, p.sizes)
+        value = p.contract.b if p.right_is_b else p.contract.a
+        worth = None if reuse is None else (reuse, ROWS_WORTH_PACKING)
+        packed = self.parts.packed(value, p.right_letters, p.right, panels, worth)
+        if reuse is None:
+            self._tiles(self._open("contract", [left, packed]), panels)
+            return
+        kernel = self._open("contract", [left, packed, self.parts.memory_of(p.right.source)])
+        many = kernel.code.condition("ge", reuse, ROWS_WORTH_PACKING)
+        assert isinstance(many, Value)
+        with kernel.code.when(many):
+            self._tiles(kernel, panels)
+        with kernel.code.when(many, then=False):
+            self._read_in_place(replace(kernel, right=kernel.func.args[2]), along)
+
+    def _read_in_place(self, kernel: _Kernel, along: str | None) -> None:
+        if along is None:
+            self._tiles(kernel, None)
+        else:
+            self._dots(kernel, along)
 
     def _tile(self) -> tuple[int, int]:
         return choose_tile(typical(self.m), typical(self.n), typical(self.k), self.p.registers)
 
     # --- the kernel
 
-    def _open(self, what: str, left: Slot, right: Slot) -> _Kernel:
-        """An empty kernel on the two operands, what the epilogue reads, and the results."""
+    def _open(self, what: str, operands: list[Slot]) -> _Kernel:
+        """A kernel on the operands (A, then B), what the epilogue reads, and the results: without ops, but for its `return`."""
         p = self.p
-        slots = [left, right, *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
+        slots = [*operands, *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
         func = Func.empty(p.request.name(what), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location)
         self.parts.steps.append(Step(func, tuple(slots)))
-        count = len(p.epilogue.args)
-        buffers: dict[Value, Value] = dict(zip(p.epilogue.args, func.args[2 : 2 + count], strict=True))
-        return _Kernel(func, Code(Builder.at_end(func.block, func.location)), func.args[0], func.args[1], buffers, func.args[2 + count :])
+        end = func.block.append(Return([]))
+        code = Code(Builder(func.block, end, func.location))
+        first, last = len(operands), len(operands) + len(p.epilogue.args)
+        return _Kernel(func, code, func.args[0], func.args[1], dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])
 
     def _row_pieces(self, rows: int, outer: int) -> tuple[Dim, int | None]:
         """How many pieces the rows are cut into for the threads, and how many rows each has (None: all of them)."""
@@ -208,11 +231,10 @@ class ProductBuilder:
         piece = -(-self.m // (wanted * rows)) * rows
         return (1, None) if piece >= self.m else (-(-self.m // piece), piece)
 
-    def _tile_kernel(self, left: Slot, right: Slot, panels: Panels | None) -> None:
-        p = self.p
+    def _tiles(self, kernel: _Kernel, panels: Panels | None) -> None:
+        """Tiles of all rows and lanes, B read from `panels` or in place."""
+        p, code = self.p, kernel.code
         rows, vectors = self._tile()
-        kernel = self._open("contract", left, right)
-        code = kernel.code
         width = vectors * self.lanes
         blocks = ceildiv(self.n, width)
         sizes = [p.size(c) for c in self.outer]
@@ -243,7 +265,6 @@ class ProductBuilder:
                         tile.cover(first, count, self._row_sizes(rows), vectors, code.sub(self.n, code.mul(block, width)))
                     else:
                         tile.cover(first, count, self._row_sizes(rows), -(-left_over // self.lanes), left_over)
-        code.b.insert(Return([]))
 
     def _row_sizes(self, rows: int) -> list[int]:
         """Tiles by rows that cover any piece: whole ones, then the one rest that a known size leaves, or halves for one that is not known."""
@@ -256,33 +277,32 @@ class ProductBuilder:
 
     # --- lanes along the contracted axis
 
-    def _dot_kernel(self, left: Slot, right: Slot, dot: str) -> None:
-        p, lanes = self.p, self.lanes
-        kernel = self._open("dot", left, right)
-        code = kernel.code
-        m, k = self.m, p.size(dot)
-        assert isinstance(m, int)
-        rows = min(m, 4)
-        columns = min(self.n, max(1, p.registers.accumulators // rows), 8) if isinstance(self.n, int) else 1
+    def _dots(self, kernel: _Kernel, dot: str) -> None:
+        p, code = self.p, kernel.code
+        rows = min(self.m, ROWS_OF_DOT) if isinstance(self.m, int) else ROWS_OF_DOT
+        columns = min(self.n, p.registers.accumulators // rows, COLUMNS_OF_DOT) if isinstance(self.n, int) else 1
         sizes = [p.size(c) for c in self.outer]
-        blocks = ceildiv(self.n, columns)
         axes = join_axes([Axis(p.size(c), p.left.stride(c), p.right.stride(c)) for c in p.contracted if c != dot])
-        per_task = m * columns * typical(self.k) / lanes / 2
+        per_task = typical(self.m) * columns * typical(self.k) / self.lanes / 2
+        blocks = ceildiv(self.n, columns)
         with code.parallel(code.value(product(sizes) * blocks), grain=max(1, int(GRAIN_CYCLES / max(per_task, 1))), name="task") as task:
             *around, block = code.split(task, [*sizes, blocks])
             tile = _Tile(self, kernel, dict(zip(self.outer, around, strict=True)), 0, None, 1)
             first = code.mul(block, columns)
+
+            def sums(columns: int) -> None:
+                cover(code, self.m, self._row_sizes(rows), lambda row, count: tile.dot(row, count, first, columns, axes, dot))
+
             rest = self.n % columns if isinstance(self.n, int) else 0
             if not rest:
-                tile.dots(m, rows, first, columns, axes, dot, k)
+                sums(columns)
             else:
                 whole = code.condition("lt", block, self.n // columns)
                 assert isinstance(whole, Value)
                 with code.when(whole):
-                    tile.dots(m, rows, first, columns, axes, dot, k)
+                    sums(columns)
                 with code.when(whole, then=False):
-                    tile.dots(m, rows, first, rest, axes, dot, k)
-        code.b.insert(Return([]))
+                    sums(rest)
 
 
 @dataclass
@@ -341,16 +361,11 @@ class _Tile:
         acc = accumulate(code, p.axes(self.moves), read_left, read_right, zeros(code, rows, vectors, p.dtype, lanes), left, self.right0)
         self.finish(row, [[(acc[r][v], v * lanes, masks[v]) for v in range(vectors)] for r in range(rows)], self.lane0, lanes)
 
-    def dots(self, m: int, rows: int, first: Index, columns: int, axes: list[Axis], dot: str, k: Dim) -> None:
-        """All rows of a block of columns, `rows` of them at a time."""
-        for row in range(0, m, rows):
-            self.dot(row, min(rows, m - row), first, columns, axes, dot, k)
-
-    def dot(self, row: int, rows: int, first: Index, columns: int, axes: list[Axis], dot: str, k: Dim) -> None:
+    def dot(self, row: Index, rows: int, first: Index, columns: int, axes: list[Axis], dot: str) -> None:
         """A tile of `rows` x `columns` sums, each of whose lanes adds up every so-many-th product."""
-        code, p, lanes = self.code, self.p, self.builder.lanes
+        code, p, lanes, k = self.code, self.p, self.builder.lanes, self.p.size(dot)
         step = p.right.stride(self.builder.lane)
-        left = code.add(self.left0, row * self.row_left)
+        left = code.add(self.left0, code.mul(row, self.row_left))
         right = code.add(self.right0, code.mul(first, step))
 
         def readers(mask: Value | None) -> tuple[object, object]:

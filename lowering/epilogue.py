@@ -53,7 +53,7 @@ class Epilogue:
 
     def emitter(self, code: Code, buffers: Mapping[Value, Value], leaf: Leaf) -> ElementEmitter:
         """Gives elements of the results, the contract's own by `leaf` and the arguments' from `buffers`."""
-        leaves: dict[Value, Leaf] = {arg: buffer_leaf(code, buffers[arg], arg.type.shape) for arg in self.args}  # type: ignore[union-attr]
+        leaves: dict[Value, Leaf] = {arg: buffer_leaf(code, buffers[arg], arg.type.shape) for arg in self.args}
         return ElementEmitter(code, {**leaves, self.contract.result: leaf})
 
     def write(self, emitter: ElementEmitter, outputs: Sequence[Value], places: Sequence[Position], lanes: int, mask: Value | None) -> None:

@@ -86,9 +86,12 @@ def panels_of(value: Value, letters: str, panels: Panels) -> Func:
     return func.finish()
 
 
-def pack_kernel(name: str, access: Access, panels: Panels, dtype: ScalarType, lanes: int) -> Func:
+Worth = tuple[Dim, int] | None
+
+
+def pack_kernel(name: str, access: Access, panels: Panels, dtype: ScalarType, lanes: int, worth: Worth = None) -> Func:
     """A kernel from the memory of `access` to panels: copies of vectors where lanes are neighbours, transposed blocks where a contracted letter's
-    elements are, single elements elsewhere."""
+    elements are, single elements elsewhere. With `worth`, (size, least), it does nothing when the size is below the least."""
     source = access.source.type
     assert isinstance(source, TensorType)
     func = Func.empty(name, [BufferType(source.shape, dtype), BufferType((panels.elements,), dtype)], arg_names=("from", "panels"))
@@ -96,7 +99,12 @@ def pack_kernel(name: str, access: Access, panels: Panels, dtype: ScalarType, la
     read, write = func.args
     sizes = [panels.sizes[c] for c in panels.outer]
     cost = panels.panel_size if isinstance(panels.panel_size, int) else 4096
-    with code.parallel(code.value(product(sizes) * panels.count), grain=max(1, 8192 // max(cost, 1)), name="panel") as task:
+    count: Index = product(sizes) * panels.count
+    if worth is not None:
+        many = code.condition("ge", *worth)
+        assert isinstance(many, Value)
+        count = code.apply("select", many, code.value(count), code.value(0))
+    with code.parallel(code.value(count), grain=max(1, 8192 // max(cost, 1)), name="panel") as task:
         *around, z = code.split(task, [*sizes, panels.count])
         start = code.add(access.base, *(code.mul(i, access.stride(c)) for i, c in zip(around, panels.outer, strict=True)))
         target = code.mul(task, panels.panel_size)
@@ -238,16 +246,16 @@ class PlanParts:
         types = {"operand": self.request.operand_types, "result": self.request.result_types, "pack": [x.type for x in self.packs]}[slot.kind]
         return BufferType(types[slot.index].shape, types[slot.index].dtype)
 
-    def packed(self, value: Value, letters: str, access: Access, panels: Panels) -> Slot:
-        """The panels of `value`: ahead of time for a constant operand, else by a step."""
+    def packed(self, value: Value, letters: str, access: Access, panels: Panels, worth: Worth = None) -> Slot:
+        """The panels of `value`: ahead of time for a constant operand, else by a step, which does nothing where it is not `worth` it."""
         source = access.source
         if isinstance(source, BlockArgument) and source.index in self.request.constant:
             self.packs.append(Pack(source.index, panels_of(value, letters, panels)))
             return pack(len(self.packs) - 1)
         memory = self.memory_of(source)
-        dtype = source.type.dtype  # type: ignore[union-attr]
+        dtype = source.type.dtype
         slot = self.new_scratch(panels.elements, dtype)
-        kernel = pack_kernel(self.request.name("pack"), access, panels, dtype, self.request.target.lanes(dtype))
+        kernel = pack_kernel(self.request.name("pack"), access, panels, dtype, self.request.target.lanes(dtype), worth)
         self.steps.append(Step(kernel, (memory, slot)))
         return slot
 
