@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MethodType
 from typing import Any
 
@@ -30,6 +30,7 @@ from polyreme.tensor import Tensor
 __all__ = ["StaticFunction", "enable_to_static", "ignore_module", "not_to_static", "to_static"]
 
 _enabled = True
+MOST_SHAPES = 1024
 
 
 def enable_to_static(enable_to_static_bool: bool) -> None:
@@ -103,6 +104,7 @@ class StaticFunction:
         self._signature = inspect.signature(function)
         self._bound: weakref.WeakKeyDictionary[Any, StaticFunction] = weakref.WeakKeyDictionary()
         self._programs: dict[Any, list[tuple[Program, Template]]] = {}
+        self._checked: dict[Any, tuple[list[TensorType], tuple[str, ...]]] = {}
         self.input_spec = _check_specs(input_spec)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -163,23 +165,27 @@ class StaticFunction:
         return flatten((args, dict(kwargs)), leaves, is_tensor)
 
     def _program(self, template: Template, inputs: Sequence[Tensor]) -> tuple[Program, Template]:
-        grad = tape.is_grad_enabled()
         layer = self.layer
+        shapes = (template, *((t.type.dtype.name, t.type.shape) for t in inputs))
+        checked = self._checked.get(shapes)
+        if checked is None:
+            types = self._types(template, inputs) if self.input_spec else [t.type for t in inputs]
+            checked = types, tuple(map(str, types))
+            if len(self._checked) >= MOST_SHAPES:
+                self._checked.clear()
+            self._checked[shapes] = checked
         key = (
             template,
-            tuple((t.type.dtype.name, len(t.type.shape) if self.input_spec else t.type.shape, t.stop_gradient) for t in inputs),
-            grad,
-            tuple(_layer_state(layer)) if layer is not None else (),
+            checked[1],
+            tuple(t.stop_gradient for t in inputs),
+            tape.is_grad_enabled(),
+            _layer_state(layer) if layer is not None else (),
         )
         candidates = self._programs.setdefault(key, [])
-        if self.input_spec:
-            types = self._types(template, inputs)
         for entry in candidates:
-            if entry[0].holds() and (not self.input_spec or entry[0].traced.inputs == types):
+            if entry[0].holds():
                 return entry
-        if not self.input_spec:
-            types = [t.type for t in inputs]
-        traced = self._trace(template, types, [t.stop_gradient for t in inputs])
+        traced = self._trace(template, checked[0], [t.stop_gradient for t in inputs])
         entry = (Program(traced, self._name), traced.outputs)
         candidates.append(entry)
         return entry
@@ -305,14 +311,20 @@ def _tensor(array: Any) -> Tensor:
     return to_tensor(array)
 
 
-def _layer_state(layer: Any) -> Iterator[Any]:
+def _layer_state(layer: Any) -> tuple[Any, ...]:
     """What of a Layer's state a program depends on, besides the contents of its tensors."""
-    yield layer.training
-    yield from map(id, layer._parameters.values())
-    yield from map(id, layer._buffers.values())
-    for child in layer._sub_layers.values():
-        if child is not None:
-            yield from _layer_state(child)
+    state: list[Any] = []
+    waiting = [layer]
+    for part in waiting:
+        state.append(part.training)
+        if part._parameters:
+            state += map(id, part._parameters.values())
+        if part._buffers:
+            state += map(id, part._buffers.values())
+        if part._sub_layers:
+            waiting += [child for child in part._sub_layers.values() if child is not None]
+            state.append(len(waiting))
+    return tuple(state)
 
 
 def _named_tensors(layer: Any) -> dict[str, Tensor]:
