@@ -32,7 +32,15 @@ _FEW_ROWS = 4
 
 def is_free(op: Op) -> bool:
     """Whether the op has no kernel of its own but is repeated in every group that reads it."""
+    if isinstance(op, tensor.Pad) and any(_is_slid_over(reader) for reader in op.result.users):
+        return False
     return isinstance(op, _FREE) or (isinstance(op, tensor.Constant) and op.value.array.size == 1)
+
+
+def _is_slid_over(reader: Op) -> bool:
+    """Whether `reader` makes overlapping windows for a pooling: then each element is asked for several times, and a pad written once saves the
+    question whether it lies inside. Contracts see to their pads themselves."""
+    return isinstance(reader, tensor.Window) and _overlaps(reader) and not any(isinstance(r, tensor.Contract) for r in reader.result.users)
 
 
 @register_pass

@@ -17,7 +17,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.scalar import identity_of
-from polyreme.ir.types import BufferType, ScalarType, TensorType
+from polyreme.ir.types import BufferType, ScalarType, TensorType, f32
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.collapse import collapse_axes
 from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, buffer_leaf, convert, linear, store, wide
@@ -124,6 +124,10 @@ class _RowLoops:
         n = self.rows.space[self.vector]
         if isinstance(n, int) and n < count:
             count = 1 << ((n - 1).bit_length() if self.target.masked else n.bit_length() - 1) if n > 0 else 1
+        elif self.rows.staged and not self.along_row and not any(isinstance(op, tensor.Map) and op.fn in EXPENSIVE for op in self.ops):
+            # Rows side by side: wider than a register, so that each step down the rows reads whole cache lines in a run.
+            while count < 4 * self.target.lanes(f32) and (isinstance(n, Expr) or n >= 2 * count):
+                count *= 2
         unroll = 4 if self.along_row and (isinstance(n, Expr) or n >= 4 * count) and count > 1 else 1
         return Lanes(count, self.target.masked, unroll)
 
