@@ -15,8 +15,8 @@ __version__ = "0.1.0"
 
 # Namespaces and rooms, reached as attributes without an import of their own.
 _MODULES = (
-    "amp", "autograd", "cli", "data", "device", "dialects", "dispatch", "dtypes", "io", "ir", "jit", "lowering", "math", "metric", "nn",
-    "optimizer", "regularizer", "runtime", "static", "utils", "vision",
+    "autograd", "cli", "data", "device", "dialects", "dispatch", "dtypes", "io", "ir", "jit", "lowering", "math", "metric", "nn", "optimizer",
+    "regularizer", "runtime", "static", "tensor", "utils", "vision",
 )  # fmt: skip
 
 # Where the names directly under `paddle` live. A name is looked up in each module's `__all__` in this order, cheap modules first.
@@ -58,12 +58,12 @@ def __getattr__(name: str) -> Any:
                 # From now on an ordinary global: this function is not asked again.
                 value = globals()[name] = getattr(exporter, name)
                 return value
-    raise AttributeError(f"module 'polyreme' has no attribute '{name}'{_nearest(name)}", name=name, obj=None)
+    raise AttributeError(f"module 'polyreme' has no attribute '{name}'{_nearest(name)}", name=name)
 
 
 def __dir__() -> list[str]:
     exported = {name for exporter in _EXPORTERS for name in importlib.import_module(exporter).__all__}
-    return sorted({*globals(), *_MODULES, *exported})
+    return sorted({*exported, *_MODULES, "__version__"})
 
 
 def _nearest(name: str) -> str:

@@ -90,6 +90,14 @@ def test_the_version_is_that_of_the_distribution() -> None:
     assert python("import polyreme; print(polyreme.__version__)").strip() == metadata.version("polyreme")
 
 
+def test_every_listed_name_loads() -> None:
+    import polyreme
+
+    missing = [name for name in dir(polyreme) if not hasattr(polyreme, name)]
+    assert not missing
+    assert {"nn", "jit", "to_tensor", "Tensor", "no_grad", "seed", "save", "compile", "inspect", "load_compiled"} <= set(dir(polyreme))
+
+
 def test_an_unknown_name_is_an_attribute_error_with_the_nearest_known_one() -> None:
     import polyreme
 
