@@ -208,6 +208,9 @@ class Tensor:
         """The array behind it; a clear error where there is none, which `what` was going to read."""
         if isinstance(self._value, np.ndarray):
             return self._value
+        if self._value is not None and (made_by := self._value.producer()) is not None and made_by.name == "nn.constant":
+            # A literal in a traced function: an index, a list of places.
+            return made_by.value.array
         if self._value is None:
             raise ValueError(f"expected a tensor with contents but {what} got one that is not initialized")
         condition = "if, while, and, or, not cannot follow a tensor there; choose with paddle.where"

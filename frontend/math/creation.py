@@ -159,8 +159,8 @@ def linspace(start: Any, stop: Any, num: Any, dtype: Any = None, name: str | Non
 def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: Any = None, name: str | None = None) -> Tensor:
     """`base` to the powers that `linspace` gives."""
     chosen = as_dtype(dtype) if dtype is not None else default_dtype()
-    powers = linspace(start, stop, num, float64)
-    return dispatch.constant(np.power(float(number_of(base)), powers._array("logspace()")).astype(chosen.np))
+    powers = linspace(start, stop, num, float64)._array("logspace()")
+    return dispatch.constant(np.power(float(number_of(base)), powers).astype(chosen.np))
 
 
 def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:

@@ -1,7 +1,7 @@
 """`x[key]` and `x[key] = value`, basic and advanced.
 
-Basic keys (numbers, slices, None, `...`) become slice ops and work with symbolic sizes. An integer vector alone becomes a gather. Any other
-key is turned into the flat positions it selects, by asking numpy, and those are gathered.
+Basic keys (numbers, slices, None, `...`) become slice ops and work with symbolic sizes. One integer index among slices becomes a gather. Any
+other key is turned into the flat positions it selects, by asking numpy, and those are gathered.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     lone = _lone_index(items)
     if lone is not None:
         axis, index = lone
-        _check_positions(index, x.type.shape[axis], axis)
-        return dispatch.call(ops.Gather, x, index if isinstance(index, Tensor) else dispatch.constant(index), axis=axis)
+        items[axis] = slice(None)
+        part = x if all(isinstance(i, slice) and i == slice(None) for i in items) else _basic(x, items)
+        _check_positions(index, part.type.shape[axis], axis)
+        return dispatch.call(ops.Gather, part, index if isinstance(index, Tensor) else dispatch.constant(index), axis=axis)
     positions = _positions(x, items)
     flat = dispatch.call(ops.Reshape, x, shape=(product(x.type.shape),))
     return dispatch.call(ops.Gather, flat, dispatch.constant(positions), axis=0)
@@ -132,18 +134,15 @@ def _expand_ellipsis(key: tuple[Any, ...], x: Tensor) -> list[Any]:
 
 
 def _lone_index(items: list[Any]) -> tuple[int, Any] | None:
-    """The axis and the positions, when the key is one integer index of any shape and otherwise takes everything."""
+    """The place and the positions, when the key is one integer index of any shape among slices and Nones (which make one axis each)."""
     found = None
-    axis = 0
-    for item in items:
-        if isinstance(item, slice) and item == slice(None):
-            axis += 1
+    for axis, item in enumerate(items):
+        if item is None or isinstance(item, slice):
             continue
-        is_index = isinstance(item, Tensor) and item.type.dtype.kind in "iu" or isinstance(item, np.ndarray) and item.dtype.kind in "iu"
+        is_index = (isinstance(item, Tensor) and item.type.dtype.kind in "iu") or (isinstance(item, np.ndarray) and item.dtype.kind in "iu")
         if found is not None or not is_index:
             return None
         found = axis, item.astype(np.int64) if isinstance(item, np.ndarray) else item
-        axis += 1
     return found
 
 
@@ -169,8 +168,11 @@ def _basic(x: Tensor, items: list[Any]) -> Tensor:
             lo, hi, step = _bounds(item, size)
             if step < 0:
                 flipped.append(axis)
-                count = len(range(lo, hi, step))
-                lo, hi, step = (lo + (count - 1) * step, lo + 1, -step) if count else (0, 0, 1)
+                if isinstance(size, int):
+                    count = len(range(lo, hi, step))
+                    lo, hi, step = (lo + (count - 1) * step, lo + 1, -step) if count else (0, 0, 1)
+                else:
+                    lo, hi, step = 0, size, 1
             elif isinstance(lo, int) and isinstance(hi, int):
                 hi = max(lo, hi)  # an empty slice
             kept.append(axis)
@@ -207,6 +209,8 @@ def _bounds(item: slice, size: Dim) -> tuple[Any, Any, int]:
         raise ValueError("expected a slice step other than 0")
     if isinstance(size, int) and not isinstance(lo, Expr) and not isinstance(hi, Expr):
         return slice(lo, hi, step).indices(size)
+    if step == -1 and lo is None and hi is None:
+        return size - 1, -1, step
     if step < 0:
         raise ValueError(f"expected a positive step for an axis of the symbolic size '{size}' but got {step}")
     lo = 0 if lo is None else lo + size if isinstance(lo, int) and lo < 0 else lo

@@ -126,9 +126,11 @@ def embedding(
     found = dispatch.call(ops.Gather, weight, x, axis=0)
     if padding_idx is None or padding_idx == -1:
         return found
-    if not -rows <= padding_idx < rows:
+    if isinstance(rows, int) and not -rows <= padding_idx < rows:
         raise ValueError(f"padding_idx must be within [-{rows}, {rows})")
-    padded = dispatch.call(ops.Equal, x, dispatch.full((), padding_idx % rows, x.type.dtype))
+    row = padding_idx if padding_idx >= 0 else rows + padding_idx
+    place = dispatch.full((), row, x.type.dtype) if isinstance(row, int) else dispatch.call(ops.DimValue, size=row, dtype=x.type.dtype)
+    padded = dispatch.call(ops.Equal, x, place)
     mask = dispatch.call(ops.Reshape, padded, shape=(*x.type.shape, 1))
     return dispatch.call(ops.Where, mask, dispatch.full((), 0, weight.type.dtype), found)
 

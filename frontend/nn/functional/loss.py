@@ -274,7 +274,11 @@ def kl_div(input: Tensor, label: Tensor, reduction: str = "mean", log_target: bo
         safe = dispatch.call(ops.Where, positive, label, _number(label, 1.0))
         loss = dispatch.call(ops.Where, positive, multiply(label, subtract(log(safe), input)), _number(input, 0.0))
     if reduction == "batchmean":
-        return scale(sum(loss), 1.0 / input.shape[0]) if input.ndim else sum(loss)
+        if not input.ndim:
+            return sum(loss)
+        batch = input.type.shape[0]
+        count = _number(loss, batch) if isinstance(batch, int) else dispatch.call(ops.DimValue, size=batch, dtype=loss.type.dtype)
+        return divide(sum(loss), count)
     return _reduced(loss, reduction, "kl_div")
 
 
