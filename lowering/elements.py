@@ -181,6 +181,10 @@ class _Request:
         code = self.code
         if place.uniform:
             return code.apply(fn, code.value(place.scalar(code)), code.value(bound))
+        if place.vector is None and place.step == 1 and fn in ("lt", "ge"):
+            # The lanes below the bound are the first ones.
+            below: Value = code.b(kernel.LaneMask, code.value(code.sub(bound, place.scalar(code))), lanes=self.lanes)
+            return below if fn == "lt" else code.apply("not", below)
         return code.apply(fn, place.lanes(code, self.lanes), code.broadcast(code.value(bound), self.lanes))
 
     def select(self, guards: Sequence[Value], value: Value, other: Value) -> Value:
