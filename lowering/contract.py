@@ -27,7 +27,18 @@ from polyreme.ir.types import ScalarType, element_type, f32, f64
 from polyreme.lowering.access import Access, row_major, trace
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.epilogue import Epilogue, follow, place
-from polyreme.lowering.microkernel import Axis, Registers, accumulate, choose_tile, cover, join_axes, step_cycles, zeros
+from polyreme.lowering.microkernel import (
+    UNROLL,
+    Accumulators,
+    Axis,
+    Registers,
+    accumulate,
+    choose_tile,
+    cover,
+    join_axes,
+    step_cycles,
+    zeros,
+)
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.positions import Position
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
@@ -40,6 +51,8 @@ ROWS_WORTH_PACKING = 16
 ROWS_OF_DOT, COLUMNS_OF_DOT = 4, 8
 # Cycles of work below which another thread is not worth its waking.
 GRAIN_CYCLES = 5000
+# Rows of a piece when the contracted axis is cut into blocks, whose partial sums wait in scratch memory.
+ROWS_OF_BLOCKS = 128
 # A result is cut into about so many pieces for the threads, if each has this many cycles.
 PIECES, PIECE_CYCLES = 16, 8000
 
@@ -219,10 +232,22 @@ class ProductBuilder:
         first, last = len(operands), len(operands) + len(p.epilogue.args)
         return _Kernel(func, code, func.args[0], func.args[1], dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])
 
-    def _row_pieces(self, rows: int, outer: int) -> tuple[Dim, int | None]:
-        """How many pieces the rows are cut into for the threads, and how many rows each has (None: all of them)."""
+    def _depth(self, panels: Panels | None) -> int | None:
+        """Steps of a block of a panel that leaves room for rows of A in the second-level cache; None when a panel is such a block as a whole."""
+        if panels is None or not isinstance(panels.depth, int) or typical(self.m) < 2 * ROWS_WORTH_PACKING:
+            return None
+        room = self.p.request.target.caches[1] // 4
+        blocks = -(-panels.depth * panels.width * self.p.dtype.bytes // room)
+        if blocks < 2 or len(self.p.axes(panels.strides)) != 1:
+            return None
+        return -(-panels.depth // blocks // UNROLL) * UNROLL
+
+    def _row_pieces(self, rows: int, outer: int, most: int | None) -> tuple[Dim, int | None]:
+        """How many pieces the rows are cut into for the threads, and how many rows each has (None: all of them); `most` if that is given."""
         cycles = typical(self.m) * -(-typical(self.n) // self.lanes) * typical(self.k) * outer / 2
         wanted = min(-(-PIECES // max(outer, 1)), int(cycles / PIECE_CYCLES / max(outer, 1)))
+        if most is not None:
+            wanted = max(wanted, -(-typical(self.m) // most))
         if not isinstance(self.m, int):
             piece = -(-TYPICAL // rows) * rows
             return ceildiv(self.m, piece), piece
@@ -238,12 +263,15 @@ class ProductBuilder:
         width = vectors * self.lanes
         blocks = ceildiv(self.n, width)
         sizes = [p.size(c) for c in self.outer]
-        pieces, piece = self._row_pieces(rows, typical(product(sizes)) * typical(blocks))
+        depth = self._depth(panels)
+        pieces, piece = self._row_pieces(rows, typical(product(sizes)) * typical(blocks), None if depth is None else ROWS_OF_BLOCKS)
         per_task = typical(piece or self.m) * step_cycles(rows, vectors) / rows * typical(self.k)
         grain = max(1, int(GRAIN_CYCLES / max(per_task, 1)))
         with code.parallel(code.value(product(sizes) * blocks * pieces), grain=grain, name="task") as task:
             *around, block, part = code.split(task, [*sizes, blocks, pieces])
             tile = _Tile(self, kernel, dict(zip(self.outer, around, strict=True)), block, panels, vectors)
+            if depth is not None:
+                tile.blocks = _Blocks(depth, piece or typical(self.m), width)
             first: Index = 0
             count: Index = self.m
             if piece is not None:
@@ -317,12 +345,22 @@ class _Kernel:
     outputs: list[Value]
 
 
+@dataclass(frozen=True)
+class _Blocks:
+    """The contracted axis in blocks of `depth` steps; the partial sums of up to `rows` rows of `width` lanes wait in scratch memory."""
+
+    depth: int
+    rows: int
+    width: int
+
+
 class _Tile:
     """Writes the tiles of one task: a block of lanes at one place of the outer letters."""
 
     def __init__(self, builder: ProductBuilder, kernel: _Kernel, around: dict[str, Index], block: Index, panels: Panels | None, vectors: int):
         self.builder, self.p, self.kernel, self.code = builder, builder.p, kernel, kernel.code
         self.around, self.panels = around, panels
+        self.blocks: _Blocks | None = None
         code, p = self.code, builder.p
         self.lane0 = code.mul(block, vectors * builder.lanes)
         self.left0 = code.add(p.left.base, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
@@ -342,12 +380,56 @@ class _Tile:
 
     def cover(self, first: Index, count: Index, sizes: list[int], vectors: int, valid: Index | None) -> None:
         """The rows from `first` on, by tiles of `sizes` rows; `valid` lanes exist (None: all)."""
-        cover(self.code, count, sizes, lambda at, rows: self.compute(self.code.add(first, at), rows, vectors, valid))
+        code, blocks = self.code, self.blocks
+        if blocks is None:
+            cover(code, count, sizes, lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid))
+            return
+        assert self.panels is not None and isinstance(self.panels.depth, int)
+        sums = code.scratch(blocks.rows * blocks.width, self.p.dtype)
+        lanes = self.builder.lanes
+        zero = code.zero(self.p.dtype, lanes)
+        with code.loop(0, blocks.rows * blocks.width, step=lanes, name="clear") as clear:
+            code.store(zero, sums, clear.iv, None, lanes * self.p.dtype.bytes)
+        whole = -(-self.panels.depth // blocks.depth) - 1
+        with code.loop(0, whole, name="block") as loop:
+            start = code.mul(loop.iv, blocks.depth)
+
+            def partial(at: Index, rows: int) -> None:
+                acc = self.sums(code.add(first, at), rows, vectors, valid, self.saved(sums, at, rows, vectors), start, blocks.depth)
+                for r, line in enumerate(acc):
+                    for v, value in enumerate(line):
+                        code.store(value, sums, self._saved_at(at, r, v), None, lanes * self.p.dtype.bytes)
+
+            cover(code, count, sizes, partial)
+        done = whole * blocks.depth
+        rest = self.panels.depth - done
+
+        def last(at: Index, rows: int) -> None:
+            row = code.add(first, at)
+            self.close(row, self.sums(row, rows, vectors, valid, self.saved(sums, at, rows, vectors), done, rest), valid)
+
+        cover(code, count, sizes, last)
+
+    def _saved_at(self, row: Index, r: int, v: int) -> Index:
+        assert self.blocks is not None
+        return self.code.add(self.code.mul(row, self.blocks.width), r * self.blocks.width + v * self.builder.lanes)
+
+    def saved(self, sums: Value, row: Index, rows: int, vectors: int) -> Accumulators:
+        """The partial sums of a tile."""
+        lanes, align = self.builder.lanes, self.builder.lanes * self.p.dtype.bytes
+        return [[self.code.load(sums, self._saved_at(row, r, v), lanes, None, align) for v in range(vectors)] for r in range(rows)]
 
     def compute(self, row: Index, rows: int, vectors: int, valid: Index | None) -> None:
-        """One tile."""
+        """One tile, from beginning to end."""
+        fresh = zeros(self.code, rows, vectors, self.p.dtype, self.builder.lanes)
+        self.close(row, self.sums(row, rows, vectors, valid, fresh), valid)
+
+    def sums(
+        self, row: Index, rows: int, vectors: int, valid: Index | None, acc: Accumulators, start: Index = 0, depth: int | None = None
+    ) -> Accumulators:
+        """The accumulators after all steps, or after the `depth` steps of a panel from `start` on."""
         code, p, lanes = self.code, self.p, self.builder.lanes
-        masks = [None if valid is None else code.lane_mask(code.sub(valid, v * lanes), lanes) for v in range(vectors)]
+        masks = self._masks(vectors, valid)
         align = lanes * p.dtype.bytes if self.panels is not None else None
 
         def read_left(r: int, at: Index) -> Value:
@@ -357,9 +439,22 @@ class _Tile:
             mask = masks[v] if self.panels is None else None
             return code.load(self.kernel.right, code.add(at, v * lanes), lanes, mask, align)
 
-        left = code.add(self.left0, code.mul(row, self.row_left))
-        acc = accumulate(code, p.axes(self.moves), read_left, read_right, zeros(code, rows, vectors, p.dtype, lanes), left, self.right0)
-        self.finish(row, [[(acc[r][v], v * lanes, masks[v]) for v in range(vectors)] for r in range(rows)], self.lane0, lanes)
+        left, right, axes = code.add(self.left0, code.mul(row, self.row_left)), self.right0, p.axes(self.moves)
+        if depth is not None:
+            (axis,) = axes
+            left, right = code.add(left, code.mul(start, axis.a)), code.add(right, code.mul(start, axis.b))
+            axes = [Axis(depth, axis.a, axis.b)]
+        return accumulate(code, axes, read_left, read_right, acc, left, right)
+
+    def _masks(self, vectors: int, valid: Index | None) -> list[Value | None]:
+        code, lanes = self.code, self.builder.lanes
+        return [None if valid is None else code.lane_mask(code.sub(valid, v * lanes), lanes) for v in range(vectors)]
+
+    def close(self, row: Index, acc: Accumulators, valid: Index | None) -> None:
+        """The results of a tile from its sums."""
+        lanes = self.builder.lanes
+        masks = self._masks(len(acc[0]), valid)
+        self.finish(row, [[(x, v * lanes, masks[v]) for v, x in enumerate(line)] for line in acc], self.lane0, lanes)
 
     def dot(self, row: Index, rows: int, first: Index, columns: int, axes: list[Axis], dot: str) -> None:
         """A tile of `rows` x `columns` sums, each of whose lanes adds up every so-many-th product."""

@@ -125,12 +125,18 @@ def test_kernels_of_each_target_agree_on_numpy(case: Case, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "k", "n"), [(64, 64, 64), (128, 784, 512), (130, 300, 121), (1, 784, 512), (1, 2049, 10), (257, 33, 1000)], ids=str
+    ("m", "k", "n"), [(64, 64, 64), (128, 784, 512), (130, 300, 121), (1, 784, 512), (1, 2049, 10), (257, 33, 1000), (150, 4099, 100), (33, 5000, 40)], ids=str
 )
 def test_large_products_are_equal_on_one_and_two_threads(m: int, k: int, n: int) -> None:
     for constant in (False, True):
         module, inputs, expected = Case("mk,kn->mn", (m, k), (k, n), constant).build()
         check_native(module, inputs, expected, f32)
+
+
+@pytest.mark.parametrize("n", [0, 1, 50, 200])
+def test_long_sums_in_blocks_take_a_free_number_of_rows(n: int) -> None:
+    module, inputs, expected = Case("mk,kn->mn", (N, 4100), (4100, 60), True, n=n).build()
+    check_native(module, inputs, expected, f32)
 
 
 def test_a_constant_is_packed_ahead_of_time_and_a_transposed_one_too() -> None:
