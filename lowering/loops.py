@@ -192,6 +192,10 @@ class _RowLoops:
         # Lanes are rows, so the vector axis is cut into chunks if the axes around it do not make enough iterations.
         outer.remove(self.vector)
         n = space[self.vector]
+        inner = self._axis_of_columns()
+        if inner is not None:
+            outer.remove(inner)
+            cycles *= estimate(space[inner])
         around = [space[a] for a in outer]
         count = 1
         for size in around:
@@ -211,12 +215,31 @@ class _RowLoops:
 
             def body(place: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
                 assert self.vector is not None
-                self._row({**at, self.vector: place}, lanes, mask)
-                return carried
+                row = {**at, self.vector: place}
+                if inner is None:
+                    self._row(row, lanes, mask)
+                    return carried
+
+                def column(step: Position, values: list[Value]) -> list[Value]:
+                    self._row({**row, inner: step}, lanes, mask)
+                    return values
+
+                return run(self.code, 0, space[inner], 1, carried, column)
 
             sweep(self.code, lo, hi, self.lanes, [], body)
 
         each(self.code, sizes, cycles * extent / self.lanes.count, rows_of_lanes)
+
+    def _axis_of_columns(self) -> int | None:
+        """The axis to step along inside of the vectors, when a transpose makes lanes stand far apart in memory: that along which they move
+        together through the cache lines that they have just read."""
+        if self.rows.staged:
+            return None
+        for op in self.ops:
+            if isinstance(op, tensor.Transpose) and shape_of(op.result) == self.rows.space and op.perm[-1] != len(op.perm) - 1:
+                axis = op.perm.index(len(op.perm) - 1)
+                return axis if axis != self.vector and self.rows.space[axis] != 1 else None
+        return None
 
     # --- one row (or `lanes` of them)
 
