@@ -39,6 +39,9 @@ class Recorder(Protocol):
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Record that `tensor` (perhaps an eager one, such as a running mean) has the contents of `value` from here on."""
 
+    def share(self, tensor: Tensor) -> None:
+        """Record that another tensor is made that shares the contents of `tensor`, and will be read in its place."""
+
 
 class _State(threading.local):
     recorder: Recorder | None = None

@@ -339,6 +339,11 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same values without the graph."""
+        from polyreme import dispatch
+
+        recorder = dispatch.active_trace()
+        if recorder is not None:
+            recorder.share(self)
         return Tensor._wrap(self._value, self._type)
 
     def detach_(self) -> Tensor:

@@ -180,6 +180,11 @@ class Trace:
         tensor._value, tensor._type = new, new.type  # type: ignore[assignment]
         tensor._version += 1
 
+    def share(self, tensor: Tensor) -> None:
+        """Whoever shares the array of an eager tensor follows it when that changes between calls."""
+        if tensor._value is not None and not isinstance(tensor._value, Value):
+            self.owners.setdefault(id(tensor._value), tensor)
+
     # --- the end
 
     def restore(self) -> None:

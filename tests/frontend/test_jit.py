@@ -222,6 +222,14 @@ def test_a_global_tensor_is_read_when_the_function_runs() -> None:
     close(function(random(2)), random(2) + paddle.to_tensor([10.0, 20.0]))
 
 
+def test_a_detached_global_follows_the_tensor_it_came_from() -> None:
+    offset = paddle.to_tensor([1.0, 2.0])
+    function = paddle.jit.to_static(lambda x: x + offset.detach())
+    close(function(random(2)), random(2) + offset)
+    offset.set_value(np.array([10.0, 20.0], "float32"))
+    close(function(random(2)), random(2) + paddle.to_tensor([10.0, 20.0]))
+
+
 # --- training
 
 
