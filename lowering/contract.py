@@ -10,7 +10,8 @@ B is read in one of these ways:
 - *direct*, when lanes are neighbours in memory and there are too few rows to pay for packing;
 - *dot*, when contracted elements are neighbours in both operands and rows are few: lanes then run over the contracted axis, and are added up at the end.
 
-The work is split over panels and blocks of rows; the order of additions depends on shapes alone, so results do not depend on threads.
+The work is split over panels and pieces of rows. Panels too deep for the second-level cache are taken in blocks, and the partial sums of a piece wait in
+scratch memory. The order of additions depends on shapes alone, so results do not depend on threads.
 """
 
 from __future__ import annotations
