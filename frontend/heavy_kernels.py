@@ -6,7 +6,8 @@ a program gives the same bits every time it runs. Executables are kept as all ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,14 +97,18 @@ def choose(
 
 def _work(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], result_types: tuple[TensorType, ...]) -> int:
     """Multiplications, or comparisons, of one call."""
-    result = int(np.prod(result_types[0].shape, dtype=np.int64))
+    result = _product(result_types[0].shape)
     if cls is nn.ConvFilter:
         # Each element of the filter sums over the batch and the places of the output.
         batch, _, *places = types[1].shape
-        return result * int(np.prod([batch, *places], dtype=np.int64))
+        return result * _product([batch, *places])
     if cls is nn.ConvTranspose:
-        return int(np.prod(types[0].shape, dtype=np.int64)) * int(np.prod(types[1].shape[1:], dtype=np.int64))
+        return _product(types[0].shape) * _product(types[1].shape[1:])
     if cls is nn.Conv:
-        return result * int(np.prod(types[1].shape[1:], dtype=np.int64))
+        return result * _product(types[1].shape[1:])
     # A numpy reduction over windows takes about ten times as long as a multiplication in a product.
-    return result * int(np.prod(attributes["kernel"], dtype=np.int64)) * 10
+    return result * _product(attributes["kernel"]) * 10
+
+
+def _product(sizes: Iterable[Any]) -> int:
+    return math.prod(map(int, sizes))
