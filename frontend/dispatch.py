@@ -22,7 +22,7 @@ from polyreme.dialects import nn as ops
 from polyreme.heavy_kernels import choose
 from polyreme.ir.attributes import Dense
 from polyreme.ir.core import Op
-from polyreme.ir.dims import Dim
+from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import ScalarType, TensorType, scalar_type
 from polyreme.tensor import Tensor
 
@@ -198,7 +198,10 @@ def constant(array: Any) -> Tensor:
 
 
 def full(shape: Sequence[Dim], value: Any, dtype: ScalarType) -> Tensor:
-    """A tensor whose elements are all `value`; the shape may have symbolic sizes while a function is traced."""
+    """A tensor whose elements are all `value`; the value and the shape may be symbolic sizes while a function is traced."""
+    if isinstance(value, Expr):
+        number = call(ops.DimValue, size=value, dtype=dtype)
+        return call(ops.BroadcastTo, number, shape=tuple(shape)) if shape else number  # type: ignore[no-any-return]
     if _state.recorder is None:
         return Tensor._wrap(np.full(tuple(shape), value, dtype.np))
     return call(ops.Full, value=value, shape=tuple(shape), dtype=dtype)

@@ -54,12 +54,16 @@ class Expr:
         return isinstance(other, Expr) and self.terms == other.terms
 
     def __add__(self, other: Dim) -> Dim:
+        if not isinstance(other, (int, Expr)):
+            return NotImplemented  # a tensor, say, which knows what to do with a size
         terms = dict(self.terms)
         for mono, coef in _terms(other):
             terms[mono] = terms.get(mono, 0) + coef
         return _canonical(terms)
 
     def __mul__(self, other: Dim) -> Dim:
+        if not isinstance(other, (int, Expr)):
+            return NotImplemented
         terms: dict[Monomial, int] = {}
         for mono_a, coef_a in self.terms:
             for mono_b, coef_b in _terms(other):
@@ -71,6 +75,8 @@ class Expr:
         return self * -1
 
     def __sub__(self, other: Dim) -> Dim:
+        if not isinstance(other, (int, Expr)):
+            return NotImplemented
         return self + (-other)
 
     def __rsub__(self, other: Dim) -> Dim:
@@ -80,13 +86,13 @@ class Expr:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Dim) -> Dim:
-        return floordiv(self, other)
+        return floordiv(self, other) if isinstance(other, (int, Expr)) else NotImplemented
 
     def __rfloordiv__(self, other: Dim) -> Dim:
         return floordiv(other, self)
 
     def __mod__(self, other: Dim) -> Dim:
-        return mod(self, other)
+        return mod(self, other) if isinstance(other, (int, Expr)) else NotImplemented
 
     def __rmod__(self, other: Dim) -> Dim:
         return mod(other, self)

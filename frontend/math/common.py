@@ -106,7 +106,7 @@ def scalar_dtype(tensor: ScalarType, value: Any) -> ScalarType:
     """The dtype in which a tensor meets a Python number: the tensor's own, unless the number is of a higher kind."""
     if isinstance(value, bool) or tensor.kind in "fc" and not isinstance(value, complex):
         return tensor
-    if isinstance(value, int):
+    if isinstance(value, (int, Expr)):
         return DTYPES["int64"].scalar if tensor.kind == "b" else tensor
     if isinstance(value, float):
         return default_dtype().scalar

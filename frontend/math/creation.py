@@ -38,6 +38,8 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
     if isinstance(data, Tensor):
         with tape.recording(False):
             made = data.detach() if wanted is None or wanted is data.dtype else dispatch.call(ops.Cast, data, dtype=wanted.scalar)
+    elif isinstance(data, Expr):
+        made = dispatch.full((), data, (wanted or int64).scalar)
     else:
         made = dispatch.constant(_array(data, wanted))
     made.stop_gradient = stop_gradient

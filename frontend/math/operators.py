@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from polyreme.ir.dims import Expr
 from polyreme.math import elementwise, linalg, logic
 from polyreme.math.common import floating, number_of
 from polyreme.tensor import Tensor
@@ -16,7 +17,7 @@ def _operator(symbol: str, function: Callable[..., Tensor], reverse: bool = Fals
     def apply(self: Tensor, other: Any) -> Any:
         if isinstance(other, Tensor):
             return function(other, self) if reverse else function(self, other)
-        if isinstance(other, (bool, int, float, complex)):
+        if isinstance(other, (bool, int, float, complex, Expr)):
             return elementwise.with_number(function, self, other, reverse)
         if isinstance(other, np.generic):
             return elementwise.with_number(function, self, number_of(other), reverse)
@@ -42,7 +43,7 @@ def _equality(function: Callable[..., Tensor], otherwise: bool) -> Callable[...,
 
     def apply(self: Tensor, other: Any) -> Any:
         # Anything may be asked for equality; what is no number is simply not equal.
-        return inner(self, other) if isinstance(other, (Tensor, bool, int, float, complex, np.generic, np.ndarray)) else otherwise
+        return inner(self, other) if isinstance(other, (Tensor, bool, int, float, complex, Expr, np.generic, np.ndarray)) else otherwise
 
     return apply
 

@@ -102,6 +102,18 @@ def test_a_free_size_is_one_program_for_all_values_even_none() -> None:
     assert len(net.forward.concrete_programs()) == 1
 
 
+def test_a_free_size_is_a_number_in_arithmetic() -> None:
+    @paddle.jit.to_static(input_spec=[InputSpec([None, None], "float32", "x")])
+    def weighted(x: Any) -> Any:
+        rows, columns = x.shape
+        return rows * x[:, 0] / columns + (x.sum(1) - 2 * rows) * paddle.to_tensor(rows).astype("float32")
+
+    for rows, columns in ((3, 4), (5, 1), (0, 2)):
+        x = paddle.rand([rows, columns])
+        expected = rows * x.numpy()[:, 0] / columns + (x.numpy().sum(1) - 2 * rows) * rows
+        np.testing.assert_allclose(weighted(x).numpy(), expected, rtol=1e-6, atol=1e-6)
+
+
 def test_without_specs_every_shape_is_a_program() -> None:
     @paddle.jit.to_static
     def function(x: Any) -> Any:
