@@ -6,5 +6,6 @@ DIALECTS = {
     "nn": "polyreme.dialects.nn",
     "tensor": "polyreme.dialects.tensor",
     "kernel": "polyreme.dialects.kernel",
+    "dist": "polyreme.dialects.dist",
 }
 register_dialects(DIALECTS)

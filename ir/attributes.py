@@ -18,6 +18,7 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import (
     BufferType,
     FunctionType,
+    PendingType,
     ScalarType,
     TensorType,
     Type,
@@ -72,7 +73,7 @@ class Dense:
     __repr__ = __str__
 
 
-_TYPE_CLASSES = (ScalarType, TensorType, BufferType, VectorType, FunctionType)
+_TYPE_CLASSES = (ScalarType, TensorType, PendingType, BufferType, VectorType, FunctionType)
 
 
 def normalize(kind: Any, value: Any, what: str) -> Any:

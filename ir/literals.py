@@ -16,14 +16,15 @@ import numpy as np
 
 from polyreme.ir.attributes import Dense, SymbolRef
 from polyreme.ir.dims import Dim, Expr, parse_dim
-from polyreme.ir.types import SCALARS, BufferType, FunctionType, ScalarType, TensorType, Type, VectorType
+from polyreme.ir.types import SCALARS, BufferType, FunctionType, PendingType, ScalarType, TensorType, Type, VectorType
 from polyreme.ir.verify import MAX_RANK
 
 # A constant of at most this many elements is written as nested lists, a larger one as its bytes in hex.
 LISTED_ELEMENTS = 64
 MAX_SIZE = 2**63 - 1
 
-_TYPE = re.compile(r"(?:!polyreme\.)?(tensor|buffer|vector)<(.*)>\Z", re.DOTALL)
+_TYPE = re.compile(r"(?:!polyreme\.)?(tensor|pending|buffer|vector)<(.*)>\Z", re.DOTALL)
+_SHAPED: dict[str, Any] = {"tensor": TensorType, "pending": PendingType, "buffer": BufferType}
 _DIM = re.compile(r"(\d+|\?|[A-Za-z_][A-Za-z0-9_]*?)x")
 _SYMBOL_NAME = re.compile(r"[A-Za-z_$.][A-Za-z0-9_$.-]*\Z")
 
@@ -45,9 +46,9 @@ def type_text(kind: Type, generic: bool = False) -> str:
         return str(kind)
     if isinstance(kind, FunctionType):
         return function_type_text(kind, generic=True)
-    if not isinstance(kind, (TensorType, BufferType)):
+    if not isinstance(kind, (TensorType, PendingType, BufferType)):
         return str(kind)
-    prefix = "tensor" if isinstance(kind, TensorType) else "!polyreme.buffer"
+    prefix = "tensor" if isinstance(kind, TensorType) else f"!polyreme.{'buffer' if isinstance(kind, BufferType) else 'pending'}"
     sizes = [f'"{d}"' for d in kind.shape if isinstance(d, Expr)]
     encoding = f", [{', '.join(sizes)}]" if sizes else ""
     return f"{prefix}<{''.join('?x' if isinstance(d, Expr) else f'{d}x' for d in kind.shape)}{kind.dtype}{encoding}>"
@@ -81,7 +82,7 @@ def parse_type(text: str) -> Type:
     if any(isinstance(d, int) and not 0 <= d <= MAX_SIZE for d in dims):
         raise LiteralError(f"expected sizes from 0 to {MAX_SIZE}", start)
     if kind != "vector":
-        return (TensorType if kind == "tensor" else BufferType)(tuple(dims), dtype)
+        return _SHAPED[kind](tuple(dims), dtype)  # type: ignore[no-any-return]
     if len(dims) != 1 or not isinstance(dims[0], int):
         raise LiteralError("expected one known number of lanes in a vector type", start)
     return VectorType(dims[0], dtype)

@@ -1,4 +1,4 @@
-"""Types: scalars, tensors (values), buffers (memory) and vectors (registers). All are immutable and compare by value."""
+"""Types: scalars, tensors (values, also those on their way), buffers (memory) and vectors (registers). All are immutable and compare by value."""
 
 from __future__ import annotations
 
@@ -115,6 +115,24 @@ class TensorType:
 
 
 @dataclass(frozen=True, slots=True)
+class PendingType:
+    """A tensor that is on its way from elsewhere, such as other ranks, and is read after waiting for it; printed `pending<4x4xf32>`."""
+
+    shape: tuple[Dim, ...]
+    dtype: ScalarType
+
+    @property
+    def tensor(self) -> TensorType:
+        """What arrives."""
+        return TensorType(self.shape, self.dtype)
+
+    def __str__(self) -> str:
+        return f"pending<{_shaped(self.shape, self.dtype)}>"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
 class BufferType:
     """Row-major memory; printed `buffer<8x128xf32>`. Views with other strides are made by `kernel` index arithmetic."""
 
@@ -166,7 +184,7 @@ class FunctionType:
     __repr__ = __str__
 
 
-Type = ScalarType | TensorType | BufferType | VectorType | FunctionType
+Type = ScalarType | TensorType | PendingType | BufferType | VectorType | FunctionType
 
 
 def element_type(type: Type) -> ScalarType:
@@ -182,14 +200,14 @@ def type_symbols(type: Type) -> frozenset[str]:
     """Names of the sizes that a type mentions."""
     if isinstance(type, FunctionType):
         return frozenset().union(*(type_symbols(t) for t in type.inputs + type.results))
-    if isinstance(type, (TensorType, BufferType)):
+    if isinstance(type, (TensorType, PendingType, BufferType)):
         return frozenset().union(*(symbols(d) for d in type.shape))
     return frozenset()
 
 
 def substitute_type(type: Type, values: dict[str, Dim]) -> Type:
     """`type` with each size in `values` replaced."""
-    if isinstance(type, (TensorType, BufferType)):
+    if isinstance(type, (TensorType, PendingType, BufferType)):
         return type.__class__(tuple(substitute(d, values) for d in type.shape), type.dtype)
     if isinstance(type, FunctionType):
         inputs, results = (tuple(substitute_type(t, values) for t in ts) for ts in (type.inputs, type.results))

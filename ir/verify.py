@@ -31,7 +31,7 @@ from polyreme.ir.core import Block, Op, OpResult, Region, Use, Value
 from polyreme.ir.define import IsolatedFromAbove, Terminator
 from polyreme.ir.diagnostics import Diagnostic, InferError, Location, VerifyError, did_you_mean
 from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute, symbols
-from polyreme.ir.types import BufferType, FunctionType, TensorType, Type, VectorType, type_symbols
+from polyreme.ir.types import BufferType, FunctionType, PendingType, TensorType, Type, VectorType, type_symbols
 
 MAX_DEPTH = 64
 MAX_RANK = 32
@@ -200,9 +200,9 @@ class _Verifier:
         return len(self.faults) == before
 
     def type(self, kind: Type, op: Op, what: str) -> None:
-        if isinstance(kind, (TensorType, BufferType)):
-            if kind.rank > MAX_RANK:
-                self.fault(f"expected a rank of at most {MAX_RANK} for {what} '{op.name}' but got {kind.rank}", op)
+        if isinstance(kind, (TensorType, PendingType, BufferType)):
+            if len(kind.shape) > MAX_RANK:
+                self.fault(f"expected a rank of at most {MAX_RANK} for {what} '{op.name}' but got {len(kind.shape)}", op)
             if any(isinstance(d, int) and d < 0 for d in kind.shape):
                 self.fault(f"expected sizes of 0 or more for {what} '{op.name}' but got {kind}", op)
         elif isinstance(kind, VectorType) and kind.lanes < 1:

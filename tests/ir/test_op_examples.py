@@ -18,7 +18,7 @@ from polyreme.ir.verify import verify
 
 CODE = re.compile(r"(\s*//.*\n)?\s*(%\w+.* = |[a-z]+\.[a-z_]+ %|(func|module)\b(?!\.))")
 VALUE = re.compile(r"%[A-Za-z0-9_$.]+")
-TYPE = re.compile(r"(?:tensor|buffer|vector)<[^>]*>|\b(?:index|i1|i8|i16|i32|i64|ui8|ui16|ui32|ui64|f16|bf16|f32|f64)\b")
+TYPE = re.compile(r"(?:tensor|pending|buffer|vector)<[^>]*>|\b(?:index|i1|i8|i16|i32|i64|ui8|ui16|ui32|ui64|f16|bf16|f32|f64)\b")
 DECLARED = re.compile(rf"({VALUE.pattern}): ({TYPE.pattern})")
 
 
