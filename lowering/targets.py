@@ -21,6 +21,7 @@ _LAYOUTS = {
     "aarch64": "e-m:e-p270:32:32-p271:32:32-p272:64:64-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32",
     "riscv64": "e-m:e-p:64:64-i64:64-i128:128-n32:64-S128",
     "wasm32": "e-m:e-p:32:32-p10:8:8-p20:8:8-i64:64-i128:128-n32:64-S128-ni:1:10:20",
+    "nvptx64": "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64",
 }
 
 
@@ -75,6 +76,25 @@ class Target:
         return max(1, self.vector_bytes // dtype.bytes)
 
 
+@dataclass(frozen=True)
+class GpuTarget(Target):
+    """A GPU: kernels run on a grid of blocks of threads, and `code` is PTX.
+
+    `sm` is the compute capability (80 for 8.0), `ptx` the version of the PTX language. A block has at most `shared_bytes` of static shared memory.
+    """
+
+    code: ClassVar[str] = "ptx"
+
+    sm: int = 75
+    ptx: int = 64
+    warp: int = 32
+    shared_bytes: int = 48 << 10
+
+
+def _cuda(sm: int, ptx: int) -> GpuTarget:
+    return GpuTarget(f"cuda:sm_{sm}", "nvptx64-nvidia-cuda", f"sm_{sm}", f"+ptx{ptx}", 16, 255, fma=True, half=True, line_bytes=128, sm=sm, ptx=ptx)
+
+
 _AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3"
 _AVX512 = _AVX2 + ",+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl"
 
@@ -90,9 +110,12 @@ TARGETS = {
     )
 }
 
+# Each with the first PTX version that knows it, so that every driver for the device takes the code.
+GPU_TARGETS = {t.name: t for t in (_cuda(75, 63), _cuda(80, 70), _cuda(90, 78))}
+
 
 def find_target(name: str = "native", cpu: str | None = None, features: str | None = None) -> Target:
-    """The target called `name`: `native`, a name from `TARGETS`, or a triple of a known architecture.
+    """The target called `name`: `native`, a name from `TARGETS` or `GPU_TARGETS` (`cuda` is the least of those), or a triple of a known architecture.
 
     `cpu` and `features` replace the target's own, in LLVM's words; they change what LLVM may emit, not the vector width that schedules choose.
     """
@@ -100,11 +123,13 @@ def find_target(name: str = "native", cpu: str | None = None, features: str | No
         target = host()
     elif name in TARGETS:
         target = TARGETS[name]
+    elif name == "cuda" or name.startswith(("cuda:", "nvptx64")):
+        return _find_gpu(name, cpu)
     else:
         arch = {"arm64": "aarch64", "amd64": "x86_64"}.get(name.split("-")[0], name.split("-")[0])
         known = {t.arch: t for t in reversed(TARGETS.values())}
         if "-" not in name or arch not in known:
-            names = ("native", *TARGETS)
+            names = ("native", *TARGETS, "cuda", *GPU_TARGETS)
             raise PolyremeError(f"expected a target ({', '.join(names)}) or a triple but got '{name}'{did_you_mean(name, names)}")
         if not name.startswith("wasm") and "linux" not in name:
             raise PolyremeError(f"expected a linux or wasm triple but got '{name}'")
@@ -115,6 +140,15 @@ def find_target(name: str = "native", cpu: str | None = None, features: str | No
     if features is not None:
         target = replace(target, features=features)
     return target
+
+
+def _find_gpu(name: str, cpu: str | None) -> GpuTarget:
+    """`cuda`, `cuda:sm_80`, or the triple with `cpu` for the capability."""
+    wanted = cpu or (name.split(":")[1] if ":" in name else next(iter(GPU_TARGETS)).split(":")[1])
+    found = GPU_TARGETS.get(f"cuda:{wanted}")
+    if found is None:
+        raise PolyremeError(f"expected a GPU target ({', '.join(GPU_TARGETS)}) but got 'cuda:{wanted}'{did_you_mean(f'cuda:{wanted}', GPU_TARGETS)}")
+    return found
 
 
 @cache
