@@ -1,0 +1,130 @@
+"""What is known of a tensor's contents while a program is built.
+
+Paddle's programs compute shapes by operators: the shape of a tensor is sliced, multiplied, concatenated and handed to a reshape. Such contents
+are whole numbers and symbolic sizes, found by following the `nn` ops that make a tensor back to constants and sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from polyreme.dialects import nn as ops
+from polyreme.ir import dims
+from polyreme.ir.core import Op, OpResult, Value
+from polyreme.ir.dims import Expr
+from polyreme.tensor import Tensor
+
+__all__ = ["known_contents"]
+
+Contents = np.ndarray[Any, Any]
+
+# Larger tensors are data, not sizes.
+MAX_ELEMENTS = 4096
+MAX_DEPTH = 200
+
+
+def known_contents(tensor: Tensor) -> Contents | None:
+    """The elements as an array of Python numbers and symbolic sizes, or None when they are only known when the program runs."""
+    value = tensor._value
+    if isinstance(value, np.ndarray):
+        return value.astype(object) if value.size <= MAX_ELEMENTS else None
+    return _of_value(value, MAX_DEPTH) if isinstance(value, Value) else None
+
+
+def _of_value(value: Value, depth: int) -> Contents | None:
+    if not isinstance(value, OpResult) or depth == 0:
+        return None
+    op = value.op
+    rule = _RULES.get(type(op))
+    size = dims.product(value.type.shape)  # type: ignore[union-attr]
+    if rule is None or not isinstance(size, int) or size > MAX_ELEMENTS:
+        return None
+    operands = []
+    for operand in op.operands:
+        known = _of_value(operand, depth - 1)
+        if known is None:
+            return None
+        operands.append(known)
+    try:
+        return rule(op, *operands)
+    except (TypeError, ZeroDivisionError, OverflowError):
+        return None  # such as the order of two symbolic sizes
+
+
+def _cast(op: Any, x: Contents) -> Contents:
+    convert: Callable[[Any], Any] = bool if op.dtype.kind == "b" else float if op.dtype.kind == "f" else int
+    return _each(lambda v: v if isinstance(v, Expr) and op.dtype.is_integer else convert(v), x)
+
+
+def _each(function: Callable[..., Any], *xs: Contents) -> Contents:
+    result = np.frompyfunc(function, len(xs), 1)(*xs)
+    return result if isinstance(result, np.ndarray) else _scalar(result)
+
+
+def _scalar(value: Any) -> Contents:
+    array = np.empty((), object)
+    array[()] = value
+    return array
+
+
+def _filled(shape: Any, value: Any) -> Contents:
+    array = np.empty(shape, object)
+    array.fill(value)
+    return array
+
+
+def _slice(op: Any, x: Contents) -> Contents:
+    return x[tuple(map(slice, op.starts, op.stops, op.strides))]
+
+
+def _divide(x: Any, y: Any) -> Any:
+    if isinstance(x, Expr) or isinstance(y, Expr):
+        raise TypeError("a quotient of sizes need not be whole")
+    return x / y
+
+
+def _reduce(total: Callable[[Any], Any]) -> Callable[..., Contents]:
+    def rule(op: Any, x: Contents) -> Contents:
+        if op.axis and len({a % x.ndim for a in op.axis}) != x.ndim:
+            raise TypeError("sizes are only reduced as a whole")
+        made = _scalar(total(x.reshape(-1).tolist()))
+        return made.reshape([1] * x.ndim) if op.keepdims else made
+
+    return rule
+
+
+def _binary(function: Callable[[Any, Any], Any]) -> Callable[..., Contents]:
+    return lambda op, x, y: _each(function, x, y)
+
+
+_RULES: dict[type[Op], Callable[..., Contents]] = {
+    ops.Constant: lambda op: op.value.array.astype(object),
+    ops.Full: lambda op: _filled(op.shape, op.value),
+    ops.DimValue: lambda op: _scalar(op.size),
+    ops.Iota: lambda op: ops.Iota.reference(shape=op.shape, axis=op.axis, dtype=op.dtype).astype(object),
+    ops.Reshape: lambda op, x: x.reshape(op.shape),
+    ops.Transpose: lambda op, x: x.transpose(op.perm),
+    ops.BroadcastTo: lambda op, x: np.broadcast_to(x, op.shape),
+    ops.Slice: _slice,
+    ops.Concat: lambda op, *xs: np.concatenate(xs, op.axis),
+    ops.Gather: lambda op, x, index: np.take(x, np.asarray(index, np.int64), axis=op.axis, mode="wrap"),
+    ops.Cast: _cast,
+    ops.StopGradient: lambda op, x: x,
+    ops.Add: _binary(lambda x, y: x + y),
+    ops.Sub: _binary(lambda x, y: x - y),
+    ops.Mul: _binary(lambda x, y: x * y),
+    ops.Div: _binary(_divide),
+    ops.FloorDivide: _binary(lambda x, y: x // y),
+    ops.Mod: _binary(lambda x, y: x % y),
+    ops.Maximum: _binary(dims.maximum),
+    ops.Minimum: _binary(dims.minimum),
+    ops.Neg: lambda op, x: _each(lambda v: -v, x),
+    ops.Floor: lambda op, x: _each(math.floor, x),
+    ops.Ceil: lambda op, x: _each(math.ceil, x),
+    ops.Sum: _reduce(lambda items: sum(items)),
+    ops.Prod: _reduce(dims.product),
+}

@@ -1,0 +1,11 @@
+"""The error of everything that reads Paddle's files."""
+
+from polyreme.ir.diagnostics import PolyremeError
+
+
+class LoaderError(PolyremeError, ValueError):
+    """A file that is damaged or holds what cannot be expressed; says which file, and where in it."""
+
+
+class OperatorError(PolyremeError, ValueError):
+    """An operator of Paddle with inputs or attributes that have no meaning here; whoever applies it knows the place."""

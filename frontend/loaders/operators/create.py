@@ -1,0 +1,193 @@
+"""Values from nothing: constants, sizes, counting, random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch, math
+from polyreme.dialects import nn as ops
+from polyreme.ir.dims import Expr, product
+from polyreme.ir.types import ScalarType, f32, i64
+from polyreme.loaders.errors import OperatorError
+from polyreme.loaders.meaning import Number, Scalar, Sizes, meaning
+from polyreme.math.common import cast_to
+from polyreme.random import default_generator
+from polyreme.tensor import Tensor
+
+# A constant that a file asks for may be no larger: a few bytes of text must not take all memory.
+MAX_ELEMENTS = 1 << 28
+
+
+def filled(shape: Sequence[Any], value: Any, dtype: ScalarType) -> Tensor:
+    """`value` everywhere; sizes are checked, since they come from a file."""
+    for d in shape:
+        if not isinstance(d, (int, Expr)) or isinstance(d, int) and d < 0:
+            raise OperatorError(f"expected sizes of 0 or more but got {list(shape)}")
+    count = product(shape)
+    if isinstance(count, int) and count > MAX_ELEMENTS:
+        raise OperatorError(f"expected at most {MAX_ELEMENTS} elements but got the shape {list(shape)}")
+    if isinstance(value, Expr):
+        return math.expand(dispatch.call(ops.DimValue, size=value, dtype=dtype), list(shape))
+    if dtype.is_integer and isinstance(value, float):
+        if not value.is_integer():
+            raise OperatorError(f"expected a whole number for {dtype} but got {value}")
+        value = int(value)
+    return dispatch.full(tuple(shape), bool(value) if dtype.kind == "b" else value, dtype)
+
+
+@meaning()
+def full(*, shape: Sizes, value: Number = 0.0, dtype: ScalarType | None = f32) -> Tensor:
+    return filled(shape, value, dtype or f32)
+
+
+@meaning()
+def full_int_array(*, value: Sizes, dtype: ScalarType | None = i64) -> Tensor:
+    return dispatch.constant(np.array(value, (dtype or i64).np))
+
+
+@meaning()
+def full_like(x: Tensor, value: Scalar = 0.0, *, dtype: ScalarType | None = None) -> Tensor:
+    return _spread(value, x.type.shape, dtype or x.type.dtype)
+
+
+@meaning()
+def full_with_tensor(value: Scalar, shape: Sizes, *, dtype: ScalarType | None = f32) -> Tensor:
+    return _spread(value, shape, dtype or f32)
+
+
+def _spread(value: Scalar, shape: Sequence[Any], dtype: ScalarType) -> Tensor:
+    if isinstance(value, Tensor):
+        return math.expand(math.reshape(cast_to(value, dtype), [1] * len(shape)), list(shape))
+    return filled(shape, value, dtype)
+
+
+@meaning()
+def full_batch_size_like(
+    input: Tensor, *, shape: Sizes, dtype: ScalarType | None = f32, value: Number = 0.0, input_dim_idx: int = 0, output_dim_idx: int = 0
+) -> Tensor:
+    sizes = list(shape)
+    sizes[output_dim_idx] = input.type.shape[input_dim_idx]
+    return filled(sizes, value, dtype or f32)
+
+
+@meaning("assign_value")
+def assign_value(output: Tensor | None = None, *, shape: Sizes, dtype: ScalarType | None, values: Any) -> Tensor:
+    """The numbers in the program itself."""
+    kind = dtype or f32
+    if not isinstance(values, (list, tuple)) or not all(isinstance(v, (bool, int, float)) for v in values):
+        raise OperatorError("expected numbers as 'values'")
+    count = product(shape)
+    if count != len(values) or any(not isinstance(d, int) or d < 0 for d in shape):
+        raise OperatorError(f"expected {count} values for the shape {list(shape)} but got {len(values)}")
+    try:
+        array = np.array(values).astype(kind.np) if values else np.zeros(0, kind.np)
+    except (OverflowError, ValueError):
+        raise OperatorError(f"expected values that fit {kind}") from None
+    return dispatch.constant(array.reshape([int(d) for d in shape]))
+
+
+@meaning()
+def arange(start: Number, end: Number, step: Number, *, dtype: ScalarType | None = i64) -> Tensor:
+    """Numbers from `start` on, below `end`. A symbolic number of them is counted when the program runs."""
+    kind = dtype or i64
+    numbers = (start, end, step)
+    if not any(isinstance(v, Expr) for v in numbers):
+        if step == 0 or (float(end) - float(start)) / float(step) > MAX_ELEMENTS:
+            raise OperatorError(f"expected at most {MAX_ELEMENTS} numbers but got start {start}, end {end}, step {step}")
+        return dispatch.constant(np.arange(start, end, step, dtype=np.float64 if kind.is_float else np.int64).astype(kind.np))
+    if not all(isinstance(v, Expr) or float(v).is_integer() for v in numbers):
+        raise OperatorError(f"expected whole numbers beside a size but got start {start}, end {end}, step {step}")
+    first, last, by = (v if isinstance(v, Expr) else int(v) for v in numbers)
+    if isinstance(by, Expr) or by <= 0:
+        raise OperatorError(f"expected a step above 0 but got {step}")
+    count = -((first - last) // by)
+    steps = math.scale(dispatch.call(ops.Iota, shape=(count,), axis=0, dtype=kind), by)
+    return math.add(steps, dispatch.call(ops.DimValue, size=first, dtype=kind))
+
+
+@meaning()
+def linspace(start: Number, stop: Number, number: Number, *, dtype: ScalarType | None = f32) -> Tensor:
+    if not 0 < number <= MAX_ELEMENTS:
+        raise OperatorError(f"expected between 1 and {MAX_ELEMENTS} numbers but got {number}")
+    return dispatch.constant(np.linspace(start, stop, int(number)).astype((dtype or f32).np))
+
+
+@meaning()
+def eye(num_rows: Number, num_columns: Number = -1, *, dtype: ScalarType | None = f32) -> Tensor:
+    columns = num_rows if num_columns == -1 else num_columns
+    if num_rows * columns > MAX_ELEMENTS:
+        raise OperatorError(f"expected at most {MAX_ELEMENTS} elements but got the shape {[num_rows, columns]}")
+    return dispatch.constant(np.eye(int(num_rows), int(columns), dtype=(dtype or f32).np))
+
+
+def _triangle(x: Tensor, diagonal: int, lower: bool) -> Tensor:
+    rows, columns = (dispatch.call(ops.Iota, shape=x.type.shape[-2:], axis=axis, dtype=i64) for axis in (0, 1))
+    limit = math.scale(rows, 1, diagonal)
+    kept = math.less_equal(columns, limit) if lower else math.greater_equal(columns, limit)
+    return math.where(kept, x, dispatch.full((), False if x.type.dtype.kind == "b" else 0, x.type.dtype))  # type: ignore[no-any-return]
+
+
+@meaning()
+def tril(x: Tensor, *, diagonal: int = 0) -> Tensor:
+    return _triangle(x, diagonal, True)
+
+
+@meaning()
+def triu(x: Tensor, *, diagonal: int = 0) -> Tensor:
+    return _triangle(x, diagonal, False)
+
+
+@meaning()
+def tril_triu(x: Tensor, *, diagonal: int = 0, lower: bool = True) -> Tensor:
+    return _triangle(x, diagonal, lower)
+
+
+@meaning("shape")
+def shape(input: Tensor) -> Tensor:
+    return math.shape(input)
+
+
+@meaning("shape64")
+def shape64(input: Tensor) -> Tensor:
+    return cast_to(math.shape(input), i64)
+
+
+@meaning()
+def numel(x: Tensor) -> Tensor:
+    return dispatch.call(ops.DimValue, size=product(x.type.shape), dtype=i64)  # type: ignore[no-any-return]
+
+
+@meaning()
+def is_empty(x: Tensor) -> Tensor:
+    return math.equal(numel(x), dispatch.full((), 0, i64))
+
+
+@meaning()
+def uniform(shape: Sizes, min: Number = -1.0, max: Number = 1.0, *, dtype: ScalarType | None = f32) -> Tensor:
+    """Draws of the default generator, whose state is the program's."""
+    return default_generator().uniform(tuple(shape), float(min), float(max), dtype or f32)
+
+
+@meaning()
+def one_hot(x: Tensor, num_classes: Number, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
+    """A new last axis with 1 at each position and 0 elsewhere."""
+    places = dispatch.call(ops.Iota, shape=(int(num_classes),), axis=0, dtype=x.type.dtype)
+    return cast_to(math.equal(math.unsqueeze(x, -1), places), dtype or f32)
+
+
+@meaning()
+def meshgrid(inputs: list[Tensor]) -> tuple[list[Tensor]]:
+    vectors = [math.reshape(v, [-1]) for v in inputs]
+    sizes = [v.type.shape[0] for v in vectors]
+    rank = len(vectors)
+    return ([math.expand(math.reshape(v, [d if j == i else 1 for j in range(rank)]), sizes) for i, (v, d) in enumerate(zip(vectors, sizes, strict=True))],)
+
+
+@meaning("assign", "share_data", "memcpy_d2h", "memcpy_h2d", "memcpy", "shadow_feed", "c_identity")
+def assign(x: Tensor) -> Tensor:
+    """The same value."""
+    return x
+
