@@ -185,21 +185,17 @@ def _enter(arg: Value, value: Array) -> Any:
 
 
 class _Run:
-    """One evaluation: the functions that calls may reach, and how deep they are."""
+    """One evaluation: the functions that calls may reach."""
 
     def __init__(self, func: Func):
         module = func.parent_op
         self.functions = {f.sym_name: f for f in module.functions} if isinstance(module, Module) else {}
-        self.depth = 0
 
-    def call(self, func: Func, args: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
-        self.depth += 1
-        if self.depth > MAX_CALL_DEPTH:
+    def call(self, func: Func, args: Sequence[Any], sizes: Mapping[str, int], depth: int = 1) -> list[Any]:
+        if depth > MAX_CALL_DEPTH:
             raise EvaluateError(f"expected at most {MAX_CALL_DEPTH} calls inside each other but '@{func.sym_name}' goes deeper", func.location)
         with with_sizes(sizes):
-            results = _Frame(self, sizes).run(func.body, args)
-        self.depth -= 1
-        return results
+            return _Frame(self, sizes, depth).run(func.body, args)
 
     def callee(self, op: Op) -> Func:
         name = op.attributes["callee"].name
@@ -211,9 +207,10 @@ class _Run:
 class _Frame:
     """The values of one call."""
 
-    def __init__(self, run: _Run, sizes: Mapping[str, int]):
+    def __init__(self, run: _Run, sizes: Mapping[str, int], depth: int):
         self.outer = run
         self.sizes = sizes
+        self.depth = depth
         self.values: dict[Value, Any] = {}
 
     def run(self, region: Region, args: Sequence[Any]) -> list[Any]:
@@ -249,7 +246,10 @@ class _Frame:
             func = self.outer.callee(op)
             if len(args) != len(func.args):
                 raise EvaluateError(f"expected {len(func.args)} arguments for '@{func.sym_name}' but got {len(args)}", op.location)
-            return self.outer.call(func, args, bind_sizes(func, dict(enumerate(args)), self.sizes))
+            sizes = bind_sizes(func, dict(enumerate(args)), self.sizes)
+            run = lambda: self.outer.call(func, args, sizes, self.depth + 1)
+            # Ops that start their callee several times say so.
+            return op.run_callee(run) if hasattr(op, "run_callee") else run()
         return op.evaluate(args, self.run)
 
     def checked(self, op: Op, kind: Type, value: Any) -> Any:

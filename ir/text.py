@@ -13,7 +13,7 @@ The readable form:
 - An op is `results = dialect.op operands {attributes} : result types regions`. Only attributes that differ from their defaults are printed. Result
   types are always printed; the parser infers them where they are left out.
 - Operands are a flat list where it can be split one way only. Otherwise there is one entry per declared operand: a group `[%a, %b]` for a
-  variadic one, `_` for an absent optional one.
+  variadic one, `_` for an absent optional one. An op of which only the name is left is `dialect.op ()`, unless it ends its block.
 - A region is `{ (%i: index, %acc: vector<16xf32>) ops }`, its block's arguments first.
 - Attribute values: `true`, `3`, `0.5`, `inf`, `"text"`, `[1, 2]`, sizes `2*N+1`, types, `@function`, and constants
   `dense<[1.0, 2.0]> : tensor<2xf32>` (one number when all are equal, `dense<"0x…">` when they are many). Where a constant has the sizes and
@@ -199,6 +199,8 @@ class _Readable(_Printer):
             parts.append(self.attributes(shown, op))
         if op.results:
             parts.append(": " + ", ".join([str(r.type) for r in op.results]))
+        if len(parts) == 1 and not op.regions and op.next is not None:
+            parts.append("()")
         head = " ".join(parts)
         for region in op.regions:
             block = region.blocks[0] if region.blocks else Block()

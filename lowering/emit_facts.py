@@ -11,6 +11,8 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, product, symbols
 from polyreme.ir.types import BufferType, Type
 
+WRITES = (kernel.Store, kernel.Scatter, kernel.Atomic)
+
 
 @dataclass
 class Facts:
@@ -33,7 +35,7 @@ def overlap(a: Value, b: Value) -> bool:
     """Whether two buffers may share memory: the same one, or allocations whose places in the arena meet."""
     a, b = root_of(a), root_of(b)
     first, second = a.producer(kernel.Alloc), b.producer(kernel.Alloc)
-    if a is b or first is None or second is None or "local" in (first.space, second.space):
+    if a is b or first is None or second is None or not first.space == second.space == "arena":
         return a is b
     low_a, low_b = first.offset, second.offset
     high_a, high_b = (low + bytes_of(op.result.type) if low is not None else None for low, op in ((low_a, first), (low_b, second)))
@@ -63,9 +65,9 @@ def gather_facts(module: Module) -> dict[str, Facts]:
         written: set[int] = set()
         position = {arg: i for i, arg in enumerate(func.args)}
         for op in func.walk():
-            if isinstance(op, kernel.Call):
+            if isinstance(op, (kernel.Call, kernel.Launch)):
                 if op.callee.name not in functions:
-                    raise PolyremeError(f"'kernel.call' expected a function of the module but got {op.callee}", op.location)
+                    raise PolyremeError(f"'{op.name}' expected a function of the module but got {op.callee}", op.location)
                 inner = visit(functions[op.callee.name], (*path, name))
                 pool, sizes = pool or inner.pool, sizes or inner.sizes
                 targets = [op.operands[i] for i in inner.written]
@@ -76,7 +78,7 @@ def gather_facts(module: Module) -> dict[str, Facts]:
             else:
                 pool = pool or isinstance(op, kernel.Parallel)
                 sizes = sizes or (isinstance(op, kernel.Size) and bool(symbols(op.value)))
-                targets = [op.buffer] if isinstance(op, (kernel.Store, kernel.Scatter)) else []
+                targets = [op.target] if isinstance(op, kernel.CopyAsync) else [op.buffer] if isinstance(op, WRITES) else []
             written.update(position[root_of(v)] for v in targets if root_of(v) in position)
         facts[name] = Facts(pool, sizes, frozenset(written), frozenset())
         return facts[name]

@@ -2,7 +2,7 @@
 
 Builders write each element's code on its own, so the address of a row is computed for every element; here it moves to where the row begins.
 Loads count as pure when nothing in the kernel writes to their buffer: a kernel's buffers never overlap unless all of them are only read.
-Nothing is moved out of a `parallel` body, whose outside values every thread would have to be handed.
+What other threads write (shared memory) counts as written here, because every thread runs the same kernel. Nothing is moved out of a `parallel` body, whose outside values every thread would have to be handed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from polyreme.ir.define import Pure
 
 def tidy(func: Func) -> Func:
     """Merge equal ops, hoist invariants, remove what is unused; the kernel computes the same."""
-    written = {root(op.operands[1]) for op in func.walk() if isinstance(op, (kernel.Store, kernel.Scatter))}
+    written = {root(op.operands[1]) for op in func.walk() if isinstance(op, (kernel.Store, kernel.Scatter, kernel.Atomic))}
+    written |= {root(op.target) for op in func.walk() if isinstance(op, kernel.CopyAsync)}
     # A call may write to any buffer that it is given.
     written |= {root(v) for op in func.walk() if isinstance(op, kernel.Call) for v in op.operands}
     _merge(func.block, {}, written)

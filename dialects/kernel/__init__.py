@@ -1,0 +1,80 @@
+"""The `kernel` level: how a thing is computed. Loops over buffers, scalars and vectors in registers, independent iterations.
+
+A module has a `main` and kernels, all of them `func.func` without results. Arguments are buffers (row-major memory) and, for kernels, also `index`
+values; `main` takes inputs, parameters and constants first and the outputs last, allocates what lies between, and calls the kernels in order.
+
+Conventions of the whole dialect:
+
+- A memory position is one `index`: the linear element offset into the buffer, whatever the buffer's shape.
+- `lanes` = 1 means a scalar, more means a `vector<lanes x …>`; there is no vector of one lane. So code written for `lanes` lanes holds for one too.
+- A mask is an `i1` per lane. Lanes that are off touch no memory (their positions may lie anywhere), and are loaded as 0.
+- Kernels for a grid of threads (`grid.py`) are the same functions, run once per thread by `kernel.launch`.
+- The meaning on numpy is strict: a position outside the buffer is an error, and memory from `alloc` starts as nan (or a large number), so that a read
+  before the first write shows.
+"""
+
+from polyreme.dialects.kernel.common import MAX_LANES, REDUCTIONS, lanes_of, of_lanes
+from polyreme.dialects.kernel.control import Call, For, If, Parallel, Yield
+from polyreme.dialects.kernel.grid import (
+    Atomic,
+    Barrier,
+    BlockCount,
+    BlockId,
+    CopyAsync,
+    CopyCommit,
+    CopyWait,
+    Launch,
+    LoadMatrix,
+    Mma,
+    RoundTf32,
+    ThreadCount,
+    ThreadId,
+    WarpShuffle,
+)
+from polyreme.dialects.kernel.memory import Alloc, Data, Gather, Load, Prefetch, Scatter, Store, View
+from polyreme.dialects.kernel.values import Apply, Broadcast, Constant, Extract, Fma, Insert, Iota, LaneMask, Reduce, Shuffle, Size
+
+__all__ = [
+    "Alloc",
+    "Apply",
+    "Atomic",
+    "Barrier",
+    "BlockCount",
+    "BlockId",
+    "Broadcast",
+    "Call",
+    "Constant",
+    "CopyAsync",
+    "CopyCommit",
+    "CopyWait",
+    "Data",
+    "Extract",
+    "Fma",
+    "For",
+    "Gather",
+    "If",
+    "Insert",
+    "Iota",
+    "LaneMask",
+    "Launch",
+    "Load",
+    "LoadMatrix",
+    "MAX_LANES",
+    "Mma",
+    "Parallel",
+    "Prefetch",
+    "REDUCTIONS",
+    "Reduce",
+    "RoundTf32",
+    "Scatter",
+    "Shuffle",
+    "Size",
+    "Store",
+    "ThreadCount",
+    "ThreadId",
+    "View",
+    "WarpShuffle",
+    "Yield",
+    "lanes_of",
+    "of_lanes",
+]

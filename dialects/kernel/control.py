@@ -1,0 +1,186 @@
+"""Control: loops, branches, parallel iterations and calls of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.dialects.kernel.common import check_index, flat_operands
+from polyreme.ir.attributes import SymbolRef
+from polyreme.ir.core import Block, Op, Region, Value
+from polyreme.ir.define import Terminator, attr, op, operand, region, variadic
+from polyreme.ir.diagnostics import UNKNOWN, Location, check
+from polyreme.ir.types import BufferType, Type, i1, index
+
+
+@op("kernel.yield", Terminator)
+class Yield(Op):
+    """Ends the body of a loop or branch with the values that it passes on.
+
+        %larger = kernel.if %condition : f32 {      // %condition: i1, %a: f32, %b: f32
+          kernel.yield %a
+        } {
+          kernel.yield %b
+        }
+    """
+
+    values = variadic()
+
+    def __init__(self, *values: Any, loc: Location = UNKNOWN):
+        super().__init__(flat_operands(values), loc=loc)
+
+    @staticmethod
+    def infer(values: Sequence[Type]) -> None:
+        return None
+
+    @staticmethod
+    def reference(values: Sequence[Any]) -> tuple[Any, ...]:
+        return ()
+
+
+def _check_yield(body: Region, types: Sequence[Type], what: str) -> None:
+    """A body under construction has no terminator yet; the verifier infers again when it is whole."""
+    last = body.block.last
+    if isinstance(last, Yield):
+        got = [v.type for v in last.operands]
+        check(got == list(types), f"expected {what} to yield ({', '.join(map(str, types))}) but got ({', '.join(map(str, got))})")
+
+
+@op("kernel.for")
+class For(Op):
+    """Runs the body for iv = lo, lo + step, … below `hi`, one after the other. The body gets `iv` and the carried values, and yields their next ones.
+
+        // %lo: index, %hi: index, %buffer: buffer<64xf32>
+        %sum = kernel.for %lo, %hi, %zero {step = 16} : vector<16xf32> { (%i: index, %acc: vector<16xf32>)
+          %x = kernel.load %buffer, %i {lanes = 16} : vector<16xf32>
+          %next = kernel.apply %acc, %x {fn = "add"} : vector<16xf32>
+          kernel.yield %next
+        }
+    """
+
+    lo = operand()
+    hi = operand()
+    inits = variadic()
+    step = attr(int, default=1)
+    body = region()
+
+    @classmethod
+    def empty(
+        cls, lo: Value, hi: Value, inits: Sequence[Value] = (), step: int = 1, name: str = "i", carried: Sequence[str] = (), loc: Location = UNKNOWN
+    ) -> For:
+        """A loop whose body has its arguments but no ops yet: append them, and a `Yield`, to `op.block`. `name` and `carried` name the arguments."""
+        block = Block([index, *(v.type for v in inits)], [name, *carried])
+        return cls(lo, hi, tuple(inits), step=step, body=Region(block), loc=loc)
+
+    @staticmethod
+    def infer(lo: Type, hi: Type, inits: Sequence[Type], *, step: int, body: Region) -> tuple[Type, ...]:
+        check_index(lo, "the lower bound")
+        check_index(hi, "the upper bound")
+        check(step >= 1, f"expected a positive 'step' but got {step}")
+        got = [a.type for a in body.block.args]
+        check(got == [index, *inits], f"expected a body with arguments (index{''.join(f', {t}' for t in inits)}) but got ({', '.join(map(str, got))})")
+        _check_yield(body, inits, "the body")
+        return tuple(inits)
+
+    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
+        lo, hi, *carried = args
+        for iv in range(int(lo), int(hi), self.step):
+            carried = list(run_region(self.body, [np.int64(iv), *carried]))
+        return carried
+
+
+@op("kernel.parallel")
+class Parallel(Op):
+    """Runs the body for iv = 0 … count - 1 in any order and at the same time; a thread takes at least `grain` of them at once.
+
+    No iteration may write what another one reads or writes. On numpy they run backwards, so that a dependence shows.
+
+        kernel.parallel %rows {grain = 4} { (%i: index)      // %rows: index
+          kernel.yield
+        }
+    """
+
+    count = operand()
+    grain = attr(int, default=1)
+    body = region()
+
+    @classmethod
+    def empty(cls, count: Value, grain: int = 1, name: str = "i", loc: Location = UNKNOWN) -> Parallel:
+        """A loop whose body has its argument but no ops yet: append them, and a `Yield`, to `op.block`."""
+        return cls(count, grain=grain, body=Region(Block([index], [name])), loc=loc)
+
+    @staticmethod
+    def infer(count: Type, *, grain: int, body: Region) -> None:
+        check_index(count, "the count")
+        check(grain >= 1, f"expected a positive 'grain' but got {grain}")
+        check([a.type for a in body.block.args] == [index], "expected a body with one argument, an index")
+        _check_yield(body, (), "the body")
+
+    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
+        for iv in reversed(range(int(args[0]))):
+            run_region(self.body, [np.int64(iv)])
+        return ()
+
+
+@op("kernel.if")
+class If(Op):
+    """Runs one of two bodies and gives what it yields; both yield the same types.
+
+        %r = kernel.if %condition : f32 {      // %condition: i1
+          kernel.yield %a
+        } {
+          kernel.yield %b
+        }
+    """
+
+    condition = operand()
+    then_body = region()
+    else_body = region()
+
+    @classmethod
+    def empty(cls, condition: Value, result_types: Sequence[Type] = (), loc: Location = UNKNOWN) -> If:
+        """A branch whose bodies have no ops yet: append them, and a `Yield`, to the blocks of `then_body` and `else_body`."""
+        return cls.build([condition], {}, [Region(Block()), Region(Block())], result_types, loc)
+
+    @staticmethod
+    def infer(condition: Type, *, then_body: Region, else_body: Region) -> tuple[Type, ...]:
+        check(condition == i1, f"expected an i1 as the condition but got {condition}")
+        check(not then_body.block.args and not else_body.block.args, "expected bodies without arguments")
+        last = then_body.block.last
+        check(isinstance(last, Yield), "expected the first body to end with 'kernel.yield'")
+        assert last is not None
+        types = tuple(v.type for v in last.operands)
+        _check_yield(else_body, types, "the second body")
+        return types
+
+    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
+        results: Sequence[Any] = run_region(self.then_body if args[0] else self.else_body, [])
+        return results
+
+
+@op("kernel.call")
+class Call(Op):
+    """Runs the kernel `callee` of the same module on buffers and index values. Kernels never call themselves, directly or not.
+
+        func @nothing(%x: buffer<8xf32>, %n: index) {
+          return
+        }
+        func @main(%x: buffer<8xf32>) {
+          %n = kernel.size {value = 8} : index
+          kernel.call %x, %n {callee = @nothing}
+          return
+        }
+    """
+
+    args = variadic()
+    callee = attr(SymbolRef)
+
+    def __init__(self, *args: Any, callee: SymbolRef | str, loc: Location = UNKNOWN):
+        super().__init__(flat_operands(args), callee=callee, loc=loc)
+
+    @staticmethod
+    def infer(args: Sequence[Type], *, callee: SymbolRef) -> None:
+        for type in args:
+            check(isinstance(type, BufferType) or type == index, f"expected buffers and index values but got {type}")

@@ -1,0 +1,238 @@
+"""Memory: buffers, and reading and writing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.dialects.kernel.common import (
+    Array,
+    check_align,
+    check_buffer,
+    check_index,
+    check_mask,
+    flat_memory,
+    lanes_of,
+    of_lanes,
+    read,
+    scalar_of,
+    write,
+)
+from polyreme.dialects.kernel.lockstep import this_thread
+from polyreme.ir.attributes import Dense
+from polyreme.ir.core import Op
+from polyreme.ir.define import ConstantLike, Pure, attr, op, operand, optional
+from polyreme.ir.diagnostics import PolyremeError, check
+from polyreme.ir.dims import Dim
+from polyreme.ir.evaluate import resolve
+from polyreme.ir.types import BufferType, ScalarType, Type, i1
+
+
+@op("kernel.alloc")
+class Alloc(Op):
+    """Memory for a buffer: at byte `offset` of the arena in `main` (None until memory is planned), scratch on the stack of a kernel ("local"), or memory
+    that the threads of a block share ("shared").
+
+    The arena is aligned to 64 bytes and so is every offset in it; local and shared memory is aligned to 64 bytes too.
+
+        %tmp = kernel.alloc {shape = [8, 128], dtype = f32, offset = 4096} : buffer<8x128xf32>
+    """
+
+    shape = attr(tuple[Dim, ...])
+    dtype = attr(ScalarType)
+    offset = attr(Dim, default=None)
+    space = attr(str, default="arena", choices=("arena", "local", "shared"))
+
+    @staticmethod
+    def infer(*, shape: tuple[Dim, ...], dtype: ScalarType, offset: Dim | None, space: str) -> Type:
+        check(space == "arena" or all(isinstance(d, int) for d in shape), f"expected known sizes for {space} memory but got {shape}")
+        return BufferType(shape, dtype)
+
+    @staticmethod
+    def reference(*, shape: tuple[Dim, ...], dtype: ScalarType, offset: Dim | None, space: str) -> Array:
+        count = 1
+        for dim in shape:
+            count *= resolve(dim)
+        garbage = np.nan if dtype.is_float or dtype.kind == "c" else True if dtype == i1 else np.iinfo(dtype.np).max
+        return np.full(count, garbage, dtype.np)
+
+    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
+        if self.space != "shared":
+            return super().evaluate(args, run_region)
+        memory = this_thread(self.name).shared.memory
+        if self not in memory:
+            memory[self] = self.reference(**self.attributes)
+        return (memory[self],)
+
+
+@op("kernel.data", Pure, ConstantLike)
+class Data(Op):
+    """Memory that holds a constant array; only read. It stands in `main`, until `outline_constants` makes it an argument of role "constant".
+
+        %w = kernel.data {value = dense<[1.0, 2.0]>} : buffer<2xf32>
+    """
+
+    value = attr(Dense)
+
+    @staticmethod
+    def infer(*, value: Dense) -> Type:
+        return BufferType(value.type.shape, value.type.dtype)
+
+    @staticmethod
+    def reference(*, value: Dense) -> Array:
+        return value.array.reshape(-1)
+
+
+@op("kernel.view", Pure)
+class View(Op):
+    """A part of a buffer as a buffer of its own: the elements from `offset` on, under another shape. Shares the memory.
+
+        %v = kernel.view %x, %start {shape = [16]} : buffer<16xf32>      // %x: buffer<8x16xf32>, %start: index
+    """
+
+    buffer = operand()
+    offset = optional()
+    shape = attr(tuple[Dim, ...])
+
+    @staticmethod
+    def infer(buffer: Type, offset: Type | None, *, shape: tuple[Dim, ...]) -> Type:
+        if offset is not None:
+            check_index(offset, "the offset")
+        return BufferType(shape, check_buffer(buffer).dtype)
+
+    @staticmethod
+    def reference(buffer: Array, offset: Any, *, shape: tuple[Dim, ...]) -> Array:
+        flat = flat_memory(buffer)
+        start, count = 0 if offset is None else int(offset), 1
+        for dim in shape:
+            count *= resolve(dim)
+        if start < 0 or start + count > flat.size:
+            raise PolyremeError(f"'kernel.view' expected elements within [0, {flat.size}) but got [{start}, {start + count})")
+        return flat[start : start + count]
+
+
+@op("kernel.load")
+class Load(Op):
+    """`lanes` consecutive elements from position `index` on. `align` promises a multiple of so many bytes; without it, one element's.
+
+        %v = kernel.load %x, %i {lanes = 16} : vector<16xf32>             // %x: buffer<64xf32>, %i: index
+        %w = kernel.load %x, %i, %mask {lanes = 16} : vector<16xf32>      // %mask: vector<16xi1>
+    """
+
+    buffer = operand()
+    index = operand()
+    mask = optional()
+    lanes = attr(int, default=1)
+    align = attr(int, default=None)
+
+    @staticmethod
+    def infer(buffer: Type, index: Type, mask: Type | None, *, lanes: int, align: int | None) -> Type:
+        check_index(index)
+        check_mask(mask, lanes)
+        check_align(align)
+        return of_lanes(check_buffer(buffer).dtype, lanes)
+
+    @staticmethod
+    def reference(buffer: Array, index: Any, mask: Any, *, lanes: int, align: int | None) -> Any:
+        return read("kernel.load", buffer, index + np.arange(lanes) if lanes > 1 else index, mask)
+
+
+@op("kernel.store")
+class Store(Op):
+    """Write `value`, a scalar or a vector of consecutive elements, from position `index` on.
+
+        kernel.store %v, %y, %i             // %v: vector<16xf32>, %y: buffer<64xf32>, %i: index
+        kernel.store %v, %y, %i, %mask      // %mask: vector<16xi1>
+    """
+
+    value = operand()
+    buffer = operand()
+    index = operand()
+    mask = optional()
+    align = attr(int, default=None)
+
+    @staticmethod
+    def infer(value: Type, buffer: Type, index: Type, mask: Type | None, *, align: int | None) -> None:
+        check_index(index)
+        check_mask(mask, lanes_of(value))
+        check_align(align)
+        dtype = check_buffer(buffer).dtype
+        check(scalar_of(value) == dtype, f"expected a value of {dtype} for a buffer of {dtype} but got {value}")
+
+    @staticmethod
+    def reference(value: Any, buffer: Array, index: Any, mask: Any, *, align: int | None) -> tuple[()]:
+        write("kernel.store", value, buffer, index + np.arange(len(value)) if np.ndim(value) else index, mask)
+        return ()
+
+
+@op("kernel.gather")
+class Gather(Op):
+    """One element per lane, each from a position of its own.
+
+        %v = kernel.gather %x, %positions : vector<16xf32>      // %x: buffer<64xf32>, %positions: vector<16xindex>
+    """
+
+    buffer = operand()
+    indices = operand()
+    mask = optional()
+
+    @staticmethod
+    def infer(buffer: Type, indices: Type, mask: Type | None) -> Type:
+        check_index(scalar_of(indices), "each position")
+        check_mask(mask, lanes_of(indices))
+        return of_lanes(check_buffer(buffer).dtype, lanes_of(indices))
+
+    @staticmethod
+    def reference(buffer: Array, indices: Any, mask: Any) -> Any:
+        return read("kernel.gather", buffer, indices, mask)
+
+
+@op("kernel.scatter")
+class Scatter(Op):
+    """Write each lane to a position of its own; where positions are equal, the last lane stays.
+
+        // %v: vector<16xf32>, %y: buffer<64xf32>, %positions: vector<16xindex>, %mask: vector<16xi1>
+        kernel.scatter %v, %y, %positions, %mask
+    """
+
+    value = operand()
+    buffer = operand()
+    indices = operand()
+    mask = optional()
+
+    @staticmethod
+    def infer(value: Type, buffer: Type, indices: Type, mask: Type | None) -> None:
+        check_index(scalar_of(indices), "each position")
+        check_mask(mask, lanes_of(value))
+        dtype = check_buffer(buffer).dtype
+        check(scalar_of(value) == dtype, f"expected a value of {dtype} for a buffer of {dtype} but got {value}")
+        check(lanes_of(value) == lanes_of(indices), f"expected as many positions as lanes but got {indices} for {value}")
+
+    @staticmethod
+    def reference(value: Any, buffer: Array, indices: Any, mask: Any) -> tuple[()]:
+        write("kernel.scatter", value, buffer, indices, mask)
+        return ()
+
+
+@op("kernel.prefetch")
+class Prefetch(Op):
+    """Ask for the cache line of a position ahead of its use; `locality` from 0 (used once) to 3 (keep in all caches). May lie outside the buffer.
+
+        kernel.prefetch %x, %i {locality = 2}      // %x: buffer<64xf32>, %i: index
+    """
+
+    buffer = operand()
+    index = operand()
+    write = attr(bool, default=False)
+    locality = attr(int, default=3, choices=(0, 1, 2, 3))
+
+    @staticmethod
+    def infer(buffer: Type, index: Type, *, write: bool, locality: int) -> None:
+        check_buffer(buffer)
+        check_index(index)
+
+    @staticmethod
+    def reference(buffer: Array, index: Any, *, write: bool, locality: int) -> tuple[()]:
+        return ()

@@ -1,0 +1,274 @@
+"""Values in registers: numbers, arithmetic, and moving lanes about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.dialects.kernel.common import (
+    REDUCTIONS,
+    Array,
+    check_index,
+    flat_operands,
+    lanes_of,
+    of_lanes,
+    scalar_of,
+)
+from polyreme.ir.attributes import Number
+from polyreme.ir.core import Op
+from polyreme.ir.define import Commutative, ConstantLike, Elementwise, Pure, attr, op, operand, variadic
+from polyreme.ir.diagnostics import UNKNOWN, Location, check
+from polyreme.ir.dims import Dim
+from polyreme.ir.evaluate import resolve
+from polyreme.ir.scalar import apply_scalar, scalar_function
+from polyreme.ir.types import ScalarType, Type, VectorType, i1, index
+
+
+@op("kernel.constant", Pure, ConstantLike)
+class Constant(Op):
+    """A known number. Infinities and nan are fine for floats; integers are taken modulo the type's range on machines, so give them in range.
+
+        %zero = kernel.constant {value = 0.0, dtype = f32} : f32
+    """
+
+    value = attr(Number)
+    dtype = attr(ScalarType)
+
+    @staticmethod
+    def infer(*, value: bool | float, dtype: ScalarType) -> Type:
+        check(dtype.kind != "c", f"expected a real type but got {dtype}")
+        if dtype.is_integer:
+            limits = np.iinfo(dtype.np)
+            fits = not isinstance(value, float) and limits.min <= value <= limits.max
+            check(fits, f"expected a whole number from {limits.min} to {limits.max} for {dtype} but got {value}")
+        return dtype
+
+    @staticmethod
+    def reference(*, value: bool | float, dtype: ScalarType) -> Any:
+        with np.errstate(all="ignore"):
+            return np.asarray(value).astype(dtype.np)[()]
+
+
+@op("kernel.size", Pure, ConstantLike)
+class Size(Op):
+    """A size of the model as a number: known when the model runs.
+
+        %n = kernel.size {value = 4*N+1} : index
+    """
+
+    value = attr(Dim)
+
+    @staticmethod
+    def infer(*, value: Dim) -> Type:
+        return index
+
+    @staticmethod
+    def reference(*, value: Dim) -> Any:
+        return np.int64(resolve(value))
+
+
+@op("kernel.apply", Pure, Elementwise)
+class Apply(Op):
+    """A scalar function (a row of `ir/scalar.py`) on scalars, or lane by lane on vectors of equal length. `cast` takes the new `dtype`.
+
+        %s = kernel.apply %a, %b {fn = "add"} : vector<16xf32>
+        %h = kernel.apply %a {fn = "cast", dtype = f16} : vector<16xf16>
+    """
+
+    xs = variadic()
+    fn = attr(str)
+    dtype = attr(ScalarType, default=None)
+
+    def __init__(self, *xs: Any, fn: str, dtype: ScalarType | None = None, loc: Location = UNKNOWN):
+        super().__init__(flat_operands(xs), fn=fn, dtype=dtype, loc=loc)
+
+    @staticmethod
+    def infer(xs: Sequence[Type], *, fn: str, dtype: ScalarType | None) -> Type:
+        row = scalar_function(fn)
+        result = row.result_type(tuple(scalar_of(x) for x in xs), dtype)
+        lanes = lanes_of(xs[0])
+        check(all(lanes_of(x) == lanes for x in xs), f"expected operands of equal length but got {', '.join(map(str, xs))}")
+        return of_lanes(result, lanes)
+
+    @staticmethod
+    def reference(xs: Sequence[Any], *, fn: str, dtype: ScalarType | None) -> Any:
+        return apply_scalar(fn, tuple(map(np.asarray, xs)), dtype)[()]
+
+
+@op("kernel.fma", Pure, Elementwise, Commutative)
+class Fma(Op):
+    """a * b + c, rounded once where the target has such an instruction, else twice.
+
+        %next = kernel.fma %a, %b, %acc : vector<16xf32>
+    """
+
+    a = operand()
+    b = operand()
+    c = operand()
+
+    @staticmethod
+    def infer(a: Type, b: Type, c: Type) -> Type:
+        check(scalar_of(a).is_float, f"expected floats but got {a}")
+        check(a == b == c, f"expected equal types but got {a}, {b} and {c}")
+        return a
+
+    @staticmethod
+    def reference(a: Any, b: Any, c: Any) -> Any:
+        # In float64 the product of two float32 is exact, so the sum is rounded once (twice in rare ties, and for float64 itself).
+        wide = np.float64 if np.asarray(a).dtype.itemsize < 8 else np.longdouble
+        with np.errstate(all="ignore"):
+            return (np.asarray(a, wide) * np.asarray(b, wide) + np.asarray(c, wide)).astype(np.asarray(a).dtype)[()]
+
+
+@op("kernel.broadcast", Pure)
+class Broadcast(Op):
+    """The same scalar in every lane.
+
+        %v = kernel.broadcast %x {lanes = 16} : vector<16xf32>      // %x: f32
+    """
+
+    x = operand()
+    lanes = attr(int)
+
+    @staticmethod
+    def infer(x: Type, *, lanes: int) -> Type:
+        check(isinstance(x, ScalarType), f"expected a scalar but got {x}")
+        return of_lanes(scalar_of(x), lanes)
+
+    @staticmethod
+    def reference(x: Any, *, lanes: int) -> Any:
+        return x if lanes == 1 else np.full(lanes, x)
+
+
+@op("kernel.reduce", Pure)
+class Reduce(Op):
+    """All lanes of a vector in one scalar. The upper half is combined with the lower half until one lane is left, so the order is fixed.
+
+        %s = kernel.reduce %v {fn = "add"} : f32      // %v: vector<16xf32>
+    """
+
+    x = operand()
+    fn = attr(str, choices=REDUCTIONS)
+
+    @staticmethod
+    def infer(x: Type, *, fn: str) -> Type:
+        dtype, lanes = scalar_of(x), lanes_of(x)
+        check(lanes & (lanes - 1) == 0, f"expected a power of two as the number of lanes but got {lanes}")
+        return scalar_function(fn).result_type((dtype, dtype))
+
+    @staticmethod
+    def reference(x: Any, *, fn: str) -> Any:
+        x = np.asarray(x).reshape(-1)
+        while len(x) > 1:
+            half = len(x) // 2
+            x = apply_scalar(fn, (x[:half], x[half:]))
+        return x[0]
+
+
+@op("kernel.iota", Pure, ConstantLike)
+class Iota(Op):
+    """The numbers 0 … lanes - 1.
+
+        %lane = kernel.iota {lanes = 16} : vector<16xindex>
+    """
+
+    lanes = attr(int)
+
+    @staticmethod
+    def infer(*, lanes: int) -> Type:
+        return of_lanes(index, lanes)
+
+    @staticmethod
+    def reference(*, lanes: int) -> Any:
+        return np.arange(lanes, dtype=np.int64) if lanes > 1 else np.int64(0)
+
+
+@op("kernel.lane_mask", Pure)
+class LaneMask(Op):
+    """On for the first `n` lanes (none for n <= 0, all for n >= lanes).
+
+        %mask = kernel.lane_mask %left {lanes = 16} : vector<16xi1>      // %left: index
+    """
+
+    n = operand()
+    lanes = attr(int)
+
+    @staticmethod
+    def infer(n: Type, *, lanes: int) -> Type:
+        check_index(n, "the number of lanes that are on")
+        return of_lanes(i1, lanes)
+
+    @staticmethod
+    def reference(n: Any, *, lanes: int) -> Any:
+        return np.arange(lanes) < n if lanes > 1 else np.bool_(n > 0)
+
+
+@op("kernel.shuffle", Pure)
+class Shuffle(Op):
+    """Lanes picked from two vectors laid end to end: entry k of `lanes` says which lane becomes lane k.
+
+        %even = kernel.shuffle %a, %b {lanes = [0, 2, 4, 6]} : vector<4xf32>
+    """
+
+    a = operand()
+    b = operand()
+    lanes = attr(tuple[int, ...])
+
+    @staticmethod
+    def infer(a: Type, b: Type, *, lanes: tuple[int, ...]) -> Type:
+        check(isinstance(a, VectorType) and a == b, f"expected two vectors of one type but got {a} and {b}")
+        check(all(0 <= i < 2 * lanes_of(a) for i in lanes), f"expected lanes in [0, {2 * lanes_of(a)}) but got {list(lanes)}")
+        check(len(lanes) > 1, "expected at least two lanes; 'kernel.extract' takes one")
+        return of_lanes(scalar_of(a), len(lanes))
+
+    @staticmethod
+    def reference(a: Array, b: Array, *, lanes: tuple[int, ...]) -> Any:
+        return np.concatenate([a, b])[list(lanes)]
+
+
+@op("kernel.extract", Pure)
+class Extract(Op):
+    """One lane of a vector.
+
+        %s = kernel.extract %v {lane = 3} : f32      // %v: vector<16xf32>
+    """
+
+    x = operand()
+    lane = attr(int)
+
+    @staticmethod
+    def infer(x: Type, *, lane: int) -> Type:
+        check(0 <= lane < lanes_of(x), f"expected 'lane' in [0, {lanes_of(x)}) but got {lane}")
+        return scalar_of(x)
+
+    @staticmethod
+    def reference(x: Any, *, lane: int) -> Any:
+        return np.asarray(x).reshape(-1)[lane]
+
+
+@op("kernel.insert", Pure)
+class Insert(Op):
+    """The vector with one lane replaced.
+
+        %w = kernel.insert %v, %s {lane = 3} : vector<16xf32>      // %s: f32
+    """
+
+    x = operand()
+    value = operand()
+    lane = attr(int)
+
+    @staticmethod
+    def infer(x: Type, value: Type, *, lane: int) -> Type:
+        check(0 <= lane < lanes_of(x), f"expected 'lane' in [0, {lanes_of(x)}) but got {lane}")
+        check(value == scalar_of(x), f"expected a scalar of {scalar_of(x)} but got {value}")
+        return x
+
+    @staticmethod
+    def reference(x: Any, value: Any, *, lane: int) -> Any:
+        if np.ndim(x) == 0:
+            return value
+        copy = x.copy()
+        copy[lane] = value
+        return copy
