@@ -43,7 +43,7 @@ def build_loops(request: Request) -> KernelPlan:
     func = collapse_axes(request.func)
     types = [BufferType(v.type.shape, v.type.dtype) for v in (*request.func.args, *request.results)]  # type: ignore[union-attr]
     names = [a.name for a in request.func.args] + [v.name for v in request.results]
-    made = Func.empty(request.name(_describe(func)), types, arg_names=names, loc=request.func.location)
+    made = Func.empty(request.name(describe(func)), types, arg_names=names, loc=request.func.location)
     code = Code(Builder.at_end(made.block, made.location))
     inputs, outputs = made.args[: len(func.args)], made.args[len(func.args) :]
     leaves = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(func.args, inputs, strict=True)}
@@ -55,7 +55,7 @@ def build_loops(request: Request) -> KernelPlan:
     return KernelPlan((Step(made, tuple(slots)),), builder="loops")
 
 
-def _describe(func: Func) -> str:
+def describe(func: Func) -> str:
     """A word or two for the kernel's name: the dearest ops of the group."""
     words = []
     for op in func.block:
@@ -96,7 +96,7 @@ class _RowLoops:
 
     def __init__(self, code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], results: list[tuple[Value, Value]], rows: Rows):
         self.code, self.target, self.rows, self.results = code, request.target, rows, results
-        self.ops = _needed(ops, [v for v, _ in results])
+        self.ops = needed_ops(ops, [v for v, _ in results])
         self.leaves = leaves
         self.shape_stored: tuple[Dim, ...] | None = None
         self.shift: dict[int, Dim] = {}
@@ -254,7 +254,7 @@ class _RowLoops:
             reduces = [s for s in self.rows.staged if self.rows.level[s.result] == stage + 1]
             sums = self._reduce_stage(stage, reduces, leaves, at, lanes, mask)
             for s, total in zip(reduces, sums, strict=True):
-                leaves[s.result] = _register_leaf(self.code, total)
+                leaves[s.result] = register_leaf(self.code, total)
             for value, first in self.kept.items():
                 if first == stage:
                     leaves[value] = self._scratch_leaf(value, lanes)
@@ -263,7 +263,7 @@ class _RowLoops:
     def _reduce_stage(self, stage: int, reduces: list[tensor.Reduce], leaves: dict[Value, Leaf], at: dict[int, Position], lanes: int, mask: Value | None) -> list[Value]:
         """One loop over the row for all reductions of a stage: their results, scalars or one per lane."""
         code = self.code
-        kinds = [_accumulator(s) for s in reduces]
+        kinds = [accumulator_of(s) for s in reduces]
         width = self.lanes.count if self.along_row else lanes
         parts = self.lanes.unroll if self.along_row else 1
         scalar_tail = self.along_row and width > 1 and not self.lanes.masked
@@ -376,7 +376,7 @@ class _RowLoops:
         return leaf
 
 
-def _needed(ops: Sequence[Op], values: Sequence[Value]) -> list[Op]:
+def needed_ops(ops: Sequence[Op], values: Sequence[Value]) -> list[Op]:
     """The ops that the values are made by, in order."""
     wanted: set[Op] = set()
     pending = list(values)
@@ -388,12 +388,12 @@ def _needed(ops: Sequence[Op], values: Sequence[Value]) -> list[Op]:
     return [op for op in ops if op in wanted]
 
 
-def _accumulator(op: tensor.Reduce) -> ScalarType:
+def accumulator_of(op: tensor.Reduce) -> ScalarType:
     assert isinstance(op.x.type, TensorType)
     return wide(op.x.type.dtype) if op.fn in ("add", "mul") else op.x.type.dtype
 
 
-def _register_leaf(code: Code, total: Value) -> Leaf:
+def register_leaf(code: Code, total: Value) -> Leaf:
     """A row's reduction: a scalar for every lane, or lanes that are rows themselves."""
 
     def leaf(places: Positions, lanes: int, mask: Value | None) -> Value:

@@ -22,6 +22,7 @@ from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.random import build_random
+from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.shapes import SolveDims
 from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.targets import Target, find_target
@@ -32,6 +33,15 @@ LEVELS = ("nn", "tensor", "kernel")
 BUILDERS = (build_conv, build_contract, build_random, build_loops)
 
 
+def builders(target: Target) -> tuple[KernelBuilder, ...]:
+    """The builders for a target: that is all of the pipeline that differs between processors and GPUs."""
+    if target.code == "ptx":
+        from polyreme.lowering.gpu import GPU_BUILDERS
+
+        return GPU_BUILDERS
+    return BUILDERS
+
+
 def pipeline(target: Target) -> list[Stage]:
     """What the model says, what is computed, how it is computed. The rest, LLVM IR and machine code, is `link.build_artifact`'s."""
     return [
@@ -40,7 +50,7 @@ def pipeline(target: Target) -> list[Stage]:
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
         Stage("tensor", nn_to_tensor, Canonicalize(), Cse(), Dce(), SinkReshapes(), Fuse()),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
-        Stage("kernel", TensorToKernel(target, BUILDERS)),
+        Stage("kernel", TensorToKernel(target, builders(target))),
     ]
 
 

@@ -6,6 +6,8 @@ gives one draw. Draws follow one another, so the kernel runs on one thread.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from polyreme.dialects import tensor
@@ -39,19 +41,21 @@ def build_random(request: Request) -> KernelPlan | None:
     types = [BufferType(t.shape, t.dtype) for t in (request.func.args[0].type, op.results[0].type, op.results[1].type)]
     func = Func.empty(request.name("random"), types, arg_names=("state", "values", "next_state"), loc=op.location)
     code = Code(Builder.at_end(func.block, op.location))
-    _Twister(code, *func.args).draw(op, code.value(product(op.shape)))
+    Twister(code, *func.args).draw(op, code.value(product(op.shape)))
     code.b(Return, ())
     return KernelPlan((Step(tidy(func), (operand(0), result(0), result(1))),), builder="random")
 
 
-class _Twister:
+class Twister:
+    """Writes the draws with vectors on one thread; `_fill` is the loop, which other machines have in other forms."""
+
     def __init__(self, code: Code, state: Value, values: Value, following: Value):
         self.code, self.state, self.values, self.words = code, state, values, following
 
     def draw(self, op: tensor.Random, count: Value) -> None:
         """Fill `values` with `count` draws, a batch of words at a time."""
         code = self.code
-        sweep(code, 0, STATE_WORDS, Lanes(_LANES, False), [], self._copy)
+        self._fill(self.words, 0, STATE_WORDS, 0, lambda at, lanes: code.load(self.state, at, lanes))
         used = code.apply("cast", code.load(self.state, WORDS), dtype=index)
         # A state from outside may hold any number here.
         used = code.apply("max", code.apply("min", used, code.constant(WORDS, index)), code.constant(0, index))
@@ -67,12 +71,22 @@ class _Twister:
         last = code.sub(missing, code.mul(code.sub(batches, 1), WORDS))
         renewed = code.apply("gt", code.value(missing), code.constant(0, index))
         now = code.apply("select", renewed, code.value(last), code.value(code.add(used, left)))
-        code.store(code.apply("cast", now, dtype=u64), self.words, WORDS)
+        self._once(code.apply("cast", now, dtype=u64), self.words, WORDS)
 
-    def _copy(self, at: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
-        where = at.scalar(self.code)
-        self.code.store(self.code.load(self.state, where, lanes), self.words, where)
-        return carried
+    def _fill(self, buffer: Value, lo: Index, hi: Index, to: Index, element: Callable[[Index, int], Value]) -> None:
+        """buffer[to + k] = element(k) for k in [lo, hi), one after the other as far as elements read the buffer ahead of what is written."""
+        code = self.code
+
+        def body(at: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+            k = at.scalar(code)
+            code.store(element(k, lanes), buffer, code.add(to, k))
+            return carried
+
+        sweep(code, lo, hi, Lanes(_LANES, False), [], body)
+
+    def _once(self, x: Value, buffer: Value, at: Index) -> None:
+        """Store a single element."""
+        self.code.store(x, buffer, at)
 
     def _constant(self, value: int, lanes: int) -> Value:
         return self.code.broadcast(self.code.constant(value, u64), lanes)
@@ -82,15 +96,12 @@ class _Twister:
         code = self.code
         for lo, hi, far in ((0, _HALF, _HALF), (_HALF, WORDS - 1, -_HALF)):
 
-            def body(at: Position, lanes: int, mask: Value | None, part: int, carried: list[Value], far: int = far) -> list[Value]:
-                here = at.scalar(code)
-                fresh = self._mix(code.load(self.words, here, lanes), code.load(self.words, code.add(here, 1), lanes), code.load(self.words, code.add(here, far), lanes), lanes)
-                code.store(fresh, self.words, here)
-                return carried
+            def fresh(here: Index, lanes: int, far: int = far) -> Value:
+                return self._mix(code.load(self.words, here, lanes), code.load(self.words, code.add(here, 1), lanes), code.load(self.words, code.add(here, far), lanes), lanes)
 
-            sweep(code, lo, hi, Lanes(_LANES, False), [], body)
+            self._fill(self.words, lo, hi, 0, fresh)
         last = self._mix(code.load(self.words, WORDS - 1), code.load(self.words, 0), code.load(self.words, _HALF - 1), 1)
-        code.store(last, self.words, WORDS - 1)
+        self._once(last, self.words, WORDS - 1)
 
     def _mix(self, current: Value, following: Value, far: Value, lanes: int) -> Value:
         code = self.code
@@ -103,14 +114,12 @@ class _Twister:
         """`count` words from `first` on as values from `to` on."""
         code = self.code
 
-        def body(at: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
-            k = at.scalar(code)
+        def value(k: Index, lanes: int) -> Value:
             word = self._temper(code.load(self.words, code.add(first, k), lanes), lanes)
             dtype: ScalarType = op.dtype
-            code.store(convert(code, _uniform(code, word, op, lanes), dtype), self.values, code.add(to, k))
-            return carried
+            return convert(code, _uniform(code, word, op, lanes), dtype)
 
-        sweep(code, 0, count, Lanes(_LANES, False), [], body)
+        self._fill(self.values, 0, count, to, value)
 
     def _temper(self, x: Value, lanes: int) -> Value:
         code = self.code

@@ -29,6 +29,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.targets import Target
 
@@ -86,10 +87,15 @@ class Pack:
 @dataclass(frozen=True, slots=True)
 class Step:
     """One call: `func` is a kernel whose arguments are the buffers of `slots`, in that order. Shapes of its buffer types may differ from the
-    slots' (positions are linear); element types may not."""
+    slots' (positions are linear); element types may not.
+
+    With a `block` it is a launch on a GPU: once per thread of `grid` blocks of so many threads.
+    """
 
     func: Func
     slots: tuple[Slot, ...]
+    grid: tuple[Dim, ...] = ()
+    block: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,10 @@ class _Bufferize:
         for step in plan.steps:
             buffers = [self._slot(slot, operands, results, packs, scratch) for slot in step.slots]
             buffers = [self._shaped(buffer, arg.type) for buffer, arg in zip(buffers, step.func.args, strict=True)]
-            self.b(kernel.Call, *buffers, callee=self._kernel(step.func))
+            if step.block:
+                self.b(kernel.Launch, *buffers, callee=self._kernel(step.func), grid=step.grid, block=step.block)
+            else:
+                self.b(kernel.Call, *buffers, callee=self._kernel(step.func))
 
     def _plan(self, request: Request) -> KernelPlan:
         if request.key not in self.plans:
