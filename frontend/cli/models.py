@@ -52,7 +52,7 @@ input_option = click.option(
 
 @dataclass(frozen=True)
 class Model:
-    """Something the command line can work with: `kind` is "python", "saved", "ir" or "library"; `value` the Layer, program, module or path."""
+    """Something the command line can work with: `kind` is "python", "saved", "paddle", "ir" or "library"; `value` the Layer, program, module or path."""
 
     kind: str
     name: str
@@ -73,6 +73,7 @@ class Model:
 def find_model(text: str, specs: Sequence[InputSpec] = ()) -> Model:
     """The model that MODEL names; `PolyremeError` or `FileNotFoundError` says what is missing."""
     from polyreme.jit.saving import SUFFIX
+    from polyreme.loaders import PROGRAM_SUFFIXES, find_program, read_model
 
     path, colon, name = text.rpartition(":")
     if colon and path.endswith(".py"):
@@ -88,9 +89,13 @@ def find_model(text: str, specs: Sequence[InputSpec] = ()) -> Model:
         from polyreme.jit import load
 
         return Model("saved", file.stem, load(text), specs)
+    if find_program(file) is not None or file.suffix in PROGRAM_SUFFIXES:
+        from polyreme.jit import TranslatedLayer
+
+        return Model("paddle", file.stem, TranslatedLayer(read_model(file, specs=specs)))
     if file.exists():
-        raise PolyremeError(f"expected file.py:Name, a saved model ({SUFFIX}), a library (.so) or IR text (.tir) but got '{text}'")
-    raise FileNotFoundError(f"expected a model but there is neither a file '{text}' nor a saved model '{text}{SUFFIX}'")
+        raise PolyremeError(f"expected file.py:Name, a saved model ({SUFFIX}), a model of Paddle's (.json, .pdmodel), a library (.so) or IR text (.tir) but got '{text}'")
+    raise FileNotFoundError(f"expected a model but there is neither a file '{text}' nor a saved model '{text}{SUFFIX}', '{text}.json' or '{text}.pdmodel'")
 
 
 def read_ir(file: Path) -> Module:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import dispatch
+from polyreme import dispatch, loaders
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import PolyremeError
@@ -274,7 +274,13 @@ class TranslatedLayer(Layer):
 
 
 def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:
-    """The model that `save` wrote under this prefix. See `read_model` for errors."""
+    """The model that `save` wrote under this prefix, or that Paddle's own did (`.json` or `.pdmodel`, with `.pdiparams`).
+
+    A model of Paddle's whose parameters stand elsewhere takes `params_filename`. See `read_model` and `loaders.read_model` for errors.
+    """
+    parameters = configs.pop("params_filename", None)
     if configs:
-        raise ValueError(f"expected no further options but got '{min(configs)}'")
+        raise ValueError(f"expected no further options but 'params_filename' but got '{min(configs)}'")
+    if not model_file(path).is_file() and loaders.find_program(path) is not None:
+        return TranslatedLayer(loaders.read_model(path, parameters))
     return TranslatedLayer(read_model(path))

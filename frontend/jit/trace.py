@@ -145,13 +145,17 @@ class Trace:
                 self.differentiable.add(known)
         return known
 
+    def location(self) -> Location:
+        """The place of the op that is being recorded: the user's line."""
+        return caller_location()
+
     def _operand(self, tensor: Any, recording: bool) -> Value:
         value = self.value_of(tensor)
         if value not in self.differentiable or (recording and not tensor.stop_gradient):
             return value
         # The user detached it or switched gradients off: the program has to say so too.
         if value not in self.stopped:
-            self.stopped[value] = self.builder.insert(ops.StopGradient(value, loc=caller_location()))
+            self.stopped[value] = self.builder.insert(ops.StopGradient(value, loc=self.location()))
         return self.stopped[value]
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
@@ -161,7 +165,7 @@ class Trace:
             None if o is None else [self._operand(t, recording) for t in o] if isinstance(o, (list, tuple)) else self._operand(o, recording)
             for o in operands
         ]
-        op = self.builder.insert_op(cls(*values, **attributes, loc=caller_location()))
+        op = self.builder.insert_op(cls(*values, **attributes, loc=self.location()))
         if cls in GRADIENTS and any(v in self.differentiable for v in op.operands):
             self.differentiable.update(r for r in op.results if r.type.dtype.is_float)  # type: ignore[union-attr]
         # Whether a result needs gradients is for dispatch to say, which records it next.

@@ -14,7 +14,7 @@ say what a parameter wants:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,10 +28,10 @@ from polyreme.tensor import Tensor
 
 __all__ = ["MEANINGS", "Meaning", "Number", "Numbers", "Scalar", "Sizes", "find_meaning", "meaning"]
 
-Sizes = list[Dim]
-Numbers = list[int | float]
-Number = int | float
-Scalar = int | float | Tensor
+Sizes = Sequence[Dim]
+Numbers = Sequence[Any]
+Number = Any  # an int, float or symbolic size
+Scalar = Any  # as Number, or a Tensor
 
 
 @dataclass

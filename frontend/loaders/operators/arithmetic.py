@@ -116,7 +116,7 @@ def _axes(x: Tensor, axis: Sizes, reduce_all: bool) -> list[Any] | None:
 
 def _declare_reduction(name: str, apply: Callable[..., Tensor]) -> None:
     @meaning(name)
-    def function(x: Tensor, axis: Sizes = [], *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:  # noqa: B006  never written to
+    def function(x: Tensor, axis: Sizes = (), *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
         return apply(x, _axes(x, axis, reduce_all), keepdim=keepdim)
 
 
@@ -127,12 +127,12 @@ _declare_reduction("amin", math.min)
 
 
 @meaning()
-def sum(x: Tensor, axis: Sizes = [], *, dtype: ScalarType | None = None, keepdim: bool = False, reduce_all: bool = False, in_dtype: ScalarType | None = None) -> Tensor:  # noqa: B006
+def sum(x: Tensor, axis: Sizes = (), *, dtype: ScalarType | None = None, keepdim: bool = False, reduce_all: bool = False, in_dtype: ScalarType | None = None) -> Tensor:
     return math.sum(x, _axes(x, axis, reduce_all), dtype=dtype, keepdim=keepdim)
 
 
 @meaning()
-def mean(x: Tensor, axis: Sizes = [], *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:  # noqa: B006
+def mean(x: Tensor, axis: Sizes = (), *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
     return math.mean(x, _axes(x, axis, reduce_all), keepdim=keepdim)
 
 
@@ -142,7 +142,7 @@ def mean_all(x: Tensor) -> Tensor:
 
 
 @meaning("frobenius_norm")
-def frobenius_norm(x: Tensor, axis: Sizes = [], *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:  # noqa: B006
+def frobenius_norm(x: Tensor, axis: Sizes = (), *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
     return math.sqrt(math.sum(math.square(x), _axes(x, axis, reduce_all), keepdim=keepdim))
 
 

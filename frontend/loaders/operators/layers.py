@@ -36,24 +36,24 @@ def _convolve(rank: int, x: Tensor, weight: Tensor, bias: Tensor | None, strides
 
 @meaning("conv2d", "depthwise_conv2d")
 def conv2d(
-    input: Tensor, filter: Tensor, bias: Tensor | None = None, *, strides: Sizes = [1, 1], paddings: Sizes = [0, 0], padding_algorithm: str = "EXPLICIT",  # noqa: B006
-    dilations: Sizes = [1, 1], groups: int = 1, data_format: str = "NCHW",  # noqa: B006
+    input: Tensor, filter: Tensor, bias: Tensor | None = None, *, strides: Sizes = (1, 1), paddings: Sizes = (0, 0), padding_algorithm: str = "EXPLICIT",
+    dilations: Sizes = (1, 1), groups: int = 1, data_format: str = "NCHW",
 ) -> Tensor:  # fmt: skip
     return _convolve(2, input, filter, bias, strides, paddings, padding_algorithm, dilations, groups or 1, data_format)
 
 
 @meaning()
 def conv3d(
-    input: Tensor, filter: Tensor, *, strides: Sizes = [1, 1, 1], paddings: Sizes = [0, 0, 0], padding_algorithm: str = "EXPLICIT",  # noqa: B006
-    dilations: Sizes = [1, 1, 1], groups: int = 1, data_format: str = "NCDHW",  # noqa: B006
+    input: Tensor, filter: Tensor, *, strides: Sizes = (1, 1, 1), paddings: Sizes = (0, 0, 0), padding_algorithm: str = "EXPLICIT",
+    dilations: Sizes = (1, 1, 1), groups: int = 1, data_format: str = "NCDHW",
 ) -> Tensor:  # fmt: skip
     return _convolve(3, input, filter, None, strides, paddings, padding_algorithm, dilations, groups or 1, data_format)
 
 
 @meaning("conv2d_transpose", "depthwise_conv2d_transpose")
 def conv2d_transpose(
-    x: Tensor, filter: Tensor, output_size: Sizes = [], *, bias: Tensor | None = None, strides: Sizes = [1, 1], paddings: Sizes = [0, 0], output_padding: Sizes = [],  # noqa: B006
-    padding_algorithm: str = "EXPLICIT", dilations: Sizes = [1, 1], groups: int = 1, data_format: str = "NCHW",  # noqa: B006
+    x: Tensor, filter: Tensor, output_size: Sizes = (), *, bias: Tensor | None = None, strides: Sizes = (1, 1), paddings: Sizes = (0, 0), output_padding: Sizes = (),
+    padding_algorithm: str = "EXPLICIT", dilations: Sizes = (1, 1), groups: int = 1, data_format: str = "NCHW",
 ) -> Tensor:  # fmt: skip
     last = channel_axis(data_format, x.ndim) != 1
     if last:
@@ -75,7 +75,7 @@ def conv2d_transpose(
 
 @meaning("pool2d", "pool3d")
 def pool(
-    x: Tensor, kernel_size: Sizes, *, strides: Sizes = [1, 1], paddings: Sizes = [0, 0], ceil_mode: bool = False, exclusive: bool = True, data_format: str = "NCHW",  # noqa: B006
+    x: Tensor, kernel_size: Sizes, *, strides: Sizes = (1, 1), paddings: Sizes = (0, 0), ceil_mode: bool = False, exclusive: bool = True, data_format: str = "NCHW",
     pooling_type: str = "max", global_pooling: bool = False, adaptive: bool = False, padding_algorithm: str = "EXPLICIT",
 ) -> Tensor:  # fmt: skip
     """The largest element or the mean of each window; `adaptive` reads the kernel's sizes as the result's."""
@@ -144,7 +144,7 @@ def layer_norm(x: Tensor, scale: Tensor | None = None, bias: Tensor | None = Non
 
 
 @meaning()
-def rms_norm(x: Tensor, scale: Tensor | None = None, *, normalized_shape: Sizes = [], epsilon: float = 1e-5) -> tuple[Tensor, Tensor]:  # noqa: B006
+def rms_norm(x: Tensor, scale: Tensor | None = None, *, normalized_shape: Sizes = (), epsilon: float = 1e-5) -> tuple[Tensor, Tensor]:
     axes = list(range(x.ndim - max(1, len(normalized_shape)), x.ndim))
     inverse = math.rsqrt(math.scale(math.mean(math.square(x), axes, keepdim=True), 1.0, epsilon))
     y = math.multiply(x, inverse)

@@ -40,7 +40,7 @@ def flatten_to_matrix(x: Tensor, *, axis: int = 1) -> Tensor:
 
 
 @meaning()
-def squeeze(x: Tensor, axis: Sizes = []) -> Tensor:  # noqa: B006  never written to
+def squeeze(x: Tensor, axis: Sizes = ()) -> Tensor:
     return math.squeeze(x, list(axis) or None)
 
 
@@ -60,7 +60,7 @@ def expand(x: Tensor, shape: Sizes) -> Tensor:
 
 
 @meaning()
-def expand_as(x: Tensor, y: Tensor | None = None, *, target_shape: Sizes = []) -> Tensor:  # noqa: B006
+def expand_as(x: Tensor, y: Tensor | None = None, *, target_shape: Sizes = ()) -> Tensor:
     return math.expand(x, list(y.type.shape) if y is not None else target_shape)
 
 
@@ -96,7 +96,7 @@ def stack(x: list[Tensor], *, axis: int = 0) -> Tensor:
 
 
 @meaning()
-def split(x: Tensor, sections: Sizes = [], axis: Number = 0, *, num: int = 0) -> tuple[list[Tensor]]:  # noqa: B006
+def split(x: Tensor, sections: Sizes = (), axis: Number = 0, *, num: int = 0) -> tuple[list[Tensor]]:
     return (math.split(x, list(sections) or num, int(axis)),)
 
 
@@ -116,13 +116,13 @@ def unstack(x: Tensor, *, axis: int = 0, num: int = 0) -> tuple[list[Tensor]]:
 
 
 @meaning()
-def slice(input: Tensor, starts: Sizes, ends: Sizes, *, axes: Sizes, decrease_axis: Sizes = [], infer_flags: Sizes = []) -> Tensor:  # noqa: B006
+def slice(input: Tensor, starts: Sizes, ends: Sizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()) -> Tensor:
     """`starts:ends` along `axes`; those in `decrease_axis`, of size 1 then, are taken away."""
     return _without(_sliced(input, axes, starts, ends, [1] * len(axes)), decrease_axis)
 
 
 @meaning()
-def strided_slice(x: Tensor, starts: Sizes, ends: Sizes, strides: Sizes, *, axes: Sizes, decrease_axis: Sizes = [], infer_flags: Sizes = []) -> Tensor:  # noqa: B006
+def strided_slice(x: Tensor, starts: Sizes, ends: Sizes, strides: Sizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()) -> Tensor:
     return _without(_sliced(x, axes, starts, ends, strides), decrease_axis)
 
 
@@ -143,7 +143,7 @@ def crop(x: Tensor, shape: Sizes, offsets: Sizes) -> Tensor:
 
 @meaning()
 def set_value(
-    x: Tensor, starts: Sizes, ends: Sizes, steps: Sizes, *, axes: Sizes, decrease_axes: Sizes = [], none_axes: Sizes = [], shape: Sizes = [],  # noqa: B006
+    x: Tensor, starts: Sizes, ends: Sizes, steps: Sizes, *, axes: Sizes, decrease_axes: Sizes = (), none_axes: Sizes = (), shape: Sizes = (),
     values: Any = (), tensor: Tensor | None = None, dtype: ScalarType | None = None,
 ) -> Tensor:  # fmt: skip
     """`x` with a slice replaced by numbers that stand in the program, or by a tensor."""
@@ -153,7 +153,7 @@ def set_value(
 
 @meaning()
 def set_value_with_tensor(
-    x: Tensor, values: Tensor, starts: Sizes, ends: Sizes, steps: Sizes, *, axes: Sizes, decrease_axes: Sizes = [], none_axes: Sizes = [], dtype: ScalarType | None = None  # noqa: B006
+    x: Tensor, values: Tensor, starts: Sizes, ends: Sizes, steps: Sizes, *, axes: Sizes, decrease_axes: Sizes = (), none_axes: Sizes = (), dtype: ScalarType | None = None
 ) -> Tensor:  # fmt: skip
     return _replaced(x, values, starts, ends, steps, axes, decrease_axes, none_axes)
 
@@ -182,8 +182,8 @@ def _replaced(x: Tensor, value: Tensor, starts: Sizes, ends: Sizes, steps: Sizes
 def _bounds(low: Dim, high: Dim, size: Dim) -> tuple[Dim, Dim]:
     """A slice's bounds in Python's sense."""
     if isinstance(size, int) and isinstance(low, int) and isinstance(high, int):
-        first, last, _ = builtins.slice(low, high).indices(size)
-        return first, max(first, last)
+        begin, end, _ = builtins.slice(low, high).indices(size)
+        return begin, max(begin, end)
     first = low + size if isinstance(low, int) and low < 0 else low
     last = high + size if isinstance(high, int) and high < 0 else size if isinstance(high, int) and high >= 2**31 - 1 else high
     return first, last
@@ -199,7 +199,7 @@ def flip(x: Tensor, axis: Sizes) -> Tensor:
 
 
 @meaning()
-def roll(x: Tensor, shifts: Sizes, *, axis: Sizes = []) -> Tensor:  # noqa: B006
+def roll(x: Tensor, shifts: Sizes, *, axis: Sizes = ()) -> Tensor:
     """Moved on, what leaves at the end coming in at the start."""
     return math.roll(x, list(shifts), [int(a) for a in axis]) if axis else math.roll(x, shifts[0])
 

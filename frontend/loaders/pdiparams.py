@@ -1,0 +1,114 @@
+"""`.pdiparams`: all parameters of a program in one file, one after another in the order of their names, which are not in it.
+
+    tensor:  u32 0 | u64 lod levels | per level: u64 bytes, the bytes | u32 0 | i32 size of the description | description | row-major data
+
+The description is a protobuf `TensorDesc`: data type (field 1) and sizes (field 2).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polyreme.dtypes import DTYPES, of_numpy
+from polyreme.loaders.errors import LoaderError
+from polyreme.loaders.meaning import LEGACY_DTYPES
+from polyreme.loaders.reader import Cursor, fields, number, numbers
+
+__all__ = ["read_parameters", "read_tensor", "write_parameters"]
+
+Array = np.ndarray[Any, Any]
+
+MAX_RANK = 9
+MAX_LOD_LEVELS = 16
+_CODES = {name: code for code, name in LEGACY_DTYPES.items()}
+
+
+def read_parameters(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, Array]:
+    """The arrays of a combined file, for the program's parameters of these names. The file must hold exactly these.
+
+    A missing file is a `FileNotFoundError`; anything else that is wrong a `LoaderError` with the offset.
+    """
+    data = _bytes_of(Path(path))
+    cursor = Cursor(data, os.fspath(path))
+    found: dict[str, Array] = {}
+    for name in sorted(names):
+        cursor.what = f"the parameter '{name}'"
+        if not cursor.left:
+            cursor.fail(f"expected {len(names)} tensors but the file ends after {len(found)}")
+        found[name] = read_tensor(cursor)
+    if cursor.left:
+        cursor.what = "the file"
+        cursor.fail(f"expected the end after the program's {len(names)} parameters but {cursor.left} bytes are left")
+    return found
+
+
+def _bytes_of(file: Path) -> memoryview:
+    if not file.is_file():
+        raise FileNotFoundError(f"expected the model's parameters but there is no file {file}")
+    return memoryview(file.read_bytes())
+
+
+def read_tensor(cursor: Cursor) -> Array:
+    """The tensor that starts at the cursor, a copy."""
+    if (version := cursor.u32("a version")) != 0:
+        cursor.fail(f"expected a tensor of version 0 but got {version}")
+    levels = cursor.u64("the number of levels of detail")
+    if levels > MAX_LOD_LEVELS:
+        cursor.fail(f"expected at most {MAX_LOD_LEVELS} levels of detail but got {levels}")
+    for _ in range(levels):
+        cursor.take(cursor.u64("the size of a level of detail"), "a level of detail")
+    if (version := cursor.u32("a version")) != 0:
+        cursor.fail(f"expected a tensor of version 0 but got {version}")
+    size = cursor.i32("the size of the description")
+    dtype, shape = _description(cursor.inside(size, f"{cursor.what}, its description"))
+    elements = math.prod(shape)
+    # numpy counts the elements of empty arrays too, as if no size were 0.
+    if math.prod(d for d in shape if d) >= 1 << 48:
+        cursor.fail(f"expected sizes that memory can hold but got {list(shape)}")
+    data = cursor.take(elements * dtype.itemsize, f"{dtype.name}{list(shape)}")
+    return np.frombuffer(data, dtype).reshape(shape).copy()
+
+
+def _description(desc: Cursor) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    code, shape = None, []
+    for field, value, _ in fields(desc, {1: "data_type", 2: "dims"}):
+        if field == 1:
+            code = number(value, desc, "the data type")
+        else:
+            shape += numbers(value, desc, "sizes")
+        if len(shape) > MAX_RANK:
+            desc.fail(f"expected at most {MAX_RANK} sizes")
+    if code not in LEGACY_DTYPES:
+        desc.fail(f"expected the number of a data type but got {code}")
+    if any(d < 0 for d in shape):
+        desc.fail(f"expected no negative size but got {shape}")
+    return DTYPES[LEGACY_DTYPES[code]].np, tuple(shape)
+
+
+def write_parameters(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write the arrays as one combined file, in the order of their names; the folder is made when missing, the file is replaced in one step."""
+    from polyreme.serialization import destination
+
+    with destination(Path(path)) as stream:
+        for name in sorted(arrays):
+            array = np.asarray(arrays[name], order="C")
+            code = _CODES.get(of_numpy(array.dtype).name)
+            if code is None or array.ndim > MAX_RANK:
+                raise LoaderError(f"expected at most {MAX_RANK} axes of a dtype that the format has for '{name}' but got {array.dtype}{list(array.shape)}")
+            desc = bytes([0x08, code]) + b"".join(b"\x10" + _varint(d) for d in array.shape)
+            header = (0).to_bytes(4, "little") + (0).to_bytes(8, "little") + (0).to_bytes(4, "little")
+            stream.write(header + len(desc).to_bytes(4, "little") + desc + array.tobytes())
+
+
+def _varint(value: int) -> bytes:
+    parts = []
+    while value >= 0x80:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])

@@ -1,0 +1,345 @@
+"""Legacy programs: the `.pdmodel` that Paddle 2 writes (and Paddle 3 with `FLAGS_enable_pir_api=0`), beside its `.pdiparams`.
+
+A protobuf `ProgramDesc`: blocks of variables and operators, which read and write variables by name. Writing a name again gives it a new value, so
+the table from names to values turns the program into one where each value is made once. Older models are a folder with
+`__model__` and the parameters in `__params__` or in a file each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch
+from polyreme.dialects import nn
+from polyreme.dtypes import DTYPES
+from polyreme.ir.diagnostics import did_you_mean
+from polyreme.ir.types import TensorType
+from polyreme.jit.trace import Traced
+from polyreme.loaders.errors import LoaderError, OperatorError
+from polyreme.loaders.legacy_ops import emit_legacy_op
+from polyreme.loaders.meaning import LEGACY_DTYPES
+from polyreme.loaders.pdiparams import read_parameters, read_tensor
+from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type
+from polyreme.loaders.reader import Cursor, fields, floats, message, number, numbers
+from polyreme.static import InputSpec
+from polyreme.tensor import Tensor
+
+__all__ = ["OpDesc", "ProgramDesc", "VarDesc", "read_pdmodel", "read_program"]
+
+LOD_TENSOR, FEED_MINIBATCH, FETCH_LIST, RAW = 7, 9, 10, 17
+_CONTROL = {"conditional_block", "while", "select_input", "select_output", "recurrent", "run_program", "conditional_block_infer"}
+MAX_NAME = 4096
+
+
+@dataclass
+class VarDesc:
+    """A variable: its kind by Paddle's number, and for dense tensors its dtype and sizes (-1 where free)."""
+
+    name: str = ""
+    kind: int = -1
+    dtype: int = -1
+    dims: list[int] = field(default_factory=list)
+    persistable: bool = False
+    is_parameter: bool = False
+    stop_gradient: bool = False
+
+    @property
+    def type(self) -> TensorType | None:
+        """The type of a dense tensor."""
+        if self.kind != LOD_TENSOR or self.dtype not in LEGACY_DTYPES:
+            return None
+        return TensorType(tuple(self.dims), DTYPES[LEGACY_DTYPES[self.dtype]].scalar)
+
+
+@dataclass
+class OpDesc:
+    """An operator: variables by slot, attributes as plain values; `at` is its offset in the file."""
+
+    type: str = ""
+    inputs: dict[str, list[str]] = field(default_factory=dict)
+    outputs: dict[str, list[str]] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    has_block: bool = False
+    at: int = 0
+
+
+@dataclass
+class ProgramDesc:
+    """Block 0, which is what runs."""
+
+    variables: dict[str, VarDesc] = field(default_factory=dict)
+    ops: list[OpDesc] = field(default_factory=list)
+    version: int = 0
+    blocks: int = 0
+
+    def parameters(self) -> list[str]:
+        """Names of the variables that are in the file of parameters."""
+        return [v.name for v in self.variables.values() if v.persistable and v.kind not in (FEED_MINIBATCH, FETCH_LIST, RAW)]
+
+
+# --- the protobuf messages
+
+
+def read_program(data: bytes | memoryview, file: str = "the program") -> ProgramDesc:
+    """The program in the bytes of a `.pdmodel`; a `LoaderError` names the offset and the field."""
+    cursor = Cursor(memoryview(data), file, what="ProgramDesc")
+    program = ProgramDesc()
+    for number_, value, _ in fields(cursor, {1: "blocks", 4: "version"}):
+        part = message(value, cursor, "a part of the program")
+        if number_ == 4:
+            for _, version, _ in fields(part, {1: "version"}):
+                program.version = number(version, part, "the version")
+        else:
+            program.blocks += 1
+            if program.blocks == 1:
+                _read_block(part, program)
+    if not program.blocks:
+        cursor.fail("expected a program with a block")
+    return program
+
+
+def _read_block(block: Cursor, program: ProgramDesc) -> None:
+    for number_, value, at in fields(block, {3: "vars", 4: "ops"}):
+        part = message(value, block, "a variable or an operator")
+        if number_ == 3:
+            variable = _read_variable(part)
+            if variable.name in program.variables:
+                block.fail(f"the variable '{variable.name}' is declared twice", at)
+            program.variables[variable.name] = variable
+        else:
+            program.ops.append(_read_op(part))
+        if len(program.ops) + len(program.variables) > MAX_OPERATORS:
+            block.fail(f"expected at most {MAX_OPERATORS} operators and variables")
+
+
+def _text(value: int | Cursor, owner: Cursor, what: str) -> str:
+    part = message(value, owner, what)
+    if part.left > MAX_NAME:
+        part.fail(f"expected at most {MAX_NAME} bytes of text but got {part.left}")
+    return part.text()
+
+
+def _read_variable(var: Cursor) -> VarDesc:
+    made = VarDesc()
+    for number_, value, _ in fields(var, {1: "name", 2: "type", 3: "persistable", 5: "is_parameter", 6: "stop_gradient"}):
+        if number_ == 1:
+            made.name = _text(value, var, "the name")
+        elif number_ == 2:
+            _read_type(message(value, var, "the type"), made)
+        else:
+            flag = bool(number(value, var, "a flag"))
+            setattr(made, {3: "persistable", 5: "is_parameter", 6: "stop_gradient"}[number_], flag)
+    return made
+
+
+def _read_type(part: Cursor, made: VarDesc) -> None:
+    for number_, value, _ in fields(part, {1: "type", 3: "lod_tensor"}):
+        if number_ == 1:
+            made.kind = number(value, part, "the kind")
+            continue
+        holder = message(value, part, "a tensor")
+        for _, tensor, _ in fields(holder, {1: "tensor"}):
+            desc = message(tensor, holder, "a tensor's description")
+            for key, item, _ in fields(desc, {1: "data_type", 2: "dims"}):
+                if key == 1:
+                    made.dtype = number(item, desc, "the data type")
+                else:
+                    made.dims += numbers(item, desc, "sizes")
+                if len(made.dims) > MAX_RANK:
+                    desc.fail(f"expected at most {MAX_RANK} sizes")
+            if any(d < -1 for d in made.dims):
+                desc.fail(f"expected sizes of -1 or more but got {made.dims}")
+
+
+def _read_op(op: Cursor) -> OpDesc:
+    made = OpDesc(at=op.at)
+    for number_, value, _ in fields(op, {1: "inputs", 2: "outputs", 3: "type", 4: "attrs"}):
+        if number_ == 3:
+            made.type = _text(value, op, "the type")
+        elif number_ == 4:
+            _read_attribute(message(value, op, "an attribute"), made)
+        else:
+            part = message(value, op, "a slot")
+            slot, names = "", []
+            for key, item, _ in fields(part, {1: "parameter", 2: "arguments"}):
+                text = _text(item, part, "a name")
+                if key == 1:
+                    slot = text
+                else:
+                    names.append(text)
+            (made.inputs if number_ == 1 else made.outputs)[slot] = names
+    return made
+
+
+_ATTRIBUTES = {
+    1: "name", 2: "type", 3: "i", 4: "f", 5: "s", 6: "ints", 7: "floats", 8: "strings", 10: "b", 11: "bools", 12: "block_idx", 13: "l", 14: "blocks_idx",
+    15: "longs", 16: "float64s", 17: "var_name", 18: "vars_name", 19: "float64",
+}  # fmt: skip
+_LISTS = {3: "ints", 4: "floats", 5: "strings", 7: "bools", 11: "longs", 12: "float64s", 14: "vars"}
+_BLOCK_KINDS = (8, 10)
+_VAR_KINDS = (13, 14)
+
+
+def _read_attribute(part: Cursor, op: OpDesc) -> None:
+    name, kind = "", -1
+    single: Any = None
+    found: list[Any] = []
+    for number_, value, _ in fields(part, _ATTRIBUTES):
+        key = _ATTRIBUTES[number_]
+        if key == "name":
+            name = _text(value, part, "the name")
+        elif key == "type":
+            kind = number(value, part, "the kind")
+        elif key in ("i", "l", "block_idx"):
+            single = number(value, part, key)
+        elif key == "b":
+            single = bool(number(value, part, key))
+        elif key in ("f", "float64"):
+            single = _one(floats(value, part, key, 4 if key == "f" else 8), part)
+        elif key in ("s", "var_name"):
+            single = _text(value, part, key)
+        elif key in ("ints", "longs", "blocks_idx"):
+            found += numbers(value, part, key)
+        elif key == "bools":
+            found += [bool(v) for v in numbers(value, part, key)]
+        elif key in ("floats", "float64s"):
+            found += floats(value, part, key, 4 if key == "floats" else 8)
+        else:
+            found.append(_text(value, part, key))
+    op.has_block |= kind in _BLOCK_KINDS
+    if kind in _VAR_KINDS:
+        raise LoaderError(f"{part.file}: at byte {part.at}: the attribute '{name}' of '{op.type}' is a variable, which is not supported")
+    op.attrs[name] = found if kind in _LISTS else single
+
+
+def _one(values: list[float], part: Cursor) -> float:
+    if len(values) != 1:
+        part.fail(f"expected one number but got {len(values)}")
+    return values[0]
+
+
+# --- from the program to ours
+
+
+def read_pdmodel(path: str | os.PathLike[str], parameters: str | os.PathLike[str] | None = None, specs: Sequence[InputSpec] = ()) -> Traced:
+    """The program in a `.pdmodel`, its parameters from the `.pdiparams` beside it or at `parameters`; or that in a folder with `__model__`.
+
+    `specs` may name or fix sizes that the file leaves open. A missing file is a `FileNotFoundError`, anything else wrong a `LoaderError`.
+    """
+    given = Path(path)
+    file = given / "__model__" if given.is_dir() else given
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file '{file}'")
+    program = read_program(file.read_bytes(), str(file))
+    names = program.parameters()
+    arrays: dict[str, Any] = {}
+    if names and (parameters is not None or file is given):
+        arrays = read_parameters(Path(parameters) if parameters is not None else file.with_suffix(".pdiparams"), names)
+    elif names and (file.parent / "__params__").is_file():
+        arrays = read_parameters(file.parent / "__params__", names)
+    elif names:
+        arrays = {name: _read_one(file.parent, name) for name in names}
+    return _Reader(ProgramBuilder(str(file), given.stem), program, arrays, specs).run()
+
+
+def _read_one(folder: Path, name: str) -> np.ndarray[Any, Any]:
+    # A name from the file must not lead out of the model's folder.
+    if name != os.path.basename(name) or name in ("", ".", ".."):
+        raise LoaderError(f"{folder / '__model__'}: expected a parameter whose name is that of a file but got {name!r}")
+    if not (folder / name).is_file():
+        raise FileNotFoundError(f"expected the parameter '{name}' but there is no file {folder / name}")
+    cursor = Cursor(memoryview((folder / name).read_bytes()), str(folder / name), what=f"the parameter '{name}'")
+    array = read_tensor(cursor)
+    if cursor.left:
+        cursor.fail(f"expected the end of the file but {cursor.left} bytes are left")
+    return array
+
+
+class _Reader:
+    """Applies the operators of block 0 in order; `values` says what each variable holds by now."""
+
+    def __init__(self, builder: ProgramBuilder, program: ProgramDesc, arrays: dict[str, Any], specs: Sequence[InputSpec]):
+        self.builder, self.program, self.specs = builder, program, specs
+        self.values: dict[str, Tensor] = {}
+        for name, array in arrays.items():
+            variable = program.variables[name]
+            tensor = builder.parameter(name, array, variable.is_parameter and not variable.stop_gradient)
+            check_type(tensor.type, variable.type, lambda text, name=name: builder.fail(f"the parameter '{name}'", text))  # type: ignore[misc]
+            self.values[name] = tensor
+        self.uncomputed: dict[str, str] = {}  # results that nobody computes here, with the operator that should
+
+    def run(self) -> Traced:
+        feeds = sorted((op for op in self.program.ops if op.type == "feed"), key=lambda op: self._column(op))
+        names = [self._single(op, op.outputs, "Out") for op in feeds]
+        stand_ins = self.builder.add_inputs([self._input(name) for name in names], self.specs)
+        self.values |= zip(names, stand_ins, strict=True)
+        fetched: dict[int, tuple[str, Tensor]] = {}
+        for i, op in enumerate(self.program.ops):
+            where = f"at byte {op.at}, blocks[0].ops[{i}] ('{op.type}')"
+            if op.type == "feed":
+                continue
+            if op.type == "fetch":
+                name = self._single(op, op.inputs, "X")
+                fetched[self._column(op)] = (name, self._value(name, where))
+            elif op.type in _CONTROL or op.has_block:
+                raise self.builder.fail(where, f"control flow ('{op.type}') is not supported yet")
+            else:
+                self._apply(op, where)
+        return self.builder.finish([fetched[column] for column in sorted(fetched)])
+
+    def _apply(self, op: OpDesc, where: str) -> None:
+        inputs = {slot: [self._value(name, where) for name in names] for slot, names in op.inputs.items()}
+        with self.builder.operator(where, op.type, str(op.attrs.get("op_namescope", ""))):
+            made = emit_legacy_op(op.type, inputs, op.attrs)
+            for slot, names in op.outputs.items():
+                results = made.get(slot)
+                if results is None:
+                    self.uncomputed |= dict.fromkeys(names, op.type)
+                    continue
+                if len(results) != len(names):
+                    raise OperatorError(f"expected {len(names)} results in '{slot}' but got {len(results)}")
+                for name, result in zip(names, results, strict=True):
+                    self.values[name] = self._agreeing(result, name, where)
+
+    def _agreeing(self, result: Tensor, name: str, where: str) -> Tensor:
+        """The result as the program declares it: programs older than 0-D tensors have one element where there is now none of the axes."""
+        variable = self.program.variables.get(name)
+        declared = variable.type if variable is not None else None
+        if declared is not None and declared.rank == 1 and declared.shape in ((1,), (-1,)) and result.ndim == 0:
+            result = dispatch.call(nn.Reshape, result, shape=(1,))
+        if declared is not None and not declared.rank:
+            # Programs leave the sizes of results that only training needs open: no sizes say nothing.
+            declared = TensorType(result.type.shape, declared.dtype)
+        check_type(result.type, declared, lambda text: self.builder.fail(where, f"the variable '{name}': {text}"))
+        return result
+
+    def _value(self, name: str, where: str) -> Tensor:
+        if name in self.values:
+            return self.values[name]
+        if name in self.uncomputed:
+            raise self.builder.fail(where, f"the variable '{name}' is a result of '{self.uncomputed[name]}' that is not computed here")
+        raise self.builder.fail(where, f"expected a variable that is written before it is read but got '{name}'{did_you_mean(name, self.values)}")
+
+    def _input(self, name: str) -> tuple[str, str, list[int]]:
+        variable = self.program.variables.get(name)
+        if variable is None or variable.type is None:
+            raise self.builder.fail(f"the input '{name}'", "expected a variable that is a dense tensor")
+        return name, LEGACY_DTYPES[variable.dtype], variable.dims
+
+    def _column(self, op: OpDesc) -> int:
+        column = op.attrs.get("col", 0)
+        if not isinstance(column, int):
+            raise self.builder.fail(f"at byte {op.at}, '{op.type}'", f"expected a whole number as 'col' but got {column!r}")
+        return column
+
+    def _single(self, op: OpDesc, slots: dict[str, list[str]], slot: str) -> str:
+        names = slots.get(slot, [])
+        if len(names) != 1:
+            raise self.builder.fail(f"at byte {op.at}, '{op.type}'", f"expected one variable in '{slot}' but got {len(names)}")
+        return names[0]

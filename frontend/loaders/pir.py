@@ -1,0 +1,340 @@
+"""PIR programs: the `.json` that Paddle 3 writes by default, beside its `.pdiparams`.
+
+    {"base_code": {"magic": "pir", "version": 4, …}, "program": {"regions": [{"blocks": [{"args": [], "ops": […]}]}]}}
+
+An op is `{"#": "1.relu", "I": operands, "O": results, "A": attributes, "OA": result attributes}`; a parameter is written shorter, as `"p"`.
+Value 0 is an absent operand. The file is data: it is parsed as JSON, every part is checked for its kind, and operators it does not know are errors.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from polyreme.dtypes import DTYPES
+from polyreme.ir.types import SCALARS, ScalarType, TensorType
+from polyreme.jit.trace import Traced
+from polyreme.loaders.errors import LoaderError, OperatorError
+from polyreme.loaders.meaning import find_meaning
+from polyreme.loaders.pdiparams import read_parameters
+from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type
+from polyreme.static import InputSpec
+from polyreme.tensor import Tensor
+
+__all__ = ["read_pir"]
+
+MAX_BYTES = 1 << 30
+MAX_ATTRIBUTE_DEPTH = 8
+DIALECTS = {"0": "builtin", "1": "pd_op", "2": "cf", "3": "custom_op", "4": "dist"}
+
+_ELEMENTS = {
+    "0.t_f16": "f16", "0.t_bf16": "bf16", "0.t_f32": "f32", "0.t_f64": "f64", "0.t_i8": "i8", "0.t_i16": "i16", "0.t_i32": "i32", "0.t_i64": "i64",
+    "0.t_ui8": "ui8", "0.t_bool": "i1", "0.t_c64": "complex<f32>", "0.t_c128": "complex<f64>",
+}  # fmt: skip
+_NOT_FINITE = {"INF": math.inf, "-INF": -math.inf, "NaN": math.nan, "NAN": math.nan, "-NaN": math.nan, "inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+# Attributes whose name here is another than PIR's.
+_RENAMED = {"mish": {"lambda": "threshold"}, "hardtanh": {"t_min": "min", "t_max": "max"}, "frobenius_norm": {"keep_dim": "keepdim"}}
+_CONTROL = {"if", "while", "yield", "tuple_push", "tuple_pop", "stack_create"}
+
+
+class _Json:
+    """A part of the file with its place, such as `ops[3].A[0]`; asking for a part of the wrong kind is a `LoaderError`."""
+
+    __slots__ = ("file", "path", "value")
+
+    def __init__(self, value: Any, file: str, path: str = ""):
+        self.value, self.file, self.path = value, file, path
+
+    def fail(self, message: str) -> LoaderError:
+        return LoaderError(f"{self.file}: {self.path or 'the file'}: {message}")
+
+    def has(self, key: str) -> bool:
+        return isinstance(self.value, dict) and key in self.value
+
+    def get(self, key: str) -> _Json:
+        if not isinstance(self.value, dict) or key not in self.value:
+            raise self.fail(f"expected an object with '{key}' but got {_short(self.value)}")
+        return _Json(self.value[key], self.file, f"{self.path}.{key}" if self.path else key)
+
+    def items(self) -> list[_Json]:
+        if not isinstance(self.value, list):
+            raise self.fail(f"expected a list but got {_short(self.value)}")
+        return [_Json(v, self.file, f"{self.path}[{i}]") for i, v in enumerate(self.value)]
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            raise self.fail(f"expected text but got {_short(self.value)}")
+        return self.value
+
+    def whole(self) -> int:
+        if not isinstance(self.value, int) or isinstance(self.value, bool) or abs(self.value) >= 1 << 63:
+            raise self.fail(f"expected a whole number but got {_short(self.value)}")
+        return self.value
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def read_pir(path: str | os.PathLike[str], parameters: str | os.PathLike[str] | None = None, specs: Sequence[InputSpec] = ()) -> Traced:
+    """The program in a PIR `.json`, its parameters from the `.pdiparams` beside it or at `parameters`.
+
+    `specs` may name or fix sizes that the file leaves open. A missing file is a `FileNotFoundError`, anything else wrong a `LoaderError`.
+    """
+    file = Path(path)
+    root = _parse(file)
+    ops = _operators(root)
+    builder = ProgramBuilder(str(file), file.stem)
+    arrays = {}
+    declared = {op.get("A").items()[3].text(): op for op in ops if op.get("#").value == "p" and len(op.get("A").items()) > 3}
+    if declared:
+        beside = Path(parameters) if parameters is not None else file.with_suffix(".pdiparams")
+        arrays = read_parameters(beside, list(declared))
+    return _Reader(builder, ops, arrays, specs).run()
+
+
+def _parse(file: Path) -> _Json:
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file '{file}'")
+    name = str(file)
+    data = file.read_bytes()
+    if len(data) > MAX_BYTES:
+        raise LoaderError(f"{name}: expected at most {MAX_BYTES} bytes but the file has {len(data)}")
+    try:
+        root = _Json(json.loads(data), name)
+    except json.JSONDecodeError as error:
+        raise LoaderError(f"{name}: at byte {error.pos}: expected JSON but {error.msg[:1].lower()}{error.msg[1:]}") from None
+    except UnicodeDecodeError as error:
+        raise LoaderError(f"{name}: at byte {error.start}: expected JSON in UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise LoaderError(f"{name}: expected JSON but {error}") from None
+    return root
+
+
+def _operators(root: _Json) -> list[_Json]:
+    header = root.get("base_code")
+    if header.get("magic").value != "pir":
+        raise header.fail(f"expected the magic 'pir' but got {_short(header.get('magic').value)}")
+    if header.get("version").whole() < 0:
+        raise header.fail("expected a version of 0 or more")
+    regions = root.get("program").get("regions").items()
+    blocks = regions[0].get("blocks").items() if len(regions) == 1 else []
+    if len(blocks) != 1:
+        raise root.get("program").fail("expected one region with one block")
+    ops = blocks[0].get("ops").items()
+    if len(ops) > MAX_OPERATORS:
+        raise blocks[0].fail(f"expected at most {MAX_OPERATORS} operators but got {len(ops)}")
+    return ops
+
+
+class _Reader:
+    """Applies the operators in order. Values are tensors, lists of them, or None where a result is not computed."""
+
+    def __init__(self, builder: ProgramBuilder, ops: Sequence[_Json], arrays: dict[str, Any], specs: Sequence[InputSpec]):
+        self.builder, self.ops, self.arrays, self.specs = builder, ops, arrays, specs
+        self.values: dict[int, Any] = {}
+        self.fetched: dict[int, tuple[str, Tensor]] = {}
+
+    def run(self) -> Traced:
+        self._inputs()
+        for op in self.ops:
+            name = op.get("#").text()
+            if name == "p":
+                self._parameter(op)
+            elif name not in ("1.data", "1.feed"):
+                self._operator(op, name)
+        return self.builder.finish([self.fetched[col] for col in sorted(self.fetched)])
+
+    def _inputs(self) -> None:
+        """Inputs come first among the program's arguments, wherever they stand in the file."""
+        feeds = [op for op in self.ops if op.get("#").value in ("1.data", "1.feed")]
+        described = []
+        for op in feeds:
+            attributes = _attributes(op)
+            results = op.get("O").items()
+            if len(results) != 1 or not isinstance(attributes.get("name"), str):
+                raise op.fail("expected an input with a name and one result")
+            kind = _tensor_type(results[0].get("TT"))
+            if kind is None:
+                raise results[0].fail("expected an input that is a dense tensor")
+            dtype = next(d.name for d in DTYPES.values() if d.scalar == kind.dtype)
+            described.append((attributes["name"], dtype, [int(d) for d in kind.shape]))  # type: ignore[arg-type]
+        for op, tensor in zip(feeds, self.builder.add_inputs(described, self.specs), strict=True):
+            self._define(op.get("O").items()[0], tensor)
+
+    def _define(self, result: _Json, value: Any) -> None:
+        number = result.get("%").whole()
+        if number in self.values or number < 1:
+            raise result.fail(f"expected the number of a new value but got {number}")
+        self.values[number] = value
+
+    def _parameter(self, op: _Json) -> None:
+        facts, result = op.get("A").items(), op.get("O")
+        if len(facts) < 4:
+            raise op.get("A").fail("expected four facts about a parameter")
+        name = facts[3].text()
+        array = self.arrays[name]
+        declared = _tensor_type(result.get("TT"))
+        flags = [v.value for v in op.get("OA").items()] if op.has("OA") else []
+        tensor = self.builder.parameter(name, array, trainable=len(flags) < 3 or bool(flags[2]) and not flags[1])
+        if declared is None or declared != tensor.type:
+            raise op.fail(f"expected {declared or 'a dense tensor'} for the parameter '{name}', which the program declares, but its file has {tensor.type}")
+        self._define(result, tensor)
+
+    def _operand(self, operand: _Json) -> Any:
+        number = operand.get("%").whole()
+        if number == 0:
+            return None
+        if number not in self.values:
+            raise operand.fail(f"expected a value that is defined before but got %{number}")
+        value = self.values[number]
+        if value is None:
+            raise operand.fail(f"the value %{number} is a result that is not computed here, such as a mask of dropout")
+        return value
+
+    def _operator(self, op: _Json, code: str) -> None:
+        dialect, dot, name = code.partition(".")
+        where = f"{op.path.rpartition('.')[2]} ('{DIALECTS.get(dialect, dialect)}.{name}')"
+        if not dot or dialect not in DIALECTS:
+            raise op.fail(f"expected an operator of a known dialect but got {_short(code)}")
+        if name in _CONTROL or op.has("regions"):
+            raise op.fail(f"control flow ('{DIALECTS[dialect]}.{name}') is not supported yet")
+        operands = [self._operand(v) for v in op.get("I").items()]
+        results = op.get("O").items()
+        if dialect == "0":
+            made = _builtin(name, operands, op)
+        elif name == "fetch":
+            self._fetch(op, operands)
+            return
+        elif dialect == "1":
+            attributes = _attributes(op)
+            path = attributes.pop("struct_name", "")
+            with self.builder.operator(where, f"pd_op.{name}", path if isinstance(path, str) else ""):
+                made = _apply(name, operands, attributes)
+        else:
+            raise op.fail(f"operators of the dialect '{DIALECTS[dialect]}' are not supported")
+        for i, result in enumerate(results):
+            value = made[i] if i < len(made) else None
+            if isinstance(value, Tensor):
+                check_type(value.type, _tensor_type(result.get("TT")), lambda message: self.builder.fail(where, message))
+            self._define(result, value)
+
+    def _fetch(self, op: _Json, operands: list[Any]) -> None:
+        attributes = _attributes(op)
+        column = attributes.get("col", len(self.fetched))
+        if len(operands) != 1 or not isinstance(operands[0], Tensor) or not isinstance(column, int) or column in self.fetched:
+            raise op.fail("expected the fetch of one tensor into a column of its own")
+        self.fetched[column] = (str(attributes.get("name", f"fetch_name_{column}")), operands[0])
+
+
+def _apply(name: str, operands: list[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
+    row = find_meaning(name)
+    if len(operands) > len(row.operands):
+        raise OperatorError(f"expected at most {len(row.operands)} operands but got {len(operands)}")
+    arguments = dict(zip(row.operands, operands, strict=False))
+    renamed = _RENAMED.get(name, {})
+    for key, value in attributes.items():
+        key = renamed.get(key, key)
+        if arguments.get(key) is None:
+            arguments[key] = value
+    return row.apply(arguments)
+
+
+def _builtin(name: str, operands: list[Any], op: _Json) -> tuple[Any, ...]:
+    """Vectors of values are made and taken apart by operators of their own."""
+    if name == "combine":
+        if not all(isinstance(v, Tensor) for v in operands):
+            raise op.fail("expected tensors to combine")
+        return (operands,)
+    if name in ("split", "slice") and len(operands) == 1 and isinstance(operands[0], list):
+        if name == "split":
+            return tuple(operands[0])
+        index = _attributes(op).get("index")
+        if not isinstance(index, int) or not 0 <= index < len(operands[0]):
+            raise op.fail(f"expected an index below {len(operands[0])} but got {_short(index)}")
+        return (operands[0][index],)
+    raise op.fail(f"the operator 'builtin.{name}' is not supported")
+
+
+# --- types and attributes
+
+
+def _tensor_type(part: _Json) -> TensorType | None:
+    """The type of a dense tensor, -1 for sizes that are free; None for any other type."""
+    if part.get("#").value != "0.t_dtensor":
+        return None
+    facts = part.get("D").items()
+    if len(facts) < 2:
+        raise part.fail("expected an element type and sizes")
+    element = _ELEMENTS.get(facts[0].get("#").text())
+    if element is None:
+        raise facts[0].fail(f"expected the code of an element type but got {_short(facts[0].value)}")
+    sizes = [d.whole() for d in facts[1].items()]
+    if len(sizes) > MAX_RANK or any(d < -1 for d in sizes):
+        raise facts[1].fail(f"expected at most {MAX_RANK} sizes of -1 or more but got {_short(sizes)}")
+    return TensorType(tuple(sizes), SCALARS[element])
+
+
+def _attributes(op: _Json) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for entry in op.get("A").items():
+        found[entry.get("N").text()] = _attribute(entry.get("AT"), 0)
+    return found
+
+
+def _attribute(part: _Json, depth: int) -> Any:
+    """An attribute as a plain value: number, text, list, ScalarType; None for what computes nothing (a place, a layout)."""
+    if depth > MAX_ATTRIBUTE_DEPTH:
+        raise part.fail(f"expected at most {MAX_ATTRIBUTE_DEPTH} levels of nesting")
+    kind = part.get("#").text()
+    if part.has("VD"):
+        name = part.get("VD").text()
+        if name not in _NOT_FINITE:
+            raise part.fail(f"expected INF, -INF or NaN but got {_short(name)}")
+        return _NOT_FINITE[name]
+    if kind in ("1.a_place", "1.a_layout", "0.a_type", "0.a_symbol"):
+        return None
+    data = part.get("D")
+    if kind == "0.a_bool":
+        if data.value not in (True, False):
+            raise data.fail(f"expected true or false but got {_short(data.value)}")
+        return bool(data.value)
+    if kind in ("0.a_i32", "0.a_i64", "0.a_index"):
+        return data.whole()
+    if kind in ("0.a_f32", "0.a_f64"):
+        return _number(data)
+    if kind == "0.a_str":
+        return data.text()
+    if kind == "0.a_array":
+        return [_attribute(v, depth + 1) for v in data.items()]
+    if kind == "1.a_intarray":
+        return [v.whole() for v in data.items()]
+    if kind == "1.a_dtype":
+        return _dtype(data)
+    if kind == "1.a_scalar":
+        # [element type, value]
+        parts = data.items()
+        return _number(parts[-1]) if parts else None
+    raise part.fail(f"expected an attribute of a known kind but got {_short(kind)}")
+
+
+def _number(part: _Json) -> float | int:
+    if isinstance(part.value, str) and part.value in _NOT_FINITE:
+        return _NOT_FINITE[part.value]
+    if not isinstance(part.value, (int, float)):
+        raise part.fail(f"expected a number but got {_short(part.value)}")
+    return float(part.value) if isinstance(part.value, float) else int(part.value)
+
+
+def _dtype(part: _Json) -> ScalarType | None:
+    name = part.text()
+    if name.lower() == "undefined":
+        return None
+    if name not in DTYPES:
+        raise part.fail(f"expected the name of a dtype but got {_short(name)}")
+    return DTYPES[name].scalar

@@ -1,0 +1,117 @@
+"""From operators to a program: what both file formats share once they are read.
+
+The operators are applied, one after the other, to stand-ins, and a recorder keeps the `nn` ops that they become, just as tracing does. So a loaded
+model is a traced function like any other: it compiles, trains, saves and joins other traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch
+from polyreme.ir.diagnostics import Location, PolyremeError
+from polyreme.ir.types import TensorType
+from polyreme.jit.structure import flatten
+from polyreme.jit.trace import Trace, Traced
+from polyreme.loaders.errors import LoaderError
+from polyreme.static import InputSpec
+from polyreme.tensor import Parameter, Tensor
+
+__all__ = ["ProgramBuilder", "check_type"]
+
+MAX_RANK = 9
+MAX_OPERATORS = 200_000
+
+
+class _Recorder(Trace):
+    """A trace whose ops stand where the file says: at an operator, inside a Layer."""
+
+    place = Location()
+
+    def location(self) -> Location:
+        return self.place
+
+
+class ProgramBuilder:
+    """The program of one file. Inputs are added first, then parameters as they are met, operators inside `operator`, the outputs at the end."""
+
+    def __init__(self, file: str, name: str):
+        self.file = file
+        self.name = name
+        self.recorder = _Recorder({})
+        self.specs: list[InputSpec] | None = None
+
+    def fail(self, where: str, message: str) -> LoaderError:
+        return LoaderError(f"{self.file}: {where}: {message}" if where else f"{self.file}: {message}")
+
+    def add_inputs(self, inputs: Sequence[tuple[str, str, Sequence[int]]], specs: Sequence[InputSpec] = ()) -> list[Tensor]:
+        """Stand-ins for (name, dtype, sizes, -1 where free). `specs` say more: they replace the file's shapes, by name or in order."""
+        chosen = [InputSpec(list(shape), dtype, name) for name, dtype, shape in inputs]
+        if specs:
+            chosen = self._refined(chosen, specs)
+        return [self.recorder.add_input(spec.type(str(spec.name)), str(spec.name), True) for spec in chosen]
+
+    def _refined(self, own: list[InputSpec], specs: Sequence[InputSpec]) -> list[InputSpec]:
+        by_name = {spec.name: i for i, spec in enumerate(own)}
+        result = list(own)
+        for position, spec in enumerate(specs):
+            at = by_name.get(spec.name) if spec.name else position
+            if at is None or at >= len(own):
+                raise self.fail("", f"expected inputs called {', '.join(str(s.name) for s in own)} but got {spec}")
+            declared = own[at]
+            fits = len(spec.shape) == len(declared.shape) and spec.dtype is declared.dtype
+            if not fits or any(d is not None and n is not None and d != n for d, n in zip(declared.shape, spec.shape, strict=True)):
+                raise self.fail("", f"expected the input {declared} but got {spec}")
+            result[at] = InputSpec(spec.shape, spec.dtype, declared.name)
+        return result
+
+    def parameter(self, name: str, array: np.ndarray[Any, Any], trainable: bool) -> Tensor:
+        """A parameter, which becomes an argument of the program when it is first used."""
+        tensor: Tensor
+        if trainable and array.dtype.kind in "fV":
+            tensor = Parameter(array, trainable=True)
+        else:
+            tensor = Tensor._wrap(array)
+            tensor.persistable = True
+        tensor.name = name
+        return tensor
+
+    @contextmanager
+    def operator(self, where: str, name: str, path: str = "") -> Iterator[None]:
+        """Inside, ops are recorded at the operator `name` of the Layer at `path`; what goes wrong is reported `where`."""
+        self.recorder.place = Location(name=f"{path.rstrip('/')}/{name}" if path.strip("/") else name)
+        try:
+            with dispatch.trace_into(self.recorder):
+                yield
+        except LoaderError:
+            raise
+        except PolyremeError as error:
+            raise self.fail(where, "; ".join(d.message for d in error.diagnostics)) from error
+        except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ArithmeticError, MemoryError, NotImplementedError) as error:
+            raise self.fail(where, f"{error or type(error).__name__}") from error
+
+    def finish(self, outputs: Sequence[tuple[str, Tensor]]) -> Traced:
+        """The program with these results."""
+        if not outputs:
+            raise self.fail("", "expected a program with results but it fetches nothing")
+        tensors = [tensor for _, tensor in outputs]
+        leaves: list[Any] = []
+        template = flatten(tensors[0] if len(tensors) == 1 else tensors, leaves, lambda v: isinstance(v, Tensor))
+        self.recorder.place = Location(name=self.name)
+        with dispatch.trace_into(self.recorder):
+            return self.recorder.finish(self.name, leaves, template, [name for name, _ in outputs], Location(self.file))
+
+
+def check_type(made: TensorType, declared: TensorType | None, fail: Callable[[str], LoaderError]) -> None:
+    """What an operator was found to make must be what the file says it makes; a declared -1 says nothing."""
+    if declared is None:
+        return
+    same = made.dtype == declared.dtype and made.rank == declared.rank
+    if same:
+        same = all(not isinstance(a, int) or not isinstance(b, int) or b < 0 or a == b for a, b in zip(made.shape, declared.shape, strict=True))
+    if not same:
+        raise fail(f"expected a result of type {declared}, which the file declares, but got {made}")
