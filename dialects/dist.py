@@ -131,7 +131,7 @@ class _Reducing(Op):
 class AllReduce(_Reducing):
     """Each element combined over all ranks, in the order of the ranks.
 
-        %total = dist.all_reduce [%x] {reduce = "mean"} : tensor<4x4xf32>      // %x: tensor<4x4xf32>
+        %total = dist.all_reduce %x {reduce = "mean"} : tensor<4x4xf32>      // %x: tensor<4x4xf32>
     """
 
     xs = variadic()
@@ -152,7 +152,7 @@ class AllReduce(_Reducing):
 class AllReduceStart(_Reducing):
     """The start of an all-reduce: the tensors are copied together into one buffer and sent on their way; `dist.wait` gives the results.
 
-        %p = dist.all_reduce_start [%x] {reduce = "mean", bucket = 0} : pending<4x4xf32>      // %x: tensor<4x4xf32>
+        %p = dist.all_reduce_start %x {reduce = "mean", bucket = 0} : pending<4x4xf32>      // %x: tensor<4x4xf32>
     """
 
     xs = variadic()
@@ -173,7 +173,7 @@ class AllReduceStart(_Reducing):
 class Wait(Op):
     """The tensors, once they have arrived.
 
-        %y = dist.wait [%p] : tensor<4x4xf32>      // %p: pending<4x4xf32>
+        %y = dist.wait %p : tensor<4x4xf32>      // %p: pending<4x4xf32>
     """
 
     pending = variadic()

@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 # Namespaces and rooms, reached as attributes without an import of their own.
 _MODULES = (
-    "autograd", "cli", "data", "device", "dialects", "dispatch", "dtypes", "io", "ir", "jit", "lowering", "math", "metric", "nn", "optimizer",
+    "autograd", "cli", "data", "device", "dialects", "dispatch", "distributed", "dtypes", "io", "ir", "jit", "lowering", "math", "metric", "nn", "optimizer",
     "regularizer", "runtime", "static", "tensor", "utils", "vision",
 )  # fmt: skip
 
@@ -34,10 +34,14 @@ _EXPORTERS = (
     "polyreme.compilation",
 )
 
+# Names whose modules bring much with them: only these names load them.
+_SINGLE = {"DataParallel": "polyreme.distributed.parallel"}
+
 if TYPE_CHECKING:
-    from polyreme import autograd, data, io, jit, metric, nn, optimizer, static, vision
+    from polyreme import autograd, data, distributed, io, jit, metric, nn, optimizer, static, vision
     from polyreme.compilation import *
     from polyreme.device import *
+    from polyreme.distributed.parallel import *
     from polyreme.dtypes import *
     from polyreme.inspection import *
     from polyreme.math import *
@@ -52,6 +56,9 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"polyreme.{name}")
+    if name in _SINGLE:
+        value = globals()[name] = getattr(importlib.import_module(_SINGLE[name]), name)
+        return value
     if not name.startswith("_"):
         for exporter in map(importlib.import_module, _EXPORTERS):
             if name in exporter.__all__:
@@ -63,7 +70,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     exported = {name for exporter in _EXPORTERS for name in importlib.import_module(exporter).__all__}
-    return sorted({*exported, *_MODULES, "__version__"})
+    return sorted({*exported, *_MODULES, *_SINGLE, "__version__"})
 
 
 def _nearest(name: str) -> str:

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from polyreme import __version__
 from polyreme.ir import config
-from polyreme.ir.builtin import Module
+from polyreme.ir.builtin import Call, Module
+from polyreme.ir.core import Op, Value
 from polyreme.ir.text import print_module
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import Cache, digest_of
 from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.schedule import Schedule, ScheduledStep
 
-__all__ = ["load_module"]
+__all__ = ["load_module", "load_schedule"]
 
 MOST_LOADED = 512
 
@@ -49,6 +52,42 @@ def load_module(module: Module, name: str = "model") -> Any:
     if len(_loaded) > MOST_LOADED:
         _loaded.popitem(last=False)
     return _loaded[key]
+
+
+def load_schedule(module: Module, name: str = "model") -> Schedule:
+    """What runs a module of regions and host ops, as `split_regions` makes it: the steps of its `main`, in their order.
+
+    Calls run compiled; the other ops run by their own meaning.
+    """
+    main = module.function()
+    slots: dict[Value, int] = {}
+    for value in main.args:
+        slots[value] = len(slots)
+    steps: list[ScheduledStep] = []
+    for op in main.block:
+        takes = tuple(slots[v] for v in op.operands)
+        if op is main.block.terminator:
+            return Schedule(name, len(main.args), steps, takes)
+        for result in op.results:
+            slots[result] = len(slots)
+        if isinstance(op, Call):
+            region = _region(module, op.callee.name, name)
+            steps.append(ScheduledStep(f"call {op.callee.name}", region.run, takes, tuple(slots[r] for r in op.results)))
+        else:
+            steps.append(ScheduledStep(op.name, functools.partial(_by_meaning, op), takes, tuple(slots[r] for r in op.results)))
+    raise AssertionError("a function without a terminator")
+
+
+def _region(module: Module, function: str, name: str) -> Any:
+    alone = Module.empty()
+    copy = module.function(function).clone()
+    copy.attributes["sym_name"] = "main"
+    alone.block.append(copy)
+    return load_module(alone, f"{name}_{function}")
+
+
+def _by_meaning(op: Op, args: list[Any]) -> Sequence[Any]:
+    return op.evaluate(args, None)  # type: ignore[no-any-return,arg-type]
 
 
 def _stored(data: bytes | None) -> Artifact | None:

@@ -13,9 +13,9 @@ import heapq
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from polyreme.ir.core import Op
 from polyreme.ir.types import TensorType
@@ -296,6 +296,58 @@ def retain(tensor: Tensor) -> None:
         tensor._node.retained[tensor._index] = weakref.ref(tensor)
 
 
+# --- leaves that are watched
+
+
+class Watcher(Protocol):
+    """Who is told about the gradients of certain leaves while a backward runs; data parallel sends them on their way then."""
+
+    def begin(self, edges: Mapping[int, int]) -> None:
+        """A backward starts that may reach the leaves with these ids, each by so many steps."""
+
+    def ready(self, leaf: Tensor) -> None:
+        """The gradient of `leaf` is complete and added to its `.grad`."""
+
+    def finish(self) -> None:
+        """The backward is over: all that had gradients were ready."""
+
+
+# Weak on both sides: watching keeps neither a model nor its watcher alive.
+_watched: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Watcher]]] = {}
+
+
+def watch(leaf: Tensor, watcher: Watcher) -> None:
+    """Tell `watcher` about `leaf` from now on, in place of who was told before, for as long as both live."""
+    key, forget = id(leaf), _watched.pop
+    _watched[key] = (weakref.ref(leaf, lambda _: forget(key, None)), weakref.ref(watcher))
+
+
+def watcher_of(leaf: Tensor) -> Any:
+    """Who watches `leaf`, or None."""
+    entry = _watched.get(id(leaf))
+    return entry[1]() if entry is not None and entry[0]() is leaf else None
+
+
+def _watched_edges(outputs: Sequence[Tensor]) -> tuple[dict[int, int], list[Watcher]]:
+    """How many edges lead to each watched leaf from the nodes behind `outputs`, by the leaf's id, and who watches these leaves."""
+    counts: dict[int, int] = {}
+    watchers: dict[int, Watcher] = {}
+    met: set[int] = set()
+    waiting = [t._node for t in outputs if t._node is not None]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in met:
+            continue
+        met.add(id(node))
+        for edge in node.edges:
+            if isinstance(edge, tuple):
+                waiting.append(edge[0])
+            elif edge is not None and (watcher := watcher_of(edge)) is not None:
+                counts[id(edge)] = counts.get(id(edge), 0) + 1
+                watchers[id(watcher)] = watcher
+    return counts, list(watchers.values())
+
+
 # --- backward
 
 
@@ -370,6 +422,7 @@ def _run(
     blocked_keys = {_key(t) for t in blocked}
     wanted_keys = {_key(t) for t in wanted} if wanted is not None else set()
     reaching = _reaching(outputs, wanted_keys) if wanted is not None else None
+    edges, watchers = _watched_edges(outputs) if _watched and wanted is None else ({}, [])
 
     def deliver(edge: Any, value: Tensor) -> None:
         leaf = not isinstance(edge, tuple)
@@ -383,7 +436,20 @@ def _run(
             queued.add(id(edge[0]))
             heapq.heappush(waiting, (-edge[0].sequence, len(queued), edge[0]))
 
+    def settle(leaf: Tensor) -> None:
+        """All gradients of the leaf have arrived."""
+        key = (id(leaf), 0)
+        if leaf._hooks:
+            arrived[key] = call_hooks(leaf._hooks, arrived[key])
+        if wanted is None:
+            _accumulate(leaf, arrived[key])
+            if watchers and id(leaf) in edges:
+                watcher_of(leaf).ready(leaf)
+
     with recording(create_graph):
+        for watcher in watchers:
+            watcher.begin(edges)
+        left = dict(edges)
         for tensor, seed in zip(outputs, seeds, strict=True):
             edge = edge_of(tensor)
             if edge is None:
@@ -413,14 +479,17 @@ def _run(
             for edge, value in zip(node.edges, node.backward(grads), strict=True):
                 if edge is not None and value is not None:
                     deliver(edge, value)
+                if left and edge is not None and id(edge) in left:
+                    left[id(edge)] -= 1
+                    # A leaf that backward also starts from is not complete by its edges alone.
+                    if not left[id(edge)] and id(edge) in leaves and all(edge is not t for t in outputs):
+                        settle(leaves.pop(id(edge)))
             if not retain_graph:
                 node.free()
         for leaf in leaves.values():
-            key = (id(leaf), 0)
-            if leaf._hooks:
-                arrived[key] = call_hooks(leaf._hooks, arrived[key])
-            if wanted is None:
-                _accumulate(leaf, arrived[key])
+            settle(leaf)
+        for watcher in watchers:
+            watcher.finish()
     return [arrived.get(_key(t)) for t in wanted] if wanted is not None else []
 
 

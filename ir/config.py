@@ -9,6 +9,8 @@
 | `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
 | `POLYREME_JOBS` | processes that generate machine code; otherwise as many as threads |
 
+`mpiexec` tells each process that it starts its place among the others by variables of its own, which `launched` reads.
+
 Values are read when they are asked for, so a test or a program may change them.
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from polyreme.ir.diagnostics import PolyremeError
 
@@ -70,3 +73,25 @@ def threads() -> int:
 def jobs() -> int:
     """How many processes generate machine code."""
     return _number("POLYREME_JOBS", processors(), 1)
+
+
+class Launched(NamedTuple):
+    """The place of this process among those started with it; `local_rank` counts on this machine only."""
+
+    rank: int
+    size: int
+    local_rank: int
+
+
+_LAUNCHERS = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),  # OpenMPI
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),  # MPICH and its kin
+)
+
+
+def launched() -> Launched:
+    """What mpiexec said of this process; alone when nothing was said."""
+    for rank, size, local in _LAUNCHERS:
+        if rank in os.environ and size in os.environ:
+            return Launched(_number(rank, 0, 0), _number(size, 1, 1), _number(local, 0, 0))
+    return Launched(0, 1, 0)

@@ -147,13 +147,13 @@ def _split(whole: Func, func: Func, last: Op | None, count: int, seeds: list[Blo
     outer.update(dict.fromkeys(g for g in grads if g not in fixed and g.owner not in needed))
     saved = [v for v in outer if v in args]
     residuals = [v for v in outer if v not in args]
-    bound = _bound_symbols([*saved, *residuals, *seeds])
-    used = frozenset().union(*(_op_symbols(op) for op in tail), *(type_symbols(v.type) for v in [*outer, *seeds]))
+    bound = bound_symbols([*saved, *residuals, *seeds])
+    used = frozenset().union(*(op_symbols(op) for op in tail), *(type_symbols(v.type) for v in [*outer, *seeds]))
     for arg in args:
         # An argument may be all that tells a size, even if its elements are not needed.
-        if arg not in saved and _bound_symbols([arg]) & (used - bound):
+        if arg not in saved and bound_symbols([arg]) & (used - bound):
             saved.append(arg)
-            bound |= _bound_symbols([arg])
+            bound |= bound_symbols([arg])
     backward = _backward(func, [*saved, *residuals, *seeds], tail, grads)
     forward = func.clone()
     mapping = _same_values(whole, forward, head)
@@ -207,12 +207,12 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return result
 
 
-def _bound_symbols(values: Sequence[Value]) -> frozenset[str]:
+def bound_symbols(values: Sequence[Value]) -> frozenset[str]:
     """Names of the sizes that stand alone in the values' shapes, from which a run learns them."""
     return frozenset(str(d) for v in values for d in getattr(v.type, "shape", ()) if SYMBOL.match(str(d)))
 
 
-def _op_symbols(op: Op) -> frozenset[str]:
+def op_symbols(op: Op) -> frozenset[str]:
     found: set[str] = set()
     for value in op.attributes.values():
         dims: Sequence[Dim] = value if isinstance(value, tuple) else (value,)

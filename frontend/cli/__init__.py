@@ -27,6 +27,7 @@ COMMANDS = {
     "run": "run a library or model on arrays",
     "opt": "run passes over IR text",
     "bench": "measure a model's latency",
+    "launch": "run a training script in several processes",
 }
 
 

@@ -17,9 +17,12 @@ __all__ = ["Program", "compile_function"]
 
 
 def compile_function(func: Func, name: str) -> Any:
-    """The executable of one `nn` function, which is left as it is."""
-    from polyreme.executables import load_module
+    """The executable of one `nn` function, which is left as it is. With ops for the host in it, it is a schedule of compiled regions."""
+    from polyreme.executables import load_module, load_schedule
+    from polyreme.lowering.regions import has_host_ops, split_regions
 
+    if has_host_ops(func):
+        return load_schedule(split_regions(func), c_name(name))
     module = Module.empty(loc=func.location)
     copy = func.clone()
     copy.attributes["sym_name"] = "main"
@@ -40,6 +43,7 @@ class Differentiable:
     forward: Any
     backward: Any
     saved: tuple[int, ...]
+    function: Func  # of `backward`
 
 
 class Program:
@@ -52,6 +56,7 @@ class Program:
         self.types = [tensor.type for tensor in traced.captured]
         self._inference: Any = None
         self._training: dict[tuple[int, ...], Differentiable] = {}
+        self._overlapped: dict[Any, Any] = {}
 
     def holds(self) -> bool:
         """Whether the captured tensors still are what they were when the function was traced, up to their contents."""
@@ -94,7 +99,14 @@ class Program:
             weights = [*grads, *[None] * (count - len(grads))]
             seeds = [np.zeros_like(y) if dy is None else dy._value for y, dy in zip(made, weights) if y.dtype.kind == "f"]
             found: list[Tensor | None] = [None] * len(args)
-            for i, array in zip(wrt, halves.backward.run([*kept, *seeds]), strict=True):
+            leaves = [args[i] for i in wrt]
+            reducer = next((w for w in map(tape.watcher_of, leaves) if w is not None), None)
+            order = reducer.covered_by(leaves) if reducer is not None else None
+            if reducer is None or order is None:
+                arrays = halves.backward.run([*kept, *seeds])
+            else:
+                arrays = reducer.run_reduced(self._with_collectives(halves, wrt, order, reducer), [*kept, *seeds])
+            for i, array in zip(wrt, arrays, strict=True):
                 found[i] = Tensor._wrap(array)
             return found
 
@@ -106,4 +118,23 @@ class Program:
 
         halves = forward_backward(self.traced.func, wrt)
         forward, backward = (compile_function(half, f"{self.name}_{what}") for half, what in ((halves.forward, "forward"), (halves.backward, "backward")))
-        return Differentiable(forward, backward, halves.saved)
+        return Differentiable(forward, backward, halves.saved, halves.backward)
+
+    def _with_collectives(self, halves: Differentiable, wrt: tuple[int, ...], order: tuple[int, ...], reducer: Any) -> Any:
+        """The backward with the buckets of `reducer` in it; `order` says which results are the gradients of its parameters."""
+        key = (wrt, order, reducer.buffer, reducer.last_buffer)
+        if key not in self._overlapped:
+            self._overlapped[key] = compile_function(with_collectives(halves.function, order, reducer.buffer, reducer.last_buffer), f"{self.name}_backward")
+        return self._overlapped[key]
+
+
+def with_collectives(backward: Func, order: tuple[int, ...], buffer: float, last_buffer: float) -> Func:
+    """A copy of a backward function that averages its results `order`, the gradients of parameters, over all ranks while it computes the rest."""
+    from polyreme.ir.passes import PassManager
+    from polyreme.lowering.bucket import BucketGradients, OverlapCollectives
+
+    module = Module.empty(loc=backward.location)
+    module.block.append(copy := backward.clone())
+    PassManager([BucketGradients(buffer, last_buffer, order), OverlapCollectives()]).run(module)
+    copy.detach()
+    return copy

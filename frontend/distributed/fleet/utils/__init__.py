@@ -1,0 +1,5 @@
+"""`paddle.distributed.fleet.utils`."""
+
+from polyreme.distributed.fleet.utils import hybrid_parallel_util
+
+__all__ = ["hybrid_parallel_util"]

@@ -1,0 +1,116 @@
+"""`DataParallel`: one model in every rank, each with its share of the batch, kept equal by averaging gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from polyreme import tape
+from polyreme.distributed.group import Group, current_group
+from polyreme.distributed.reducer import Reducer
+from polyreme.lowering.bucket import BUFFER, LAST_BUFFER
+from polyreme.nn.layer import Layer
+from polyreme.tensor import Tensor
+
+__all__ = ["DataParallel"]
+
+
+class DataParallel(Layer):
+    """A Layer whose gradients are averaged over all ranks while backward runs.
+
+    Args:
+        layers: the model. Its parameters and buffers are made equal to those of rank 0 at once.
+        strategy: deprecated; ignored.
+        comm_buffer_size: MB of one bucket of gradients.
+        last_comm_buffer_size: MB of the bucket that leaves last.
+        find_unused_parameters: allow parameters that take no part in the loss; without it they are an error.
+        group: the ranks; all of them.
+    """
+
+    def __init__(
+        self,
+        layers: Layer,
+        strategy: Any = None,
+        comm_buffer_size: float = BUFFER,
+        last_comm_buffer_size: float = LAST_BUFFER,
+        find_unused_parameters: bool = False,
+        group: Group | None = None,
+    ):
+        if not isinstance(layers, Layer):
+            raise TypeError(f"expected a Layer for DataParallel but got {type(layers).__name__}")
+        super().__init__(f"{layers.full_name()}_data_parallel")
+        self._layers = layers
+        self.find_unused_parameters = find_unused_parameters
+        self.group = group if group is not None else current_group()
+        trainable = [(name, p) for name, p in layers.named_parameters() if not p.stop_gradient]
+        if not trainable:
+            raise RuntimeError("expected a model with parameters to train for DataParallel but all have stop_gradient=True")
+        self._reducer = Reducer(trainable, self.group, comm_buffer_size, last_comm_buffer_size, find_unused_parameters)
+        self._synchronizing = True
+        if self.group.size > 1:
+            self._agree()
+
+    def _agree(self) -> None:
+        """Compare the plans of all ranks, then take over what rank 0 holds."""
+        group = self._reducer.group
+        group.communicator.barrier(group.step("the plan of DataParallel", f"{len(self._reducer.buckets)} buckets"))
+        held = [t for t in (*self._layers.parameters(), *self._layers.buffers()) if isinstance(t._value, np.ndarray)]
+        by_dtype: dict[Any, list[Tensor]] = {}
+        for tensor in held:
+            by_dtype.setdefault(tensor._value.dtype, []).append(tensor)
+        for dtype, tensors in by_dtype.items():
+            flat = np.concatenate([t._value.reshape(-1) for t in tensors])
+            step = group.step("broadcast", f"{flat.size} {dtype} of parameters and buffers from rank 0")
+            flat = group.communicator.broadcast(flat, 0, step).wait()
+            at = 0
+            for tensor in tensors:
+                size = tensor._value.size
+                tensor._value = flat[at : at + size].reshape(tensor._value.shape).copy()
+                tensor._version += 1
+                at += size
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        if tape.is_grad_enabled():
+            # The last forward decides, as in Paddle, whether the backward after it is synchronized.
+            self._reducer.armed = self._synchronizing and self.group.size > 1
+        return super().__call__(*inputs, **kwargs)
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self._layers(*inputs, **kwargs)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients made inside stay in this rank; they are averaged with those of the first forward and backward outside."""
+        saved, self._synchronizing = self._synchronizing, False
+        try:
+            yield
+        finally:
+            self._synchronizing = saved
+
+    @property
+    def schedule(self) -> str:
+        """The plan of the gradients' averaging, as IR: buckets in the order in which they leave."""
+        from polyreme.ir.text import print_module
+
+        return print_module(self._reducer.module)
+
+    def scale_loss(self, loss: Any) -> Any:
+        """Deprecated: returns the loss; gradients are averaged, not added."""
+        return loss
+
+    def apply_collective_grads(self) -> None:
+        """Deprecated: backward does it."""
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        """The model's own state dict, by its own names."""
+        return self._layers.state_dict(*args, **kwargs)
+
+    def set_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Load into the model, by its own names."""
+        return self._layers.set_state_dict(*args, **kwargs)
+
+    set_dict = set_state_dict
+    load_dict = set_state_dict

@@ -1,0 +1,123 @@
+"""Starting ranks: mpiexec on a script (`launch`) or on a function (`spawn`)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from polyreme.ir import config
+from polyreme.runtime.collectives import CollectiveError
+from polyreme.runtime.mpi import EXTRA, MissingMpi, is_installed
+
+__all__ = ["SpawnContext", "launch_command", "launch_environment", "run_ranks", "spawn"]
+
+
+def find_mpiexec() -> str:
+    """The mpiexec that belongs to this Python's MPI: the wheel's, else the first on the path."""
+    beside = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
+    for folder in beside:
+        if (folder / "mpiexec").is_file():
+            return str(folder / "mpiexec")
+    found = shutil.which("mpiexec")
+    if found is None or not is_installed():
+        raise MissingMpi(f"several processes need MPI, but {'mpiexec was not found' if is_installed() else 'mpi4py is not installed'}; {EXTRA}")
+    return found
+
+
+def _is_openmpi(mpiexec: str) -> bool:
+    text = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, timeout=60).stdout
+    return "Open MPI" in text or "prterun" in text or "OpenRTE" in text
+
+
+def launch_command(ranks: int, argv: Sequence[str]) -> list[str]:
+    """The command that runs `argv` in each of `ranks` processes on this machine."""
+    if not is_installed():
+        raise MissingMpi(f"expected mpi4py for {ranks} processes but it is not installed; {EXTRA}")
+    mpiexec = find_mpiexec()
+    options: list[str] = []
+    if _is_openmpi(mpiexec):
+        # More ranks than processors are allowed; a lost rank is told to the others; memory shared by processes is the only way used, which starts soonest.
+        options = ["--oversubscribe", "--with-ft", "ulfm", "--mca", "btl", "self,sm"]
+    return [mpiexec, "-n", str(ranks), *options, *argv]
+
+
+def launch_environment(ranks: int) -> dict[str, str]:
+    """The environment of the ranks: the processors are shared out between them."""
+    environment = dict(os.environ)
+    environment.setdefault("POLYREME_THREADS", str(max(1, config.processors() // ranks)))
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        # Whoever runs Python as root has decided so already.
+        environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return environment
+
+
+def run_ranks(ranks: int, argv: Sequence[str]) -> int:
+    """Run a command in `ranks` processes; their exit code, 0 when all went well. One rank needs no MPI."""
+    if ranks == 1:
+        return subprocess.run(list(argv)).returncode
+    return subprocess.run(launch_command(ranks, argv), env=launch_environment(ranks)).returncode
+
+
+class SpawnContext:
+    """Processes that run a function."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path, ranks: int):
+        self.process = process
+        self.folder = folder
+        self.ranks = ranks
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for the end; whether it has come. An error in a rank is raised here, with the rank's own traceback."""
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        failed = {rank: self.folder / f"error-{rank}.txt" for rank in range(self.ranks)}
+        texts = {rank: file.read_text() for rank, file in failed.items() if file.exists()}
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if texts:
+            # What went wrong in one rank comes before what the others then say of it.
+            rank = min(texts, key=lambda r: ("polyreme.runtime.collectives" in texts[r], r))
+            raise CollectiveError(f"rank {rank} of {self.ranks} failed:\n\n{texts[rank]}")
+        if code != 0:
+            raise CollectiveError(f"expected all {self.ranks} ranks to end well but mpiexec ended with exit code {code}")
+        return True
+
+
+def spawn(func: Callable[..., Any], args: Sequence[Any] = (), nprocs: int = -1, join: bool = True, daemon: bool = False, **options: Any) -> SpawnContext | None:
+    """Run `func(*args)` in `nprocs` new processes (-1: one per processor), which meet in `init_parallel_env`.
+
+    The function travels by value, so it may be one of the script under `if __name__ == "__main__"`. With `join` an error in a rank is raised here;
+    without it the context to join later is returned. `daemon` and `options` (`ips`, `gpus`, …) choose devices in Paddle and change nothing here.
+    """
+    if not callable(func):
+        raise TypeError(f"expected a function but got {func!r}")
+    ranks = config.processors() if nprocs == -1 else nprocs
+    if not isinstance(ranks, int) or ranks < 1:
+        raise ValueError(f"expected nprocs to be -1 or a number of processes but got {nprocs!r}")
+    try:
+        import cloudpickle
+    except ImportError:
+        raise MissingMpi(f"spawn sends functions to processes by cloudpickle, which is not installed; {EXTRA}") from None
+    folder = Path(tempfile.mkdtemp(prefix="polyreme-spawn-"))
+    try:
+        argv = [sys.executable, "-m", "polyreme.distributed.rank", str(folder)]
+        command = launch_command(ranks, argv) if ranks > 1 else argv
+        with open(folder / "function", "wb") as file:
+            cloudpickle.dump((func, tuple(args), list(sys.path)), file)
+        process = subprocess.Popen(command, env=launch_environment(ranks), stdin=subprocess.DEVNULL)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    context = SpawnContext(process, folder, ranks)
+    if not join:
+        return context
+    context.join()
+    return None
