@@ -27,7 +27,7 @@ from polyreme.lowering.c_interface import Weights, c_header, c_interface, c_name
 from polyreme.lowering.codegen import assemble
 from polyreme.lowering.emit_llvm import emit_llvm, size_names
 from polyreme.lowering.shared_library import link_shared
-from polyreme.lowering.targets import Target, find_target, host
+from polyreme.lowering.targets import GpuTarget, Target, find_target, host
 from polyreme.runtime.artifact import ALIGNMENT, Artifact, ConstantSpec, Manifest, SizeSpec, TargetSpec, TensorSpec, write_atomically
 from polyreme.runtime.cpu import address_of, aligned_empty, check_runs_here
 from polyreme.runtime.executable import Executable, ModelFunctions
@@ -51,6 +51,10 @@ def build_artifact(module: Module, target: Target, name: str = "model", constant
     `constants` gives the data of `main`'s arguments by name: of every argument of role "constant", and of those of other roles that
     are to be fixed. The rest are inputs of the model, in order. Buffers of `main` without an offset in the arena get one.
     """
+    if isinstance(target, GpuTarget):
+        from polyreme.lowering.gpu.link import build_gpu_artifact
+
+        return build_gpu_artifact(module, target, name, constants or {})
     main = module.function("main")
     plan_memory(main)
     manifest, data = make_manifest(main, target, name, constants or {})

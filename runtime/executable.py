@@ -1,7 +1,7 @@
 """An executable: native code in memory, ready to be called with arrays.
 
-A call checks its arrays, binds the symbolic sizes, and makes one native call without the interpreter lock. What depends on shapes alone (sizes, output
-shapes, bytes of working memory) is worked out once per combination of input shapes. Working memory is kept between calls, one piece per call
+A call checks its arrays (`calling.py` says how), binds the symbolic sizes, and makes one native call without the interpreter lock. What depends on
+shapes alone (sizes, output shapes, bytes of working memory) is worked out once per combination of input shapes. Working memory is kept between calls, one piece per call
 that is running at the same time, so several Python threads may call the same executable.
 """
 
@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyreme.runtime.artifact import MAX_SIZE, Manifest, TensorSpec
-from polyreme.runtime.cpu import address_of, aligned_empty, numpy_dtype
+from polyreme.runtime.artifact import Manifest
+from polyreme.runtime.calling import CallableModel
+from polyreme.runtime.cpu import address_of, aligned_empty
 from polyreme.runtime.errors import CallError
-from polyreme.runtime.sizes import Size, parse_size
 from polyreme.runtime.threads import Pool
 
 Array = np.ndarray[Any, Any]
@@ -68,7 +70,7 @@ class _Context:
         self.arena, self.arena_at, self.capacity = arena, address_of(arena), count
 
 
-class Executable:
+class Executable(CallableModel):
     """A model that can be called.
 
     `run([x, y]) -> [array, …]` in the order of `manifest.inputs` and `manifest.outputs`; calling it takes arrays by position or by name, and gives
@@ -77,33 +79,15 @@ class Executable:
 
     def __init__(self, manifest: Manifest, functions: ModelFunctions, constants_at: int, pool: Pool | None, keep: object = None):
         """`constants_at` is the address of the constants (64-byte aligned), which may be 0 when there are none; `pool` None: one thread."""
-        self.manifest = manifest
+        super().__init__(manifest)
         self.pool = pool
         self.keep = keep
         self._native_run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(functions.run)
         self._native_arena_bytes = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(functions.arena_bytes)
         self._pool_at = pool.address if pool else 0
-        slots = {argument: slot for slot, argument in enumerate(manifest.arguments)}
-        self._inputs = [(slots["input", i], numpy_dtype(t.dtype), t) for i, t in enumerate(manifest.inputs)]
-        self._outputs = [(slots["output", i], numpy_dtype(t.dtype), t) for i, t in enumerate(manifest.outputs)]
-        self._constants = [(slots["constant", i], constants_at + c.offset) for i, c in enumerate(manifest.constants)]
-        texts = {size for t in (*manifest.inputs, *manifest.outputs) for size in t.shape if isinstance(size, str)}
-        self._size_of = {text: parse_size(text, manifest.size_names) for text in texts}
+        self._constants = [(self._slots["constant", i], constants_at + c.offset) for i, c in enumerate(manifest.constants)]
         self._plans: dict[tuple[tuple[int, ...], ...], _Plan] = {}
         self._free: deque[_Context] = deque()
-
-    @property
-    def name(self) -> str:
-        return self.manifest.name
-
-    def __repr__(self) -> str:
-        inputs, outputs = (", ".join(map(str, specs)) for specs in (self.manifest.inputs, self.manifest.outputs))
-        return f"<{self.name}({inputs}) -> ({outputs})>"
-
-    def __call__(self, *arrays: Any, **named: Any) -> Any:
-        """Run on arrays by position, then by name."""
-        outputs = self.run(self._bind(arrays, named) if named else arrays)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def run(self, inputs: Sequence[Any], out: Sequence[Array | None] | None = None) -> list[Array]:
         """The outputs for `inputs`, in fresh arrays, or in those of `out` that are not None.
@@ -156,11 +140,27 @@ class Executable:
         finally:
             self._free.append(context)
 
-    def output_shapes(self, *input_shapes: Sequence[int]) -> list[tuple[int, ...]]:
-        """The shapes that the outputs have for inputs of these shapes."""
-        if len(input_shapes) != len(self._inputs):
-            raise self._count_error(len(input_shapes))
-        return list(self._make_plan(tuple(tuple(shape) for shape in input_shapes)).output_shapes)
+    def bind(self, arrays: Mapping[int, Array]) -> Executable:
+        """This model with some inputs, by number, given for good: calls take the others, and read what then stands in these arrays.
+
+        An input that a free size is read from cannot be bound. Binding is cheap: code and constants are shared.
+        """
+        bound = copy(self)
+        numbers = {i: n for n, i in enumerate(i for i in range(len(self._inputs)) if i not in arrays)}
+        fixed = []
+        for i, given in arrays.items():
+            slot, dtype, spec = self._inputs[i]
+            if given.dtype != dtype or given.shape != spec.shape:
+                raise self._fault(spec, given.dtype, given.shape, "as the array that it is bound to")
+            fixed.append((slot, np.require(given, requirements=["C", "A"])))
+        arguments = [(kind, i) if kind != "input" else ("input", numbers[i]) if i in numbers else ("bound", i) for kind, i in self.manifest.arguments]
+        sizes = tuple(replace(size, input=numbers[size.input]) for size in self.manifest.sizes)
+        inputs = tuple(self.manifest.inputs[i] for i in numbers)
+        super(Executable, bound).__init__(replace(self.manifest, inputs=inputs, sizes=sizes, arguments=tuple(arguments)))
+        bound.keep = (self.keep, fixed)
+        bound._constants = [*self._constants, *((slot, address_of(array)) for slot, array in fixed)]
+        bound._plans, bound._free = {}, deque()
+        return bound
 
     def release_memory(self) -> None:
         """Give back the working memory of all calls that are not running; the next call takes what it needs again."""
@@ -190,87 +190,14 @@ class Executable:
                 target[...] = result
         return targets
 
-    def _check_out(self, given: Any, spec: TensorSpec, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        if not isinstance(given, np.ndarray):
-            raise CallError(f"'{self.name}' expected an array as 'out' for '{spec.name}' but got {type(given).__name__}")
-        if given.dtype != dtype or given.shape != shape:
-            wanted, got = _array_text(spec.dtype, shape), _array_text(given.dtype, given.shape)
-            raise CallError(f"'{self.name}' expected 'out' for '{spec.name}' to be {wanted} but got {got}")
-        if not given.flags.writeable:
-            raise CallError(f"'{self.name}' expected 'out' for '{spec.name}' to be writable but got a read-only array")
-
-    def _as_array(self, value: Any, spec: TensorSpec) -> Array:
-        try:
-            return np.asarray(value)
-        except (TypeError, ValueError) as error:
-            raise CallError(f"'{self.name}' expected an array as the input '{spec.name}' but got {type(value).__name__}: {error}") from error
-
-    def _bind(self, arrays: Sequence[Any], named: dict[str, Any]) -> list[Any]:
-        """The inputs in order, from those given by position and those given by name."""
-        names = [t.name for t in self.manifest.inputs]
-        for name in named:
-            if name not in names:
-                raise CallError(f"'{self.name}' has no input '{name}': its inputs are {', '.join(names)}")
-            if name in names[: len(arrays)]:
-                raise CallError(f"'{self.name}' got the input '{name}' twice: by position and by name")
-        missing = [name for name in names[len(arrays) :] if name not in named]
-        if missing:
-            raise CallError(f"'{self.name}' expected the inputs {', '.join(names)} but got none for {', '.join(missing)}")
-        return [*arrays, *(named[name] for name in names[len(arrays) :])]
-
-    def _count_error(self, got: int) -> CallError:
-        names = ", ".join(t.name for t in self.manifest.inputs)
-        return CallError(f"'{self.name}' expected {len(self._inputs)} inputs ({names}) but got {got}")
-
-    def _fault(self, spec: TensorSpec, dtype: Any, shape: Sequence[int], detail: str) -> CallError:
-        wanted, got = _array_text(spec.dtype, spec.shape), _array_text(dtype, shape)
-        return CallError(f"'{self.name}' expected the input '{spec.name}' to be {wanted} but got {got}: {detail}")
-
     def _make_plan(self, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
-        """Check every size of every input, and work out what follows; remembered for the next call."""
-        manifest = self.manifest
-        for shape, (_, _, spec) in zip(shapes, self._inputs, strict=True):
-            if len(shape) != len(spec.shape):
-                raise self._fault(spec, spec.dtype, shape, f"expected {len(spec.shape)} axes but got {len(shape)}")
-        values = {size.name: int(shapes[size.input][size.axis]) for size in manifest.sizes}
-        for shape, (_, _, spec) in zip(shapes, self._inputs, strict=True):
-            for axis, (got, size) in enumerate(zip(shape, spec.shape, strict=True)):
-                expected = self._value(size, values, spec)
-                if got != expected:
-                    meaning = f"{size} = {expected}" if isinstance(size, str) else f"{size}"
-                    raise self._fault(spec, spec.dtype, shape, f"expected {meaning} on axis {axis} but got {got}{self._origin(size)}")
-        output_shapes = tuple(tuple(self._value(size, values, spec) for size in spec.shape) for _, _, spec in self._outputs)
+        """What follows from the shapes, which are checked; remembered for the next call."""
+        values, output_shapes = self._measure(shapes)
         sizes = (ctypes.c_int64 * max(len(values), 1))(*values.values())
         arena_bytes = self._native_arena_bytes(ctypes.addressof(sizes))
-        if not 0 <= arena_bytes <= MAX_SIZE:
-            raise CallError(f"'{self.name}' needs {arena_bytes} bytes of working memory for {self._values_text(values)}: expected at most {MAX_SIZE}")
+        self._check_arena(arena_bytes, values)
         plan = _Plan(sizes, ctypes.addressof(sizes), arena_bytes, output_shapes)
         if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
         self._plans[shapes] = plan
         return plan
-
-    def _value(self, size: int | str, values: dict[str, int], spec: TensorSpec) -> int:
-        if isinstance(size, int):
-            return size
-        evaluate: Size = self._size_of[size]
-        try:
-            value = evaluate(values)
-        except ValueError as error:
-            raise CallError(f"'{self.name}': the size {size} of '{spec.name}' has no value for {self._values_text(values)}: {error}") from error
-        if not 0 <= value <= MAX_SIZE:
-            raise CallError(f"'{self.name}': the size {size} of '{spec.name}' would be {value} for {self._values_text(values)}")
-        return value
-
-    def _origin(self, size: int | str) -> str:
-        """Where the symbols of a size got their values."""
-        inputs = self.manifest.inputs
-        found = [s for s in self.manifest.sizes if s.name == size]
-        return f" ({found[0].name} is axis {found[0].axis} of '{inputs[found[0].input].name}')" if found else ""
-
-    def _values_text(self, values: dict[str, int]) -> str:
-        return ", ".join(f"{name} = {value}" for name, value in values.items()) or "the given inputs"
-
-
-def _array_text(dtype: Any, shape: Sequence[int | str]) -> str:
-    return f"{dtype}[{', '.join(map(str, shape))}]"

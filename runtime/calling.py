@@ -1,0 +1,137 @@
+"""Calling a model: what its manifest says of arrays, checked and worked out alike on every device.
+
+`CallError` names the argument at fault, what was expected and what was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.runtime.artifact import MAX_SIZE, Manifest, TensorSpec
+from polyreme.runtime.cpu import numpy_dtype
+from polyreme.runtime.errors import CallError
+from polyreme.runtime.sizes import Size, parse_size
+
+Array = np.ndarray[Any, Any]
+Shapes = tuple[tuple[int, ...], ...]
+
+
+class CallableModel:
+    """A model that can be called; subclasses run it."""
+
+    def __init__(self, manifest: Manifest):
+        self.manifest = manifest
+        self._slots = {argument: slot for slot, argument in enumerate(manifest.arguments)}
+        self._inputs = [(self._slots["input", i], numpy_dtype(t.dtype), t) for i, t in enumerate(manifest.inputs)]
+        self._outputs = [(self._slots["output", i], numpy_dtype(t.dtype), t) for i, t in enumerate(manifest.outputs)]
+        texts = {size for t in (*manifest.inputs, *manifest.outputs) for size in t.shape if isinstance(size, str)}
+        self._size_of = {text: parse_size(text, manifest.size_names) for text in texts}
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, specs)) for specs in (self.manifest.inputs, self.manifest.outputs))
+        return f"<{self.name}({inputs}) -> ({outputs})>"
+
+    def run(self, inputs: Sequence[Any], out: Sequence[Array | None] | None = None) -> list[Array]:
+        """The outputs for `inputs`, in order."""
+        raise NotImplementedError
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Run on arrays by position, then by name."""
+        outputs = self.run(self._bind(arrays, named) if named else arrays)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def output_shapes(self, *input_shapes: Sequence[int]) -> list[tuple[int, ...]]:
+        """The shapes that the outputs have for inputs of these shapes."""
+        if len(input_shapes) != len(self._inputs):
+            raise self._count_error(len(input_shapes))
+        return list(self._measure(tuple(tuple(shape) for shape in input_shapes))[1])
+
+    # --- checks
+
+    def _check_out(self, given: Any, spec: TensorSpec, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        if not isinstance(given, np.ndarray):
+            raise CallError(f"'{self.name}' expected an array as 'out' for '{spec.name}' but got {type(given).__name__}")
+        if given.dtype != dtype or given.shape != shape:
+            wanted, got = _array_text(spec.dtype, shape), _array_text(given.dtype, given.shape)
+            raise CallError(f"'{self.name}' expected 'out' for '{spec.name}' to be {wanted} but got {got}")
+        if not given.flags.writeable:
+            raise CallError(f"'{self.name}' expected 'out' for '{spec.name}' to be writable but got a read-only array")
+
+    def _as_array(self, value: Any, spec: TensorSpec) -> Array:
+        try:
+            return np.asarray(value)
+        except (TypeError, ValueError) as error:
+            raise CallError(f"'{self.name}' expected an array as the input '{spec.name}' but got {type(value).__name__}: {error}") from error
+
+    def _bind(self, arrays: Sequence[Any], named: dict[str, Any]) -> list[Any]:
+        """The inputs in order, from those given by position and those given by name."""
+        names = [t.name for t in self.manifest.inputs]
+        for name in named:
+            if name not in names:
+                raise CallError(f"'{self.name}' has no input '{name}': its inputs are {', '.join(names)}")
+            if name in names[: len(arrays)]:
+                raise CallError(f"'{self.name}' got the input '{name}' twice: by position and by name")
+        missing = [name for name in names[len(arrays) :] if name not in named]
+        if missing:
+            raise CallError(f"'{self.name}' expected the inputs {', '.join(names)} but got none for {', '.join(missing)}")
+        return [*arrays, *(named[name] for name in names[len(arrays) :])]
+
+    def _count_error(self, got: int) -> CallError:
+        names = ", ".join(t.name for t in self.manifest.inputs)
+        return CallError(f"'{self.name}' expected {len(self._inputs)} inputs ({names}) but got {got}")
+
+    def _fault(self, spec: TensorSpec, dtype: Any, shape: Sequence[int], detail: str) -> CallError:
+        wanted, got = _array_text(spec.dtype, spec.shape), _array_text(dtype, shape)
+        return CallError(f"'{self.name}' expected the input '{spec.name}' to be {wanted} but got {got}: {detail}")
+
+    def _measure(self, shapes: Shapes) -> tuple[dict[str, int], Shapes]:
+        """The values of the sizes and the shapes of the outputs, for inputs of these shapes: every size of every one is checked."""
+        manifest = self.manifest
+        for shape, (_, _, spec) in zip(shapes, self._inputs, strict=True):
+            if len(shape) != len(spec.shape):
+                raise self._fault(spec, spec.dtype, shape, f"expected {len(spec.shape)} axes but got {len(shape)}")
+        values = {size.name: int(shapes[size.input][size.axis]) for size in manifest.sizes}
+        for shape, (_, _, spec) in zip(shapes, self._inputs, strict=True):
+            for axis, (got, size) in enumerate(zip(shape, spec.shape, strict=True)):
+                expected = self._value(size, values, spec)
+                if got != expected:
+                    meaning = f"{size} = {expected}" if isinstance(size, str) else f"{size}"
+                    raise self._fault(spec, spec.dtype, shape, f"expected {meaning} on axis {axis} but got {got}{self._origin(size)}")
+        output_shapes = tuple(tuple(self._value(size, values, spec) for size in spec.shape) for _, _, spec in self._outputs)
+        return values, output_shapes
+
+    def _check_arena(self, count: int, values: dict[str, int]) -> None:
+        if not 0 <= count <= MAX_SIZE:
+            raise CallError(f"'{self.name}' needs {count} bytes of working memory for {self._values_text(values)}: expected at most {MAX_SIZE}")
+
+    def _value(self, size: int | str, values: dict[str, int], spec: TensorSpec) -> int:
+        if isinstance(size, int):
+            return size
+        evaluate: Size = self._size_of[size]
+        try:
+            value = evaluate(values)
+        except ValueError as error:
+            raise CallError(f"'{self.name}': the size {size} of '{spec.name}' has no value for {self._values_text(values)}: {error}") from error
+        if not 0 <= value <= MAX_SIZE:
+            raise CallError(f"'{self.name}': the size {size} of '{spec.name}' would be {value} for {self._values_text(values)}")
+        return value
+
+    def _origin(self, size: int | str) -> str:
+        """Where the symbols of a size got their values."""
+        inputs = self.manifest.inputs
+        found = [s for s in self.manifest.sizes if s.name == size]
+        return f" ({found[0].name} is axis {found[0].axis} of '{inputs[found[0].input].name}')" if found else ""
+
+    def _values_text(self, values: dict[str, int]) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in values.items()) or "the given inputs"
+
+
+def _array_text(dtype: Any, shape: Sequence[int | str]) -> str:
+    return f"{dtype}[{', '.join(map(str, shape))}]"

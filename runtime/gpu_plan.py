@@ -1,0 +1,119 @@
+"""What a model does on a GPU: the launches in order, as data beside its PTX.
+
+The plan stands as JSON in the manifest's `extra`, under "gpu". Sizes are texts over the manifest's sizes, read as all its sizes are, and every field is
+checked when the plan is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from polyreme.runtime.artifact import Manifest
+from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.sizes import parse_size
+
+KEY = "gpu"
+MAX_LAUNCHES = 100_000
+MAX_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What a kernel is given: argument number `value` of the model ("buffer"), a byte offset into the arena ("arena"), or a number ("size")."""
+
+    kind: str
+    value: int | str
+
+
+@dataclass(frozen=True)
+class LaunchSpec:
+    """One launch: the kernel's name in the PTX, blocks, threads per block, and its arguments in order."""
+
+    kernel: str
+    grid: tuple[int | str, ...]
+    block: tuple[int, ...]
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
+class GpuPlan:
+    """The launches, and what memory between them takes: the largest of `arena` in bytes."""
+
+    launches: tuple[LaunchSpec, ...]
+    arena: tuple[int | str, ...]
+
+    def to_text(self) -> str:
+        launches = [
+            {"kernel": x.kernel, "grid": list(x.grid), "block": list(x.block), "arguments": [[a.kind, a.value] for a in x.arguments]} for x in self.launches
+        ]
+        return json.dumps({"launches": launches, "arena": list(self.arena)}, separators=(",", ":"))
+
+    @staticmethod
+    def of(manifest: Manifest) -> GpuPlan:
+        """The plan in a manifest; `ArtifactError` names what is missing or wrong."""
+        text = manifest.extra.get(KEY)
+        if text is None:
+            raise ArtifactError(f"expected a model for a GPU but '{manifest.name}' has no launches: it is for {manifest.target.triple}")
+        try:
+            data = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise ArtifactError(f"expected the launches of '{manifest.name}' to be JSON but got: {error}") from error
+        names, buffers = manifest.size_names, len(manifest.arguments)
+        top = _fields(data, ("launches", "arena"), "the launches")
+        launches = tuple(_launch(item, i, names, buffers) for i, item in enumerate(_items(top["launches"], "the launches", MAX_LAUNCHES)))
+        arena = tuple(_size(x, names, "the arena") for x in _items(top["arena"], "the arena", MAX_LAUNCHES))
+        return GpuPlan(launches, arena)
+
+
+def _fields(data: Any, names: tuple[str, ...], what: str) -> dict[str, Any]:
+    if not isinstance(data, dict) or set(data) != set(names):
+        raise ArtifactError(f"expected {what} to have the fields {', '.join(names)} but got {data!r:.100}")
+    return data
+
+
+def _items(data: Any, what: str, limit: int) -> list[Any]:
+    if not isinstance(data, list) or len(data) > limit:
+        raise ArtifactError(f"expected {what} to be a list of at most {limit} items but got {data!r:.100}")
+    return data
+
+
+def _size(value: Any, names: Collection[str], what: str) -> int | str:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62:
+        return value
+    if not isinstance(value, str):
+        raise ArtifactError(f"expected a size in {what} but got {value!r:.100}")
+    try:
+        parse_size(value, names)
+    except ValueError as error:
+        raise ArtifactError(f"in {what}: {error}") from error
+    return value
+
+
+def _launch(data: Any, number: int, names: Collection[str], buffers: int) -> LaunchSpec:
+    what = f"launch {number}"
+    fields = _fields(data, ("kernel", "grid", "block", "arguments"), what)
+    kernel = fields["kernel"]
+    if not isinstance(kernel, str) or not kernel:
+        raise ArtifactError(f"expected the name of a kernel in {what} but got {kernel!r:.100}")
+    grid = tuple(_size(x, names, what) for x in _items(fields["grid"], what, 3))
+    block = tuple(_items(fields["block"], what, 3))
+    threads = 1
+    for n in block:
+        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+            raise ArtifactError(f"expected positive numbers of threads in {what} but got {n!r:.100}")
+        threads *= n
+    if not grid or not block or threads > MAX_THREADS:
+        raise ArtifactError(f"expected from 1 to 3 axes of blocks, and of at most {MAX_THREADS} threads, in {what} but got {grid} and {block}")
+    return LaunchSpec(kernel, grid, block, tuple(_argument(a, names, buffers, what) for a in _items(fields["arguments"], what, MAX_LAUNCHES)))
+
+
+def _argument(data: Any, names: Collection[str], buffers: int, what: str) -> Argument:
+    if not isinstance(data, list) or len(data) != 2 or data[0] not in ("buffer", "arena", "size"):
+        raise ArtifactError(f"expected a kind (buffer, arena, size) and a value as an argument of {what} but got {data!r:.100}")
+    kind, value = data[0], _size(data[1], names, what)
+    if kind == "buffer" and not (isinstance(value, int) and value < buffers):
+        raise ArtifactError(f"expected the number of one of {buffers} buffers in {what} but got {value!r:.100}")
+    return Argument(kind, value)
