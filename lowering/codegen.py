@@ -34,6 +34,17 @@ def assembly(text: str, target: Target) -> str:
     return str(machine.emit_assembly(module))
 
 
+def ptx_assembly(text: str, target: Target) -> str:
+    """PTX of LLVM text, with functions marked `alwaysinline` written into their callers. The text must pass `intrinsics.check_text` first."""
+    machine, module = _prepare(text, target)
+    llvm = _library(target.arch)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0)))
+    return str(machine.emit_assembly(module))
+
+
 def assemble_all(texts: Sequence[str], target: Target, workers: int | None = None) -> list[bytes]:
     """The objects of several texts, compiled side by side in forked processes: never more of them than cores.
 

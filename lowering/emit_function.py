@@ -196,14 +196,14 @@ class FunctionEmitter:
             # Not inbounds: the base alone may lie outside when the offset brings it back.
             pointer = self.once(
                 ("gep", from_start.ref, elem, base.ref),
-                lambda: self.code.value("ptr", 1, f"getelementptr {elem}, ptr {from_start.ref}, i64 {base.ref}", "at"),
+                lambda: self.code.value(from_start.elem, 1, f"getelementptr {elem}, {from_start.typed}, i64 {base.ref}", "at"),
             )
         if at.offset == 0:
             return pointer
         word = "getelementptr inbounds" if inbounds and at.base is None else "getelementptr"
         start = pointer
         return self.once(
-            ("gep", start.ref, elem, at.offset), lambda: self.code.value("ptr", 1, f"{word} {elem}, ptr {start.ref}, i64 {at.offset}", "at")
+            ("gep", start.ref, elem, at.offset), lambda: self.code.value(start.elem, 1, f"{word} {elem}, {start.typed}, i64 {at.offset}", "at")
         )
 
     def dim(self, dim: Dim) -> Position:

@@ -99,13 +99,13 @@ def _emit_load(e: FunctionEmitter, op: Any) -> Lane:
     kind, mask = type_text(elem, lanes), _mask(e, op)
     if mask is None:
         place = e.address(op.buffer, op.index)
-        value = e.code.value(elem, lanes, f"load {kind}, ptr {place.ref}, align {align}", hint)
+        value = e.code.value(elem, lanes, f"load {kind}, {place.typed}, align {align}", hint)
     else:
         place = e.address(op.buffer, op.index, inbounds=False)
         if lanes == 1:
             value = _guarded_load(e, elem, place, mask, align)
         else:
-            call = f"call {kind} @llvm.masked.load.{_suffix(elem, lanes)}.p0(ptr align {align} {place.ref}, {mask.typed}, {kind} zeroinitializer)"
+            call = f"call {kind} @llvm.masked.load.{_suffix(elem, lanes)}.{_space(place)}({place.elem} align {align} {place.ref}, {mask.typed}, {kind} zeroinitializer)"
             value = e.code.value(elem, lanes, call, hint)
     return value.compare("ne", 0) if dtype == i1 else value
 
@@ -116,7 +116,7 @@ def _guarded_load(e: FunctionEmitter, elem: str, place: Lane, mask: Lane, align:
     before, on, after = code.block, code.label("on"), code.label("after")
     code.branch(mask.ref, on, after)
     code.start(on)
-    loaded = code.value(elem, 1, f"load {elem}, ptr {place.ref}, align {align}", "x")
+    loaded = code.value(elem, 1, f"load {elem}, {place.typed}, align {align}", "x")
     code.jump(after)
     code.start(after)
     return code.value(elem, 1, f"phi {elem} [ {loaded.ref}, %{on} ], [ {constant_text(elem, 1, 0)}, %{before} ]", "x")
@@ -128,13 +128,13 @@ def _emit_store(e: FunctionEmitter, op: Any) -> None:
     align, mask = _alignment(op, dtype), _mask(e, op)
     if mask is None:
         place = e.address(op.buffer, op.index)
-        e.code.line(f"store {value.typed}, ptr {place.ref}, align {align}")
+        e.code.line(f"store {value.typed}, {place.typed}, align {align}")
         return
     place = e.address(op.buffer, op.index, inbounds=False)
     if value.lanes == 1:
         _guarded_store(e, value, place, mask, align)
     else:
-        e.code.line(f"call void @llvm.masked.store.{_suffix(value.elem, value.lanes)}.p0({value.typed}, ptr align {align} {place.ref}, {mask.typed})")
+        e.code.line(f"call void @llvm.masked.store.{_suffix(value.elem, value.lanes)}.{_space(place)}({value.typed}, {place.elem} align {align} {place.ref}, {mask.typed})")
 
 
 def _guarded_store(e: FunctionEmitter, value: Lane, place: Lane, mask: Lane, align: int) -> None:
@@ -142,7 +142,7 @@ def _guarded_store(e: FunctionEmitter, value: Lane, place: Lane, mask: Lane, ali
     on, after = code.label("on"), code.label("after")
     code.branch(mask.ref, on, after)
     code.start(on)
-    code.line(f"store {value.typed}, ptr {place.ref}, align {align}")
+    code.line(f"store {value.typed}, {place.typed}, align {align}")
     code.jump(after)
     code.start(after)
 
@@ -156,9 +156,15 @@ def _suffix(elem: str, lanes: int) -> str:
     return f"v{lanes}{ {'float': 'f32', 'double': 'f64'}.get(elem, elem) }"
 
 
+def _space(pointer: Lane) -> str:
+    """How intrinsics spell a pointer's address space: p0 for a plain one."""
+    return f"p{pointer.elem[-2]}" if pointer.elem.endswith(")") else "p0"
+
+
 def _lane_addresses(e: FunctionEmitter, op: Any, elem: str) -> Lane:
     indices = e.get(op.indices)
-    return e.code.value("ptr", indices.lanes, f"getelementptr {elem}, ptr {e.get(op.buffer).ref}, {indices.typed}", "at")
+    start = e.get(op.buffer)
+    return e.code.value(start.elem, indices.lanes, f"getelementptr {elem}, {start.typed}, {indices.typed}", "at")
 
 
 def _emit_gather(e: FunctionEmitter, op: Any) -> Lane:
@@ -169,13 +175,13 @@ def _emit_gather(e: FunctionEmitter, op: Any) -> Lane:
     mask = _mask(e, op)
     if lanes == 1:
         if mask is None:
-            value = e.code.value(elem, 1, f"load {elem}, ptr {places.ref}, align {dtype.bytes}", "x")
+            value = e.code.value(elem, 1, f"load {elem}, {places.typed}, align {dtype.bytes}", "x")
         else:
             value = _guarded_load(e, elem, places, mask, dtype.bytes)
     else:
         mask = mask or e.code.constant("i1", lanes, True)
-        name = f"llvm.masked.gather.{_suffix(elem, lanes)}.v{lanes}p0"
-        call = f"call {kind} @{name}({type_text('ptr', lanes)} align {dtype.bytes} {places.ref}, {mask.typed}, {kind} zeroinitializer)"
+        name = f"llvm.masked.gather.{_suffix(elem, lanes)}.v{lanes}{_space(places)}"
+        call = f"call {kind} @{name}({places.type} align {dtype.bytes} {places.ref}, {mask.typed}, {kind} zeroinitializer)"
         value = e.code.value(elem, lanes, call, "x")
     return value.compare("ne", 0) if dtype == i1 else value
 
@@ -187,18 +193,18 @@ def _emit_scatter(e: FunctionEmitter, op: Any) -> None:
     lanes, mask = value.lanes, _mask(e, op)
     if lanes == 1:
         if mask is None:
-            e.code.line(f"store {value.typed}, ptr {places.ref}, align {dtype.bytes}")
+            e.code.line(f"store {value.typed}, {places.typed}, align {dtype.bytes}")
         else:
             _guarded_store(e, value, places, mask, dtype.bytes)
         return
     mask = mask or e.code.constant("i1", lanes, True)
-    name = f"llvm.masked.scatter.{_suffix(value.elem, lanes)}.v{lanes}p0"
-    e.code.line(f"call void @{name}({value.typed}, {type_text('ptr', lanes)} align {dtype.bytes} {places.ref}, {mask.typed})")
+    name = f"llvm.masked.scatter.{_suffix(value.elem, lanes)}.v{lanes}{_space(places)}"
+    e.code.line(f"call void @{name}({value.typed}, {places.type} align {dtype.bytes} {places.ref}, {mask.typed})")
 
 
 def _emit_prefetch(e: FunctionEmitter, op: Any) -> None:
     place = e.address(op.buffer, op.index, inbounds=False)
-    e.code.line(f"call void @llvm.prefetch.p0(ptr {place.ref}, i32 {int(op.write)}, i32 {op.locality}, i32 1)")
+    e.code.line(f"call void @llvm.prefetch.{_space(place)}({place.typed}, i32 {int(op.write)}, i32 {op.locality}, i32 1)")
 
 
 # --- vectors

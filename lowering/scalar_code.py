@@ -60,6 +60,11 @@ def apply_code(fn: str, operands: list[Lane], dtype: ScalarType, result: ScalarT
     if dtype == f64 and fn in FLOAT64:
         return FLOAT64[fn](*operands)
     table = _FLOAT if dtype.is_float else _BOOL if dtype == i1 else _UNSIGNED if dtype.kind == "u" else _SIGNED
+    if fn == "mod" and dtype.is_float and target.code == "ptx":
+        # There the instruction is the difference to a rounded product; `device_math` has the exact remainder.
+        a, b = operands
+        name = "fmod" if dtype == f64 else "fmodf"
+        return _float_mod(a, b, lambda: a.code.value(a.elem, 1, f"call {a.elem} @{name}({a.typed}, {b.typed})"))
     if fn in ("max", "min") and dtype.is_float:
         return _float_extreme(fn, operands[0], operands[1], target)
     return table[fn](*operands)
@@ -80,9 +85,9 @@ def _float_extreme(fn: str, a: Lane, b: Lane, target: Target) -> Lane:
     return chosen if a.known is not None and a.known == a.known else a.is_nan().where(a, chosen)
 
 
-def _float_mod(a: Lane, b: Lane) -> Lane:
+def _float_mod(a: Lane, b: Lane, remainder: Callable[[], Lane] | None = None) -> Lane:
     """fmod, then moved to the sign of b; zeros get the sign of b."""
-    rest = a.emit("frem", b)
+    rest = remainder() if remainder is not None else a.emit("frem", b)
     zero = rest.compare("oeq", 0.0)
     wrong = rest.compare("olt", 0.0) ^ b.compare("olt", 0.0)
     moved = wrong.where(rest + b, rest)

@@ -261,11 +261,15 @@ def _quadrant(x: Lane) -> tuple[Lane, Lane, Lane]:
     r = wide
     for word in PI_2:
         r = n.fma(-word, r)
+    return *sine_and_cosine(r), shifted.bits()
+
+
+def sine_and_cosine(r: Lane) -> tuple[Lane, Lane]:
+    """In float64, for |r| <= pi/4."""
     z = r * r
     # The sum with r*z would lose the sign of a zero.
     sine = z.compare("oeq", 0.0).where(r, (r * z).fma(z.poly(SIN), r))
-    cosine = (z * z).fma(z.poly(COS), z.fma(-0.5, 1.0))
-    return sine, cosine, shifted.bits()
+    return sine, (z * z).fma(z.poly(COS), z.fma(-0.5, 1.0))
 
 
 def _unless_huge(x: Lane, result: Lane, function: str) -> Lane:
