@@ -1,8 +1,14 @@
-"""Places and devices. This build computes on the CPU; places of other devices exist as names and say so when used."""
+"""Places and devices: where compiled functions run.
+
+Tensors live in main memory, and eager ops compute there. What is compiled (`to_static`, `static.Executor`, `compile`) runs on the current device: the
+CPU, a GPU by way of pycuda (`"gpu"`), or the emulated GPU (`"gpu-emulated"`), which executes the same PTX on numpy and checks every access.
+"""
 
 from __future__ import annotations
 
 from typing import Any
+
+from polyreme.ir.diagnostics import PolyremeError
 
 __all__ = [
     "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "XPUPlace", "get_cudnn_version", "get_device", "is_compiled_with_cuda", "is_compiled_with_rocm",
@@ -11,7 +17,7 @@ __all__ = [
 
 
 class Place:
-    """Where a tensor's memory is; printed `Place(cpu)`."""
+    """A device; printed `Place(cpu)`."""
 
     kind = "cpu"
 
@@ -19,13 +25,13 @@ class Place:
         return self.kind == "cpu"
 
     def is_gpu_place(self) -> bool:
-        return self.kind == "gpu"
+        return self.kind in ("gpu", "gpu-emulated")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Place) and other.kind == self.kind
+        return isinstance(other, Place) and repr(other) == repr(self)
 
     def __hash__(self) -> int:
-        return hash(self.kind)
+        return hash(repr(self))
 
     def __repr__(self) -> str:
         return f"Place({self.kind})"
@@ -35,6 +41,27 @@ class CPUPlace(Place):
     """Main memory."""
 
 
+class CUDAPlace(Place):
+    """GPU number `id`; an error says what is missing for it."""
+
+    kind = "gpu"
+
+    def __init__(self, id: int = 0):
+        if id != 0:
+            raise ValueError(f"expected GPU 0 but got {id}: one GPU per process is used; CUDA_VISIBLE_DEVICES says which")
+        self.id = id
+        _driver(self.kind)
+
+    def __repr__(self) -> str:
+        return f"Place(gpu:{self.id})"
+
+
+class EmulatedGpuPlace(Place):
+    """The GPU that numpy plays."""
+
+    kind = "gpu-emulated"
+
+
 class _AbsentPlace(Place):
     """A place this build cannot reach: making one is an error that says so."""
 
@@ -42,12 +69,6 @@ class _AbsentPlace(Place):
 
     def __init__(self, *_: Any):
         raise ValueError(f"expected CPUPlace() but got {type(self).__name__}: this build has no {self.device} support")
-
-
-class CUDAPlace(_AbsentPlace):
-    """GPU number `id`."""
-
-    kind, device = "gpu", "CUDA"
 
 
 class CUDAPinnedPlace(_AbsentPlace):
@@ -63,33 +84,70 @@ class XPUPlace(_AbsentPlace):
 
 
 CPU = CPUPlace()
+_current: Place = CPU
+_drivers: dict[str, Any] = {}
+
+
+def _driver(kind: str) -> Any:
+    """The driver behind a kind of GPU, opened once; `ValueError` says why there is none."""
+    if kind not in _drivers:
+        from polyreme.runtime.gpu import open_driver
+
+        try:
+            _drivers[kind] = open_driver(kind)
+        except PolyremeError as error:
+            raise ValueError(f"expected a GPU for the device '{kind}' but there is none to use: {error}") from error
+    return _drivers[kind]
+
+
+def driver_of(place: Place) -> Any:
+    """The `runtime.gpu` driver of a GPU's place; None for the CPU."""
+    return _driver(place.kind) if place.is_gpu_place() else None
+
+
+def current_place() -> Place:
+    """Where compiled functions run now."""
+    return _current
 
 
 def as_place(device: Any) -> Place:
-    """The place meant by None (the current one), a name such as `"cpu"`, or a place; `ValueError` for devices this build lacks."""
-    if device is None or isinstance(device, CPUPlace):
+    """The place meant by None (main memory), a name such as `"cpu"`, `"gpu"` or `"gpu-emulated"`, or a place; `ValueError` for devices that are not there."""
+    if device is None:
         return CPU
+    if isinstance(device, Place):
+        return device
     if isinstance(device, str):
-        kind = device.lower().split(":")[0]
+        kind, _, number = device.lower().partition(":")
         if kind == "cpu":
             return CPU
-        if kind in ("gpu", "xpu", "npu", "custom_cpu", "gpu_pinned"):
-            raise ValueError(f"expected the device 'cpu' but got {device!r}: this build has no support for it")
+        if kind == "gpu" and (number.isdigit() or not number):
+            return CUDAPlace(int(number or 0))
+        if kind == "gpu-emulated":
+            _driver(kind)
+            return EmulatedGpuPlace()
+        if kind in ("xpu", "npu", "custom_cpu", "gpu_pinned"):
+            raise ValueError(f"expected the device 'cpu', 'gpu' or 'gpu-emulated' but got {device!r}: this build has no support for it")
     raise ValueError(f"expected a device such as 'cpu' or a place but got {device!r}")
 
 
 def set_device(device: Any) -> Place:
-    """Make `device` the current one and return its place; only `"cpu"` is there."""
-    return as_place(device)
+    """Let compiled functions run on `device` from now on, and return its place."""
+    global _current
+    _current = as_place(device)
+    return _current
 
 
 def get_device() -> str:
-    """The name of the current device: `"cpu"`."""
-    return "cpu"
+    """The name of the current device: `"cpu"`, `"gpu:0"` or `"gpu-emulated"`."""
+    return f"gpu:{_current.id}" if isinstance(_current, CUDAPlace) else _current.kind
 
 
 def is_compiled_with_cuda() -> bool:
-    return False
+    """Whether a GPU can be used here; `set_device("gpu")` says what is missing."""
+    try:
+        return _driver("gpu") is not None
+    except ValueError:
+        return False
 
 
 def is_compiled_with_rocm() -> bool:
@@ -101,5 +159,5 @@ def is_compiled_with_xpu() -> bool:
 
 
 def get_cudnn_version() -> int | None:
-    """None: there is no cuDNN in this build."""
+    """None: cuDNN is not used."""
     return None

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from polyreme import __version__
+from polyreme.device import Place, current_place, driver_of
 from polyreme.ir import config
 from polyreme.ir.builtin import Call, Module
 from polyreme.ir.core import Op, Value
@@ -23,20 +24,41 @@ from polyreme.runtime.cache import Cache, digest_of
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.schedule import Schedule, ScheduledStep
 
-__all__ = ["load_module", "load_schedule"]
+__all__ = ["load_module", "load_schedule", "load_with_prepare"]
 
 MOST_LOADED = 512
 
 _loaded: OrderedDict[str, Any] = OrderedDict()
 
 
-def load_module(module: Module, name: str = "model") -> Any:
-    """The executable of a module for this machine; the module is left as it is. Equal modules share one."""
+def load_module(module: Module, name: str = "model", place: Place | None = None) -> Any:
+    """The executable of a module for a place, by default the current device; the module is left as it is. Equal modules share one."""
+    from polyreme.lowering.pipeline import compile_module
+    from polyreme.lowering.targets import gpu_target, host
+
+    place = place or current_place()
+    driver = driver_of(place)
+    target = host() if driver is None else gpu_target(driver.sm)
+    key = digest_of(print_module(module), name, repr(target), place.kind, compiler_version())
+    return _load(key, lambda: compile_module(module, target, name=name).artifact)
+
+
+def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any]:
+    """As `load_module`, but packs of weights are made by a second executable, as `pipeline` says of `prepare`; it is None where nothing is packed."""
     from polyreme.lowering.pipeline import compile_module
     from polyreme.lowering.targets import host
 
     target = host()
-    key = digest_of(print_module(module), name, repr(target), compiler_version())
+    keys = [digest_of(print_module(module), name, repr(target), compiler_version(), prepare, part) for part in ("main", "prepare")]
+    compiled = compile_module(module, target, name=name, prepare=prepare)
+    main = _load(keys[0], lambda: compiled.artifact)
+    if all(spec.role != "packed" for spec in main.manifest.inputs):
+        return main, None
+    return main, _load(keys[1], lambda: compiled.prepare_artifact)
+
+
+def _load(key: str, make: Callable[[], Artifact]) -> Any:
+    """The executable under `key`: loaded already, on disk, or of the artifact that `make` compiles."""
     found = _loaded.get(key)
     if found is not None:
         _loaded.move_to_end(key)
@@ -44,11 +66,11 @@ def load_module(module: Module, name: str = "model") -> Any:
     cache = _cache(config.cache_folder())
     artifact = _stored(cache.get(key))
     if artifact is None:
-        artifact = compile_module(module, target, name=name).artifact
+        artifact = make()
         cache.put(key, artifact.to_bytes())
     from polyreme.lowering.link import load
 
-    _loaded[key] = load(artifact)
+    _loaded[key] = load(artifact, driver)
     if len(_loaded) > MOST_LOADED:
         _loaded.popitem(last=False)
     return _loaded[key]

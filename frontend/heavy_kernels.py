@@ -52,9 +52,10 @@ class Kernel:
             if self.spent < WORTH_COMPILING:
                 made = self.cls.reference(*arrays, **self.attributes)  # type: ignore[attr-defined]
                 return made if isinstance(made, tuple) else (made,)
+            from polyreme.device import CPU
             from polyreme.executables import load_module
 
-            self.executable = load_module(self._module(), self.name)
+            self.executable = load_module(self._module(), self.name, CPU)
         results: Sequence[Array] = self.executable.run([a for a in arrays if a is not None])
         return results
 

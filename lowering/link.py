@@ -31,6 +31,8 @@ from polyreme.lowering.targets import GpuTarget, Target, find_target, host
 from polyreme.runtime.artifact import ALIGNMENT, Artifact, ConstantSpec, Manifest, SizeSpec, TargetSpec, TensorSpec, write_atomically
 from polyreme.runtime.cpu import address_of, aligned_empty, check_runs_here
 from polyreme.runtime.executable import Executable, ModelFunctions
+from polyreme.runtime.gpu_executable import GpuExecutable
+from polyreme.runtime.gpu_plan import KEY
 from polyreme.runtime.library import library_bytes, weights_header
 from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
 
@@ -138,8 +140,12 @@ def _find_sizes(main: Func, inputs: Sequence[TensorSpec]) -> tuple[SizeSpec, ...
 # --- in this process
 
 
-def load(artifact: Artifact) -> Executable:
-    """The artifact as code in this process, on the process's thread pool."""
+def load(artifact: Artifact, driver: Any = None) -> Executable | GpuExecutable:
+    """The artifact as code in this process, on the process's thread pool; one for a GPU on `driver`, by default this machine's GPU."""
+    if KEY in artifact.manifest.extra:
+        from polyreme.runtime.gpu import open_driver
+
+        return GpuExecutable(artifact, driver or open_driver("gpu"))
     what = f"the artifact '{artifact.name}'"
     check_runs_here(artifact.manifest.target, what)
     pool = _process_pool()

@@ -151,6 +151,14 @@ def _find_gpu(name: str, cpu: str | None) -> GpuTarget:
     return found
 
 
+def gpu_target(sm: int) -> GpuTarget:
+    """The newest of `GPU_TARGETS` whose code runs on a device of this compute capability."""
+    found = [t for t in GPU_TARGETS.values() if t.sm <= sm]
+    if not found:
+        raise PolyremeError(f"expected a GPU of compute capability 7.5 or newer but got {sm // 10}.{sm % 10}")
+    return found[-1]
+
+
 @cache
 def host() -> Target:
     """The machine this process runs on, with the features that its operating system allows."""

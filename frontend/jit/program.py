@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import tape
+from polyreme.device import get_device
 from polyreme.ir.builtin import Func, Module
 from polyreme.jit.trace import Traced
 from polyreme.tensor import Tensor
@@ -47,15 +48,15 @@ class Differentiable:
 
 
 class Program:
-    """One traced signature. Code is generated when it is first needed, and kept per set of arguments that need gradients."""
+    """One traced signature. Code is generated when it is first needed, and kept per device and set of arguments that need gradients."""
 
     def __init__(self, traced: Traced, name: str):
         self.traced = traced
         self.name = name
         self.flags = [tensor.stop_gradient for tensor in traced.captured]
         self.types = [tensor.type for tensor in traced.captured]
-        self._inference: Any = None
-        self._training: dict[tuple[int, ...], Differentiable] = {}
+        self._inference: dict[str, Any] = {}
+        self._training: dict[tuple[str, tuple[int, ...]], Differentiable] = {}
         self._overlapped: dict[Any, Any] = {}
 
     def holds(self) -> bool:
@@ -70,9 +71,10 @@ class Program:
             wrt = tuple(i for i, t in enumerate(args) if not t.stop_gradient and t.type.dtype.is_float)
             if wrt:
                 return self._run_recorded(args, wrt)
-        if self._inference is None:
-            self._inference = compile_function(self.traced.func, self.name)
-        return self._results(self._inference.run([t._value for t in args]))
+        where = get_device()
+        if where not in self._inference:
+            self._inference[where] = compile_function(self.traced.func, self.name)
+        return self._results(self._inference[where].run([t._value for t in args]))
 
     def _results(self, arrays: Sequence[Any]) -> list[Tensor]:
         count = self.traced.output_count
@@ -82,9 +84,10 @@ class Program:
         return [Tensor._wrap(array) for array in arrays[:count]]
 
     def _run_recorded(self, args: Sequence[Tensor], wrt: tuple[int, ...]) -> list[Tensor]:
-        halves = self._training.get(wrt)
+        key = get_device(), wrt
+        halves = self._training.get(key)
         if halves is None:
-            halves = self._training[wrt] = self._differentiate(wrt)
+            halves = self._training[key] = self._differentiate(wrt)
         given = [t._value for t in args]
         made = halves.forward.run(given)
         count = self.traced.output_count + len(self.traced.written)
@@ -124,17 +127,20 @@ class Program:
         """The backward with the buckets of `reducer` in it; `order` says which results are the gradients of its parameters."""
         key = (wrt, order, reducer.buffer, reducer.last_buffer)
         if key not in self._overlapped:
-            self._overlapped[key] = compile_function(with_collectives(halves.function, order, reducer.buffer, reducer.last_buffer), f"{self.name}_backward")
+            self._overlapped[key] = compile_function(with_collectives(halves.function, order, reducer), f"{self.name}_backward")
         return self._overlapped[key]
 
 
-def with_collectives(backward: Func, order: tuple[int, ...], buffer: float, last_buffer: float) -> Func:
-    """A copy of a backward function that averages its results `order`, the gradients of parameters, over all ranks while it computes the rest."""
+def with_collectives(backward: Func, order: tuple[int, ...], reducer: Any) -> Func:
+    """A copy of a backward function that averages its results `order`, the gradients of the reducer's parameters, over all ranks while it computes the rest."""
     from polyreme.ir.passes import PassManager
     from polyreme.lowering.bucket import BucketGradients, OverlapCollectives
 
     module = Module.empty(loc=backward.location)
     module.block.append(copy := backward.clone())
-    PassManager([BucketGradients(buffer, last_buffer, order), OverlapCollectives()]).run(module)
+    gradients = copy.block.terminator.operands
+    for i, name in zip(order, reducer.names, strict=True):
+        gradients[i].name = gradients[i].name or f"grad_{name}"
+    PassManager([BucketGradients(reducer.buffer, reducer.last_buffer, order), OverlapCollectives()]).run(module)
     copy.detach()
     return copy

@@ -19,7 +19,6 @@ from polyreme.lowering.emit_ptx import PtxModule, emit_ptx
 from polyreme.lowering.link import make_manifest
 from polyreme.lowering.targets import GpuTarget
 from polyreme.runtime.artifact import Artifact
-from polyreme.runtime.gpu_executable import GpuExecutable
 from polyreme.runtime.gpu_plan import KEY, Argument, GpuPlan, LaunchSpec
 
 Array = np.ndarray[Any, Any]
@@ -33,11 +32,6 @@ def build_gpu_artifact(module: Module, target: GpuTarget, name: str, constants: 
     code = emit_ptx(module, target, name)
     plan = GpuPlan(tuple(_launches(main, code)), tuple(_arena(main)))
     return Artifact(replace(manifest, extra={**manifest.extra, KEY: plan.to_text()}), code.ptx.encode(), data)
-
-
-def load_gpu(artifact: Artifact, driver: Any) -> GpuExecutable:
-    """The artifact on a device of `runtime.gpu`."""
-    return GpuExecutable(artifact, driver)
 
 
 def _launches(main: Func, code: PtxModule) -> list[LaunchSpec]:
