@@ -40,11 +40,14 @@ def load_module(module: Module, name: str = "model", place: Place | None = None)
     driver = driver_of(place)
     target = host() if driver is None else gpu_target(driver.sm)
     key = digest_of(print_module(module), name, repr(target), place.kind, compiler_version())
-    return _load(key, lambda: compile_module(module, target, name=name).artifact)
+    return _load(key, lambda: compile_module(module, target, name=name).artifact, driver)
 
 
 def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any]:
-    """As `load_module`, but packs of weights are made by a second executable, as `pipeline` says of `prepare`; it is None where nothing is packed."""
+    """As `load_module`, but packs of weights are made by a second executable, as `pipeline` says of `prepare`; it is None where nothing is packed,
+    as on GPUs."""
+    if current_place().is_gpu_place():
+        return load_module(module, name), None
     from polyreme.lowering.pipeline import compile_module
     from polyreme.lowering.targets import host
 
@@ -57,8 +60,8 @@ def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any
     return main, _load(keys[1], lambda: compiled.prepare_artifact)
 
 
-def _load(key: str, make: Callable[[], Artifact]) -> Any:
-    """The executable under `key`: loaded already, on disk, or of the artifact that `make` compiles."""
+def _load(key: str, make: Callable[[], Artifact], driver: Any = None) -> Any:
+    """The executable under `key`: loaded already, on disk, or of the artifact that `make` compiles. `driver` is that of a GPU it is for."""
     found = _loaded.get(key)
     if found is not None:
         _loaded.move_to_end(key)

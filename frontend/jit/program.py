@@ -125,7 +125,7 @@ class Program:
 
     def _with_collectives(self, halves: Differentiable, wrt: tuple[int, ...], order: tuple[int, ...], reducer: Any) -> Any:
         """The backward with the buckets of `reducer` in it; `order` says which results are the gradients of its parameters."""
-        key = (wrt, order, reducer.buffer, reducer.last_buffer)
+        key = (get_device(), wrt, order, reducer.buffer, reducer.last_buffer)
         if key not in self._overlapped:
             self._overlapped[key] = compile_function(with_collectives(halves.function, order, reducer), f"{self.name}_backward")
         return self._overlapped[key]
