@@ -20,8 +20,10 @@ def compile(
     """Write a Layer, function, loaded model or module as library `path`, with a C header beside it, and return it loaded.
 
     `target` is `"native"`, the name of a target or a triple; a library for another machine is written but cannot be loaded here: None is
-    returned. Layers are compiled in evaluation mode, with the weights they have now.
+    returned. For a GPU (`"cuda:sm_80"`) an artifact is written in place of a library: PTX, launches and constants in one file, which is loaded
+    if a GPU is the current device. Layers are compiled in evaluation mode, with the weights they have now.
     """
+    from polyreme.device import current_place
     from polyreme.inspection import as_target, model_module
     from polyreme.lowering.c_interface import c_name_of
     from polyreme.lowering.link import write_library
@@ -31,16 +33,30 @@ def compile(
     library = Path(path)
     module = model_module(net, input_spec, freeze=True)
     compiled = compile_module(module, chosen, name=c_name_of(library.name.split(".")[0]))
+    if chosen.code == "ptx":
+        compiled.artifact.save(library)
+        return load_compiled(library) if current_place().is_gpu_place() else None
     write_library(compiled.artifact, library, target=chosen)
     return load_compiled(library) if runs_here(chosen) else None
 
 
 def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Any:
-    """The library at `path`, called with numpy arrays by position or by name. LLVM is not loaded.
+    """The library or GPU artifact at `path`, called with numpy arrays by position or by name. LLVM is not loaded.
 
-    `threads` is how many it computes with, by default the processors that this process may use.
+    `threads` is how many it computes with, by default the processors that this process may use. An artifact runs on the current device if that is a
+    GPU, else on this machine's.
     """
     from polyreme.runtime import library
+    from polyreme.runtime.artifact import MAGIC, Artifact
+
+    with open(path, "rb") as file:
+        is_artifact = file.read(len(MAGIC)) == MAGIC
+    if is_artifact:
+        from polyreme.device import as_place, current_place, driver_of
+        from polyreme.runtime.gpu_executable import GpuExecutable
+
+        place = current_place()
+        return GpuExecutable(Artifact.load(path), driver_of(place if place.is_gpu_place() else as_place("gpu")))
 
     return library.load_compiled(path, threads=threads)
 

@@ -13,14 +13,17 @@ from polyreme.cli.models import find_model, input_option
 
 @click.command("compile", cls=Command)
 @click.argument("model")
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The library, such as net.so.")
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The library, such as net.so, or a GPU's artifact.")
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
 @click.option("--cpu", help="The processor, in LLVM's words, instead of the target's own.")
-@click.option("--to", "level", type=click.Choice(["library", "tensor", "kernel", "llvm", "asm"]), default="library", show_default=True,
+@click.option("--to", "level", type=click.Choice(["library", "tensor", "kernel", "llvm", "asm", "ptx"]), default="library", show_default=True,
               help="Stop at this level and write its text.")  # fmt: skip
 @input_option
 def command(model: str, output: Path, target: str, cpu: str | None, level: str, inputs: list[Any]) -> None:
-    """Compile MODEL ahead of time. IR text may be of any level: compilation goes on from there."""
+    """Compile MODEL ahead of time. IR text may be of any level: compilation goes on from there.
+
+    For a GPU (--target cuda:sm_80) the output is an artifact: PTX, launches and constants in one file; --to ptx writes the PTX alone.
+    """
     from polyreme.compilation import compile
     from polyreme.inspection import Inspection, as_target
 
@@ -30,4 +33,7 @@ def command(model: str, output: Path, target: str, cpu: str | None, level: str, 
         output.write_text(Inspection(module, chosen).level(level), encoding="utf-8")
         return
     library = compile(module, output, chosen)
+    if chosen.code == "ptx":
+        click.echo(f"{output}: for {chosen.name}", err=True)
+        return
     click.echo(f"{output} and {output.with_suffix('.h')}: {library if library is not None else 'for ' + chosen.triple}", err=True)

@@ -13,7 +13,7 @@ from polyreme.cli.models import find_model, input_option
 
 @click.command("inspect", cls=Command)
 @click.argument("model")
-@click.option("--level", type=click.Choice(["nn", "tensor", "kernel", "llvm", "asm"]), default="nn", show_default=True)
+@click.option("--level", type=click.Choice(["nn", "tensor", "kernel", "llvm", "asm", "ptx"]), default="nn", show_default=True)
 @click.option("--after", metavar="PASS", help="The module after this pass instead of a level.")
 @click.option("--passes", is_flag=True, help="List the passes of the pipeline, and which changed something.")
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
