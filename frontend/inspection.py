@@ -12,7 +12,7 @@ from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 
 __all__ = ["Inspection", "inspect"]
 
-LEVELS = ("nn", "tensor", "kernel", "llvm", "asm")
+LEVELS = ("nn", "tensor", "kernel", "llvm", "asm", "ptx")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Step:
 
 
 class Inspection:
-    """`.nn`, `.tensor`, `.kernel`, `.llvm` and `.asm` are texts; `.passes` lists every step between them.
+    """`.nn`, `.tensor`, `.kernel`, `.llvm` and `.asm` (`.ptx` for a GPU) are texts; `.passes` lists every step between them.
 
     Weights are arguments here, as in the function that `to_static` compiles, so that the texts stay short and read back as they are.
     """
@@ -62,10 +62,17 @@ class Inspection:
 
     @cached_property
     def asm(self) -> str:
-        """The target's assembly."""
-        from polyreme.lowering.codegen import assembly
+        """The target's assembly; PTX for a GPU."""
+        from polyreme.lowering.pipeline import assembly_text
 
-        return assembly(self.llvm, self.target)
+        return assembly_text(self._kernel, self.target)
+
+    @property
+    def ptx(self) -> str:
+        """The PTX of a GPU's kernels."""
+        if self.target.code != "ptx":
+            raise PolyremeError(f"expected a GPU as the target of PTX, such as 'cuda:sm_80', but got '{self.target.name}'")
+        return self.asm
 
     @cached_property
     def passes(self) -> list[Step]:

@@ -25,7 +25,7 @@ from polyreme.lowering.random import build_random
 from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.shapes import SolveDims
 from polyreme.lowering.sink import SinkReshapes
-from polyreme.lowering.targets import Target, find_target
+from polyreme.lowering.targets import GpuTarget, Target, find_target
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
 
 LEVELS = ("nn", "tensor", "kernel")
@@ -111,7 +111,7 @@ class CompiledModule:
 
 
 class _Stages(Mapping[str, str]):
-    """Level to text, from `nn` to `asm`."""
+    """Level to text, from `nn` to `asm`, which is PTX for a GPU."""
 
     names = ("nn", "tensor", "kernel", "llvm", "asm")
 
@@ -127,9 +127,7 @@ class _Stages(Mapping[str, str]):
         if name == "llvm":
             return llvm_text(made.lowered, made.target)
         if name == "asm":
-            from polyreme.lowering.codegen import assembly
-
-            return assembly(llvm_text(made.lowered, made.target), made.target)
+            return assembly_text(made.lowered, made.target)
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -141,6 +139,10 @@ class _Stages(Mapping[str, str]):
 
 def llvm_text(module: Module, target: Target) -> str:
     """The LLVM IR of a module at kernel level, as `link.build_artifact` compiles it; the module is left as it is."""
+    if isinstance(target, GpuTarget):
+        from polyreme.lowering.emit_ptx import emit_ptx
+
+        return emit_ptx(module, target).llvm
     from polyreme.lowering.arena import plan_memory
     from polyreme.lowering.emit_llvm import emit_llvm
     from polyreme.lowering.link import MODEL
@@ -149,3 +151,14 @@ def llvm_text(module: Module, target: Target) -> str:
     outline_constants(final)
     plan_memory(final.function())
     return emit_llvm(final, target, MODEL)
+
+
+def assembly_text(module: Module, target: Target) -> str:
+    """The assembly, or PTX, of `main` of a module at kernel level; the module is left as it is."""
+    if isinstance(target, GpuTarget):
+        from polyreme.lowering.emit_ptx import emit_ptx
+
+        return emit_ptx(module, target).ptx
+    from polyreme.lowering.codegen import assembly
+
+    return assembly(llvm_text(module, target), target)
