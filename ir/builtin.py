@@ -53,7 +53,8 @@ class Func(Op):
           return %y
         }
 
-    `arg_names` and `result_names` are the user's names; `arg_roles` says what each argument is: "input", "param" (a weight), "constant" or "output".
+    `arg_names` and `result_names` are the user's names; `arg_roles` says what each argument is: "input", "param" (a weight), "packed" (a weight as kernels
+    want it), "constant", "state" or "output".
     """
 
     sym_name = attr(str)

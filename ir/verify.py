@@ -36,7 +36,7 @@ from polyreme.ir.types import BufferType, FunctionType, PendingType, TensorType,
 MAX_DEPTH = 64
 MAX_RANK = 32
 
-ROLES = ("input", "param", "constant", "state", "output")
+ROLES = ("input", "param", "packed", "constant", "state", "output")
 
 
 def verify(op: Op, source: str | None = None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
@@ -226,7 +227,7 @@ class PlanParts:
             if op in needed:
                 b.insert(op.clone(mapping))
         b.insert(Return([mapping[source]]))
-        plan = build_loops(Request(part.finish(), self.request.target, self.request.constant))
+        plan = build_loops(Request(part.finish(), self.request.target, self.request.constant, self.request.kept))
         assert plan is not None
         shift = len(self.packs), len(self.scratch)
         self.packs += plan.packs
@@ -247,16 +248,17 @@ class PlanParts:
         return BufferType(types[slot.index].shape, types[slot.index].dtype)
 
     def packed(self, value: Value, letters: str, access: Access, panels: Panels, worth: Worth = None) -> Slot:
-        """The panels of `value`: ahead of time for a constant operand, else by a step, which does nothing where it is not `worth` it."""
+        """The panels of `value`: ahead of time for a constant or kept operand, else by a step, which does nothing where it is not `worth` it."""
         source = access.source
-        if isinstance(source, BlockArgument) and source.index in self.request.constant:
-            self.packs.append(Pack(source.index, panels_of(value, letters, panels)))
+        dtype = source.type.dtype
+        made = partial(pack_kernel, self.request.name("pack"), access, panels, dtype, self.request.target.lanes(dtype))
+        if isinstance(source, BlockArgument) and worth is None and source.index in self.request.constant | self.request.kept:
+            kernel = made() if source.index in self.request.kept else None
+            self.packs.append(Pack(source.index, panels_of(value, letters, panels), kernel))
             return pack(len(self.packs) - 1)
         memory = self.memory_of(source)
-        dtype = source.type.dtype
         slot = self.new_scratch(panels.elements, dtype)
-        kernel = pack_kernel(self.request.name("pack"), access, panels, dtype, self.request.target.lanes(dtype), worth)
-        self.steps.append(Step(kernel, (memory, slot)))
+        self.steps.append(Step(made(worth), (memory, slot)))
         return slot
 
     def plan(self, builder: str) -> KernelPlan:

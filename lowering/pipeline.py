@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
-from polyreme.ir.passes import PassManager, Stage
+from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.contract import build_contract
@@ -26,7 +27,7 @@ from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.shapes import SolveDims
 from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.targets import GpuTarget, Target, find_target
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants, take_prepare
 
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
@@ -42,27 +43,51 @@ def builders(target: Target) -> tuple[KernelBuilder, ...]:
     return BUILDERS
 
 
-def pipeline(target: Target) -> list[Stage]:
-    """What the model says, what is computed, how it is computed. The rest, LLVM IR and machine code, is `link.build_artifact`'s."""
+@register_pass
+@dataclass(frozen=True)
+class MakeKernels(Pass):
+    """`TensorToKernel` for a target that is given by name."""
+
+    name: ClassVar[str] = TensorToKernel.name
+    target: str = "native"
+    prepare: str = ""
+
+    def run(self, module: Module) -> None:
+        target = find_target(self.target)
+        TensorToKernel(target, builders(target), self.prepare).run(module)
+
+
+def pipeline(target: Target, prepare: str = "") -> list[Stage]:
+    """What the model says, what is computed, how it is computed. The rest, LLVM IR and machine code, is `link.build_artifact`'s.
+
+    `prepare` says which packs of weights leave `main` for a function of their own, as `TensorToKernel` has it.
+    """
     return [
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
         Stage("tensor", nn_to_tensor, Canonicalize(), Cse(), Dce(), SinkReshapes(), Fuse()),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
-        Stage("kernel", TensorToKernel(target, builders(target))),
+        Stage("kernel", TensorToKernel(target, builders(target), prepare)),
     ]
 
 
-def lower(module: Module, target: Target | None = None, to: str = "kernel", verify: bool = False, inputs: Sequence[Any] | None = None) -> Module:
+def lower(
+    module: Module,
+    target: Target | None = None,
+    to: str = "kernel",
+    verify: bool = False,
+    inputs: Sequence[Any] | None = None,
+    prepare: str = "",
+) -> Module:
     """A copy of `module`, at whatever level it is, brought down to level `to`: "nn" (tidied), "tensor" (fused) or "kernel".
 
-    `verify` checks the module after every pass; `inputs` also runs it there, and compares.
+    `verify` checks the module after every pass; `inputs` also runs it there, and compares. `prepare`: see `pipeline`.
     """
     if to not in LEVELS:
         raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{to}'{did_you_mean(to, LEVELS)}")
     target = target or find_target()
-    stages = pipeline(target)[: LEVELS.index(to) + 1]
+    stages = pipeline(target, prepare)[: LEVELS.index(to) + 1]
     lowered: Module = module.clone()
     return PassManager(stages if level_of(module) != "kernel" else [], verify_each=verify, inputs=inputs).run(lowered)
 
@@ -73,22 +98,22 @@ def level_of(module: Module) -> str:
     return next((level for level in LEVELS if level in found), "tensor")
 
 
-def compile_module(module: Module, target: Target | None = None, name: str = "model", verify: bool = False) -> CompiledModule:
-    """Machine code for `main` of a module at any level. The module is left as it is."""
-    return CompiledModule(module, target or find_target(), name, verify)
+def compile_module(module: Module, target: Target | None = None, name: str = "model", verify: bool = False, prepare: str = "") -> CompiledModule:
+    """Machine code for `main` of a module at any level. The module is left as it is. `prepare`: see `pipeline`."""
+    return CompiledModule(module, target or find_target(), name, verify, prepare)
 
 
 class CompiledModule:
     """A module with what is made from it, each when it is first asked for."""
 
-    def __init__(self, module: Module, target: Target, name: str, verify: bool = False):
+    def __init__(self, module: Module, target: Target, name: str, verify: bool = False, prepare: str = ""):
         self.module: Module = module.clone()
-        self.target, self.name, self.verify = target, name, verify
+        self.target, self.name, self.verify, self.prepare = target, name, verify, prepare
 
     @cached_property
     def lowered(self) -> Module:
         """The module at kernel level."""
-        return lower(self.module, self.target, "kernel", self.verify)
+        return lower(self.module, self.target, "kernel", self.verify, prepare=self.prepare)
 
     @cached_property
     def artifact(self) -> Any:
@@ -96,7 +121,16 @@ class CompiledModule:
         from polyreme.lowering.link import build_artifact
 
         final: Module = self.lowered.clone()
+        take_prepare(final)
         return build_artifact(final, self.target, self.name, outline_constants(final))
+
+    @cached_property
+    def prepare_artifact(self) -> Any:
+        """The `Artifact` that packs weights for `artifact`; None where there is nothing to pack."""
+        from polyreme.lowering.link import build_artifact
+
+        final = take_prepare(self.lowered.clone())
+        return None if final is None else build_artifact(final, self.target, f"{self.name}_prepare", outline_constants(final))
 
     @cached_property
     def stages(self) -> Mapping[str, str]:
@@ -138,7 +172,7 @@ class _Stages(Mapping[str, str]):
 
 
 def llvm_text(module: Module, target: Target) -> str:
-    """The LLVM IR of a module at kernel level, as `link.build_artifact` compiles it; the module is left as it is."""
+    """The LLVM IR of `main` of a module at kernel level, as `link.build_artifact` compiles it; the module is left as it is."""
     if isinstance(target, GpuTarget):
         from polyreme.lowering.emit_ptx import emit_ptx
 
@@ -148,6 +182,7 @@ def llvm_text(module: Module, target: Target) -> str:
     from polyreme.lowering.link import MODEL
 
     final: Module = module.clone()
+    take_prepare(final)
     outline_constants(final)
     plan_memory(final.function())
     return emit_llvm(final, target, MODEL)

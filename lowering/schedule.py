@@ -71,11 +71,12 @@ class Pack:
     """Another layout of an operand, as a function at tensor level from the operand (one argument) to the packed tensor (one result).
 
     For a constant operand the function is evaluated once, when the model is compiled; otherwise it becomes a kernel that runs before the steps.
-    Equal packs of one operand are shared between roots.
+    Equal packs of one operand are shared between roots. `kernel`, when given, does the same as a kernel from the operand's buffer to the packed one.
     """
 
     operand: int
     func: Func
+    kernel: Func | None = None
 
     @property
     def type(self) -> TensorType:
@@ -111,12 +112,14 @@ class KernelPlan:
 @dataclass(frozen=True)
 class Request:
     """A root to be scheduled. `func` is detached, at tensor level: its arguments are the root's operands, its block the root's op or the group's
-    ops, and it returns the root's results. Do not change it (clone it). `constant` numbers the operands that are known at compile time.
+    ops, and it returns the root's results. Do not change it (clone it). `constant` numbers the operands for which a pack costs nothing, known at compile
+    time for example; `kept` those whose packs are kept between runs and made by kernels when the operand changes.
     """
 
     func: Func
     target: Target
     constant: frozenset[int] = frozenset()
+    kept: frozenset[int] = frozenset()
 
     @property
     def operand_types(self) -> list[TensorType]:
@@ -134,7 +137,7 @@ class Request:
     @cached_property
     def key(self) -> str:
         """Equal for roots that can share a plan on this target."""
-        text = repr((structure(self.func.block), sorted(self.constant), self.target))
+        text = repr((structure(self.func.block), sorted(self.constant), sorted(self.kept), self.target))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def name(self, what: str) -> str:
@@ -149,7 +152,7 @@ class Request:
 KernelBuilder = Callable[[Request], KernelPlan | None]
 
 
-def request_of(op: Op, target: Target, constant: Iterable[int] = ()) -> Request:
+def request_of(op: Op, target: Target, constant: Iterable[int] = (), kept: Iterable[int] = ()) -> Request:
     """The root `op` as a request; the op itself is left alone."""
     names = [v.name for v in op.operands]
     func = Func.empty("root", [v.type for v in op.operands], arg_names=names, loc=op.location)
@@ -169,7 +172,7 @@ def request_of(op: Op, target: Target, constant: Iterable[int] = ()) -> Request:
     for new, old in zip(results, op.results, strict=True):
         new.name = new.name or old.name
     b.insert(Return(results))
-    return Request(func.finish(), target, frozenset(constant))
+    return Request(func.finish(), target, frozenset(constant), frozenset(kept))
 
 
 def choose(request: Request, builders: Sequence[KernelBuilder]) -> KernelPlan:

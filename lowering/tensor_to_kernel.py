@@ -1,8 +1,8 @@
 """From tensors to buffers: `main` allocates, fills and hands on memory; every root becomes calls of kernels.
 
 Results of kernels that are returned are written where the caller wants them. Reshapes are the same memory under another shape. Constants are
-`kernel.data`, packed ahead of time when a kernel wants them in another layout; arguments are packed once per run. Equal roots share
-their kernels.
+`kernel.data`, packed ahead of time when a kernel wants them in another layout; arguments are packed once per run, or weights by a second function,
+`prepare`, that runs when they change. Equal roots share their kernels.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Op, Value
-from polyreme.ir.diagnostics import ConversionError, Location
+from polyreme.ir.diagnostics import ConversionError, Location, PassError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import Pass
-from polyreme.ir.types import BufferType, TensorType
+from polyreme.ir.types import BufferType, TensorType, i64
+from polyreme.lowering.code import Code
 from polyreme.lowering.schedule import KernelBuilder, KernelPlan, Pack, Request, Slot, choose, request_of, structure
 from polyreme.lowering.targets import Target
 
@@ -35,13 +36,23 @@ class TensorToKernel(Pass):
 
     Before: tensor ops and groups on values.  After: `main` on buffers, its outputs as last arguments, and the kernels it calls.
     Runs after fusion, which says what a kernel is, and before memory is planned, which needs to know all buffers.
+
+    With `prepare`, packs of weights (arguments of role "param") leave `main`, which takes the packed buffers as arguments of role "packed", for
+
+        func @prepare(%changed: buffer<Pxi64>, a weight, its packed buffers, another weight, …)    // the weights whose entry in `changed` is not 0
+
+    if there are any; and weights that `main` needs in no other form are no arguments of it any more. "worth" moves the packs that are worth
+    making at every run, "always" packs weights wherever a constant would be.
     """
 
     name: ClassVar[str] = "tensor-to-kernel"
     target: Target
     builders: tuple[KernelBuilder, ...]
+    prepare: str = ""
 
     def run(self, module: Module) -> None:
+        if self.prepare not in ("", "worth", "always"):
+            raise PassError(f"expected prepare to be 'worth', 'always' or left out but got '{self.prepare}'")
         main = module.function("main")
         for func in module.functions:
             if func is not main:
@@ -59,11 +70,16 @@ class _Bufferize:
         self.old, self.target, self.builders = main, options.target, options.builders
         self.plans: dict[str, KernelPlan] = {}
         self.kernels: dict[Func, Func] = {}
-        self.names: set[str] = {"main"}
+        self.names: set[str] = {"main", "prepare"}
         self.memory: dict[Value, Memory] = {}
         self.data: dict[Dense, Value] = {}
         self.packed: dict[object, Value] = {}
+        self.ahead: dict[Value, list[tuple[Pack, Value]]] = {}  # by weight, what `prepare` makes of it, and the argument of `main` that gets it
         self.new = self._new_main()
+        self.results = self.new.args[len(main.args) :]
+        weights = [a for a, role in zip(self.new.args, self.new.arg_roles, strict=True) if role == "param" and _is_static(a)]
+        self.weights = set(weights if options.prepare else ())
+        self.always = options.prepare == "always"
         self.b = Builder.at_end(self.new.block, main.location)
 
     def _new_main(self) -> Func:
@@ -91,13 +107,12 @@ class _Bufferize:
                 self._root(op, outputs)
             else:
                 raise ConversionError(f"no rule turns '{op.name}' into kernels", op.location)
-        return [self.new.finish(), *self.kernels.values()]
+        return [self._without_unused(), *self._prepare(), *self.kernels.values()]
 
     def _outputs(self) -> dict[Value, Value]:
         """Which values are written straight into an output: each result of a kernel that is returned, at the first place it is."""
         outputs: dict[Value, Value] = {}
-        taken = self.new.args[len(self.old.args) :]
-        for value, buffer in zip(self.old.block.terminator.operands, taken, strict=True):
+        for value, buffer in zip(self.old.block.terminator.operands, self.results, strict=True):
             base = _behind_reshapes(value)
             op = base.producer()
             if op is not None and not isinstance(op, tensor.Constant):
@@ -105,7 +120,7 @@ class _Bufferize:
         return outputs
 
     def _return(self, op: Op, outputs: dict[Value, Value]) -> None:
-        for value, buffer in zip(op.operands, self.new.args[len(self.old.args) :], strict=True):
+        for value, buffer in zip(op.operands, self.results, strict=True):
             if outputs.get(_behind_reshapes(value)) is not buffer:
                 type = value.type
                 assert isinstance(type, TensorType)
@@ -117,13 +132,15 @@ class _Bufferize:
     # --- roots
 
     def _root(self, op: Op, outputs: dict[Value, Value]) -> None:
-        constant = [i for i, v in enumerate(op.operands) if isinstance(self.memory[v], Dense)]
+        memory = [self.memory[v] for v in op.operands]
+        kept = [i for i, m in enumerate(memory) if isinstance(m, Value) and m in self.weights]
+        constant = [i for i, m in enumerate(memory) if isinstance(m, Dense)] + kept * self.always
         results = []
         for value in op.results:
             buffer = outputs.get(value) or self._alloc(_buffer_type(value, op.location))
             self.memory[value] = buffer
             results.append(buffer)
-        self._run_plan(request_of(op, self.target, constant), op.operands, results)
+        self._run_plan(request_of(op, self.target, constant, kept), op.operands, results)
 
     def _run_plan(self, request: Request, operands: Sequence[Value], results: Sequence[Value]) -> None:
         plan = self._plan(request)
@@ -156,11 +173,59 @@ class _Bufferize:
             if isinstance(memory, Dense):
                 (array,) = evaluate(pack.func, [memory.array.reshape(shape)])
                 self.packed[key] = self._buffer(Dense(np.ascontiguousarray(array)))
+            elif memory in self.weights:
+                name = f"{memory.name or 'weight'}_packed"
+                self.packed[key] = buffer = _add_argument(self.new, BufferType(pack.type.shape, pack.type.dtype), name, "packed")
+                self.ahead.setdefault(memory, []).append((pack, buffer))
             else:
                 buffer = self._alloc(BufferType(pack.type.shape, pack.type.dtype))
                 self._run_plan(Request(pack.func, self.target), [value], [buffer])
                 self.packed[key] = buffer
         return self.packed[key]
+
+    # --- weights, packed ahead of the run
+
+    def _prepare(self) -> list[Func]:
+        """The function `prepare`, if anything is packed ahead."""
+        if not self.ahead:
+            return []
+        args: list[tuple[Value, str]] = []
+        for weight, made in self.ahead.items():
+            args += [(weight, "param"), *((buffer, "output") for _, buffer in made)]
+        names = _distinct([v.name or "weight" for v, _ in args], "")
+        types = [BufferType((len(self.ahead),), i64), *(v.type for v, _ in args)]
+        func = Func.empty(
+            "prepare", types, arg_names=[_free_name("changed", set(names)), *names], arg_roles=("input", *(role for _, role in args)), loc=self.old.location
+        )
+        places = {value: arg for (value, _), arg in zip(args, func.args[1:], strict=True)}
+        self.b = Builder.at_end(func.block, self.old.location)
+        code = Code(self.b)
+        for i, (weight, made) in enumerate(self.ahead.items()):
+            with code.when(code.apply("ne", code.load(func.args[0], i), code.constant(0, i64))):
+                for pack, buffer in made:
+                    self._fill(pack, places[weight], places[buffer])
+        self.b(Return, ())
+        return [func.finish()]
+
+    def _fill(self, pack: Pack, source: Value, target: Value) -> None:
+        if pack.kernel is not None:
+            buffers = [self._shaped(x, arg.type) for x, arg in zip((source, target), pack.kernel.args, strict=True)]
+            self.b(kernel.Call, *buffers, callee=self._kernel(pack.kernel))
+            return
+        operand = pack.func.args[0]
+        self.memory[operand] = source
+        self._run_plan(Request(pack.func, self.target), [operand], [target])
+
+    def _without_unused(self) -> Func:
+        """`main`, finished, without the weights that it does not read itself."""
+        main = self.new
+        kept = [i for i, a in enumerate(main.args) if a.uses or a not in self.weights]
+        for i in reversed(range(len(main.args))):
+            if i not in kept:
+                main.block.erase_arg(i)
+        names, roles = main.arg_names, main.arg_roles
+        main.attributes = {**main.attributes, "arg_names": tuple(names[i] for i in kept), "arg_roles": tuple(roles[i] for i in kept)}
+        return main.finish()
 
     # --- memory and kernels
 
@@ -196,23 +261,64 @@ def outline_constants(module: Module) -> dict[str, np.ndarray]:  # type: ignore[
     data = [op for op in main.block if isinstance(op, kernel.Data)]
     if not data:
         return {}
-    names, roles = list(main.arg_names), list(main.arg_roles)
-    first = roles.index("output") if "output" in roles else len(roles)
     arrays = {}
     for k, op in enumerate(data):
-        name = _free_name(f"constant{k}", set(names))
-        arg = main.block.add_arg(op.result.type, name)
+        arg = _add_argument(main, op.result.type, f"constant{k}", "constant")
         op.replace_with(arg)
-        main.block.args.remove(arg)
-        main.block.args.insert(first + k, arg)
-        names.insert(first + k, name)
-        roles.insert(first + k, "constant")
-        arrays[name] = op.value.array
-    for i, arg in enumerate(main.block.args):
-        arg.index = i
-    main.attributes = {**main.attributes, "arg_names": tuple(names), "arg_roles": tuple(roles)}
+        arrays[arg.name] = op.value.array
     main.finish()
     return arrays
+
+
+def take_prepare(module: Module) -> Module | None:
+    """Take the function `prepare` out of a module at kernel level: it becomes `main` of a module of its own. None where there is none."""
+    found = [func for func in module.functions if func.sym_name == "prepare"]
+    if not found:
+        return None
+    taken = Module.empty(loc=module.location)
+    for func in [found[0], *_called(module, found[0])]:
+        taken.block.append(func.clone())
+    taken.function("prepare").attributes["sym_name"] = "main"
+    found[0].erase()
+    needed = {"main", *(func.sym_name for func in _called(module, module.function("main")))}
+    for func in list(module.functions):
+        if func.sym_name not in needed:
+            func.erase()
+    return taken
+
+
+def _called(module: Module, caller: Func) -> list[Func]:
+    """The functions that `caller` calls, directly or not."""
+    functions = {func.sym_name: func for func in module.functions}
+    found: dict[str, Func] = {}
+    waiting = [caller]
+    while waiting:
+        for op in waiting.pop().walk():
+            name = op.callee.name if isinstance(op, (kernel.Call, kernel.Launch)) else None
+            if name is not None and name not in found:
+                found[name] = functions[name]
+                waiting.append(functions[name])
+    return list(found.values())
+
+
+def _add_argument(main: Func, type: BufferType, name: str, role: str) -> Value:
+    """A new argument in front of the outputs, under this name or one like it."""
+    names, roles = list(main.arg_names), list(main.arg_roles)
+    place = roles.index("output") if "output" in roles else len(roles)
+    name = _free_name(name, set(names))
+    arg = main.block.add_arg(type, name)
+    main.block.args.remove(arg)
+    main.block.args.insert(place, arg)
+    for i, other in enumerate(main.block.args):
+        other.index = i
+    names.insert(place, name)
+    roles.insert(place, role)
+    main.attributes = {**main.attributes, "arg_names": tuple(names), "arg_roles": tuple(roles)}
+    return arg
+
+
+def _is_static(value: Value) -> bool:
+    return isinstance(value.type, BufferType) and all(isinstance(d, int) for d in value.type.shape)
 
 
 def _behind_reshapes(value: Value) -> Value:

@@ -47,7 +47,7 @@ class TensorSpec:
     name: str
     dtype: str
     shape: Shape
-    role: str = "input"  # "input", "param" (a weight passed at every run), "state", or "output"
+    role: str = "input"  # "input", "param" (a weight passed at every run), "packed" (one as kernels want it), "state", or "output"
 
     @property
     def is_static(self) -> bool:
@@ -143,7 +143,7 @@ class Manifest:
             raise ArtifactError(f"expected a manifest of format {FORMAT} but got format {found}: compile the model again")
         manifest = Manifest(
             name=top.text("name"),
-            inputs=tuple(_tensor(item, ("input", "param", "state")) for item in top.items("inputs")),
+            inputs=tuple(_tensor(item, ("input", "param", "packed", "state")) for item in top.items("inputs")),
             outputs=tuple(_tensor(item, ("output",)) for item in top.items("outputs")),
             constants=tuple(_constant(item) for item in top.items("constants")),
             sizes=tuple(_size(item) for item in top.items("sizes")),

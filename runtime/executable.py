@@ -88,6 +88,7 @@ class Executable(CallableModel):
         self._constants = [(self._slots["constant", i], constants_at + c.offset) for i, c in enumerate(manifest.constants)]
         self._plans: dict[tuple[tuple[int, ...], ...], _Plan] = {}
         self._free: deque[_Context] = deque()
+        self._parts: dict[tuple[int, ...], Executable] = {}
 
     def run(self, inputs: Sequence[Any], out: Sequence[Array | None] | None = None) -> list[Array]:
         """The outputs for `inputs`, in fresh arrays, or in those of `out` that are not None.
@@ -99,7 +100,7 @@ class Executable(CallableModel):
         try:
             context = self._free.pop()
         except IndexError:
-            context = _Context(len(self.manifest.arguments), self._constants)
+            context = _Context(len(self._slots), self._constants)
         try:
             buffers = context.buffers
             arrays = []
@@ -143,24 +144,36 @@ class Executable(CallableModel):
     def bind(self, arrays: Mapping[int, Array]) -> Executable:
         """This model with some inputs, by number, given for good: calls take the others, and read what then stands in these arrays.
 
-        An input that a free size is read from cannot be bound. Binding is cheap: code and constants are shared.
+        An input that a free size is read from cannot be bound. Code and constants are shared, and binding the same inputs again is cheap.
         """
-        bound = copy(self)
-        numbers = {i: n for n, i in enumerate(i for i in range(len(self._inputs)) if i not in arrays)}
-        fixed = []
+        bound = copy(self._with_inputs(tuple(i for i in range(len(self._inputs)) if i not in arrays)))
+        addresses = []
+        kept = []
         for i, given in arrays.items():
             slot, dtype, spec = self._inputs[i]
             if given.dtype != dtype or given.shape != spec.shape:
                 raise self._fault(spec, given.dtype, given.shape, "as the array that it is bound to")
-            fixed.append((slot, np.require(given, requirements=["C", "A"])))
-        arguments = [(kind, i) if kind != "input" else ("input", numbers[i]) if i in numbers else ("bound", i) for kind, i in self.manifest.arguments]
-        sizes = tuple(replace(size, input=numbers[size.input]) for size in self.manifest.sizes)
-        inputs = tuple(self.manifest.inputs[i] for i in numbers)
-        super(Executable, bound).__init__(replace(self.manifest, inputs=inputs, sizes=sizes, arguments=tuple(arguments)))
-        bound.keep = (self.keep, fixed)
-        bound._constants = [*self._constants, *((slot, address_of(array)) for slot, array in fixed)]
-        bound._plans, bound._free = {}, deque()
+            array = np.require(given, requirements=["C", "A"])
+            addresses.append((slot, address_of(array)))
+            kept.append(array)
+        bound.keep = (self.keep, kept)
+        bound._constants = [*self._constants, *addresses]
+        bound._free = deque()
         return bound
+
+    def _with_inputs(self, left: tuple[int, ...]) -> Executable:
+        """This model with the inputs `left` alone, which the others are still to be bound for; it is made once."""
+        made = self._parts.get(left)
+        if made is None:
+            sizes = tuple(replace(size, input=left.index(size.input)) for size in self.manifest.sizes)
+            arguments = [(kind, left.index(i) if kind == "input" else i) for kind, i in self.manifest.arguments if kind != "input" or i in left]
+            inputs = tuple(self.manifest.inputs[i] for i in left)
+            made = copy(self)
+            made.manifest = replace(self.manifest, inputs=inputs, sizes=sizes, arguments=tuple(arguments))
+            made._inputs = [self._inputs[i] for i in left]
+            made._plans, made._parts = {}, {}
+            self._parts[left] = made
+        return made
 
     def release_memory(self) -> None:
         """Give back the working memory of all calls that are not running; the next call takes what it needs again."""

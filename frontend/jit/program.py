@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 
 from polyreme import tape
-from polyreme.device import get_device
+from polyreme.device import current_place, get_device
 from polyreme.ir.builtin import Func, Module
 from polyreme.jit.trace import Traced
+from polyreme.jit.weights import WeightedFunction
 from polyreme.tensor import Tensor
 
 __all__ = ["Program", "compile_function"]
 
 
-def compile_function(func: Func, name: str) -> Any:
-    """The executable of one `nn` function, which is left as it is. With ops for the host in it, it is a schedule of compiled regions."""
+def compile_function(func: Func, name: str, prepare: str = "") -> Any:
+    """The executable of one `nn` function, which is left as it is. With ops for the host in it, it is a schedule of compiled regions.
+
+    With `prepare` its weights are packed when they change, as `lowering.pipeline` has it; GPUs pack nothing.
+    """
     from polyreme.executables import load_module, load_schedule
     from polyreme.lowering.regions import has_host_ops, split_regions
 
@@ -28,6 +32,8 @@ def compile_function(func: Func, name: str) -> Any:
     copy = func.clone()
     copy.attributes["sym_name"] = "main"
     module.block.append(copy)
+    if prepare and current_place().is_cpu_place():
+        return WeightedFunction(module, c_name(name), prepare)
     return load_module(module, c_name(name))
 
 
@@ -73,7 +79,7 @@ class Program:
                 return self._run_recorded(args, wrt)
         where = get_device()
         if where not in self._inference:
-            self._inference[where] = compile_function(self.traced.func, self.name)
+            self._inference[where] = compile_function(self.traced.func, self.name, "always")
         return self._results(self._inference[where].run([t._value for t in args]))
 
     def _results(self, arrays: Sequence[Any]) -> list[Tensor]:
