@@ -32,6 +32,7 @@ _EXPORTERS = (
     "polyreme.serialization",
     "polyreme.inspection",
     "polyreme.compilation",
+    "polyreme.static.mode",
 )
 
 # Names whose modules bring much with them: only these names load them.
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from polyreme.printing import *
     from polyreme.random import *
     from polyreme.serialization import *
+    from polyreme.static.mode import *
     from polyreme.tape import *
     from polyreme.tensor import *
 

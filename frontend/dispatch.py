@@ -31,7 +31,12 @@ Kernel = Callable[..., Sequence[Array]]
 
 
 class Recorder(Protocol):
-    """What takes ops in place of eager execution: a trace, or the current block of a static program."""
+    """What takes ops in place of eager execution: a trace, or the current block of a static program.
+
+    `taped` says whether steps are put on the tape, too: a static program is differentiated from its operators instead.
+    """
+
+    taped: bool
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Tensor | tuple[Tensor, ...]:
         """Record the op and return tensors for its results. Operands are tensors of any kind, None, or sequences of tensors."""
@@ -42,9 +47,13 @@ class Recorder(Protocol):
     def share(self, tensor: Tensor) -> None:
         """Record that another tensor is made that shares the contents of `tensor`, and will be read in its place."""
 
+    def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
+        """A parameter that lives where the ops go, filled by `initializer` before they run; None to make an eager one."""
+
 
 class _State(threading.local):
     recorder: Recorder | None = None
+    nested = 0
 
 
 _state = _State()
@@ -55,14 +64,23 @@ def active_trace() -> Recorder | None:
     return _state.recorder
 
 
+def set_recorder(recorder: Recorder | None) -> None:
+    """Hand ops to `recorder` from now on, in this thread; None means eager. Inside a `trace_into` this is an error: it would end with it."""
+    if _state.nested:
+        raise RuntimeError("expected to switch between static and dygraph mode outside of traced functions and host operators")
+    _state.recorder = recorder
+
+
 @contextmanager
 def trace_into(recorder: Recorder | None) -> Iterator[None]:
     """Hand ops to `recorder` inside the `with`; None means eager."""
     saved, _state.recorder = _state.recorder, recorder
+    _state.nested += 1
     try:
         yield
     finally:
         _state.recorder = saved
+        _state.nested -= 1
 
 
 # --- eager execution
@@ -128,6 +146,8 @@ def call(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
     recorder = _state.recorder
     if recorder is not None:
         results = recorder.emit(cls, operands, attributes)
+        if not recorder.taped:
+            return results
         bound = cls.definition.bind_attributes(attributes) if tape.is_grad_enabled() else attributes
     else:
         results, bound = _run(cls, operands, attributes)
@@ -169,9 +189,7 @@ def _check_operands(cls: type[Op], operands: Sequence[Any]) -> None:
                 raise TypeError(f"'{cls.name}' expected tensors but got {type(tensor).__name__} ({tensor!r})")
             if tensor._value is None:
                 raise ValueError(f"'{cls.name}' expected a tensor with contents but got one that is not initialized")
-            raise RuntimeError(
-                f"'{cls.name}' got a tensor that belongs to a traced function, outside of that function; return it from there"
-            )
+            raise RuntimeError(f"'{cls.name}' got {tensor._value_text()}")
 
 
 def _needs_grad(operands: Sequence[Any]) -> bool:

@@ -6,7 +6,8 @@ Its state is a tensor, so that a traced function can take it as an argument and 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,20 @@ def default_generator() -> Generator:
     if _generator is None:
         _generator = Generator(secrets.randbits(32))
     return _generator
+
+
+@contextmanager
+def drawing_from(generator: Generator | None) -> Iterator[None]:
+    """Let `generator` be the program's inside the `with`; None changes nothing."""
+    global _generator
+    saved = _generator
+    if generator is not None:
+        _generator = generator
+    try:
+        yield
+    finally:
+        if generator is not None:
+            _generator = saved
 
 
 def seed(seed: int) -> Generator:

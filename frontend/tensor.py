@@ -18,6 +18,7 @@ from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import TensorType, scalar_type
 from polyreme.printing import tensor_text
+from polyreme.sizes import plain_size
 from polyreme.utils import unique_name
 
 __all__ = ["Parameter", "Tensor", "is_tensor"]
@@ -219,6 +220,10 @@ class Tensor:
             f"{what} needs the values of a tensor, which are not known while the function is traced: {way_out}, or do this outside of the traced function",
             caller_location(),
         )
+
+    def _value_text(self) -> str:
+        """What stands in place of an array behind it, where eager execution meets it."""
+        return "a tensor that belongs to a traced function, outside of that function; return it from there"
 
     def numpy(self) -> Array:
         """A copy as numpy array; bfloat16 comes as the same bits in uint16."""
@@ -549,4 +554,4 @@ def shape_dims(shape: Any) -> tuple[Dim, ...]:
         return tuple(int(n) for n in np.atleast_1d(shape._array("a shape")))
     if isinstance(shape, (int, np.integer)):
         return (int(shape),)
-    return tuple(int(d) if isinstance(d, (Tensor, np.integer)) else d for d in shape)
+    return tuple(int(d) if isinstance(d, (Tensor, np.integer)) else plain_size(d) for d in shape)

@@ -8,6 +8,7 @@
 | `POLYREME_CACHE` | folder of compiled artifacts, or `off`; otherwise `polyreme` in the user's cache folder |
 | `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
 | `POLYREME_JOBS` | processes that generate machine code; otherwise as many as threads |
+| `CPU_NUM` | Paddle's number of CPU devices for data parallel programs; otherwise 1 |
 
 `mpiexec` tells each process that it starts its place among the others by variables of its own, which `launched` reads.
 
@@ -95,3 +96,8 @@ def launched() -> Launched:
         if rank in os.environ and size in os.environ:
             return Launched(_number(rank, 0, 0), _number(size, 1, 1), _number(local, 0, 0))
     return Launched(0, 1, 0)
+
+
+def cpu_number() -> int:
+    """CPU_NUM, Paddle's number of CPU devices, 1 by default."""
+    return _number("CPU_NUM", 1, 1)

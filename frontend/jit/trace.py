@@ -85,6 +85,8 @@ class Traced:
 class Trace:
     """A recorder: it answers dispatch with tensors that stand for the results of ops in `block`."""
 
+    taped = True
+
     def __init__(self, named: Mapping[str, Tensor]):
         self.block = Block()
         self.builder = Builder.at_end(self.block)
@@ -183,6 +185,9 @@ class Trace:
             self.originals.setdefault(id(tensor), (tensor, tensor._value, tensor._type))
         tensor._value, tensor._type = new, new.type  # type: ignore[assignment]
         tensor._version += 1
+
+    def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
+        """Parameters made while tracing are eager ones."""
 
     def share(self, tensor: Tensor) -> None:
         """Whoever shares the array of an eager tensor follows it when that changes between calls."""

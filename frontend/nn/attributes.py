@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from polyreme import dispatch
 from polyreme.dtypes import as_dtype, default_dtype
 from polyreme.math.common import shape_of
 from polyreme.nn import initializer as init
@@ -113,10 +114,14 @@ def make_parameter(shape: Sequence[int], attr: Any, dtype: Any, is_bias: bool, d
         or init.global_initializer(is_bias)
         or (init.Constant(0.0) if is_bias else init.XavierUniform())
     )
-    values = init.initial(initializer, [int(d) for d in sizes], kind)
-    parameter = Parameter.__new__(Parameter)
-    parameter._reset(values._value, values._type)
-    parameter._name = chosen.name or name
+    name = chosen.name or name
+    recorder = dispatch.active_trace()
+    parameter = recorder.create_parameter(name, tuple(int(d) for d in sizes), kind.scalar, initializer) if recorder is not None else None
+    if parameter is None:
+        values = init.initial(initializer, [int(d) for d in sizes], kind)
+        parameter = Parameter.__new__(Parameter)
+        parameter._reset(values._value, values._type)
+        parameter._name = name
     parameter.persistable = True
     parameter.stop_gradient = not chosen.trainable
     parameter.optimize_attr = {"learning_rate": chosen.learning_rate}
@@ -124,4 +129,5 @@ def make_parameter(shape: Sequence[int], attr: Any, dtype: Any, is_bias: bool, d
     parameter.need_clip = chosen.need_clip
     parameter.do_model_average = chosen.do_model_average
     parameter.is_distributed = False
-    return parameter
+    made: Parameter = parameter
+    return made

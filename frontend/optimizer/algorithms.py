@@ -126,10 +126,9 @@ class AdamW(Adam):
     def _regularizer(self, parameter: Any, group: Mapping[str, Any]) -> Any:
         return getattr(parameter, "regularizer", None)
 
-    def _update(self, parameter: Any, gradient: Any, group: dict[str, Any]) -> None:
-        if self._lr_ratio is not None:
-            group = {**group, "learning_rate": group.get("learning_rate", 1.0) * self._lr_ratio(parameter)}
-        super()._update(parameter, gradient, group)
+    def _rate_factor(self, parameter: Any, group: Mapping[str, Any]) -> float:
+        factor = super()._rate_factor(parameter, group)
+        return factor if self._lr_ratio is None else factor * float(self._lr_ratio(parameter))
 
 
 class Adagrad(Optimizer):

@@ -12,6 +12,7 @@ from polyreme import tape
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.optimizer.rules import Rule
 from polyreme.regularizer import L2Decay, WeightDecayRegularizer
+from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
@@ -44,7 +45,9 @@ class Optimizer:
         if not isinstance(learning_rate, (int, float, LRScheduler, Tensor)) or isinstance(learning_rate, bool):
             raise TypeError(f"learning rate should be float or LRScheduler, got {type(learning_rate)} here")
         if parameters is None:
-            raise AttributeError("parameters argument given to the Optimizer should not be None in dygraph mode.")
+            if in_dynamic_mode():
+                raise AttributeError("parameters argument given to the Optimizer should not be None in dygraph mode.")
+            parameters = []  # those of the program that `minimize` gets
         if isinstance(parameters, (Tensor, Mapping)) or not isinstance(parameters, Iterable):
             raise TypeError(
                 "`parameters` argument given to the optimizer should be an iterable of paddle Tensors, "
@@ -59,6 +62,7 @@ class Optimizer:
         self._accumulators: dict[str, dict[str, Tensor]] = OrderedDict()
         self._master_weights: dict[str, Tensor] = {}
         self._loaded: dict[str, Any] = {}
+        self._rate_variables: dict[int, Any] = {}  # of static programs
         self._groups: list[dict[str, Any]] = []
         given = list(parameters)
         for group in given if given and isinstance(given[0], Mapping) else [{"params": given}]:
@@ -90,6 +94,10 @@ class Optimizer:
         if isinstance(self._learning_rate, LRScheduler):
             raise RuntimeError("optimizer's learning rate can't be LRScheduler when invoke this API, because this will lead to conflict.")
         self._learning_rate = float(value)
+        if self._rate_variables:
+            from polyreme.static.training import set_learning_rate
+
+            set_learning_rate(self)
 
     def set_lr_scheduler(self, scheduler: LRScheduler) -> None:
         """Let `scheduler` decide the rate from now on."""
@@ -120,13 +128,49 @@ class Optimizer:
 
     def minimize(
         self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None
-    ) -> tuple[None, list[tuple[Any, Any]]]:
-        """Apply the gradients that `loss.backward()` has left: a step. Returns (None, the pairs of parameter and gradient)."""
+    ) -> tuple[Any, list[tuple[Any, Any]]]:
+        """Apply the gradients that `loss.backward()` has left: a step. Returns (None, the pairs of parameter and gradient).
+
+        In static mode the gradients of `loss` and the updates are appended to its program, and what initialises their state to `startup_program`; in place of None
+        the list of update operators is returned.
+        """
         if not isinstance(loss, Tensor):
             raise TypeError(f"expected the loss to be a Tensor but got {type(loss)}")
+        if not in_dynamic_mode():
+            from polyreme.static.training import minimize
+
+            return minimize(self, loss, startup_program, parameters, no_grad_set)  # type: ignore[arg-type]
         pairs = [(p, p.grad) for p in self._parameter_list if not p.stop_gradient and p.grad is not None]
         self.step()
         return None, pairs
+
+    def backward(
+        self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None, callbacks: Any = None
+    ) -> list[tuple[Any, Any]]:
+        """The first half of `minimize`: the pairs of parameter and gradient."""
+        if not in_dynamic_mode():
+            from polyreme.static.program import default_startup_program, program_guard
+            from polyreme.static.training import append_gradients
+
+            with program_guard(loss.block.program, startup_program or default_startup_program()):
+                return append_gradients(self, loss, parameters, no_grad_set)  # type: ignore[arg-type]
+        loss.backward()
+        return [(p, p.grad) for p in self._parameter_list if not p.stop_gradient and p.grad is not None]
+
+    def apply_gradients(self, params_grads: Sequence[tuple[Any, Any]]) -> Any:
+        """The second half of `minimize` in static mode: the update operators for these pairs. In dygraph mode a step with the pairs' gradients."""
+        if not in_dynamic_mode():
+            from polyreme.static.training import append_updates
+
+            return append_updates(self, params_grads)
+        for parameter, gradient in params_grads:
+            parameter.grad = gradient
+        self.step()
+        return None
+
+    def _rate_factor(self, parameter: Any, group: Mapping[str, Any]) -> float:
+        """What the rate is multiplied by for a parameter."""
+        return float(group.get("learning_rate", 1.0) * parameter.optimize_attr.get("learning_rate", 1.0))
 
     def _update(self, parameter: Any, gradient: Tensor, group: dict[str, Any]) -> None:
         options = {**self._options, **{k: v for k, v in group.items() if k != "params"}}
@@ -138,8 +182,7 @@ class Optimizer:
         regularizer = self._regularizer(parameter, group)
         if regularizer is not None:
             g = g + regularizer.gradient(p, np)
-        factor = group.get("learning_rate", 1.0) * parameter.optimize_attr.get("learning_rate", 1.0)
-        lr = p.dtype.type(self.get_lr() * factor)
+        lr = p.dtype.type(self.get_lr() * self._rate_factor(parameter, group))
         names = [slot.name for slot in self._slots()]
         state = {name: self._accumulators[name][parameter.name] for name in names}
         # Options are rounded to the parameter's dtype before the formula, as Paddle's kernels have them: 1 - beta2 depends on it.

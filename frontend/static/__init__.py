@@ -1,5 +1,79 @@
-"""`paddle.static`: what describes a program before it runs."""
+"""`paddle.static`: programs, what builds them, and what runs them.
+
+Names load on first use, because the API's own modules (`optimizer`, `jit`) need parts of this package.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from polyreme.static.input_spec import InputSpec
 
-__all__ = ["InputSpec"]
+if TYPE_CHECKING:
+    from polyreme.nn.attributes import ParamAttr
+    from polyreme.static import nn
+    from polyreme.static.backward import append_backward, gradients
+    from polyreme.static.creation import cpu_places, create_global_var, create_parameter
+    from polyreme.static.executor import BuildStrategy, CompiledProgram, ExecutionStrategy, Executor
+    from polyreme.static.io import (
+        load,
+        load_inference_model,
+        load_program_state,
+        normalize_program,
+        save,
+        save_inference_model,
+        set_program_state,
+    )
+    from polyreme.static.operator import Operator, OpRole
+    from polyreme.static.program import (
+        Block,
+        Program,
+        data,
+        default_main_program,
+        default_startup_program,
+        device_guard,
+        name_scope,
+        program_guard,
+    )
+    from polyreme.static.py_func import py_func
+    from polyreme.static.scope import Scope, global_scope, scope_guard
+    from polyreme.static.variable import Parameter, Variable
+
+_HOMES = {
+    "polyreme.static.backward": ("append_backward", "gradients"),
+    "polyreme.static.creation": ("cpu_places", "create_global_var", "create_parameter"),
+    "polyreme.static.executor": ("BuildStrategy", "CompiledProgram", "ExecutionStrategy", "Executor"),
+    "polyreme.static.io": (
+        "load", "load_inference_model", "load_program_state", "normalize_program", "save", "save_inference_model", "set_program_state",
+    ),
+    "polyreme.static.operator": ("OpRole", "Operator"),
+    "polyreme.static.program": (
+        "Block", "Program", "data", "default_main_program", "default_startup_program", "device_guard", "name_scope", "program_guard",
+    ),
+    "polyreme.static.py_func": ("py_func",),
+    "polyreme.static.scope": ("Scope", "global_scope", "scope_guard"),
+    "polyreme.static.variable": ("Parameter", "Variable"),
+    "polyreme.nn.attributes": ("ParamAttr",),
+}  # fmt: skip
+_MODULES = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Block", "BuildStrategy", "CompiledProgram", "ExecutionStrategy", "Executor", "InputSpec", "OpRole", "Operator", "ParamAttr", "Parameter", "Program", "Scope",
+    "Variable", "append_backward", "cpu_places", "create_global_var", "create_parameter", "data", "default_main_program", "default_startup_program",
+    "device_guard", "global_scope", "gradients", "load", "load_inference_model", "load_program_state", "name_scope", "nn", "normalize_program",
+    "program_guard", "py_func", "save", "save_inference_model", "scope_guard", "set_program_state",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "nn":
+        return importlib.import_module("polyreme.static.nn")
+    if name in _MODULES:
+        value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+        return value
+    raise AttributeError(f"module 'polyreme.static' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

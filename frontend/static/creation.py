@@ -1,0 +1,31 @@
+"""Variables that live in the scope, made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from polyreme.device import CPUPlace
+from polyreme.ir import config
+from polyreme.math.creation import create_parameter
+from polyreme.static.program import default_main_program, default_startup_program
+from polyreme.static.startup import startup_constant
+from polyreme.static.variable import Variable
+from polyreme.utils import unique_name
+
+__all__ = ["cpu_places", "create_global_var", "create_parameter"]
+
+
+def create_global_var(
+    shape: Sequence[int], value: float, dtype: Any, persistable: bool = False, force_cpu: bool = False, name: str | None = None
+) -> Variable:
+    """A variable that the startup program fills with `value`."""
+    main, startup = default_main_program().global_block(), default_startup_program().global_block()
+    made = startup_constant(main, startup, name or unique_name.generate("global_var"), list(shape), dtype, value)
+    made.stop_gradient = True
+    return made
+
+
+def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
+    """That many CPU places; by default as many as the variable CPU_NUM says, else 1."""
+    return [CPUPlace()] * (config.cpu_number() if device_count is None else device_count)

@@ -1,0 +1,101 @@
+"""How operators become an `nn` function: they are applied again, through dispatch, to tensors that stand for IR values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.ir.builder import Builder
+from polyreme.ir.core import Block, Op, OpResult, Value
+from polyreme.ir.diagnostics import UNKNOWN, Location
+from polyreme.ir.types import TensorType
+from polyreme.tensor import Tensor
+
+__all__ = ["Emitter", "Source", "source_tensor"]
+
+
+class Source:
+    """A value that comes into compiled code from outside: a feed, a persistable variable, an eager tensor, a result of an earlier region or host operator."""
+
+    __slots__ = ("kind", "payload", "type")
+
+    def __init__(self, kind: str, payload: Any, type: TensorType):
+        self.kind, self.payload, self.type = kind, payload, type
+
+    @property
+    def name(self) -> str:
+        return str(self.payload.name if isinstance(self.payload, Tensor) else self.payload)
+
+
+def source_tensor(source: Source) -> Tensor:
+    return Tensor._wrap(source, source.type)
+
+
+class Emitter:
+    """A recorder that appends ops to `block`, and asks `imported(source)` for an argument of it for whatever comes from elsewhere.
+
+    Values of other blocks are handed to `foreign`, which names them as sources.
+    """
+
+    taped = True
+
+    def __init__(self, imported: Callable[[Source], Value], foreign: Callable[[Value], Source]):
+        self.imported = imported
+        self.foreign = foreign
+        self.location: Location = UNKNOWN
+        self.written: dict[int, tuple[Tensor, Any, Any]] = {}  # eager tensors that were written to, with their array and type from before
+        self.captured: dict[int, Source] = {}
+        self.open(Block())
+
+    def open(self, block: Block) -> None:
+        """Append to `block` from here on."""
+        self.block = block
+        self.builder = Builder.at_end(block)
+
+    def source_of(self, tensor: Tensor) -> Source | None:
+        """Where a tensor comes from, None when an op of the current block makes it."""
+        value = tensor._value
+        if isinstance(value, Source):
+            return value
+        if isinstance(value, OpResult):
+            return None if value.op.parent is self.block else self.foreign(value)
+        if not isinstance(value, np.ndarray):
+            raise TypeError(f"expected tensors of the program but got {tensor!r}")
+        if id(value) not in self.captured:
+            self.captured[id(value)] = Source("tensor", tensor, tensor.type)
+        return self.captured[id(value)]
+
+    def value_of(self, tensor: Tensor) -> Value:
+        source = self.source_of(tensor)
+        return tensor._value if source is None else self.imported(source)
+
+    def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+        values = [None if o is None else [self.value_of(t) for t in o] if isinstance(o, (list, tuple)) else self.value_of(o) for o in operands]
+        op = self.builder.insert_op(cls(*values, **attributes, loc=self.location))
+        results = tuple(Tensor._wrap(r, r.type) for r in op.results)
+        return results[0] if len(results) == 1 else results
+
+    def assign(self, tensor: Tensor, value: Tensor) -> None:
+        """Eager tensors (the random generator's state) keep the new value until `restore`; the run gives it to them for good."""
+        if isinstance(tensor._value, np.ndarray):
+            self.source_of(tensor)
+            self.written.setdefault(id(tensor), (tensor, tensor._value, tensor._type))
+        tensor._value, tensor._type = value._value, value.type
+        tensor._node, tensor._index = value._node, value._index
+        tensor._version += 1
+
+    def share(self, tensor: Tensor) -> None:
+        """Nothing to do: tensors that share a value have it in common here."""
+
+    def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
+        """No parameters are made while operators are translated."""
+
+    def restore(self) -> dict[int, tuple[Tensor, Any]]:
+        """Give written tensors their arrays back; returns them with what the program gives them."""
+        final = {}
+        for key, (tensor, array, type) in self.written.items():
+            final[key] = tensor, Tensor._wrap(tensor._value, tensor._type)
+            tensor._value, tensor._type = array, type
+        return final

@@ -1,0 +1,222 @@
+"""The executor: feeds a program, runs it as compiled code, fetches what is asked for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.device import as_place
+from polyreme.ir.builtin import Module
+from polyreme.ir.diagnostics import Diagnostic, caller_location, did_you_mean
+from polyreme.ir.dims import SYMBOL, Expr
+from polyreme.ir.types import TensorType
+from polyreme.static.plan import Plan, UnknownNameError, make_plan
+from polyreme.static.program import Program, default_main_program
+from polyreme.static.scope import Scope, global_scope
+from polyreme.static.variable import Variable, VariableError, named_variable
+from polyreme.tensor import Tensor
+
+__all__ = ["CompiledProgram", "Executor", "FeedError"]
+
+Array = np.ndarray[Any, Any]
+
+
+class FeedError(VariableError):
+    """An array that does not fit the variable it is fed to."""
+
+
+class Executor:
+    """Runs programs on one device.
+
+    A program is compiled when it first runs with these names fed and fetched, and again when it has changed. Free sizes stay free: another batch
+    size needs no compilation. Persistable variables live in the scope between runs.
+    """
+
+    def __init__(self, place: Any = None):
+        self.place = as_place(place)
+
+    def close(self) -> None:
+        """Nothing is held that Python does not let go of by itself."""
+
+    def run(
+        self,
+        program: Any = None,
+        feed: Mapping[str, Any] | None = None,
+        fetch_list: Sequence[Any] | None = None,
+        feed_var_name: str = "feed",
+        fetch_var_name: str = "fetch",
+        scope: Scope | None = None,
+        return_numpy: bool = True,
+        use_program_cache: bool = False,
+        use_prune: bool = False,
+    ) -> list[Any]:
+        """Run all operators in program order; the values of `fetch_list` (variables or names) as numpy arrays, or as tensors with `return_numpy=False`.
+
+        `feed` has an array by name for each input. With `use_prune` only the operators are run that the fetched variables need.
+        """
+        chosen = _program(program)
+        if not chosen.global_block().ops and not fetch_list:
+            return []
+        names = [_name(item) for item in _listed(fetch_list)]
+        if use_prune:
+            chosen = self._pruned(chosen, names, tuple(feed or ()))
+        block = chosen.global_block()
+        arrays: dict[str, Array] = {}
+        for name, value in (feed or {}).items():
+            variable = block.vars.get(name)
+            if variable is None:
+                warnings.warn(f"The variable '{name}' is not found in program. It is not declared or is pruned{did_you_mean(name, block.vars)}", stacklevel=2)
+            else:
+                arrays[name] = _fed(variable, value)
+        if len(arrays) > 1:
+            _check_sizes(block.vars, arrays)
+        inside = global_scope() if scope is None else scope
+        for rate_name, rate in chosen.schedules.items():
+            inside.var(rate_name).array = np.asarray(rate(), block.vars[rate_name].type.dtype.np)
+        plan = self.plan(chosen, {name: _type(block.vars[name], array) for name, array in arrays.items()}, names)
+        results = plan.run(arrays, inside)
+        return [a.copy() if any(a is b for b in arrays.values()) else a for a in results] if return_numpy else [Tensor._wrap(a) for a in results]
+
+    def plan(self, program: Program, feeds: Mapping[str, TensorType], names: Sequence[str]) -> Plan:
+        """The program made ready for these feeds and fetches; kept until it changes."""
+        key = (tuple(sorted((name, str(kind)) for name, kind in feeds.items())), tuple(names))
+        found: Plan | None = program.plans.get(key)
+        if found is None:
+            found = program.plans[key] = make_plan(program, feeds, names, _compiled)
+        return found
+
+    @staticmethod
+    def _pruned(program: Program, names: Sequence[str], feeds: tuple[str, ...]) -> Program:
+        key = ("pruned", tuple(names), feeds)
+        if key not in program.plans:
+            program.plans[key] = program._prune_with_input(feeds, list(names))
+        pruned: Program = program.plans[key]
+        return pruned
+
+
+def _compiled(module: Module, name: str) -> Any:
+    from polyreme.executables import load_module
+
+    return load_module(module, name)
+
+
+def _program(program: Any) -> Program:
+    if program is None:
+        return default_main_program()
+    if isinstance(program, CompiledProgram):
+        return program.program
+    if not isinstance(program, Program):
+        raise TypeError(f"Executor requires Program or CompiledProgram as its Parameter. But you passed in {type(program)}")
+    return program
+
+
+def _listed(fetch_list: Any) -> list[Any]:
+    if fetch_list is None:
+        return []
+    return list(fetch_list) if isinstance(fetch_list, (list, tuple)) else [fetch_list]
+
+
+def _name(item: Any) -> str:
+    if isinstance(item, str):
+        return item
+    variable = named_variable(item)
+    if variable is None:
+        raise TypeError(f"expected variables or their names in fetch_list but got {type(item).__name__}")
+    return variable.name
+
+
+# --- feeds
+
+
+def _fed(variable: Variable, value: Any) -> Array:
+    """The array for an input; its dtype and shape must be the variable's. Python numbers and lists take the dtype."""
+    expected = variable.type
+    if isinstance(value, Tensor):
+        array = value._array("a feed")
+    elif hasattr(value, "__array__"):
+        array = np.asarray(value)
+    else:
+        try:
+            array = np.array(value, expected.dtype.np)
+        except (TypeError, ValueError) as error:
+            raise FeedError(Diagnostic(f"expected numbers for the fed variable '{variable.name}' but got {type(value).__name__}: {error}", variable.location)) from None
+    if array.dtype != expected.dtype.np:
+        message = f"the data type of the fed variable '{variable.name}': expected {variable.dtype.name} but got {array.dtype}"
+        raise FeedError(Diagnostic(message, variable.location, _here()))
+    if len(expected.shape) != array.ndim or not all(_fits(d, n) for d, n in zip(expected.shape, array.shape, strict=True)):
+        message = f"the shape of the fed variable '{variable.name}': expected {variable.shape} but got {list(array.shape)}"
+        raise FeedError(Diagnostic(message, variable.location, _here()))
+    return array
+
+
+def _here() -> tuple[Diagnostic, ...]:
+    return (Diagnostic("fed here", caller_location()),)
+
+
+def _fits(expected: Any, size: int) -> bool:
+    return isinstance(expected, Expr) or expected == size
+
+
+def _check_sizes(variables: Mapping[str, Variable], arrays: Mapping[str, Array]) -> None:
+    """Sizes of one name must be equal; the free sizes of axis 0 are all the batch."""
+    known: dict[str, tuple[int, str, int]] = {}
+    for name, array in arrays.items():
+        for axis, (dim, size) in enumerate(zip(variables[name].type.shape, array.shape, strict=True)):
+            text = str(dim)
+            if isinstance(dim, int) or not SYMBOL.match(text):
+                continue
+            first, where, at = known.setdefault(text, (size, name, axis))
+            if first != size:
+                message = f"the shape of the fed variable '{name}': expected {first} on axis {axis}, as axis {at} of '{where}' has it, but got {size}; name the size in static.data to set it apart"
+                raise FeedError(Diagnostic(message, variables[name].location, _here()))
+
+
+def _type(variable: Variable, array: Array) -> TensorType:
+    """The declared type: its free sizes stay free."""
+    return variable.type
+
+
+class CompiledProgram:
+    """A program that is marked for compilation. All programs are compiled here, so that it only holds one."""
+
+    def __init__(self, program_or_graph: Any, build_strategy: Any = None):
+        if not isinstance(program_or_graph, Program):
+            raise TypeError(f"The type of program to be optimized must be Program, but received {type(program_or_graph)}")
+        self.program = program_or_graph
+        self._build_strategy = build_strategy
+
+    def with_data_parallel(self, loss_name: str | None = None, build_strategy: Any = None, exec_strategy: Any = None, share_vars_from: Any = None, places: Any = None) -> CompiledProgram:
+        """The program itself: one device runs it."""
+        if places is not None and len(_listed(places)) > 1:
+            raise UnknownNameError(f"expected one place but got {len(_listed(places))}: use paddle.DataParallel for several devices")
+        return self
+
+
+class BuildStrategy:
+    """Options of Paddle's graph passes, kept as they are set: the compiler here decides by itself."""
+
+    class ReduceStrategy:
+        AllReduce = 0
+        Reduce = 1
+
+    class GradientScaleStrategy:
+        CoeffNumDevice = 0
+        One = 1
+        Customized = 2
+
+    def __init__(self) -> None:
+        self.reduce_strategy = self.ReduceStrategy.AllReduce
+        self.gradient_scale_strategy = self.GradientScaleStrategy.CoeffNumDevice
+
+
+class ExecutionStrategy:
+    """Options of Paddle's schedulers, kept as they are set."""
+
+    def __init__(self) -> None:
+        self.num_threads = 0
+        self.num_iteration_per_drop_scope = 100
+        self.num_iteration_per_run = 1
+        self.use_thread_barrier = False

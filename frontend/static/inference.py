@@ -1,0 +1,102 @@
+"""What a new operator writes: its meaning is tried on tensors of its inputs' types, and the types of what comes out are given to its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from polyreme import dispatch, tape
+from polyreme.ir.core import Block as IrBlock
+from polyreme.ir.core import Value
+from polyreme.ir.diagnostics import Diagnostic, InferError, PolyremeError, caller_location
+from polyreme.ir.types import TensorType
+from polyreme.static.emitter import Emitter, Source, source_tensor
+from polyreme.static.meanings import Meaning, Slots, find_meaning
+from polyreme.static.operator import Operator, OperatorError
+from polyreme.static.variable import Variable, named_variable
+
+if TYPE_CHECKING:
+    from polyreme.static.program import Block
+
+__all__ = ["appended", "inferred_types", "located"]
+
+
+def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], attrs: Mapping[str, Any]) -> Operator:
+    """An operator as a user spells it; `ValueError` when its variables or attributes are not what the type takes."""
+    meaning = find_meaning(type)
+    read = {slot: [v.name for v in _variables(block, slot, given)] for slot, given in inputs.items() if given is not None}
+    write = {slot: [v.name for v in _variables(block, slot, given)] for slot, given in outputs.items() if given is not None}
+    roles = block.program.role_attributes()
+    op = Operator(block, type, meaning, read, write, {**defaults(type, block, attrs), **roles})
+    types = inferred_types(op, meaning)
+    unknown = [slot for slot in write if slot not in types and not _may_be_left_out(slot)]
+    if unknown:
+        raise OperatorError(f"expected the output slots {', '.join(types)} of '{type}' but got '{unknown[0]}'", op.location)
+    for slot, names in write.items():
+        for name, made in zip(names, types.get(slot, ()), strict=False):
+            block.var_recursive(name).set_type(made)
+    return op
+
+
+def defaults(type: str, block: Block, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes with those that `clone` or the program's seed change."""
+    given = {name: value for name, value in attrs.items() if value is not None}
+    if type == "dropout":
+        given.setdefault("is_test", False)
+    if type == "uniform_random":
+        given["seed"] = given.get("seed") or block.program.random_seed
+        given.setdefault("dtype", "float32")
+    if type == "fill_constant":
+        given.setdefault("dtype", "float32")
+    return given
+
+
+def _may_be_left_out(slot: str) -> bool:
+    """Slots for what Paddle keeps for gradients, which are made anew here."""
+    return slot in ("XShape", "Mask", "Softmax", "SavedMean", "SavedVariance", "ReserveSpace", "Residual", "Norm", "Mean", "Variance", "Indices")
+
+
+def _variables(block: Block, slot: str, given: Any) -> list[Variable]:
+    found = []
+    for item in given if isinstance(given, (list, tuple)) else [given]:
+        variable = block.var_recursive(item) if isinstance(item, str) else named_variable(item)
+        if variable is None:
+            raise OperatorError(f"expected variables or their names in '{slot}' but got {item!r}", caller_location())
+        found.append(variable)
+    return found
+
+
+def inferred_types(op: Operator, meaning: Meaning) -> dict[str, list[TensorType]]:
+    """Types of the outputs by slot, from the declared types of the inputs."""
+    emitter = Emitter(lambda source: emitter.block.add_arg(source.type, source.name), _no_other_block)
+    emitter.location = op.location
+    inputs: Slots = {
+        slot: [source_tensor(Source("variable", name, op.block.var_recursive(name).type)) for name in names] for slot, names in op.inputs.items()
+    }
+    try:
+        with dispatch.trace_into(emitter), tape.recording(False):
+            made = meaning.apply(op, inputs, {})
+    except (PolyremeError, ValueError, TypeError, KeyError) as error:
+        raise located(error, op) from error
+    finally:
+        emitter.restore()
+    return {slot: [t.type for t in tensors] for slot, tensors in made.items()}
+
+
+def _no_other_block(value: Value) -> Source:
+    raise AssertionError(f"{value!r} belongs to another block than {IrBlock.__name__} of this operator")
+
+
+def located(error: Exception, op: Operator) -> PolyremeError:
+    """The error as one of the operator's, at the line that made it, with notes on where its inputs were made."""
+    if isinstance(error, PolyremeError) and error.diagnostics[0].location:
+        return error
+    message = error.diagnostics[0].message if isinstance(error, PolyremeError) else f"'{op.type}' {type(error).__name__}: {error}"
+    notes = [Diagnostic(f"'{v.name}' is {v.type if v.has_shape else 'without a shape'}", v.location) for v in _inputs(op)]
+    kind = InferError if isinstance(error, InferError) else OperatorError
+    return kind(Diagnostic(message, op.location, tuple(n for n in notes if n.location)))
+
+
+def _inputs(op: Operator) -> Sequence[Variable]:
+    found = [op.block._find_var_recursive(name) for name in dict.fromkeys(op.input_arg_names)]
+    return [v for v in found if v is not None]

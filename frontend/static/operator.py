@@ -1,0 +1,184 @@
+"""Operators of a static program: a type, named variables in and out by slot, and attributes. What a type means stands in `meanings`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, did_you_mean
+
+if TYPE_CHECKING:
+    from polyreme.static.meanings import Meaning
+    from polyreme.static.program import Block
+
+__all__ = ["OpRole", "Operator", "OperatorError"]
+
+_numbers = itertools.count()
+
+
+class OperatorError(PolyremeError, ValueError):
+    """Inputs, outputs or attributes that an operator does not take."""
+
+
+class OpRole:
+    """What an operator is for. `Loss` marks, in addition, the operators that make a loss and its gradient."""
+
+    Forward = 0x0000
+    Backward = 0x0001
+    Optimize = 0x0002
+    LRSched = 0x0010
+    Loss = 0x0100
+
+
+ROLE_NAMES = {"op_role", "op_role_var", "op_namescope", "op_device"}
+
+
+class Operator:
+    """One step of a block. Made by `Block.append_op` and its relatives, and by functions in static mode.
+
+    `uid` tells operators apart across copies of a program: a gradient operator knows by it whose gradient it is. `data` is what the meaning
+    needs besides attributes and is no number or text: an initializer, a Python function.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        type: str,
+        meaning: Meaning,
+        inputs: Mapping[str, Sequence[str]],
+        outputs: Mapping[str, Sequence[str]],
+        attrs: Mapping[str, Any],
+        data: Any = None,
+        location: Location | None = None,
+    ):
+        self.block = block
+        self.type = type
+        self.meaning = meaning
+        self.inputs = {slot: list(names) for slot, names in inputs.items()}
+        self.outputs = {slot: list(names) for slot, names in outputs.items()}
+        self.attrs = dict(attrs)
+        self.data = data
+        self.location = caller_location() if location is None else location
+        self.uid = next(_numbers)
+
+    def copy_into(self, block: Block) -> Operator:
+        """The same operator in a block of another program."""
+        copy = Operator(block, self.type, self.meaning, self.inputs, self.outputs, self.attrs, self.data, self.location)
+        copy.uid = self.uid
+        return copy
+
+    # --- arguments
+
+    def input(self, name: str) -> list[str]:
+        """The names in an input slot."""
+        return list(self._slot(self.inputs, name, "input"))
+
+    def output(self, name: str) -> list[str]:
+        """The names in an output slot."""
+        return list(self._slot(self.outputs, name, "output"))
+
+    def _slot(self, slots: dict[str, list[str]], name: str, what: str) -> list[str]:
+        if name not in slots:
+            raise OperatorError(f"expected one of the {what}s {', '.join(slots) or '(none)'} of '{self.type}' but got '{name}'{did_you_mean(name, slots)}", self.location)
+        return slots[name]
+
+    @property
+    def input_names(self) -> list[str]:
+        return list(self.inputs)
+
+    @property
+    def output_names(self) -> list[str]:
+        return list(self.outputs)
+
+    @property
+    def input_arg_names(self) -> list[str]:
+        return [name for names in self.inputs.values() for name in names]
+
+    @property
+    def output_arg_names(self) -> list[str]:
+        return [name for names in self.outputs.values() for name in names]
+
+    def rename_input(self, old_name: str, new_name: str) -> None:
+        """Read `new_name` wherever the operator reads `old_name`."""
+        self._rename(self.inputs, old_name, new_name)
+
+    def rename_output(self, old_name: str, new_name: str) -> None:
+        """Write `new_name` wherever the operator writes `old_name`."""
+        self._rename(self.outputs, old_name, new_name)
+
+    _rename_input, _rename_output = rename_input, rename_output
+
+    def _rename(self, slots: dict[str, list[str]], old: str, new: str) -> None:
+        for names in slots.values():
+            names[:] = [new if name == old else name for name in names]
+        self.block.program.touch()
+
+    # --- attributes
+
+    @property
+    def attr_names(self) -> list[str]:
+        return list(self.attrs)
+
+    def has_attr(self, name: str) -> bool:
+        return name in self.attrs
+
+    def attr(self, name: str) -> Any:
+        """The value of an attribute; `ValueError` when there is none of that name."""
+        if name not in self.attrs:
+            raise OperatorError(f"expected one of the attributes {', '.join(self.attrs)} of '{self.type}' but got '{name}'{did_you_mean(name, self.attrs)}", self.location)
+        return self.attrs[name]
+
+    def attr_type(self, name: str) -> type:
+        """The Python type of an attribute's value."""
+        return type(self.attr(name))
+
+    def set_attr(self, name: str, val: Any) -> None:
+        """Set an attribute. One that is there keeps its type: another one is a `ValueError`."""
+        if isinstance(val, np.generic):
+            val = val.item()
+        if name in self.attrs:
+            old = self.attrs[name]
+            fits = isinstance(val, type(old)) and isinstance(val, bool) == isinstance(old, bool)
+            if isinstance(old, float) and isinstance(val, int) and not isinstance(val, bool):
+                val, fits = float(val), True
+            if isinstance(old, (list, tuple)) and isinstance(val, (list, tuple)):
+                val, fits = type(old)(val), True
+            if old is not None and not fits:
+                raise OperatorError(f"expected '{name}' of '{self.type}' to be {type(old).__name__} but got {val!r}", self.location)
+        elif name not in self.meaning.attributes(self) and name not in ROLE_NAMES:
+            raise OperatorError(f"'{self.type}' has no attribute '{name}'{did_you_mean(name, [*self.attrs, *self.meaning.attributes(self)])}", self.location)
+        self.attrs[name] = val
+        self.block.program.touch()
+
+    _set_attr = set_attr
+
+    def all_attrs(self) -> dict[str, Any]:
+        """All attributes by name."""
+        return dict(self.attrs)
+
+    def block_attr(self, name: str) -> int:
+        """The index of the block that an attribute names."""
+        value = self.attr(name)
+        index = getattr(value, "idx", value)
+        if not isinstance(index, int) or isinstance(index, bool):
+            raise OperatorError(f"expected '{name}' of '{self.type}' to name a block but got {value!r}", self.location)
+        return index
+
+    @property
+    def idx(self) -> int:
+        """Its place in the block."""
+        return next(i for i, op in enumerate(self.block.ops) if op is self)
+
+    # --- text
+
+    def to_string(self, throw_on_error: bool = False) -> str:
+        """`{Out=['y']} = relu(inputs={X=['x']}, op_role = 0)`."""
+        inputs = ", ".join(f"{slot}={names}" for slot, names in self.inputs.items())
+        outputs = ", ".join(f"{slot}={names}" for slot, names in self.outputs.items())
+        attributes = "".join(f", {name} = {value}" for name, value in sorted(self.attrs.items()))
+        return f"{{{outputs}}} = {self.type}(inputs={{{inputs}}}{attributes})"
+
+    __str__ = __repr__ = lambda self: self.to_string()

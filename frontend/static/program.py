@@ -1,0 +1,592 @@
+"""Programs and blocks: named variables and the operators on them, in order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from polyreme import dtypes
+from polyreme.ir.diagnostics import caller_location, did_you_mean
+from polyreme.static.meanings import Meaning, gradient_of
+from polyreme.static.operator import Operator, OpRole
+from polyreme.static.variable import Parameter, Variable, VariableError, named_variable
+from polyreme.tensor import Tensor
+from polyreme.utils import unique_name
+
+__all__ = [
+    "Block", "Program", "data", "default_main_program", "default_startup_program", "device_guard", "name_scope", "program_guard", "switch_main_program",
+    "switch_startup_program",
+]  # fmt: skip
+
+_program_ids = itertools.count()
+
+
+class Block:
+    """Variables by name and operators in order. A child block sees the variables of its parents."""
+
+    def __init__(self, program: Program, idx: int, parent_idx: int = -1):
+        self.program = program
+        self.idx = idx
+        self.parent_idx = parent_idx
+        self.forward_block_idx = -1
+        self.vars: dict[str, Variable] = {}
+        self.ops: list[Operator] = []
+
+    # --- variables
+
+    def create_var(self, name: str | None = None, shape: Any = None, dtype: Any = None, type: Any = None, persistable: bool | None = None, **fields: Any) -> Variable:
+        """A new variable; without a name it gets one. A name of this block is refused with another shape or dtype, and otherwise the variable that has it."""
+        if isinstance(name, str) and name in self.vars:
+            return self._same(self.vars[name], shape, dtype)
+        # Sequence levels, channel capacities and the like are taken for compatibility; what they say does not matter here.
+        for ignored in ("capacity", "belong_to_optimizer", "error_clip", "block"):
+            fields.pop(ignored, None)
+        if not isinstance(name, (str, NoneType)):
+            raise TypeError(f"expected the name of a variable to be str but got {name!r}")
+        made = Variable(self, name or unique_name.generate("_generated_var"), shape, dtype, bool(persistable), **fields)
+        return self._add(made)
+
+    def _same(self, known: Variable, shape: Any, dtype: Any) -> Variable:
+        if dtype is not None and known.dtype is not dtypes.as_dtype(dtype):
+            raise VariableError(f"expected '{known.name}' to keep the dtype {known.dtype.name} but it is created again with {dtype}", caller_location())
+        if shape is not None and known.has_shape and list(known.shape) != [-1 if s is None else s for s in shape]:
+            raise VariableError(f"expected '{known.name}' to keep the shape {known.shape} but it is created again with {list(shape)}", caller_location())
+        return known
+
+    def create_parameter(self, name: str | None = None, shape: Any = (), dtype: Any = None, initializer: Any = None, **fields: Any) -> Parameter:
+        """A new parameter in the program's first block. One of that name and shape is shared."""
+        block = self.program.global_block()
+        name = name or unique_name.generate("_generated_param")
+        known = block.vars.get(name)
+        if known is not None:
+            if not isinstance(known, Parameter):
+                raise VariableError(f"expected a new name for a parameter but '{name}' is a variable already", caller_location())
+            self._same(known, shape, dtype)
+            return known
+        fields.pop("gradient_clip_attr", None)
+        made = Parameter(block, name, shape, dtype, **fields)
+        block._add(made)
+        if initializer is not None:
+            from polyreme.static.startup import initialize
+
+            initialize(made, initializer, block)
+        return made
+
+    def _add(self, variable: Any) -> Any:
+        self.vars[variable.name] = variable
+        self.program.touch()
+        return variable
+
+    def var(self, name: str) -> Variable:
+        """The variable of this name in this block; `ValueError` when there is none."""
+        if not isinstance(name, str):
+            raise VariableError(f"var require string as parameter, but get {type(name).__name__} instead.", caller_location())
+        if name not in self.vars:
+            raise VariableError(f"expected a variable of block {self.idx} but got '{name}'{did_you_mean(name, self.vars)}", caller_location())
+        return self.vars[name]
+
+    def has_var(self, name: str) -> bool:
+        return name in self.vars
+
+    def var_recursive(self, name: str) -> Variable:
+        """The variable of this name here or in a parent block; `ValueError` when there is none."""
+        found = self._find_var_recursive(name)
+        if found is None:
+            known = {n for block in self._chain() for n in block.vars}
+            raise VariableError(f"expected a variable of block {self.idx} or its parents but got '{name}'{did_you_mean(str(name), known)}", caller_location())
+        return found
+
+    _var_recursive = var_recursive
+
+    def _find_var_recursive(self, name: str) -> Variable | None:
+        return next((block.vars[name] for block in self._chain() if name in block.vars), None)
+
+    def has_var_recursive(self, name: str) -> bool:
+        return self._find_var_recursive(name) is not None
+
+    def _chain(self) -> Iterator[Block]:
+        block: Block | None = self
+        while block is not None:
+            yield block
+            block = block.parent_block
+
+    @property
+    def parent_block(self) -> Block | None:
+        return None if self.parent_idx < 0 else self.program.block(self.parent_idx)
+
+    def rename_var(self, name: Any, new_name: str) -> Variable:
+        """Rename a variable, in the operators that use it too; returns it. `ValueError` when it is not here, or the new name is taken."""
+        variable = self.var(name)
+        if new_name in self.vars:
+            raise VariableError(f"expected a new name for '{name}' but '{new_name}' is a variable already", caller_location())
+        self.vars = {new_name if key == name else key: value for key, value in self.vars.items()}
+        variable._name = new_name
+        for block in self.program.blocks:
+            if self in block._chain():
+                for op in block.ops:
+                    op.rename_input(name, new_name)
+                    op.rename_output(name, new_name)
+        if name in self.program.captured:
+            self.program.captured[new_name] = self.program.captured.pop(name)
+        self.program.touch()
+        return variable
+
+    _rename_var = rename_var
+
+    def _remove_var(self, name: str) -> None:
+        del self.vars[name]
+        self.program.touch()
+
+    def clone_variable(self, var: Variable, force_persistable: bool = True) -> Variable:
+        """A variable of the same name, shape and dtype in this block (of another program)."""
+        return self._add(_copied(var, self, var.persistable or force_persistable))  # type: ignore[no-any-return]
+
+    _clone_variable = clone_variable
+
+    def copy_param_info_from(self, other: Block) -> None:
+        """Take over what only parameters have (rates, regularizers) from a block with the same parameters; `ValueError` when it has others."""
+        if not isinstance(other, Block):
+            raise VariableError(f"expected a Block but got {type(other).__name__}")
+        for parameter in other.iter_parameters():
+            known = self.vars.get(parameter.name)
+            if known is None:
+                raise VariableError(f"expected a block of the same topology but '{parameter.name}' is not in this one")
+            self.vars[parameter.name] = _copied(parameter, self, True)
+        self.program.touch()
+
+    _copy_param_info_from = copy_param_info_from
+
+    def iter_parameters(self) -> Iterator[Parameter]:
+        return (v for v in self.vars.values() if isinstance(v, Parameter))
+
+    def all_parameters(self) -> list[Parameter]:
+        return list(self.iter_parameters())
+
+    # --- operators
+
+    def append_op(self, type: str | None = None, inputs: Any = None, outputs: Any = None, attrs: Any = None, stop_gradient: bool = False, **extra: Any) -> Operator:
+        """A new operator at the end, by Paddle's name of its type. Slots take variables, names, or lists of them."""
+        return self._insert(len(self.ops), type, inputs, outputs, attrs)
+
+    def prepend_op(self, type: str | None = None, inputs: Any = None, outputs: Any = None, attrs: Any = None, **extra: Any) -> Operator:
+        """A new operator at the front."""
+        return self._insert(0, type, inputs, outputs, attrs)
+
+    _prepend_op = prepend_op
+
+    def insert_op(self, index: int, type: str | None = None, inputs: Any = None, outputs: Any = None, attrs: Any = None, **extra: Any) -> Operator:
+        """A new operator in front of number `index`."""
+        return self._insert(index, type, inputs, outputs, attrs)
+
+    _insert_op = insert_op
+
+    def _insert(self, index: int, type: str | None, inputs: Any, outputs: Any, attrs: Any) -> Operator:
+        from polyreme.static.inference import appended
+
+        if not isinstance(type, str):
+            raise ValueError(f"`type` to initialized an Operator can not be {type!r}.")
+        op = appended(self, type, inputs or {}, outputs or {}, attrs or {})
+        self.place(op, index)
+        return op
+
+    def add_operator(
+        self,
+        type: str,
+        meaning: Meaning,
+        inputs: Mapping[str, Sequence[str]],
+        outputs: Mapping[str, Sequence[str]],
+        attrs: Mapping[str, Any],
+        data: Any = None,
+        index: int | None = None,
+    ) -> Operator:
+        """A new operator whose variables are there already, marked with the program's current role."""
+        op = Operator(self, type, meaning, inputs, outputs, {**attrs, **self.program.role_attributes()}, data)
+        self.place(op, len(self.ops) if index is None else index)
+        return op
+
+    def place(self, op: Operator, index: int) -> None:
+        self.ops.insert(index, op)
+        for name in op.output_arg_names:
+            variable = self._find_var_recursive(name)
+            if variable is not None:
+                variable.op = op
+        self.program.touch()
+
+    def remove_op(self, index: int, sync: bool = True) -> None:
+        """Take an operator out."""
+        del self.ops[index]
+        self.program.touch()
+
+    _remove_op = remove_op
+
+    def slice_ops(self, start: int, end: int) -> list[Operator]:
+        """The operators from `start` up to but without `end`."""
+        return self.ops[start:end]
+
+    _slice_ops = slice_ops
+
+    def set_forward_block_idx(self, idx: int) -> None:
+        """Say whose backward block this is."""
+        self.forward_block_idx = idx
+
+    _set_forward_block_idx = set_forward_block_idx
+
+    def sync_with_cpp(self) -> None:
+        """Paddle keeps a second form of a block; here there is none to bring in line."""
+
+    _sync_with_cpp = sync_with_cpp
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        """All variables, then all operators; `ValueError` when `throw_on_error` and a variable has no shape."""
+        lines = [f"    {v.to_string(throw_on_error, with_details)}" for v in self.vars.values()]
+        lines += ["", *(f"    {op.to_string(throw_on_error)}" for op in self.ops)]
+        head = f"{{ // block_idx:{self.idx}  parent_idx:{self.parent_idx}  forward_idx:{self.forward_block_idx}"
+        return "\n".join([head, *lines, "}"]) + "\n"
+
+    __str__ = __repr__ = lambda self: self.to_string()
+
+
+NoneType = type(None)
+
+
+def _copied(variable: Variable, block: Block, persistable: bool) -> Any:
+    """The same variable for another block."""
+    made: Variable
+    if isinstance(variable, Parameter):
+        fields = {f: getattr(variable, f) for f in ("optimize_attr", "regularizer", "need_clip", "do_model_average", "is_distributed")}
+        made = Parameter(block, variable.name, variable.shape, variable.dtype, variable.trainable, location=variable.location, **fields)
+    else:
+        flags = {f: getattr(variable, f) for f in ("stop_gradient", "is_data", "need_check_feed", "lod_level", "location")}
+        made = Variable(block, variable.name, None, variable.dtype, persistable, **flags)
+        made._type = variable._type
+    return made
+
+
+class Program:
+    """Blocks of operators, of which block 0 is run. `random_seed` other than 0 seeds the random operators added after it is set."""
+
+    def __init__(self) -> None:
+        self.blocks = [Block(self, 0)]
+        self.current_block_idx = 0
+        self.captured: dict[str, Tensor] = {}  # eager tensors that operators use, by the name of their variable
+        self.schedules: dict[str, Any] = {}  # functions that give the learning rate before each run, by the name of its variable
+        self.plans: dict[Any, Any] = {}  # what an executor has made of the program as it stands
+        self.id = next(_program_ids)
+        self._seed = 0
+        self._role = OpRole.Forward
+        self._role_vars: list[str] = []
+
+    def touch(self) -> None:
+        """The program has changed: what was compiled of it no longer holds."""
+        self.plans.clear()
+
+    # --- blocks
+
+    def global_block(self) -> Block:
+        return self.blocks[0]
+
+    def block(self, index: int) -> Block:
+        return self.blocks[index]
+
+    def current_block(self) -> Block:
+        """Where functions append operators."""
+        return self.blocks[self.current_block_idx]
+
+    def create_block(self, parent_idx: int | None = None) -> Block:
+        """A new block under the current one (or under `parent_idx`), which becomes the current one."""
+        self.blocks.append(Block(self, len(self.blocks), self.current_block_idx if parent_idx is None else parent_idx))
+        self.current_block_idx = self.blocks[-1].idx
+        return self.blocks[-1]
+
+    _create_block = create_block
+
+    def rollback(self) -> None:
+        """Go back to the parent of the current block."""
+        parent = self.current_block().parent_idx
+        if parent < 0:
+            raise ValueError("expected a block with a parent to roll back from but block 0 is the current one")
+        self.current_block_idx = parent
+
+    _rollback = rollback
+
+    @property
+    def num_blocks(self) -> int:
+        return len(self.blocks)
+
+    def list_vars(self) -> Iterator[Variable]:
+        """Every variable of every block."""
+        for block in self.blocks:
+            yield from block.vars.values()
+
+    def all_parameters(self) -> list[Parameter]:
+        return [p for block in self.blocks for p in block.iter_parameters()]
+
+    # --- randomness and roles
+
+    @property
+    def random_seed(self) -> int:
+        return self._seed
+
+    @random_seed.setter
+    def random_seed(self, seed: int) -> None:
+        if not isinstance(seed, int) or isinstance(seed, bool):
+            raise ValueError("Program.random_seed's input seed must be an integer, but received {type(seed).__name__}.")
+        self._seed = seed
+
+    @property
+    def op_role(self) -> int:
+        """The role that appended operators get, one of `OpRole`."""
+        return self._role
+
+    @op_role.setter
+    def op_role(self, role: int) -> None:
+        self._role = role
+
+    def set_op_role(self, role: int) -> None:
+        self._role = role
+
+    @property
+    def op_role_var(self) -> list[str]:
+        """The parameter and its gradient that appended operators are about."""
+        return self._role_vars
+
+    def set_op_role_var(self, names: Iterable[str]) -> None:
+        self._role_vars = [names] if isinstance(names, str) else list(names)
+
+    op_role_var = op_role_var.setter(set_op_role_var)
+
+    def role_attributes(self) -> dict[str, Any]:
+        return {"op_role": self._role, "op_role_var": list(self._role_vars)}
+
+    @contextmanager
+    def role(self, role: int, variables: Sequence[Any] = ()) -> Iterator[None]:
+        """Operators appended inside have this role."""
+        saved = self._role, self._role_vars
+        self._role, self._role_vars = role, [v if isinstance(v, str) else v.name for v in variables]
+        try:
+            yield
+        finally:
+            self._role, self._role_vars = saved
+
+    def optimized_guard(self, var: Any) -> Any:
+        """Operators appended inside belong to the optimizer and are about `var`, one variable or a list."""
+        return self.role(OpRole.Optimize, list(var) if isinstance(var, (list, tuple)) else [var])
+
+    _optimized_guard = optimized_guard
+
+    def _lr_schedule_guard(self, is_with_opt: bool = False) -> Any:
+        return self.role(OpRole.LRSched | (OpRole.Optimize if is_with_opt else 0))
+
+    # --- copies
+
+    def clone(self, for_test: bool = False) -> Program:
+        """A copy. For tests, operators that behave otherwise in training (dropout) get `is_test`, and those of backward and optimizer are left out."""
+        copy = Program()
+        copy._seed, copy.current_block_idx = self._seed, self.current_block_idx
+        copy.captured, copy.schedules = dict(self.captured), dict(self.schedules)
+        copy.blocks = [Block(copy, block.idx, block.parent_idx) for block in self.blocks]
+        for old, new in zip(self.blocks, copy.blocks, strict=True):
+            new.forward_block_idx = old.forward_block_idx
+            for variable in old.vars.values():
+                new.vars[variable.name] = _copied(variable, new, variable.persistable)
+            for op in old.ops:
+                new.place(op.copy_into(new), len(new.ops))
+        if for_test:
+            copy._set_test()
+        return copy
+
+    def _set_test(self) -> None:
+        trained = OpRole.Backward | OpRole.Optimize
+        for block in self.blocks:
+            block.ops = [op for op in block.ops if not op.attr("op_role") & trained]
+            for op in block.ops:
+                if "is_test" in op.attrs:
+                    op.attrs["is_test"] = True
+                    op.inputs.pop("Draws", None)
+        self._drop_unused_variables()
+        self.schedules = {name: schedule for name, schedule in self.schedules.items() if self.global_block().has_var(name)}
+        self.touch()
+
+    def _drop_unused_variables(self) -> None:
+        used = {name for block in self.blocks for op in block.ops for name in (*op.input_arg_names, *op.output_arg_names)}
+        for block in self.blocks:
+            block.vars = {name: v for name, v in block.vars.items() if name in used or v.is_data or isinstance(v, Parameter)}
+
+    def inference_optimize(self, prune_read_op: bool = True) -> Program:
+        """A copy with `is_test` set everywhere."""
+        return self.clone(for_test=True)
+
+    _inference_optimize = inference_optimize
+
+    def prune(self, targets: Any) -> Program:
+        """A new program with only what the targets, variables or operators, need."""
+        return self._prune_with_input([], targets)
+
+    _prune = prune
+
+    def _prune_with_input(self, feeded_var_names: Sequence[str], targets: Any) -> Program:
+        """As `prune`, but what computes the variables that are fed is left out."""
+        wanted: set[str] = set()
+        kept_uids: set[int] = set()
+        for target in targets if isinstance(targets, (list, tuple)) else [targets]:
+            if isinstance(target, Operator):
+                kept_uids.add(target.uid)
+            elif isinstance(target, str) or named_variable(target) is not None:
+                wanted.add(target if isinstance(target, str) else target.name)
+            else:
+                raise ValueError(f"expected variables or operators to prune for but got {type(target).__name__}")
+        copy = self.clone()
+        block = copy.global_block()
+        kept: list[Operator] = []
+        for op in reversed(block.ops):
+            writes = [name for name in op.output_arg_names if name in wanted and name not in feeded_var_names]
+            if not writes and op.uid not in kept_uids:
+                continue
+            kept.append(op)
+            # Written over: only an operator that also reads it needs what it was before.
+            wanted.difference_update(writes)
+            wanted.update(op.input_arg_names)
+            forward = gradient_of(op)
+            if forward is not None:
+                kept_uids.add(forward)
+        block.ops = kept[::-1]
+        used = {name for op in kept for name in (*op.input_arg_names, *op.output_arg_names)} | wanted
+        block.vars = {name: v for name, v in block.vars.items() if name in used}
+        copy.schedules = {name: schedule for name, schedule in copy.schedules.items() if name in used}
+        copy.touch()
+        return copy
+
+    # --- what Paddle keeps in a second form
+
+    def copy_param_info_from(self, other: Program) -> None:
+        """Take over what only parameters have from a program with the same parameters."""
+        if not isinstance(other, Program):
+            raise TypeError(f"expected a Program but got {type(other).__name__}")
+        self.global_block().copy_param_info_from(other.global_block())
+
+    _copy_param_info_from = copy_param_info_from
+
+    def copy_data_info_from(self, other: Program) -> None:
+        """Take over which variables are inputs."""
+        for variable in other.list_vars():
+            if variable.is_data and self.global_block().has_var(variable.name):
+                mine = self.global_block().var(variable.name)
+                mine.is_data, mine.stop_gradient = True, variable.stop_gradient
+
+    _copy_data_info_from = copy_data_info_from
+
+    def sync_with_cpp(self) -> None:
+        """Paddle keeps a second form of a program; here there is none to bring in line."""
+
+    _sync_with_cpp = sync_with_cpp
+
+    # --- state
+
+    def state_dict(self, mode: str = "all", scope: Any = None) -> dict[str, Any]:
+        """Values of persistable variables in a scope by name: "param", "opt" (the others) or "all"."""
+        from polyreme.static.scope import global_scope
+
+        if mode not in ("all", "param", "opt"):
+            raise ValueError(f"`mode` string should be 'param', 'opt' or 'all', but received {mode}.")
+        found: dict[str, Any] = {}
+        for variable in self.list_vars():
+            if variable.persistable and (mode == "all" or isinstance(variable, Parameter) == (mode == "param")):
+                stored = (scope or global_scope()).find_var(variable.name)
+                if stored is not None and stored.array is not None:
+                    found[variable.name] = Tensor._wrap(stored.array)
+        return found
+
+    def set_state_dict(self, state_dict: Mapping[str, Any], scope: Any = None) -> None:
+        """Give persistable variables the values in `state_dict`; names that the program does not have are passed over with a warning."""
+        import warnings
+
+        known = {v.name: v for v in self.list_vars() if v.persistable}
+        for name, value in state_dict.items():
+            if name not in known:
+                warnings.warn(f"Variable with name '{name}' is not in the program{did_you_mean(name, known)}", stacklevel=2)
+            else:
+                known[name].set_value(value, scope)
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        """All blocks as text; `ValueError` when `throw_on_error` and a variable has no shape."""
+        return "\n".join(block.to_string(throw_on_error, with_details) for block in self.blocks)
+
+    __str__ = __repr__ = lambda self: self.to_string()
+
+
+# --- the current programs
+
+
+_main = Program()
+_startup = Program()
+
+
+def default_main_program() -> Program:
+    """The program that functions append operators to."""
+    return _main
+
+
+def default_startup_program() -> Program:
+    """The program that gives parameters their first values."""
+    return _startup
+
+
+def switch_main_program(program: Program) -> Program:
+    """Make `program` the default one; returns the one that was."""
+    global _main
+    old, _main = _main, program
+    return old
+
+
+def switch_startup_program(program: Program) -> Program:
+    """Make `program` the default startup program; returns the one that was."""
+    global _startup
+    old, _startup = _startup, program
+    return old
+
+
+@contextmanager
+def program_guard(main_program: Program, startup_program: Program | None = None) -> Iterator[None]:
+    """Build into these programs inside the `with`; without a startup program the current one stays."""
+    for program in (main_program, startup_program):
+        if not isinstance(program, Program) and (program is main_program or program is not None):
+            raise TypeError(f"expected a Program for program_guard but got {type(program).__name__}")
+    main = switch_main_program(main_program)
+    startup = switch_startup_program(startup_program) if startup_program is not None else None
+    try:
+        yield
+    finally:
+        switch_main_program(main)
+        if startup is not None:
+            switch_startup_program(startup)
+
+
+def data(name: str, shape: Sequence[Any], dtype: Any = None, lod_level: int = 0) -> Variable:
+    """An input of the current program: what a run must feed under this name. Sizes that are None or -1 are free; axis 0 is the batch, the same for all inputs.
+
+    A size may also be a name (`"T"`): free, and equal wherever it stands.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"The type of 'name' in data must be str, but received {type(name)}.")
+    if not isinstance(shape, (list, tuple)):
+        raise TypeError(f"The type of 'shape' in data must be list or tuple, but received {type(shape)}.")
+    kind = dtypes.default_dtype() if dtype is None else dtype
+    return default_main_program().global_block().create_var(name, shape, kind, stop_gradient=True, is_data=True, need_check_feed=True, lod_level=lod_level)
+
+
+@contextmanager
+def name_scope(prefix: str | None = None) -> Iterator[None]:
+    """A name for a part of the program, for the reader: it changes nothing."""
+    if prefix is not None and not isinstance(prefix, str):
+        raise TypeError(f"expected a str for name_scope but got {type(prefix).__name__}")
+    yield
+
+
+@contextmanager
+def device_guard(device: str | None = None) -> Iterator[None]:
+    """The device of the operators inside: "cpu", or None for whatever the executor has."""
+    if device not in (None, "cpu", "gpu") and not str(device).startswith("gpu:"):
+        raise ValueError(f"The Attr(device) should be 'cpu' or 'gpu', and it can also be empty string or None when there is no need to specify device. But received {device}")
+    yield

@@ -1,0 +1,132 @@
+"""Static mode: functions of the API append operators to the current block of the default program."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme import dtypes, tape
+from polyreme.dialects import nn as ops
+from polyreme.ir.core import Op
+from polyreme.ir.diagnostics import InferError, caller_location
+from polyreme.ir.types import ScalarType
+from polyreme.sizes import plain_size
+from polyreme.static.inference import located
+from polyreme.static.meanings import find_meaning, nn_meaning, type_name
+from polyreme.static.operator import Operator, OperatorError
+from polyreme.static.program import Block, default_main_program, default_startup_program
+from polyreme.static.startup import startup_parameter
+from polyreme.static.variable import Variable, named_variable
+from polyreme.tensor import Parameter, Tensor
+from polyreme.utils import unique_name
+
+__all__ = ["RECORDER", "ProgramRecorder", "temporary", "variable_of"]
+
+
+class ProgramRecorder:
+    """The recorder of static mode."""
+
+    taped = False
+
+    def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+        block = default_main_program().current_block()
+        if cls is ops.Uniform:
+            return self._draw(block, operands[0], attributes)
+        meaning = nn_meaning(cls)
+        definition = cls.definition
+        definition.bind_operands(operands)
+        given = [() if o is None else tuple(o) if isinstance(o, (list, tuple)) else (o,) for o in operands]
+        inputs = {slot: [variable_of(t, block).name for t in group] for slot, group in itertools.zip_longest(meaning.slots, given, fillvalue=())}
+        attributes = definition.bind_attributes({name: plain_size(value) for name, value in attributes.items()})
+        extra = {"is_test": False} if cls is ops.Dropout else {}
+        op = Operator(block, type_name(cls), meaning, inputs, {}, {**attributes, **extra, **block.program.role_attributes()})
+        try:
+            types = definition.infer_types([_types(o) for o in operands] + [None] * (len(definition.operands) - len(operands)), attributes)
+        except InferError as error:
+            raise located(error, op) from None
+        results = [temporary(block, op.type, kind) for kind in types]
+        op.outputs["Out"] = [v.name for v in results]
+        block.place(op, len(block.ops))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _draw(self, block: Block, state: Tensor, attributes: dict[str, Any]) -> Any:
+        """Draws take the generator's state when they run; here it stays as it is."""
+        from polyreme.random import default_generator
+
+        if state is not default_generator().state:
+            raise OperatorError("expected draws from the program's generator; set Program.random_seed to draw the same numbers at every run", caller_location())
+        result = temporary(block, "uniform_random", ops.Uniform.definition.infer_types([state.type], attributes)[0])
+        attrs = {
+            "shape": plain_size(tuple(attributes["shape"])), "min": float(attributes["low"]), "max": float(attributes["high"]), "is_test": False,
+            "dtype": dtypes.of_scalar(attributes["dtype"]).name, "seed": block.program.random_seed,
+        }  # fmt: skip
+        result.stop_gradient = True
+        block.add_operator("uniform_random", find_meaning("uniform_random"), {}, {"Out": [result.name]}, attrs)
+        return result, state
+
+    def assign(self, tensor: Tensor, value: Tensor) -> None:
+        """An in-place write of a named variable."""
+        if value is tensor:
+            return
+        block = default_main_program().current_block()
+        target, source = variable_of(tensor, block), variable_of(value, block)
+        block.add_operator("assign", find_meaning("assign"), {"X": [source.name]}, {"Out": [target.name]}, {})
+        target.set_type(source.type)
+
+    def share(self, tensor: Tensor) -> None:
+        """Nothing to do: variables are read by name."""
+
+    def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
+        """A parameter in the main program, and what fills it in the startup program."""
+        kind = dtypes.of_scalar(dtype)
+        return startup_parameter(default_main_program().global_block(), default_startup_program().global_block(), name, shape, kind, initializer)
+
+
+RECORDER = ProgramRecorder()
+
+
+def temporary(block: Block, what: str, kind: Any) -> Variable:
+    """A variable for a result; gradients reach it unless they are switched off or it has none."""
+    made = Variable(block, unique_name.generate(f"{what}.tmp"), kind.shape, dtypes.of_scalar(kind.dtype))
+    made.stop_gradient = not tape.is_grad_enabled() or not kind.dtype.is_float
+    block._add(made)
+    return made
+
+
+def variable_of(tensor: Any, block: Block) -> Variable:
+    """The variable that a tensor is in this program. An eager tensor becomes a persistable one that reads, and writes, the tensor."""
+    variable = named_variable(tensor)
+    if variable is not None:
+        known = block._find_var_recursive(variable.name)
+        if known is None:
+            raise OperatorError(
+                f"expected a variable of the current program but '{variable.name}' belongs to another one; build both inside one program_guard", caller_location()
+            )
+        return known
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"expected tensors but got {type(tensor).__name__} ({tensor!r})")
+    if not isinstance(tensor._value, np.ndarray):
+        raise OperatorError("expected variables, or tensors with contents, but got a tensor of a traced function or one that is not initialized", caller_location())
+    program = block.program
+    for name, captured in program.captured.items():
+        if captured is tensor:
+            return program.global_block().vars[name]
+    main = program.global_block()
+    name = tensor.name if not main.has_var(tensor.name) else unique_name.generate(f"{tensor.name}.captured")
+    made: Variable
+    if isinstance(tensor, Parameter):
+        made = main.create_parameter(name, tensor.shape, tensor.dtype, trainable=not tensor.stop_gradient)
+    else:
+        made = main.create_var(name, tensor.shape, tensor.dtype, persistable=True, stop_gradient=tensor.stop_gradient)
+    program.captured[name] = tensor
+    return made
+
+
+def _types(operand: Any) -> Any:
+    if operand is None:
+        return None
+    return tuple(t.type for t in operand) if isinstance(operand, (list, tuple)) else operand.type
+

@@ -1,0 +1,132 @@
+"""Scopes: where the values of persistable variables live between runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from polyreme.tensor import Tensor
+
+__all__ = ["Scope", "ScopeTensor", "ScopeVariable", "global_scope", "scope_guard"]
+
+Array = np.ndarray[Any, Any]
+
+
+class ScopeTensor:
+    """The value of a variable in a scope, to read as an array and to set."""
+
+    def __init__(self, variable: ScopeVariable):
+        self._variable = variable
+
+    def set(self, array: Any, place: Any = None) -> None:
+        """Replace the value by a copy of an array."""
+        self._variable.array = np.array(array._value if isinstance(array, Tensor) else array)
+
+    def _array(self) -> Array:
+        if self._variable.array is None:
+            raise ValueError(f"expected a value of '{self._variable.name}' in the scope but it has none")
+        return self._variable.array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self._array()
+        return array.copy() if dtype is None else array.astype(dtype)
+
+    def numpy(self) -> Array:
+        return self._array().copy()
+
+    def shape(self) -> list[int]:
+        return list(self._array().shape)
+
+    def _is_initialized(self) -> bool:
+        return self._variable.array is not None
+
+    def lod(self) -> list[Any]:
+        """The values of a scope have no levels of detail."""
+        return []
+
+
+class ScopeVariable:
+    """A name in a scope, with its array, or None before anything wrote one."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.array: Array | None = None
+
+    def get_tensor(self) -> ScopeTensor:
+        return ScopeTensor(self)
+
+    def is_initialized(self) -> bool:
+        return self.array is not None
+
+
+class Scope:
+    """Variables by name. A child sees its parents' variables."""
+
+    def __init__(self, parent: Scope | None = None):
+        self._variables: dict[str, ScopeVariable] = {}
+        self._parent = parent
+        self._kids: list[Scope] = []
+
+    def var(self, name: str) -> ScopeVariable:
+        """The variable of this name in this very scope, made when there is none."""
+        if name not in self._variables:
+            self._variables[name] = ScopeVariable(name)
+        return self._variables[name]
+
+    def find_var(self, name: str) -> ScopeVariable | None:
+        """The variable of this name here or in a parent, None when there is none."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope._variables:
+                return scope._variables[name]
+            scope = scope._parent
+        return None
+
+    def new_scope(self) -> Scope:
+        """A child, which lives until `drop_kids`."""
+        self._kids.append(Scope(self))
+        return self._kids[-1]
+
+    def drop_kids(self) -> None:
+        self._kids.clear()
+
+    def local_var_names(self) -> list[str]:
+        return list(self._variables)
+
+    def erase(self, names: Sequence[str]) -> None:
+        """Forget variables of this scope."""
+        for name in names:
+            self._variables.pop(name, None)
+
+    def _remove_from_pool(self) -> None:
+        """Paddle's word for letting go of a scope; here Python does that."""
+
+
+_current = Scope()
+
+
+def global_scope() -> Scope:
+    """The scope that runs use unless told otherwise."""
+    return _current
+
+
+def _switch_scope(scope: Scope) -> Scope:
+    """Make `scope` the global one; returns the one that was."""
+    global _current
+    old, _current = _current, scope
+    return old
+
+
+@contextmanager
+def scope_guard(scope: Scope) -> Iterator[None]:
+    """Use `scope` as the global one inside the `with`."""
+    if not isinstance(scope, Scope):
+        raise TypeError(f"expected a Scope but got {type(scope).__name__}")
+    old = _switch_scope(scope)
+    try:
+        yield
+    finally:
+        _switch_scope(old)
