@@ -123,7 +123,7 @@ _XY = {"X": "x", "Y": "y"}
 
 _add(
     "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p log2 logical_not reciprocal relu rsqrt sigmoid sign silu sin sinh "
-    "softsign sqrt square tan tanh tanh_shrink logsigmoid bitwise_not"
+    "softsign sqrt square stanh tan tanh tanh_shrink logsigmoid bitwise_not"
 )
 _add("isfinite_v2", "isfinite")
 _add("isinf_v2", "isinf")
@@ -132,6 +132,7 @@ _add("trunc", inputs={"X": "input"})
 _add("round")
 _add("relu6")
 _add("leaky_relu", attributes={"alpha": "negative_slope"})
+_add("rrelu")
 _add("prelu", inputs={"X": "x", "Alpha": "alpha"})
 _add("elu celu selu gelu thresholded_relu maxout swish mish softplus")
 _add("hard_shrink", "hardshrink")
@@ -162,6 +163,7 @@ _add("scale", inputs={"X": "x", "ScaleTensor": "scale"})
 _add("pow", attributes={"factor": "y"}, inputs={"X": "x", "FactorTensor": "y"})
 _add("clip", inputs={"X": "x", "Min": "min", "Max": "max"})
 _add("increment", attributes={"step": "value"})
+_add("lerp", inputs={**_XY, "Weight": "weight"})
 _add("where", inputs={"Condition": "condition", "X": "x", "Y": "y"})
 _add("cast", attributes={"out_dtype": "dtype"})
 
@@ -184,7 +186,7 @@ _add("cumsum", inputs={"X": "x", "AxisTensor": "axis"})
 _add("conv2d depthwise_conv2d", inputs={"Input": "input", "Filter": "filter", "Bias": "bias"}, outputs=("Output",))
 _add("conv3d", inputs={"Input": "input", "Filter": "filter"}, outputs=("Output",))
 _add("conv2d_transpose depthwise_conv2d_transpose", inputs={"Input": "x", "Filter": "filter", "Bias": "bias", "OutputSizeTensor": "output_size"}, outputs=("Output",))
-_add("pool2d pool3d", attributes={"ksize": "kernel_size"})
+_add("pool2d pool3d max_pool2d_with_index", attributes={"ksize": "kernel_size"})
 _add("batch_norm sync_batch_norm", inputs={"X": "x", "Mean": "mean", "Variance": "variance", "Scale": "scale", "Bias": "bias", "MomentumTensor": "momentum"},
      outputs=("Y", "MeanOut", "VarianceOut", "SavedMean", "SavedVariance"), attributes={"data_layout": "data_format"})  # fmt: skip
 _add("layer_norm", inputs={"X": "x", "Scale": "scale", "Bias": "bias"}, outputs=("Y", "Mean", "Variance"))

@@ -22,7 +22,7 @@ from polyreme.ir.diagnostics import did_you_mean
 from polyreme.ir.types import TensorType
 from polyreme.jit.trace import Traced
 from polyreme.loaders.errors import LoaderError, OperatorError
-from polyreme.loaders.legacy_ops import emit_legacy_op
+from polyreme.loaders.legacy_ops import LEGACY_OPS, emit_legacy_op
 from polyreme.loaders.meaning import LEGACY_DTYPES
 from polyreme.loaders.pdiparams import read_parameters, read_tensor
 from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type
@@ -153,8 +153,8 @@ def _read_type(part: Cursor, made: VarDesc) -> None:
                     made.dims += numbers(item, desc, "sizes")
                 if len(made.dims) > MAX_RANK:
                     desc.fail(f"expected at most {MAX_RANK} sizes")
-            if any(d < -1 for d in made.dims):
-                desc.fail(f"expected sizes of -1 or more but got {made.dims}")
+            # A product with a free size is negative too: the sizes [-1, 4] flattened are [-4].
+            made.dims = [max(d, -1) for d in made.dims]
 
 
 def _read_op(op: Cursor) -> OpDesc:
@@ -179,9 +179,9 @@ def _read_op(op: Cursor) -> OpDesc:
 
 _ATTRIBUTES = {
     1: "name", 2: "type", 3: "i", 4: "f", 5: "s", 6: "ints", 7: "floats", 8: "strings", 10: "b", 11: "bools", 12: "block_idx", 13: "l", 14: "blocks_idx",
-    15: "longs", 16: "float64s", 17: "var_name", 18: "vars_name", 19: "float64",
+    15: "longs", 16: "float64s", 17: "var_name", 18: "vars_name", 19: "float64", 20: "scalar", 21: "scalars",
 }  # fmt: skip
-_LISTS = {3: "ints", 4: "floats", 5: "strings", 7: "bools", 11: "longs", 12: "float64s", 14: "vars"}
+_LISTS = {3: "ints", 4: "floats", 5: "strings", 7: "bools", 11: "longs", 12: "float64s", 14: "vars", 17: "scalars"}
 _BLOCK_KINDS = (8, 10)
 _VAR_KINDS = (13, 14)
 
@@ -208,6 +208,9 @@ def _read_attribute(part: Cursor, op: OpDesc) -> None:
             found += numbers(value, part, key)
         elif key == "bools":
             found += [bool(v) for v in numbers(value, part, key)]
+        elif key in ("scalar", "scalars"):
+            found.append(_scalar(message(value, part, key)))
+            single = found[0]
         elif key in ("floats", "float64s"):
             found += floats(value, part, key, 4 if key == "floats" else 8)
         else:
@@ -216,6 +219,21 @@ def _read_attribute(part: Cursor, op: OpDesc) -> None:
     if kind in _VAR_KINDS:
         raise LoaderError(f"{part.file}: at byte {part.at}: the attribute '{name}' of '{op.type}' is a variable, which is not supported")
     op.attrs[name] = found if kind in _LISTS else single
+
+
+def _scalar(part: Cursor) -> Any:
+    """A number that says which of its fields holds it: a bool, a whole number or a double."""
+    kind, held = 0, {1: 0, 2: 0, 3: 0.0}
+    for number_, value, _ in fields(part, {1: "type", 2: "b", 3: "i", 4: "r"}):
+        if number_ == 1:
+            kind = number(value, part, "the kind")
+        elif number_ == 4:
+            held[3] = _one(floats(value, part, "r", 8), part)
+        else:
+            held[number_ - 1] = number(value, part, "a number")
+    if kind not in held:
+        part.fail(f"expected a real number but got one of kind {kind}")
+    return bool(held[kind]) if kind == 1 else held[kind]
 
 
 def _one(values: list[float], part: Cursor) -> float:
@@ -304,8 +322,10 @@ class _Reader:
                     continue
                 if len(results) != len(names):
                     raise OperatorError(f"expected {len(names)} results in '{slot}' but got {len(results)}")
+                first = slot == LEGACY_OPS[op.type].outputs[0]
                 for name, result in zip(names, results, strict=True):
-                    self.values[name] = self._agreeing(result, name, where)
+                    # What training alone needs is declared in other shapes by different versions.
+                    self.values[name] = self._agreeing(result, name, where) if first else result
 
     def _agreeing(self, result: Tensor, name: str, where: str) -> Tensor:
         """The result as the program declares it: programs older than 0-D tensors have one element where there is now none of the axes."""
@@ -313,9 +333,6 @@ class _Reader:
         declared = variable.type if variable is not None else None
         if declared is not None and declared.rank == 1 and declared.shape in ((1,), (-1,)) and result.ndim == 0:
             result = dispatch.call(nn.Reshape, result, shape=(1,))
-        if declared is not None and not declared.rank:
-            # Programs leave the sizes of results that only training needs open: no sizes say nothing.
-            declared = TensorType(result.type.shape, declared.dtype)
         check_type(result.type, declared, lambda text: self.builder.fail(where, f"the variable '{name}': {text}"))
         return result
 

@@ -274,9 +274,10 @@ def _tensor_type(part: _Json) -> TensorType | None:
     element = _ELEMENTS.get(facts[0].get("#").text())
     if element is None:
         raise facts[0].fail(f"expected the code of an element type but got {_short(facts[0].value)}")
-    sizes = [d.whole() for d in facts[1].items()]
-    if len(sizes) > MAX_RANK or any(d < -1 for d in sizes):
-        raise facts[1].fail(f"expected at most {MAX_RANK} sizes of -1 or more but got {_short(sizes)}")
+    # A product with a free size is negative too: the sizes [-1, 4] flattened are [-4].
+    sizes = [max(d.whole(), -1) for d in facts[1].items()]
+    if len(sizes) > MAX_RANK:
+        raise facts[1].fail(f"expected at most {MAX_RANK} sizes but got {len(sizes)}")
     return TensorType(tuple(sizes), SCALARS[element])
 
 
@@ -333,7 +334,7 @@ def _number(part: _Json) -> float | int:
 
 def _dtype(part: _Json) -> ScalarType | None:
     name = part.text()
-    if name.lower() == "undefined":
+    if name.lower().startswith("undefined"):
         return None
     if name not in DTYPES:
         raise part.fail(f"expected the name of a dtype but got {_short(name)}")

@@ -27,6 +27,14 @@ def leaky_relu(x: Tensor, *, negative_slope: float = 0.02) -> Tensor:
     return functional.leaky_relu(x, negative_slope)
 
 
+@meaning("rrelu")
+def rrelu(x: Tensor, *, lower: float = 0.125, upper: float = 1 / 3, is_test: bool = False) -> Tensor:
+    """In inference the slope is the middle of the two."""
+    if not is_test:
+        raise OperatorError("expected 'rrelu' in inference: its slopes in training are random")
+    return functional.leaky_relu(x, (lower + upper) / 2)
+
+
 @meaning("prelu")
 def prelu(x: Tensor, alpha: Tensor, *, data_format: str = "NCHW", mode: str = "all") -> Tensor:
     """One slope for all, one per channel, or one per element."""
@@ -84,6 +92,11 @@ def logsigmoid(x: Tensor) -> Tensor:
 @meaning("tanh")
 def tanh(x: Tensor) -> Tensor:
     return math.tanh(x)
+
+
+@meaning("stanh")
+def stanh(x: Tensor, *, scale_a: float = 0.67, scale_b: float = 1.7159) -> Tensor:
+    return math.stanh(x, scale_a, scale_b)
 
 
 @meaning("tanh_shrink")

@@ -93,6 +93,11 @@ def increment(x: Tensor, *, value: Number = 1.0) -> Tensor:
 
 
 @meaning()
+def lerp(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+    return math.lerp(x, y, cast_to(weight, x.type.dtype))
+
+
+@meaning()
 def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return math.where(condition, x, y)  # type: ignore[no-any-return]
 

@@ -100,6 +100,14 @@ def pool(
     return function(x, sizes, list(strides), padding, ceil_mode, exclusive, None, layout)
 
 
+@meaning()
+def max_pool2d_with_index(
+    x: Tensor, *, kernel_size: Sizes, strides: Sizes = (1, 1), paddings: Sizes = (0, 0), global_pooling: bool = False, adaptive: bool = False, ceil_mode: bool = False
+) -> tuple[Tensor, None]:  # fmt: skip
+    """The largest elements, without their positions."""
+    return pool(x, kernel_size, strides=strides, paddings=paddings, global_pooling=global_pooling, adaptive=adaptive, ceil_mode=ceil_mode), None
+
+
 @meaning("batch_norm", "sync_batch_norm")
 def batch_norm(
     x: Tensor, mean: Tensor, variance: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, is_test: bool = False, momentum: float = 0.9,
@@ -140,7 +148,8 @@ def layer_norm(x: Tensor, scale: Tensor | None = None, bias: Tensor | None = Non
         y = math.multiply(y, math.reshape(scale, tail))
     if bias is not None:
         y = math.add(y, math.reshape(bias, tail))
-    return y, math.reshape(mean, [-1]), math.reshape(variance, [-1])
+    head = list(x.type.shape[:begin_norm_axis])
+    return y, math.reshape(mean, head), math.reshape(variance, head)
 
 
 @meaning()

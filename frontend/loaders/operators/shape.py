@@ -18,6 +18,9 @@ from polyreme.nn import functional
 from polyreme.tensor import Tensor
 
 
+END = 2**31 - 1
+
+
 def _axis(axis: Any, x: Tensor) -> int:
     return axis_of(int(axis), x.ndim, "the operator")
 
@@ -129,7 +132,10 @@ def strided_slice(x: Tensor, starts: Sizes, ends: Sizes, strides: Sizes, *, axes
 def _sliced(x: Tensor, axes: Sizes, starts: Sizes, ends: Sizes, strides: Sizes) -> Tensor:
     if not len(axes) == len(starts) == len(ends) == len(strides):
         raise OperatorError(f"expected a start, end and stride for each of the axes {axes} but got {len(starts)}, {len(ends)} and {len(strides)} of them")
-    return math.strided_slice(x, [_axis(a, x) for a in axes], starts, ends, strides)
+    places = [_axis(a, x) for a in axes]
+    # "To the end" is written as the largest number, which says nothing of how long a symbolic axis is.
+    ends = [x.type.shape[a] if isinstance(e, int) and e >= END else e for a, e in zip(places, ends, strict=True)]
+    return math.strided_slice(x, places, starts, ends, strides)
 
 
 def _without(x: Tensor, axes: Sizes) -> Tensor:
@@ -185,7 +191,7 @@ def _bounds(low: Dim, high: Dim, size: Dim) -> tuple[Dim, Dim]:
         begin, end, _ = builtins.slice(low, high).indices(size)
         return begin, max(begin, end)
     first = low + size if isinstance(low, int) and low < 0 else low
-    last = high + size if isinstance(high, int) and high < 0 else size if isinstance(high, int) and high >= 2**31 - 1 else high
+    last = high + size if isinstance(high, int) and high < 0 else size if isinstance(high, int) and high >= END else high
     return first, last
 
 
