@@ -3,12 +3,13 @@
 An all-reduce that overlaps with computing is two ops: `dist.all_reduce_start` gives values of type `pending`, which only `dist.wait` turns into tensors, so
 that reading a result too early is a type error. No op here is pure: all ranks have to make the same calls in the same order.
 
-Run by the evaluator or eagerly, an op asks the group of ranks set by `with_group`. Without one there is one rank, for which every op is the identity.
+Run by the evaluator or eagerly, an op asks the group of ranks set by `with_group`, or else the one that the process belongs to (`use_default_group`).
+Without either there is one rank, for which every op is the identity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -22,7 +23,10 @@ from polyreme.ir.diagnostics import Location, check
 from polyreme.ir.evaluate import EvaluateError
 from polyreme.ir.types import PendingType, TensorType, scalar_type
 
-__all__ = ["REDUCTIONS", "AllGather", "AllReduce", "AllReduceStart", "Broadcast", "Group", "OneRank", "ReduceScatter", "Wait", "current_group", "with_group"]
+__all__ = [
+    "REDUCTIONS", "AllGather", "AllReduce", "AllReduceStart", "Broadcast", "Group", "OneRank", "ReduceScatter", "Wait", "current_group", "use_default_group",
+    "with_group",
+]  # fmt: skip
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod")
 
@@ -63,11 +67,18 @@ class OneRank:
 
 _group: ContextVar[Group | None] = ContextVar("group", default=None)
 _ALONE = OneRank()
+_default: Callable[[], Group] = lambda: _ALONE
+
+
+def use_default_group(provider: Callable[[], Group]) -> None:
+    """Let `provider` say among which ranks ops run outside of any `with_group`."""
+    global _default
+    _default = provider
 
 
 def current_group() -> Group:
     """The group that ops run among now."""
-    return _group.get() or _ALONE
+    return _group.get() or _default()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from polyreme.ir.builtin import Module
+from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 
 __all__ = ["Inspection", "inspect"]
@@ -34,9 +34,10 @@ class Inspection:
     Weights are arguments here, as in the function that `to_static` compiles, so that the texts stay short and read back as they are.
     """
 
-    def __init__(self, module: Module, target: Any):
+    def __init__(self, module: Module, target: Any, backward: Callable[[], Func] | None = None):
         self.module = module
         self.target = target
+        self._backward = backward
 
     @cached_property
     def nn(self) -> str:
@@ -78,6 +79,15 @@ class Inspection:
     def passes(self) -> list[Step]:
         """Every pass from `nn` to `kernel`, in order."""
         return list(self._steps())
+
+    @cached_property
+    def schedule(self) -> str:
+        """Of a `DataParallel` model: its backward as it runs, compiled regions with the starts of collective calls and the waits between them."""
+        from polyreme.lowering.regions import split_regions
+
+        if self._backward is None:
+            raise PolyremeError("expected a DataParallel model to show the schedule of but got one that computes gradients for itself alone")
+        return _text(split_regions(self._backward()))
 
     def level(self, name: str) -> str:
         """The text of a level by its name."""
@@ -130,7 +140,8 @@ def inspect(net: Any, input_spec: Sequence[Any] | None = None, target: Any = Non
 
     `input_spec` says what it takes, as for `jit.save`; `target` is a name or triple, by default this machine.
     """
-    return Inspection(model_module(net, input_spec), as_target(target))
+    backward = getattr(net, "backward_function", None)
+    return Inspection(model_module(net, input_spec), as_target(target), None if backward is None else lambda: backward(input_spec))
 
 
 def model_module(net: Any, input_spec: Sequence[Any] | None = None, freeze: bool = False) -> Module:

@@ -95,7 +95,7 @@ def run(args: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if args is None else args)
     debug = "--debug" in given
     try:
-        group.main(given, prog_name="polyreme", standalone_mode=False)
+        result = group.main(given, prog_name="polyreme", standalone_mode=False)
     except click.UsageError as error:
         error.show()
         return 2
@@ -117,7 +117,8 @@ def run(args: Sequence[str] | None = None) -> int:
         else:
             print(error_text(error), file=sys.stderr)
         return 1
-    return 0
+    # What a command gives to `ctx.exit`.
+    return result if isinstance(result, int) else 0
 
 
 def error_text(error: BaseException) -> str:

@@ -13,9 +13,10 @@ from polyreme.cli import Command
 @click.option("-n", "--nproc", type=click.IntRange(min=1), help="How many processes; by default one per processor.")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def command(nproc: int | None, script: str, arguments: tuple[str, ...]) -> None:
+@click.pass_context
+def command(ctx: click.Context, nproc: int | None, script: str, arguments: tuple[str, ...]) -> None:
     """Run the Python file SCRIPT in several processes, which meet in paddle.distributed.init_parallel_env()."""
     from polyreme.distributed.launch import ranks_of
     from polyreme.distributed.processes import run_ranks
 
-    sys.exit(run_ranks(ranks_of(nproc, None), [sys.executable, script, *arguments]))
+    ctx.exit(run_ranks(ranks_of(nproc, None), [sys.executable, script, *arguments]))

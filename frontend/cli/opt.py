@@ -42,7 +42,9 @@ def command(file: Path, spec: str, generic: bool, locations: bool, verify_each: 
 
 def load_passes() -> None:
     """Import what registers passes."""
-    import polyreme.lowering.pipeline  # noqa: F401  importing it is what registers them
+    # Importing them is what registers them.
+    import polyreme.lowering.bucket
+    import polyreme.lowering.pipeline  # noqa: F401
 
 
 def _list_passes(ctx: click.Context) -> None:

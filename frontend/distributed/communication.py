@@ -44,9 +44,8 @@ def _reduction(op: Any) -> str:
 
 @tape.no_grad()
 def _call(group: Group | None, cls: Any, *operands: Any, **attributes: Any) -> Any:
-    group = group if group is not None else current_group()
     try:
-        with dist.with_group(group):
+        with dist.with_group(group if group is not None else current_group()):
             return dispatch.call(cls, *operands, **attributes)
     except EvaluateError as error:
         raise ValueError(error.diagnostics[0].message) from None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from polyreme.dialects.dist import use_default_group
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.runtime.collectives import Communicator, OneRank, Step
@@ -118,6 +119,9 @@ def is_available() -> bool:
 def current_group() -> Group:
     """The group of this thread or process; a group of one before `init_parallel_env`."""
     return getattr(_thread, "group", None) or _process or _alone
+
+
+use_default_group(current_group)
 
 
 def get_group(id: int = 0) -> Group:

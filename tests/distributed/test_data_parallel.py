@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,16 @@ class Net(paddle.nn.Layer):
         return self.third(paddle.nn.functional.relu(self.second(paddle.tanh(self.first(x)))))
 
 
-def model(compiled: bool = False) -> Any:
-    net = Net()
+def weights(net: Any) -> Any:
+    """The model with weights that do not depend on what ran before."""
     rng = np.random.default_rng(3)
     for p in net.parameters():
         p.set_value(rng.normal(size=p.shape).astype(np.float32))
+    return net
+
+
+def model(compiled: bool = False) -> Any:
+    net = weights(Net())
     return paddle.jit.to_static(net) if compiled else net
 
 
@@ -282,6 +288,58 @@ def test_gradients_are_averaged_by_hand_after_no_sync() -> None:
     for found in run_ranks(2, rank):
         for name, grad in alone().items():
             np.testing.assert_allclose(found[name], grad, rtol=1e-5, atol=1e-6)
+
+
+def test_inspect_shows_the_schedule_that_runs() -> None:
+    """The same starts and waits, around the same regions, as the compiled backward takes."""
+    options = {"comm_buffer_size": 600 / MB, "last_comm_buffer_size": 100 / MB}
+    text = paddle.inspect(DataParallel(model(), **options), [paddle.static.InputSpec([None, 10], "float32", "x")]).schedule
+    printed = [line.partition(" = ")[2] or line.strip() for line in text.partition("return")[0].splitlines()[1:] if "=" in line]
+    ran: list[str] = []
+
+    def rank(group: Group) -> Any:
+        net = DataParallel(model(True), **options)
+        loss_of(net, share(group)).backward()
+        if group.rank == 0:
+            (program,) = (p for entries in net._layers.forward._programs.values() for p, _ in entries)
+            (schedule,) = program._overlapped.values()
+            ran.extend(step.name for step in schedule.steps)
+
+    run_ranks(2, rank)
+    names = [f"call {re.search(r'@(region_[0-9]+)', line).group(1)}" if "func.call" in line else line.split()[0] for line in printed if "." in line.split()[0]]
+    assert ran == names
+    assert names.count("dist.all_reduce_start") == 3 and names.count("dist.wait") == 3
+    # A start, and the regions of the next bucket before anything is waited for.
+    assert names.index("dist.all_reduce_start") < max(i for i, n in enumerate(names) if n.startswith("call")) < names.index("dist.wait")
+    with pytest.raises(PolyremeError, match="expected a DataParallel model to show the schedule of"):
+        paddle.inspect(model(), [paddle.static.InputSpec([None, 10], "float32", "x")]).schedule  # noqa: B018
+
+
+class LeNet(paddle.nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = paddle.nn.Sequential(
+            paddle.nn.Conv2D(1, 4, 3, padding=1), paddle.nn.ReLU(), paddle.nn.MaxPool2D(2), paddle.nn.Conv2D(4, 6, 3), paddle.nn.ReLU()
+        )
+        self.head = paddle.nn.Sequential(paddle.nn.Linear(6 * 16, 20), paddle.nn.ReLU(), paddle.nn.Linear(20, 4))
+
+    def forward(self, x: Any) -> Any:
+        return self.head(paddle.flatten(self.features(paddle.reshape(x, [-1, 1, 12, 12])), 1))
+
+
+def test_no_bucket_size_changes_a_bit_of_a_compiled_convolutional_model() -> None:
+    images = np.random.default_rng(5).normal(size=(8, 144)).astype(np.float32)
+
+    def rank(group: Group, buffer: float) -> Any:
+        paddle.seed(5)
+        net = DataParallel(paddle.jit.to_static(weights(LeNet())), comm_buffer_size=buffer, last_comm_buffer_size=buffer)
+        rows = slice(group.rank * 4, group.rank * 4 + 4)
+        paddle.nn.functional.cross_entropy(net(paddle.to_tensor(images[rows])), paddle.to_tensor(LABELS[:8][rows])).backward()
+        return {name: grad.tobytes() for name, grad in gradients(net).items()}
+
+    found = [run_ranks(2, lambda group, b=buffer: rank(group, b)) for buffer in (0, 500 / MB, 25)]
+    for a, b in found:
+        assert a == b == found[0][0]
 
 
 def test_a_data_parallel_layer_is_a_layer_with_the_models_own_names() -> None:
