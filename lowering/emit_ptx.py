@@ -76,7 +76,7 @@ def emit_ptx(module: Module, target: Target, name: str = "model") -> PtxModule:
     head = [f"; {emission.name} for {target.name}", f'source_filename = "{emission.name}"', f'target datalayout = "{target.layout}"']
     attributes = f'"target-cpu"="{target.cpu}" "target-features"="{target.features}"'
     blocks = sorted(set(threads.values()))
-    groups = [f'attributes #{i + 2} = {{ nounwind "nvvm.maxntid"="{n}" {attributes} }}' for i, n in enumerate(blocks)]
+    groups = [f'attributes #{i + 2} = {{ nounwind "nvvm.maxntid"="{n}" "nvvm.minctasm"="1" {attributes} }}' for i, n in enumerate(blocks)]
     for i, n in enumerate(blocks):
         body = body.replace(f" #maxntid{n} {{", f" #{i + 2} {{")
     parts = ["\n".join([*head, f'target triple = "{target.triple}"']), "\n".join(shared), *powers, *library(body), body]
