@@ -12,6 +12,7 @@ from typing import Any
 
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location
+from polyreme.ir.dims import product
 from polyreme.static.meanings import Gradient, find_meaning
 from polyreme.static.operator import Operator, OpRole
 from polyreme.static.program import Block
@@ -36,10 +37,7 @@ def append_backward(
     memory for time in Paddle; here the compiler decides what it keeps.
     """
     target = _variable(loss, "loss")
-    size = 1
-    for d in target.type.shape:
-        size = size * d
-    if size != 1:
+    if product(target.type.shape) != 1:
         raise VariableError(f"expected a loss of one element but '{target.name}' has shape {target.shape}; take its mean first", target.location)
     program, block = target.block.program, target.block
     if parameter_list is None:

@@ -181,4 +181,7 @@ class Operator:
         attributes = "".join(f", {name} = {value}" for name, value in sorted(self.attrs.items()))
         return f"{{{outputs}}} = {self.type}(inputs={{{inputs}}}{attributes})"
 
-    __str__ = __repr__ = lambda self: self.to_string()
+    def __repr__(self) -> str:
+        return self.to_string()
+
+    __str__ = __repr__

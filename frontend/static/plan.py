@@ -62,7 +62,8 @@ class Region:
 
     def module(self, name: str, written: set[str]) -> Module:
         """The region as a module; arguments that the program changes have the role "state"."""
-        names, roles = [], []
+        names: list[str] = []
+        roles: list[str] = []
         for source, _ in self.sources.values():
             names.append(_unique(source.name, names))
             roles.append("input" if source.kind in ("feed", "value") else "state" if source.name in written else "param")

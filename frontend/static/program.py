@@ -245,7 +245,10 @@ class Block:
         head = f"{{ // block_idx:{self.idx}  parent_idx:{self.parent_idx}  forward_idx:{self.forward_block_idx}"
         return "\n".join([head, *lines, "}"]) + "\n"
 
-    __str__ = __repr__ = lambda self: self.to_string()
+    def __repr__(self) -> str:
+        return self.to_string()
+
+    __str__ = __repr__
 
 
 NoneType = type(None)
@@ -332,7 +335,7 @@ class Program:
     @random_seed.setter
     def random_seed(self, seed: int) -> None:
         if not isinstance(seed, int) or isinstance(seed, bool):
-            raise ValueError("Program.random_seed's input seed must be an integer, but received {type(seed).__name__}.")
+            raise ValueError(f"Program.random_seed's input seed must be an integer, but received {type(seed).__name__}.")
         self._seed = seed
 
     @property
@@ -352,10 +355,12 @@ class Program:
         """The parameter and its gradient that appended operators are about."""
         return self._role_vars
 
-    def set_op_role_var(self, names: Iterable[str]) -> None:
+    @op_role_var.setter
+    def op_role_var(self, names: Iterable[str]) -> None:
         self._role_vars = [names] if isinstance(names, str) else list(names)
 
-    op_role_var = op_role_var.setter(set_op_role_var)
+    def set_op_role_var(self, names: Iterable[str]) -> None:
+        self.op_role_var = names  # type: ignore[assignment]
 
     def role_attributes(self) -> dict[str, Any]:
         return {"op_role": self._role, "op_role_var": list(self._role_vars)}
@@ -513,7 +518,10 @@ class Program:
         """All blocks as text; `ValueError` when `throw_on_error` and a variable has no shape."""
         return "\n".join(block.to_string(throw_on_error, with_details) for block in self.blocks)
 
-    __str__ = __repr__ = lambda self: self.to_string()
+    def __repr__(self) -> str:
+        return self.to_string()
+
+    __str__ = __repr__
 
 
 # --- the current programs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,8 +37,9 @@ class ProgramRecorder:
         meaning = nn_meaning(cls)
         definition = cls.definition
         definition.bind_operands(operands)
-        given = [() if o is None else tuple(o) if isinstance(o, (list, tuple)) else (o,) for o in operands]
-        inputs = {slot: [variable_of(t, block).name for t in group] for slot, group in itertools.zip_longest(meaning.slots, given, fillvalue=())}
+        given: list[tuple[Any, ...]] = [() if o is None else tuple(o) if isinstance(o, (list, tuple)) else (o,) for o in operands]
+        given += [()] * (len(meaning.slots) - len(given))
+        inputs = {slot: [variable_of(t, block).name for t in group] for slot, group in zip(meaning.slots, given, strict=True)}
         attributes = definition.bind_attributes({name: plain_size(value) for name, value in attributes.items()})
         extra = {"is_test": False} if cls is ops.Dropout else {}
         op = Operator(block, type_name(cls), meaning, inputs, {}, {**attributes, **extra, **block.program.role_attributes()})

@@ -60,7 +60,7 @@ def _append_update(optimizer: Any, block: Block, startup: Block, parameter: Para
     from polyreme import math as xp
     from polyreme.static.meanings import update_meaning
 
-    group = next((g for g in optimizer._groups if any(p is parameter for p in g["params"])), {"params": []})
+    group: dict[str, Any] = next((g for g in optimizer._groups if any(p is parameter for p in g["params"])), {"params": []})
     options = {**optimizer._options, **{k: v for k, v in group.items() if k != "params"}}
     options |= optimizer._parameter_options(parameter, options)
     master = _master(optimizer, block, startup, parameter)
