@@ -88,10 +88,10 @@ def _fmod() -> str:
 def _reduced(x: Lane) -> tuple[Lane, Lane, Lane]:
     """(sin r, cos r, q) in float64 with |x| = q * pi/2 + r, for |x| >= 2^30.
 
-    |x| is m * 2^e with 24 bits of m. Bits of 2/pi from place e - 1 on are all that m * 2^e * 2/pi leaves modulo 4; 128 of them are enough.
+    |x| is m * 2^e with 24 bits of m. Bits of 2/pi from the (e-1)th on are all that m * 2^e * 2/pi leaves modulo 4; 128 of them are enough.
     """
     size = x.bits() & 0x7FFFFFFF
-    start = size.shift_right(23) - 151
+    start = size.shift_right(23) - 152
     word, shift = start.shift_right(5), start & 31
     whole = ((size & 0x7FFFFF) | 0x800000).convert("zext", "i64")
     window = []

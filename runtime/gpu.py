@@ -1,0 +1,238 @@
+"""Devices that run kernels: one protocol, and two drivers that keep it.
+
+`open_driver("gpu")` is a CUDA device through pycuda, which is imported then and never before; `open_driver("gpu-emulated")` runs the same PTX on numpy,
+with its memory accesses checked (`ptx_runner.py`). Addresses are plain integers on both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from polyreme.runtime.errors import RuntimeFault
+from polyreme.runtime.ptx_memory import DeviceMemory
+from polyreme.runtime.ptx_parser import parse_ptx
+from polyreme.runtime.ptx_runner import Program
+
+Array = np.ndarray[Any, Any]
+
+
+class GpuError(RuntimeFault, RuntimeError):
+    """No device, no way to reach it, or a device that failed."""
+
+
+class Module(Protocol):
+    """Loaded kernels."""
+
+    def function(self, name: str) -> Any:
+        """The kernel whose entry is called `name`; `GpuError` when there is none."""
+
+
+class Driver(Protocol):
+    """A device. `sm` is its compute capability (80 for 8.0)."""
+
+    name: str
+    sm: int
+
+    def allocate(self, size: int) -> int:
+        """The address of `size` bytes, aligned to 256."""
+
+    def free(self, address: int) -> None:
+        """Give back what `allocate` gave."""
+
+    def upload(self, address: int, array: Array) -> None:
+        """Copy a contiguous array to the device."""
+
+    def download(self, address: int, array: Array) -> None:
+        """Copy from the device into a contiguous array, when all launches before are done."""
+
+    def load_module(self, ptx: str | bytes) -> Module:
+        """Load kernels."""
+
+    def launch(self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
+        """Run a kernel after those launched before; arguments are addresses and 64-bit integers. May return before it is done."""
+
+    def synchronize(self) -> None:
+        """Wait until all launches are done."""
+
+    def event(self) -> Any:
+        """A mark behind the launches so far, for `elapsed_ms`."""
+
+    def elapsed_ms(self, start: Any, end: Any) -> float:
+        """Milliseconds between two events."""
+
+
+def open_driver(name: str, device: int = 0) -> Driver:
+    """The driver called `name` ("gpu" or "gpu-emulated"); `GpuError` when it cannot be had."""
+    if name == "gpu":
+        return CudaDriver(device)
+    if name == "gpu-emulated":
+        return EmulatedDriver()
+    raise GpuError(f"expected 'gpu' or 'gpu-emulated' but got '{name}'")
+
+
+def _bytes_of(array: Array, what: str) -> Array:
+    if not array.flags.c_contiguous:
+        raise GpuError(f"expected a contiguous array to {what} but got a strided one")
+    return array.reshape(-1).view(np.uint8)
+
+
+# --- numpy
+
+
+class EmulatedModule:
+    """Kernels of the runner."""
+
+    def __init__(self, ptx: str | bytes):
+        text = parse_ptx(ptx.decode() if isinstance(ptx, bytes) else ptx)
+        self._kernels = text.kernels
+        self._programs: dict[str, Program] = {}
+
+    def function(self, name: str) -> Program:
+        if name not in self._kernels:
+            raise GpuError(f"expected a kernel ({', '.join(self._kernels) or 'there is none'}) but got '{name}'")
+        if name not in self._programs:
+            self._programs[name] = Program(self._kernels[name])
+        return self._programs[name]
+
+
+class EmulatedDriver:
+    """A device made of numpy arrays. Every launch is done when it returns."""
+
+    name = "gpu-emulated"
+    sm = 90
+
+    def __init__(self) -> None:
+        self.memory = DeviceMemory()
+
+    def allocate(self, size: int) -> int:
+        return self.memory.allocate(size)
+
+    def free(self, address: int) -> None:
+        self.memory.free(address)
+
+    def upload(self, address: int, array: Array) -> None:
+        source = _bytes_of(array, "upload")
+        self.memory.part(address, source.size)[:] = source
+
+    def download(self, address: int, array: Array) -> None:
+        target = _bytes_of(array, "download")
+        target[:] = self.memory.part(address, target.size)
+
+    def load_module(self, ptx: str | bytes) -> EmulatedModule:
+        return EmulatedModule(ptx)
+
+    def launch(self, function: Program, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
+        if shared_bytes:
+            raise GpuError("expected kernels with static shared memory only")
+        function.launch(self.memory, grid, block, arguments)
+
+    def synchronize(self) -> None:
+        """Nothing is ever under way."""
+
+    def event(self) -> float:
+        return time.perf_counter()
+
+    def elapsed_ms(self, start: float, end: float) -> float:
+        return 1000 * (end - start)
+
+
+# --- CUDA
+
+
+class CudaModule:
+    """Kernels that pycuda has loaded."""
+
+    def __init__(self, module: Any):
+        self._module = module
+
+    def function(self, name: str) -> Any:
+        try:
+            return self._module.get_function(name)
+        except Exception as error:  # pycuda's own classes, which exist only where it does
+            raise GpuError(f"expected a kernel called '{name}': {error}") from None
+
+
+class CudaDriver:
+    """A CUDA device, in its primary context, on one stream: the default one. A context belongs to a thread: use a driver in the thread that made it."""
+
+    name = "gpu"
+
+    def __init__(self, device: int = 0):
+        try:
+            import pycuda.driver as cuda
+        except ImportError as error:
+            raise GpuError(f"expected pycuda for the device 'gpu' (pip install 'polyreme[cuda]'), or use 'gpu-emulated': {error}") from None
+        try:
+            cuda.init()
+            if device >= cuda.Device.count():
+                raise GpuError(f"expected a CUDA device below {cuda.Device.count()} but got {device}")
+            self._device = cuda.Device(device)
+        except cuda.Error as error:
+            raise GpuError(f"expected a CUDA device, or use 'gpu-emulated': {error}") from None
+        self._cuda = cuda
+        self._context = self._device.retain_primary_context()
+        self._context.push()
+        major, minor = self._device.compute_capability()
+        self.sm = 10 * major + minor
+        self._memory: dict[int, Any] = {}
+
+    def close(self) -> None:
+        """Free what is allocated and leave the context."""
+        for memory in self._memory.values():
+            memory.free()
+        self._memory.clear()
+        self._context.pop()
+
+    def _do(self, what: str, call: Any, *args: Any) -> Any:
+        try:
+            return call(*args)
+        except self._cuda.Error as error:
+            raise GpuError(f"could not {what}: {error}") from None
+
+    def allocate(self, size: int) -> int:
+        memory = self._do(f"allocate {size} bytes", self._cuda.mem_alloc, max(size, 1))
+        self._memory[int(memory)] = memory
+        return int(memory)
+
+    def free(self, address: int) -> None:
+        if address not in self._memory:
+            raise GpuError(f"expected the address of an allocation but got {address:#x}")
+        self._do("free memory", self._memory.pop(address).free)
+
+    def upload(self, address: int, array: Array) -> None:
+        source = _bytes_of(array, "upload")
+        if source.size:
+            self._do("copy to the device", self._cuda.memcpy_htod, address, source)
+
+    def download(self, address: int, array: Array) -> None:
+        target = _bytes_of(array, "download")
+        if target.size:
+            self._do("copy from the device", self._cuda.memcpy_dtoh, target, address)
+
+    def load_module(self, ptx: str | bytes) -> CudaModule:
+        text = ptx.encode() if isinstance(ptx, str) else ptx
+        return CudaModule(self._do("load kernels", self._cuda.module_from_buffer, text))
+
+    def launch(self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
+        grid, block = (tuple([*map(int, sizes), 1, 1][:3]) for sizes in (grid, block))
+        if 0 in grid:
+            return
+        # Bit patterns: an address and a 64-bit integer are passed alike.
+        values = [np.uint64(int(value) & 0xFFFFFFFFFFFFFFFF) for value in arguments]
+        self._do("launch a kernel", lambda: function(*values, grid=grid, block=block, shared=shared_bytes))
+
+    def synchronize(self) -> None:
+        self._do("run the kernels", self._context.synchronize)
+
+    def event(self) -> Any:
+        event = self._cuda.Event()
+        event.record()
+        return event
+
+    def elapsed_ms(self, start: Any, end: Any) -> float:
+        end.synchronize()
+        return float(start.time_till(end))
