@@ -21,6 +21,7 @@ from polyreme import dispatch, loaders
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute
 from polyreme.ir.types import SCALARS, TensorType
 from polyreme.ir.verify import verify
 from polyreme.jit.program import Program
@@ -223,16 +224,26 @@ def replay(traced: Traced, inputs: Sequence[Tensor]) -> list[Tensor]:
     """The outputs of a program, its ops applied one after the other through dispatch: so a program becomes part of one being traced."""
     block = traced.func.block
     values: dict[Value, Tensor] = {}
+    sizes: dict[str, Dim] = {}
     for arg, source in zip(block.args, traced.sources, strict=True):
         values[arg] = inputs[source] if isinstance(source, int) else source
+        # Sizes that the program leaves open are those of the inputs it meets here.
+        given = values[arg].type.shape
+        sizes |= {str(d): n for d, n in zip(arg.type.shape, given, strict=False) if isinstance(d, Expr) and SYMBOL.match(str(d))}
     for op in block.ops[:-1]:
         operands = op.definition.split([values[v] for v in op.operands], op.segments)
-        results = dispatch.call(type(op), *operands, **op.attributes)
+        results = dispatch.call(type(op), *operands, **{name: _with_sizes(a, sizes) for name, a in op.attributes.items()})
         values.update(zip(op.results, results if isinstance(results, tuple) else (results,), strict=True))
     results = [values[v] for v in block.terminator.operands]
     for tensor, value in zip(traced.written, results[traced.output_count :], strict=True):
         dispatch.assign(tensor, value)
     return results[: traced.output_count]
+
+
+def _with_sizes(attribute: Any, sizes: dict[str, Dim]) -> Any:
+    if isinstance(attribute, tuple):
+        return tuple(_with_sizes(a, sizes) for a in attribute)
+    return substitute(attribute, sizes) if isinstance(attribute, Expr) else attribute
 
 
 class TranslatedLayer(Layer):

@@ -1,0 +1,175 @@
+"""Models that Paddle 3.3.1 saved, in both of its formats: they load, compute what Paddle computes, compile, and stay usable as Layers."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme.cli import run
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.text import parse_module, print_module
+from polyreme.ir.verify import verify
+from polyreme.loaders import read_model
+from polyreme.loaders.errors import LoaderError
+from polyreme.static import InputSpec
+
+MODELS = Path(__file__).parents[1] / "fixtures" / "models"
+FORMATS = ["pir", "legacy"]
+NETWORKS = ["lenet", "mlp", "mobilenet"]
+OPERATORS = ["activations", "arithmetic", "shapes", "layers"]
+
+
+def expected(name, format_):
+    """Inputs, and the outputs that the program of this format has."""
+    values = np.load(MODELS / f"{name}.npz")
+    inputs = [values[f"x{i}"] for i in range(sum(key.startswith("x") for key in values))]
+    return inputs, [values[f"y{i}"] for i in values[format_]]
+
+
+def assert_agrees(made, wanted, tolerance=1e-5):
+    """Within `tolerance` of the largest element, whole numbers and bools exactly."""
+    assert made.shape == wanted.shape and made.dtype == wanted.dtype
+    if wanted.dtype.kind == "f":
+        np.testing.assert_allclose(made, wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
+    else:
+        np.testing.assert_array_equal(made, wanted)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_agrees_with_paddle(name, format_):
+    net = paddle.jit.load(MODELS / format_ / name)
+    (x,), (y,) = expected(name, format_)
+    assert_agrees(net(paddle.to_tensor(x)).numpy(), y)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_compiles_into_a_library_that_agrees(name, format_, tmp_path):
+    library = paddle.compile(paddle.jit.load(MODELS / format_ / name), tmp_path / f"{name}.so")
+    (x,), (y,) = expected(name, format_)
+    for rows in (slice(None), slice(1)):
+        (made,) = library.run([x[rows]]) if hasattr(library, "run") else (library(x[rows]),)
+        assert_agrees(np.asarray(made), y[rows])
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_each_operator_agrees_with_paddle(name, format_):
+    module = read_model(MODELS / format_ / name).frozen()
+    verify(module)
+    inputs, outputs = expected(name, format_)
+    made = evaluate(module, inputs)
+    assert len(made) == len(outputs) + len(inputs)
+    for array, wanted in zip(made, outputs, strict=False):
+        assert_agrees(array, wanted, 1e-6)
+
+
+def test_both_formats_become_the_same_program():
+    ops = [[op.name for op in read_model(MODELS / format_ / "mlp").func.block.ops] for format_ in FORMATS]
+    assert ops[0] == ops[1]
+
+
+def test_a_loaded_module_reads_back_from_its_text():
+    module = read_model(MODELS / "pir" / "lenet").module()
+    text = print_module(module)
+    assert print_module(parse_module(text)) == text
+
+
+def test_free_sizes_become_symbols_and_any_batch_runs():
+    net = paddle.jit.load(MODELS / "pir" / "mlp.json")
+    assert str(net.input_spec[0]) == "tensor<Nx8x8xf32>"
+    (x,), (y,) = expected("mlp", "pir")
+    assert_agrees(net(paddle.to_tensor(x[:1])).numpy(), y[:1])
+
+
+def test_a_spec_fixes_a_size_or_names_it():
+    named = read_model(MODELS / "legacy" / "mlp.pdmodel", specs=[InputSpec(["rows", 8, 8], "float32")])
+    assert str(named.inputs[0]) == "tensor<rowsx8x8xf32>"
+    fixed = read_model(MODELS / "pir" / "mlp", specs=[InputSpec([5, 8, 8], "float32", "x")])
+    assert str(fixed.func.block.terminator.operands[0].type) == "tensor<5x10xf32>"
+    with pytest.raises(LoaderError, match="expected the input .* but got"):
+        read_model(MODELS / "pir" / "mlp", specs=[InputSpec([5, 8, 9], "float32", "x")])
+
+
+def test_ops_say_which_operator_and_layer_they_come_from():
+    block = read_model(MODELS / "pir" / "lenet").func.block
+    assert str(block.ops[0].location) == "/Sequential/Conv2D/pd_op.conv2d"
+    block = read_model(MODELS / "legacy" / "lenet").func.block
+    assert str(block.ops[0].location) == "conv2d"
+
+
+def test_a_loaded_model_trains_further():
+    net = paddle.jit.load(MODELS / "pir" / "mlp")
+    (x,), (y,) = expected("mlp", "pir")
+    weight = net.parameters()[0]
+    before = weight.numpy().copy()
+    optimizer = paddle.optimizer.SGD(0.5, parameters=net.parameters())
+    losses = []
+    for _ in range(3):
+        loss = ((net(paddle.to_tensor(x)) - paddle.to_tensor(y[::-1].copy())) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        losses.append(float(loss))
+    assert losses[2] < losses[0] and not np.array_equal(weight.numpy(), before)
+
+
+def test_a_loaded_model_is_saved_again_and_becomes_part_of_another(tmp_path):
+    net = paddle.jit.load(MODELS / "legacy" / "mlp")
+    paddle.jit.save(net, tmp_path / "again")
+    (x,), (y,) = expected("mlp", "legacy")
+    assert_agrees(paddle.jit.load(tmp_path / "again")(paddle.to_tensor(x)).numpy(), y)
+    doubled = paddle.jit.to_static(lambda v: net(v) * 2)
+    assert_agrees(doubled(paddle.to_tensor(x)).numpy(), y * 2)
+
+
+def test_parameters_may_stand_elsewhere_and_in_a_file_each(tmp_path):
+    from polyreme.loaders.pdiparams import read_parameters, write_parameters
+    from polyreme.loaders.pdmodel import read_program
+
+    (x,), (y,) = expected("mlp", "legacy")
+    shutil.copy(MODELS / "legacy" / "mlp.pdmodel", tmp_path / "mlp.pdmodel")
+    with pytest.raises(FileNotFoundError, match="expected the model's parameters"):
+        paddle.jit.load(tmp_path / "mlp")
+    moved = paddle.jit.load(tmp_path / "mlp", params_filename=MODELS / "legacy" / "mlp.pdiparams")
+    assert_agrees(moved(paddle.to_tensor(x)).numpy(), y)
+    folder = tmp_path / "old"
+    folder.mkdir()
+    program = (MODELS / "legacy" / "mlp.pdmodel").read_bytes()
+    (folder / "__model__").write_bytes(program)
+    for name, array in read_parameters(MODELS / "legacy" / "mlp.pdiparams", read_program(program).parameters()).items():
+        write_parameters(folder / name, {name: array})
+    assert_agrees(paddle.jit.load(folder)(paddle.to_tensor(x)).numpy(), y)
+
+
+# --- the command line
+
+
+@pytest.mark.parametrize("model", ["pir/mlp.json", "legacy/mlp.pdmodel", "pir/mlp"])
+def test_the_command_line_inspects_compiles_and_runs(model, tmp_path, capsys):
+    assert run(["inspect", str(MODELS / model)]) == 0
+    shown = capsys.readouterr().out
+    assert "nn.matmul" in shown and ".w_0: tensor<64x24xf32>" in shown
+    library = tmp_path / "mlp.so"
+    assert run(["compile", str(MODELS / model), "-o", str(library)]) == 0
+    (x,), (y,) = expected("mlp", model.split("/")[0])
+    np.save(tmp_path / "x.npy", x)
+    for runnable in (MODELS / model, library):
+        assert run(["run", str(runnable), "--input", f"x={tmp_path / 'x.npy'}", "-o", str(tmp_path / "y.npy")]) == 0
+        assert_agrees(np.load(tmp_path / "y.npy"), y)
+
+
+def test_the_command_line_names_sizes_of_a_loaded_model(capsys):
+    assert run(["inspect", str(MODELS / "pir" / "mlp"), "--input", "x=f32[rows,8,8]"]) == 0
+    assert "tensor<rowsx8x8xf32>" in capsys.readouterr().out
+
+
+def test_the_command_line_reports_a_damaged_model(tmp_path, capsys):
+    (tmp_path / "bad.json").write_bytes((MODELS / "pir" / "mlp.json").read_bytes()[:999])
+    assert run(["inspect", str(tmp_path / "bad.json")]) == 1
+    assert "bad.json: at byte 999: expected JSON" in capsys.readouterr().err
