@@ -31,7 +31,8 @@ class Step:
 class Inspection:
     """`.nn`, `.tensor`, `.kernel`, `.llvm` and `.asm` (`.ptx` for a GPU) are texts; `.passes` lists every step between them.
 
-    Weights are arguments here, as in the function that `to_static` compiles, so that the texts stay short and read back as they are.
+    Weights are arguments here, as in the function that `to_static` compiles, so that the texts stay short and read back as they are. What lays them
+    out for the kernels is a function of its own at kernel level, `prepare`; `.llvm` and `.asm` show `main`.
     """
 
     def __init__(self, module: Module, target: Any, backward: Callable[[], Func] | None = None):
@@ -106,6 +107,10 @@ class Inspection:
     def __repr__(self) -> str:
         return f"<inspection of {self.module.function().sym_name}, levels {', '.join(LEVELS)}>"
 
+    @property
+    def _prepare(self) -> str:
+        return "always" if self.target.code == "llvm" else ""
+
     @cached_property
     def _kernel(self) -> Module:
         return self._lowered("kernel")
@@ -113,7 +118,7 @@ class Inspection:
     def _lowered(self, level: str) -> Module:
         from polyreme.lowering.pipeline import lower
 
-        return lower(self.module, self.target, to=level)
+        return lower(self.module, self.target, to=level, prepare=self._prepare)
 
     def _steps(self) -> Iterator[Step]:
         from polyreme.ir.passes import PassManager, pass_text
@@ -121,7 +126,7 @@ class Inspection:
 
         module = self.module.clone()
         before = _text(module)
-        for stage in pipeline(self.target):
+        for stage in pipeline(self.target, self._prepare):
             for made in stage.passes:
                 PassManager([made]).run(module)
                 text = _text(module)

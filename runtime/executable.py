@@ -54,15 +54,20 @@ class _Plan(NamedTuple):
 class _Context:
     """What one running call needs: the array of buffer addresses, and working memory that grows when it must."""
 
-    __slots__ = ("arena", "arena_at", "buffers", "buffers_at", "capacity")
+    __slots__ = ("arena", "arena_at", "buffers", "buffers_at", "capacity", "constants")
 
-    def __init__(self, arguments: int, constants: Sequence[tuple[int, int]]):
+    def __init__(self, arguments: int):
         self.buffers = (ctypes.c_void_p * max(arguments, 1))()
         self.buffers_at = ctypes.addressof(self.buffers)
-        for slot, address in constants:
-            self.buffers[slot] = address
+        self.constants: Sequence[tuple[int, int]] = ()
         self.arena: Array | None = None
         self.arena_at = self.capacity = 0
+
+    def fix(self, constants: Sequence[tuple[int, int]]) -> None:
+        """Enter the addresses that are the same for all calls of one executable, by slot."""
+        for slot, address in constants:
+            self.buffers[slot] = address
+        self.constants = constants
 
     def grow(self, count: int) -> None:
         # Allocated before the old one is let go: a failure leaves the context as it was.
@@ -100,8 +105,10 @@ class Executable(CallableModel):
         try:
             context = self._free.pop()
         except IndexError:
-            context = _Context(len(self._slots), self._constants)
+            context = _Context(len(self._slots))
         try:
+            if context.constants is not self._constants:
+                context.fix(self._constants)
             buffers = context.buffers
             arrays = []
             shapes = []
@@ -144,7 +151,7 @@ class Executable(CallableModel):
     def bind(self, arrays: Mapping[int, Array]) -> Executable:
         """This model with some inputs, by number, given for good: calls take the others, and read what then stands in these arrays.
 
-        An input that a free size is read from cannot be bound. Code and constants are shared, and binding the same inputs again is cheap.
+        An input that a free size is read from cannot be bound. Code, constants and working memory are shared, and binding the same inputs again is cheap.
         """
         bound = copy(self._with_inputs(tuple(i for i in range(len(self._inputs)) if i not in arrays)))
         addresses = []
@@ -153,12 +160,11 @@ class Executable(CallableModel):
             slot, dtype, spec = self._inputs[i]
             if given.dtype != dtype or given.shape != spec.shape:
                 raise self._fault(spec, given.dtype, given.shape, "as the array that it is bound to")
-            array = np.require(given, requirements=["C", "A"])
+            array = given if given.flags.carray else np.require(given, requirements=["C", "A"])
             addresses.append((slot, address_of(array)))
             kept.append(array)
         bound.keep = (self.keep, kept)
         bound._constants = [*self._constants, *addresses]
-        bound._free = deque()
         return bound
 
     def _with_inputs(self, left: tuple[int, ...]) -> Executable:

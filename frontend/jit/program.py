@@ -59,16 +59,17 @@ class Program:
     def __init__(self, traced: Traced, name: str):
         self.traced = traced
         self.name = name
-        self.flags = [tensor.stop_gradient for tensor in traced.captured]
-        self.types = [tensor.type for tensor in traced.captured]
+        self.captured = traced.captured
+        self.flags = [tensor.stop_gradient for tensor in self.captured]
+        self.types = [tensor.type for tensor in self.captured]
         self._inference: dict[str, Any] = {}
         self._training: dict[tuple[str, tuple[int, ...]], Differentiable] = {}
         self._overlapped: dict[Any, Any] = {}
 
     def holds(self) -> bool:
         """Whether the captured tensors still are what they were when the function was traced, up to their contents."""
-        captured = self.traced.captured
-        return self.flags == [t.stop_gradient for t in captured] and self.types == [t.type for t in captured]
+        captured = self.captured
+        return self.flags == [t.stop_gradient for t in captured] and self.types == [t._type or t.type for t in captured]
 
     def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs; tensors that the function writes to get their new contents."""
@@ -126,7 +127,9 @@ class Program:
         from polyreme.lowering.autodiff import forward_backward
 
         halves = forward_backward(self.traced.func, wrt)
-        forward, backward = (compile_function(half, f"{self.name}_{what}") for half, what in ((halves.forward, "forward"), (halves.backward, "backward")))
+        # Weights change between most steps of training: only packs that every step would make are kept.
+        forward = compile_function(halves.forward, f"{self.name}_forward", "worth")
+        backward = compile_function(halves.backward, f"{self.name}_backward")
         return Differentiable(forward, backward, halves.saved, halves.backward)
 
     def _with_collectives(self, halves: Differentiable, wrt: tuple[int, ...], order: tuple[int, ...], reducer: Any) -> Any:

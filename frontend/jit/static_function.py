@@ -22,8 +22,9 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.dims import symbols as symbols_of
 from polyreme.ir.types import TensorType
 from polyreme.jit.program import Program
-from polyreme.jit.structure import Template, flatten, is_tensor, paths, unflatten
+from polyreme.jit.structure import LEAF, Template, flatten, is_tensor, paths, unflatten
 from polyreme.jit.trace import Traced, TraceError, trace
+from polyreme.nn.tables import structure_version
 from polyreme.static.input_spec import InputSpec
 from polyreme.tensor import Tensor
 
@@ -31,6 +32,7 @@ __all__ = ["StaticFunction", "enable_to_static", "ignore_module", "not_to_static
 
 _enabled = True
 MOST_SHAPES = 1024
+MOST_RECENT = 64
 
 
 def enable_to_static(enable_to_static_bool: bool) -> None:
@@ -105,6 +107,8 @@ class StaticFunction:
         self._bound: weakref.WeakKeyDictionary[Any, StaticFunction] = weakref.WeakKeyDictionary()
         self._programs: dict[Any, list[tuple[Program, Template]]] = {}
         self._checked: dict[Any, tuple[list[TensorType], tuple[str, ...]]] = {}
+        # Programs by what is quickly told of a call, for plain calls with tensors.
+        self._recent: dict[Any, tuple[Program, Template]] = {}
         self.input_spec = _check_specs(input_spec)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -150,11 +154,22 @@ class StaticFunction:
         if not _enabled or dispatch.active_trace() is not None:
             # Inside another traced function the ops simply become part of it.
             return self._function(*args, **kwargs)
-        leaves: list[Any] = []
-        template = self._flatten(args, kwargs, leaves)
-        inputs = [leaf if isinstance(leaf, Tensor) else _tensor(leaf) for leaf in leaves]
-        program, outputs = self._program(template, inputs)
-        return unflatten(outputs, iter(program(inputs)))
+        key = None if kwargs else _plain_key(args)
+        found = self._recent.get(key) if key is not None else None
+        if found is not None and found[0].holds():
+            program, outputs = found
+            inputs: Sequence[Tensor] = args
+        else:
+            leaves: list[Any] = []
+            template = self._flatten(args, kwargs, leaves)
+            inputs = [leaf if isinstance(leaf, Tensor) else _tensor(leaf) for leaf in leaves]
+            program, outputs = entry = self._program(template, inputs)
+            if key is not None:
+                if len(self._recent) >= MOST_RECENT:
+                    self._recent.clear()
+                self._recent[key] = entry
+        results = program(inputs)
+        return results[0] if outputs is LEAF else unflatten(outputs, iter(results))
 
     def _flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], leaves: list[Any]) -> Template:
         if kwargs or len(args) != len(self._signature.parameters):
@@ -309,6 +324,16 @@ def _tensor(array: Any) -> Tensor:
     from polyreme.math.creation import to_tensor
 
     return to_tensor(array)
+
+
+def _plain_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What tells two calls apart that are made with tensors only, as long as nothing else changes; None for other calls."""
+    key: list[Any] = [tape.is_grad_enabled(), structure_version()]
+    for arg in args:
+        if not isinstance(arg, Tensor) or not isinstance(arg._value, np.ndarray):
+            return None
+        key += (arg._value.dtype, arg._value.shape, arg.stop_gradient)
+    return tuple(key)
 
 
 def _layer_state(layer: Any) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 from polyreme import dtypes
 from polyreme.device import as_place
 from polyreme.nn.attributes import make_parameter
+from polyreme.nn.tables import Table, note_change
 from polyreme.tensor import Parameter, Tensor
 from polyreme.utils import unique_name
 
@@ -50,9 +51,9 @@ class Layer:
 
     def __init__(self, name_scope: str | None = None, dtype: Any = "float32"):
         set_plain = object.__setattr__
-        set_plain(self, "_parameters", OrderedDict())
-        set_plain(self, "_buffers", OrderedDict())
-        set_plain(self, "_sub_layers", OrderedDict())
+        set_plain(self, "_parameters", Table())
+        set_plain(self, "_buffers", Table())
+        set_plain(self, "_sub_layers", Table())
         set_plain(self, "_non_persistable_buffer_names_set", set())
         self.training = True
         self._full_name = unique_name.generate(name_scope if name_scope is not None else _snake_case(type(self).__name__))
@@ -161,6 +162,8 @@ class Layer:
             buffers[name] = None
         else:
             object.__setattr__(self, name, value)
+            if name == "training":
+                note_change()
 
     def _forget(self, name: str) -> None:
         """Make room for something registered under `name`."""
