@@ -63,7 +63,7 @@ def test_parameters_of_any_type_survive(tmp_path, dtype, shape):
 
 
 def test_each_truncation_of_the_parameters_is_refused(tmp_path):
-    for length in [*range(0, 60), len(PARAMETERS) // 2, len(PARAMETERS) - 1]:
+    for length in [*range(60), len(PARAMETERS) // 2, len(PARAMETERS) - 1]:
         (tmp_path / "p").write_bytes(PARAMETERS[:length])
         with pytest.raises(LoaderError, match=r"p: at byte \d+, in the parameter 'linear_3.b_0'|ends after|expected \d+ bytes"):
             read_parameters(tmp_path / "p", NAMES)
