@@ -32,6 +32,15 @@ def seed_state(seed: int) -> Array:
     return np.append(words, np.uint64(WORDS))
 
 
+def plain_state(seed: int) -> Array:
+    """The state after `std::mt19937_64 engine(seed)`: what Paddle's operators with a seed of their own start from."""
+    mask = 0xFFFFFFFFFFFFFFFF
+    words = [seed & mask]
+    for i in range(1, WORDS):
+        words.append((6364136223846793005 * (words[-1] ^ words[-1] >> 62) + i) & mask)
+    return np.append(np.array(words, np.uint64), np.uint64(WORDS))
+
+
 def _seed_sequence(seeds: list[int], count: int) -> Array:
     """`std::seed_seq(seeds).generate` of `count` (at least 623) words of 32 bits, each in a uint64."""
     mask = 0xFFFFFFFF

@@ -38,6 +38,13 @@ class Generator:
         self._set(mt19937.seed_state(seed))
         return self
 
+    @classmethod
+    def plain(cls, seed: int) -> Generator:
+        """One seeded as Paddle's operators with a `seed` attribute other than 0 are: the number itself, without a seed sequence."""
+        made = cls(seed)
+        made._set(mt19937.plain_state(seed))
+        return made
+
     def initial_seed(self) -> int:
         return self._seed
 

@@ -285,7 +285,7 @@ def bernoulli(x: Tensor, name: str | None = None) -> Tensor:
 def _generator(seed: int) -> Any:
     from polyreme.random import Generator
 
-    return Generator(seed) if seed else default_generator()
+    return Generator.plain(seed) if seed else default_generator()
 
 
 def _floating(dtype: Any, what: str) -> DType:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         name_scope,
         program_guard,
     )
-    from polyreme.static.py_func import py_func
+    from polyreme.static.host_function import py_func
     from polyreme.static.scope import Scope, global_scope, scope_guard
     from polyreme.static.variable import Parameter, Variable
 
@@ -51,7 +51,7 @@ _HOMES = {
     "polyreme.static.program": (
         "Block", "Program", "data", "default_main_program", "default_startup_program", "device_guard", "name_scope", "program_guard",
     ),
-    "polyreme.static.py_func": ("py_func",),
+    "polyreme.static.host_function": ("py_func",),
     "polyreme.static.scope": ("Scope", "global_scope", "scope_guard"),
     "polyreme.static.variable": ("Parameter", "Variable"),
     "polyreme.nn.attributes": ("ParamAttr",),

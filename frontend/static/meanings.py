@@ -182,7 +182,7 @@ def _uniform_random(op: Operator, inputs: Slots) -> Slots:
     low, high, seed = float(attributes.get("min", -1.0)), float(attributes.get("max", 1.0)), attributes.get("seed", 0)
     if not seed:
         return {"Out": [default_generator().uniform(shape, low, high, dtype)]}
-    state = dispatch.constant(mt19937.seed_state(seed))
+    state = dispatch.constant(mt19937.plain_state(seed))
     return {"Out": [dispatch.call(ops.Uniform, state, shape=shape, low=low, high=high, dtype=dtype)[0]]}
 
 

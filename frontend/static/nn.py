@@ -12,7 +12,7 @@ from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.attributes import make_parameter
 from polyreme.nn.functional.conv import is_channel_last, sizes_of
-from polyreme.static.py_func import py_func
+from polyreme.static.host_function import py_func
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 

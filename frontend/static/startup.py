@@ -41,7 +41,7 @@ class _Fill:
 
     def __call__(self, op: Operator, inputs: Arrays) -> Arrays:
         seed = op.attrs["seed"]
-        with drawing_from(Generator(seed) if seed else None):
+        with drawing_from(Generator.plain(seed) if seed else None):
             return {"Out": [np.asarray(init.initial(self.initializer, op.attrs["shape"], op.attrs["dtype"])._value)]}
 
 
