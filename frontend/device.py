@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from polyreme.ir.diagnostics import PolyremeError
+from polyreme.runtime.errors import RuntimeFault
 
 __all__ = [
     "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "XPUPlace", "get_cudnn_version", "get_device", "is_compiled_with_cuda", "is_compiled_with_rocm",
@@ -95,8 +95,8 @@ def _driver(kind: str) -> Any:
 
         try:
             _drivers[kind] = open_driver(kind)
-        except PolyremeError as error:
-            raise ValueError(f"expected a GPU for the device '{kind}' but there is none to use: {error}") from error
+        except RuntimeFault as error:
+            raise ValueError(f"expected a GPU for the device '{kind}' but it cannot be used: {error}") from error
     return _drivers[kind]
 
 

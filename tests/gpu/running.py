@@ -1,0 +1,52 @@
+"""Running modules on the emulated GPU and, with `-m gpu`, on a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyreme.ir.builtin import Module
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.text import parse_module
+from polyreme.ir.verify import verify
+from polyreme.lowering.link import load
+from polyreme.lowering.pipeline import compile_module
+from polyreme.lowering.targets import GpuTarget, gpu_target
+from polyreme.runtime.gpu import open_driver
+
+Array = np.ndarray[Any, Any]
+
+DEVICES = pytest.mark.parametrize("device", ["gpu-emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
+
+
+@cache
+def driver(device: str) -> Any:
+    return open_driver(device)
+
+
+def run(module: Module | str, inputs: Sequence[Array], device: str, target: GpuTarget | None = None) -> list[Array]:
+    """The outputs of a module, by its kernels on the device, as code for `target` or the device's own."""
+    if isinstance(module, str):
+        module = parse_module(module)
+    found = driver(device)
+    compiled = compile_module(module, target or gpu_target(found.sm))
+    verify(compiled.lowered)
+    return load(compiled.artifact, found).run(inputs)  # type: ignore[no-any-return]
+
+
+def check(module: Module | str, inputs: Sequence[Array], device: str, rtol: float = 2e-5, atol: float = 2e-5, target: GpuTarget | None = None) -> None:
+    """The device gives what the module means, within rounding for floats, and the same bits when it is asked again."""
+    if isinstance(module, str):
+        module = parse_module(module)
+    first, second = run(module, inputs, device, target), run(module, inputs, device, target)
+    for got, again, expected in zip(first, second, evaluate(module, list(inputs)), strict=True):
+        assert got.shape == expected.shape and got.dtype == expected.dtype
+        assert got.tobytes() == again.tobytes()
+        if expected.dtype.kind == "f" or expected.dtype.name == "bfloat16":
+            np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=rtol, atol=atol)
+        else:
+            np.testing.assert_array_equal(got, expected)

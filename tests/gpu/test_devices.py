@@ -1,0 +1,155 @@
+"""Choosing a device, looking at PTX, and models for GPUs as files."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.lowering.pipeline import compile_module
+from polyreme.lowering.targets import find_target, gpu_target
+from polyreme.runtime.artifact import Artifact
+from polyreme.runtime.errors import ArtifactError, CallError
+from polyreme.runtime.gpu_executable import GpuExecutable
+from polyreme.runtime.gpu_plan import KEY, GpuPlan
+from tests.gpu.running import driver
+
+SPEC = [paddle.static.InputSpec([None, 4], "float32", "x")]
+
+
+class Net(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.fc = paddle.nn.Linear(4, 3)
+
+    def forward(self, x):
+        return F.softmax(self.fc(x))
+
+
+F = paddle.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def _on_the_cpu_afterwards():
+    yield
+    paddle.set_device("cpu")
+
+
+def artifact():
+    paddle.seed(1)
+    return compile_module(paddle.inspect(Net(), SPEC).module, find_target("cuda:sm_80")).artifact
+
+
+# --- devices
+
+
+def test_the_device_that_is_set_is_the_current_one():
+    assert paddle.get_device() == "cpu"
+    place = paddle.set_device("gpu-emulated")
+    assert place.is_gpu_place() and paddle.get_device() == "gpu-emulated"
+    assert paddle.set_device("cpu").is_cpu_place() and paddle.get_device() == "cpu"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pycuda") is not None, reason="pycuda is installed")
+def test_a_gpu_without_pycuda_is_an_error_that_says_so():
+    with pytest.raises(ValueError, match="pycuda"):
+        paddle.set_device("gpu")
+    assert paddle.get_device() == "cpu" and not paddle.is_compiled_with_cuda()
+
+
+def test_a_function_runs_where_the_device_says_each_time_it_is_called():
+    function = paddle.jit.to_static(lambda x: F.softmax(x * 2))
+    x = paddle.to_tensor(np.random.default_rng(0).standard_normal((3, 5)).astype("float32"))
+    expected = function(x).numpy()
+    paddle.set_device("gpu-emulated")
+    np.testing.assert_allclose(function(x).numpy(), expected, rtol=1e-6)
+    paddle.set_device("cpu")
+    assert function(x).numpy().tobytes() == expected.tobytes()
+
+
+def test_targets_by_capability():
+    assert [gpu_target(sm).name for sm in (75, 79, 80, 89, 90, 120)] == [f"cuda:sm_{n}" for n in (75, 75, 80, 80, 90, 90)]
+    with pytest.raises(PolyremeError, match=r"7\.5 or newer but got 7\.0"):
+        gpu_target(70)
+    with pytest.raises(PolyremeError, match="did you mean 'cuda:sm_90'"):
+        find_target("cuda:sm_91")
+
+
+# --- levels
+
+
+def test_ptx_is_a_level():
+    seen = paddle.inspect(Net(), SPEC, target="cuda:sm_90")
+    assert ".target sm_90" in seen.ptx and ".entry product" in seen.ptx and seen.ptx == seen.asm == seen.level("ptx")
+    assert "kernel.launch" in seen.kernel and "nvptx64" in seen.llvm
+    with pytest.raises(PolyremeError, match="expected a GPU as the target of PTX"):
+        _ = paddle.inspect(Net(), SPEC).ptx
+
+
+def test_the_passes_up_to_the_kernels_are_those_of_the_cpu():
+    names = [[(s.stage, s.name) for s in paddle.inspect(Net(), SPEC, target=t).passes if s.stage != "kernel"] for t in ("cuda", "native")]
+    assert names[0] == names[1]
+
+
+# --- files
+
+
+def test_a_compiled_artifact_runs_on_the_current_gpu(tmp_path):
+    paddle.seed(1)
+    net = Net()
+    path = tmp_path / "net.cubin"
+    assert paddle.compile(net, path, target="cuda:sm_80", input_spec=SPEC) is None
+    paddle.set_device("gpu-emulated")
+    loaded = paddle.load_compiled(path)
+    x = np.random.default_rng(0).standard_normal((5, 4)).astype("float32")
+    np.testing.assert_allclose(loaded(x), net(paddle.to_tensor(x)).numpy(), rtol=1e-5)
+    assert loaded.output_shapes((5, 4)) == [(5, 3)]
+
+
+def test_calls_check_their_arrays_and_free_what_they_took():
+    device = driver("gpu-emulated")
+    made = GpuExecutable(artifact(), device)
+    w, b = np.ones((4, 3), "float32"), np.zeros(3, "float32")
+    names = [t.name for t in made.manifest.inputs]
+    given = {"x": np.ones((2, 4), "float32"), **dict(zip([n for n in names if n != "x"], (w, b), strict=True))}
+    outputs = made.run([given[n] for n in names])
+    np.testing.assert_allclose(outputs[0], np.full((2, 3), 1 / 3), rtol=1e-6)
+    target = np.zeros((3, 2), "float32").T
+    assert made.run([given[n] for n in names], [target])[0] is target
+    np.testing.assert_array_equal(target, outputs[0])
+    with pytest.raises(CallError, match="expected float32 but got float64"):
+        made.run([given[n].astype("float64") for n in names])
+    with pytest.raises(CallError, match="expected 4 on axis 1 but got 5"):
+        made.run([np.ones((2, 5), "float32") if n == "x" else given[n] for n in names])
+    made.release_memory()
+    assert made.run([given[n] for n in names])[0].tobytes() == outputs[0].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p.pop("arena"), "expected the launches to have the fields"),
+        (lambda p: p["launches"][0].update(block=[2000]), "at most 1024 threads"),
+        (lambda p: p["launches"][0].update(grid=["N*Q"]), "launch 0"),
+        (lambda p: p["launches"][0].update(arguments=[["buffer", 99]]), "expected the number of one of"),
+        (lambda p: p["launches"][0].update(arguments=[["pointer", 1]]), "expected a kind"),
+        (lambda p: p.update(arena=[-1]), "expected a size in the arena"),
+    ],
+)
+def test_a_wrong_plan_is_refused(change, message):
+    whole = artifact()
+    plan = json.loads(whole.manifest.extra[KEY])
+    change(plan)
+    with pytest.raises(ArtifactError, match=message):
+        GpuPlan.of(replace(whole.manifest, extra={KEY: json.dumps(plan)}))
+
+
+def test_a_plan_reads_back():
+    whole = Artifact.from_bytes(artifact().to_bytes())
+    plan = GpuPlan.of(whole.manifest)
+    assert plan.to_text() == whole.manifest.extra[KEY] and len(plan.launches) == 2
