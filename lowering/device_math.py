@@ -7,7 +7,8 @@ each exact. float64 functions other than the remainder have no code on a GPU yet
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.lowering.llvm_text import Code, Lane
@@ -136,8 +137,8 @@ def _trigonometric(name: str) -> str:
     return "\n".join([f"define internal float @{name}(float %x) #1 {{", "entry:", *code.lines, f"  ret float {result.ref}", "}"])
 
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, Callable[[], str]] = {
     "fmodf": _fmodf,
     "fmod": _fmod,
-    **{name: (lambda name=name: _trigonometric(name)) for name in ("sinf", "cosf", "tanf")},
+    **{name: partial(_trigonometric, name) for name in ("sinf", "cosf", "tanf")},
 }

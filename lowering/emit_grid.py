@@ -15,7 +15,7 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import product
 from polyreme.ir.types import ScalarType, f32
 from polyreme.lowering.emit_control import CONTROL
-from polyreme.lowering.emit_function import Emission, EmitOp, FunctionEmitter, scalar_of
+from polyreme.lowering.emit_function import Emission, FunctionEmitter, scalar_of
 from polyreme.lowering.emit_ops import OPS
 from polyreme.lowering.intrinsics import require
 from polyreme.lowering.llvm_text import Lane, join
@@ -47,7 +47,7 @@ class GridEmitter(FunctionEmitter):
         return f"call {result} @{full}({', '.join(args)})"
 
 
-def _place(register: str) -> EmitOp:
+def _place(register: str) -> Callable[[GridEmitter, Any], Lane]:
     """The special register of a coordinate, read once per function."""
 
     def emit(e: GridEmitter, op: Any) -> Lane:

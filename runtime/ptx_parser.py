@@ -112,6 +112,9 @@ _REG = re.compile(r"\.reg \.(\w+)\s+%(\w+?)(?:<\d+>)?;$")
 _VARIABLE = re.compile(r"\.(shared|local) \.align (\d+) \.b8\s+([\w$]+)\[(\d+)\];$")
 _LABEL = re.compile(r"([\w$]+):$")
 _STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*);$")
+_BEGUN = re.compile(r"[a-z][\w.:]*\.[\w.:]*$")
+# Half of a wide register: the other half goes to a register of its own that nobody reads.
+_HALF = re.compile(r"\{ \.reg \.b(?:16|32) (\w+); (mov\.b(?:32|64) .*;) \}$")
 _NUMBER = re.compile(r"-?\d+$|-?0x[0-9A-Fa-f]+$")
 _OPERAND = re.compile(r"\s*(\{[^}]*\}|\[[^\]]*\]|[^,\s]+)\s*(?:,|$)")
 _BITS = {"pred": 1, "b8": 8, "b16": 16, "b32": 32, "b64": 64, "f32": 32, "f64": 64}
@@ -122,8 +125,15 @@ def parse_ptx(text: str) -> PtxText:
     """The kernels of a PTX module; `PtxError` names the line that cannot be read."""
     module = PtxText(lines=text.splitlines())
     kernel: Kernel | None = None
+    begun = ""
     for number, raw in enumerate(module.lines, 1):
         line = raw.partition("//")[0].strip()
+        if kernel is not None and (begun or _BEGUN.match(line)):
+            # A statement over several lines.
+            begun = f"{begun} {line}".strip()
+            if not line.endswith(";"):
+                continue
+            line, begun = begun, ""
         if not line or line.startswith(_IGNORED) or line in ("{", ")", "("):
             continue
         if line.startswith(".version"):
@@ -156,6 +166,8 @@ def _read_line(kernel: Kernel, line: str, number: int) -> None:
         (kernel.shared if variable[1] == "shared" else kernel.local).append(Variable(variable[3], int(variable[4]), int(variable[2])))
     elif label := _LABEL.match(line):
         kernel.labels[label[1]] = len(kernel.code)
+    elif half := _HALF.match(line):
+        _read_line(kernel, re.sub(rf"\b{half[1]}\b", "_", half[2]), number)
     elif statement := _STATEMENT.match(line):
         guard = Register(statement[2]) if statement[2] else None
         operands = tuple(_operand(part, number) for part in _split(statement[4], number))

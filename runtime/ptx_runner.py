@@ -591,7 +591,8 @@ def _make_st(place: _Place, parts: list[str], target: Operand, source: Operand) 
 def _make_atom(place: _Place, parts: list[str], *operands: Operand) -> Step:
     dtype, space = _typed(place, parts), _space(place, parts)
     _check_parts(place, parts[1:-1], ("global", "shared", "relaxed", "gpu", "cta", "sys", "add"))
-    result, target, source = operands if parts[0] == "atom" else (None, *operands)
+    target, source = operands[-2:]
+    result = operands[0] if parts[0] == "atom" else None
     get, where = place.read(source, dtype), _addresses(place, target)
     put = place.write(result) if isinstance(result, Register) else None
 

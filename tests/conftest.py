@@ -1,8 +1,10 @@
-"""What all tests share: a cache of compiled code that is theirs alone, so that no test depends on what ran before."""
+"""What all tests share: a cache of compiled code that is theirs alone, so that no test depends on what ran before; and golden files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,3 +14,24 @@ def _cache_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POLYREME_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files anew, to be read in review")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)`: `text` is what the file golden/`name` beside the test holds, or becomes it with --update-golden."""
+
+    def compare(name: str, text: str) -> None:
+        path = Path(request.path).parent / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path.name} is missing: run with --update-golden and read it"
+        want = path.read_text(encoding="utf-8")
+        diff = "\n".join(difflib.unified_diff(want.splitlines(), text.splitlines(), "golden", "now", lineterm=""))
+        assert not diff, f"{path.name} differs (--update-golden writes it anew):\n{diff}"
+
+    return compare
