@@ -15,16 +15,19 @@ from typing import Any
 
 from polyreme import __version__
 from polyreme.device import Place, current_place, driver_of
+from polyreme.dialects import dist
 from polyreme.ir import config
 from polyreme.ir.builtin import Call, Module
 from polyreme.ir.core import Op, Value
 from polyreme.ir.text import print_module
+from polyreme.lowering.bucket import OverlapCollectives
+from polyreme.lowering.regions import has_host_ops, split_regions
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import Cache, digest_of
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.schedule import Schedule, ScheduledStep
 
-__all__ = ["load_module", "load_schedule", "load_with_prepare"]
+__all__ = ["load_module", "load_schedule", "load_with_prepare", "scheduled"]
 
 MOST_LOADED = 512
 
@@ -32,7 +35,12 @@ _loaded: OrderedDict[str, Any] = OrderedDict()
 
 
 def load_module(module: Module, name: str = "model", place: Place | None = None) -> Any:
-    """The executable of a module for a place, by default the current device; the module is left as it is. Equal modules share one."""
+    """The executable of a module for a place, by default the current device; the module is left as it is. Equal modules share one.
+
+    Ops for the host in `main`, such as collective calls, make it a schedule: compiled regions, and the host's ops between them.
+    """
+    if has_host_ops(module.function()):
+        return load_schedule(scheduled(module), name, place)
     from polyreme.lowering.pipeline import compile_module
     from polyreme.lowering.targets import gpu_target, host
 
@@ -79,7 +87,15 @@ def _load(key: str, make: Callable[[], Artifact], driver: Any = None) -> Any:
     return _loaded[key]
 
 
-def load_schedule(module: Module, name: str = "model") -> Schedule:
+def scheduled(module: Module) -> Module:
+    """What runs of a module with ops for the host: collective calls placed so that they overlap with computing, and the regions between them as functions."""
+    if any(isinstance(op, dist.AllReduce) for op in module.function().block):
+        module = module.clone()
+        OverlapCollectives().run(module)
+    return split_regions(module.function())
+
+
+def load_schedule(module: Module, name: str = "model", place: Place | None = None) -> Schedule:
     """What runs a module of regions and host ops, as `split_regions` makes it: the steps of its `main`, in their order.
 
     Calls run compiled; the other ops run by their own meaning.
@@ -96,19 +112,19 @@ def load_schedule(module: Module, name: str = "model") -> Schedule:
         for result in op.results:
             slots[result] = len(slots)
         if isinstance(op, Call):
-            region = _region(module, op.callee.name, name)
+            region = _region(module, op.callee.name, name, place)
             steps.append(ScheduledStep(f"call {op.callee.name}", region.run, takes, tuple(slots[r] for r in op.results)))
         else:
             steps.append(ScheduledStep(op.name, functools.partial(_by_meaning, op), takes, tuple(slots[r] for r in op.results)))
     raise AssertionError("a function without a terminator")
 
 
-def _region(module: Module, function: str, name: str) -> Any:
+def _region(module: Module, function: str, name: str, place: Place | None) -> Any:
     alone = Module.empty()
     copy = module.function(function).clone()
     copy.attributes["sym_name"] = "main"
     alone.block.append(copy)
-    return load_module(alone, f"{name}_{function}")
+    return load_module(alone, f"{name}_{function}", place)
 
 
 def _by_meaning(op: Op, args: list[Any]) -> Sequence[Any]:

@@ -7,6 +7,7 @@
 | `POLYREME_OVERRIDE` | folder whose files of those names take the place of what the pass made |
 | `POLYREME_CACHE` | folder of compiled artifacts, or `off`; otherwise `polyreme` in the user's cache folder |
 | `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
+| `POLYREME_PATIENCE` | seconds that a rank waits for the others in a collective call; otherwise half an hour |
 | `POLYREME_JOBS` | processes that generate machine code; otherwise as many as threads |
 | `CPU_NUM` | Paddle's number of CPU devices for data parallel programs; otherwise 1 |
 
@@ -74,6 +75,11 @@ def threads() -> int:
 def jobs() -> int:
     """How many processes generate machine code."""
     return _number("POLYREME_JOBS", processors(), 1)
+
+
+def patience() -> int:
+    """How many seconds a rank waits for the others to come to a collective call."""
+    return _number("POLYREME_PATIENCE", 1800, 1)
 
 
 class Launched(NamedTuple):

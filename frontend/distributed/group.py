@@ -94,7 +94,7 @@ def init_parallel_env() -> Group:
         else:
             from polyreme.runtime.mpi import MpiCommunicator
 
-            communicator = MpiCommunicator()
+            communicator = MpiCommunicator(config.patience())
             if communicator.size != place.size:
                 raise PolyremeError(
                     f"expected {place.size} processes, as mpiexec started, but the MPI library that mpi4py uses sees {communicator.size}: it is another MPI; "

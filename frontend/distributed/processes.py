@@ -43,8 +43,9 @@ def launch_command(ranks: int, argv: Sequence[str]) -> list[str]:
     mpiexec = find_mpiexec()
     options: list[str] = []
     if _is_openmpi(mpiexec):
-        # More ranks than processors are allowed; a lost rank is told to the others; memory shared by processes is the only way used, which starts soonest.
-        options = ["--oversubscribe", "--with-ft", "ulfm", "--mca", "btl", "self,sm"]
+        # More ranks than processors are allowed, and give way to each other while they wait; a lost rank is told to the others; memory shared by processes is
+        # the only way used, which starts soonest.
+        options = ["--oversubscribe", "--with-ft", "ulfm", "--mca", "btl", "self,sm", "--mca", "mpi_yield_when_idle", "1"]
     return [mpiexec, "-n", str(ranks), *options, *argv]
 
 

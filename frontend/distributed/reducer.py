@@ -7,6 +7,7 @@ parameters, the same buckets are part of its backward, between compiled regions,
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -124,6 +125,11 @@ class Reducer:
         for i in self._averaged:
             self._averaged[i] += 1
         return results
+
+    def __deepcopy__(self, memo: Any) -> Reducer:
+        """One for the copies of the parameters, which it watches."""
+        named = list(zip(self.names, copy.deepcopy(self.parameters, memo), strict=True))
+        return Reducer(named, self.group, self.buffer, self.last_buffer, self.find_unused)
 
     def forget_local(self) -> None:
         """The gradients have been averaged by other means."""

@@ -19,20 +19,18 @@ __all__ = ["Program", "compile_function"]
 
 
 def compile_function(func: Func, name: str, prepare: str = "") -> Any:
-    """The executable of one `nn` function, which is left as it is. With ops for the host in it, it is a schedule of compiled regions.
+    """The executable of one `nn` function, which is left as it is.
 
-    With `prepare` its weights are packed when they change, as `lowering.pipeline` has it; GPUs pack nothing.
+    With `prepare` its weights are packed when they change, as `lowering.pipeline` has it; GPUs pack nothing, and neither do functions with ops for the host.
     """
-    from polyreme.executables import load_module, load_schedule
-    from polyreme.lowering.regions import has_host_ops, split_regions
+    from polyreme.executables import load_module
+    from polyreme.lowering.regions import has_host_ops
 
-    if has_host_ops(func):
-        return load_schedule(split_regions(func), c_name(name))
     module = Module.empty(loc=func.location)
     copy = func.clone()
     copy.attributes["sym_name"] = "main"
     module.block.append(copy)
-    if prepare and current_place().is_cpu_place():
+    if prepare and current_place().is_cpu_place() and not has_host_ops(func):
         return WeightedFunction(module, c_name(name), prepare)
     return load_module(module, c_name(name))
 

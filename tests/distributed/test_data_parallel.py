@@ -240,6 +240,17 @@ def test_compiled_gradients_and_others_of_the_same_parameter_are_averaged_togeth
             np.testing.assert_allclose(found[name], grad, rtol=1e-5, atol=1e-5)
 
 
+def test_a_copy_of_the_model_is_averaged_too() -> None:
+    def rank(group: Group) -> Any:
+        net = copy.deepcopy(DataParallel(model()))
+        loss_of(net, share(group)).backward()
+        return gradients(net)
+
+    for found in run_ranks(2, rank):
+        for name, grad in alone().items():
+            np.testing.assert_allclose(found[name], grad, rtol=1e-5, atol=1e-6)
+
+
 class Branches(paddle.nn.Layer):
     def __init__(self) -> None:
         super().__init__()

@@ -96,6 +96,23 @@ def test_several_processes_train_as_one_does_on_the_joined_batch(tmp_path: Path,
             assert parameters == results[0][1], "the ranks should hold the same parameters, bit for bit"
 
 
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits.py"
+
+
+def losses_of_digits(mode: str, ranks: int) -> list[float]:
+    command = [sys.executable, str(DIGITS), "--mode", mode, "--ranks", str(ranks), "--steps", "4", "--width", "3", "--batch", "16"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    return [float(line.split()[-1]) for line in done.stdout.splitlines()]
+
+
+def test_every_mode_of_the_digits_example_trains_alike_in_one_process_and_two() -> None:
+    wanted = losses_of_digits("dygraph", 1)
+    assert len(wanted) == 4
+    for mode in ("dygraph", "to_static", "static"):
+        np.testing.assert_allclose(losses_of_digits(mode, 2), wanted, rtol=2e-5)
+
+
 KILLED = """
     def report(step):
         if dist.get_rank() == 1:
