@@ -219,15 +219,17 @@ class PlanParts:
         from polyreme.lowering.loops import build_loops
 
         func = self.request.func
-        part = Func.empty("part", [a.type for a in func.args], loc=func.location)
-        mapping: dict[Value, Value] = dict(zip(func.args, part.args, strict=True))
-        b = Builder.at_end(part.block, func.location)
         needed = _ancestors(source)
+        # A kernel that took the others too would keep them alive, weights among them that are needed in packed form only.
+        taken = [a for a in func.args if any(a in op.operands for op in needed)]
+        part = Func.empty("part", [a.type for a in taken], loc=func.location)
+        mapping: dict[Value, Value] = dict(zip(taken, part.args, strict=True))
+        b = Builder.at_end(part.block, func.location)
         for op in func.block:
             if op in needed:
                 b.insert(op.clone(mapping))
         b.insert(Return([mapping[source]]))
-        plan = build_loops(Request(part.finish(), self.request.target, self.request.constant, self.request.kept))
+        plan = build_loops(Request(part.finish(), self.request.target))
         assert plan is not None
         shift = len(self.packs), len(self.scratch)
         self.packs += plan.packs
@@ -236,6 +238,8 @@ class PlanParts:
         def moved(s: Slot) -> Slot:
             if s.kind == "result":
                 return slot
+            if s.kind == "operand":
+                return operand(taken[s.index].index)
             return pack(s.index + shift[0]) if s.kind == "pack" else scratch(s.index + shift[1]) if s.kind == "scratch" else s
 
         return [Step(step.func, tuple(map(moved, step.slots))) for step in plan.steps]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyreme.runtime.artifact import Manifest
+from polyreme.runtime.artifact import ALIGNMENT, Manifest
 from polyreme.runtime.calling import CallableModel
 from polyreme.runtime.cpu import address_of, aligned_empty
 from polyreme.runtime.errors import CallError
@@ -151,6 +151,8 @@ class Executable(CallableModel):
     def bind(self, arrays: Mapping[int, Array]) -> Executable:
         """This model with some inputs, by number, given for good: calls take the others, and read what then stands in these arrays.
 
+        Packed weights are only taken here: they have to stand at whole cache lines, and are copied if they do not.
+
         An input that a free size is read from cannot be bound. Code, constants and working memory are shared, and binding the same inputs again is cheap.
         """
         bound = copy(self._with_inputs(tuple(i for i in range(len(self._inputs)) if i not in arrays)))
@@ -161,6 +163,9 @@ class Executable(CallableModel):
             if given.dtype != dtype or given.shape != spec.shape:
                 raise self._fault(spec, given.dtype, given.shape, "as the array that it is bound to")
             array = given if given.flags.carray else np.require(given, requirements=["C", "A"])
+            if spec.role == "packed" and address_of(array) % ALIGNMENT:
+                array = aligned_empty(given.nbytes, ALIGNMENT).view(dtype).reshape(given.shape)
+                array[...] = given
             addresses.append((slot, address_of(array)))
             kept.append(array)
         bound.keep = (self.keep, kept)
@@ -211,6 +216,9 @@ class Executable(CallableModel):
 
     def _make_plan(self, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
         """What follows from the shapes, which are checked; remembered for the next call."""
+        packed = [spec.name for *_, spec in self._inputs if spec.role == "packed"]
+        if packed:
+            raise CallError(f"'{self.name}' expected the packed weights {', '.join(packed)} to be bound before a call")
         values, output_shapes = self._measure(shapes)
         sizes = (ctypes.c_int64 * max(len(values), 1))(*values.values())
         arena_bytes = self._native_arena_bytes(ctypes.addressof(sizes))

@@ -82,7 +82,7 @@ FAULTS = [
     (["inputs"], {}, "'manifest.inputs' to be a list"),
     (["inputs", 0], [], "'manifest.inputs\\[0\\]' to be an object"),
     (["inputs", 0, "dtype"], "float31", "one of bool, int8"),
-    (["inputs", 0, "role"], "output", "one of input, param, state"),
+    (["inputs", 0, "role"], "output", "one of input, param, packed, state"),
     (["inputs", 0, "shape"], [-1, 4], "to be from 0 to"),
     (["inputs", 0, "shape"], [True, 4], "to be from 0 to"),
     (["inputs", 0, "shape"], [1 << 60], "to be from 0 to"),

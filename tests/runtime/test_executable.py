@@ -296,3 +296,21 @@ def test_a_call_costs_a_few_microseconds(fixed: Executable) -> None:
     best = min(timeit.repeat(lambda: fixed.run([x]), number=2000, repeat=7)) / 2000
     # 2.4 us when written, on a 2.6 GHz machine; the limit leaves room for slow and busy ones.
     assert best < 30e-6
+
+
+def test_inputs_can_be_bound_to_arrays(scale: Executable, fixed: Executable) -> None:
+    (given,) = (np.array([0.0, 1.0]),)
+    bound = fixed.bind({0: given})
+    np.testing.assert_allclose(bound.run([])[0], np.cos(given), rtol=1e-15)
+    given[:] = [2.0, 3.0]
+    np.testing.assert_allclose(bound.run([])[0], np.cos([2.0, 3.0]), rtol=1e-15)
+    other = fixed.bind({0: np.array([5.0, 6.0])})
+    # Working memory is shared, addresses are not.
+    for _ in range(3):
+        np.testing.assert_allclose(other.run([])[0], np.cos([5.0, 6.0]), rtol=1e-15)
+        np.testing.assert_allclose(fixed.run([np.array([7.0, 8.0])])[0], np.cos([7.0, 8.0]), rtol=1e-15)
+        np.testing.assert_allclose(bound.run([])[0], np.cos([2.0, 3.0]), rtol=1e-15)
+    with pytest.raises(CallError, match="expected 0 inputs .* but got 1"):
+        bound.run([given])
+    with pytest.raises(CallError, match="as the array that it is bound to"):
+        fixed.bind({0: np.zeros(3)})
