@@ -1,0 +1,367 @@
+"""Running programs: feeds and fetches, scopes, state, host functions, errors."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme import static
+from polyreme.static.executor import FeedError
+from polyreme.static.plan import RunError
+from tests.frontend.static_mode import static_mode
+
+F = paddle.nn.functional
+
+
+@pytest.fixture
+def programs():
+    with static_mode() as both:
+        yield both
+
+
+@pytest.fixture
+def executor(programs):
+    return static.Executor(paddle.CPUPlace())
+
+
+def rows(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+
+# --- values
+
+
+def test_functions_and_layers_give_what_dygraph_mode_gives(programs, executor):
+    def model(image):
+        x = F.max_pool2d(F.relu(F.conv2d(image, kernel, padding=1)), 2, 2)
+        x = paddle.concat([F.softmax(paddle.flatten(x, 1)), paddle.sum(x, [2, 3])], axis=1)
+        x = paddle.where(x > 0.05, x, paddle.exp(-x)) + paddle.mean(x, axis=0)
+        return paddle.transpose(paddle.reshape(x, [-1, 7, 2]), [0, 2, 1])[:, 1:, ::2]
+
+    image, filters = rows(5, 1, 6, 4), rows(2, 1, 3, 3, seed=1)
+    x, kernel = static.data("image", [None, 1, 6, 4]), static.data("kernel", [2, 1, 3, 3])
+    y = model(paddle.tile(x, [1, 1, 1, 1]) * 1.5)
+    (found,) = executor.run(feed={"image": image, "kernel": filters}, fetch_list=[y])
+    paddle.disable_static()
+    kernel = paddle.to_tensor(filters)
+    np.testing.assert_allclose(found, model(paddle.to_tensor(image) * 1.5).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_results_come_in_the_order_asked_for_by_variable_or_name(programs, executor):
+    x = static.data("x", [None, 2])
+    a, b = x + 1.0, x * 2.0
+    feed = {"x": rows(3, 2)}
+    first, second, fed, again = executor.run(feed=feed, fetch_list=[b, a.name, x, b])
+    np.testing.assert_array_equal(first, feed["x"] * 2)
+    np.testing.assert_array_equal(second, feed["x"] + 1)
+    np.testing.assert_array_equal(fed, feed["x"])
+    assert again.tolist() == first.tolist() and fed is not feed["x"]
+    (tensor,) = executor.run(feed=feed, fetch_list=a, return_numpy=False)
+    assert isinstance(tensor, paddle.Tensor) and executor.run(feed=feed) == []
+
+
+def test_one_compilation_serves_every_batch_size(programs, executor):
+    main, _ = programs
+    x = static.data("x", [None, 3])
+    y = F.softmax(x) @ x.T
+    for count in (1, 4, 7):
+        (found,) = executor.run(feed={"x": rows(count, 3)}, fetch_list=[y])
+        assert found.shape == (count, count)
+    assert len(main.plans) == 1
+    z = y * 2.0
+    assert not main.plans
+    np.testing.assert_array_equal(executor.run(feed={"x": rows(7, 3)}, fetch_list=[z])[0], found * 2)
+
+
+def test_python_numbers_and_tensors_are_fed_too(programs, executor):
+    x = static.data("x", [2], "float32")
+    y = x * 3.0
+    for given in ([1, 2], (1.0, 2.0), np.array([1, 2], "float32")):
+        np.testing.assert_array_equal(executor.run(feed={"x": given}, fetch_list=[y])[0], [3, 6])
+    paddle.disable_static()
+    np.testing.assert_array_equal(executor.run(programs[0], feed={"x": paddle.to_tensor([1.0, 2.0])}, fetch_list=[y])[0], [3, 6])
+
+
+def test_tensors_of_dygraph_mode_are_read_and_written():
+    executor = static.Executor()
+    table, total = paddle.to_tensor([[1.0, 2.0], [3.0, 4.0]]), paddle.zeros([2])
+    with static_mode() as (main, _):
+        y = static.data("x", [None, 2]) @ table
+        paddle.assign(total + paddle.sum(y, 0), total)
+        for _ in range(2):
+            (found,) = executor.run(feed={"x": np.eye(2, dtype="float32")}, fetch_list=[y])
+        np.testing.assert_array_equal(found, [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(total.numpy(), [8, 12])
+    table.set_value(np.zeros((2, 2), "float32"))
+    assert not executor.run(main, feed={"x": np.eye(2, dtype="float32")}, fetch_list=[y])[0].any()
+
+
+def test_in_place_functions_write_the_named_variable(programs, executor):
+    main, _ = programs
+    x = static.data("x", [3])
+    y = x * 1.0
+    before = y + 0.0
+    y.add_(x)
+    y[1] = 7.0
+    (kept, changed) = executor.run(feed={"x": np.array([1, 2, 3], "float32")}, fetch_list=[before, y])
+    assert kept.tolist() == [1, 2, 3] and changed.tolist() == [2, 7, 6]
+    assert [op.type for op in main.global_block().ops].count("assign") == 2
+
+
+def test_assign_fills_a_variable_that_had_no_shape(programs, executor):
+    x = static.data("x", [None, 2])
+    out = programs[0].global_block().create_var(name="out", dtype="float32")
+    paddle.assign(x * 2.0, out)
+    assert list(out.shape) == [-1, 2]
+    assert executor.run(feed={"x": np.ones((1, 2), "float32")}, fetch_list=["out"])[0].tolist() == [[2, 2]]
+
+
+# --- state
+
+
+def test_persistable_variables_live_in_the_scope(programs, executor):
+    _, startup = programs
+    count = static.create_global_var([1], 5, "int64", persistable=True, name="count")
+    paddle.assign(count + 2, count)
+    executor.run(startup)
+    assert [executor.run(fetch_list=[count])[0].item() for _ in range(3)] == [7, 9, 11]
+    assert np.array(static.global_scope().find_var("count").get_tensor()).tolist() == [11]
+    other = static.Scope()
+    executor.run(startup, scope=other)
+    assert executor.run(fetch_list=[count], scope=other)[0].item() == 7 and static.global_scope().find_var("count").get_tensor().numpy().item() == 11
+    with static.scope_guard(other):
+        assert executor.run(fetch_list=[count])[0].item() == 9
+    static.global_scope().find_var("count").get_tensor().set(np.array([100]), paddle.CPUPlace())
+    assert executor.run(fetch_list=[count])[0].item() == 102
+
+
+def test_a_scope_sees_its_parents_and_children_can_be_dropped():
+    outer = static.Scope()
+    inner = outer.new_scope()
+    outer.var("a")
+    assert inner.find_var("a") is outer.var("a") and inner.find_var("b") is None
+    inner.var("b").get_tensor().set([1.0, 2.0])
+    assert outer.find_var("b") is None and inner.find_var("b").get_tensor().shape() == [2]
+    with pytest.raises(ValueError, match="expected a value of 'a'"):
+        outer.find_var("a").get_tensor().numpy()
+    outer.drop_kids()
+    with static.scope_guard(outer):
+        assert static.global_scope() is outer
+    assert static.global_scope() is not outer
+    with pytest.raises(TypeError), static.scope_guard(3):
+        pass
+
+
+def test_the_same_seed_gives_the_parameters_and_draws_of_dygraph_mode():
+    def build():
+        paddle.seed(31)
+        return paddle.nn.Sequential(paddle.nn.Conv2D(1, 2, 3), paddle.nn.Flatten(), paddle.nn.Linear(8, 3), paddle.nn.Dropout(0.5))
+
+    image = np.ones((4, 1, 4, 4), "float32")
+    net = build()
+    expected = [p.numpy() for p in net.parameters()] + [net(paddle.to_tensor(image)).numpy(), paddle.uniform([3]).numpy()]
+    with static_mode() as (_, startup):
+        net = build()
+        y = net(static.data("image", [None, 1, 4, 4]))
+        drawn = paddle.uniform([3])
+        executor = static.Executor()
+        executor.run(startup)
+        found = executor.run(feed={"image": image}, fetch_list=[*net.parameters(), y, drawn])
+    for a, b in zip(found[:-2], expected, strict=False):
+        np.testing.assert_array_equal(a, b)
+    assert (found[-2] == 0).tolist() == (expected[-2] == 0).tolist()
+    np.testing.assert_allclose(found[-2], expected[-2], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found[-1], expected[-1])
+
+
+def test_a_test_program_draws_nothing(programs, executor):
+    main, _ = programs
+    y = F.dropout(static.data("x", [None, 4]), 0.5)
+    test = main.clone(for_test=True)
+    paddle.seed(1)
+    before = paddle.get_rng_state()[0].copy()
+    x = rows(2, 4)
+    np.testing.assert_array_equal(executor.run(test, feed={"x": x}, fetch_list=[y])[0], x)
+    assert (paddle.get_rng_state()[0] == before).all()
+    executor.run(main, feed={"x": x}, fetch_list=[y])
+    assert (paddle.get_rng_state()[0] != before).any()
+
+
+def test_a_layer_is_filled_from_a_state_dict_in_static_mode():
+    executor = static.Executor()
+    with static_mode() as (_, startup):
+        layer = paddle.nn.Linear(2, 2)
+        executor.run(startup)
+        layer.set_state_dict({"weight": np.eye(2, dtype="float32") * 3, "bias": np.ones(2, "float32")})
+        y = layer(static.data("x", [None, 2]))
+        assert executor.run(feed={"x": np.array([[1, 2]], "float32")}, fetch_list=[y])[0].tolist() == [[4, 7]]
+
+
+# --- the host
+
+
+def test_a_host_function_splits_the_program_in_two(programs, executor):
+    main, startup = programs
+    seen = []
+
+    def twice(h):
+        assert paddle.in_dynamic_mode()
+        seen.append(h.numpy())
+        return [h * 2.0, np.asarray(h).sum(keepdims=True).reshape(1)]
+
+    x = static.data("x", [None, 3])
+    hidden = static.nn.fc(x, 3, bias_attr=False, weight_attr=paddle.nn.initializer.Constant(1.0))
+    block = main.global_block()
+    doubled, total = (block.create_var(name=n, shape=s, dtype="float32") for n, s in (("doubled", [-1, 3]), ("total", [1])))
+    static.py_func(twice, hidden, [doubled, total])
+    y = doubled + hidden + x
+    executor.run(startup)
+    feed = np.ones((2, 3), "float32")
+    results = executor.run(feed={"x": feed}, fetch_list=[y, total, doubled])
+    assert results[0].tolist() == [[10.0] * 3] * 2 and results[1].tolist() == [18.0] and results[2].tolist() == [[6.0] * 3] * 2
+    assert len(seen) == 1 and seen[0].tolist() == [[3.0] * 3] * 2
+    (plan,) = main.plans.values()
+    assert [type(step).__name__ for step in plan.steps] == ["Region", "HostStep", "Region"]
+
+
+def test_a_host_function_without_outputs_runs_and_one_that_fails_leaves_the_scope(programs, executor):
+    main, startup = programs
+    count = static.create_global_var([1], 0, "int64", persistable=True, name="count")
+    paddle.assign(count + 1, count)
+    seen = []
+
+    def watch(value):
+        seen.append(int(value))
+        if len(seen) == 2:
+            raise ZeroDivisionError
+
+    static.py_func(watch, count, None)
+    executor.run(startup)
+    executor.run()
+    with pytest.raises(ZeroDivisionError):
+        executor.run()
+    assert seen == [1, 2] and static.global_scope().find_var("count").get_tensor().numpy().item() == 1
+
+
+def test_a_host_function_that_gives_something_else_than_declared_is_an_error(programs, executor):
+    main, _ = programs
+    x = static.data("x", [None, 3])
+    out = main.global_block().create_var(name="out", shape=[-1, 3], dtype="float32")
+    made = [np.ones((2, 4), "float32")]
+    static.py_func(lambda v: made[0], x, out)
+    for wrong in (np.ones((2, 4), "float32"), np.ones((2, 3))):
+        made[0] = wrong
+        with pytest.raises(RunError, match=r"'py_func' to give float32\[-1, 3\] for 'out'"):
+            executor.run(feed={"x": np.ones((2, 3), "float32")}, fetch_list=[out])
+    made[0] = [wrong, wrong]
+    with pytest.raises(ValueError, match="return 1 arrays but it returned 2"):
+        executor.run(feed={"x": np.ones((2, 3), "float32")}, fetch_list=[out])
+
+
+def test_skipped_variables_are_not_handed_to_a_backward_function(programs, executor):
+    main, _ = programs
+    x = static.data("x", [2])
+    x.stop_gradient = False
+    out = main.global_block().create_var(name="out", shape=[2], dtype="float32")
+    static.py_func(lambda v: np.exp(np.array(v)), x, out, lambda y, dy: y * dy, skip_vars_in_backward_input=[x])
+    (gradient,) = static.gradients(out, x)
+    (found,) = executor.run(feed={"x": np.array([0, 1], "float32")}, fetch_list=[gradient])
+    np.testing.assert_allclose(found, np.exp([0, 1]), rtol=1e-6)
+    with pytest.raises(ValueError, match="skip_vars_in_backward_input"):
+        static.py_func(lambda v: v, x, out, lambda v: v, skip_vars_in_backward_input="z")
+    with pytest.raises(TypeError, match="must be a function"):
+        static.py_func(3, x, out)
+
+
+# --- errors
+
+
+def test_a_missing_feed_names_the_input_and_its_line(programs, executor):
+    x = static.data("image", [None, 2])
+    with pytest.raises(RunError) as caught:
+        executor.run(feed={}, fetch_list=[x * 2.0])
+    assert "expected a feed for 'image' (float32[-1, 2])" in str(caught.value) and 'static.data("image"' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((2, 3), "float64"), r"data type of the fed variable 'image': expected float32 but got float64"),
+        (np.zeros((2, 4), "float32"), r"shape of the fed variable 'image': expected \[-1, 3\] but got \[2, 4\]"),
+        (np.zeros(3, "float32"), r"expected \[-1, 3\] but got \[3\]"),
+        ("text", "expected numbers for the fed variable 'image' but got str"),
+    ],
+)
+def test_a_feed_that_does_not_fit_says_what_was_expected(programs, executor, array, message):
+    x = static.data("image", [None, 3])
+    with pytest.raises(FeedError, match=message) as caught:
+        executor.run(feed={"image": array}, fetch_list=[x * 2.0])
+    assert 'static.data("image"' in str(caught.value) and isinstance(caught.value, ValueError)
+
+
+def test_batches_of_different_sizes_are_an_error_unless_named_apart(programs, executor):
+    x, y, z = static.data("x", [None, 2]), static.data("y", [None, 2]), static.data("z", ["M", 2])
+    total = paddle.sum(x) + paddle.sum(y) + paddle.sum(z)
+    with pytest.raises(FeedError, match="variable 'y': expected 3 on axis 0, as axis 0 of 'x' has it, but got 4"):
+        executor.run(feed={"x": rows(3, 2), "y": rows(4, 2), "z": rows(3, 2)}, fetch_list=[total])
+    assert executor.run(feed={"x": rows(3, 2), "y": rows(3, 2), "z": rows(5, 2)}, fetch_list=[total])[0].shape == ()
+
+
+def test_a_name_that_is_not_there_is_an_error_to_fetch_and_a_warning_to_feed(programs, executor):
+    x = static.data("image", [2])
+    y = x * 2.0
+    with pytest.raises(ValueError, match="fetch but got 'imagf'; did you mean 'image'"):
+        executor.run(feed={"image": np.ones(2, "float32")}, fetch_list=["imagf"])
+    with pytest.raises(TypeError, match="in fetch_list but got int"):
+        executor.run(feed={"image": np.ones(2, "float32")}, fetch_list=[3])
+    with pytest.warns(UserWarning, match="'imege' is not found in program.*did you mean 'image'"):
+        executor.run(feed={"image": np.ones(2, "float32"), "imege": np.ones(2)}, fetch_list=[y])
+
+
+def test_parameters_without_values_ask_for_the_startup_program(programs, executor):
+    y = static.nn.fc(static.data("x", [None, 2]), 3)
+    with pytest.raises(RunError, match=r"the parameter 'fc_0.w_0' in the scope but it has none; run the startup program first"):
+        executor.run(feed={"x": rows(1, 2)}, fetch_list=[y])
+
+
+def test_a_variable_that_nothing_writes_is_an_error_with_its_reader(programs, executor):
+    block = programs[0].global_block()
+    x, y = (block.create_var(name=n, shape=[2], dtype="float32") for n in "xy")
+    block.append_op(type="relu", inputs={"X": x}, outputs={"Out": y})
+    with pytest.raises(RunError, match="expected a value of 'x', which 'relu' reads, but no operator in front of it writes one"):
+        executor.run(fetch_list=[y])
+    assert executor.run(feed={"x": np.array([-1, 2], "float32")}, fetch_list=[y])[0].tolist() == [0, 2]
+
+
+def test_only_programs_run(executor):
+    with pytest.raises(TypeError, match="requires Program"):
+        executor.run(3)
+    assert executor.run(static.Program()) == []
+
+
+def test_pruning_at_the_run_needs_no_feed_for_what_is_left_out(programs, executor):
+    main, startup = programs
+    x, label = static.data("x", [None, 2]), static.data("label", [None, 1], "int64")
+    scores = static.nn.fc(x, 3)
+    F.cross_entropy(scores, label)
+    executor.run(startup)
+    with pytest.raises(RunError, match="feed for 'label'"):
+        executor.run(feed={"x": rows(2, 2)}, fetch_list=[scores])
+    assert executor.run(feed={"x": rows(2, 2)}, fetch_list=[scores], use_prune=True)[0].shape == (2, 3)
+
+
+def test_a_compiled_program_runs_as_the_program_itself(programs, executor):
+    x = static.data("x", [2])
+    compiled = static.CompiledProgram(programs[0], build_strategy=static.BuildStrategy())
+    assert executor.run(compiled, feed={"x": np.ones(2, "float32")}, fetch_list=[x + 1.0])[0].tolist() == [2, 2]
+    with pytest.raises(TypeError, match="must be Program"):
+        static.CompiledProgram(3)
+
+
+def test_nothing_warns_in_an_ordinary_run(programs, executor):
+    y = static.nn.fc(static.data("x", [None, 2]), 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        executor.run(programs[1])
+        executor.run(feed={"x": rows(1, 2)}, fetch_list=[y])
