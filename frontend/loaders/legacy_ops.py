@@ -181,6 +181,8 @@ _add("p_norm")
 _add("norm", outputs=("Out", "Norm"))
 _add("arg_max", "argmax", {"X": "x", "AxisTensor": "axis"})
 _add("arg_min", "argmin", {"X": "x", "AxisTensor": "axis"})
+_add("top_k_v2", "topk", {"X": "x", "K": "k"}, outputs=("Out", "Indices"))
+_add("top_k", "topk", {"X": "x", "K": "k"}, outputs=("Out", "Indices"))
 _add("cumsum", inputs={"X": "x", "AxisTensor": "axis"})
 
 _add("conv2d depthwise_conv2d", inputs={"Input": "input", "Filter": "filter", "Bias": "bias"}, outputs=("Output",))

@@ -21,7 +21,7 @@ from polyreme.jit.trace import Traced
 from polyreme.loaders.errors import LoaderError, OperatorError
 from polyreme.loaders.meaning import find_meaning
 from polyreme.loaders.pdiparams import read_parameters
-from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type
+from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type, read_with_sizes
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor
 
@@ -89,13 +89,12 @@ def read_pir(path: str | os.PathLike[str], parameters: str | os.PathLike[str] | 
     file = Path(path)
     root = _parse(file)
     ops = _operators(root)
-    builder = ProgramBuilder(str(file), file.stem)
     arrays = {}
     declared = {op.get("A").items()[3].text(): op for op in ops if op.get("#").value == "p" and len(op.get("A").items()) > 3}
     if declared:
         beside = Path(parameters) if parameters is not None else file.with_suffix(".pdiparams")
         arrays = read_parameters(beside, list(declared))
-    return _Reader(builder, ops, arrays, specs).run()
+    return read_with_sizes(lambda shared: _Reader(ProgramBuilder(str(file), file.stem, shared), ops, arrays, specs).run())
 
 
 def _parse(file: Path) -> _Json:

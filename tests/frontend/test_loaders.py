@@ -19,7 +19,7 @@ from polyreme.static import InputSpec
 
 MODELS = Path(__file__).parents[1] / "fixtures" / "models"
 FORMATS = ["pir", "legacy"]
-NETWORKS = ["lenet", "mlp", "mobilenet"]
+NETWORKS = ["lenet", "mlp", "mobilenet", "resize"]
 OPERATORS = ["activations", "arithmetic", "shapes", "layers"]
 
 
@@ -67,6 +67,19 @@ def test_each_operator_agrees_with_paddle(name, format_):
     assert len(made) == len(outputs) + len(inputs)
     for array, wanted in zip(made, outputs, strict=False):
         assert_agrees(array, wanted, 1e-6)
+
+
+def test_sizes_that_must_be_equal_become_one_symbol():
+    net = paddle.jit.load(MODELS / "pir" / "encoder")
+    assert [str(t) for t in net.input_spec] == ["tensor<Nxsize_1xi64>"] * 2
+    inputs, (y,) = expected("encoder", "pir")
+    assert_agrees(net(*map(paddle.to_tensor, inputs)).numpy(), y)
+
+
+def test_every_free_size_of_an_image_stays_free():
+    net = paddle.jit.load(MODELS / "legacy" / "resize")
+    assert str(net.input_spec[0]) == "tensor<Nx3x(x_2)x(x_3)xf32>"
+    assert list(net(paddle.ones([1, 3, 4, 6])).shape) == [1, 4, 8, 12]
 
 
 def test_both_formats_become_the_same_program():

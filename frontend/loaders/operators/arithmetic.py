@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from polyreme import dispatch, math
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import product
-from polyreme.ir.types import ScalarType, i32, i64
+from polyreme.ir.types import ScalarType, i1, i32, i64
 from polyreme.loaders.errors import OperatorError
 from polyreme.loaders.meaning import Number, Scalar, Sizes, meaning
 from polyreme.math.common import cast_to
@@ -180,6 +182,33 @@ _declare_extreme("argmin", lambda x, axis, keepdims, dtype: math.argmin(x, axis,
 
 def _name_of(dtype: ScalarType) -> str:
     return "int32" if dtype == i32 else "int64"
+
+
+MOST_TOP = 64
+
+
+@meaning()
+def topk(x: Tensor, k: Number = 1, *, axis: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    """The `k` largest elements along `axis` and where they stand, the first of equals first: one after the other is found and taken out."""
+    if not 1 <= k <= MOST_TOP:
+        raise OperatorError(f"expected between 1 and {MOST_TOP} of the largest elements but got {k}")
+    place = axis % x.ndim
+    least, most = (-np.inf, np.inf) if x.type.dtype.is_float else (np.iinfo(x.type.dtype.np).min, np.iinfo(x.type.dtype.np).max)
+    worst = float(least if largest else most) if x.type.dtype.is_float else int(least if largest else most)
+    extreme = math.max if largest else math.min
+    shape = [x.type.shape[i] if i == place else 1 for i in range(x.ndim)]
+    steps = dispatch.call(ops.Iota, shape=tuple(shape), axis=place, dtype=i64)
+    left, taken = x, dispatch.full(x.type.shape, False, i1)
+    values, places = [], []
+    for _ in range(int(k)):
+        best = extreme(left, place, keepdim=True)
+        hit = math.logical_and(math.equal(left, best), math.logical_not(taken))
+        where_ = math.argmax(cast_to(hit, i32), place, keepdim=True)
+        values.append(best)
+        places.append(where_)
+        taken = math.logical_or(taken, math.equal(steps, where_))
+        left = math.where(taken, dispatch.full((), worst, x.type.dtype), x)
+    return math.concat(values, place), math.concat(places, place)
 
 
 @meaning()
