@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "runtime": set(),
 }
 # Linking meets the runtime: it plans the arena, writes manifests, and puts the native parts into libraries.
-EXCEPTIONS = {(f"lowering/{name}.py", "runtime") for name in ("link", "arena", "c_interface")}
+EXCEPTIONS = {(f"lowering/{name}.py", "runtime") for name in ("link", "arena", "c_interface", "gpu/link")}
 # The compiler's libraries, which a room that must run without them may not name, not even inside a function.
 COMPILER_ONLY = {"runtime": {"llvmlite", "lark"}, "ir": {"llvmlite"}, "dialects": {"llvmlite", "lark"}}
 

@@ -355,8 +355,8 @@ class Filler:
         code, tile = made.code, made.tile
         self.board = made.kernel.shared(made.board_size(extent), made.stored)
         access = trace(value, letters)
-        # Neighbouring threads read neighbouring elements.
-        self.deep = any(access.stride(c) == 1 for c in made.p.contracted)
+        # Neighbouring threads read neighbouring elements. A window has them along both ways; along rows each thread keeps the place of one alone.
+        self.deep = all(access.stride(c) != 1 for c in along) and any(access.stride(c) == 1 for c in made.p.contracted)
         inner = tile.depth if self.deep else extent
         self.first, self.other = code.mod(made.thread, inner), code.div(made.thread, inner)
         self.apart = tile.threads // inner
