@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from polyreme import dispatch, tape
 from polyreme.ir.builtin import Func
 from polyreme.jit.saving import model_file, read_model, replay, write_model
 from polyreme.jit.structure import flatten
@@ -90,7 +91,9 @@ def save_inference_model(path_prefix: str, feed_vars: Any, fetch_vars: Any, exec
     """
     program = kwargs.pop("program", None) or default_main_program()
     feeds, fetches = _variables(feed_vars, "feed_vars"), _variables(fetch_vars, "fetch_vars")
-    write_model(_traced(normalize_program(program, feeds, fetches), feeds, fetches), model_file(path_prefix))
+    normal = normalize_program(program, feeds, fetches)
+    with dispatch.trace_into(None):  # the tensors that are written are eager ones
+        write_model(_traced(normal, feeds, fetches), model_file(path_prefix))
 
 
 def _traced(program: Program, feeds: Sequence[Variable], fetches: Sequence[Variable]) -> Traced:
@@ -105,7 +108,8 @@ def _traced(program: Program, feeds: Sequence[Variable], fetches: Sequence[Varia
     sources: list[int | Tensor] = []
     for key, (source, _) in region.sources.items():
         sources.append(place[source.name] if source.kind == "feed" else plan.tensors[key] if source.kind == "tensor" else _value(plan.persistables[key]))
-    unused = [v.name for v in feeds if place[v.name] not in sources]
+    used = {s for s in sources if isinstance(s, int)}
+    unused = [v.name for v in feeds if place[v.name] not in used]
     if unused:
         raise VariableError(f"expected the fetched variables to depend on every fed one but they do not on '{unused[0]}'")
     _reorder(func, sources)
@@ -142,13 +146,12 @@ def _value(variable: Variable) -> Tensor:
 
 def load_inference_model(path_prefix: str, executor: Any = None, **kwargs: Any) -> list[Any]:
     """What `save_inference_model` (or `jit.save`) wrote: [program, names to feed, variables to fetch]. Parameters go to the global scope."""
-    from polyreme import dispatch, tape
-
-    traced = read_model(path_prefix)
+    with dispatch.trace_into(None):
+        traced = read_model(path_prefix)
     program = Program()
     names = [name for name, source in zip(traced.func.arg_names, traced.sources, strict=True) if isinstance(source, int)]
     with program_guard(program, Program()), dispatch.trace_into(RECORDER), tape.recording(True):
-        inputs = [data(name, list(kind.shape), kind.dtype.name) for name, kind in zip(names, traced.inputs, strict=True)]
+        inputs = [data(name, list(kind.shape), kind.dtype) for name, kind in zip(names, traced.inputs, strict=True)]
         fetches = replay(traced, inputs)
     for name, tensor in program.captured.items():
         global_scope().var(name).array = tensor._value
