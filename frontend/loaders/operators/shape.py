@@ -17,7 +17,6 @@ from polyreme.math.common import axis_of, cast_to
 from polyreme.nn import functional
 from polyreme.tensor import Tensor
 
-
 END = 2**31 - 1
 
 
