@@ -25,7 +25,7 @@ from polyreme.lowering.hoist import tidy
 from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import Rows, rows_of, shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
-from polyreme.lowering.sweep import GRAIN_CYCLES, SERIAL_CYCLES, Lanes, each, estimate, run, sweep
+from polyreme.lowering.sweep import Lanes, each, estimate, run, sweep
 
 # Functions that cost as much as this many simple ones; the others cost one.
 EXPENSIVE = {
@@ -187,7 +187,7 @@ class _RowLoops:
             def whole_row(places: list[Position]) -> None:
                 self._row(dict(zip(outer, places, strict=True)), 1, None)
 
-            each(self.code, sizes, cycles, whole_row)
+            each(self.code, self.target, sizes, cycles, whole_row)
             return
         # Lanes are rows, so the vector axis is cut into chunks if the axes around it do not make enough iterations.
         outer.remove(self.vector)
@@ -200,8 +200,8 @@ class _RowLoops:
         count = 1
         for size in around:
             count *= size if isinstance(size, int) else 1
-        chunk = max(self.lanes.count, _round_up(ceil(GRAIN_CYCLES / 4 / max(cycles / self.lanes.count, 0.01)), 4 * self.lanes.count))
-        split = count < 16 and (isinstance(n, Expr) or n > chunk) and estimate(product(space)) * cycles / self.lanes.count >= SERIAL_CYCLES
+        chunk = max(self.lanes.count, _round_up(ceil(self.target.grain_cycles / 4 / max(cycles / self.lanes.count, 0.01)), 4 * self.lanes.count))
+        split = count < 16 and (isinstance(n, Expr) or n > chunk) and estimate(product(space)) * cycles / self.lanes.count >= self.target.serial_cycles
         extent = min(chunk, n) if isinstance(n, int) else chunk if split else estimate(n)
         sizes = [*around, *([-(-n // chunk)] if split else [])]
 
@@ -228,7 +228,7 @@ class _RowLoops:
 
             sweep(self.code, lo, hi, self.lanes, [], body)
 
-        each(self.code, sizes, cycles * extent / self.lanes.count, rows_of_lanes)
+        each(self.code, self.target, sizes, cycles * extent / self.lanes.count, rows_of_lanes)
 
     def _axis_of_columns(self) -> int | None:
         """The axis to step along inside of the vectors, when a transpose makes lanes stand far apart in memory: that along which they move

@@ -13,11 +13,8 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, Expr, substitute, symbols
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.positions import Position, position
+from polyreme.lowering.targets import Target
 
-# Below this many cycles a kernel stays on the thread that called it: waking others would cost as much.
-SERIAL_CYCLES = 60_000
-# What a thread takes at least in one go.
-GRAIN_CYCLES = 20_000
 # Iterations that are enough to keep many threads evenly loaded; axes further in are looped over inside.
 ENOUGH_ITERATIONS = 64
 # What a size is taken for in estimates while it has no value.
@@ -93,7 +90,7 @@ def sweep(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], 
     return run(code, at, hi, 1, carried, lambda start, values: body(start, 1, None, -1, values))
 
 
-def each(code: Code, sizes: Sequence[Dim], cycles: float, body: Callable[[list[Position]], None]) -> None:
+def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: Callable[[list[Position]], None]) -> None:
     """`body` for each multi-index of `sizes`, on several threads when that pays. One body costs about `cycles`."""
     count = 1
     for n in sizes:
@@ -111,7 +108,7 @@ def each(code: Code, sizes: Sequence[Dim], cycles: float, body: Callable[[list[P
 
         run(code, 0, rest[0], 1, [], inner)
 
-    if not sizes or (count <= 1 and not free) or (not free and count * cycles < SERIAL_CYCLES):
+    if not sizes or (count <= 1 and not free) or (not free and count * cycles < target.serial_cycles):
         nest(sizes, [])
         return
     taken, threads = 0, 1
@@ -124,7 +121,7 @@ def each(code: Code, sizes: Sequence[Dim], cycles: float, body: Callable[[list[P
     total: Dim = 1
     for i, n in enumerate(sizes):
         inside, total = (inside * n, total) if i >= taken else (inside, total * n)
-    grain = max(1, ceil(GRAIN_CYCLES / max(cycles * estimate(inside), 1)))
+    grain = max(1, ceil(target.grain_cycles / max(cycles * estimate(inside), 1)))
     with code.parallel(total, grain=grain) as iv:
         nest(sizes[taken:], [position(x) for x in code.split(iv, list(sizes[:taken]))])
 

@@ -32,6 +32,8 @@ class Target:
     `masked`: masked loads and stores are instructions (elsewhere each lane becomes a branch, and scalar tails are better).
     `fma`: a fused multiply-add is an instruction; elsewhere `kernel.fma` rounds the product too.
     `half`: conversions between f16 and f32 are instructions. `caches` are bytes of the first, second and third level, as one core sees them.
+    Loops of fewer than `serial_cycles` stay on the thread that called them, since waking others would cost as much; `grain_cycles` is what a
+    thread takes of them at least in one go. (Products have bounds of their own: their tiles are larger.)
     """
 
     code: ClassVar[str] = "llvm"
@@ -47,6 +49,8 @@ class Target:
     half: bool = False
     caches: tuple[int, int, int] = (32 << 10, 512 << 10, 8 << 20)
     line_bytes: int = 64
+    serial_cycles: int = 60_000
+    grain_cycles: int = 20_000
 
     @property
     def arch(self) -> str:
