@@ -215,7 +215,8 @@ class CudaDriver:
 
     def load_module(self, ptx: str | bytes) -> CudaModule:
         text = ptx.encode() if isinstance(ptx, str) else ptx
-        return CudaModule(self._do("load kernels", self._cuda.module_from_buffer, text))
+        # The driver reads text up to a zero byte.
+        return CudaModule(self._do("load kernels", self._cuda.module_from_buffer, text + b"\0"))
 
     def launch(self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
         grid, block = (tuple([*map(int, sizes), 1, 1][:3]) for sizes in (grid, block))

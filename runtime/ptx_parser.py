@@ -118,7 +118,7 @@ _HALF = re.compile(r"\{ \.reg \.b(?:16|32) (\w+); (mov\.b(?:32|64) .*;) \}$")
 _NUMBER = re.compile(r"-?\d+$|-?0x[0-9A-Fa-f]+$")
 _OPERAND = re.compile(r"\s*(\{[^}]*\}|\[[^\]]*\]|[^,\s]+)\s*(?:,|$)")
 _BITS = {"pred": 1, "b8": 8, "b16": 16, "b32": 32, "b64": 64, "f32": 32, "f64": 64}
-_IGNORED = (".address_size", ".maxnreg", ".minnctapersm", ".file", ".loc", ".section", ".pragma", "// ")
+_IGNORED = (".address_size", ".maxnreg", ".minnctapersm", ".file ", ".loc ", ".section", ".pragma", "// ")
 
 
 def parse_ptx(text: str) -> PtxText:

@@ -10,7 +10,8 @@ Errors name the kernel, the line of the PTX, the block and the thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -147,6 +148,16 @@ class _Place:
         return put
 
 
+def _registers(operands: Sequence[Operand]) -> Iterator[Register]:
+    for operand in operands:
+        if isinstance(operand, Register):
+            yield operand
+        elif isinstance(operand, Address) and isinstance(operand.base, Register):
+            yield operand.base
+        elif isinstance(operand, Group):
+            yield from _registers(operand.items)
+
+
 class Program:
     """A kernel made ready to run: a step per instruction, and where straight runs of them begin."""
 
@@ -156,6 +167,7 @@ class Program:
         layout = BlockMemory(kernel.shared, 0)
         self.offsets = {**layout.offsets, **BlockMemory(kernel.local, 0).offsets}
         self.granule = self._granule()
+        self._mentions: Counter[Register] = Counter()
         self.leaders = set(kernel.labels.values())
         self.steps: list[Step | None] = [None if i.parts[0] in _CONTROL else self._step(i) for i in kernel.code]
         self.guards = [self._guard(i) for i in kernel.code]
@@ -181,6 +193,14 @@ class Program:
         if bits is None:
             raise self.error(instruction, f"register '{register.name}' is not declared")
         return self.registers.setdefault(register.name, len(self.registers)), _STORAGE[bits]
+
+    def mentions(self, register: Register) -> int:
+        """How often the kernel's code names a register."""
+        if not self._mentions:
+            for instruction in self.kernel.code:
+                self._mentions.update(_registers(instruction.operands))
+                self._mentions.update([instruction.guard] if instruction.guard is not None else [])
+        return self._mentions[register]
 
     def _guard(self, instruction: Instruction) -> Read | None:
         if instruction.guard is None:
@@ -594,7 +614,8 @@ def _make_atom(place: _Place, parts: list[str], *operands: Operand) -> Step:
     target, source = operands[-2:]
     result = operands[0] if parts[0] == "atom" else None
     get, where = place.read(source, dtype), _addresses(place, target)
-    put = place.write(result) if isinstance(result, Register) else None
+    # LLVM asks for the old value also where nobody reads it.
+    put = place.write(result) if isinstance(result, Register) and place.program.mentions(result) > 1 else None
 
     def add(t: Threads, some: Any) -> None:
         memory, places = _located(t, some, space, where(t, some), dtype.itemsize, True, "an atomic", race_free=True)

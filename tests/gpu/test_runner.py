@@ -170,6 +170,41 @@ def test_a_loop_without_end_is_an_error(monkeypatch):
         run_text("$L__BB0_1:\n\tbra.uni \t$L__BB0_1;", [np.zeros(1, np.float32)])
 
 
+def test_memory_of_a_thread_is_its_own():
+    body = """
+%t = kernel.thread_id : index
+%own = kernel.alloc {shape = [8], dtype = f32, space = "local"} : buffer<8xf32>
+%zero = kernel.size {value = 0} : index
+%eight = kernel.size {value = 8} : index
+kernel.for %zero, %eight { (%k: index)
+  %i = kernel.apply %t, %k {fn = "add"} : index
+  %v = kernel.load %x, %i : f32
+  kernel.store %v, %own, %k
+  kernel.yield
+}
+%p = kernel.apply %t, %eight {fn = "mod"} : index
+%w = kernel.load %own, %p : f32
+kernel.store %w, %y, %t
+"""
+    module = grid_module("%x: buffer<71xf32>, %y: buffer<64xf32>", body, block="[64]")
+    x = rng.standard_normal(71).astype(np.float32)
+    got = run_emulated(module, [x], [np.zeros(64, np.float32)])[0]
+    assert np.array_equal(got, x[np.arange(64) + np.arange(64) % 8])
+    assert np.array_equal(meaning(module, [x], [np.zeros(64, np.float32)])[0], got)
+
+
+def test_atomics_give_what_was_there_before():
+    old, total = run_text(
+        """
+	atom.global.add.u32 	%r5, [%rd2], 3;
+	add.s64 	%rd21, %rd1, %rd20;
+	st.global.b32 	[%rd21], %r5;
+""",
+        [np.zeros(32, np.int32), np.ones(1, np.int32)],
+    )
+    assert sorted(old) == [1 + 3 * i for i in range(32)] and total[0] == 97
+
+
 # --- control
 
 
