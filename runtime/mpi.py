@@ -47,6 +47,8 @@ def load_mpi() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise MissingMpi(f"mpi4py found no MPI library ({error}); {EXTRA}") from error
+    if MPI.Is_finalized():
+        raise CollectiveError("expected MPI to be running but this process has left its group, which it can do only once")
     if not MPI.Is_initialized():
         MPI.Init_thread(MPI.THREAD_SERIALIZED)
     if MPI.Query_thread() < MPI.THREAD_SERIALIZED:

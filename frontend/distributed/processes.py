@@ -80,6 +80,10 @@ class SpawnContext:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             return False
+        except BaseException:
+            # Whoever is interrupted leaves no ranks behind.
+            self.process.terminate()
+            raise
         failed = {rank: self.folder / f"error-{rank}.txt" for rank in range(self.ranks)}
         texts = {rank: file.read_text() for rank, file in failed.items() if file.exists()}
         shutil.rmtree(self.folder, ignore_errors=True)
