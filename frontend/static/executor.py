@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from polyreme.device import as_place
+from polyreme.device import Place, as_place, current_place
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import Diagnostic, caller_location, did_you_mean
 from polyreme.ir.dims import SYMBOL, Expr
@@ -29,14 +30,14 @@ class FeedError(VariableError):
 
 
 class Executor:
-    """Runs programs on one device.
+    """Runs programs on one device: `place`, or the device that is current when the executor is made.
 
     A program is compiled when it first runs with these names fed and fetched, and again when it has changed. Free sizes stay free: another batch
     size needs no compilation. Persistable variables live in the scope between runs.
     """
 
     def __init__(self, place: Any = None):
-        self.place = as_place(place)
+        self.place = current_place() if place is None else as_place(place)
 
     def close(self) -> None:
         """Nothing is held that Python does not let go of by itself."""
@@ -82,10 +83,10 @@ class Executor:
 
     def plan(self, program: Program, feeds: Mapping[str, TensorType], names: Sequence[str]) -> Plan:
         """The program made ready for these feeds and fetches; kept until it changes."""
-        key = (tuple(sorted((name, str(kind)) for name, kind in feeds.items())), tuple(names))
+        key = (tuple(sorted((name, str(kind)) for name, kind in feeds.items())), tuple(names), self.place)
         found: Plan | None = program.plans.get(key)
         if found is None:
-            found = program.plans[key] = make_plan(program, feeds, names, _compiled)
+            found = program.plans[key] = make_plan(program, feeds, names, partial(_compiled, self.place))
         return found
 
     @staticmethod
@@ -97,10 +98,10 @@ class Executor:
         return pruned
 
 
-def _compiled(module: Module, name: str) -> Any:
+def _compiled(place: Place, module: Module, name: str) -> Any:
     from polyreme.executables import load_module
 
-    return load_module(module, name)
+    return load_module(module, name, place)
 
 
 def _program(program: Any) -> Program:

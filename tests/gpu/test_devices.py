@@ -153,3 +153,20 @@ def test_a_plan_reads_back():
     whole = Artifact.from_bytes(artifact().to_bytes())
     plan = GpuPlan.of(whole.manifest)
     assert plan.to_text() == whole.manifest.extra[KEY] and len(plan.launches) == 2
+
+
+def test_a_static_program_runs_on_the_place_of_its_executor():
+    paddle.enable_static()
+    try:
+        main, startup = paddle.static.Program(), paddle.static.Program()
+        with paddle.static.program_guard(main, startup):
+            x = paddle.static.data("x", [None, 6])
+            y = F.softmax(x * 3)
+        given = np.random.default_rng(0).standard_normal((5, 6)).astype("float32")
+        emulated = paddle.static.Executor(paddle.set_device("gpu-emulated"))
+        paddle.set_device("cpu")
+        results = [executor.run(main, {"x": given}, [y])[0] for executor in (paddle.static.Executor(), emulated, paddle.static.Executor())]
+    finally:
+        paddle.disable_static()
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-6)
+    assert results[0].tobytes() == results[2].tobytes()
