@@ -18,13 +18,14 @@ from polyreme.ir.core import Op, OpResult, Value
 from polyreme.ir.dims import Expr
 from polyreme.tensor import Tensor
 
-__all__ = ["known_contents"]
+__all__ = ["is_small", "known_contents"]
 
 Contents = np.ndarray[Any, Any]
 
 # Larger tensors are data, not sizes.
 MAX_ELEMENTS = 4096
 MAX_DEPTH = 200
+MAX_TERMS = 16
 
 
 def known_contents(tensor: Tensor) -> Contents | None:
@@ -50,9 +51,17 @@ def _of_value(value: Value, depth: int) -> Contents | None:
             return None
         operands.append(known)
     try:
-        return rule(op, *operands)
+        made = rule(op, *operands)
+        return made if all(map(is_small, made.reshape(-1))) else None
     except (TypeError, ZeroDivisionError, OverflowError):
         return None  # such as the order of two symbolic sizes
+
+
+def is_small(value: Any) -> bool:
+    """Whether a number or size is like those of genuine models. Products of products would grow without bounds."""
+    if isinstance(value, Expr):
+        return len(value.terms) <= MAX_TERMS and all(len(atoms) <= MAX_TERMS and abs(n) < 1 << 63 for atoms, n in value.terms)
+    return not isinstance(value, int) or abs(value) < 1 << 63
 
 
 def _cast(op: Any, x: Contents) -> Contents:

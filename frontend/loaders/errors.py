@@ -1,5 +1,7 @@
 """The error of everything that reads Paddle's files."""
 
+from typing import Any
+
 from polyreme.ir.diagnostics import PolyremeError
 
 
@@ -9,3 +11,9 @@ class LoaderError(PolyremeError, ValueError):
 
 class OperatorError(PolyremeError, ValueError):
     """An operator of Paddle with inputs or attributes that have no meaning here; whoever applies it knows the place."""
+
+
+def check_count(count: Any, most: int, what: str) -> None:
+    """An `OperatorError` when a number that the file gives would have us do or keep more than `most` of something; symbolic sizes pass."""
+    if isinstance(count, int) and abs(count) > most:
+        raise OperatorError(f"expected at most {most} {what} but got {count}")

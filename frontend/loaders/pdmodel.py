@@ -325,12 +325,12 @@ class _Reader:
                 first = slot == LEGACY_OPS[op.type].outputs[0]
                 for name, result in zip(names, results, strict=True):
                     # What training alone needs is declared in other shapes by different versions.
-                    self.values[name] = self._agreeing(result, name, where) if first else result
+                    self.values[name] = self._agreeing(result, name, where, first)
 
-    def _agreeing(self, result: Tensor, name: str, where: str) -> Tensor:
+    def _agreeing(self, result: Tensor, name: str, where: str, first: bool) -> Tensor:
         """The result as the program declares it: programs older than 0-D tensors have one element where there is now none of the axes."""
         variable = self.program.variables.get(name)
-        declared = variable.type if variable is not None else None
+        declared = variable.type if variable is not None and first else None
         if declared is not None and declared.rank == 1 and declared.shape in ((1,), (-1,)) and result.ndim == 0:
             result = dispatch.call(nn.Reshape, result, shape=(1,))
         check_type(result.type, declared, lambda text: self.builder.fail(where, f"the variable '{name}': {text}"))

@@ -219,8 +219,10 @@ class _Reader:
             raise op.fail(f"operators of the dialect '{DIALECTS[dialect]}' are not supported")
         for i, result in enumerate(results):
             value = made[i] if i < len(made) else None
-            if isinstance(value, Tensor):
-                check_type(value.type, _tensor_type(result.get("TT")), lambda message: self.builder.fail(where, message))
+            declared = _tensor_type(result.get("TT")) if isinstance(value, Tensor) else None
+            for tensor in value if isinstance(value, list) else [value]:
+                if tensor is not None:
+                    check_type(tensor.type, declared, lambda message: self.builder.fail(where, message))
             self._define(result, value)
 
     def _fetch(self, op: _Json, operands: list[Any]) -> None:

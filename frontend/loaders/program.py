@@ -17,6 +17,7 @@ from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.types import TensorType
 from polyreme.jit.structure import flatten
 from polyreme.jit.trace import Trace, Traced
+from polyreme.loaders.contents import is_small
 from polyreme.loaders.errors import LoaderError
 from polyreme.static import InputSpec
 from polyreme.tensor import Parameter, Tensor
@@ -123,7 +124,12 @@ class ProgramBuilder:
 
 
 def check_type(made: TensorType, declared: TensorType | None, fail: Callable[[str], LoaderError]) -> None:
-    """What an operator was found to make must be what the file says it makes; a declared -1 says nothing."""
+    """What an operator was found to make must be what the file says it makes; a declared -1 says nothing.
+
+    Its sizes must be like those of genuine models, too: sizes could grow with every operator, to more than there is memory for.
+    """
+    if made.rank > MAX_RANK or not all(map(is_small, (*made.shape, *([made.elements] if all(map(is_small, made.shape)) else [])))):
+        raise fail(f"expected at most {MAX_RANK} axes with sizes that memory can hold but got {made.rank} of {str(made)[:200]}")
     if declared is None:
         return
     same = made.dtype == declared.dtype and made.rank == declared.rank

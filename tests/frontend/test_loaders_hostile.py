@@ -203,6 +203,65 @@ def test_a_huge_constant_is_refused(tmp_path):
     refused(write(tmp_path, ".json", data), "ops[5] ('pd_op.full')", "expected at most")
 
 
+def operator(code, inputs, **attributes):
+    """An operator in PIR's form; every attribute is a list of whole numbers, a whole number or text. Its result is value 90."""
+
+    def form(value):
+        if isinstance(value, list):
+            return {"#": "1.a_intarray", "D": value}
+        return {"#": "0.a_str" if isinstance(value, str) else "0.a_i64", "D": value}
+
+    return {
+        "#": f"1.{code}", "I": [{"%": v} for v in inputs], "A": [{"N": k, "AT": form(v)} for k, v in attributes.items()], "OA": [],
+        "O": [{"%": 90, "TT": {"#": "0.t_vec", "D": []}}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        operator("split_with_num", [7], num=1 << 40, axis=0),
+        operator("unbind", [7], axis=1),
+        operator("tile", [7], repeat_times=[1 << 40, 1 << 40, 1]),
+        operator("expand", [7], shape=[1 << 20] * 30 + [-1, -1, -1]),
+        operator("pad3d", [7], paddings=[1 << 40, 1 << 40], mode="reflect"),
+        operator("linear_interp", [7], out_w=1 << 40, interp_method="linear", data_format="NCW"),
+        operator("pool2d", [7], kernel_size=[1 << 40, 1 << 40], adaptive=1, pooling_type="avg"),
+        operator("arange", [], start=0, end=1 << 60, step=1),
+        operator("eye", [], num_rows=1 << 40, num_columns=1 << 40),
+        operator("linspace", [], start=0, stop=1, number=1 << 40),
+        operator("topk", [7], k=1 << 40),
+        operator("one_hot", [7], num_classes=1 << 62),
+    ],
+    ids=lambda made: made["#"],
+)
+def test_an_operator_that_asks_for_too_much_is_refused(tmp_path, made):
+    """Its operand is the input, [N, 2**40, 8]."""
+    huge = 1 << 40
+
+    def edit(op, ops):
+        op["O"][0]["%"] = 7
+        op["O"][0]["TT"]["D"][1] = [-1, huge, 8]
+        ops[:] = [op, made, {"#": "1.fetch", "I": [{"%": 90}], "A": [], "O": [], "OA": []}]
+
+    refused(write(tmp_path, ".json", change("1.data", edit), b""), "ops[1] (", "expected")
+
+
+def test_sizes_that_grow_with_every_operator_are_refused(tmp_path):
+    def edit(op, ops):
+        ops[:] = [op]
+        last = op["O"][0]["%"]
+        for i in range(100, 180, 2):
+            made = [operator("expand", [last], shape=[-1] * 3), operator("tile", [i], repeat_times=[1, 3, 7])]
+            for j, step in enumerate(made):
+                step["O"][0]["%"] = i + j
+            last = i + 1
+            ops += made
+        ops.append({"#": "1.fetch", "I": [{"%": last}], "A": [], "O": [], "OA": []})
+
+    refused(write(tmp_path, ".json", change("1.data", edit), b""), "with sizes that memory can hold")
+
+
 @pytest.mark.parametrize(
     "operator, edit, message",
     [

@@ -7,7 +7,7 @@ from typing import Any
 from polyreme import dispatch, math
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
-from polyreme.loaders.errors import OperatorError
+from polyreme.loaders.errors import OperatorError, check_count
 from polyreme.loaders.meaning import Number, Sizes, meaning
 from polyreme.loaders.operators.activation import apply_activation, channel_axis, per_channel
 from polyreme.loaders.operators.arithmetic import matmul_with_flatten
@@ -87,6 +87,8 @@ def pool(
         kernel_size, adaptive = [1] * rank, True
     sizes = [int(k) for k in kernel_size]
     if adaptive:
+        for count in sizes:
+            check_count(count, 1024, "places per axis of adaptive pooling")
         names = {(2, True): "adaptive_max_pool2d", (2, False): "adaptive_avg_pool2d", (3, True): "adaptive_max_pool3d", (3, False): "adaptive_avg_pool3d"}
         function = getattr(functional, names[rank, largest])
         if channel_axis(data_format, x.ndim) == 1:

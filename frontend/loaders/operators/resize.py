@@ -7,7 +7,7 @@ import numpy as np
 from polyreme import dispatch, math
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
-from polyreme.loaders.errors import OperatorError
+from polyreme.loaders.errors import OperatorError, check_count
 from polyreme.loaders.meaning import Numbers, Sizes, meaning
 from polyreme.loaders.operators.activation import channel_axis
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
@@ -96,6 +96,8 @@ def interpolate(
         raise OperatorError(f"expected nearest or linear interpolation but got '{interp_method}'")
     given = [out_d, out_h, out_w][5 - x.ndim :]
     sizes, factors = _targets(x, given, out_size, size_tensor, scale_tensor or scale)
+    for size in sizes:
+        check_count(size, 1 << 20, "elements per axis")
     for axis, (size, factor) in enumerate(zip(sizes, factors, strict=True), 2):
         if interp_method == "nearest":
             x = _nearest_axis(x, axis, size, factor, align_corners)

@@ -9,7 +9,7 @@ from polyreme import dispatch, math
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import ScalarType
-from polyreme.loaders.errors import OperatorError
+from polyreme.loaders.errors import OperatorError, check_count
 from polyreme.loaders.meaning import Number, Sizes, meaning
 from polyreme.loaders.operators.activation import channel_axis
 from polyreme.loaders.operators.create import assign_value
@@ -18,6 +18,9 @@ from polyreme.nn import functional
 from polyreme.tensor import Tensor
 
 END = 2**31 - 1
+# What a file may ask for where each one costs us work or memory while the model loads.
+MOST_PARTS = 4096
+MOST_INDICES = 1 << 24
 
 
 def _axis(axis: Any, x: Tensor) -> int:
@@ -99,21 +102,25 @@ def stack(x: list[Tensor], *, axis: int = 0) -> Tensor:
 
 @meaning()
 def split(x: Tensor, sections: Sizes = (), axis: Number = 0, *, num: int = 0) -> tuple[list[Tensor]]:
+    check_count(num, MOST_PARTS, "parts")
     return (math.split(x, list(sections) or num, int(axis)),)
 
 
 @meaning()
 def split_with_num(x: Tensor, axis: Number = 0, *, num: int) -> tuple[list[Tensor]]:
+    check_count(num, MOST_PARTS, "parts")
     return (math.split(x, num, int(axis)),)
 
 
 @meaning()
 def unbind(input: Tensor, *, axis: int = 0) -> tuple[list[Tensor]]:
+    check_count(input.type.shape[_axis(axis, input)], MOST_PARTS, "parts")
     return (math.unbind(input, axis),)
 
 
 @meaning()
 def unstack(x: Tensor, *, axis: int = 0, num: int = 0) -> tuple[list[Tensor]]:
+    check_count(x.type.shape[_axis(axis, x)], MOST_PARTS, "parts")
     return (math.unstack(x, axis, num or None),)
 
 
@@ -227,11 +234,14 @@ def gather_nd(x: Tensor, index: Tensor) -> Tensor:
 
 @meaning()
 def index_sample(x: Tensor, index: Tensor) -> Tensor:
+    check_count(index.size, MOST_INDICES, "positions")
     return math.index_sample(x, index)
 
 
 @meaning()
 def take_along_axis(arr: Tensor, indices: Tensor, *, axis: int) -> Tensor:
+    for tensor in (arr, indices):
+        check_count(tensor.size, MOST_INDICES, "elements")
     return math.take_along_axis(arr, indices, axis)
 
 
@@ -259,14 +269,22 @@ def pad3d(x: Tensor, paddings: Sizes, *, mode: str = "constant", pad_value: Numb
     widths = list(paddings)[: 2 * (x.ndim - 2)]
     if any(paddings[len(widths) :]):
         raise OperatorError(f"expected paddings for {x.ndim - 2} spatial axes but got {paddings}")
+    _check_widths(x, widths)
     layout = "NCDHW"[:2] + "DHW"[5 - x.ndim :] if channel_axis(data_format, x.ndim) == 1 else "N" + "DHW"[5 - x.ndim :] + "C"
     return functional.pad(x, widths, mode, float(pad_value), layout)
+
+
+def _check_widths(x: Tensor, widths: Sizes) -> None:
+    # Mirrored and repeated edges are looked up by a list of positions.
+    for count in (*widths, *x.type.shape[1:]):
+        check_count(count, MOST_INDICES, "elements along an axis that is padded")
 
 
 @meaning()
 def pad2d(x: Tensor, *, paddings: Sizes, mode: str = "constant", pad_value: Number = 0.0, data_format: str = "NCHW") -> Tensor:
     """As `pad3d` for images, but top and bottom first; the old name of a repeated edge is "edge"."""
     top, bottom, left, right = paddings
+    _check_widths(x, paddings)
     return functional.pad(x, [left, right, top, bottom], "replicate" if mode == "edge" else mode, float(pad_value), data_format)
 
 
@@ -291,4 +309,5 @@ def channel_shuffle(x: Tensor, *, groups: int, data_format: str = "NCHW") -> Ten
 
 @meaning()
 def unfold(x: Tensor, *, kernel_sizes: Sizes, strides: Sizes, paddings: Sizes, dilations: Sizes) -> Tensor:
+    check_count(product(kernel_sizes), MOST_PARTS, "elements of a kernel")
     return functional.unfold(x, list(kernel_sizes), list(strides), list(paddings), list(dilations))
