@@ -28,22 +28,22 @@ def driver(device: str) -> Any:
     return open_driver(device)
 
 
-def run(module: Module | str, inputs: Sequence[Array], device: str, target: GpuTarget | None = None) -> list[Array]:
-    """The outputs of a module, by its kernels on the device, as code for `target` or the device's own."""
+def loaded(module: Module | str, device: str, target: GpuTarget | None = None) -> Any:
+    """A module's executable on the device, of code for `target` or the device's own."""
     if isinstance(module, str):
         module = parse_module(module)
     found = driver(device)
     compiled = compile_module(module, target or gpu_target(found.sm))
     verify(compiled.lowered)
-    return load(compiled.artifact, found).run(inputs)  # type: ignore[no-any-return]
+    return load(compiled.artifact, found)
 
 
 def check(module: Module | str, inputs: Sequence[Array], device: str, rtol: float = 2e-5, atol: float = 2e-5, target: GpuTarget | None = None) -> None:
     """The device gives what the module means, within rounding for floats, and the same bits when it is asked again."""
     if isinstance(module, str):
         module = parse_module(module)
-    first, second = run(module, inputs, device, target), run(module, inputs, device, target)
-    for got, again, expected in zip(first, second, evaluate(module, list(inputs)), strict=True):
+    executable = loaded(module, device, target)
+    for got, again, expected in zip(executable.run(inputs), executable.run(inputs), evaluate(module, list(inputs)), strict=True):
         assert got.shape == expected.shape and got.dtype == expected.dtype
         assert got.tobytes() == again.tobytes()
         if expected.dtype.kind == "f" or expected.dtype.name == "bfloat16":

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from polyreme.dialects.mt19937 import seed_state
+from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module, print_module
 from polyreme.lowering.pipeline import lower
 from polyreme.lowering.targets import find_target
-from tests.gpu.running import DEVICES, check, run
+from tests.gpu.running import DEVICES, check, loaded
 from tests.nn_cases import CASES
 
 SM80 = find_target("cuda:sm_80")
@@ -177,8 +179,6 @@ def test_a_pooling_after_a_convolution_is_a_second_kernel(device):
 @pytest.mark.parametrize("target", ["cuda:sm_75", "cuda:sm_80"])
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_products_of_16_bits_keep_their_sums_in_32(dtype, target, device):
-    import ml_dtypes
-
     kind = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}[dtype]
     x, y = floats(70, 50).astype(kind), floats(50, 67, seed=1).astype(kind)
     text = function("%z = nn.matmul %x, %y  return %z", f"70x67x{dtype}", x=f"70x50x{dtype}", y=f"50x67x{dtype}")
@@ -201,7 +201,5 @@ def test_draws_are_those_of_the_cpu_bit_for_bit(count, used, device):
       return %v, %t
     }}"""
     module = parse_module(text)
-    from polyreme.ir.evaluate import evaluate
-
-    for got, expected in zip(run(module, [state], device), evaluate(module, [state]), strict=True):
+    for got, expected in zip(loaded(module, device).run([state]), evaluate(module, [state]), strict=True):
         assert got.tobytes() == expected.tobytes()
