@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.runtime.collectives import HEADER_BYTES, PATIENCE, Array, CollectiveError, Step, ThreadedCommunicator
+from polyreme.runtime.collectives import HEADER_BYTES, PATIENCE, Array, CollectiveError, LostRankError, Step, ThreadedCommunicator
 from polyreme.runtime.errors import RuntimeFault
 
 __all__ = ["EXTRA", "MissingMpi", "MpiCommunicator", "is_installed"]
 
 EXTRA = "pip install 'polyreme[distributed]'"
 HEADER_TAG = 1
+FAREWELL = 1.0  # seconds
 
 
 class MissingMpi(RuntimeFault, ImportError):
@@ -152,6 +153,9 @@ class MpiCommunicator(ThreadedCommunicator):
         super().close(error)
 
     def leave(self) -> None:
+        if isinstance(self._failure, LostRankError) and self.size > 2:
+            # Let the others find the rank that was lost before this one is gone, too.
+            time.sleep(FAREWELL)
         # Without all of them it would wait for those that are gone.
         if self._failure is None and not self._error and not self._mpi.Is_finalized():
             self._mpi.Finalize()
