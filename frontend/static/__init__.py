@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from polyreme.static.backward import append_backward, gradients
     from polyreme.static.creation import cpu_places, create_global_var, create_parameter
     from polyreme.static.executor import BuildStrategy, CompiledProgram, ExecutionStrategy, Executor
+    from polyreme.static.host_function import py_func
     from polyreme.static.io import (
         load,
         load_inference_model,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
         name_scope,
         program_guard,
     )
-    from polyreme.static.host_function import py_func
     from polyreme.static.scope import Scope, global_scope, scope_guard
     from polyreme.static.variable import Parameter, Variable
 
