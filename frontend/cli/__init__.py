@@ -78,7 +78,7 @@ def _debug_option() -> click.Option:
 def group() -> None:
     """Row a Paddle-style model through several levels of IR and land it as machine code.
 
-    MODEL is file.py:Name (a Layer class or instance, or a function), a model saved by jit.save, a compiled library, or IR text (.tir).
+    MODEL is file.py:Name (a Layer class or instance, or a function), a model saved by jit.save or by Paddle (.json, .pdmodel), a compiled library, or IR text (.tir).
     """
 
 
