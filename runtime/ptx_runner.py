@@ -237,7 +237,7 @@ class Program:
             for first in range(0, blocks, at_once):
                 threads = Threads(self, memory, grid, block, first, min(at_once, blocks - first))
                 for (name, width), value in zip(self.kernel.params.items(), arguments, strict=True):
-                    threads.arguments[name] = np.array(int(value) & ((1 << 8 * width) - 1), f"u{width}")[()]
+                    threads.arguments[name] = np.frombuffer((int(value) & ((1 << 8 * width) - 1)).to_bytes(width, "little"), np.uint8)
                 self._run(threads)
 
     def _check(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: Sequence[int]) -> None:
@@ -574,10 +574,12 @@ def _make_ld(place: _Place, parts: list[str], result: Operand, source: Operand) 
     _check_parts(place, parts[1:-1], ("global", "shared", "local", "param", "nc", "v2", "v4", "v8", "L1", "relaxed"))
     if space == "param":
         assert isinstance(source, Address)
-        if not isinstance(source.base, Symbol) or source.base.name not in place.program.kernel.params or source.offset:
+        params = place.program.kernel.params
+        if not isinstance(source.base, Symbol) or source.offset + dtype.itemsize > params.get(source.base.name, 0):
             raise place.fail("expected a parameter of the kernel")
-        name, put = source.base.name, place.write(result)
-        return lambda t, some: put(t, some, t.arguments[name].view(f"u{dtype.itemsize}"))
+        name, put, part = source.base.name, place.write(result), slice(source.offset, source.offset + dtype.itemsize)
+        # Half of a wide parameter may be all that is used of it.
+        return lambda t, some: put(t, some, t.arguments[name][part].view(f"u{dtype.itemsize}")[0])
     targets = result.items if isinstance(result, Group) else (result,)
     puts = [None if r in (Symbol("_"), Register("%_")) else place.write(r) for r in targets]
     where, size = _addresses(place, source), dtype.itemsize * len(targets)

@@ -193,6 +193,83 @@ kernel.store %w, %y, %t
     assert np.array_equal(meaning(module, [x], [np.zeros(64, np.float32)])[0], got)
 
 
+def test_half_of_a_parameter_can_be_read():
+    (out,) = run_text(
+        """
+	ld.param.b32 	%r2, [k_param_0];
+	ld.param.b32 	%r3, [k_param_0+4];
+	mov.b64 	%rd3, {%r2, %r3};
+	sub.s64 	%rd4, %rd3, %rd1;
+	add.s64 	%rd21, %rd1, %rd20;
+	cvt.u32.u64 	%r5, %rd4;
+	st.global.b32 	[%rd21], %r5;
+""",
+        [np.ones(32, np.int32)],
+    )
+    assert not out.any()
+
+
+PIPELINE = """
+%t = kernel.thread_id : index
+%tile = kernel.alloc {shape = [256], dtype = f32, space = "shared"} : buffer<256xf32>
+%zero = kernel.size {value = 0} : index
+%four = kernel.size {value = 4} : index
+%size = kernel.size {value = 128} : index
+%rounds = kernel.size {value = 6} : index
+%one = kernel.size {value = 1} : index
+%two = kernel.size {value = 2} : index
+%last = kernel.size {value = 127} : index
+%i = kernel.apply %t, %four {fn = "mul"} : index
+kernel.copy_async %x, %i, %tile, %i {lanes = 4}
+kernel.copy_commit ()
+%none = kernel.constant {value = 0.0, dtype = f32} : f32
+%sum = kernel.for %zero, %rounds, %none : f32 { (%k: index, %acc: f32)
+  %next = kernel.apply %k, %one {fn = "add"} : index
+  %more = kernel.apply %next, %rounds {fn = "lt"} : i1
+  %from0 = kernel.apply %next, %size {fn = "mul"} : index
+  %from = kernel.apply %from0, %i {fn = "add"} : index
+  %odd = kernel.apply %next, %two {fn = "mod"} : index
+  %to0 = kernel.apply %odd, %size {fn = "mul"} : index
+  %to = kernel.apply %to0, %i {fn = "add"} : index
+  kernel.if %more {
+    kernel.copy_async %x, %from, %tile, %to {lanes = 4}
+    kernel.yield
+  } {
+    kernel.yield
+  }
+  kernel.copy_commit ()
+  kernel.copy_wait {pending = 1}
+  FIRST
+  %here = kernel.apply %k, %two {fn = "mod"} : index
+  %start = kernel.apply %here, %size {fn = "mul"} : index
+  %back = kernel.apply %last, %t {fn = "sub"} : index
+  %j = kernel.apply %start, %back {fn = "add"} : index
+  %v = kernel.load %tile, %j : f32
+  %total = kernel.apply %acc, %v {fn = "add"} : f32
+  SECOND
+  kernel.yield %total
+}
+kernel.store %sum, %y, %t
+"""
+
+
+def pipeline_module(first="kernel.barrier ()", second="kernel.barrier ()"):
+    return grid_module("%x: buffer<768xf32>, %y: buffer<32xf32>", PIPELINE.replace("FIRST", first).replace("SECOND", second))
+
+
+def test_copies_into_one_half_while_the_other_is_read():
+    x = rng.integers(-9, 10, 768).astype(np.float32)
+    expected = x.reshape(6, 128)[:, 127 - np.arange(32)].sum(0)
+    assert np.array_equal(run_emulated(pipeline_module(), [x], [np.zeros(32, np.float32)])[0], expected)
+    assert np.array_equal(meaning(pipeline_module(), [x], [np.zeros(32, np.float32)])[0], expected)
+
+
+@pytest.mark.parametrize("left_out, what", [("first", "a load races"), ("second", "an asynchronous copy races")])
+def test_a_barrier_missing_around_copies_is_a_race(left_out, what):
+    with pytest.raises(PtxError, match=what):
+        run_emulated(pipeline_module(**{left_out: ""}), [np.zeros(768, np.float32)], [np.zeros(32, np.float32)])
+
+
 def test_atomics_give_what_was_there_before():
     old, total = run_text(
         """
