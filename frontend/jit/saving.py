@@ -292,6 +292,9 @@ def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:
     parameters = configs.pop("params_filename", None)
     if configs:
         raise ValueError(f"expected no further options but 'params_filename' but got '{min(configs)}'")
-    if not model_file(path).is_file() and loaders.find_program(path) is not None:
+    if not model_file(path).is_file():
+        if loaders.find_program(path) is None:
+            text = os.fspath(path).removesuffix(SUFFIX)
+            raise FileNotFoundError(f"expected a saved model but there is no file {text}{SUFFIX}, {text}.json or {text}.pdmodel")
         return TranslatedLayer(loaders.read_model(path, parameters))
     return TranslatedLayer(read_model(path))

@@ -33,12 +33,17 @@ def known_contents(tensor: Tensor) -> Contents | None:
     value = tensor._value
     if isinstance(value, np.ndarray):
         return value.astype(object) if value.size <= MAX_ELEMENTS else None
-    return _of_value(value, MAX_DEPTH) if isinstance(value, Value) else None
+    return _of_value(value, {}, MAX_DEPTH) if isinstance(value, Value) else None
 
 
-def _of_value(value: Value, depth: int) -> Contents | None:
-    if not isinstance(value, OpResult) or depth == 0:
-        return None
+def _of_value(value: Value, done: dict[Value, Contents | None], depth: int) -> Contents | None:
+    """`done` keeps what was found on the way: a value may be reached by more paths than could ever be walked."""
+    if value not in done:
+        done[value] = _of_result(value, done, depth) if isinstance(value, OpResult) and depth else None
+    return done[value]
+
+
+def _of_result(value: OpResult, done: dict[Value, Contents | None], depth: int) -> Contents | None:
     op = value.op
     rule = _RULES.get(type(op))
     size = dims.product(value.type.shape)  # type: ignore[union-attr]
@@ -46,15 +51,15 @@ def _of_value(value: Value, depth: int) -> Contents | None:
         return None
     operands = []
     for operand in op.operands:
-        known = _of_value(operand, depth - 1)
+        known = _of_value(operand, done, depth - 1)
         if known is None:
             return None
         operands.append(known)
     try:
         made = rule(op, *operands)
-        return made if all(map(is_small, made.reshape(-1))) else None
     except (TypeError, ZeroDivisionError, OverflowError):
         return None  # such as the order of two symbolic sizes
+    return made if all(map(is_small, made.reshape(-1))) else None
 
 
 def is_small(value: Any) -> bool:

@@ -247,6 +247,19 @@ def test_an_operator_that_asks_for_too_much_is_refused(tmp_path, made):
     refused(write(tmp_path, ".json", change("1.data", edit), b""), "ops[1] (", "expected")
 
 
+def test_a_size_that_is_reached_by_very_many_paths_is_found_at_once(tmp_path):
+    def edit(op, ops):
+        steps = [operator("full_int_array", [], value=[0])]
+        steps += [operator("add", [99 + i, 99 + i]) for i in range(1, 150)]
+        steps.append(operator("unsqueeze", [op["O"][0]["%"], 249]))
+        for i, step in enumerate(steps):
+            step["O"][0]["%"] = 100 + i
+        ops[:] = [op, *steps, {"#": "1.fetch", "I": [{"%": 100 + len(steps) - 1}], "A": [], "O": [], "OA": []}]
+
+    traced = read_model(write(tmp_path, ".json", change("1.data", edit), b""))
+    assert str(traced.func.block.terminator.operands[0].type) == "tensor<1xNx8x8xf32>"
+
+
 def test_sizes_that_grow_with_every_operator_are_refused(tmp_path):
     def edit(op, ops):
         ops[:] = [op]
