@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from polyreme import autograd, data, distributed, io, jit, metric, nn, optimizer, static, vision
     from polyreme.compilation import *
     from polyreme.device import *
-    from polyreme.distributed.parallel import *
+    from polyreme.distributed.parallel import DataParallel
     from polyreme.dtypes import *
     from polyreme.inspection import *
     from polyreme.math import *

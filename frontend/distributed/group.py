@@ -84,8 +84,11 @@ _thread = threading.local()
 _alone = Group(OneRank())
 
 
-def init_parallel_env() -> Group:
-    """Join the other processes that `launch`, `spawn` or mpiexec started; alone there is one rank. Calling it again changes nothing."""
+def init_parallel_env(nccl_config: Any = None) -> Group:
+    """Join the other processes that `launch`, `spawn` or mpiexec started; alone there is one rank. Calling it again changes nothing.
+
+    `nccl_config` is of no effect: MPI has its own settings.
+    """
     global _process
     if not is_initialized():
         place = config.launched()

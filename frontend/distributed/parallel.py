@@ -9,15 +9,24 @@ from typing import Any
 import numpy as np
 
 from polyreme import tape
-from polyreme.distributed.group import Group, current_group
+from polyreme.distributed.group import Group, current_group, get_rank, get_world_size
 from polyreme.distributed.reducer import Reducer
 from polyreme.ir.builtin import Func
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.lowering.bucket import BUFFER, LAST_BUFFER
 from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
 
-__all__ = ["DataParallel"]
+__all__ = ["DataParallel", "ParallelStrategy"]
+
+
+class ParallelStrategy:
+    """The place of this rank, as the deprecated argument `strategy` has it."""
+
+    def __init__(self) -> None:
+        self.nranks = get_world_size()
+        self.local_rank = get_rank()
+        self.trainer_endpoints: list[str] = []
+        self.current_endpoint = ""
 
 
 class DataParallel(Layer):
@@ -36,8 +45,8 @@ class DataParallel(Layer):
         self,
         layers: Layer,
         strategy: Any = None,
-        comm_buffer_size: float = BUFFER,
-        last_comm_buffer_size: float = LAST_BUFFER,
+        comm_buffer_size: float = 25,
+        last_comm_buffer_size: float = 1,
         find_unused_parameters: bool = False,
         group: Group | None = None,
     ):
@@ -126,6 +135,10 @@ class DataParallel(Layer):
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         """The model's own state dict, by its own names."""
         return self._layers.state_dict(*args, **kwargs)
+
+    def to_static_state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        """The model's own, with all buffers, by its own names."""
+        return self._layers.to_static_state_dict(*args, **kwargs)
 
     def set_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Load into the model, by its own names."""

@@ -355,7 +355,7 @@ def test_no_bucket_size_changes_a_bit_of_a_compiled_convolutional_model() -> Non
 
 def test_a_data_parallel_layer_is_a_layer_with_the_models_own_names() -> None:
     net = DataParallel(model())
-    assert set(net.state_dict()) == set(model().state_dict())
+    assert set(net.state_dict()) == set(net.to_static_state_dict()) == set(model().state_dict())
     state = {k: v + 1 for k, v in net.state_dict().items()}
     for load in (net.set_state_dict, net.set_dict, net.load_dict):
         load(state)
@@ -365,5 +365,6 @@ def test_a_data_parallel_layer_is_a_layer_with_the_models_own_names() -> None:
     net.eval()
     assert not net._layers.third.training
     assert len(copy.deepcopy(net).parameters()) == 6
+    assert paddle.distributed.parallel.ParallelStrategy().nranks == 1
     with pytest.raises(TypeError, match="expected a Layer for DataParallel but got int"):
         DataParallel(3)
