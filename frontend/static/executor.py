@@ -77,7 +77,7 @@ class Executor:
         inside = global_scope() if scope is None else scope
         for rate_name, rate in chosen.schedules.items():
             inside.var(rate_name).array = np.asarray(rate(), block.vars[rate_name].type.dtype.np)
-        plan = self.plan(chosen, {name: _type(block.vars[name], array) for name, array in arrays.items()}, names)
+        plan = self.plan(chosen, {name: block.vars[name].type for name in arrays}, names)
         results = plan.run(arrays, inside)
         return [a.copy() if any(a is b for b in arrays.values()) else a for a in results] if return_numpy else [Tensor._wrap(a) for a in results]
 
@@ -173,11 +173,6 @@ def _check_sizes(variables: Mapping[str, Variable], arrays: Mapping[str, Array])
             if first != size:
                 message = f"the shape of the fed variable '{name}': expected {first} on axis {axis}, as axis {at} of '{where}' has it, but got {size}; name the size in static.data to set it apart"
                 raise FeedError(Diagnostic(message, variables[name].location, _here()))
-
-
-def _type(variable: Variable, array: Array) -> TensorType:
-    """The declared type: its free sizes stay free."""
-    return variable.type
 
 
 class CompiledProgram:

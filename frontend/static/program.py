@@ -514,6 +514,21 @@ class Program:
             else:
                 known[name].set_value(value, scope)
 
+    def module(self, fetch_list: Sequence[Any] = (), feed: Sequence[str] | None = None) -> Any:
+        """What an executor compiles for these fetches, as an `nn` module: `paddle.inspect(program.module([loss]))` shows all that becomes of it.
+
+        `feed` are names, by default those of all inputs. A program that host operators cut apart has no one module and is a `RunError`.
+        """
+        from polyreme.static.plan import RunError, make_plan
+
+        block = self.global_block()
+        names = [v.name for v in block.vars.values() if v.is_data] if feed is None else list(feed)
+        fetches = [item if isinstance(item, str) else item.name for item in fetch_list]
+        plan = make_plan(self, {name: block.var(name).type for name in names}, fetches, lambda module, name: module)
+        if len(plan.steps) != 1 or not plan.regions:
+            raise RunError(f"expected a program of one compiled region but this one has {len(plan.steps)} steps: host operators stand between its parts, or nothing is computed")
+        return plan.regions[0].executable
+
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
         """All blocks as text; `ValueError` when `throw_on_error` and a variable has no shape."""
         return "\n".join(block.to_string(throw_on_error, with_details) for block in self.blocks)

@@ -290,3 +290,19 @@ def test_a_low_precision_parameter_can_be_updated_in_float32(programs):
 def test_parameters_are_required_in_dygraph_mode_only():
     with pytest.raises(AttributeError, match="should not be None in dygraph mode"):
         paddle.optimizer.SGD(0.1)
+
+
+def test_a_training_step_is_one_function_of_state_that_can_be_inspected(programs):
+    main, _ = programs
+    loss = small_loss()
+    paddle.optimizer.Adam(0.1).minimize(loss)
+    module = main.module([loss])
+    roles = dict(zip(module.function().arg_names, module.function().arg_roles, strict=True))
+    assert roles["x"] == roles["label"] == "input" and roles["learning_rate_0"] == "param"
+    assert {name for name, role in roles.items() if role == "state"} == {p.name + s for p in main.all_parameters() for s in ("", "_moment1_0", "_moment2_0", "_beta1_pow_acc_0", "_beta2_pow_acc_0")}
+    text = paddle.inspect(module).nn
+    assert "nn.linear" in text and "nn.sqrt" in text and "tensor<Nx4xf32>" in text
+    out = main.global_block().create_var(name="out", shape=[], dtype="float32")
+    static.py_func(lambda v: v, loss, out)
+    with pytest.raises(RuntimeError, match="host operators"):
+        main.module([out])
