@@ -236,6 +236,9 @@ class Optimizer:
     def _filled(tensor: Tensor, loaded: Any) -> Tensor:
         if loaded is not None:
             array = loaded.numpy() if isinstance(loaded, Tensor) else np.asarray(loaded)
+            if not isinstance(tensor._value, np.ndarray):  # a variable of a static program, whose value is in the scope
+                tensor.set_value(array.reshape(tensor.shape))
+                return tensor
             if array.size != tensor._value.size:
                 raise ValueError(f"expected a state of shape {tensor.shape} for '{tensor.name}' but got {list(array.shape)}")
             _overwrite(tensor, array.reshape(tensor._value.shape))

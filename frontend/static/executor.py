@@ -79,7 +79,7 @@ class Executor:
             inside.var(rate_name).array = np.asarray(rate(), block.vars[rate_name].type.dtype.np)
         plan = self.plan(chosen, {name: block.vars[name].type for name in arrays}, names)
         results = plan.run(arrays, inside)
-        return [a.copy() if any(a is b for b in arrays.values()) else a for a in results] if return_numpy else [Tensor._wrap(a) for a in results]
+        return results if return_numpy else [Tensor._wrap(a) for a in results]
 
     def plan(self, program: Program, feeds: Mapping[str, TensorType], names: Sequence[str]) -> Plan:
         """The program made ready for these feeds and fetches; kept until it changes."""

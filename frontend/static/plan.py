@@ -60,13 +60,13 @@ class Region:
         """The keys of its results, as its function returns them."""
         return list(self.results.values())
 
-    def module(self, name: str, written: set[str]) -> Module:
-        """The region as a module; arguments that the program changes have the role "state"."""
+    def module(self, written: set[Any]) -> Module:
+        """The region as a module; arguments that the program changes, whose keys are in `written`, have the role "state"."""
         names: list[str] = []
         roles: list[str] = []
-        for source, _ in self.sources.values():
+        for key, (source, _) in self.sources.items():
             names.append(_unique(source.name, names))
-            roles.append("input" if source.kind in ("feed", "value") else "state" if source.name in written else "param")
+            roles.append("input" if source.kind in ("feed", "value") else "state" if key in written else "param")
         self.block.append(Return(list(self.results)))
         result_names = tuple(_unique(v.name or f"value_{i}", []) for i, v in enumerate(self.results))
         func = Func.empty("main", (), arg_roles=tuple(roles), result_names=_distinct(result_names))
@@ -166,7 +166,13 @@ class Plan:
         for tensor, key in self.tensor_updates:
             tensor._value = values[key]
             tensor._version += 1
-        return [values[key] for key in self.fetches]
+        # What somebody else holds (the scope, the caller's feed) is given away as a copy, and what is asked for twice is given twice.
+        held = {*self.feeds, *self.persistables, *self.tensors, *self.updates.values(), *(key for _, key in self.tensor_updates)}
+        found = []
+        for key in self.fetches:
+            found.append(values[key].copy() if key in held else values[key])
+            held.add(key)
+        return found
 
 
 def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequence[str], compile: Callable[[Module, str], Any], name: str = "program") -> Plan:
@@ -179,8 +185,9 @@ def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequen
             plan = translation.finish(fetches)
     finally:
         translation.emitter.restore()
+    written = {("scope", n) for n in plan.updates} | {("tensor", id(tensor)) for tensor, _ in plan.tensor_updates}
     for region in plan.regions:
-        region.executable = compile(region.module(name, set(plan.updates)), name)
+        region.executable = compile(region.module(written), name)
     return plan
 
 

@@ -198,6 +198,16 @@ def test_a_layer_is_filled_from_a_state_dict_in_static_mode():
         assert executor.run(feed={"x": np.array([[1, 2]], "float32")}, fetch_list=[y])[0].tolist() == [[4, 7]]
 
 
+def test_fetched_arrays_are_the_callers_own(programs, executor):
+    count = static.create_global_var([1], 5.0, "float32", persistable=True, name="count")
+    fixed = static.create_global_var([1], 3.0, "float32", persistable=True, name="fixed")
+    paddle.assign(count + fixed, count)
+    executor.run(programs[1])
+    for array in executor.run(fetch_list=[count, fixed, count]):
+        array[:] = 100.0
+    assert [a.item() for a in executor.run(fetch_list=[count, fixed])] == [11.0, 3.0]
+
+
 # --- the host
 
 

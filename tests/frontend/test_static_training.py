@@ -242,6 +242,22 @@ def test_a_rate_that_is_set_counts_from_the_next_run(programs):
     assert np.abs(weight.get_value().numpy() - start).max() > 1e-3
 
 
+def test_an_optimizer_takes_over_state_in_static_mode(programs):
+    main, startup = programs
+    optimizer = paddle.optimizer.Adam(0.1)
+    optimizer.minimize(small_loss())
+    executor = static.Executor()
+    executor.run(startup)
+    executor.run(feed=small_feed())
+    saved = {name: tensor.numpy() for name, tensor in main.state_dict("opt").items() if name != "learning_rate_0"}
+    assert saved.keys() == optimizer.state_dict().keys()
+    executor.run(feed=small_feed())
+    optimizer.set_state_dict(saved)
+    for name, tensor in main.state_dict("opt").items():
+        if name in saved:
+            np.testing.assert_array_equal(tensor.numpy(), saved[name])
+
+
 def test_a_schedule_is_asked_before_each_run(programs):
     main, startup = programs
     schedule = paddle.optimizer.lr.PiecewiseDecay([1], [0.5, 0.25])
