@@ -6,6 +6,8 @@ CPU, a GPU by way of pycuda (`"gpu"`), or the emulated GPU (`"gpu-emulated"`), w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from polyreme.runtime.errors import RuntimeFault
@@ -135,6 +137,18 @@ def set_device(device: Any) -> Place:
     global _current
     _current = as_place(device)
     return _current
+
+
+@contextmanager
+def on_device(device: Any) -> Iterator[None]:
+    """`set_device` for a while; None leaves the device as it is."""
+    before = _current
+    if device is not None:
+        set_device(device)
+    try:
+        yield
+    finally:
+        set_device(before)
 
 
 def get_device() -> str:

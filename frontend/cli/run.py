@@ -19,9 +19,13 @@ from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input's array; NAME= may be left out when there is one input.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where the results go: .npz, or .npy for a single one.")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads compute.")
-def command(model: str, inputs: tuple[str, ...], output: Path | None, threads: int | None) -> None:
+@click.option("--device", help="Where it runs: cpu, gpu or gpu-emulated; by default the CPU, and a GPU for an artifact that is made for one.")
+def command(model: str, inputs: tuple[str, ...], output: Path | None, threads: int | None, device: str | None) -> None:
     """Run MODEL and write its outputs, or print what they are."""
-    executable = load_executable(find_model(model), threads)
+    from polyreme.device import on_device
+
+    with on_device(device):
+        executable = load_executable(find_model(model), threads)
     names = [spec.name for spec in executable.manifest.inputs]
     arrays = read_arrays(inputs, names)
     results = dict(zip((spec.name for spec in executable.manifest.outputs), executable.run([arrays[n] for n in names]), strict=True))

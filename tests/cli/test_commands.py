@@ -306,3 +306,30 @@ def test_the_console_script_is_installed() -> None:
 @pytest.mark.parametrize("level", ["nn", "tensor", "kernel", "llvm", "asm"])
 def test_the_example_can_be_inspected_at_every_level(polyreme: Any, level: str) -> None:
     assert polyreme("inspect", f"{ROOT}/examples/lenet.py:LeNet", "--level", level).code == 0
+
+
+# --- GPUs
+
+
+def test_an_artifact_for_a_gpu_runs_on_the_emulated_one(polyreme: Any) -> None:
+    np.save("x.npy", weights())
+    assert polyreme("run", "net.py:Net", "--input", "x=x.npy", "-o", "cpu.npy").code == 0
+    paddle.seed(3)
+    result = polyreme("compile", "net.py:Net", "--target", "cuda:sm_90", "-o", "net.cubin")
+    assert result.code == 0 and "for cuda:sm_90" in result.err and not Path("net.h").exists()
+    result = polyreme("run", "net.cubin", "--input", "x=x.npy", "-o", "gpu.npy", "--device", "gpu-emulated")
+    assert result.code == 0, result.err
+    np.testing.assert_allclose(np.load("gpu.npy"), np.load("cpu.npy"), rtol=1e-5)
+    assert paddle.get_device() == "cpu"
+    Path("net.cubin").write_bytes(Path("net.cubin").read_bytes()[:-1])
+    result = polyreme("run", "net.cubin", "--input", "x=x.npy", "--device", "gpu-emulated")
+    assert result.code != 0 and "the file is damaged" in result.err
+
+
+def test_ptx_is_written_and_shown(polyreme: Any) -> None:
+    shown = polyreme("inspect", "net.py:Net", "--level", "ptx", "--target", "cuda:sm_80")
+    assert shown.code == 0 and ".target sm_80" in shown.out
+    assert polyreme("compile", "net.py:Net", "--target", "cuda:sm_80", "--to", "ptx", "-o", "net.ptx").code == 0
+    assert ".visible .entry" in Path("net.ptx").read_text()
+    result = polyreme("inspect", "net.py:Net", "--level", "ptx")
+    assert result.code != 0 and "expected a GPU as the target of PTX" in result.err
