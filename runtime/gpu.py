@@ -6,6 +6,7 @@ with its memory accesses checked (`ptx_runner.py`). Addresses are plain integers
 
 from __future__ import annotations
 
+import atexit
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -179,9 +180,16 @@ class CudaDriver:
         major, minor = self._device.compute_capability()
         self.sm = 10 * major + minor
         self._memory: dict[int, Any] = {}
+        self._open = True
+        # CUDA's own clean-up at the end of the process wants no context in use.
+        atexit.register(self.close)
 
     def close(self) -> None:
-        """Free what is allocated and leave the context."""
+        """Free what is allocated and leave the context; nothing more can be done with the driver."""
+        if not self._open:
+            return
+        self._open = False
+        atexit.unregister(self.close)
         for memory in self._memory.values():
             memory.free()
         self._memory.clear()

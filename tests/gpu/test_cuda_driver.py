@@ -1,0 +1,173 @@
+"""The driver for CUDA devices: its calls of pycuda, on a stand-in that records them; and, with `-m gpu`, on a device."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from polyreme.runtime.gpu import GpuError, open_driver
+
+
+class FakeError(Exception):
+    pass
+
+
+class Memory:
+    """What pycuda gives for an allocation: a number that can be freed."""
+
+    freed: list[int] = []
+
+    def __init__(self, size):
+        if size > 1 << 30:
+            raise FakeError("out of memory")
+        self.array = np.zeros(size, np.uint8)
+        self.address = 4096 * (1 + len(Fake.memories))
+        Fake.memories[self.address] = self
+
+    def __int__(self):
+        return self.address
+
+    def free(self):
+        Memory.freed.append(self.address)
+
+
+class Fake:
+    memories: dict[int, Memory] = {}
+    calls: list[tuple] = []
+    devices = 1
+
+
+class Context:
+    def push(self):
+        Fake.calls.append(("push",))
+
+    def pop(self):
+        Fake.calls.append(("pop",))
+
+    def synchronize(self):
+        Fake.calls.append(("synchronize",))
+
+
+class Device:
+    def __init__(self, number):
+        self.number = number
+
+    @staticmethod
+    def count():
+        return Fake.devices
+
+    def retain_primary_context(self):
+        return Context()
+
+    def compute_capability(self):
+        return (9, 0)
+
+
+class LoadedModule:
+    def __init__(self, text):
+        Fake.calls.append(("load", text))
+
+    def get_function(self, name):
+        if name != "work":
+            raise FakeError("named symbol not found")
+        return lambda *args, **options: Fake.calls.append(("launch", args, options))
+
+
+@pytest.fixture
+def pycuda(monkeypatch):
+    driver = ModuleType("pycuda.driver")
+    driver.Error = FakeError
+    driver.init = lambda: None
+    driver.Device = Device
+    driver.mem_alloc = Memory
+
+    def htod(address, array):
+        Fake.memories[address].array[: array.size] = array
+
+    def dtoh(array, address):
+        array[:] = Fake.memories[address].array[: array.size]
+
+    driver.memcpy_htod, driver.memcpy_dtoh, driver.module_from_buffer = htod, dtoh, LoadedModule
+    package = ModuleType("pycuda")
+    package.driver = driver
+    monkeypatch.setitem(sys.modules, "pycuda", package)
+    monkeypatch.setitem(sys.modules, "pycuda.driver", driver)
+    monkeypatch.setattr(Fake, "memories", {})
+    monkeypatch.setattr(Fake, "calls", [])
+    monkeypatch.setattr(Fake, "devices", 1)
+    monkeypatch.setattr(Memory, "freed", [])
+    return driver
+
+
+def test_data_goes_to_the_device_and_back(pycuda):
+    driver = open_driver("gpu")
+    assert (driver.name, driver.sm) == ("gpu", 90)
+    address = driver.allocate(12)
+    driver.upload(address, np.array([1, 2, 3], np.float32))
+    back = np.zeros((3, 1), np.float32)
+    driver.download(address, back)
+    assert back.reshape(-1).tolist() == [1, 2, 3]
+    driver.free(address)
+    assert Memory.freed == [address]
+    with pytest.raises(GpuError, match="expected the address of an allocation but got"):
+        driver.free(address)
+    with pytest.raises(GpuError, match="expected a contiguous array to upload but got a strided one"):
+        driver.upload(address, np.zeros((4, 4))[:, 1])
+
+
+def test_a_kernel_is_launched_with_64_bit_arguments(pycuda):
+    driver = open_driver("gpu")
+    function = driver.load_module("text").function("work")
+    driver.launch(function, (3,), (32, 2), [4096, -1])
+    driver.launch(function, (0, 2), (32,), [4096, 5])
+    assert ("load", b"text\0") in Fake.calls
+    launches = [c for c in Fake.calls if c[0] == "launch"]
+    assert len(launches) == 1, "an empty grid is launched nowhere"
+    _, arguments, options = launches[0]
+    assert [a.dtype for a in arguments] == [np.uint64, np.uint64] and int(arguments[1]) == 2**64 - 1
+    assert options == {"grid": (3, 1, 1), "block": (32, 2, 1), "shared": 0}
+
+
+def test_failures_are_errors_of_ours(pycuda):
+    driver = open_driver("gpu")
+    with pytest.raises(GpuError, match="could not allocate 2147483648 bytes: out of memory"):
+        driver.allocate(1 << 31)
+    with pytest.raises(GpuError, match="expected a kernel called 'other': named symbol not found"):
+        driver.load_module("text").function("other")
+    with pytest.raises(GpuError, match="expected a CUDA device below 1 but got 1"):
+        open_driver("gpu", device=1)
+
+
+def test_no_device_is_an_error_that_says_what_to_do(pycuda):
+    def fail():
+        raise FakeError("no CUDA-capable device is detected")
+
+    pycuda.init = fail
+    with pytest.raises(GpuError, match="expected a CUDA device, or use 'gpu-emulated': no CUDA-capable device"):
+        open_driver("gpu")
+
+
+def test_closing_frees_what_is_left_once(pycuda):
+    driver = open_driver("gpu")
+    address = driver.allocate(4)
+    driver.close()
+    driver.close()
+    assert Memory.freed == [address] and Fake.calls.count(("pop",)) == 1
+
+
+@pytest.mark.gpu
+def test_a_device_keeps_what_it_is_given():
+    driver = open_driver("gpu")
+    data = np.random.default_rng(0).standard_normal(100_000).astype(np.float32)
+    address = driver.allocate(data.nbytes)
+    assert address % 256 == 0
+    start = driver.event()
+    driver.upload(address, data)
+    back = np.zeros_like(data)
+    driver.download(address, back)
+    driver.synchronize()
+    assert np.array_equal(back, data) and driver.elapsed_ms(start, driver.event()) > 0
+    driver.free(address)
