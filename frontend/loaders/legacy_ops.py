@@ -187,15 +187,18 @@ _add("cumsum", inputs={"X": "x", "AxisTensor": "axis"})
 
 _add("conv2d depthwise_conv2d", inputs={"Input": "input", "Filter": "filter", "Bias": "bias"}, outputs=("Output",))
 _add("conv3d", inputs={"Input": "input", "Filter": "filter"}, outputs=("Output",))
-_add("conv2d_transpose depthwise_conv2d_transpose", inputs={"Input": "x", "Filter": "filter", "Bias": "bias", "OutputSizeTensor": "output_size"}, outputs=("Output",))
+_add("conv2d_transpose depthwise_conv2d_transpose",
+     inputs={"Input": "x", "Filter": "filter", "Bias": "bias", "OutputSizeTensor": "output_size"}, outputs=("Output",))  # fmt: skip
 _add("pool2d pool3d max_pool2d_with_index", attributes={"ksize": "kernel_size"})
 _add("batch_norm sync_batch_norm", inputs={"X": "x", "Mean": "mean", "Variance": "variance", "Scale": "scale", "Bias": "bias", "MomentumTensor": "momentum"},
      outputs=("Y", "MeanOut", "VarianceOut", "SavedMean", "SavedVariance"), attributes={"data_layout": "data_format"})  # fmt: skip
 _add("layer_norm", inputs={"X": "x", "Scale": "scale", "Bias": "bias"}, outputs=("Y", "Mean", "Variance"))
 _add("instance_norm", inputs={"X": "x", "Scale": "scale", "Bias": "bias"}, outputs=("Y", "SavedMean", "SavedVariance"))
-_add("group_norm", inputs={"X": "x", "Scale": "scale", "Bias": "bias"}, outputs=("Y", "Mean", "Variance"), attributes={"data_layout": "data_format"})
+_add("group_norm", inputs={"X": "x", "Scale": "scale", "Bias": "bias"}, outputs=("Y", "Mean", "Variance"),
+     attributes={"data_layout": "data_format"})  # fmt: skip
 _add("affine_channel", inputs={"X": "x", "Scale": "scale", "Bias": "bias"})
-_add("dropout", inputs={"X": "x", "Seed": "seed_tensor"}, outputs=("Out", "Mask"), attributes={"dropout_prob": "p", "dropout_implementation": "mode"})
+_add("dropout", inputs={"X": "x", "Seed": "seed_tensor"}, outputs=("Out", "Mask"),
+     attributes={"dropout_prob": "p", "dropout_implementation": "mode"})  # fmt: skip
 _add("fc", inputs={"Input": "input", "W": "w", "Bias": "bias"})
 _add("lookup_table_v2", "embedding", {"Ids": "x", "W": "weight"})
 _add("lookup_table", "embedding_of_column", {"Ids": "x", "W": "weight"})
@@ -261,5 +264,6 @@ _add("sigmoid_cross_entropy_with_logits", inputs={"X": "x", "Label": "label", "p
 _add("huber_loss", inputs={"X": "input", "Y": "label"}, outputs=("Out", "Residual"))
 
 _RESIZE = {"X": "x", "OutSize": "out_size", "SizeTensor": "size_tensor", "Scale": "scale_tensor"}
-_add("nearest_interp_v2 bilinear_interp_v2 linear_interp_v2 trilinear_interp_v2", "bilinear_interp", _RESIZE, attributes={"data_layout": "data_format"})
+_add("nearest_interp_v2 bilinear_interp_v2 linear_interp_v2 trilinear_interp_v2", "bilinear_interp", _RESIZE,
+     attributes={"data_layout": "data_format"})  # fmt: skip
 _add("nearest_interp bilinear_interp linear_interp trilinear_interp", "bilinear_interp", _RESIZE, attributes={"data_layout": "data_format"})

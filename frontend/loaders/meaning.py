@@ -154,7 +154,9 @@ def _sizes(value: Any, name: str) -> list[Dim]:
 def _contents(tensor: Tensor, name: str) -> list[Any]:
     known = known_contents(tensor)
     if known is None:
-        raise OperatorError(f"expected '{name}' to follow from shapes and constants but it is computed from the model's inputs ({tensor.type})")
+        raise OperatorError(
+            f"expected '{name}' to follow from shapes and constants but it is computed from the model's inputs ({tensor.type})"
+        )
     return list(known.reshape(-1))
 
 

@@ -100,7 +100,9 @@ def write_parameters(path: str | os.PathLike[str], arrays: Mapping[str, Any]) ->
             array = np.asarray(arrays[name], order="C")
             code = _CODES.get(of_numpy(array.dtype).name)
             if code is None or array.ndim > MAX_RANK:
-                raise LoaderError(f"expected at most {MAX_RANK} axes of a dtype that the format has for '{name}' but got {array.dtype}{list(array.shape)}")
+                raise LoaderError(
+                    f"expected at most {MAX_RANK} axes of a dtype that the format has for '{name}' but got {array.dtype}{list(array.shape)}"
+                )
             desc = bytes([0x08, code]) + b"".join(b"\x10" + _varint(d) for d in array.shape)
             header = (0).to_bytes(4, "little") + (0).to_bytes(8, "little") + (0).to_bytes(4, "little")
             stream.write(header + len(desc).to_bytes(4, "little") + desc + array.tobytes())

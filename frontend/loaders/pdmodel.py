@@ -341,7 +341,9 @@ class _Reader:
             return self.values[name]
         if name in self.uncomputed:
             raise self.builder.fail(where, f"the variable '{name}' is a result of '{self.uncomputed[name]}' that is not computed here")
-        raise self.builder.fail(where, f"expected a variable that is written before it is read but got '{name}'{did_you_mean(name, self.values)}")
+        raise self.builder.fail(
+            where, f"expected a variable that is written before it is read but got '{name}'{did_you_mean(name, self.values)}"
+        )
 
     def _input(self, name: str) -> tuple[str, str, list[int]]:
         variable = self.program.variables.get(name)

@@ -35,7 +35,16 @@ _ELEMENTS = {
     "0.t_f16": "f16", "0.t_bf16": "bf16", "0.t_f32": "f32", "0.t_f64": "f64", "0.t_i8": "i8", "0.t_i16": "i16", "0.t_i32": "i32", "0.t_i64": "i64",
     "0.t_ui8": "ui8", "0.t_bool": "i1", "0.t_c64": "complex<f32>", "0.t_c128": "complex<f64>",
 }  # fmt: skip
-_NOT_FINITE = {"INF": math.inf, "-INF": -math.inf, "NaN": math.nan, "NAN": math.nan, "-NaN": math.nan, "inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+_NOT_FINITE = {
+    "INF": math.inf,
+    "-INF": -math.inf,
+    "NaN": math.nan,
+    "NAN": math.nan,
+    "-NaN": math.nan,
+    "inf": math.inf,
+    "-inf": -math.inf,
+    "nan": math.nan,
+}
 # Attributes whose name here is another than PIR's.
 _RENAMED = {"mish": {"lambda": "threshold"}, "hardtanh": {"t_min": "min", "t_max": "max"}, "frobenius_norm": {"keep_dim": "keepdim"}}
 _CONTROL = {"if", "while", "yield", "tuple_push", "tuple_pop", "stack_create"}
@@ -182,7 +191,9 @@ class _Reader:
         flags = [v.value for v in op.get("OA").items()] if op.has("OA") else []
         tensor = self.builder.parameter(name, array, trainable=len(flags) < 3 or bool(flags[2]) and not flags[1])
         if declared is None or declared != tensor.type:
-            raise op.fail(f"expected {declared or 'a dense tensor'} for the parameter '{name}', which the program declares, but its file has {tensor.type}")
+            raise op.fail(
+                f"expected {declared or 'a dense tensor'} for the parameter '{name}', which the program declares, but its file has {tensor.type}"
+            )
         self._define(result, tensor)
 
     def _operand(self, operand: _Json) -> Any:

@@ -64,7 +64,9 @@ class ProgramBuilder:
 
     def add_inputs(self, inputs: Sequence[tuple[str, str, Sequence[int]]], specs: Sequence[InputSpec] = ()) -> list[Tensor]:
         """Stand-ins for (name, dtype, sizes, -1 where free). `specs` say more: they replace the file's shapes, by name or in order."""
-        chosen = [InputSpec([self._free(axis) if d == -1 else d for axis, d in enumerate(shape)], dtype, name) for name, dtype, shape in inputs]
+        chosen = [
+            InputSpec([self._free(axis) if d == -1 else d for axis, d in enumerate(shape)], dtype, name) for name, dtype, shape in inputs
+        ]
         if specs:
             chosen = self._refined(chosen, specs)
         return [self.recorder.add_input(spec.type(str(spec.name)), str(spec.name), True) for spec in chosen]
@@ -108,7 +110,17 @@ class ProgramBuilder:
             raise
         except PolyremeError as error:
             raise self.fail(where, "; ".join(d.message for d in error.diagnostics)) from error
-        except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ArithmeticError, MemoryError, NotImplementedError) as error:
+        except (
+            TypeError,
+            ValueError,
+            IndexError,
+            KeyError,
+            AttributeError,
+            OverflowError,
+            ArithmeticError,
+            MemoryError,
+            NotImplementedError,
+        ) as error:
             raise self.fail(where, f"{error or type(error).__name__}") from error
 
     def finish(self, outputs: Sequence[tuple[str, Tensor]]) -> Traced:
@@ -134,6 +146,8 @@ def check_type(made: TensorType, declared: TensorType | None, fail: Callable[[st
         return
     same = made.dtype == declared.dtype and made.rank == declared.rank
     if same:
-        same = all(not isinstance(a, int) or not isinstance(b, int) or b < 0 or a == b for a, b in zip(made.shape, declared.shape, strict=True))
+        same = all(
+            not isinstance(a, int) or not isinstance(b, int) or b < 0 or a == b for a, b in zip(made.shape, declared.shape, strict=True)
+        )
     if not same:
         raise fail(f"expected a result of type {declared}, which the file declares, but got {made}")

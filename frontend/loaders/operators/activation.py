@@ -174,7 +174,15 @@ def swiglu(x: Tensor, y: Tensor | None = None) -> Tensor:
 
 def apply_activation(x: Tensor, name: str) -> Tensor:
     """What a fused operator applies to its result; "" is nothing."""
-    known: dict[str, Callable[[Tensor], Tensor]] = {"": lambda v: v, "identity": lambda v: v, "relu": relu, "relu6": relu6, "sigmoid": sigmoid, "tanh": tanh, "gelu": gelu}
+    known: dict[str, Callable[[Tensor], Tensor]] = {
+        "": lambda v: v,
+        "identity": lambda v: v,
+        "relu": relu,
+        "relu6": relu6,
+        "sigmoid": sigmoid,
+        "tanh": tanh,
+        "gelu": gelu,
+    }
     if name not in known:
         raise OperatorError(f"expected an activation ({', '.join(filter(None, known))}) but got '{name}'")
     return known[name](x)

@@ -118,7 +118,11 @@ def cast(x: Tensor, *, dtype: ScalarType | None, in_dtype: ScalarType | None = N
 
 
 def _axes(x: Tensor, axis: Sizes, reduce_all: bool) -> list[Any] | None:
-    return None if reduce_all or not axis or len(axis) == x.ndim and x.ndim > 0 and len({int(a) % x.ndim for a in axis}) == x.ndim else list(axis)
+    return (
+        None
+        if reduce_all or not axis or len(axis) == x.ndim and x.ndim > 0 and len({int(a) % x.ndim for a in axis}) == x.ndim
+        else list(axis)
+    )
 
 
 def _declare_reduction(name: str, apply: Callable[..., Tensor]) -> None:
@@ -134,7 +138,15 @@ _declare_reduction("amin", math.min)
 
 
 @meaning()
-def sum(x: Tensor, axis: Sizes = (), *, dtype: ScalarType | None = None, keepdim: bool = False, reduce_all: bool = False, in_dtype: ScalarType | None = None) -> Tensor:
+def sum(
+    x: Tensor,
+    axis: Sizes = (),
+    *,
+    dtype: ScalarType | None = None,
+    keepdim: bool = False,
+    reduce_all: bool = False,
+    in_dtype: ScalarType | None = None,
+) -> Tensor:
     return math.sum(x, _axes(x, axis, reduce_all), dtype=dtype, keepdim=keepdim)
 
 
@@ -159,7 +171,9 @@ def squared_l2_norm(x: Tensor) -> Tensor:
 
 
 @meaning()
-def p_norm(x: Tensor, *, porder: Number = 2.0, axis: int = -1, epsilon: float = 1e-12, keepdim: bool = False, asvector: bool = False) -> Tensor:
+def p_norm(
+    x: Tensor, *, porder: Number = 2.0, axis: int = -1, epsilon: float = 1e-12, keepdim: bool = False, asvector: bool = False
+) -> Tensor:
     return math.norm(math.reshape(x, [-1]), float(porder), 0, keepdim) if asvector else math.norm(x, float(porder), axis, keepdim)
 
 
@@ -253,7 +267,12 @@ def einsum(x: list[Tensor], *, equation: str) -> Tensor:
     """Products of one or two tensors by their letters."""
     terms, arrow, out = equation.replace(" ", "").partition("->")
     inputs = terms.split(",")
-    if "." in equation or len(inputs) != len(x) or len(x) not in (1, 2) or any(len(set(t)) != len(t) or len(t) != v.ndim for t, v in zip(inputs, x, strict=True)):
+    if (
+        "." in equation
+        or len(inputs) != len(x)
+        or len(x) not in (1, 2)
+        or any(len(set(t)) != len(t) or len(t) != v.ndim for t, v in zip(inputs, x, strict=True))
+    ):
         raise OperatorError(f"expected an equation of one or two tensors, each letter once in each, but got '{equation}'")
     if not arrow:
         letters = "".join(inputs)

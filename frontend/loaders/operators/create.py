@@ -183,11 +183,15 @@ def meshgrid(inputs: list[Tensor]) -> tuple[list[Tensor]]:
     vectors = [math.reshape(v, [-1]) for v in inputs]
     sizes = [v.type.shape[0] for v in vectors]
     rank = len(vectors)
-    return ([math.expand(math.reshape(v, [d if j == i else 1 for j in range(rank)]), sizes) for i, (v, d) in enumerate(zip(vectors, sizes, strict=True))],)
+    return (
+        [
+            math.expand(math.reshape(v, [d if j == i else 1 for j in range(rank)]), sizes)
+            for i, (v, d) in enumerate(zip(vectors, sizes, strict=True))
+        ],
+    )
 
 
 @meaning("assign", "share_data", "memcpy_d2h", "memcpy_h2d", "memcpy", "shadow_feed", "c_identity")
 def assign(x: Tensor) -> Tensor:
     """The same value."""
     return x
-

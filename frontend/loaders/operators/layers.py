@@ -28,7 +28,18 @@ def _padding(paddings: Sizes, algorithm: str) -> Any:
     return list(paddings) if algorithm == "EXPLICIT" else algorithm
 
 
-def _convolve(rank: int, x: Tensor, weight: Tensor, bias: Tensor | None, strides: Sizes, paddings: Sizes, algorithm: str, dilations: Sizes, groups: int, data_format: str) -> Tensor:
+def _convolve(
+    rank: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    strides: Sizes,
+    paddings: Sizes,
+    algorithm: str,
+    dilations: Sizes,
+    groups: int,
+    data_format: str,
+) -> Tensor:
     function = functional.conv2d if rank == 2 else functional.conv3d
     gaps = [1] * rank if algorithm == "SAME" else list(dilations)
     return function(x, weight, bias, list(strides), _padding(paddings, algorithm), gaps, groups, _layout(data_format, rank))
@@ -36,25 +47,50 @@ def _convolve(rank: int, x: Tensor, weight: Tensor, bias: Tensor | None, strides
 
 @meaning("conv2d", "depthwise_conv2d")
 def conv2d(
-    input: Tensor, filter: Tensor, bias: Tensor | None = None, *, strides: Sizes = (1, 1), paddings: Sizes = (0, 0), padding_algorithm: str = "EXPLICIT",
-    dilations: Sizes = (1, 1), groups: int = 1, data_format: str = "NCHW",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    filter: Tensor,
+    bias: Tensor | None = None,
+    *,
+    strides: Sizes = (1, 1),
+    paddings: Sizes = (0, 0),
+    padding_algorithm: str = "EXPLICIT",
+    dilations: Sizes = (1, 1),
+    groups: int = 1,
+    data_format: str = "NCHW",
+) -> Tensor:
     return _convolve(2, input, filter, bias, strides, paddings, padding_algorithm, dilations, groups or 1, data_format)
 
 
 @meaning()
 def conv3d(
-    input: Tensor, filter: Tensor, *, strides: Sizes = (1, 1, 1), paddings: Sizes = (0, 0, 0), padding_algorithm: str = "EXPLICIT",
-    dilations: Sizes = (1, 1, 1), groups: int = 1, data_format: str = "NCDHW",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    filter: Tensor,
+    *,
+    strides: Sizes = (1, 1, 1),
+    paddings: Sizes = (0, 0, 0),
+    padding_algorithm: str = "EXPLICIT",
+    dilations: Sizes = (1, 1, 1),
+    groups: int = 1,
+    data_format: str = "NCDHW",
+) -> Tensor:
     return _convolve(3, input, filter, None, strides, paddings, padding_algorithm, dilations, groups or 1, data_format)
 
 
 @meaning("conv2d_transpose", "depthwise_conv2d_transpose")
 def conv2d_transpose(
-    x: Tensor, filter: Tensor, output_size: Sizes = (), *, bias: Tensor | None = None, strides: Sizes = (1, 1), paddings: Sizes = (0, 0), output_padding: Sizes = (),
-    padding_algorithm: str = "EXPLICIT", dilations: Sizes = (1, 1), groups: int = 1, data_format: str = "NCHW",
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    filter: Tensor,
+    output_size: Sizes = (),
+    *,
+    bias: Tensor | None = None,
+    strides: Sizes = (1, 1),
+    paddings: Sizes = (0, 0),
+    output_padding: Sizes = (),
+    padding_algorithm: str = "EXPLICIT",
+    dilations: Sizes = (1, 1),
+    groups: int = 1,
+    data_format: str = "NCHW",
+) -> Tensor:
     last = channel_axis(data_format, x.ndim) != 1
     if last:
         x = to_channel_first(x)
@@ -67,7 +103,16 @@ def conv2d_transpose(
     for i, (places, k) in enumerate(zip(x.type.shape[2:], kernel, strict=True)):
         least = (places - 1) * steps[i] - pairs[2 * i] - pairs[2 * i + 1] + (k - 1) * gaps[i] + 1
         sizes.append(output_size[i] if output_size else least + (output_padding[i] if output_padding else 0))
-    made = dispatch.call(ops.ConvTranspose, x, filter, strides=tuple(steps), padding=tuple(pairs), dilations=tuple(gaps), groups=groups or 1, sizes=tuple(sizes))
+    made = dispatch.call(
+        ops.ConvTranspose,
+        x,
+        filter,
+        strides=tuple(steps),
+        padding=tuple(pairs),
+        dilations=tuple(gaps),
+        groups=groups or 1,
+        sizes=tuple(sizes),
+    )
     if bias is not None:
         made = math.add(made, per_channel(bias, made, "NCHW"))
     return to_channel_last(made) if last else made
@@ -75,9 +120,19 @@ def conv2d_transpose(
 
 @meaning("pool2d", "pool3d")
 def pool(
-    x: Tensor, kernel_size: Sizes, *, strides: Sizes = (1, 1), paddings: Sizes = (0, 0), ceil_mode: bool = False, exclusive: bool = True, data_format: str = "NCHW",
-    pooling_type: str = "max", global_pooling: bool = False, adaptive: bool = False, padding_algorithm: str = "EXPLICIT",
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    kernel_size: Sizes,
+    *,
+    strides: Sizes = (1, 1),
+    paddings: Sizes = (0, 0),
+    ceil_mode: bool = False,
+    exclusive: bool = True,
+    data_format: str = "NCHW",
+    pooling_type: str = "max",
+    global_pooling: bool = False,
+    adaptive: bool = False,
+    padding_algorithm: str = "EXPLICIT",
+) -> Tensor:
     """The largest element or the mean of each window; `adaptive` reads the kernel's sizes as the result's."""
     if pooling_type not in ("max", "avg"):
         raise OperatorError(f"expected the pooling type max or avg but got '{pooling_type}'")
@@ -89,7 +144,12 @@ def pool(
     if adaptive:
         for count in sizes:
             check_count(count, 1024, "places per axis of adaptive pooling")
-        names = {(2, True): "adaptive_max_pool2d", (2, False): "adaptive_avg_pool2d", (3, True): "adaptive_max_pool3d", (3, False): "adaptive_avg_pool3d"}
+        names = {
+            (2, True): "adaptive_max_pool2d",
+            (2, False): "adaptive_avg_pool2d",
+            (3, True): "adaptive_max_pool3d",
+            (3, False): "adaptive_avg_pool3d",
+        }
         function = getattr(functional, names[rank, largest])
         if channel_axis(data_format, x.ndim) == 1:
             return function(x, sizes)  # type: ignore[no-any-return]
@@ -104,17 +164,36 @@ def pool(
 
 @meaning()
 def max_pool2d_with_index(
-    x: Tensor, *, kernel_size: Sizes, strides: Sizes = (1, 1), paddings: Sizes = (0, 0), global_pooling: bool = False, adaptive: bool = False, ceil_mode: bool = False
-) -> tuple[Tensor, None]:  # fmt: skip
+    x: Tensor,
+    *,
+    kernel_size: Sizes,
+    strides: Sizes = (1, 1),
+    paddings: Sizes = (0, 0),
+    global_pooling: bool = False,
+    adaptive: bool = False,
+    ceil_mode: bool = False,
+) -> tuple[Tensor, None]:
     """The largest elements, without their positions."""
-    return pool(x, kernel_size, strides=strides, paddings=paddings, global_pooling=global_pooling, adaptive=adaptive, ceil_mode=ceil_mode), None
+    return pool(
+        x, kernel_size, strides=strides, paddings=paddings, global_pooling=global_pooling, adaptive=adaptive, ceil_mode=ceil_mode
+    ), None
 
 
 @meaning("batch_norm", "sync_batch_norm")
 def batch_norm(
-    x: Tensor, mean: Tensor, variance: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, is_test: bool = False, momentum: float = 0.9,
-    epsilon: float = 1e-5, data_format: str = "NCHW", use_global_stats: bool = False, trainable_statistics: bool = False,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    is_test: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+    data_format: str = "NCHW",
+    use_global_stats: bool = False,
+    trainable_statistics: bool = False,
+) -> tuple[Tensor | None, ...]:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias per channel, by the running statistics, or in training by the batch's own, which then move those."""
     mean_out, variance_out = mean, variance
     if not (use_global_stats or is_test and not trainable_statistics):
@@ -122,7 +201,8 @@ def batch_norm(
         batch_mean = math.mean(x, axes)
         batch_variance = math.mean(math.square(math.subtract(x, per_channel(batch_mean, x, data_format))), axes)
         mean_out, variance_out = (
-            math.add(math.scale(old, momentum), math.scale(new, 1.0 - momentum)) for old, new in ((mean, batch_mean), (variance, batch_variance))
+            math.add(math.scale(old, momentum), math.scale(new, 1.0 - momentum))
+            for old, new in ((mean, batch_mean), (variance, batch_variance))
         )
         mean, variance = batch_mean, batch_variance
     factor = math.rsqrt(math.scale(variance, 1.0, epsilon))
@@ -143,7 +223,9 @@ def _standardized(x: Tensor, axes: list[int], epsilon: float) -> tuple[Tensor, T
 
 
 @meaning()
-def layer_norm(x: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, epsilon: float = 1e-5, begin_norm_axis: int = 1) -> tuple[Tensor, ...]:
+def layer_norm(
+    x: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, epsilon: float = 1e-5, begin_norm_axis: int = 1
+) -> tuple[Tensor, ...]:
     tail = list(x.type.shape[begin_norm_axis:])
     y, mean, variance = _standardized(x, list(range(begin_norm_axis, x.ndim)), epsilon)
     if scale is not None:
@@ -173,7 +255,9 @@ def instance_norm(x: Tensor, scale: Tensor | None = None, bias: Tensor | None = 
 
 
 @meaning()
-def group_norm(x: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, epsilon: float = 1e-5, groups: int = 1, data_format: str = "NCHW") -> tuple[Tensor, ...]:
+def group_norm(
+    x: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, epsilon: float = 1e-5, groups: int = 1, data_format: str = "NCHW"
+) -> tuple[Tensor, ...]:
     last = channel_axis(data_format, x.ndim) != 1
     if last:
         x = to_channel_first(x)
@@ -197,7 +281,14 @@ def affine_channel(x: Tensor, scale: Tensor, bias: Tensor, *, data_layout: str =
 
 @meaning()
 def dropout(
-    x: Tensor, seed_tensor: Tensor | None = None, p: Number = 0.5, *, is_test: bool = False, mode: str = "downgrade_in_infer", seed: int = 0, fix_seed: bool = False
+    x: Tensor,
+    seed_tensor: Tensor | None = None,
+    p: Number = 0.5,
+    *,
+    is_test: bool = False,
+    mode: str = "downgrade_in_infer",
+    seed: int = 0,
+    fix_seed: bool = False,
 ) -> tuple[Tensor, None]:
     """In a program for inference only the scaling that the mode asks for; in training by draws of the default generator."""
     chosen = "downscale_in_infer" if mode in ("downgrade_in_infer", "downscale_in_infer") else mode
@@ -205,11 +296,18 @@ def dropout(
 
 
 @meaning()
-def fc(input: Tensor, w: Tensor, bias: Tensor | None = None, *, in_num_col_dims: int = 1, activation_type: str = "", padding_weights: bool = False) -> Tensor:
+def fc(
+    input: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    *,
+    in_num_col_dims: int = 1,
+    activation_type: str = "",
+    padding_weights: bool = False,
+) -> Tensor:
     if padding_weights:
         raise OperatorError("expected weights without padding")
     y = matmul_with_flatten(input, w, x_num_col_dims=in_num_col_dims)
     if bias is not None:
         y = math.add(y, math.reshape(bias, [-1]))
     return apply_activation(y, activation_type)
-

@@ -27,7 +27,9 @@ def bce_loss(input: Tensor, label: Tensor) -> Tensor:
 
 
 @meaning()
-def sigmoid_cross_entropy_with_logits(x: Tensor, label: Tensor, pos_weight: Tensor | None = None, *, normalize: bool = False, ignore_index: int = -100) -> Tensor:
+def sigmoid_cross_entropy_with_logits(
+    x: Tensor, label: Tensor, pos_weight: Tensor | None = None, *, normalize: bool = False, ignore_index: int = -100
+) -> Tensor:
     """max(x, 0) - x * label + log(1 + exp(-|x|)), 0 where the label is `ignore_index`."""
     loss = functional.binary_cross_entropy_with_logits(x, label, reduction="none", pos_weight=pos_weight)
     kept = math.not_equal(label, dispatch.full((), ignore_index, label.type.dtype))

@@ -86,9 +86,20 @@ def _linear_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: b
 
 @meaning("nearest_interp", "bilinear_interp", "linear_interp", "trilinear_interp")
 def interpolate(
-    x: Tensor, out_size: Sizes | None = None, size_tensor: Sizes = (), scale_tensor: Numbers | None = None, *, data_format: str = "NCHW", out_d: int = 0,
-    out_h: int = 0, out_w: int = 0, scale: Numbers = (), interp_method: str = "nearest", align_corners: bool = True, align_mode: int = 1,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    out_size: Sizes | None = None,
+    size_tensor: Sizes = (),
+    scale_tensor: Numbers | None = None,
+    *,
+    data_format: str = "NCHW",
+    out_d: int = 0,
+    out_h: int = 0,
+    out_w: int = 0,
+    scale: Numbers = (),
+    interp_method: str = "nearest",
+    align_corners: bool = True,
+    align_mode: int = 1,
+) -> Tensor:
     last = channel_axis(data_format, x.ndim) != 1
     if last:
         x = to_channel_first(x)

@@ -131,13 +131,17 @@ def slice(input: Tensor, starts: Sizes, ends: Sizes, *, axes: Sizes, decrease_ax
 
 
 @meaning()
-def strided_slice(x: Tensor, starts: Sizes, ends: Sizes, strides: Sizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()) -> Tensor:
+def strided_slice(
+    x: Tensor, starts: Sizes, ends: Sizes, strides: Sizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()
+) -> Tensor:
     return _without(_sliced(x, axes, starts, ends, strides), decrease_axis)
 
 
 def _sliced(x: Tensor, axes: Sizes, starts: Sizes, ends: Sizes, strides: Sizes) -> Tensor:
     if not len(axes) == len(starts) == len(ends) == len(strides):
-        raise OperatorError(f"expected a start, end and stride for each of the axes {axes} but got {len(starts)}, {len(ends)} and {len(strides)} of them")
+        raise OperatorError(
+            f"expected a start, end and stride for each of the axes {axes} but got {len(starts)}, {len(ends)} and {len(strides)} of them"
+        )
     places = [_axis(a, x) for a in axes]
     # "To the end" is written as the largest number, which says nothing of how long a symbolic axis is.
     ends = [x.type.shape[a] if isinstance(e, int) and e >= END else e for a, e in zip(places, ends, strict=True)]
@@ -155,9 +159,19 @@ def crop(x: Tensor, shape: Sizes, offsets: Sizes) -> Tensor:
 
 @meaning()
 def set_value(
-    x: Tensor, starts: Sizes, ends: Sizes, steps: Sizes, *, axes: Sizes, decrease_axes: Sizes = (), none_axes: Sizes = (), shape: Sizes = (),
-    values: Any = (), tensor: Tensor | None = None, dtype: ScalarType | None = None,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    starts: Sizes,
+    ends: Sizes,
+    steps: Sizes,
+    *,
+    axes: Sizes,
+    decrease_axes: Sizes = (),
+    none_axes: Sizes = (),
+    shape: Sizes = (),
+    values: Any = (),
+    tensor: Tensor | None = None,
+    dtype: ScalarType | None = None,
+) -> Tensor:
     """`x` with a slice replaced by numbers that stand in the program, or by a tensor."""
     value = assign_value(shape=shape, dtype=dtype or x.type.dtype, values=values) if tensor is None else tensor
     return _replaced(x, value, starts, ends, steps, axes, decrease_axes, none_axes)
@@ -165,8 +179,17 @@ def set_value(
 
 @meaning()
 def set_value_with_tensor(
-    x: Tensor, values: Tensor, starts: Sizes, ends: Sizes, steps: Sizes, *, axes: Sizes, decrease_axes: Sizes = (), none_axes: Sizes = (), dtype: ScalarType | None = None
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    values: Tensor,
+    starts: Sizes,
+    ends: Sizes,
+    steps: Sizes,
+    *,
+    axes: Sizes,
+    decrease_axes: Sizes = (),
+    none_axes: Sizes = (),
+    dtype: ScalarType | None = None,
+) -> Tensor:
     return _replaced(x, values, starts, ends, steps, axes, decrease_axes, none_axes)
 
 
