@@ -68,13 +68,9 @@ def _kernel(request: Request, func: Func, which: list[int]) -> Step:
 
 
 def _lanes(ops: Sequence[Op], values: Sequence[Value], shape: tuple[Dim, ...]) -> int:
-    """Elements per thread: several when all values lie in memory as the threads go, and whole vectors cover them."""
-    types = [v.type for v in values]
-    widest = max(t.dtype.bytes for t in types if isinstance(t, TensorType))
-    lanes = VECTOR_BYTES // widest
-    flat = len(shape) == 1 and all(isinstance(op, _FLAT) for op in ops)
-    # A vector of bytes or of halves beside one of words would be smaller than what memory moves at once, but never wrong.
-    known = all(t.dtype.bytes == widest and t.dtype.is_float for t in types if isinstance(t, TensorType))
-    whole = lanes > 1 and mod(shape[0], lanes) == 0 if flat else False
-    same = all(shape_of(v) in (shape, (), (1,)) for v in values)
-    return lanes if flat and known and whole and same else 1
+    """Elements per thread: several when all values lie in memory as the threads go, are floats of one size, and make up whole vectors."""
+    types = [v.type for v in values if isinstance(v.type, TensorType)]
+    lanes = VECTOR_BYTES // max(t.dtype.bytes for t in types)
+    flat = len(shape) == 1 and all(isinstance(op, _FLAT) for op in ops) and all(t.shape in (shape, (), (1,)) for t in types)
+    alike = all(t.dtype.is_float and t.dtype.bytes * lanes == VECTOR_BYTES for t in types)
+    return lanes if flat and alike and lanes > 1 and mod(shape[0], lanes) == 0 else 1

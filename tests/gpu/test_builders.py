@@ -9,6 +9,7 @@ import pytest
 from polyreme.dialects.mt19937 import seed_state
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module, print_module
+from polyreme.lowering.gpu.product import LARGE, MIDDLE, SMALL
 from polyreme.lowering.pipeline import lower
 from polyreme.lowering.targets import find_target
 from tests.gpu.running import DEVICES, check, loaded
@@ -112,6 +113,16 @@ def test_products_of_odd_sizes(sizes, dtype, device):
     kind = {"f32": "float32", "f64": "float64"}[dtype]
     x, w = floats(m, k, dtype=kind), floats(k, n, dtype=kind, seed=1)
     check(function("%z = nn.matmul %x, %w  return %z", f"{m}x{n}x{dtype}", x=f"{m}x{k}x{dtype}", w=f"{k}x{n}x{dtype}"), [x, w], device, 1e-4, 1e-5)
+
+
+@DEVICES
+@pytest.mark.parametrize("tile", [LARGE, MIDDLE, SMALL], ids=["large", "middle", "small"])
+@pytest.mark.parametrize("sizes", [(130, 40, 260), (129, 41, 131)], ids=str)
+def test_products_in_tiles_of_any_size(tile, sizes, device, monkeypatch):
+    monkeypatch.setattr("polyreme.lowering.gpu.product.choose_tile", lambda p: tile)
+    m, k, n = sizes
+    text = function("%z = nn.matmul %x, %w  return %z", f"{m}x{n}xf32", x=f"{m}x{k}xf32", w=f"{k}x{n}xf32")
+    check(text, [floats(m, k), floats(k, n, seed=1)], device, 1e-4, 1e-4)
 
 
 @DEVICES
