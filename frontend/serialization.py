@@ -174,7 +174,7 @@ def _tensor(array: np.ndarray[Any, Any], name: Any) -> Any:
         array = array.view(ml_dtypes.bfloat16)
     if array.dtype.kind not in "biufcV":
         return array
-    tensor = Tensor(array)
+    tensor = Tensor._wrap(array.copy())  # an eager one in static mode too
     if isinstance(name, str):
         tensor.name = name
     return tensor

@@ -83,6 +83,17 @@ def test_python_numbers_and_tensors_are_fed_too(programs, executor):
     np.testing.assert_array_equal(executor.run(programs[0], feed={"x": paddle.to_tensor([1.0, 2.0])}, fetch_list=[y])[0], [3, 6])
 
 
+def test_data_loaders_and_files_give_eager_tensors_that_can_be_fed(programs, executor, tmp_path):
+    main, _ = programs
+    x = static.data("x", [None, 3])
+    y = paddle.sum(x, 1)
+    loader = paddle.io.DataLoader([rows(3, seed=i) for i in range(4)], batch_size=2)
+    assert [executor.run(feed={"x": batch}, fetch_list=[y])[0].shape for batch in loader] == [(2,), (2,)]
+    paddle.save({"x": paddle.Tensor._wrap(rows(1, 3))}, str(tmp_path / "x.pdparams"))
+    np.testing.assert_array_equal(executor.run(feed=paddle.load(str(tmp_path / "x.pdparams")), fetch_list=[x])[0], rows(1, 3))
+    assert [op.type for op in main.global_block().ops] == ["reduce_sum"]
+
+
 def test_tensors_of_dygraph_mode_are_read_and_written():
     executor = static.Executor()
     table, total = paddle.to_tensor([[1.0, 2.0], [3.0, 4.0]]), paddle.zeros([2])
