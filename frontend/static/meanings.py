@@ -112,9 +112,12 @@ class Nn(Meaning):
     def differentiable(self, op: Operator) -> bool:
         from polyreme.lowering.autodiff import NOT_DIFFERENTIABLE
 
-        if self.cls not in NOT_DIFFERENTIABLE and self.cls not in tape.gradient_rules():
-            raise OperatorError(f"expected a gradient rule for '{op.type}' but it has none", op.location)
         return self.cls not in NOT_DIFFERENTIABLE
+
+    def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[Meaning, Any]:
+        if self.cls not in tape.gradient_rules():
+            raise OperatorError(f"expected a gradient rule for '{op.type}' but it has none", op.location)
+        return super().gradient(op, wrt, seeds)
 
 
 _NN: dict[type[Op], Nn] = {}
