@@ -5,6 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from polyreme.dialects.mt19937 import seed_state
 from polyreme.ir.evaluate import evaluate
@@ -14,6 +16,7 @@ from polyreme.lowering.pipeline import lower
 from polyreme.lowering.targets import find_target
 from tests.gpu.running import DEVICES, check, loaded
 from tests.nn_cases import CASES
+from tests.strategies import modules
 
 SM80 = find_target("cuda:sm_80")
 
@@ -214,3 +217,15 @@ def test_draws_are_those_of_the_cpu_bit_for_bit(count, used, device):
     module = parse_module(text)
     for got, expected in zip(loaded(module, device).run([state]), evaluate(module, [state]), strict=True):
         assert got.tobytes() == expected.tobytes()
+
+
+# --- anything
+
+
+@DEVICES
+@pytest.mark.parametrize("level", ["nn", "tensor"])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_module_gives_what_it_means(level, device, data):
+    sample = data.draw(modules(level))
+    check(sample.module, sample.inputs, device, 2e-4, 2e-4)
