@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from polyreme import tape
+from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
 
 __all__ = ["PyLayer", "PyLayerContext"]
@@ -71,7 +72,11 @@ class PyLayer:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run `forward`, and record the step when a Tensor argument needs a gradient."""
+        """Run `forward`, and record the step when a Tensor argument needs a gradient. In static mode both become part of the program."""
+        if not in_dynamic_mode():
+            from polyreme.static.py_layer import append_py_layer
+
+            return append_py_layer(cls, args, kwargs)
         context = PyLayerContext()
         inputs = [a for a in args if isinstance(a, Tensor)]
         context.needs_input_grad = tuple(not t.stop_gradient for t in inputs)

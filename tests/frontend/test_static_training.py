@@ -129,6 +129,34 @@ def test_a_legacy_operator_has_the_gradient_of_its_meaning(programs):
     np.testing.assert_allclose(found[1], np.where(inside, (2 * values + 3) / 6, values > 0), rtol=1e-6, atol=1e-7)
 
 
+class Sandwich(paddle.autograd.PyLayer):
+    """Twice x plus y, with gradients of its own making."""
+
+    @staticmethod
+    def forward(ctx, x, scale, y):
+        ctx.save_for_backward(x, y)
+        return x * scale + y, paddle.exp(y)
+
+    @staticmethod
+    def backward(ctx, da, db):
+        x, y = ctx.saved_tensor()
+        return da * 100.0 + x, db * y
+
+
+def test_a_py_layer_keeps_its_own_gradient(programs):
+    main, _ = programs
+    x, y = static.data("x", [None, 2]), static.data("y", [None, 2])
+    a, b = Sandwich.apply(x, 2.0, y)
+    dx, dy = static.gradients([a, b], [x, y])
+    feed = {"x": rows(3, 2), "y": rows(3, 2, seed=1)}
+    found = static.Executor().run(feed=feed, fetch_list=[a, b, dx, dy])
+    for got, expected in zip(found, (2 * feed["x"] + feed["y"], np.exp(feed["y"]), 100 + feed["x"], feed["y"]), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+    assert [op.type for op in main.global_block().ops][0] == "py_layer"
+    with pytest.raises(ValueError, match="positional arguments of Sandwich.apply"):
+        Sandwich.apply(x, 2.0, y=y)
+
+
 def test_what_cannot_be_differentiated_is_refused(programs):
     x = static.data("x", [None, 2])
     with pytest.raises(ValueError, match=r"loss of one element but .* has shape \[-1, 2\]"):
