@@ -14,7 +14,7 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import Diagnostic, caller_location, did_you_mean
 from polyreme.ir.dims import SYMBOL, Expr
 from polyreme.ir.types import TensorType
-from polyreme.static.plan import Plan, UnknownNameError, make_plan
+from polyreme.static.plan import Plan, make_plan
 from polyreme.static.program import Program, default_main_program
 from polyreme.static.scope import Scope, global_scope
 from polyreme.static.variable import Variable, VariableError, named_variable
@@ -187,7 +187,7 @@ class CompiledProgram:
     def with_data_parallel(self, loss_name: str | None = None, build_strategy: Any = None, exec_strategy: Any = None, share_vars_from: Any = None, places: Any = None) -> CompiledProgram:
         """The program itself: one device runs it."""
         if places is not None and len(_listed(places)) > 1:
-            raise UnknownNameError(f"expected one place but got {len(_listed(places))}: use paddle.DataParallel for several devices")
+            raise ValueError(f"expected one place but got {len(_listed(places))}: use paddle.DataParallel for several devices")
         return self
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from polyreme import dispatch, tape
-from polyreme.ir.core import Block as IrBlock
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Diagnostic, InferError, PolyremeError, caller_location
 from polyreme.ir.types import TensorType
@@ -27,7 +26,7 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
     read = {slot: [v.name for v in _variables(block, slot, given)] for slot, given in inputs.items() if given is not None}
     write = {slot: [v.name for v in _variables(block, slot, given)] for slot, given in outputs.items() if given is not None}
     roles = block.program.role_attributes()
-    op = Operator(block, type, meaning, read, write, {**defaults(type, block, attrs), **roles})
+    op = Operator(block, type, meaning, read, write, {**_with_defaults(type, block, attrs), **roles})
     types = inferred_types(op, meaning)
     unknown = [slot for slot in write if slot not in types and not _may_be_left_out(slot)]
     if unknown:
@@ -38,7 +37,7 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
     return op
 
 
-def defaults(type: str, block: Block, attrs: Mapping[str, Any]) -> dict[str, Any]:
+def _with_defaults(type: str, block: Block, attrs: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes with those that `clone` or the program's seed change."""
     given = {name: value for name, value in attrs.items() if value is not None}
     if type == "dropout":
@@ -84,7 +83,7 @@ def inferred_types(op: Operator, meaning: Meaning) -> dict[str, list[TensorType]
 
 
 def _no_other_block(value: Value) -> Source:
-    raise AssertionError(f"{value!r} belongs to another block than {IrBlock.__name__} of this operator")
+    raise AssertionError(f"{value!r} was made for another operator")
 
 
 def located(error: Exception, op: Operator) -> PolyremeError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,9 +18,6 @@ __all__ = [
     "Block", "Program", "data", "default_main_program", "default_startup_program", "device_guard", "name_scope", "program_guard", "switch_main_program",
     "switch_startup_program",
 ]  # fmt: skip
-
-_program_ids = itertools.count()
-
 
 class Block:
     """Variables by name and operators in order. A child block sees the variables of its parents."""
@@ -43,7 +39,7 @@ class Block:
         # Sequence levels, channel capacities and the like are taken for compatibility; what they say does not matter here.
         for ignored in ("capacity", "belong_to_optimizer", "error_clip", "block"):
             fields.pop(ignored, None)
-        if not isinstance(name, (str, NoneType)):
+        if name is not None and not isinstance(name, str):
             raise TypeError(f"expected the name of a variable to be str but got {name!r}")
         made = Variable(self, name or unique_name.generate("_generated_var"), shape, dtype, bool(persistable), **fields)
         return self._add(made)
@@ -251,9 +247,6 @@ class Block:
     __str__ = __repr__
 
 
-NoneType = type(None)
-
-
 def _copied(variable: Variable, block: Block, persistable: bool) -> Any:
     """The same variable for another block."""
     made: Variable
@@ -276,7 +269,6 @@ class Program:
         self.captured: dict[str, Tensor] = {}  # eager tensors that operators use, by the name of their variable
         self.schedules: dict[str, Any] = {}  # functions that give the learning rate before each run, by the name of its variable
         self.plans: dict[Any, Any] = {}  # what an executor has made of the program as it stands
-        self.id = next(_program_ids)
         self._seed = 0
         self._role = OpRole.Forward
         self._role_vars: list[str] = []
