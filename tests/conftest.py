@@ -16,6 +16,24 @@ def _cache_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a GPU say why they do not run where there is none, however they were selected."""
+    wanted = [item for item in items if item.get_closest_marker("gpu") is not None]
+    reason = _no_device() if wanted else ""
+    for item in wanted if reason else []:
+        item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _no_device() -> str:
+    from polyreme.runtime.gpu import GpuError, open_driver
+
+    try:
+        open_driver("gpu")
+    except (GpuError, ValueError, ImportError) as error:
+        return f"needs a CUDA device: {error}"
+    return ""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files anew, to be read in review")
 
