@@ -10,9 +10,11 @@ import numpy as np
 
 from polyreme.cli import Command
 from polyreme.cli.models import find_model, input_option
+from polyreme.cli.peers import peer_calls
 from polyreme.cli.run import load_executable
 from polyreme.cli.timing import QUANTILES, duration, measure
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.runtime.threads import get_num_threads
 
 
 @click.command("bench", cls=Command)
@@ -21,16 +23,29 @@ from polyreme.ir.diagnostics import PolyremeError
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads compute.")
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="How long to measure.")
 @click.option("--eager", is_flag=True, help="Measure the Python model run eagerly, too.")
+@click.option("--against", default="", metavar="RUNTIMES", help="Measure other runtimes too, in turns: onnxruntime (where installed).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @input_option
-def command(model: str, sizes: tuple[str, ...], threads: int | None, seconds: float, eager: bool, as_json: bool, inputs: list[Any]) -> None:
+def command(
+    model: str,
+    sizes: tuple[str, ...],
+    threads: int | None,
+    seconds: float,
+    eager: bool,
+    against: str,
+    as_json: bool,
+    inputs: list[Any],
+) -> None:
     """Measure the latency of MODEL on random inputs."""
     found = find_model(model, inputs)
     executable = load_executable(found, threads)
-    arrays = random_inputs(executable.manifest, parse_sizes(sizes, executable.manifest.size_names))
+    values = parse_sizes(sizes, executable.manifest.size_names)
+    arrays = random_inputs(executable.manifest, values)
     calls = {"compiled" if found.kind != "library" else "library": lambda: executable.run(arrays)}
     if eager:
         calls["eager"] = eager_call(found, arrays)
+    if against:
+        calls |= peer_calls(against, found, arrays, values, get_num_threads(), executable.run(arrays))
     results = measure(calls, seconds)
     shapes = ", ".join(f"{s.name}: {a.dtype}{list(a.shape)}" for s, a in zip(executable.manifest.inputs, arrays, strict=True))
     if as_json:

@@ -1,0 +1,1 @@
+"""Writers of other projects' model formats."""

@@ -1,0 +1,255 @@
+"""A program of the nn level as an ONNX model, by a table from op to ONNX nodes; needs the package `onnx` (extra `peers`).
+
+Serves comparison with runtimes that read ONNX: inference ops only, opset 17. Weights that are constants become initialisers, free sizes become
+named dimensions. An op without a row is an error that names it and its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.dialects import nn
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Op, Value
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.dims import Expr, symbols
+from polyreme.ir.types import TensorType
+from polyreme.lowering.cleanup import Dce
+
+OPSET = 17
+# The newest file version that every runtime with this opset reads.
+IR_VERSION = 8
+
+Rule = Callable[["OnnxGraph", Any, Sequence[str]], str]
+RULES: dict[type[Op], Rule] = {}
+
+
+class ExportError(PolyremeError, ValueError):
+    """A program that ONNX cannot say, or a missing package."""
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+    except ImportError:
+        raise ExportError("expected the package 'onnx' to write an ONNX model but it is not installed: pip install 'polyreme[peers]'") from None
+    return onnx
+
+
+class OnnxGraph:
+    """Nodes and initialisers of a model that is being written."""
+
+    def __init__(self) -> None:
+        self.onnx = _onnx()
+        self.nodes: list[Any] = []
+        self.initializers: list[Any] = []
+
+    def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Append a node; returns the name of its output."""
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def constant(self, array: Any) -> str:
+        """An initialiser; returns its name."""
+        name = f"c{len(self.initializers)}"
+        self.initializers.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def integers(self, values: Sequence[Any]) -> str:
+        """A list of whole numbers as a constant."""
+        return self.constant(np.array([_known(v) for v in values], np.int64))
+
+
+def export_onnx(module: Module) -> bytes:
+    """The `main` of a module at the nn level as the bytes of an ONNX file; arguments become inputs under their own names."""
+    graph = OnnxGraph()
+    helper = graph.onnx.helper
+    module = module.clone()
+    Dce().run(module)
+    main: Func = module.function()
+    names: dict[Value, str] = {}
+    inputs = []
+    for i, arg in enumerate(main.args):
+        names[arg] = arg.name or f"x{i}"
+        inputs.append(_value_info(helper, names[arg], arg.type))
+    outputs: list[Any] = []
+    for op in main.block:
+        operands = [names[v] for v in op.operands]
+        if isinstance(op, Return):
+            wanted = main.result_names or [f"y{i}" for i in range(len(operands))]
+            for name, source, value in zip(wanted, operands, op.operands, strict=True):
+                graph.nodes.append(helper.make_node("Identity", [source], [f"out_{name}"]))
+                outputs.append(_value_info(helper, f"out_{name}", value.type))
+            continue
+        rule = RULES.get(type(op))
+        if rule is None:
+            raise ExportError(f"ONNX export has no rule for '{op.name}'", op.location)
+        names[op.result] = rule(graph, op, operands)
+    made = helper.make_graph(graph.nodes, "main", inputs, outputs, graph.initializers)
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="polyreme")
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def _value_info(helper: Any, name: str, type: TensorType) -> Any:
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(type.dtype.np), [str(d) if isinstance(d, Expr) else d for d in type.shape])
+
+
+def _known(size: Any) -> int:
+    if isinstance(size, Expr):
+        raise ExportError(f"ONNX export expected a known size but got '{size}'; fix it with --size or --input")
+    return int(size)
+
+
+def _pads(padding: Sequence[Any], rank: int) -> list[int]:
+    """(low, high) pairs as ONNX lists them: all lows, then all highs."""
+    flat = [_known(p) for p in padding] or [0] * (2 * rank)
+    return [*flat[0::2], *flat[1::2]]
+
+
+def _rule(*classes: type[Op]) -> Callable[[Rule], Rule]:
+    def add(rule: Rule) -> Rule:
+        RULES.update(dict.fromkeys(classes, rule))
+        return rule
+
+    return add
+
+
+_PLAIN = {
+    nn.Add: "Add", nn.Sub: "Sub", nn.Mul: "Mul", nn.Div: "Div", nn.Pow: "Pow", nn.Maximum: "Max", nn.Minimum: "Min", nn.Neg: "Neg",
+    nn.Abs: "Abs", nn.Exp: "Exp", nn.Log: "Log", nn.Sqrt: "Sqrt", nn.Reciprocal: "Reciprocal", nn.Sin: "Sin", nn.Cos: "Cos", nn.Tanh: "Tanh",
+    nn.Sigmoid: "Sigmoid", nn.Erf: "Erf", nn.Floor: "Floor", nn.Ceil: "Ceil", nn.Sign: "Sign", nn.Relu: "Relu", nn.Where: "Where",
+    nn.Equal: "Equal", nn.Less: "Less", nn.Greater: "Greater", nn.LogicalAnd: "And", nn.LogicalOr: "Or", nn.LogicalNot: "Not",
+}  # fmt: skip
+for _cls, _kind in _PLAIN.items():
+    RULES[_cls] = lambda graph, op, operands, kind=_kind: graph.add(kind, *operands)  # type: ignore[misc]
+
+
+@_rule(nn.Constant)
+def _constant(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.constant(op.value.array)
+
+
+@_rule(nn.Full)
+def _full(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.constant(np.full([_known(d) for d in op.shape], op.value, op.dtype.np))
+
+
+@_rule(nn.Square)
+def _square(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.add("Mul", operands[0], operands[0])
+
+
+@_rule(nn.Rsqrt)
+def _rsqrt(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.add("Reciprocal", graph.add("Sqrt", operands[0]))
+
+
+@_rule(nn.Silu)
+def _silu(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.add("Mul", operands[0], graph.add("Sigmoid", operands[0]))
+
+
+@_rule(nn.LeakyRelu)
+def _leaky_relu(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.add("LeakyRelu", operands[0], alpha=op.alpha)
+
+
+@_rule(nn.Cast)
+def _cast(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.add("Cast", operands[0], to=graph.onnx.helper.np_dtype_to_tensor_dtype(op.dtype.np))
+
+
+@_rule(nn.MatMul)
+def _matmul(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    sides = []
+    for value, name, flip in zip(op.operands, operands, (op.transpose_x, op.transpose_y), strict=True):
+        order = [*range(value.type.rank - 2), value.type.rank - 1, value.type.rank - 2]
+        sides.append(graph.add("Transpose", name, perm=order) if flip and value.type.rank > 1 else name)
+    return graph.add("MatMul", *sides)
+
+
+@_rule(nn.Linear)
+def _linear(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    if op.x.type.rank == 2:
+        return graph.add("Gemm", *operands)
+    product = graph.add("MatMul", *operands[:2])
+    return graph.add("Add", product, operands[2]) if len(operands) > 2 else product
+
+
+@_rule(nn.Conv)
+def _conv(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    rank = op.x.type.rank - 2
+    return graph.add(
+        "Conv",
+        *operands,
+        strides=[_known(s) for s in op.strides] or [1] * rank,
+        dilations=[_known(d) for d in op.dilations] or [1] * rank,
+        pads=_pads(op.padding, rank),
+        group=_known(op.groups),
+    )
+
+
+@_rule(nn.MaxPool, nn.AvgPool)
+def _pool(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    kernel = [_known(k) for k in op.kernel]
+    attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": [_known(s) for s in op.strides] or kernel}
+    attributes |= {"pads": _pads(op.padding, len(kernel)), "ceil_mode": int(op.ceil_mode)}
+    if isinstance(op, nn.MaxPool):
+        return graph.add("MaxPool", operands[0], **attributes)
+    return graph.add("AveragePool", operands[0], count_include_pad=int(not op.exclusive), **attributes)
+
+
+@_rule(nn.Softmax, nn.LogSoftmax)
+def _softmax(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.add("Softmax" if isinstance(op, nn.Softmax) else "LogSoftmax", operands[0], axis=op.axis)
+
+
+@_rule(nn.Sum, nn.Mean, nn.Max, nn.Min, nn.Prod)
+def _reduce(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    axes = list(op.axis) or list(range(op.x.type.rank))
+    if op.name == "nn.sum":  # the one reduction whose axes are an input in this opset
+        return graph.add("ReduceSum", operands[0], graph.integers(axes), keepdims=int(op.keepdims))
+    return graph.add(f"Reduce{type(op).__name__}", operands[0], axes=axes, keepdims=int(op.keepdims))
+
+
+@_rule(nn.Reshape)
+def _reshape(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    free = [i for i, d in enumerate(op.shape) if isinstance(d, Expr)]
+    if len(free) > 1:
+        raise ExportError(f"ONNX export expected at most one free size in a reshape but got {', '.join(map(str, op.shape))}", op.location)
+    return graph.add("Reshape", operands[0], graph.integers([-1 if i in free else d for i, d in enumerate(op.shape)]))
+
+
+@_rule(nn.Transpose)
+def _transpose(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.add("Transpose", operands[0], perm=list(op.perm))
+
+
+@_rule(nn.BroadcastTo)
+def _broadcast(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    if symbols_of(op.shape):
+        raise ExportError("ONNX export expected known sizes to broadcast to; fix them with --size or --input", op.location)
+    return graph.add("Expand", operands[0], graph.integers(op.shape))
+
+
+@_rule(nn.Concat)
+def _concat(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.add("Concat", *operands, axis=op.axis)
+
+
+@_rule(nn.Slice)
+def _slice(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    # A stop at the very end may be a free size: ONNX clamps what lies beyond.
+    stops = [np.iinfo(np.int64).max if stop == size else stop for stop, size in zip(op.stops, op.x.type.shape, strict=True)]
+    axes = range(op.x.type.rank)
+    return graph.add("Slice", operands[0], graph.integers(op.starts), graph.integers(stops), graph.integers(axes), graph.integers(op.strides))
+
+
+def symbols_of(shape: Sequence[Any]) -> frozenset[str]:
+    """Names of the free sizes of a shape."""
+    return frozenset().union(*(symbols(d) for d in shape))
