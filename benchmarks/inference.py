@@ -39,8 +39,6 @@ class Row:
     p10_us: dict[str, float]
     median_us: dict[str, float]
     best_us: dict[str, float]
-    first_result_s: dict[str, float]
-    peak_mib: dict[str, float]
     ratio: float
     ratio_low: float
     ratio_high: float
@@ -92,7 +90,6 @@ def measure(name: str, batch: int, threads: int, libraries: dict[str, str], roun
                 for lib, worker in workers.items():
                     reply = worker.ask(do="time", seconds=turn)
                     timings[lib].append(reply["seconds"])
-                    first[lib]["peak_mib"] = reply["peak_mib"]
         finally:
             for worker in workers.values():
                 worker.stop()
@@ -107,8 +104,6 @@ def measure(name: str, batch: int, threads: int, libraries: dict[str, str], roun
         p10_us={lib: statistics.median(per_round[lib]) * 1e6 for lib in timings},
         median_us={lib: statistics.median(values) for lib, values in flat.items()},
         best_us={lib: min(values) for lib, values in flat.items()},
-        first_result_s={lib: reply["first_result_s"] for lib, reply in first.items()},
-        peak_mib={lib: reply["peak_mib"] for lib, reply in first.items()},
         ratio=statistics.median(ratios),
         ratio_low=ratios[0],
         ratio_high=ratios[-1],
