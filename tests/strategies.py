@@ -1,10 +1,17 @@
-"""Hypothesis strategies: random valid modules with inputs, at the `nn` and at the `tensor` level.
+"""Hypothesis strategies: random valid modules with inputs, at every level.
+
+    level     what there is in it
+    nn        most ops, with symbolic sizes
+    dist      the same with collectives among them, for one rank
+    tensor    every op but `random`, one by one
+    fused     the same with runs of ops gathered in `tensor.fused` regions
+    kernel    buffers, kernels and calls; see `tests/kernel_strategies.py`
 
     @given(modules("nn"))
     def test_lowering_keeps_what_is_computed(sample):
         assert_same(evaluate(lower(sample.module), sample.inputs), evaluate(sample.module, sample.inputs))
 
-A module's `main` takes one to three arguments, some with a symbolic first axis, and is grown op by op from the values there are. Numbers stay
+Above the kernel level, `main` takes one to three arguments, some with a symbolic first axis, and is grown op by op from the values there are. Numbers stay
 moderate: inputs are eighths in [-2, 2], functions that grow fast or jump are applied to bounded values or left out, so that results of two
 correct implementations agree to rounding. Comparisons, positions of maxima and other jumps are taken of arguments only, whose values are exact.
 """
@@ -15,14 +22,17 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from polyreme.dialects import nn, tensor
+from polyreme.dialects import dist, nn, tensor
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Block, Region
 from polyreme.ir.dims import Expr, substitute, symbol
 from polyreme.ir.text import print_module
 from polyreme.ir.types import TensorType, f32, i32, i64
+from tests.kernel_strategies import grow_kernel_module
 
+LEVELS = ("nn", "dist", "tensor", "fused", "kernel")
 MAX_RANK = 5
 MAX_ELEMENTS = 4096
 
@@ -41,16 +51,55 @@ class Sample:
 
 @st.composite
 def modules(draw, level="tensor", max_ops=8, symbolic=None, rules=None):
-    """Samples at `level`. `symbolic` says whether some sizes are names (None: either); `rules` replaces the table of what may be grown."""
-    grower = _Grower(draw, level, draw(st.booleans()) if symbolic is None else symbolic)
-    table = rules if rules is not None else NN_RULES if level == "nn" else TENSOR_RULES
+    """Samples at `level`, one of `LEVELS`. `symbolic` says whether some sizes are names (None: either).
+
+    `max_ops` and `rules`, which replaces the table of what may be grown, are for levels above the kernels'.
+    """
+    symbolic = draw(st.booleans()) if symbolic is None else symbolic
+    if level == "kernel":
+        return Sample(*grow_kernel_module(draw, symbolic))
+    grower = _Grower(draw, level, symbolic)
+    table = rules if rules is not None else RULES[level]
     for _ in range(draw(st.integers(min(2, max_ops), max_ops))):
         made = draw(st.sampled_from(table))(grower)
         if made is not None and _elements(made.type, grower.sizes) <= MAX_ELEMENTS:
             grower.values.append(made)
     grown = grower.values[len(grower.args) :] or grower.values
     count = draw(st.integers(1, min(2, len(grown))))
-    return grower.finish(grown[-count:])
+    sample = grower.finish(grown[-count:])
+    if level == "fused":
+        _fuse_runs(draw, sample.module.function().block)
+    return sample
+
+
+def _fuse_runs(draw, block):
+    """Put one or two runs of neighbouring ops into `tensor.fused` regions of their own."""
+    for _ in range(draw(st.integers(1, 2))):
+        ops = [op for op in block.ops[:-1] if not op.regions]
+        if ops:
+            first = draw(st.integers(0, len(ops) - 1))
+            run = [ops[first]]
+            for _ in range(draw(st.integers(0, 4))):
+                if run[-1].next in ops:
+                    run.append(run[-1].next)
+            _fuse(block, run)
+
+
+def _fuse(block, run):
+    """The neighbours in `run` become a region, in the place of the last of them."""
+    made = [r for op in run for r in op.results]
+    taken = list(dict.fromkeys(v for op in run for v in op.operands if v not in made))
+    given = [r for r in made if any(user not in run for user in r.users)] or [run[-1].results[0]]
+    body = Block([v.type for v in taken])
+    inside = dict(zip(taken, body.args, strict=True))
+    for op in run:
+        body.append(op.clone(inside))
+    Builder.at_end(body)(tensor.Yield, [inside[v] for v in given])
+    fused = block.insert(tensor.Fused(taken, body=Region(body)), run[-1].next)
+    for old, new in zip(given, fused.results, strict=True):
+        old.replace_all_uses_with(new)
+    for op in reversed(run):
+        op.erase()
 
 
 def _elements(kind, sizes):
@@ -62,7 +111,7 @@ class _Grower:
 
     def __init__(self, draw, level, symbolic):
         self.draw = draw
-        self.dialect = nn if level == "nn" else tensor
+        self.dialect = nn if level in ("nn", "dist") else tensor
         self.sizes = {"N": draw(st.integers(1, 4))} if symbolic else {}
         types = [TensorType(self.shape(first=i == 0), f32) for i in range(draw(st.integers(1, 3)))]
         if draw(st.booleans()):
@@ -480,3 +529,38 @@ NN_RULES = [
     nn_one, nn_one, nn_two, nn_two, nn_divide, nn_where, nn_integers, nn_reduce, nn_softmax, nn_matmul, nn_linear, nn_conv, nn_pool, reshape, transpose, slice_,
     concat, gather, full, nn_broadcast, nn_flip, nn_pad,
 ]  # fmt: skip
+
+
+# --- collectives, which are the identity for one rank
+
+
+def all_reduce(g):
+    """Of one or two values, at once or with other ops between start and wait."""
+    xs = [g.pick() for _ in range(g.draw(st.integers(1, 2)))]
+    options = {"reduce": g.draw(st.sampled_from(dist.REDUCTIONS)), "bucket": g.draw(st.sampled_from([None, 0, 3]))}
+    if g.draw(st.booleans()):
+        made = g.b(dist.AllReduce, xs, **options)
+    else:
+        pending = g.b(dist.AllReduceStart, xs, **options)
+        between = g.draw(st.sampled_from([nn_one, nn_two]))(g)
+        g.values.append(between)
+        made = g.b(dist.Wait, pending if isinstance(pending, tuple) else [pending])
+    return made[-1] if isinstance(made, tuple) else made
+
+
+def dist_broadcast(g):
+    return g.b(dist.Broadcast, g.pick(), root=0)
+
+
+def all_gather(g):
+    return g.b(dist.AllGather, g.pick(most_rank=MAX_RANK - 1), ranks=1)
+
+
+def reduce_scatter(g):
+    x = g.pick(least_rank=1, where=lambda v: isinstance(v.type.shape[0], int))
+    return x and g.b(dist.ReduceScatter, x, reduce=g.draw(st.sampled_from(dist.REDUCTIONS)), ranks=1)
+
+
+DIST_RULES = [*NN_RULES, *[all_reduce] * 4, dist_broadcast, all_gather, reduce_scatter]
+
+RULES = {"nn": NN_RULES, "dist": DIST_RULES, "tensor": TENSOR_RULES, "fused": TENSOR_RULES}

@@ -30,7 +30,7 @@ def test_a_lowered_module_reads_back_as_it_was_printed(to, data):
 
 
 @TO
-@pytest.mark.parametrize("level", ["nn", "tensor"])
+@pytest.mark.parametrize("level", ["nn", "tensor", "fused"])
 @SETTINGS
 @given(st.data())
 def test_lowering_does_not_change_what_is_computed(level, to, data):

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
+from tests.strategies import LEVELS as ALL_LEVELS
 from tests.strategies import modules
 
-LEVELS = pytest.mark.parametrize("level", ["tensor", "nn"])
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LEVELS = pytest.mark.parametrize("level", ALL_LEVELS)
+SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def assert_identical(a, b):

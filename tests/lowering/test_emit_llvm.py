@@ -4,7 +4,7 @@ import mmap
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import kernel
@@ -12,13 +12,16 @@ from polyreme.dialects.kernel import of_lanes
 from polyreme.ir.builtin import Module, Return
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbol
+from polyreme.ir.evaluate import evaluate
 from polyreme.ir.scalar import FUNCTIONS, apply_scalar
 from polyreme.ir.types import BufferType, bf16, f16, f32, f64, i1, i8, i16, i32, i64, index, u8, u16, u32, u64
 from polyreme.ir.verify import verify
 from polyreme.lowering.codegen import assembly
 from polyreme.lowering.emit_llvm import emit_llvm, size_names
+from polyreme.lowering.pipeline import compile_module
 from polyreme.lowering.targets import TARGETS, find_target, host
 from tests.lowering.kernels import assert_same, both, compiled, finish, function, one_function
+from tests.strategies import modules
 
 DTYPES = (f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, i1)
 FLOATS = (f16, bf16, f32, f64)
@@ -622,3 +625,11 @@ def test_overlapping_arguments_lose_their_promise():
 
 def test_vectors_of_one_lane_are_scalars():
     assert of_lanes(f32, 1) == f32
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(modules("kernel"))
+def test_random_kernels_compute_what_they_mean(sample):
+    wanted = evaluate(sample.module, sample.inputs)
+    for got, want in zip(compile_module(sample.module).load().run(sample.inputs), wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4)
