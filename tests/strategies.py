@@ -37,7 +37,7 @@ MAX_RANK = 5
 MAX_ELEMENTS = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sample:
     """A module and inputs for its `main`; `sizes` are the values of its symbols."""
 
