@@ -10,8 +10,9 @@ import difflib
 import linecache
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +41,19 @@ UNKNOWN = Location()
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One fault. `source` overrides the file's own text, for text that never was a file."""
+    """One fault. `source` overrides the file's own text, for text that never was a file; `code` is a key of `error_codes.ERROR_CODES`."""
 
     message: str
     location: Location = UNKNOWN
     notes: tuple[Diagnostic, ...] = ()
     source: str | None = field(default=None, compare=False, repr=False)
+    code: str = ""
 
     def render(self, severity: str = "error") -> str:
         """The message after its place, then the line with carets under the span, then the notes."""
-        # Without a place the exception's own name is severity enough.
-        where = f"{self.location}: {severity}: " if self.location else "" if severity == "error" else f"{severity}: "
+        # Without a place and a code the exception's own name is severity enough.
+        kind = f"{severity}[{self.code}]: " if self.code else f"{severity}: " if self.location or severity != "error" else ""
+        where = f"{self.location}: {kind}" if self.location else kind
         lines = [f"{where}{self.message}", *self._excerpt()]
         return "\n".join(lines + [note.render("note") for note in self.notes])
 
@@ -74,13 +77,24 @@ class Diagnostic:
 
 
 class PolyremeError(Exception):
-    """Base of every error that is the user's to mend; `diagnostics` holds all the faults found."""
+    """Base of every error that is the user's to mend; `diagnostics` holds all the faults found.
 
-    def __init__(self, message: str | Diagnostic | Iterable[Diagnostic], location: Location = UNKNOWN):
+    A class whose name says the kind of mistake gives its `code`; elsewhere the place that raises does. Diagnostics that have a code keep it.
+    """
+
+    code: ClassVar[str] = ""
+
+    def __init__(self, message: str | Diagnostic | Iterable[Diagnostic], location: Location = UNKNOWN, code: str = ""):
         if isinstance(message, str):
             message = Diagnostic(message, location)
-        self.diagnostics = (message,) if isinstance(message, Diagnostic) else tuple(message)
+        code = code or self.code
+        found = (message,) if isinstance(message, Diagnostic) else tuple(message)
+        self.diagnostics = tuple(d if d.code else replace(d, code=code) for d in found)
         super().__init__("\n".join(d.render() for d in self.diagnostics))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Between processes an error travels as its diagnostics: its text is made from them again.
+        return type(self), (self.diagnostics,)
 
 
 class ParseError(PolyremeError):
