@@ -42,9 +42,9 @@ from polyreme.ir.types import Type
 OpClass = TypeVar("OpClass", bound=type[Op])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Trait:
-    """A yes-or-no fact about an op; `doc` says what may rely on it."""
+    """A yes-or-no fact about an op; `doc` says what may rely on it. Each is one object, so that asking an op for a trait is quick."""
 
     name: str
     doc: str
@@ -59,6 +59,7 @@ Terminator = Trait("Terminator", "ends a block; passes its operands on")
 IsolatedFromAbove = Trait("IsolatedFromAbove", "its regions use no value from outside")
 ConstantLike = Trait("ConstantLike", "no operands; its value stands in its attributes")
 Elementwise = Trait("Elementwise", "each result element depends on the operand elements at the same place, after broadcasting")
+BindsSizes = Trait("BindsSizes", "sizes that stand alone as axes of its results, and that no argument of the function has, are known once it has run")
 View = Trait("View", "moves elements without computing: its result may share its operand's memory")
 
 _REQUIRED: Any = object()

@@ -17,18 +17,19 @@ Meaning
 10. Types are well formed: sizes are not negative, the rank is at most `MAX_RANK`, vectors have lanes.
 11. A function's type is that of its arguments and of what it returns; names and roles, where given, are one per argument or result.
 12. Calls name a function of the module, and operands and results are what it takes and gives, for some choice of its sizes.
-13. Every symbolic size in a function is the size of one of its arguments' axes; in a function on buffers it may also be one of `main`'s.
+13. Every symbolic size in a function is the size of an axis of one of its arguments, or of a result of an earlier op that `BindsSizes`; in a function on
+    buffers it may also be one of `main`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Region, Use, Value
-from polyreme.ir.define import IsolatedFromAbove, Terminator
+from polyreme.ir.define import BindsSizes, IsolatedFromAbove, Terminator
 from polyreme.ir.diagnostics import Diagnostic, InferError, Location, VerifyError, did_you_mean
 from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute, symbols
 from polyreme.ir.types import BufferType, FunctionType, PendingType, TensorType, Type, VectorType, type_symbols
@@ -50,7 +51,7 @@ def find_faults(op: Op) -> list[Diagnostic]:
     """The faults of `op` and what is in it, in order of the text."""
     verifier = _Verifier(op)
     verifier.op(op, set(), 0)
-    verifier.stray_uses()
+    verifier.uses()
     return list(dict.fromkeys(verifier.faults))
 
 
@@ -59,6 +60,9 @@ class _Verifier:
         self.root = root
         self.faults: list[Diagnostic] = []
         self.met: dict[Op, None] = {}
+        self.sound: set[tuple[Any, ...]] = set()  # what is known in this function to fit its declaration, see `_likeness`
+        self.checked: list[Op] = []  # the ops that were found to fit it, or not, by looking
+        self.calls: list[tuple[Op, str]] = []
         self.has_ring = False
 
     def fault(self, message: str, op: Op, *notes: Diagnostic) -> None:
@@ -71,10 +75,28 @@ class _Verifier:
         if op.definition is None:
             self.fault(f"expected a declared op but got an instance of {type(op).__name__}", op)
             return
-        well_formed = self.operands(op, visible) & self.attributes(op) & self.results(op) & self.regions(op)
+        self.links(op, visible)
+        if op.regions or op.definition.regions:
+            self.nested(op, visible, depth)
+        else:
+            likeness = _likeness(op)
+            if likeness is None or likeness not in self.sound:
+                before = len(self.faults)
+                if self.declared(op):
+                    self.inferred(op)
+                if likeness is not None and len(self.faults) == before:
+                    self.sound.add(likeness)
         if depth >= MAX_DEPTH:
             self.fault(f"expected regions to nest at most {MAX_DEPTH} deep", op)
+
+    def nested(self, op: Op, visible: set[Value], depth: int) -> None:
+        """An op with regions, and what is in them."""
+        first = len(self.checked)
+        well_formed = self.declared(op) & self.regions(op)
+        if depth >= MAX_DEPTH:
             return
+        if isinstance(op, Func):
+            self.sound.clear()
         inside = set() if op.has(IsolatedFromAbove) else visible
         for region in op.regions:
             for block in region.blocks:
@@ -85,10 +107,10 @@ class _Verifier:
         if well_formed:
             # Only now, because `infer` may read the regions.
             self.inferred(op)
-        if isinstance(op, Module):
+        if isinstance(op, Module) and op.regions:
             self.module(op)
         elif isinstance(op, Func):
-            self.func(op)
+            self.func(op, self.checked[first:])
 
     def block(self, op: Op, block: Block, visible: set[Value], depth: int) -> None:
         defined: list[Value] = list(block.args)
@@ -98,8 +120,9 @@ class _Verifier:
                 self.fault(f"argument {i} of a block of '{op.name}' does not know its place", op)
             self.type(arg.type, op, f"argument {i} of a block of")
         before: Op | None = None
-        for inner in _chain(block):
-            if inner is None:
+        inner = block.first
+        while inner is not None:
+            if inner in self.met:
                 self.fault(f"the ops in a block of '{op.name}' form a ring", op)
                 self.has_ring = True
                 break
@@ -107,12 +130,13 @@ class _Verifier:
                 self.fault(f"'{inner.name}' does not know the block it stands in", inner)
             if inner.prev is not before:
                 self.fault(f"'{inner.name}' does not know the op before it", inner)
-            if inner.has(Terminator) and inner is not block.last:
+            if inner is not block.last and inner.has(Terminator):
                 self.fault(f"expected '{inner.name}' to end its block but more ops follow", inner)
             self.op(inner, visible, depth + 1)
             visible.update(inner.results)
             defined += inner.results
             before = inner
+            inner = inner.next
         if before is not block.last:
             self.fault(f"a block of '{op.name}' does not know its last op", op)
         self.terminator(op, block)
@@ -131,7 +155,23 @@ class _Verifier:
 
     # --- parts of an op
 
-    def operands(self, op: Op, visible: set[Value]) -> bool:
+    def links(self, op: Op, visible: set[Value]) -> None:
+        """What no other op can vouch for: the values that this one uses, and those it makes."""
+        if not visible.issuperset(op._operands):
+            for i, value in enumerate(op._operands):
+                if value in visible:
+                    continue
+                self.fault(f"operand {i} of '{op.name}', {value!r}, {self.why_hidden(value, op)}", op, *_defined_at(value))
+        for i, result in enumerate(op.results):
+            if not isinstance(result, OpResult) or result.op is not op or result.index != i:
+                self.fault(f"result {i} of '{op.name}' does not know its place", op)
+
+    def declared(self, op: Op) -> bool:
+        """Whether operands, attributes and results are as the op declares them."""
+        self.checked.append(op)
+        return self.operands(op) & self.attributes(op) & self.results(op)
+
+    def operands(self, op: Op) -> bool:
         definition = op.definition
         count = len(op.operands)
         fits = True
@@ -146,11 +186,6 @@ class _Verifier:
         if not fits:
             split = f", split as {list(op.segments)}" if op.segments is not None else ""
             self.fault(f"expected operands ({_signature(definition)}) for '{op.name}' but got {count}{split}", op)
-        for i, value in enumerate(op.operands):
-            if Use(op, i) not in value.uses:
-                self.fault(f"operand {i} of '{op.name}' is not in the use list of {value!r}", op)
-            if value not in visible:
-                self.fault(f"operand {i} of '{op.name}', {value!r}, {self.why_hidden(value, op)}", op, *_defined_at(value))
         return fits
 
     def why_hidden(self, value: Value, op: Op) -> str:
@@ -173,6 +208,9 @@ class _Verifier:
 
     def attributes(self, op: Op) -> bool:
         before = len(self.faults)
+        callee = op.attributes.get("callee")
+        if isinstance(callee, SymbolRef):
+            self.calls.append((op, callee.name))
         declared = op.definition.attributes
         for name in op.attributes:
             if name not in declared:
@@ -194,8 +232,6 @@ class _Verifier:
     def results(self, op: Op) -> bool:
         before = len(self.faults)
         for i, result in enumerate(op.results):
-            if not isinstance(result, OpResult) or result.op is not op or result.index != i:
-                self.fault(f"result {i} of '{op.name}' does not know its place", op)
             self.type(result.type, op, f"result {i} of")
         return len(self.faults) == before
 
@@ -238,17 +274,29 @@ class _Verifier:
         if got != wanted:
             self.fault(f"expected '{op.name}' to result in {_list(wanted)} but got {_list(got)}", op, *_operand_notes(op))
 
-    # --- uses that no walk meets
+    # --- use lists
 
-    def stray_uses(self) -> None:
+    def uses(self) -> None:
+        """That use lists are exact. Every noted use that holds is an operand of its own, so as many of them as there are operands are all there are."""
+        noted = 0
         for op in self.met:
-            values: list[Value] = [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]
+            values: list[Value] = op.results  # type: ignore[assignment]
+            if op.regions:
+                values = [*values, *(a for r in op.regions for b in r.blocks for a in b.args)]
             for value in values:
-                for use in value.uses:
-                    if use.index >= len(use.op.operands) or use.op.operands[use.index] is not value:
-                        self.fault(f"{value!r} notes a use by '{use.op.name}' that is not there", op)
-                    elif use.op not in self.met:
-                        self.fault(f"{value!r} is used by '{use.op.name}', which is not in the module", op)
+                for user, index in value.uses:
+                    if not 0 <= index < len(user._operands) or user._operands[index] is not value:
+                        self.fault(f"{value!r} notes a use by '{user.name}' that is not there", op)
+                    elif user not in self.met:
+                        self.fault(f"{value!r} is used by '{user.name}', which is not in the module", op)
+                    else:
+                        noted += 1
+        if noted == sum(len(op._operands) for op in self.met):
+            return
+        for op in self.met:
+            for i, value in enumerate(op._operands):
+                if Use(op, i) not in value.uses:
+                    self.fault(f"operand {i} of '{op.name}' is not in the use list of {value!r}", op)
 
     # --- modules, functions, calls
 
@@ -261,11 +309,8 @@ class _Verifier:
                 self.fault(f"the function '@{op.sym_name}' is defined twice", op, Diagnostic("the other one is here", found[op.sym_name].location))
             else:
                 found[op.attributes.get("sym_name", "")] = op
-        for func in found.values():
-            for op in func.walk():
-                ref = op.attributes.get("callee")
-                if isinstance(ref, SymbolRef):
-                    self.call(op, ref.name, found)
+        for op, name in self.calls:
+            self.call(op, name, found)
 
     def call(self, op: Op, name: str, functions: dict[str, Func]) -> None:
         if name not in functions:
@@ -289,7 +334,7 @@ class _Verifier:
         if results != got_results:
             self.fault(f"expected the call of '@{name}' to result in {_list(results)} but got {_list(got_results)}", op)
 
-    def func(self, func: Func) -> None:
+    def func(self, func: Func, checked: Sequence[Op]) -> None:
         kind = func.attributes.get("function_type")
         if not isinstance(kind, FunctionType) or len(func.regions) != 1 or len(func.regions[0].blocks) != 1:
             return
@@ -309,31 +354,35 @@ class _Verifier:
         for role in func.attributes.get("arg_roles", ()):
             if role not in ROLES:
                 self.fault(f"expected the roles of {name} to be of {', '.join(ROLES)} but got '{role}'{did_you_mean(role, ROLES)}", func)
-        self.sizes(func, name)
+        self.sizes(func, name, checked)
 
-    def sizes(self, func: Func, name: str) -> None:
-        bound = _bound_sizes(func)
+    def sizes(self, func: Func, name: str, checked: Sequence[Op]) -> None:
+        """That all sizes are bound; of ops that are alike, the first one in `checked` speaks for the others."""
+        bound = _sizes_of(func.args)
         if any(isinstance(a.type, BufferType) for a in func.args):
             module = func.parent_op
             if isinstance(module, Module):
-                bound |= {s for f in module.functions if f.attributes.get("sym_name") == "main" for s in _bound_sizes(f)}
+                bound |= {s for f in module.functions if f.attributes.get("sym_name") == "main" for s in _sizes_of(f.args)}
         reported: set[str] = set()
-        for op, used in _sizes_used(func):
+        for op, used in _sizes_used(func, checked):
+            if op.has(BindsSizes):
+                bound |= _sizes_of(op.results)
             for size in sorted(used - bound - reported):
                 reported.add(size)
                 self.fault(f"the size '{size}' is not the size of an axis of any argument of {name}", op)
 
 
-def _bound_sizes(func: Func) -> set[str]:
-    shapes = (a.type.shape for a in func.args if isinstance(a.type, (TensorType, BufferType)))
+def _sizes_of(values: Iterable[Value]) -> set[str]:
+    shapes = (v.type.shape for v in values if isinstance(v.type, (TensorType, BufferType)))
     return {str(d) for shape in shapes for d in shape if isinstance(d, Expr) and SYMBOL.match(str(d))}
 
 
-def _sizes_used(func: Func) -> Iterator[tuple[Op, frozenset[str]]]:
-    for op in func.walk():
+def _sizes_used(func: Func, ops: Iterable[Op]) -> Iterator[tuple[Op, frozenset[str]]]:
+    for op in ops:
         found = [type_symbols(r.type) for r in op.results]
         found += [type_symbols(a.type) for region in op.regions for block in region.blocks for a in block.args]
-        found += [_symbols_in(value) for value in op.attributes.values()]
+        if op is not func:  # its type says nothing that its arguments and what it returns do not say
+            found += [_symbols_in(value) for value in op.attributes.values()]
         yield op, frozenset().union(*found)
 
 
@@ -361,17 +410,28 @@ def _with_sizes(kind: Type, sizes: dict[str, Dim]) -> Type:
     return kind
 
 
-def _chain(block: Block) -> Iterator[Op | None]:
-    """The ops of the block by their links; None and the end where the links form a ring."""
-    met: set[Op] = set()
-    op = block.first
-    while op is not None:
-        if op in met:
-            yield None
-            return
-        met.add(op)
-        yield op
-        op = op.next
+_PLAIN = frozenset((bool, int, str, type(None)))
+
+
+def _likeness(op: Op) -> tuple[Any, ...] | None:
+    """What decides whether an op without regions fits its declaration: ops with equal answers fit alike. None where that is not worth knowing.
+
+    Types are told by identity, which is quick; the module keeps them alive meanwhile. Attributes are told with their classes, since 1 equals True.
+    """
+    operands = op._operands
+    if not operands:
+        return None
+    told = [op.__class__, op.segments, len(operands), *[id(v.type) for v in operands], *[id(r.type) for r in op.results]]
+    for name, value in op.attributes.items():
+        told += (name, value, value.__class__)
+        if value.__class__ is tuple:
+            kinds = tuple(map(type, value))
+            told.append(kinds)
+            if not _PLAIN.issuperset(kinds):
+                return None
+        elif value.__class__ not in _PLAIN:
+            return None
+    return tuple(told)
 
 
 def _around(op: Op) -> Iterator[Op]:
