@@ -9,18 +9,22 @@ import json
 import math
 import re
 import struct
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from polyreme.ir.attributes import Dense, SymbolRef
+from polyreme.ir.diagnostics import did_you_mean
 from polyreme.ir.dims import Dim, Expr, parse_dim
 from polyreme.ir.types import SCALARS, BufferType, FunctionType, PendingType, ScalarType, TensorType, Type, VectorType
 from polyreme.ir.verify import MAX_RANK
 
-# A constant of at most this many elements is written as nested lists, a larger one as its bytes in hex.
+# A constant of at most this many elements is written as nested lists; a larger one in the section of resources at the end of the text.
 LISTED_ELEMENTS = 64
+# The name of a resource that was left out.
+ELIDED = "__elided__"
 MAX_SIZE = 2**63 - 1
 
 _TYPE = re.compile(r"(?:!polyreme\.)?(tensor|pending|buffer|vector)<(.*)>\Z", re.DOTALL)
@@ -218,12 +222,12 @@ def parse_bits(text: str) -> float:
     return float(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
 
 
-def value_text(value: Any, generic: bool = False, elide: int | None = None) -> str:
-    """An attribute value; `elide` as in `text.print_module`."""
+def value_text(value: Any, generic: bool = False, elide: int | None = None, keep: Callable[[Dense], str] | None = None) -> str:
+    """An attribute value; `elide` as in `text.print_module`, `keep` as in `dense_text`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return f"{value} : i64" if generic else str(value)
+        return f"{value} : {_integer_type(value)}" if generic else str(value)
     if isinstance(value, float):
         return float_text(value, generic)
     if isinstance(value, str):
@@ -231,41 +235,64 @@ def value_text(value: Any, generic: bool = False, elide: int | None = None) -> s
     if isinstance(value, Expr):
         return f'#polyreme.size<"{value}">' if generic else str(value)
     if isinstance(value, tuple):
-        return f"[{', '.join(value_text(v, generic, elide) for v in value)}]"
+        return f"[{', '.join(value_text(v, generic, elide, keep) for v in value)}]"
     if isinstance(value, SymbolRef):
         return symbol_text(value.name)
     if isinstance(value, Dense):
-        return dense_text(value, generic, elide)
+        return dense_text(value, generic, elide, keep)
     if isinstance(value, FunctionType):
         return function_type_text(value, generic)
     return type_text(value, generic)
 
 
+def _integer_type(value: int) -> str:
+    """The type under which MLIR can hold a whole number of any size."""
+    if -(2**63) <= value < 2**63:
+        return "i64"
+    return "ui64" if 0 <= value < 2**64 else f"i{value.bit_length() + 1}"
+
+
 # --- constants
 
 
-def dense_text(value: Dense, generic: bool = False, elide: int | None = None) -> str:
-    """`dense<[[1.0, 2.0]]> : tensor<1x2xf32>`, one number for equal elements, hex bytes for many."""
+def dense_text(value: Dense, generic: bool = False, elide: int | None = None, keep: Callable[[Dense], str] | None = None) -> str:
+    """`dense<[[1.0, 2.0]]> : tensor<1x2xf32>`, with one number for equal elements.
+
+    A constant that is too long to be listed is given to `keep`, which answers with the name of the resource that holds it; without `keep` its bytes
+    stand there in hex. So is one in the generic form whose elements no decimals tell (nan, infinity). Those of more than `elide` elements are left out.
+    """
     array = value.array
     kind = type_text(value.type, generic)
-    if elide is not None and array.size > elide:
-        return f"dense_resource<__elided__> : {kind}" if generic else f"dense<...> : {kind}"
     if array.size == 0:
         return f"dense<> : {kind}"
     body = _listed(value, generic)
-    return f"dense<{body}> : {kind}" if body else f'dense<"0x{_bytes(array).hex().upper()}"> : {kind}'
+    if elide is not None and array.size > elide and not (body and _all_equal(array)):
+        return f"dense_resource<{ELIDED}> : {kind}" if generic else f"dense<...> : {kind}"
+    if body:
+        return f"dense<{body}> : {kind}"
+    if keep is not None and (generic or array.size > LISTED_ELEMENTS):
+        return f"dense_resource<{keep(value)}> : {kind}"
+    return f'dense<"0x{element_bytes(array).hex().upper()}"> : {kind}'
 
 
-def _bytes(array: np.ndarray[Any, Any]) -> bytes:
+def element_bytes(array: np.ndarray[Any, Any]) -> bytes:
+    """The elements as MLIR's blobs have them: row-major, little end first, a bool in a byte."""
     return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes() if array.dtype.itemsize > 1 else array.tobytes()
 
 
+def _all_equal(array: np.ndarray[Any, Any]) -> bool:
+    """Whether the elements have the same bits; a look at the first two spares most arrays the rest."""
+    flat = array.reshape(-1)
+    first = flat[:1].tobytes()
+    return flat[1:2].tobytes() in (first, b"") and flat.tobytes() == first * array.size
+
+
 def _listed(value: Dense, generic: bool) -> str:
-    """The elements as text, or nothing when hex is to be taken."""
+    """The elements as text, or nothing when they are too many, or decimals do not tell them."""
     array = value.array
     flat = array.reshape(-1)
-    equal = array.size > 1 and flat.tobytes() == flat[:1].tobytes() * array.size
-    if not equal and array.size > LISTED_ELEMENTS and not (generic and array.dtype == bool):
+    equal = array.size > 1 and _all_equal(array)
+    if not equal and array.size > LISTED_ELEMENTS:
         return ""
     if generic and array.dtype.kind not in "biu" and not np.isfinite(flat).all():
         return ""
@@ -291,14 +318,17 @@ def _nested(texts: list[str], shape: tuple[int, ...]) -> str:
     return texts[0]
 
 
-def parse_dense(text: str, kind: Type) -> Dense:
-    """The constant of type `kind` that `dense<…>` spells."""
+def parse_dense(text: str, kind: Type, resources: Mapping[str, str] | None = None) -> Dense:
+    """The constant of type `kind` that `dense<…>` spells, or `dense_resource<…>` names one of the `resources` for."""
     if not isinstance(kind, TensorType) or not kind.is_static:
         raise LiteralError(f"expected a tensor type with known sizes for a constant but got {kind}")
-    if text.startswith("dense_resource") or text == "dense<...>":
-        raise LiteralError("expected the elements of the constant but they were elided when it was printed")
-    body = text[len("dense<") : -1].strip()
     shape = tuple(int(d) for d in kind.shape)  # type: ignore[arg-type]
+    if text.startswith("dense_resource"):
+        name = text[len("dense_resource<") : -1]
+        return Dense(_resource(parse_string(name) if name.startswith('"') else name, shape, kind, resources or {}))
+    if text == "dense<...>":
+        raise LiteralError(_ELIDED_MESSAGE)
+    body = text[len("dense<") : -1].strip()
     if not body:
         if 0 not in shape:
             raise LiteralError(f"expected elements for {kind}")
@@ -306,23 +336,58 @@ def parse_dense(text: str, kind: Type) -> Dense:
     return Dense(_parse_bytes(body, shape, kind) if body.startswith('"') else parse_elements(body, kind))
 
 
-def _parse_bytes(body: str, shape: tuple[int, ...], kind: TensorType) -> np.ndarray[Any, Any]:
-    digits = body[3:-1]
-    try:
-        data = bytes.fromhex(digits)
-    except ValueError:
-        data = b""
+_ELIDED_MESSAGE = (
+    "expected the elements of the constant but they were elided when it was printed; print it again in full: `--full` on the command line, or"
+    " print_module without `elide`"
+)
+
+
+def _resource(name: str, shape: tuple[int, ...], kind: TensorType, resources: Mapping[str, str]) -> np.ndarray[Any, Any]:
+    """The elements of a resource, whose blob tells its alignment in front of them."""
+    if name == ELIDED:
+        raise LiteralError(_ELIDED_MESSAGE)
+    if name not in resources:
+        raise LiteralError(f"expected a resource '{name}' in the section at the end of the text but there is none{did_you_mean(name, resources)}")
+    data = _hex_bytes(resources[name])
+    alignment = int.from_bytes(data[:4], "little")
+    if alignment == 0 or alignment & (alignment - 1):
+        raise LiteralError(f"expected '0x', four bytes that say the alignment, and elements in the resource '{name}'")
     wanted = math.prod(shape) * kind.dtype.bytes
-    if not body.startswith('"0x') or not body.endswith('"') or len(data) * 2 != len(digits) or len(data) != wanted:
-        raise LiteralError(f"expected {2 * wanted} hexadecimal digits in quotes after 0x for {kind} but got {len(digits)} characters")
+    if len(data) - 4 != wanted:
+        raise LiteralError(f"expected {wanted} bytes for {kind} but the resource '{name}' has {len(data) - 4}")
+    return _from_bytes(data[4:], shape, kind)
+
+
+def _parse_bytes(body: str, shape: tuple[int, ...], kind: TensorType) -> np.ndarray[Any, Any]:
+    data = _hex_bytes(body)
+    wanted = math.prod(shape) * kind.dtype.bytes
+    if len(data) != wanted:
+        raise LiteralError(f"expected {2 * wanted} hexadecimal digits in quotes after 0x for {kind} but got {len(body) - 4} characters")
+    return _from_bytes(data, shape, kind)
+
+
+def _hex_bytes(text: str) -> bytes:
+    """What `"0x…"` spells; nothing for what is not spelt so."""
+    digits = text[3:-1]
+    try:
+        data = bytes.fromhex(digits) if text.startswith('"0x') and text.endswith('"') else b""
+    except ValueError:
+        return b""
+    return data if len(data) * 2 == len(digits) else b""
+
+
+def _from_bytes(data: bytes, shape: tuple[int, ...], kind: TensorType) -> np.ndarray[Any, Any]:
     dtype = kind.dtype.np
+    if dtype.kind == "b":
+        return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
     raw = np.frombuffer(data, dtype.newbyteorder("<") if dtype.itemsize > 1 and dtype.kind != "V" else dtype)
-    return raw.astype(dtype).reshape(shape)
+    return raw.astype(dtype, copy=False).reshape(shape)
 
 
-_NOT_JSON = re.compile(r"\binf\b|\bnan\b|\(|\)")
+_NOT_JSON = re.compile(r"\binf\b|\bnan\b|\(|\)|\b0x[0-9A-Fa-f]{1,16}\b")
 _JSON = {"inf": "Infinity", "nan": "NaN", "(": "[", ")": "]"}
-_COMPATIBLE = {"b": (bool,), "i": (int,), "u": (int,), "x": (int,), "f": (int, float), "c": (int, float)}
+# A float may be spelt by its bits in hex, which is a string to JSON.
+_COMPATIBLE = {"b": (bool,), "i": (int,), "u": (int,), "x": (int,), "f": (int, float, str), "c": (int, float, str)}
 
 
 def parse_elements(body: str, kind: TensorType) -> np.ndarray[Any, Any]:
@@ -330,7 +395,9 @@ def parse_elements(body: str, kind: TensorType) -> np.ndarray[Any, Any]:
     shape = tuple(int(d) for d in kind.shape)  # type: ignore[arg-type]
     is_complex = kind.dtype.kind == "c"
     try:
-        nested = json.loads(_NOT_JSON.sub(lambda m: _JSON[m.group()], body))
+        if '"' in body:
+            raise ValueError("strings are no elements")
+        nested = json.loads(_NOT_JSON.sub(lambda m: _JSON.get(m.group()) or f'"{m.group()}"', body))
         raw = np.array(nested, dtype=object)
     except (ValueError, RecursionError):
         raise LiteralError(f"expected nested lists of elements for {kind}") from None
@@ -339,17 +406,31 @@ def parse_elements(body: str, kind: TensorType) -> np.ndarray[Any, Any]:
         raise LiteralError(f"expected elements of shape {list(shape)} for {kind} but got {list(raw.shape)}")
     misfit = next((x for x in raw.flat if type(x) not in _COMPATIBLE[kind.dtype.kind]), None)
     if misfit is not None:
-        raise LiteralError(f"expected elements of type {kind.dtype} but got {json.dumps(misfit)[:40]}")
+        raise LiteralError(f"expected elements of type {kind.dtype} but got {misfit if isinstance(misfit, str) else json.dumps(misfit)[:40]}")
     try:
-        with np.errstate(over="ignore"):
-            if is_complex:
-                pairs = raw.astype(np.float64)
-                array = np.empty(pairs.shape[:-1], kind.dtype.np)
-                array.real, array.imag = pairs[..., 0], pairs[..., 1]
-            elif kind.dtype.is_float:
-                array = raw.astype(np.float64).astype(kind.dtype.np)
-            else:
-                array = raw.astype(kind.dtype.np)
+        if is_complex:
+            pairs = _floats(raw, np.dtype(f"f{kind.dtype.bytes // 2}"))
+            array = np.ascontiguousarray(pairs).view(kind.dtype.np)[..., 0]
+        elif kind.dtype.is_float:
+            array = _floats(raw, kind.dtype.np)
+        else:
+            array = raw.astype(kind.dtype.np)
     except (OverflowError, ValueError):
         raise LiteralError(f"expected elements that fit into {kind.dtype}") from None
     return np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(shape)
+
+
+def _floats(raw: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Numbers, and strings of hex that are the bits of one, as floats."""
+    bits = {i: int(x, 16) for i, x in enumerate(raw.flat) if isinstance(x, str)}
+    numbers = raw
+    if bits:
+        numbers = raw.copy()
+        numbers.flat[list(bits)] = 0.0
+    with np.errstate(over="ignore"):
+        array: np.ndarray[Any, Any] = numbers.astype(np.float64).astype(dtype)
+    if bits:
+        words = array.reshape(-1).view(f"u{dtype.itemsize}")
+        for i, word in bits.items():
+            words[i] = word
+    return array

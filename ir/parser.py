@@ -24,6 +24,7 @@ from polyreme.ir.define import IsolatedFromAbove
 from polyreme.ir.diagnostics import Diagnostic, Location, ParseError, PolyremeError, did_you_mean
 from polyreme.ir.dims import Dim
 from polyreme.ir.literals import LiteralError, parse_bits, parse_dense, parse_size, parse_string, parse_symbol, parse_type
+from polyreme.ir.resources import split_resources
 from polyreme.ir.types import BufferType, FunctionType, ScalarType, TensorType, Type
 from polyreme.ir.verify import MAX_DEPTH
 
@@ -64,7 +65,7 @@ class _OpText:
     result_types: list[Token] | None = None
     regions: list[tuple[list[tuple[Token, Token]], list[Any]]] = field(default_factory=list)
     args: list[tuple[Token, Token]] = field(default_factory=list)
-    results: list[Token] = field(default_factory=list)
+    results: list[tuple[Token, int]] = field(default_factory=list)  # each with how many results it names
     location: Any = None
 
 
@@ -106,6 +107,9 @@ class _Pieces:
 
     def group(self, items: list[Any]) -> Any:
         return tuple(items)
+
+    def result(self, items: list[Any]) -> Any:
+        return (items[0], int(items[1][:9]) if len(items) > 1 else 1)
 
     def attribute(self, items: list[Any]) -> Any:
         return (items[0], items[1])
@@ -230,6 +234,15 @@ class _Pieces:
     def place(self, items: list[Any]) -> Any:
         return tuple(items)
 
+    def fused(self, items: list[Any]) -> Any:
+        return _Tagged("fused", items)
+
+    def callsite(self, items: list[Any]) -> Any:
+        return items[0]
+
+    def alias(self, items: list[Any]) -> Any:
+        return _Tagged("alias", (items[0], items[1][-1]))
+
 
 # `return` is no name that a method may have in a class statement.
 setattr(_Pieces, "return", lambda self, items: _OpText("return", items[0], operands=list(items[1]) if len(items) > 1 else []))
@@ -254,7 +267,7 @@ _TERMINALS = {
     "VALUE": "a value such as '%x'", "OPNAME": "an op", "STRING": "a string", "SYMBOL": "a name such as '@main'", "TYPE": "a type", "WORD": "a word",
     "INT": "a number", "FLOAT": "a number", "BITS": "a number", "SIGN": "'+' or '-'", "STAR": "'*'", "END_CALL": "')'", "RETURN": "'return'",
     "FUNC": "'func'", "MODULE": "'module'", "ATTRIBUTES": "'attributes'", "LOC": "'loc'", "UNKNOWN": "'unknown'", "LABEL": "a block label",
-    "ABSENT": "'_'", "DENSE": "a constant", "ARRAY": "an array", "SIZE": "a size", "$END": "the end",
+    "ABSENT": "'_'", "DENSE": "a constant", "ARRAY": "an array", "SIZE": "a size", "ALIAS": "a name such as '#loc1'", "$END": "the end",
 }  # fmt: skip
 
 
@@ -275,6 +288,9 @@ class _Reader:
         self.scopes: list[dict[str, Value]] = []
         self.depth = 0
         self.result_type: Token | None = None  # of the op whose attributes are being read
+        self.resources: dict[str, str] = {}
+        self.aliases: dict[str, Any] = {}  # of places, as written, until they are asked for
+        self.places: dict[str, Location] = {}
 
     # faults
 
@@ -318,13 +334,23 @@ class _Reader:
 
     def pieces(self) -> list[_OpText]:
         try:
-            return _grammar().parse(self.text)  # type: ignore[return-value]
+            ops, self.resources = split_resources(self.text)
+        except LiteralError as error:
+            line, column = self.text.count("\n", 0, error.offset) + 1, error.offset - self.text.rfind("\n", 0, error.offset)
+            raise ParseError(Diagnostic(str(error), Location(self.filename, line, column, column + 1), source=self.text)) from None
+        try:
+            items: list[Any] = _grammar().parse(ops)  # type: ignore[assignment]
         except UnexpectedToken as error:
             self.unexpected(f"'{error.token}'" if error.token.type != "$END" else "the end", error, error.accepts or error.expected)
         except UnexpectedCharacters as error:
             self.unexpected(f"'{self.text[error.pos_in_stream or 0]}'", error, error.allowed or ())
         except VisitError as error:
             raise error.orig_exc from error
+        for name, place in (item for item in items if isinstance(item, _Tagged)):
+            if name in self.aliases:
+                self.fail(f"the alias '{name}' is defined twice", name)
+            self.aliases[name] = place
+        return [item for item in items if isinstance(item, _OpText)]
 
     def unexpected(self, got: str, error: UnexpectedInput, expected: Any) -> NoReturn:
         names = sorted({_terminal(name) for name in expected})
@@ -367,6 +393,8 @@ class _Reader:
             types = self.result_types(piece, cls, operands, segments, attributes, regions)
         op = cls.build(operands, attributes, regions, types, location, segments)
         self.name_results(piece, op)
+        if isinstance(op, Func):
+            _name_arguments(op)
         return op
 
     def attributes(self, piece: _OpText, cls: type[Op]) -> dict[str, Any]:
@@ -433,8 +461,9 @@ class _Reader:
             types = self.inferred(piece, cls, operands, segments, attributes, regions)
         else:
             types = ()
-        if len(piece.results) != len(types) and (piece.results or piece.form == "readable"):
-            self.fail(f"expected {len(types)} results of '{cls.name}' to be named but got {len(piece.results)} names", piece.at)
+        named = sum(count for _, count in piece.results)
+        if named != len(types) and (named or piece.form == "readable"):
+            self.fail(f"expected {len(types)} results of '{cls.name}' to be named but got {named} names", piece.at)
         return types
 
     def inferred(
@@ -455,12 +484,14 @@ class _Reader:
             self.fail(f"the types of '{cls.name}' cannot be inferred: {type(error).__name__}: {error}", piece.at)
 
     def name_results(self, piece: _OpText, op: Op) -> None:
-        for token, result in zip(piece.results, op.results, strict=False):
-            self.define(token, result)
+        results = iter(op.results)
+        for token, count in piece.results:
+            for i, result in zip(range(count), results, strict=False):
+                self.define(token, result, i)
 
     def func(self, piece: _OpText, location: Location) -> Func:
         if piece.results:
-            self.fail("expected a function to have no name for results", piece.results[0])
+            self.fail("expected a function to have no name for results", piece.results[0][0])
         named = self.attributes(piece, Func)
         if "sym_name" in named:
             self.fail("expected the function's name after 'func' only", piece.at)
@@ -477,16 +508,21 @@ class _Reader:
 
     # values and regions
 
-    def define(self, token: Token, value: Value) -> None:
-        if any(token in scope for scope in self.scopes):
-            self.fail(f"the value '{token}' is defined twice", token)
+    def define(self, token: Token, value: Value, part: int = 0) -> None:
+        """Let `token` name the value, or with `part` a further one under the same name, such as `%x#1`."""
+        name = f"{token}#{part}" if part else str(token)
+        if any(name in scope for scope in self.scopes):
+            self.fail(f"the value '{name}' is defined twice", token)
         if not self.scopes:
             self.fail("expected a function around the op", token)
-        self.scopes[-1][str(token)] = value
+        if "#" in token:
+            self.fail("expected '#' only where a value is used", token)
+        self.scopes[-1][name] = value
         value.name = _user_name(token)
 
     def lookup(self, token: Token) -> Value:
-        found = next((scope[token] for scope in reversed(self.scopes) if token in scope), None)
+        name = str(token).removesuffix("#0")
+        found = next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
         if found is None:
             known = [name for scope in self.scopes for name in scope]
             self.fail(f"the value '{token}' is not defined here{did_you_mean(str(token), known)}", token)
@@ -552,17 +588,21 @@ class _Reader:
 
     def dense(self, value: _Value) -> Dense:
         if value.type is not None:
-            return parse_dense(value.text, self.type(value.type))
+            return parse_dense(value.text, self.type(value.type), self.resources)
         if self.result_type is None:
             self.fail("expected ':' and the type of the constant", value.at)
         kind = self.type(self.result_type)
-        return parse_dense(value.text, TensorType(kind.shape, kind.dtype) if isinstance(kind, BufferType) else kind)
+        return parse_dense(value.text, TensorType(kind.shape, kind.dtype) if isinstance(kind, BufferType) else kind, self.resources)
 
     def location(self, place: Any, depth: int = 0) -> Location:
         if isinstance(place, Token):
-            return Location()
+            if depth > 2:
+                self.fail("expected at most a name and a place in a location", place)
+            return Location() if place.type == "UNKNOWN" else self.aliased(place, depth)
+        if isinstance(place, _Tagged):
+            return self.fused(place, depth)
         text, *rest = place
-        if depth > 1:
+        if depth > 2:
             self.fail("expected at most a name and a place in a location", text)
         with self.faults_at(text):
             name = parse_string(text)
@@ -576,6 +616,24 @@ class _Reader:
                 self.fail("expected a smaller number in a location", number)
         line, column, end = [*map(int, rest), 0][:3]
         return Location(name, line, column, end)
+
+    def aliased(self, alias: Token, depth: int) -> Location:
+        """What an alias stands for, found once; none is part of itself."""
+        if alias not in self.places:
+            if alias not in self.aliases:
+                self.fail(f"expected a place called '{alias}'{did_you_mean(alias, self.aliases)}", alias)
+            place = self.aliases.pop(alias)
+            self.places[str(alias)] = self.location(place, depth + isinstance(place, Token))
+        return self.places[alias]
+
+    def fused(self, places: _Tagged, depth: int) -> Location:
+        """Two places in one line are the ends of one; of others, which only passes of MLIR's tools fuse, the first counts."""
+        if depth > 2:
+            self.fail("expected at most a name and a place in a location", None)
+        first, *others = (self.location(p, depth + 1) for p in places)
+        if len(others) == 1 and (others[0].file, others[0].line) == (first.file, first.line):
+            return Location(first.file, first.line, first.column, others[0].column, first.name)
+        return first
 
 
 _OPERAND_SPELLING = {"one": "a value", "optional": "a value or '_'", "variadic": "a group such as '[%x, %y]'"}
@@ -604,3 +662,9 @@ def _user_name(token: Token) -> str:
     return "" if token[1:].isdecimal() else str(token[1:])
 
 
+def _name_arguments(func: Func) -> None:
+    """MLIR's tools number arguments, `%arg0`: these get back the names that the function has for them."""
+    names = func.attributes["arg_names"]
+    for i, (arg, name) in enumerate(zip(func.args, names, strict=False)):
+        if arg.name == f"arg{i}":
+            arg.name = name

@@ -39,20 +39,28 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import InferError, Location
 from polyreme.ir.literals import function_type_text, string_text, symbol_text, type_text, value_text
+from polyreme.ir.resources import Resources
 from polyreme.ir.types import BufferType, FunctionType, TensorType, Type
 
 __all__ = ["parse_module", "print_module"]
 
 WIDTH = 120
 
+# The ops that are MLIR's own in the generic form. A call is ours, as it binds the sizes of its callee, where MLIR's wants equal types.
+MLIR_OPS = frozenset({"builtin.module", "func.func", "func.return"})
+
 _ODD = re.compile(r"[^A-Za-z0-9_$.]")
 
 
 def print_module(op: Op, generic: bool = False, locations: bool = False, elide: int | None = None) -> str:
-    """The text of a module (or of any op). Constants of more than `elide` elements are left out, and such text cannot be parsed."""
+    """The text of a module (or of any op): the readable form, or with `generic` MLIR's; with `locations` each op's place.
+
+    Constants of more than `elide` elements are left out (None: none are), but not those whose elements are all equal. Such text reads well on a
+    terminal; the parser refuses it by saying how to print it in full.
+    """
     printer = _Generic(locations, elide) if generic else _Readable(locations, elide)
     printer.op(op, 0)
-    return "\n".join(printer.lines) + "\n"
+    return "\n".join(printer.lines + printer.resources.lines()) + "\n"
 
 
 def parse_module(text: str, filename: str = "<text>") -> Module:
@@ -95,13 +103,14 @@ class _Names:
 class _Printer:
     """What both forms share: lines, indentation, names, locations."""
 
-    spans = True
+    generic = False
 
     def __init__(self, locations: bool, elide: int | None):
         self.locations = locations
         self.elide = elide
         self.lines: list[str] = []
         self.names = _Names()
+        self.resources = Resources()
 
     def op(self, op: Op, indent: int) -> None:
         raise NotImplementedError
@@ -126,24 +135,31 @@ class _Printer:
             return value is not None
         return value is not None and (value != declared.default or type(value) is not type(declared.default))
 
+    def value(self, value: Any, op: Op) -> str:
+        """The spelling of an attribute of `op`."""
+        hint = op.results[0].name if op.results else ""
+        return value_text(value, self.generic, self.elide, lambda constant: self.resources.name_of(constant, hint))
+
     def place(self, op: Op) -> str:
         """The location as the end of a line."""
-        return f" {location_text(op.location, self.spans)}" if self.locations else ""
+        return f" {location_text(op.location, self.generic)}" if self.locations else ""
 
 
-def location_text(location: Location, spans: bool = True) -> str:
-    """`loc(…)` as the parser reads it; `spans` says whether the end of the place is told, which not all of MLIR's tools read."""
+def location_text(location: Location, generic: bool = False) -> str:
+    """`loc(…)` as the parser reads it.
+
+    Where a place ends is told by `to :9`, which not all of MLIR's tools read: in the generic form a place is fused of its two ends.
+    """
     place = ""
     if location.file:
-        place = string_text(location.file)
-        if location.line:
-            place += f":{location.line}:{location.column}"
-            place += f" to :{location.end_column}" if spans and location.end_column else ""
+        # A place without numbers would read as a name.
+        start = f"{string_text(location.file)}:{location.line}:{location.column}"
+        place = start
+        if location.line and location.end_column:
+            end = f"{string_text(location.file)}:{location.line}:{location.end_column}"
+            place = f"{start} to :{location.end_column}" if not generic else f"fused[{start}, {end}]"
     if location.name:
-        # A place without numbers would read as a second name.
-        place = f"{string_text(location.name)}({place if location.line else place + ':0:0'})" if place else string_text(location.name)
-    elif place and not location.line:
-        place += ":0:0"
+        place = f"{string_text(location.name)}({place})" if place else string_text(location.name)
     return f"loc({place or 'unknown'})"
 
 
@@ -177,7 +193,7 @@ class _Readable(_Printer):
                 shown["function_type"] = kind
             if kind.results:
                 results = " ->" + function_type_text(FunctionType((), kind.results), generic=False).removeprefix("() ->")
-        attributes = f" attributes {self.attributes(shown)}" if shown else ""
+        attributes = f" attributes {self.attributes(shown, op)}" if shown else ""
         head, tail = f"func {symbol_text(str(op.attributes.get('sym_name')))}(", f"){results}{attributes} {{"
         if 2 * indent + len(head) + len(tail) + sum(len(a) + 2 for a in args) <= WIDTH or len(args) < 2:
             self.line(indent, head + ", ".join(args) + tail)
@@ -226,11 +242,11 @@ class _Readable(_Printer):
                 entries.append("_" if values is None else self.names[values])
         return ", ".join(entries)
 
-    def attributes(self, shown: dict[str, Any], op: Op | None = None) -> str:
+    def attributes(self, shown: dict[str, Any], op: Op) -> str:
         parts = []
         for name, value in shown.items():
-            text = value_text(value, elide=self.elide)
-            if isinstance(value, Dense) and op is not None and op.results and _same_elements(op.results[0].type, value.type):
+            text = self.value(value, op)
+            if isinstance(value, Dense) and op.results and _same_elements(op.results[0].type, value.type):
                 text = text.removesuffix(f" : {value.type}")
             parts.append(f"{name} = {text}")
         return "{" + ", ".join(parts) + "}"
@@ -242,25 +258,25 @@ def _same_elements(kind: Type, of: TensorType) -> bool:
 
 
 class _Generic(_Printer):
-    spans = False
+    generic = True
 
     def op(self, op: Op, indent: int) -> None:
         outer = self.names
         if isinstance(op, Func):
             self.names = _Names()
-        prefix = "" if op.dialect in ("builtin", "func") else "polyreme."
+        prefix = "" if op.name in MLIR_OPS else "polyreme."
         text = f'{self.results(op)}"{prefix}{op.name}"({self.values(op.operands)})'
         opening = " ("
         for region in op.regions:
             self.line(indent, f"{text}{opening}{{")
-            for block in region.blocks:
-                if block.args:
-                    args = ", ".join(f"{self.names[a]}: {type_text(a.type, generic=True)}" for a in block.args)
-                    self.line(indent, f"^bb0({args}):")
+            for number, block in enumerate(region.blocks):
+                if block.args or number or block.first is None:
+                    args = ", ".join([f"{self.names[a]}: {type_text(a.type, generic=True)}" for a in block.args])
+                    self.line(indent, f"^bb{number}({args}):" if args else f"^bb{number}:")
                 self.ops(block, indent + 1)
             text, opening = "}", ", "
         attributes = {k: v for k, v in op.attributes.items() if v is not None and (v != () or self.differs(op, k, v))}
-        parts = [f"{k} = {value_text(v, generic=True, elide=self.elide)}" for k, v in attributes.items()]
+        parts = [f"{k} = {self.value(v, op)}" for k, v in attributes.items()]
         if op.segments is not None and len(op.definition.operands) > 1:
             parts.append(f"operandSegmentSizes = array<i32: {', '.join(map(str, op.segments))}>")
         shown = f" {{{', '.join(parts)}}}" if parts else ""

@@ -169,9 +169,12 @@ def test_regions_may_nest_and_no_deeper_than_the_limit():
         parse_module(nested(70))
 
 
-def test_large_constants_are_hex_and_may_be_left_out():
+def test_large_constants_stand_at_the_end_in_hex_and_may_be_left_out():
     module = module_with(np.arange(100, dtype=np.float32))
-    assert re.search(r'dense<"0x[0-9A-F]{800}">\} : tensor<100xf32>', print_module(module))
+    for generic in (False, True):
+        text = print_module(module, generic)
+        assert re.search(r"\{value = dense_resource<constant>", text)
+        assert re.search(r'\n\{-#\n  dialect_resources: \{\n    builtin: \{\n      constant: "0x40000000[0-9A-F]{800}"\n    \}\n  \}\n#-\}\n$', text)
     elided = print_module(module, elide=50)
     assert "{value = dense<...>} : tensor<100xf32>" in elided
     assert "dense_resource<__elided__> : tensor<100xf32>" in print_module(module, generic=True, elide=50)
