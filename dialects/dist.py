@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from polyreme.dialects.arrays import Array
+from polyreme.ir.accuracy import SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import attr, op, operand, variadic
 from polyreme.ir.diagnostics import Location, check
@@ -138,7 +139,7 @@ class _Reducing(Op):
     __slots__ = ()
 
 
-@op("dist.all_reduce")
+@op("dist.all_reduce", accuracy=SUM)
 class AllReduce(_Reducing):
     """Each element combined over all ranks, in the order of the ranks.
 
@@ -159,7 +160,7 @@ class AllReduce(_Reducing):
         return tuple(start_all_reduce(xs, reduce, bucket, Location()).wait())
 
 
-@op("dist.all_reduce_start")
+@op("dist.all_reduce_start", accuracy=SUM)
 class AllReduceStart(_Reducing):
     """The start of an all-reduce: the tensors are copied together into one buffer and sent on their way; `dist.wait` gives the results.
 
@@ -184,7 +185,10 @@ class AllReduceStart(_Reducing):
 class Wait(Op):
     """The tensors, once they have arrived.
 
-        %y = dist.wait %p : tensor<4x4xf32>      // %p: pending<4x4xf32>
+        %p = dist.all_reduce_start %x : pending<4x4xf32>      // %x: tensor<4x4xf32>
+        %y = dist.wait %p : tensor<4x4xf32>
+
+    Takes any number of values of type `pending`, of one start or of several, and gives a tensor for each. Waiting twice for a value gives the same tensor.
     """
 
     pending = variadic()
@@ -242,7 +246,7 @@ class AllGather(Op):
         return _one("all_gather", x, arrays_text([x]))
 
 
-@op("dist.reduce_scatter")
+@op("dist.reduce_scatter", accuracy=SUM)
 class ReduceScatter(Op):
     """Each element combined over all `ranks`; every rank keeps its share of the first axis.
 

@@ -36,13 +36,14 @@ from polyreme.dialects.shape_rules import (
     sliced_shape,
     windowed_shape,
 )
+from polyreme.ir.accuracy import SUM
 from polyreme.ir.attributes import Dense, Number
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import ConstantLike, Elementwise, IsolatedFromAbove, Pure, Terminator, View, attr, op, operand, region, variadic
 from polyreme.ir.diagnostics import UNKNOWN, Location, check
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve, resolve_all
-from polyreme.ir.scalar import apply_scalar, scalar_function
+from polyreme.ir.scalar import apply_scalar, function_accuracy, reduction_accuracy, scalar_function
 from polyreme.ir.types import ScalarType, TensorType, Type, i64, u64
 
 # --- values from nothing
@@ -160,7 +161,7 @@ class Random(Op):
 # --- computing
 
 
-@op("tensor.map", Pure, Elementwise)
+@op("tensor.map", Pure, Elementwise, accuracy=function_accuracy)
 class Map(Op):
     """A scalar function (a row of `ir/scalar.py`) at each place. Operands have equal rank, or rank 0; sizes of 1 are repeated.
 
@@ -190,7 +191,7 @@ class Map(Op):
         return apply_scalar(fn, tuple(xs), dtype)
 
 
-@op("tensor.reduce", Pure)
+@op("tensor.reduce", Pure, accuracy=reduction_accuracy)
 class Reduce(Op):
     """All elements along `axes` combined by `fn`: add, mul, max, min, and, or. Of no elements, the function's identity.
 
@@ -266,7 +267,7 @@ class ContractSpec:
         return {**dict(zip(self.b, b, strict=True)), **dict(zip(self.a, a, strict=True))}
 
 
-@op("tensor.contract", Pure)
+@op("tensor.contract", Pure, accuracy=SUM)
 class Contract(Op):
     """Products summed over shared axes, in einsum letters: matrix products, batches of them, convolutions over windows.
 
@@ -344,7 +345,7 @@ class Window(Op):
         return window_view(x, axes, resolve_all(sizes), resolve_all(strides), resolve_all(dilations))
 
 
-@op("tensor.fold", Pure)
+@op("tensor.fold", Pure, accuracy=SUM)
 class Fold(Op):
     """The adjoint of `window`: windows are added up where they overlap, into `sizes` elements along `axes`.
 

@@ -30,16 +30,20 @@ regions gets them by name in `infer` too, and overrides `Op.evaluate` in place o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from polyreme.ir.accuracy import EXACT, Accuracy
 from polyreme.ir.attributes import normalize
 from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import InferError, PolyremeError, check, did_you_mean
 from polyreme.ir.types import Type
 
 OpClass = TypeVar("OpClass", bound=type[Op])
+
+# How exact an op is, for those that depend on an attribute a function of the attributes.
+AccuracyOf = Accuracy | Callable[[Mapping[str, Any]], Accuracy]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +98,11 @@ class AttrDef:
     def __get__(self, op: Any, owner: type | None = None) -> Any:
         return self if op is None else op.attributes[self.name]
 
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is _REQUIRED
+
     def bind(self, value: Any) -> Any:
         if value is None and self.default is None:
             return None
@@ -143,10 +152,11 @@ def region() -> Any:
 class Definition:
     """The declared parts of an op class, in order of declaration."""
 
-    def __init__(self, cls: type[Op], name: str, traits: tuple[Trait, ...]):
+    def __init__(self, cls: type[Op], name: str, traits: tuple[Trait, ...], accuracy: AccuracyOf = EXACT):
         self.cls = cls
         self.name = name
         self.traits = traits
+        self.accuracy = accuracy
         self.operands: list[OperandDef] = []
         self.attributes: dict[str, AttrDef] = {}
         self.regions: list[RegionDef] = []
@@ -161,6 +171,8 @@ class Definition:
                 part.name, part.index = key, len(self.regions)
                 self.regions.append(part)
         self.plain = all(o.arity == "one" for o in self.operands)
+        # Whether result types follow from the operands; ops such as calls state them.
+        self.infers = hasattr(cls, "infer")
         for part in self.operands:
             part.single = self.plain
 
@@ -207,6 +219,10 @@ class Definition:
         return [named[part.name] for part in self.regions]
 
     # --- readings of the declaration
+
+    def accuracy_of(self, attributes: Mapping[str, Any]) -> Accuracy:
+        """How exact an op with these attributes is."""
+        return self.accuracy if isinstance(self.accuracy, Accuracy) else self.accuracy(attributes)
 
     def segments_of(self, count: int) -> tuple[int, ...] | None:
         """The segments of `count` flat operands when they can only be split one way; `InferError` otherwise."""
@@ -260,11 +276,6 @@ class Definition:
             raise InferError(message if message.startswith("'") else f"'{self.name}' {message}") from None
         return tuple(result) if isinstance(result, (tuple, list)) else () if result is None else (result,)
 
-    @property
-    def infers(self) -> bool:
-        """Whether result types follow from the operands; ops such as calls state them."""
-        return hasattr(self.cls, "infer")
-
     def call_reference(self, args: Sequence[Any], segments: tuple[int, ...] | None, attributes: dict[str, Any]) -> Any:
         reference = getattr(self.cls, "reference", None)
         if reference is None:
@@ -275,8 +286,8 @@ class Definition:
 OPS: dict[str, type[Op]] = {}
 
 
-def op(name: str, *traits: Trait) -> Callable[[OpClass], OpClass]:
-    """Declare an op class under `dialect.name` and register it."""
+def op(name: str, *traits: Trait, accuracy: AccuracyOf = EXACT) -> Callable[[OpClass], OpClass]:
+    """Declare an op class under `dialect.name` and register it. `accuracy` says how far a result may be from the exact one; see `accuracy.py`."""
 
     def declare(cls: OpClass) -> OpClass:
         if name in OPS and OPS[name].__qualname__ != cls.__qualname__:
@@ -284,7 +295,7 @@ def op(name: str, *traits: Trait) -> Callable[[OpClass], OpClass]:
         cls.name = name
         cls.dialect = name.split(".")[0]
         cls.traits = frozenset(traits)
-        cls.definition = Definition(cls, name, traits)
+        cls.definition = Definition(cls, name, traits, accuracy)
         OPS[name] = cls
         return cls
 

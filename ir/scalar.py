@@ -7,12 +7,13 @@ generator has a table from the same names to instructions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from polyreme.ir.accuracy import EXACT, ROUNDED, SUM, Accuracy
 from polyreme.ir.diagnostics import InferError, check, did_you_mean
 from polyreme.ir.types import ScalarType, f32, i1
 
@@ -21,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class ScalarFunction:
-    """`result` is "same" (dtype of the operands), "bool", or "attr" (a `dtype` attribute says)."""
+    """`result` is "same" (dtype of the operands), "bool", or "attr" (a `dtype` attribute says). `accuracy` holds for every machine and for numpy."""
 
     name: str
     arity: int
@@ -30,6 +31,7 @@ class ScalarFunction:
     kinds: str = "fiu"
     result: str = "same"
     commutative: bool = False
+    accuracy: Accuracy = EXACT
 
     def result_type(self, operands: tuple[ScalarType, ...], dtype: ScalarType | None = None) -> ScalarType:
         """The element type of the result; `InferError` when the operands do not fit."""
@@ -122,17 +124,20 @@ def cast(x: Array, dtype: ScalarType) -> Array:
         return np.asarray(x != 0) if dtype == i1 else np.asarray(x).astype(dtype.np)
 
 
+# Elementary functions by polynomials, by libm or by numpy, whose own reach 3.1 ulp in float32.
+ELEMENTARY = Accuracy(ulp=4)
+
 _BINARY: list[tuple[str, Callable[..., Any], str, dict[str, Any]]] = [
-    ("add", np.add, "a + b", {"commutative": True, "kinds": "fiuc"}),
-    ("sub", np.subtract, "a - b", {"kinds": "fiuc"}),
-    ("mul", np.multiply, "a * b", {"commutative": True, "kinds": "fiuc"}),
-    ("div", _div, "a / b; integers round towards zero, and a zero divisor gives 0", {"kinds": "fiuc"}),
+    ("add", np.add, "a + b", {"commutative": True, "kinds": "fiuc", "accuracy": ROUNDED}),
+    ("sub", np.subtract, "a - b", {"kinds": "fiuc", "accuracy": ROUNDED}),
+    ("mul", np.multiply, "a * b", {"commutative": True, "kinds": "fiuc", "accuracy": ROUNDED}),
+    ("div", _div, "a / b; integers round towards zero, and a zero divisor gives 0", {"kinds": "fiuc", "accuracy": ROUNDED}),
     ("floor_divide", _floor_divide, "floor(a / b)", {}),
-    ("mod", _mod, "a - floor(a / b) * b, with the sign of b", {}),
-    ("pow", _pow, "a to the power b; integers to a negative power without their fraction", {}),
+    ("mod", _mod, "a - floor(a / b) * b, with the sign of b", {"accuracy": Accuracy(ulp=1)}),
+    ("pow", _pow, "a to the power b; integers to a negative power without their fraction", {"accuracy": ELEMENTARY}),
     ("max", np.maximum, "the larger one; nan when either is nan", {"commutative": True, "kinds": "fiub"}),
     ("min", np.minimum, "the smaller one; nan when either is nan", {"commutative": True, "kinds": "fiub"}),
-    ("atan2", np.arctan2, "the angle of the point (b, a)", {"kinds": "f"}),
+    ("atan2", np.arctan2, "the angle of the point (b, a)", {"kinds": "f", "accuracy": ELEMENTARY}),
     ("eq", np.equal, "a == b", {"result": "bool", "commutative": True, "kinds": "fiubc"}),
     ("ne", np.not_equal, "a != b", {"result": "bool", "commutative": True, "kinds": "fiubc"}),
     ("lt", np.less, "a < b", {"result": "bool", "kinds": "fiub"}),
@@ -151,25 +156,25 @@ _UNARY: list[tuple[str, Callable[..., Any], str, dict[str, Any]]] = [
     ("abs", np.abs, "|a|", {"kinds": "fiu"}),
     ("not", np.invert, "bitwise not, logical for i1", {"kinds": "iub"}),
     ("sign", np.sign, "-1, 0 or 1", {}),
-    ("exp", np.exp, "e to the power a", {"kinds": "f"}),
-    ("expm1", np.expm1, "exp(a) - 1, exact near 0", {"kinds": "f"}),
-    ("log", np.log, "natural logarithm", {"kinds": "f"}),
-    ("log1p", np.log1p, "log(1 + a), exact near 0", {"kinds": "f"}),
-    ("log2", np.log2, "logarithm to base 2", {"kinds": "f"}),
-    ("log10", np.log10, "logarithm to base 10", {"kinds": "f"}),
-    ("sqrt", np.sqrt, "square root", {"kinds": "f"}),
-    ("rsqrt", lambda x: (1 / np.sqrt(x)).astype(x.dtype), "1 / sqrt(a)", {"kinds": "f"}),
-    ("sin", np.sin, "sine", {"kinds": "f"}),
-    ("cos", np.cos, "cosine", {"kinds": "f"}),
-    ("tan", np.tan, "tangent", {"kinds": "f"}),
-    ("asin", np.arcsin, "arc sine", {"kinds": "f"}),
-    ("acos", np.arccos, "arc cosine", {"kinds": "f"}),
-    ("atan", np.arctan, "arc tangent", {"kinds": "f"}),
-    ("sinh", np.sinh, "hyperbolic sine", {"kinds": "f"}),
-    ("cosh", np.cosh, "hyperbolic cosine", {"kinds": "f"}),
-    ("tanh", np.tanh, "hyperbolic tangent", {"kinds": "f"}),
-    ("sigmoid", _sigmoid, "1 / (1 + exp(-a))", {"kinds": "f"}),
-    ("erf", _erf, "the error function", {"kinds": "f"}),
+    ("exp", np.exp, "e to the power a", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("expm1", np.expm1, "exp(a) - 1, exact near 0", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("log", np.log, "natural logarithm", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("log1p", np.log1p, "log(1 + a), exact near 0", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("log2", np.log2, "logarithm to base 2", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("log10", np.log10, "logarithm to base 10", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("sqrt", np.sqrt, "square root", {"kinds": "f", "accuracy": ROUNDED}),
+    ("rsqrt", lambda x: (1 / np.sqrt(x)).astype(x.dtype), "1 / sqrt(a)", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("sin", np.sin, "sine", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("cos", np.cos, "cosine", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("tan", np.tan, "tangent", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("asin", np.arcsin, "arc sine", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("acos", np.arccos, "arc cosine", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("atan", np.arctan, "arc tangent", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("sinh", np.sinh, "hyperbolic sine", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("cosh", np.cosh, "hyperbolic cosine", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("tanh", np.tanh, "hyperbolic tangent", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("sigmoid", _sigmoid, "1 / (1 + exp(-a))", {"kinds": "f", "accuracy": ELEMENTARY}),
+    ("erf", _erf, "the error function", {"kinds": "f", "accuracy": ELEMENTARY}),
     ("floor", np.floor, "the largest whole number not above a", {"kinds": "f"}),
     ("ceil", np.ceil, "the smallest whole number not below a", {"kinds": "f"}),
     ("round", np.round, "the nearest whole number, halves to even", {"kinds": "f"}),
@@ -182,9 +187,9 @@ for _arity, _rows in ((1, _UNARY), (2, _BINARY)):
     for _name, _fn, _doc, _options in _rows:
         _row(_name, _arity, _quiet(_fn), _doc, **_options)
 
-_row("cast", 1, cast, "conversion to the element type `dtype`", kinds="fiubc", result="attr")
+_row("cast", 1, cast, "conversion to the element type `dtype`", kinds="fiubc", result="attr", accuracy=ROUNDED)
 _row("select", 3, np.where, "b where a holds, else c", kinds="fiubc")
-_row("fma", 3, _quiet(lambda a, b, c: a * b + c), "a * b + c; code generators round once", kinds="f")
+_row("fma", 3, _quiet(lambda a, b, c: a * b + c), "a * b + c; code generators round once", kinds="f", accuracy=Accuracy(ulp=0.5, summed=0.5))
 
 
 def apply_scalar(fn: str, operands: tuple[Array, ...], dtype: ScalarType | None = None) -> Array:
@@ -209,3 +214,13 @@ def identity_of(fn: str, dtype: ScalarType = f32) -> float | int | bool:
         return fn == "min"
     limits = np.iinfo(dtype.np)
     return int(limits.min if fn == "max" else limits.max)
+
+
+def function_accuracy(attributes: Mapping[str, Any]) -> Accuracy:
+    """How exact an op is that applies the row which its attribute `fn` names."""
+    return scalar_function(attributes["fn"]).accuracy
+
+
+def reduction_accuracy(attributes: Mapping[str, Any]) -> Accuracy:
+    """How exact an op is that combines many elements with `fn`: choosing and logic are exact, sums and products are not."""
+    return SUM if attributes["fn"] in ("add", "mul") else EXACT

@@ -28,6 +28,7 @@ from polyreme.dialects.kernel.common import (
     write,
 )
 from polyreme.dialects.kernel.lockstep import WARP, Meeting, run_grid, this_thread
+from polyreme.ir.accuracy import SUM, Accuracy
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.core import Op
 from polyreme.ir.define import Elementwise, Pure, attr, op, operand, optional, variadic
@@ -245,7 +246,7 @@ def round_tf32(x: Any) -> Any:
     return np.where(finite, (bits + 0x1000) & 0xFFFFE000, bits).astype(np.uint32).view(np.float32)[()]
 
 
-@op("kernel.round_tf32", Pure, Elementwise)
+@op("kernel.round_tf32", Pure, Elementwise, accuracy=Accuracy(ulp=4096))
 class RoundTf32(Op):
     """x with the 10 fraction bits that tensor cores read of a float32, to nearest. What is lost, x - round(x), rounded again, gives a second term.
 
@@ -291,7 +292,7 @@ def multiply_fragments(a: Array, b: Array, c: Array) -> Array:
     return product[at_c[:, :, 0], at_c[:, :, 1]]
 
 
-@op("kernel.mma")
+@op("kernel.mma", accuracy=SUM)
 class Mma(Op):
     """a @ b + c by the tensor cores, on a 16 x k matrix, a k x 8 matrix and a 16 x 8 one whose elements are spread over the 32 lanes of the warp.
 

@@ -22,7 +22,7 @@ from polyreme.ir.define import Commutative, ConstantLike, Elementwise, Pure, att
 from polyreme.ir.diagnostics import UNKNOWN, Location, check
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve
-from polyreme.ir.scalar import apply_scalar, scalar_function
+from polyreme.ir.scalar import FUNCTIONS, apply_scalar, function_accuracy, reduction_accuracy, scalar_function
 from polyreme.ir.types import ScalarType, Type, VectorType, i1, index
 
 
@@ -69,7 +69,7 @@ class Size(Op):
         return np.int64(resolve(value))
 
 
-@op("kernel.apply", Pure, Elementwise)
+@op("kernel.apply", Pure, Elementwise, accuracy=function_accuracy)
 class Apply(Op):
     """A scalar function (a row of `ir/scalar.py`) on scalars, or lane by lane on vectors of equal length. `cast` takes the new `dtype`.
 
@@ -97,7 +97,7 @@ class Apply(Op):
         return apply_scalar(fn, tuple(map(np.asarray, xs)), dtype)[()]
 
 
-@op("kernel.fma", Pure, Elementwise, Commutative)
+@op("kernel.fma", Pure, Elementwise, Commutative, accuracy=FUNCTIONS["fma"].accuracy)
 class Fma(Op):
     """a * b + c, rounded once where the target has such an instruction, else twice.
 
@@ -142,7 +142,7 @@ class Broadcast(Op):
         return x if lanes == 1 else np.full(lanes, x)
 
 
-@op("kernel.reduce", Pure)
+@op("kernel.reduce", Pure, accuracy=reduction_accuracy)
 class Reduce(Op):
     """All lanes of a vector in one scalar. The upper half is combined with the lower half until one lane is left, so the order is fixed.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from polyreme.dialects.arrays import Array
 from polyreme.dialects.shape_rules import normal_axis
+from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import Op
 from polyreme.ir.define import Elementwise, Pure, attr, op, operand
 from polyreme.ir.diagnostics import check
@@ -44,7 +45,7 @@ class Relu(Op):
         return apply_scalar("max", (x, np.zeros((), x.dtype)))
 
 
-@op("nn.leaky_relu", Pure, Elementwise)
+@op("nn.leaky_relu", Pure, Elementwise, accuracy=Accuracy(ulp=1))
 class LeakyRelu(Op):
     """The value where it is not negative, else `alpha` times it.
 
@@ -64,7 +65,7 @@ class LeakyRelu(Op):
             return np.where(x < 0, x * x.dtype.type(alpha), x)
 
 
-@op("nn.gelu", Pure, Elementwise)
+@op("nn.gelu", Pure, Elementwise, accuracy=Accuracy(ulp=4, summed=4))
 class Gelu(Op):
     """x times the normal distribution function at x: by erf, or with `approximate` by tanh.
 
@@ -90,7 +91,7 @@ class Gelu(Op):
             return (half * v * (1 + erf)).astype(x.dtype, copy=False)
 
 
-@op("nn.silu", Pure, Elementwise)
+@op("nn.silu", Pure, Elementwise, accuracy=Accuracy(ulp=6))
 class Silu(Op):
     """x times the sigmoid of x.
 
@@ -110,7 +111,7 @@ class Silu(Op):
             return (v * apply_scalar("sigmoid", (v,))).astype(x.dtype, copy=False)
 
 
-@op("nn.softplus", Pure, Elementwise)
+@op("nn.softplus", Pure, Elementwise, accuracy=Accuracy(ulp=8, absolute=1))
 class Softplus(Op):
     """log(1 + exp(beta * x)) / beta; x itself where beta * x is above `threshold`.
 
@@ -135,7 +136,7 @@ class Softplus(Op):
             return np.where(scaled > threshold, v, np.log1p(np.exp(scaled)) / factor).astype(x.dtype, copy=False)
 
 
-@op("nn.softmax", Pure)
+@op("nn.softmax", Pure, accuracy=Accuracy(ulp=48))
 class Softmax(Op):
     """Scale `x` along `axis` so that each slice is positive and sums to one.
 
@@ -158,7 +159,7 @@ class Softmax(Op):
             return (e / e.sum(axis, keepdims=True)).astype(x.dtype, copy=False)
 
 
-@op("nn.log_softmax", Pure)
+@op("nn.log_softmax", Pure, accuracy=Accuracy(ulp=4, absolute=8))
 class LogSoftmax(Op):
     """The logarithm of `softmax`, without its overflow or cancellation.
 

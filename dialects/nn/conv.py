@@ -8,6 +8,7 @@ import numpy as np
 
 from polyreme.dialects.arrays import Array, fold_array, pad_array, window_view
 from polyreme.dialects.shape_rules import Shape, check_same_dtype, is_negative, shape_text, window_positions
+from polyreme.ir.accuracy import SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand, optional
 from polyreme.ir.diagnostics import check
@@ -16,7 +17,7 @@ from polyreme.ir.evaluate import resolve_all
 from polyreme.ir.types import TensorType
 
 
-@op("nn.conv", Pure)
+@op("nn.conv", Pure, accuracy=SUM)
 class Conv(Op):
     """A convolution of `x` [batch, channels, *sizes] with `weight` [out, channels / groups, *kernel], as neural networks mean it: nothing is flipped.
 
@@ -74,7 +75,7 @@ class Conv(Op):
             return product if bias is None else product + bias.reshape(-1, *(1,) * spatial)
 
 
-@op("nn.conv_transpose", Pure)
+@op("nn.conv_transpose", Pure, accuracy=SUM)
 class ConvTranspose(Op):
     """The adjoint of `conv` by its input: each element of `x` [batch, channels, *places] adds its multiple of `weight` [channels, out / groups, *kernel].
 
@@ -130,7 +131,7 @@ class ConvTranspose(Op):
         return total[(slice(None), slice(None), *inside)].astype(dtype, copy=False)
 
 
-@op("nn.conv_filter", Pure)
+@op("nn.conv_filter", Pure, accuracy=SUM)
 class ConvFilter(Op):
     """The adjoint of `conv` by its weight: for each tap of the kernel, products of `x` and `dy` summed over batch and places.
 

@@ -9,6 +9,7 @@ import numpy as np
 from polyreme.dialects import mt19937
 from polyreme.dialects.arrays import Array
 from polyreme.dialects.shape_rules import Shape, broadcast_shapes, check_number, check_sizes, normal_axis, shape_text
+from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.attributes import Dense, Number
 from polyreme.ir.core import Op
 from polyreme.ir.define import ConstantLike, Elementwise, Pure, attr, op, operand
@@ -127,7 +128,7 @@ class Uniform(Op):
         return mt19937.uniform(state, resolve_all(shape), low, high, dtype.np)
 
 
-@op("nn.dropout", Pure, Elementwise)
+@op("nn.dropout", Pure, Elementwise, accuracy=Accuracy(ulp=2))
 class Dropout(Op):
     """x where its draw from [0, 1) is at least `p`, else 0; the kept ones divided by 1 - p with "upscale_in_train".
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from polyreme.dialects.arrays import Array
 from polyreme.dialects.shape_rules import broadcast_shapes
+from polyreme.ir.accuracy import ROUNDED
 from polyreme.ir.core import Op
 from polyreme.ir.define import Commutative, Elementwise, OpClass, Pure, attr, op, operand
 from polyreme.ir.diagnostics import check
@@ -64,7 +65,7 @@ def _declare_scalar(cls: OpClass, name: str, fn: str, operands: tuple[str, ...],
     cls.infer = staticmethod(infer)  # type: ignore[attr-defined]
     cls.reference = staticmethod(reference)  # type: ignore[attr-defined]
     traits = (Pure, Elementwise, Commutative) if scalar_function(fn).commutative else (Pure, Elementwise)
-    return op(name, *traits)(cls)
+    return op(name, *traits, accuracy=scalar_function(fn).accuracy)(cls)
 
 
 # --- one operand
@@ -302,7 +303,7 @@ class IsFinite(ScalarOp):
     """
 
 
-@op("nn.square", Pure, Elementwise)
+@op("nn.square", Pure, Elementwise, accuracy=ROUNDED)
 class Square(Op):
     """The value times itself.
 
@@ -321,7 +322,7 @@ class Square(Op):
         return apply_scalar("mul", (x, x))
 
 
-@op("nn.reciprocal", Pure, Elementwise)
+@op("nn.reciprocal", Pure, Elementwise, accuracy=ROUNDED)
 class Reciprocal(Op):
     """1 / x.
 
@@ -358,7 +359,7 @@ class LogicalNot(Op):
         return np.asarray(x == 0)
 
 
-@op("nn.cast", Pure, Elementwise)
+@op("nn.cast", Pure, Elementwise, accuracy=ROUNDED)
 class Cast(Op):
     """Conversion to another element type: floats lose their fraction on the way to integers, and anything but 0 becomes true.
 

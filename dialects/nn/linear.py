@@ -8,6 +8,7 @@ import numpy as np
 
 from polyreme.dialects.arrays import Array
 from polyreme.dialects.shape_rules import broadcast_shapes, check_same_dtype, shape_text
+from polyreme.ir.accuracy import SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand, optional
 from polyreme.ir.diagnostics import check
@@ -22,7 +23,7 @@ def _product(x: Array, y: Array) -> Array:
         return np.asarray(np.matmul(left, right)).astype(x.dtype, copy=False)
 
 
-@op("nn.matmul", Pure)
+@op("nn.matmul", Pure, accuracy=SUM)
 class MatMul(Op):
     """The matrix product of the last two axes, by numpy's rules: leading axes broadcast, and an operand of rank 1 is a row or a column.
 
@@ -54,7 +55,7 @@ class MatMul(Op):
         return _product(x, y)
 
 
-@op("nn.linear", Pure)
+@op("nn.linear", Pure, accuracy=SUM)
 class Linear(Op):
     """x @ weight + bias over the last axis of `x`.
 

@@ -7,13 +7,14 @@ import numpy as np
 from polyreme.dialects.arrays import Array
 from polyreme.dialects.nn.activation import log_softmax
 from polyreme.dialects.shape_rules import normal_axis, reduced_shape, shape_text
+from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand
 from polyreme.ir.diagnostics import check
 from polyreme.ir.types import TensorType
 
 
-@op("nn.cross_entropy", Pure)
+@op("nn.cross_entropy", Pure, accuracy=Accuracy(ulp=4, absolute=8, summed=2))
 class CrossEntropy(Op):
     """-log(softmax(logits)) at the label, per position; the result keeps `axis` as a size of 1.
 

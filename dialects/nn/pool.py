@@ -11,6 +11,7 @@ import numpy as np
 from polyreme.dialects.arrays import Array, pad_array, reduce_array, window_view
 from polyreme.dialects.nn.conv import conv_numbers
 from polyreme.dialects.shape_rules import Shape, is_negative, shape_text
+from polyreme.ir.accuracy import SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand
 from polyreme.ir.diagnostics import check
@@ -85,7 +86,7 @@ class MaxPool(Op):
         return reduce_array(windows, "max", tuple(range(x.ndim, windows.ndim)), False)
 
 
-@op("nn.avg_pool", Pure)
+@op("nn.avg_pool", Pure, accuracy=SUM)
 class AvgPool(Op):
     """The mean of each window of `x` [batch, channels, *sizes].
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from polyreme.dialects.arrays import Array, reduce_array
 from polyreme.dialects.shape_rules import normal_axes, normal_axis, reduced_shape
+from polyreme.ir.accuracy import EXACT, SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import OpClass, Pure, attr, op, operand
 from polyreme.ir.diagnostics import check
@@ -48,7 +49,7 @@ def reduction(name: str, fn: str, kinds: str) -> Callable[[OpClass], OpClass]:
             ("reference", vars(cls).get("reference", staticmethod(reference))),
         ):
             setattr(cls, attribute, value)
-        return op(name, Pure)(cls)
+        return op(name, Pure, accuracy=SUM if fn in ("add", "mul") else EXACT)(cls)
 
     return declare
 

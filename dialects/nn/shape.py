@@ -26,6 +26,7 @@ from polyreme.dialects.shape_rules import (
     sliced_shape,
     windowed_shape,
 )
+from polyreme.ir.accuracy import SUM
 from polyreme.ir.attributes import Number
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, View, attr, op, operand, variadic
@@ -209,7 +210,7 @@ class Window(Op):
         return window_view(x, axes, resolve_all(sizes), resolve_all(strides), resolve_all(dilations))
 
 
-@op("nn.fold", Pure)
+@op("nn.fold", Pure, accuracy=SUM)
 class Fold(Op):
     """The adjoint of `window`: windows are added up where they overlap, into `sizes` elements along `axes`.
 
@@ -256,7 +257,7 @@ class Gather(Op):
         return take(x, index, axis % x.ndim)
 
 
-@op("nn.scatter_add", Pure)
+@op("nn.scatter_add", Pure, accuracy=SUM)
 class ScatterAdd(Op):
     """The adjoint of `gather`: `updates` added into `size` zeros along `axis`, at the positions in `index`.
 
