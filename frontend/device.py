@@ -1,12 +1,12 @@
-"""Places and devices: where compiled functions run.
+"""Places and devices: where ops compute, one by one or compiled together.
 
-Tensors live in main memory, and eager ops compute there. What is compiled (`to_static`, `static.Executor`, `compile`) runs on the current device: the
-CPU, a GPU by way of pycuda (`"gpu"`), or the emulated GPU (`"gpu-emulated"`), which executes the same PTX on numpy and checks every access.
+The current device is the CPU, a GPU by way of pycuda (`"gpu"`), or the emulated GPU (`"gpu-emulated"`), which executes the same PTX on numpy and checks every
+access. A tensor has its contents in main memory on every device; a GPU keeps a copy of what its kernels have read or made (`runtime/gpu_copies.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -87,6 +87,7 @@ class XPUPlace(_AbsentPlace):
 
 CPU = CPUPlace()
 _current: Place = CPU
+_followers: list[Callable[[Place], None]] = []
 _drivers: dict[str, Any] = {}
 
 
@@ -108,8 +109,14 @@ def driver_of(place: Place) -> Any:
 
 
 def current_place() -> Place:
-    """Where compiled functions run now."""
+    """Where ops and compiled functions run now."""
     return _current
+
+
+def follow(told: Callable[[Place], None]) -> None:
+    """Call `told` with the current place, now and whenever it changes."""
+    _followers.append(told)
+    told(_current)
 
 
 def as_place(device: Any) -> Place:
@@ -133,9 +140,11 @@ def as_place(device: Any) -> Place:
 
 
 def set_device(device: Any) -> Place:
-    """Let compiled functions run on `device` from now on, and return its place."""
+    """Let ops and compiled functions run on `device` from now on, and return its place."""
     global _current
     _current = as_place(device)
+    for told in _followers:
+        told(_current)
     return _current
 
 

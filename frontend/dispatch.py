@@ -1,10 +1,11 @@
 """The one dispatch point: every function of the Paddle API ends in `call` with an op of the `nn` dialect.
 
-Three modes, chosen by what is going on. *Eager*: no recorder is active; the op's reference (or a compiled kernel) runs now on numpy arrays.
+Three modes, chosen by what is going on. *Eager*: no recorder is active; the op runs now on the current device: on the CPU its reference on numpy arrays (or a
+compiled kernel), on a GPU a kernel of its own.
 *Tracing* and *static*: a `Recorder` is active; it is handed the op and answers with tensors that stand for its results. In every mode
 the step is put on the tape when an operand needs a gradient.
 
-Eager calls are planned once per (op, operand types, attributes): checking, inference and the choice of the kernel happen on the
+Eager calls are planned once per (place, op, operand types, attributes): checking, inference and the choice of the kernel happen on the
 first call, later ones only run.
 """
 
@@ -18,8 +19,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from polyreme import tape
+from polyreme.device import CPU, Place, follow
 from polyreme.dialects import nn as ops
-from polyreme.heavy_kernels import choose
+from polyreme.heavy_kernels import attribute_key, choose
 from polyreme.ir.attributes import Dense
 from polyreme.ir.core import Op
 from polyreme.ir.dims import Dim, Expr
@@ -86,29 +88,29 @@ def trace_into(recorder: Recorder | None) -> Iterator[None]:
 # --- eager execution
 
 # `heavy_kernels(cls, operand_types, attributes, result_types)` gives a compiled kernel, called with the arrays as the reference is, or None for
-# ops that the reference serves well. With None everything runs by reference.
+# ops that the reference serves well. With None everything runs by reference. This is about the CPU; kernels for GPUs are those of `device_kernels.py`.
 heavy_kernels: Callable[[type[Op], Sequence[Any], dict[str, Any], tuple[TensorType, ...]], Kernel | None] | None = choose
 
 
 def use_heavy_kernels(chooser: Callable[..., Kernel | None] | None) -> None:
-    """Let `chooser` pick kernels from now on, also for calls that are planned already."""
+    """Let `chooser` pick kernels on the CPU from now on, also for calls that are planned already."""
     global heavy_kernels
     heavy_kernels = chooser
-    _plans.clear()
+    _plans_of[CPU].clear()
 
 
 class _Plan:
-    """What is settled about calls of one op with operands of the same types and the same attributes."""
+    """What is settled about calls of one op on one device with operands of the same types and the same attributes."""
 
     __slots__ = ("attributes", "kernel", "result_types")
 
-    def __init__(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]):
+    def __init__(self, place: Place, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]):
         definition = cls.definition
         definition.bind_operands(operands)
         self.attributes = definition.bind_attributes(attributes)
         types = [_types(o) for o in operands] + [None] * (len(definition.operands) - len(operands))
         self.result_types: tuple[TensorType, ...] = definition.infer_types(types, self.attributes)
-        self.kernel = heavy_kernels(cls, types, self.attributes, self.result_types) if heavy_kernels is not None else None
+        self.kernel = _kernel(place, cls, types, self.attributes, self.result_types)
         if self.kernel is None:
             missing = [None] * (len(definition.operands) - len(operands))
             reference, bound = cls.reference, self.attributes  # type: ignore[attr-defined]
@@ -121,8 +123,33 @@ def _types(operand: Any) -> Any:
     return tuple(t.type for t in operand) if isinstance(operand, (list, tuple)) else operand.type
 
 
-_plans: dict[Any, _Plan] = {}
+def _kernel(place: Place, cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], result_types: tuple[TensorType, ...]) -> Kernel | None:
+    if place.is_gpu_place():
+        from polyreme import device_kernels
+
+        return device_kernels.choose(place, cls, types, attributes, result_types)
+    return heavy_kernels(cls, types, attributes, result_types) if heavy_kernels is not None else None
+
+
+class _Plans(dict[Any, _Plan]):
+    """The plans of calls on one device."""
+
+    def __init__(self, place: Place):
+        self.place = place
+
+
+_plans_of: dict[Place, _Plans] = {CPU: _Plans(CPU)}
+_plans = _plans_of[CPU]
 MOST_PLANS = 4096
+
+
+def _use_place(place: Place) -> None:
+    """Plan, and run, on this device from now on. A table per device: a call on the CPU need not look where it is."""
+    global _plans
+    _plans = _plans_of.setdefault(place, _Plans(place))
+
+
+follow(_use_place)
 
 
 def _signature(operand: Any) -> Any:
@@ -131,11 +158,6 @@ def _signature(operand: Any) -> Any:
     if isinstance(operand, (list, tuple)):
         return tuple((t._value.shape, t._value.dtype) for t in operand)
     return operand._value.shape, operand._value.dtype
-
-
-def _attribute_key(value: Any) -> Any:
-    # 1, 1.0 and True are equal but not alike, neither are 0.0 and -0.0, and nan equals nothing.
-    return (type(value), repr(value)) if isinstance(value, (float, int)) else tuple(value) if isinstance(value, list) else value
 
 
 def call(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
@@ -157,20 +179,21 @@ def call(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
 
 
 def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    plans = _plans
     try:
-        key = (cls, *map(_signature, operands), *[(k, _attribute_key(v)) for k, v in attributes.items()])
-        plan = _plans.get(key)
+        key = (cls, *map(_signature, operands), *[(k, attribute_key(v)) for k, v in attributes.items()])
+        plan = plans.get(key)
     except TypeError:  # an attribute that cannot be a key
         key, plan = None, None
     except AttributeError:
         _check_operands(cls, operands)
         raise
     if plan is None:
-        plan = _Plan(cls, operands, attributes)
-        if len(_plans) >= MOST_PLANS:
-            _plans.clear()
+        plan = _Plan(plans.place, cls, operands, attributes)
+        if len(plans) >= MOST_PLANS:
+            plans.clear()
         if key is not None:
-            _plans[key] = plan
+            plans[key] = plan
     arrays = [o._value if isinstance(o, Tensor) else None if o is None else tuple(t._value for t in o) for o in operands]
     out = plan.kernel(*arrays)  # type: ignore[misc]
     wrap = Tensor._wrap
@@ -236,6 +259,7 @@ def assign(tensor: Tensor, value: Tensor) -> Tensor:
         )
     tensor._value = value._value
     tensor._type = value._type
+    tensor._place = value._place
     tensor._version += 1
     if value._node is not None:
         tensor._node, tensor._index = value._node, value._index

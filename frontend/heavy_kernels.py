@@ -1,4 +1,5 @@
-"""Compiled kernels for eager ops that numpy serves badly: convolutions, pooling, and their gradients.
+"""Compiled kernels for eager ops that numpy serves badly, on the CPU: convolutions, pooling, and their gradients. On a GPU all ops are compiled:
+`device_kernels.py`.
 
 An op is compiled as a module of its own, with a free batch size, once it has cost enough by reference to be worth it. What counts is work, not time, so that
 a program gives the same bits every time it runs. Executables are kept as all are, in memory and on disk.
@@ -19,7 +20,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.dims import symbol
 from polyreme.ir.types import TensorType, f32, f64
 
-__all__ = ["choose"]
+__all__ = ["attribute_key", "choose", "free_batch", "one_op_module"]
 
 Array = np.ndarray[Any, Any]
 
@@ -55,20 +56,32 @@ class Kernel:
             from polyreme.device import CPU
             from polyreme.executables import load_module
 
-            self.executable = load_module(self._module(), self.name, CPU)
+            self.executable = load_module(one_op_module(self.cls, self.types, self.attributes), self.name, CPU)
         results: Sequence[Array] = self.executable.run([a for a in arrays if a is not None])
         return results
 
-    def _module(self) -> Module:
-        """A module whose `main` is the op."""
-        module = Module.empty()
-        func = Func.empty("main", [t for t in self.types if t is not None])
-        args = iter(func.args)
-        b = Builder.at_end(func.block)
-        op = b.insert_op(self.cls(*(None if t is None else next(args) for t in self.types), **self.attributes))
-        b.insert(Return(op.results))
-        module.block.append(func.finish())
-        return module
+
+def one_op_module(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any]) -> Module:
+    """A module whose `main` is the op, on operands of these types: None for an absent one, several for a variadic one."""
+    module = Module.empty()
+    func = Func.empty("main", [t for entry in types for t in (entry if isinstance(entry, tuple) else () if entry is None else (entry,))])
+    args = iter(func.args)
+    operands = [[next(args) for _ in entry] if isinstance(entry, tuple) else None if entry is None else next(args) for entry in types]
+    b = Builder.at_end(func.block)
+    op = b.insert_op(cls(*operands, **attributes))
+    b.insert(Return(op.results))
+    module.block.append(func.finish())
+    return module
+
+
+def attribute_key(value: Any) -> Any:
+    """What tells an attribute's value from others: 1, 1.0 and True are equal but not alike, neither are 0.0 and -0.0, and nan equals nothing."""
+    return (type(value), repr(value)) if isinstance(value, (float, int)) else tuple(value) if isinstance(value, list) else value
+
+
+def free_batch(cls: type[Op], types: Sequence[Any]) -> tuple[Any, ...]:
+    """The operands' types, with any batch size where the op has a batch."""
+    return tuple(TensorType((BATCH, *t.shape[1:]), t.dtype) if i in BATCHED.get(cls, ()) and t is not None else t for i, t in enumerate(types))
 
 
 _kernels: dict[Any, Kernel] = {}
@@ -80,10 +93,8 @@ def choose(
     """A kernel that is called with the arrays as the reference is; None for ops that the reference serves well."""
     if cls not in BATCHED or types[0].dtype not in (f32, f64):
         return None
-    free = tuple(
-        TensorType((BATCH, *t.shape[1:]), t.dtype) if i in BATCHED[cls] and t is not None else t for i, t in enumerate(types)
-    )
-    key = (cls, free, tuple(sorted(attributes.items())))
+    free = free_batch(cls, types)
+    key = (cls, free, tuple((k, attribute_key(attributes[k])) for k in sorted(attributes)))
     kernel = _kernels.get(key)
     if kernel is None:
         kernel = _kernels[key] = Kernel(cls, free, attributes, cls.name.replace(".", "_"))

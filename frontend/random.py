@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
+from polyreme.device import current_place
 from polyreme.dialects import mt19937
 from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import PolyremeError, caller_location
@@ -66,7 +67,7 @@ class Generator:
     def uniform(self, shape: Sequence[Dim], low: float, high: float, dtype: ScalarType) -> Tensor:
         """Numbers in [low, high), as an op: traced functions draw when they run."""
         with tape.recording(False):
-            if dispatch.active_trace() is None:
+            if dispatch.active_trace() is None and current_place().is_cpu_place():
                 # Words are drawn as the op's reference draws them, without planning a call per shape and range.
                 values, state = mt19937.uniform(self._words(), tuple(int(d) for d in shape), low, high, dtype.np)
                 self._set(state)

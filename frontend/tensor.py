@@ -45,13 +45,14 @@ class Tensor:
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_grad", "_hooks", "_index", "_name", "_node", "_type", "_value", "_version", "persistable", "stop_gradient",
+        "__dict__", "__weakref__", "_grad", "_hooks", "_index", "_name", "_node", "_place", "_type", "_value", "_version", "persistable", "stop_gradient",
     )  # fmt: skip
     # Higher than numpy's, so that `array + tensor` is left to the tensor.
     __array_priority__ = 100
 
     _value: Any
     _type: TensorType | None
+    _place: device.Place
     _node: tape.Node | None
     _index: int
     _grad: Tensor | None
@@ -74,6 +75,7 @@ class Tensor:
     def _reset(self, value: Any, type: TensorType | None) -> None:
         self._value = value
         self._type = type
+        self._place = device._current
         self._node = None
         self._index = 0
         self._grad = None
@@ -89,6 +91,7 @@ class Tensor:
         tensor = Tensor.__new__(Tensor)
         tensor._value = value
         tensor._type = type
+        tensor._place = device._current
         tensor._node = None
         tensor._index = 0
         tensor._grad = None
@@ -171,7 +174,8 @@ class Tensor:
 
     @property
     def place(self) -> device.Place:
-        return device.CPU
+        """The device that was current when it was made, unless it was moved. Where ops compute is the current device's matter."""
+        return self._place
 
     @property
     def name(self) -> str:
@@ -349,7 +353,9 @@ class Tensor:
         recorder = dispatch.active_trace()
         if recorder is not None:
             recorder.share(self)
-        return Tensor._wrap(self._value, self._type)
+        shared = Tensor._wrap(self._value, self._type)
+        shared._place = self._place
+        return shared
 
     def detach_(self) -> Tensor:
         """Take the tensor itself out of the graph."""
@@ -414,7 +420,20 @@ class Tensor:
             dispatch.assign(self, new.detach())
 
     def cpu(self) -> Tensor:
-        return self
+        """A copy that belongs to the CPU, through which gradients flow; itself if it does."""
+        return self._moved(device.CPU)
+
+    def cuda(self, device_id: Any = None, blocking: bool = True) -> Tensor:
+        """As `cpu`, for GPU 0: the current device if that is an emulated one."""
+        current = device.current_place()
+        return self._moved(current if current.is_gpu_place() and device_id is None else device.as_place(f"gpu:{device_id or 0}"))
+
+    def _moved(self, place: device.Place) -> Tensor:
+        if place == self._place:
+            return self
+        copy = self.clone()
+        copy._place = place
+        return copy
 
     def pin_memory(self) -> Tensor:
         """Page-locked memory only matters to devices this build lacks: the tensor itself."""
@@ -431,8 +450,9 @@ class Tensor:
                 where = argument
             elif argument is not None and not isinstance(argument, bool):
                 dtype = argument
-        device.as_place(where)
-        return self if dtype is None or dtypes.as_dtype(dtype) is self.dtype else self.astype(dtype)
+        place = self._place if where is None else device.as_place(where)
+        cast = self if dtype is None or dtypes.as_dtype(dtype) is self.dtype else self.astype(dtype)
+        return cast._moved(place)
 
     def __copy__(self) -> Tensor:
         return self.__deepcopy__({})
@@ -445,6 +465,7 @@ class Tensor:
         twin = self.__class__.__new__(self.__class__)
         memo[id(self)] = twin
         twin._reset(self._value, self._type)
+        twin._place = self._place
         twin.stop_gradient, twin.persistable = self.stop_gradient, self.persistable
         twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
         twin._name = self._name and f"{self._name}_deepcopy_{id(twin) % 997}"

@@ -1,8 +1,8 @@
 """An executable whose kernels run on a GPU, through any driver of `gpu.py`: a real device, or the runner that executes PTX on numpy.
 
-It owns its memory on the device: the constants and the code from the beginning, inputs, outputs and the arena (laid out by the same plan as on the CPU) for
-the shapes of the latest call. A call copies the inputs, launches the kernels in order, and copies the results back. Weights that are
-arguments are copied at every call, since the arrays are the caller's and may have changed.
+It owns its memory on the device: the constants and the code from the beginning, the arena (laid out by the same plan as on the CPU) and, for `run`, inputs and
+outputs for the shapes of the latest call. `run` copies the inputs, launches the kernels in order, and copies the results back: the arrays are the caller's
+and may have changed since the last call. `run_kept` is for arrays that do not change: they are copied once, and results stay on the device, too.
 """
 
 from __future__ import annotations
@@ -17,19 +17,22 @@ import numpy as np
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.calling import Array, CallableModel, Shapes
 from polyreme.runtime.errors import CallError
+from polyreme.runtime.gpu_copies import DeviceCopies
 from polyreme.runtime.gpu_plan import GpuPlan, LaunchSpec
 from polyreme.runtime.sizes import parse_size
 
 
 @dataclass
 class _Memory:
-    """What a call with inputs of some shapes needs: addresses of all arguments and of the arena, and the launches with numbers in place."""
+    """What a call with inputs of some shapes needs: addresses of the constants and, once `run` needs them, of inputs and outputs, and the launches with
+    numbers in place. A launch ends in (place, argument) pairs for the addresses that are still to be put among its arguments."""
 
     shapes: Shapes
     output_shapes: Shapes
     buffers: list[int]
     owned: list[int]
-    launches: list[tuple[Any, tuple[int, ...], tuple[int, ...], list[int]]] = field(default_factory=list)
+    launches: list[tuple[Any, tuple[int, ...], tuple[int, ...], list[int], list[tuple[int, int]]]] = field(default_factory=list)
+    has_buffers: bool = False
 
 
 class GpuExecutable(CallableModel):
@@ -59,10 +62,10 @@ class GpuExecutable(CallableModel):
         with self._lock:
             memory = self._remember(tuple(a.shape for a in arrays))
             results = self._targets(memory, out)
+            self._take_buffers(memory)
             for array, (slot, _, _) in zip(arrays, self._inputs, strict=True):
                 self._upload(memory.buffers[slot], array)
-            for function, grid, block, arguments in memory.launches:
-                self.driver.launch(function, grid, block, arguments)
+            self._start(memory, memory.buffers)
             self.driver.synchronize()
             for result, (slot, _, _) in zip(results, self._outputs, strict=True):
                 whole = result if result.flags.c_contiguous else np.empty(result.shape, result.dtype)
@@ -70,6 +73,45 @@ class GpuExecutable(CallableModel):
                 if whole is not result:
                     result[...] = whole
         return results
+
+    def run_kept(self, arrays: Sequence[Array], copies: DeviceCopies, shapes: Shapes | None = None, result_shapes: Shapes | None = None) -> list[Array]:
+        """The outputs for arrays that nobody writes to any more, of the dtypes of the inputs. What lies on the device already is not copied there, and
+        the outputs, which are read-only, keep their copies there. `shapes` and `result_shapes` are for arrays whose elements are taken in
+        other shapes than the arrays have: those of the inputs, and of the arrays returned.
+        """
+        shapes = tuple(a.shape for a in arrays) if shapes is None else shapes
+        borrowed: list[tuple[int, int]] = []
+        made: list[tuple[Array, int]] = []
+        with self._lock, copies.lock:
+            memory = self._remember(shapes)
+            buffers = memory.buffers.copy()
+            try:
+                for array, (slot, _, _) in zip(arrays, self._inputs, strict=True):
+                    buffers[slot] = copies.address_of(array, borrowed)
+                for (slot, dtype, _), shape in zip(self._outputs, result_shapes or memory.output_shapes, strict=True):
+                    result = np.empty(shape, dtype)
+                    buffers[slot] = copies.take(result.nbytes)
+                    made.append((result, buffers[slot]))
+                self._start(memory, buffers)
+                self.driver.synchronize()
+                for result, address in made:
+                    self._download(address, result)
+            except BaseException:
+                borrowed += [(address, result.nbytes) for result, address in made]
+                raise
+            else:
+                for result, address in made:
+                    copies.keep(result, address)
+            finally:
+                for address, size in borrowed:
+                    copies.give_back(address, size)
+        return [result for result, _ in made]
+
+    def _start(self, memory: _Memory, buffers: Sequence[int]) -> None:
+        for function, grid, block, arguments, places in memory.launches:
+            for place, number in places:
+                arguments[place] = buffers[number]
+            self.driver.launch(function, grid, block, arguments)
 
     def release_memory(self) -> None:
         """Give back what the latest call took on the device, except constants; the next call takes it again."""
@@ -115,26 +157,38 @@ class GpuExecutable(CallableModel):
         try:
             for slot, address in self._constants.items():
                 memory.buffers[slot] = address
-            specs = [*zip(self._inputs, shapes, strict=True), *zip(self._outputs, output_shapes, strict=True)]
-            for (slot, dtype, _), shape in specs:
-                memory.buffers[slot] = self._own(memory, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
             arena = self._own(memory, needed) if needed else 0
-            memory.launches = [found for x in self.plan.launches if (found := self._launch(x, memory.buffers, arena, values)) is not None]
+            memory.launches = [found for x in self.plan.launches if (found := self._launch(x, arena, values)) is not None]
         except BaseException:
             self._release()
             raise
         return memory
 
-    def _launch(self, spec: LaunchSpec, buffers: list[int], arena: int, values: dict[str, int]) -> Any:
-        """The launch with its numbers in place; None when there are no blocks."""
+    def _take_buffers(self, memory: _Memory) -> None:
+        """Memory for inputs and outputs."""
+        if memory.has_buffers:
+            return
+        specs = [*zip(self._inputs, memory.shapes, strict=True), *zip(self._outputs, memory.output_shapes, strict=True)]
+        try:
+            for (slot, dtype, _), shape in specs:
+                memory.buffers[slot] = self._own(memory, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+        except BaseException:
+            self._release()
+            raise
+        memory.has_buffers = True
+
+    def _launch(self, spec: LaunchSpec, arena: int, values: dict[str, int]) -> Any:
+        """The launch with its numbers in place, and where which buffers go; None when there are no blocks."""
         grid = tuple(self._number(x, values) for x in spec.grid)
         if 0 in grid:
             return None
-        arguments = []
-        for a in spec.arguments:
+        arguments, places = [], []
+        for i, a in enumerate(spec.arguments):
             number = self._number(a.value, values)
-            arguments.append(buffers[number] if a.kind == "buffer" else arena + number if a.kind == "arena" else number)
-        return self._functions[spec.kernel], grid, spec.block, arguments
+            arguments.append(arena + number if a.kind == "arena" else number)
+            if a.kind == "buffer":
+                places.append((i, number))
+        return self._functions[spec.kernel], grid, spec.block, arguments, places
 
     def _number(self, x: int | str, values: dict[str, int]) -> int:
         return x if isinstance(x, int) else self._numbers[x](values)

@@ -32,7 +32,12 @@ def compile_function(func: Func, name: str, prepare: str = "") -> Any:
     module.block.append(copy)
     if prepare and current_place().is_cpu_place() and not has_host_ops(func):
         return WeightedFunction(module, c_name(name), prepare)
-    return load_module(module, c_name(name))
+    executable = load_module(module, c_name(name))
+    if current_place().is_gpu_place() and not has_host_ops(func):
+        from polyreme.device_kernels import KeptFunction
+
+        return KeptFunction(executable, current_place())
+    return executable
 
 
 def c_name(name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import tape
+from polyreme.device import current_place
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.optimizer.rules import Rule
 from polyreme.regularizer import L2Decay, WeightDecayRegularizer
@@ -176,23 +177,45 @@ class Optimizer:
         options = {**self._options, **{k: v for k, v in group.items() if k != "params"}}
         options |= self._parameter_options(parameter, options)
         stored = self._master_weights.get(parameter.name, parameter)
-        p = stored._value
-        # In the precision of the (master) weight: Python's own numbers adopt it, arrays would not.
-        g = gradient._value.astype(p.dtype, copy=False)
-        regularizer = self._regularizer(parameter, group)
-        if regularizer is not None:
-            g = g + regularizer.gradient(p, np)
-        lr = p.dtype.type(self.get_lr() * self._rate_factor(parameter, group))
-        names = [slot.name for slot in self._slots()]
-        state = {name: self._accumulators[name][parameter.name] for name in names}
+        kind = stored._value.dtype
+        rate = kind.type(self.get_lr() * self._rate_factor(parameter, group))
+        state = {slot.name: self._accumulators[slot.name][parameter.name] for slot in self._slots()}
         # Options are rounded to the parameter's dtype before the formula, as Paddle's kernels have them: 1 - beta2 depends on it.
-        options = {k: p.dtype.type(v) if isinstance(v, float) else v for k, v in options.items()}
-        p, new = self.rule.update(p, g, lr, {name: t._value for name, t in state.items()}, options, np)
-        for name, value in new.items():
+        options = {k: kind.type(v) if isinstance(v, float) else v for k, v in options.items()}
+        new = self._step_on_gpu if current_place().is_gpu_place() else self._step_on_cpu
+        p, changed = new(stored, gradient, rate, state, options, self._regularizer(parameter, group))
+        for name, value in changed.items():
             _overwrite(state[name], value)
         _overwrite(stored, p)
         if stored is not parameter:
             _overwrite(parameter, p)
+
+    def _step_on_cpu(
+        self, stored: Tensor, gradient: Tensor, rate: Any, state: Mapping[str, Tensor], options: Mapping[str, Any], decay: WeightDecayRegularizer | None
+    ) -> tuple[Any, dict[str, Any]]:
+        """The arrays of the parameter and its state after a step, by numpy."""
+        p = stored._value
+        # In the precision of the (master) weight: Python's own numbers adopt it, arrays would not.
+        g = gradient._value.astype(p.dtype, copy=False)
+        if decay is not None:
+            g = g + decay.gradient(p, np)
+        return self.rule.update(p, g, rate, {name: t._value for name, t in state.items()}, options, np)
+
+    def _step_on_gpu(
+        self, stored: Tensor, gradient: Tensor, rate: Any, state: Mapping[str, Tensor], options: Mapping[str, Any], decay: WeightDecayRegularizer | None
+    ) -> tuple[Any, dict[str, Any]]:
+        """As `_step_on_cpu`, by ops."""
+        from polyreme import math as xp
+        from polyreme.math.common import cast_to
+        from polyreme.math.manipulation import reshape
+
+        g = cast_to(gradient, stored.type.dtype)
+        if decay is not None:
+            g = g + decay.gradient(stored, xp)
+        # A Python number, since what numpy's own numbers do when they stand before a tensor depends on their type.
+        p, changed = self.rule.update(stored, g, float(rate), dict(state), options, xp)
+        # State of one element makes a row of a parameter that is a number.
+        return reshape(p, stored.shape)._value if p.shape != stored.shape else p._value, {name: t._value for name, t in changed.items()}
 
     def _parameter_options(self, parameter: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         """Options that differ between parameters."""
