@@ -117,10 +117,20 @@ class ConversionError(PassError):
     """An op that no rule of a conversion could take over the border."""
 
 
-def check(condition: bool, message: str) -> None:
-    """Raise `InferError(message)` unless `condition` holds; for use in an op's `infer`."""
+def check(condition: bool, message: str, code: str = "E0301") -> None:
+    """Raise `InferError(message)` unless `condition` holds; for use in an op's `infer`. Without a code it is about shapes that must fit."""
     if not condition:
-        raise InferError(message)
+        raise InferError(message, code=code)
+
+
+def check_type(condition: bool, message: str) -> None:
+    """`check` for what is said about dtypes and kinds of types."""
+    check(condition, message, "E0302")
+
+
+def check_attr(condition: bool, message: str) -> None:
+    """`check` for what is said about the value of an attribute."""
+    check(condition, message, "E0303")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
