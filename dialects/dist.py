@@ -20,7 +20,7 @@ from polyreme.dialects.arrays import Array
 from polyreme.ir.accuracy import SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import attr, op, operand, variadic
-from polyreme.ir.diagnostics import Location, check
+from polyreme.ir.diagnostics import Location, check, check_attr, check_type
 from polyreme.ir.evaluate import EvaluateError
 from polyreme.ir.types import PendingType, TensorType, scalar_type
 
@@ -126,11 +126,11 @@ def _check_ranks(ranks: int) -> None:
 
 
 def _check_reduced(xs: Sequence[TensorType], reduce: str) -> None:
-    check(len(xs) > 0, "expected at least one tensor but got none")
+    check(len(xs) > 0, "expected at least one tensor but got none", code="E0305")
     check(all(x.dtype == xs[0].dtype for x in xs), f"expected tensors of one element type but got {', '.join(dict.fromkeys(str(x.dtype) for x in xs))}")
-    check(xs[0].dtype.kind != "b", "expected numbers but got i1")
-    check(reduce != "mean" or xs[0].dtype.kind in "fc", f"expected floats to take the mean of but got {xs[0].dtype}")
-    check(reduce not in ("max", "min") or xs[0].dtype.kind != "c", f"expected ordered elements but got {xs[0].dtype}")
+    check_type(xs[0].dtype.kind != "b", "expected numbers but got i1")
+    check_type(reduce != "mean" or xs[0].dtype.kind in "fc", f"expected floats to take the mean of but got {xs[0].dtype}")
+    check_type(reduce not in ("max", "min") or xs[0].dtype.kind != "c", f"expected ordered elements but got {xs[0].dtype}")
 
 
 class _Reducing(Op):
@@ -195,8 +195,8 @@ class Wait(Op):
 
     @staticmethod
     def infer(pending: tuple[PendingType, ...]) -> tuple[TensorType, ...]:
-        check(len(pending) > 0, "expected at least one value to wait for but got none")
-        check(all(isinstance(p, PendingType) for p in pending), f"expected values that are pending but got {', '.join(map(str, pending))}")
+        check(len(pending) > 0, "expected at least one value to wait for but got none", code="E0305")
+        check(all(isinstance(p, PendingType) for p in pending), f"expected values that are pending but got {', '.join(map(str, pending))}", code="E0305")
         return tuple(p.tensor for p in pending)
 
     def evaluate(self, args: Sequence[Any], run: Any) -> Sequence[Any]:
@@ -215,7 +215,7 @@ class Broadcast(Op):
 
     @staticmethod
     def infer(x: TensorType, *, root: int) -> TensorType:
-        check(root >= 0, f"expected the number of a rank but got {root}")
+        check_attr(root >= 0, f"expected the number of a rank but got {root}")
         return x
 
     @staticmethod
@@ -237,7 +237,7 @@ class AllGather(Op):
 
     @staticmethod
     def infer(x: TensorType, *, ranks: int) -> TensorType:
-        check(ranks > 0, f"expected at least one rank but got {ranks}")
+        check_attr(ranks > 0, f"expected at least one rank but got {ranks}")
         return x.with_shape((ranks, *x.shape))
 
     @staticmethod
@@ -260,7 +260,7 @@ class ReduceScatter(Op):
     @staticmethod
     def infer(x: TensorType, *, reduce: str, ranks: int) -> TensorType:
         _check_reduced((x,), reduce)
-        check(ranks > 0, f"expected at least one rank but got {ranks}")
+        check_attr(ranks > 0, f"expected at least one rank but got {ranks}")
         check(x.rank > 0 and isinstance(x.shape[0], int) and x.shape[0] % ranks == 0, f"expected a first axis that {ranks} ranks can share but got {x}")
         return x.with_shape((x.shape[0] // ranks, *x.shape[1:]))
 

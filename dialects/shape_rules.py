@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polyreme.ir.diagnostics import check
+from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim, ceildiv, floordiv, known_nonnegative, maximum, product
 from polyreme.ir.types import ScalarType, TensorType
 
@@ -28,24 +28,24 @@ def is_negative(dim: Dim) -> bool:
 
 
 def check_sizes(shape: Sequence[Dim], what: str = "shape") -> None:
-    check(not any(is_negative(d) for d in shape), f"expected no negative size in '{what}' but got {shape_text(shape)}")
+    check_attr(not any(is_negative(d) for d in shape), f"expected no negative size in '{what}' but got {shape_text(shape)}")
 
 
 def normal_axis(axis: int, rank: int) -> int:
     """`axis` counted from the front; `InferError` unless it is in [-rank, rank)."""
-    check(-rank <= axis < rank, f"expected axis in [{-rank}, {rank}) but got {axis}")
+    check_attr(-rank <= axis < rank, f"expected axis in [{-rank}, {rank}) but got {axis}")
     return axis % rank
 
 
 def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     """`axes` counted from the front and sorted, none twice."""
     normal = tuple(sorted(normal_axis(a, rank) for a in axes))
-    check(len(set(normal)) == len(normal), f"expected each axis once but got {list(axes)}")
+    check_attr(len(set(normal)) == len(normal), f"expected each axis once but got {list(axes)}")
     return normal
 
 
 def check_permutation(perm: Sequence[int], rank: int) -> None:
-    check(sorted(perm) == list(range(rank)), f"expected a permutation of {rank} axes but got {list(perm)}")
+    check_attr(sorted(perm) == list(range(rank)), f"expected a permutation of {rank} axes but got {list(perm)}")
 
 
 def broadcast_size(a: Dim, b: Dim) -> Dim | None:
@@ -89,19 +89,19 @@ def check_expands(old: Shape, new: Shape) -> None:
 def sliced_shape(shape: Shape, starts: Shape, stops: Shape, strides: Shape) -> Shape:
     """Per axis `start:stop:stride`, all within the axis and with positive strides."""
     for part, name in ((starts, "starts"), (stops, "stops"), (strides, "strides")):
-        check(len(part) == len(shape), f"expected {len(shape)} values in '{name}' but got {len(part)}")
+        check_attr(len(part) == len(shape), f"expected {len(shape)} values in '{name}' but got {len(part)}")
     result = []
     for size, start, stop, stride in zip(shape, starts, stops, strides, strict=True):
         inside = not (is_negative(start) or is_negative(size - stop) or is_negative(stop - start))
-        check(inside, f"expected 0 <= start <= stop <= {size} but got {start} and {stop}")
-        check(not is_negative(stride - 1), f"expected positive strides but got {stride}")
+        check_attr(inside, f"expected 0 <= start <= stop <= {size} but got {start} and {stop}")
+        check_attr(not is_negative(stride - 1), f"expected positive strides but got {stride}")
         result.append(ceildiv(stop - start, stride))
     return tuple(result)
 
 
 def joined_shape(shapes: Sequence[Shape], axis: int) -> Shape:
     """Shapes that are equal but along `axis`, laid end to end there."""
-    check(len(shapes) > 0, "expected at least one operand")
+    check(len(shapes) > 0, "expected at least one operand", code="E0305")
     first = shapes[0]
     for other in shapes[1:]:
         fits = len(other) == len(first) and all(a == b for i, (a, b) in enumerate(zip(first, other, strict=True)) if i != axis)
@@ -129,10 +129,10 @@ def window_positions(size: Dim, window: Dim, stride: Dim, dilation: Dim) -> Dim:
 
 def check_windows(rank: int, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> None:
     """What windows ask of their numbers; `rank` is that of the array without window axes."""
-    check(sorted(set(axes)) == sorted(axes) and all(0 <= a < rank for a in axes), f"expected different axes in [0, {rank}) but got {list(axes)}")
+    check_attr(sorted(set(axes)) == sorted(axes) and all(0 <= a < rank for a in axes), f"expected different axes in [0, {rank}) but got {list(axes)}")
     for values, name in ((sizes, "sizes"), (strides, "strides"), (dilations, "dilations")):
-        check(len(values) == len(axes), f"expected {len(axes)} values in '{name}' but got {len(values)}")
-        check(not any(is_negative(v - 1) for v in values), f"expected positive '{name}' but got {shape_text(values)}")
+        check_attr(len(values) == len(axes), f"expected {len(axes)} values in '{name}' but got {len(values)}")
+        check_attr(not any(is_negative(v - 1) for v in values), f"expected positive '{name}' but got {shape_text(values)}")
 
 
 def windowed_shape(shape: Shape, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> Shape:
@@ -148,7 +148,7 @@ def folded_shape(windows: Shape, axes: tuple[int, ...], sizes: Shape, strides: S
     """The shape that `windowed_shape` makes `windows` from, with `sizes` along `axes`."""
     rank = len(windows) - len(axes)
     check_windows(rank, axes, windows[rank:], strides, dilations)
-    check(len(sizes) == len(axes), f"expected {len(axes)} values in 'sizes' but got {len(sizes)}")
+    check_attr(len(sizes) == len(axes), f"expected {len(axes)} values in 'sizes' but got {len(sizes)}")
     check_sizes(sizes, "sizes")
     result = list(windows[:rank])
     for axis, size, window, stride, dilation in zip(axes, sizes, windows[rank:], strides, dilations, strict=True):
@@ -160,12 +160,12 @@ def folded_shape(windows: Shape, axes: tuple[int, ...], sizes: Shape, strides: S
 
 def check_same_dtype(types: Sequence[TensorType]) -> None:
     for other in types[1:]:
-        check(other.dtype == types[0].dtype, f"expected equal element types but got {types[0].dtype} and {other.dtype}")
+        check_type(other.dtype == types[0].dtype, f"expected equal element types but got {types[0].dtype} and {other.dtype}")
 
 
 def check_number(value: bool | int | float, dtype: ScalarType) -> None:
     """Whether a constant fits an element type: whole numbers in range for integers, anything for floats."""
-    check(number_fits(value, dtype), f"expected a value that fits {dtype} but got {value}")
+    check_attr(number_fits(value, dtype), f"expected a value that fits {dtype} but got {value}")
 
 
 def number_fits(value: bool | int | float, dtype: ScalarType) -> bool:

@@ -40,7 +40,7 @@ from polyreme.ir.accuracy import SUM
 from polyreme.ir.attributes import Dense, Number
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import ConstantLike, Elementwise, IsolatedFromAbove, Pure, Terminator, View, attr, op, operand, region, variadic
-from polyreme.ir.diagnostics import UNKNOWN, Location, check
+from polyreme.ir.diagnostics import UNKNOWN, Location, check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve, resolve_all
 from polyreme.ir.scalar import apply_scalar, function_accuracy, reduction_accuracy, scalar_function
@@ -122,8 +122,8 @@ class Iota(Op):
     @staticmethod
     def infer(*, shape: Shape, axis: int, dtype: ScalarType) -> TensorType:
         check_sizes(shape)
-        check(0 <= axis < len(shape), f"expected axis in [0, {len(shape)}) but got {axis}")
-        check(dtype.kind in "fiux", f"expected an integer or float type but got {dtype}")
+        check_attr(0 <= axis < len(shape), f"expected axis in [0, {len(shape)}) but got {axis}")
+        check_type(dtype.kind in "fiux", f"expected an integer or float type but got {dtype}")
         return TensorType(shape, dtype)
 
     @staticmethod
@@ -149,8 +149,8 @@ class Random(Op):
     @staticmethod
     def infer(state: TensorType, *, shape: Shape, low: float, high: float, dtype: ScalarType) -> tuple[Type, ...]:
         check_sizes(shape)
-        check(state == TensorType((mt19937.STATE_WORDS,), u64), f"expected a generator state, tensor<{mt19937.STATE_WORDS}xui64>, but got {state}")
-        check(dtype.is_float, f"expected a float type but got {dtype}")
+        check_type(state == TensorType((mt19937.STATE_WORDS,), u64), f"expected a generator state, tensor<{mt19937.STATE_WORDS}xui64>, but got {state}")
+        check_type(dtype.is_float, f"expected a float type but got {dtype}")
         return TensorType(shape, dtype), state
 
     @staticmethod
@@ -180,7 +180,7 @@ class Map(Op):
     @staticmethod
     def infer(xs: Sequence[TensorType], *, fn: str, dtype: ScalarType | None) -> TensorType:
         row = scalar_function(fn)
-        check(dtype is None or row.result == "attr", f"expected no 'dtype' for {fn!r}")
+        check_type(dtype is None or row.result == "attr", f"expected no 'dtype' for {fn!r}")
         element = row.result_type(tuple(x.dtype for x in xs), dtype)
         ranks = {x.rank for x in xs if x.rank}
         check(len(ranks) <= 1, f"expected operands of equal rank (or rank 0) but got {' and '.join(shape_text(x.shape) for x in xs)}")
@@ -205,7 +205,7 @@ class Reduce(Op):
 
     @staticmethod
     def infer(x: TensorType, *, fn: str, axes: tuple[int, ...], keepdims: bool) -> TensorType:
-        check(axes == normal_axes(axes, x.rank), f"expected sorted axes counted from the front but got {list(axes)}")
+        check_attr(axes == normal_axes(axes, x.rank), f"expected sorted axes counted from the front but got {list(axes)}")
         scalar_function(fn).result_type((x.dtype, x.dtype))
         return TensorType(reduced_shape(x.shape, axes, keepdims), x.dtype)
 
@@ -229,10 +229,10 @@ class ArgReduce(Op):
 
     @staticmethod
     def infer(x: TensorType, *, fn: str, axis: int, keepdims: bool, dtype: ScalarType) -> TensorType:
-        check(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
+        check_attr(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
         check(x.shape[axis] != 0, "expected at least one element along the axis but got 0")
-        check(x.dtype.kind in "fiub", f"expected ordered elements but got {x.dtype}")
-        check(dtype.is_integer, f"expected an integer type for positions but got {dtype}")
+        check_type(x.dtype.kind in "fiub", f"expected ordered elements but got {x.dtype}")
+        check_type(dtype.is_integer, f"expected an integer type for positions but got {dtype}")
         return TensorType(reduced_shape(x.shape, (axis,), keepdims), dtype)
 
     @staticmethod
@@ -251,16 +251,16 @@ class ContractSpec:
     def __init__(self, spec: str):
         inputs, arrow, self.out = spec.replace(" ", "").partition("->")
         self.a, comma, self.b = inputs.partition(",")
-        check(bool(arrow) and bool(comma), f"expected a spec such as 'mk,kn->mn' but got {spec!r}")
+        check_attr(bool(arrow) and bool(comma), f"expected a spec such as 'mk,kn->mn' but got {spec!r}")
         for letters in (self.a, self.b, self.out):
             plain = letters.isalpha() and letters.isascii() or not letters
-            check(plain and len(set(letters)) == len(letters), f"expected each axis as one letter, none twice, but got {letters!r} in {spec!r}")
+            check_attr(plain and len(set(letters)) == len(letters), f"expected each axis as one letter, none twice, but got {letters!r} in {spec!r}")
         self.batch = "".join(c for c in self.a if c in self.b and c in self.out)
         self.contracted = "".join(c for c in self.a if c in self.b and c not in self.out)
         self.free_a = "".join(c for c in self.a if c not in self.b)
         self.free_b = "".join(c for c in self.b if c not in self.a)
         expected = set(self.batch + self.free_a + self.free_b)
-        check(set(self.out) == expected, f"expected the result's letters to be those of one operand or of all three but got {spec!r}")
+        check_attr(set(self.out) == expected, f"expected the result's letters to be those of one operand or of all three but got {spec!r}")
 
     def sizes(self, a: Sequence[Any], b: Sequence[Any]) -> dict[str, Any]:
         """Size by letter, from the operands' shapes."""
@@ -283,9 +283,9 @@ class Contract(Op):
     @staticmethod
     def infer(a: TensorType, b: TensorType, *, spec: str) -> TensorType:
         parsed = ContractSpec(spec)
-        check(len(parsed.a) == a.rank and len(parsed.b) == b.rank, f"expected a spec for ranks {a.rank} and {b.rank} but got {spec!r}")
+        check_attr(len(parsed.a) == a.rank and len(parsed.b) == b.rank, f"expected a spec for ranks {a.rank} and {b.rank} but got {spec!r}")
         check_same_dtype([a, b])
-        check(a.dtype.kind in "fiuc", f"expected numbers but got {a.dtype}")
+        check_type(a.dtype.kind in "fiuc", f"expected numbers but got {a.dtype}")
         sizes = parsed.sizes(a.shape, b.shape)
         for letter, size in zip(parsed.b, b.shape, strict=True):
             check(sizes[letter] == size, f"expected equal sizes for '{letter}' of {spec!r} but got {sizes[letter]} and {size}")
@@ -385,8 +385,8 @@ class Pad(Op):
     @staticmethod
     def infer(x: TensorType, *, low: Shape, high: Shape, interior: Shape, value: Any) -> TensorType:
         for amounts, name in ((low, "low"), (high, "high"), (interior, "interior")):
-            check(len(amounts) == x.rank, f"expected {x.rank} values in '{name}' but got {len(amounts)}")
-            check(not any(map(is_negative, amounts)), f"expected no negative amount in '{name}' but got {shape_text(amounts)}")
+            check_attr(len(amounts) == x.rank, f"expected {x.rank} values in '{name}' but got {len(amounts)}")
+            check_attr(not any(map(is_negative, amounts)), f"expected no negative amount in '{name}' but got {shape_text(amounts)}")
         check_number(value, x.dtype)
         return TensorType(tuple(map(padded_size, x.shape, low, high, interior)), x.dtype)
 
@@ -489,7 +489,7 @@ class Reverse(Op):
 
     @staticmethod
     def infer(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
-        check(axes == normal_axes(axes, x.rank), f"expected sorted axes counted from the front but got {list(axes)}")
+        check_attr(axes == normal_axes(axes, x.rank), f"expected sorted axes counted from the front but got {list(axes)}")
         return x
 
     @staticmethod
@@ -509,9 +509,9 @@ class Concat(Op):
 
     @staticmethod
     def infer(xs: Sequence[TensorType], *, axis: int) -> TensorType:
-        check(len(xs) > 0, "expected at least one operand")
+        check(len(xs) > 0, "expected at least one operand", code="E0305")
         check_same_dtype(xs)
-        check(axis == normal_axis(axis, xs[0].rank), f"expected an axis counted from the front but got {axis}")
+        check_attr(axis == normal_axis(axis, xs[0].rank), f"expected an axis counted from the front but got {axis}")
         return xs[0].with_shape(joined_shape([x.shape for x in xs], axis))
 
     @staticmethod
@@ -534,9 +534,9 @@ class Gather(Op):
 
     @staticmethod
     def infer(x: TensorType, index: TensorType, *, axis: int) -> TensorType:
-        check(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
+        check_attr(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
         check(x.shape[axis] != 0, "expected at least one element along the axis but got 0")
-        check(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
+        check_type(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
         return x.with_shape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
     @staticmethod
@@ -591,8 +591,8 @@ class Fused(Op):
     def infer(xs: Sequence[TensorType], *, body: Region) -> tuple[Type, ...]:
         block: Block = body.block
         taken = [a.type for a in block.args]
-        check(taken == list(xs), f"expected block arguments like the operands, ({', '.join(map(str, xs))}), but got ({', '.join(map(str, taken))})")
-        check(isinstance(block.last, Yield), "expected the region to end with 'tensor.yield'")
+        check(taken == list(xs), f"expected block arguments like the operands, ({', '.join(map(str, xs))}), but got ({', '.join(map(str, taken))})", code="E0305")
+        check(isinstance(block.last, Yield), "expected the region to end with 'tensor.yield'", code="E0305")
         return tuple(v.type for v in block.terminator.operands)
 
     def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.ir.core import Value
-from polyreme.ir.diagnostics import PolyremeError, check
+from polyreme.ir.diagnostics import PolyremeError, check_attr, check_type
 from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, i1, index
 
 Array = np.ndarray[Any, Any]
@@ -20,36 +20,36 @@ def lanes_of(type: Type) -> int:
     """1 for a scalar, else the lanes of the vector."""
     if isinstance(type, VectorType):
         return type.lanes
-    check(isinstance(type, ScalarType), f"expected a scalar or a vector but got {type}")
+    check_type(isinstance(type, ScalarType), f"expected a scalar or a vector but got {type}")
     return 1
 
 
 def of_lanes(dtype: ScalarType, lanes: int) -> ScalarType | VectorType:
     """The register type of `lanes` elements: the scalar itself for one."""
-    check(1 <= lanes <= MAX_LANES, f"expected from 1 to {MAX_LANES} lanes but got {lanes}")
+    check_attr(1 <= lanes <= MAX_LANES, f"expected from 1 to {MAX_LANES} lanes but got {lanes}")
     return dtype if lanes == 1 else VectorType(lanes, dtype)
 
 
 def scalar_of(type: Type) -> ScalarType:
     """The element type of a scalar or vector."""
-    check(isinstance(type, (ScalarType, VectorType)), f"expected a scalar or a vector but got {type}")
+    check_type(isinstance(type, (ScalarType, VectorType)), f"expected a scalar or a vector but got {type}")
     assert isinstance(type, (ScalarType, VectorType))
     return type if isinstance(type, ScalarType) else type.dtype
 
 
 def check_buffer(type: Type) -> BufferType:
     """`InferError` unless it is a buffer's type."""
-    check(isinstance(type, BufferType), f"expected a buffer but got {type}")
+    check_type(isinstance(type, BufferType), f"expected a buffer but got {type}")
     assert isinstance(type, BufferType)
     return type
 
 
 def check_index(type: Type, what: str = "a position") -> None:
-    check(type == index, f"expected an index as {what} but got {type}")
+    check_type(type == index, f"expected an index as {what} but got {type}")
 
 
 def check_mask(mask: Type | None, lanes: int) -> None:
-    check(mask is None or mask == of_lanes(i1, lanes), f"expected a mask of type {of_lanes(i1, lanes)} but got {mask}")
+    check_type(mask is None or mask == of_lanes(i1, lanes), f"expected a mask of type {of_lanes(i1, lanes)} but got {mask}")
 
 
 def flat_operands(operands: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -58,7 +58,7 @@ def flat_operands(operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_align(align: int | None) -> None:
-    check(align is None or (align > 0 and align & (align - 1) == 0), f"expected 'align' to be a power of two but got {align}")
+    check_attr(align is None or (align > 0 and align & (align - 1) == 0), f"expected 'align' to be a power of two but got {align}")
 
 
 def flat_memory(buffer: Array) -> Array:

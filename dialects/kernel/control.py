@@ -11,7 +11,7 @@ from polyreme.dialects.kernel.common import check_index, flat_operands
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import Terminator, attr, op, operand, region, variadic
-from polyreme.ir.diagnostics import UNKNOWN, Location, check
+from polyreme.ir.diagnostics import UNKNOWN, Location, check, check_attr, check_type
 from polyreme.ir.types import BufferType, Type, i1, index
 
 
@@ -45,7 +45,7 @@ def _check_yield(body: Region, types: Sequence[Type], what: str) -> None:
     last = body.block.last
     if isinstance(last, Yield):
         got = [v.type for v in last.operands]
-        check(got == list(types), f"expected {what} to yield ({', '.join(map(str, types))}) but got ({', '.join(map(str, got))})")
+        check(got == list(types), f"expected {what} to yield ({', '.join(map(str, types))}) but got ({', '.join(map(str, got))})", code="E0305")
 
 
 @op("kernel.for")
@@ -78,9 +78,9 @@ class For(Op):
     def infer(lo: Type, hi: Type, inits: Sequence[Type], *, step: int, body: Region) -> tuple[Type, ...]:
         check_index(lo, "the lower bound")
         check_index(hi, "the upper bound")
-        check(step >= 1, f"expected a positive 'step' but got {step}")
+        check_attr(step >= 1, f"expected a positive 'step' but got {step}")
         got = [a.type for a in body.block.args]
-        check(got == [index, *inits], f"expected a body with arguments (index{''.join(f', {t}' for t in inits)}) but got ({', '.join(map(str, got))})")
+        check(got == [index, *inits], f"expected a body with arguments (index{''.join(f', {t}' for t in inits)}) but got ({', '.join(map(str, got))})", code="E0305")
         _check_yield(body, inits, "the body")
         return tuple(inits)
 
@@ -114,8 +114,8 @@ class Parallel(Op):
     @staticmethod
     def infer(count: Type, *, grain: int, body: Region) -> None:
         check_index(count, "the count")
-        check(grain >= 1, f"expected a positive 'grain' but got {grain}")
-        check([a.type for a in body.block.args] == [index], "expected a body with one argument, an index")
+        check_attr(grain >= 1, f"expected a positive 'grain' but got {grain}")
+        check([a.type for a in body.block.args] == [index], "expected a body with one argument, an index", code="E0305")
         _check_yield(body, (), "the body")
 
     def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
@@ -146,10 +146,10 @@ class If(Op):
 
     @staticmethod
     def infer(condition: Type, *, then_body: Region, else_body: Region) -> tuple[Type, ...]:
-        check(condition == i1, f"expected an i1 as the condition but got {condition}")
-        check(not then_body.block.args and not else_body.block.args, "expected bodies without arguments")
+        check_type(condition == i1, f"expected an i1 as the condition but got {condition}")
+        check(not then_body.block.args and not else_body.block.args, "expected bodies without arguments", code="E0305")
         last = then_body.block.last
-        check(isinstance(last, Yield), "expected the first body to end with 'kernel.yield'")
+        check(isinstance(last, Yield), "expected the first body to end with 'kernel.yield'", code="E0305")
         assert last is not None
         types = tuple(v.type for v in last.operands)
         _check_yield(else_body, types, "the second body")
@@ -183,4 +183,4 @@ class Call(Op):
     @staticmethod
     def infer(args: Sequence[Type], *, callee: SymbolRef) -> None:
         for type in args:
-            check(isinstance(type, BufferType) or type == index, f"expected buffers and index values but got {type}")
+            check_type(isinstance(type, BufferType) or type == index, f"expected buffers and index values but got {type}")

@@ -32,7 +32,7 @@ from polyreme.ir.accuracy import SUM, Accuracy
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.core import Op
 from polyreme.ir.define import Elementwise, Pure, attr, op, operand, optional, variadic
-from polyreme.ir.diagnostics import UNKNOWN, Location, PolyremeError, check
+from polyreme.ir.diagnostics import UNKNOWN, Location, PolyremeError, check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve_all
 from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, bf16, f32, f64, i32, i64, index, u32, u64
@@ -67,12 +67,12 @@ class Launch(Op):
     @staticmethod
     def infer(args: Sequence[Type], *, callee: SymbolRef, grid: tuple[Dim, ...], block: tuple[int, ...]) -> None:
         for type in args:
-            check(isinstance(type, BufferType) or type == index, f"expected buffers and index values but got {type}")
+            check_type(isinstance(type, BufferType) or type == index, f"expected buffers and index values but got {type}")
         for what, sizes in (("grid", grid), ("block", block)):
-            check(1 <= len(sizes) <= 3, f"expected from 1 to 3 axes of '{what}' but got {len(sizes)}")
-        check(all(n >= 1 for n in block), f"expected positive sizes of 'block' but got {list(block)}")
+            check_attr(1 <= len(sizes) <= 3, f"expected from 1 to 3 axes of '{what}' but got {len(sizes)}")
+        check_attr(all(n >= 1 for n in block), f"expected positive sizes of 'block' but got {list(block)}")
         threads = int(np.prod(block))
-        check(threads <= MAX_THREADS, f"expected at most {MAX_THREADS} threads in a block but got {threads}")
+        check_attr(threads <= MAX_THREADS, f"expected at most {MAX_THREADS} threads in a block but got {threads}")
 
     def run_callee(self, run: Callable[[], Any]) -> Sequence[Any]:
         """For the evaluator: `run` is the kernel on this op's arguments."""
@@ -193,8 +193,8 @@ class WarpShuffle(Op):
 
     @staticmethod
     def infer(x: Type, *, mode: str, by: int) -> Type:
-        check(isinstance(x, ScalarType) and x.kind != "c", f"expected a real scalar but got {x}")
-        check(0 <= by < WARP, f"expected 'by' in [0, {WARP}) but got {by}")
+        check_type(isinstance(x, ScalarType) and x.kind != "c", f"expected a real scalar but got {x}")
+        check_attr(0 <= by < WARP, f"expected 'by' in [0, {WARP}) but got {by}")
         return x
 
     def source(self, lane: int) -> int:
@@ -226,8 +226,8 @@ class Atomic(Op):
         check_index(index)
         check_mask(mask, 1)
         dtype = check_buffer(buffer).dtype
-        check(value == dtype, f"expected a scalar of {dtype} for a buffer of {dtype} but got {value}")
-        check(value in ATOMICS, f"expected one of {', '.join(map(str, ATOMICS))} but got {value}")
+        check_type(value == dtype, f"expected a scalar of {dtype} for a buffer of {dtype} but got {value}")
+        check_type(value in ATOMICS, f"expected one of {', '.join(map(str, ATOMICS))} but got {value}")
 
     @staticmethod
     def reference(value: Any, buffer: Array, index: Any, mask: Any, *, fn: str) -> tuple[()]:
@@ -257,7 +257,7 @@ class RoundTf32(Op):
 
     @staticmethod
     def infer(x: Type) -> Type:
-        check(scalar_of(x) == f32, f"expected f32 but got {x}")
+        check_type(scalar_of(x) == f32, f"expected f32 but got {x}")
         return x
 
     @staticmethod
@@ -309,9 +309,9 @@ class Mma(Op):
     @staticmethod
     def infer(a: Type, b: Type, c: Type) -> Type:
         dtype = scalar_of(a)
-        check(dtype in (bf16, f32), f"expected bf16 or f32 but got {a}")
+        check_type(dtype in (bf16, f32), f"expected bf16 or f32 but got {a}")
         wanted = (VectorType(8 if dtype == bf16 else 4, dtype), VectorType(4 if dtype == bf16 else 2, dtype), VectorType(4, f32))
-        check((a, b, c) == wanted, f"expected {wanted[0]}, {wanted[1]} and {wanted[2]} but got {a}, {b} and {c}")
+        check_type((a, b, c) == wanted, f"expected {wanted[0]}, {wanted[1]} and {wanted[2]} but got {a}, {b} and {c}")
         return c
 
     def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
@@ -344,7 +344,7 @@ class LoadMatrix(Op):
     def infer(buffer: Type, index: Type, *, count: int, transpose: bool) -> Type:
         check_index(index)
         dtype = check_buffer(buffer).dtype
-        check(dtype.bits == 16, f"expected 16-bit elements but got {dtype}")
+        check_type(dtype.bits == 16, f"expected 16-bit elements but got {dtype}")
         return of_lanes(dtype, 2 * count)
 
     def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
@@ -387,7 +387,7 @@ class CopyAsync(Op):
         check_index(target_index)
         check_mask(mask, 1)
         dtype = check_buffer(source).dtype
-        check(check_buffer(target).dtype == dtype, f"expected buffers of one element type but got {source} and {target}")
+        check_type(check_buffer(target).dtype == dtype, f"expected buffers of one element type but got {source} and {target}")
         check(lanes * dtype.bytes in COPY_BYTES, f"expected 4, 8 or 16 bytes but got {lanes} elements of {dtype}")
 
     @staticmethod
@@ -436,7 +436,7 @@ class CopyWait(Op):
 
     @staticmethod
     def infer(*, pending: int) -> None:
-        check(0 <= pending < 8, f"expected 'pending' in [0, 8) but got {pending}")
+        check_attr(0 <= pending < 8, f"expected 'pending' in [0, 8) but got {pending}")
 
     @staticmethod
     def reference(*, pending: int) -> tuple[()]:

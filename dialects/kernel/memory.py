@@ -24,7 +24,7 @@ from polyreme.dialects.kernel.lockstep import this_thread
 from polyreme.ir.attributes import Dense
 from polyreme.ir.core import Op
 from polyreme.ir.define import ConstantLike, Pure, attr, op, operand, optional
-from polyreme.ir.diagnostics import PolyremeError, check
+from polyreme.ir.diagnostics import PolyremeError, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve
 from polyreme.ir.types import BufferType, ScalarType, Type, i1
@@ -47,7 +47,7 @@ class Alloc(Op):
 
     @staticmethod
     def infer(*, shape: tuple[Dim, ...], dtype: ScalarType, offset: Dim | None, space: str) -> Type:
-        check(space == "arena" or all(isinstance(d, int) for d in shape), f"expected known sizes for {space} memory but got {shape}")
+        check_attr(space == "arena" or all(isinstance(d, int) for d in shape), f"expected known sizes for {space} memory but got {shape}")
         return BufferType(shape, dtype)
 
     @staticmethod
@@ -159,7 +159,7 @@ class Store(Op):
         check_mask(mask, lanes_of(value))
         check_align(align)
         dtype = check_buffer(buffer).dtype
-        check(scalar_of(value) == dtype, f"expected a value of {dtype} for a buffer of {dtype} but got {value}")
+        check_type(scalar_of(value) == dtype, f"expected a value of {dtype} for a buffer of {dtype} but got {value}")
 
     @staticmethod
     def reference(value: Any, buffer: Array, index: Any, mask: Any, *, align: int | None) -> tuple[()]:
@@ -207,8 +207,8 @@ class Scatter(Op):
         check_index(scalar_of(indices), "each position")
         check_mask(mask, lanes_of(value))
         dtype = check_buffer(buffer).dtype
-        check(scalar_of(value) == dtype, f"expected a value of {dtype} for a buffer of {dtype} but got {value}")
-        check(lanes_of(value) == lanes_of(indices), f"expected as many positions as lanes but got {indices} for {value}")
+        check_type(scalar_of(value) == dtype, f"expected a value of {dtype} for a buffer of {dtype} but got {value}")
+        check_attr(lanes_of(value) == lanes_of(indices), f"expected as many positions as lanes but got {indices} for {value}")
 
     @staticmethod
     def reference(value: Any, buffer: Array, indices: Any, mask: Any) -> tuple[()]:

@@ -19,7 +19,7 @@ from polyreme.dialects.kernel.common import (
 from polyreme.ir.attributes import Number
 from polyreme.ir.core import Op
 from polyreme.ir.define import Commutative, ConstantLike, Elementwise, Pure, attr, op, operand, variadic
-from polyreme.ir.diagnostics import UNKNOWN, Location, check
+from polyreme.ir.diagnostics import UNKNOWN, Location, check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve
 from polyreme.ir.scalar import FUNCTIONS, apply_scalar, function_accuracy, reduction_accuracy, scalar_function
@@ -38,11 +38,11 @@ class Constant(Op):
 
     @staticmethod
     def infer(*, value: bool | float, dtype: ScalarType) -> Type:
-        check(dtype.kind != "c", f"expected a real type but got {dtype}")
+        check_type(dtype.kind != "c", f"expected a real type but got {dtype}")
         if dtype.is_integer:
             limits = np.iinfo(dtype.np)
             fits = not isinstance(value, float) and limits.min <= value <= limits.max
-            check(fits, f"expected a whole number from {limits.min} to {limits.max} for {dtype} but got {value}")
+            check_attr(fits, f"expected a whole number from {limits.min} to {limits.max} for {dtype} but got {value}")
         return dtype
 
     @staticmethod
@@ -110,8 +110,8 @@ class Fma(Op):
 
     @staticmethod
     def infer(a: Type, b: Type, c: Type) -> Type:
-        check(scalar_of(a).is_float, f"expected floats but got {a}")
-        check(a == b == c, f"expected equal types but got {a}, {b} and {c}")
+        check_type(scalar_of(a).is_float, f"expected floats but got {a}")
+        check_type(a == b == c, f"expected equal types but got {a}, {b} and {c}")
         return a
 
     @staticmethod
@@ -134,7 +134,7 @@ class Broadcast(Op):
 
     @staticmethod
     def infer(x: Type, *, lanes: int) -> Type:
-        check(isinstance(x, ScalarType), f"expected a scalar but got {x}")
+        check_type(isinstance(x, ScalarType), f"expected a scalar but got {x}")
         return of_lanes(scalar_of(x), lanes)
 
     @staticmethod
@@ -155,7 +155,7 @@ class Reduce(Op):
     @staticmethod
     def infer(x: Type, *, fn: str) -> Type:
         dtype, lanes = scalar_of(x), lanes_of(x)
-        check(lanes & (lanes - 1) == 0, f"expected a power of two as the number of lanes but got {lanes}")
+        check_attr(lanes & (lanes - 1) == 0, f"expected a power of two as the number of lanes but got {lanes}")
         return scalar_function(fn).result_type((dtype, dtype))
 
     @staticmethod
@@ -218,9 +218,9 @@ class Shuffle(Op):
 
     @staticmethod
     def infer(a: Type, b: Type, *, lanes: tuple[int, ...]) -> Type:
-        check(isinstance(a, VectorType) and a == b, f"expected two vectors of one type but got {a} and {b}")
-        check(all(0 <= i < 2 * lanes_of(a) for i in lanes), f"expected lanes in [0, {2 * lanes_of(a)}) but got {list(lanes)}")
-        check(len(lanes) > 1, "expected at least two lanes; 'kernel.extract' takes one")
+        check_type(isinstance(a, VectorType) and a == b, f"expected two vectors of one type but got {a} and {b}")
+        check_attr(all(0 <= i < 2 * lanes_of(a) for i in lanes), f"expected lanes in [0, {2 * lanes_of(a)}) but got {list(lanes)}")
+        check_attr(len(lanes) > 1, "expected at least two lanes; 'kernel.extract' takes one")
         return of_lanes(scalar_of(a), len(lanes))
 
     @staticmethod
@@ -240,7 +240,7 @@ class Extract(Op):
 
     @staticmethod
     def infer(x: Type, *, lane: int) -> Type:
-        check(0 <= lane < lanes_of(x), f"expected 'lane' in [0, {lanes_of(x)}) but got {lane}")
+        check_attr(0 <= lane < lanes_of(x), f"expected 'lane' in [0, {lanes_of(x)}) but got {lane}")
         return scalar_of(x)
 
     @staticmethod
@@ -261,8 +261,8 @@ class Insert(Op):
 
     @staticmethod
     def infer(x: Type, value: Type, *, lane: int) -> Type:
-        check(0 <= lane < lanes_of(x), f"expected 'lane' in [0, {lanes_of(x)}) but got {lane}")
-        check(value == scalar_of(x), f"expected a scalar of {scalar_of(x)} but got {value}")
+        check_attr(0 <= lane < lanes_of(x), f"expected 'lane' in [0, {lanes_of(x)}) but got {lane}")
+        check_type(value == scalar_of(x), f"expected a scalar of {scalar_of(x)} but got {value}")
         return x
 
     @staticmethod

@@ -11,13 +11,13 @@ from polyreme.dialects.shape_rules import normal_axis
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import Op
 from polyreme.ir.define import Elementwise, Pure, attr, op, operand
-from polyreme.ir.diagnostics import check
+from polyreme.ir.diagnostics import check_attr, check_type
 from polyreme.ir.scalar import apply_scalar
 from polyreme.ir.types import TensorType
 
 
 def _floats(x: TensorType) -> TensorType:
-    check(x.dtype.is_float, f"expected floats but got {x.dtype}")
+    check_type(x.dtype.is_float, f"expected floats but got {x.dtype}")
     return x
 
 
@@ -37,7 +37,7 @@ class Relu(Op):
 
     @staticmethod
     def infer(x: TensorType) -> TensorType:
-        check(x.dtype.kind in "fi", f"expected floats or signed integers but got {x.dtype}")
+        check_type(x.dtype.kind in "fi", f"expected floats or signed integers but got {x.dtype}")
         return x
 
     @staticmethod
@@ -124,7 +124,7 @@ class Softplus(Op):
 
     @staticmethod
     def infer(x: TensorType, *, beta: float, threshold: float) -> TensorType:
-        check(beta != 0, "expected a beta other than 0")
+        check_attr(beta != 0, "expected a beta other than 0")
         return _floats(x)
 
     @staticmethod

@@ -11,7 +11,7 @@ from polyreme.dialects.shape_rules import Shape, check_same_dtype, is_negative, 
 from polyreme.ir.accuracy import SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand, optional
-from polyreme.ir.diagnostics import check
+from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve_all
 from polyreme.ir.types import TensorType
@@ -40,11 +40,11 @@ class Conv(Op):
         check(x.rank >= 3, f"expected an operand of shape [batch, channels, *sizes] but got {shape_text(x.shape)}")
         check(weight.rank == x.rank, f"expected a weight of rank {x.rank} but got {shape_text(weight.shape)}")
         check_same_dtype([x, weight] if bias is None else [x, weight, bias])
-        check(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
-        check(groups >= 1, f"expected groups of at least 1 but got {groups}")
+        check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
+        check_attr(groups >= 1, f"expected groups of at least 1 but got {groups}")
         out, per_group = weight.shape[:2]
         check(x.shape[1] == per_group * groups, f"expected {per_group * groups} channels for the weight {shape_text(weight.shape)} and {groups} groups but got {x.shape[1]}")
-        check(out % groups == 0, f"expected a number of output channels that {groups} groups divide but got {out}")
+        check_attr(out % groups == 0, f"expected a number of output channels that {groups} groups divide but got {out}")
         fits = bias is None or bias.shape == (out,)
         check(fits, f"expected a bias of shape {shape_text((out,))} but got {shape_text(getattr(bias, 'shape', ()))}")
         strides, pairs, dilations = conv_numbers(x.rank - 2, strides, padding, dilations)
@@ -97,12 +97,12 @@ class ConvTranspose(Op):
         check(x.rank >= 3, f"expected an operand of shape [batch, channels, *sizes] but got {shape_text(x.shape)}")
         check(weight.rank == x.rank, f"expected a weight of rank {x.rank} but got {shape_text(weight.shape)}")
         check_same_dtype([x, weight])
-        check(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
-        check(groups >= 1 and weight.shape[0] % groups == 0, f"expected groups that divide {weight.shape[0]} channels but got {groups}")
+        check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
+        check_attr(groups >= 1 and weight.shape[0] % groups == 0, f"expected groups that divide {weight.shape[0]} channels but got {groups}")
         check(x.shape[1] == weight.shape[0], f"expected {weight.shape[0]} channels, the weight's first size, but got {x.shape[1]}")
         steps, pairs, gaps = conv_numbers(x.rank - 2, strides, padding, dilations)
         made = sizes or transposed_sizes(x.shape[2:], weight.shape[2:], steps, pairs, gaps)
-        check(len(made) == x.rank - 2, f"expected {x.rank - 2} values in 'sizes' but got {len(sizes)}")
+        check_attr(len(made) == x.rank - 2, f"expected {x.rank - 2} values in 'sizes' but got {len(sizes)}")
         for size, places, kernel, step, (low, high), gap in zip(made, x.shape[2:], weight.shape[2:], steps, pairs, gaps, strict=True):
             positions = window_positions(size + low + high, kernel, step, gap)
             check(positions == places, f"expected sizes from which a convolution makes {places} places but {size} makes {positions}")
@@ -151,8 +151,8 @@ class ConvFilter(Op):
     @staticmethod
     def infer(x: TensorType, dy: TensorType, *, kernel: Shape, strides: Shape, padding: Shape, dilations: Shape, groups: int) -> TensorType:
         check(x.rank >= 3 and dy.rank == x.rank, f"expected operands [batch, channels, *sizes] but got {shape_text(x.shape)} and {shape_text(dy.shape)}")
-        check(groups >= 1 and x.shape[1] % groups == 0, f"expected groups that divide {x.shape[1]} channels but got {groups}")
-        check(len(kernel) == x.rank - 2, f"expected {x.rank - 2} values in 'kernel' but got {len(kernel)}")
+        check_attr(groups >= 1 and x.shape[1] % groups == 0, f"expected groups that divide {x.shape[1]} channels but got {groups}")
+        check_attr(len(kernel) == x.rank - 2, f"expected {x.rank - 2} values in 'kernel' but got {len(kernel)}")
         weight = x.with_shape((dy.shape[1], x.shape[1] // groups, *kernel))
         wanted = Conv.infer(x, weight, None, strides=strides, padding=padding, dilations=dilations, groups=groups)
         check(dy == wanted, f"expected the result's gradient to be {wanted} but got {dy}")
@@ -197,6 +197,6 @@ def conv_numbers(spatial: int, strides: Shape, padding: Shape, dilations: Shape)
     dilations = dilations or (1,) * spatial
     padding = padding or (0,) * (2 * spatial)
     for values, name, count, least in ((strides, "strides", spatial, 1), (dilations, "dilations", spatial, 1), (padding, "padding", 2 * spatial, 0)):
-        check(len(values) == count, f"expected {count} values in '{name}' but got {len(values)}")
-        check(not any(is_negative(v - least) for v in values), f"expected values of at least {least} in '{name}' but got {shape_text(values)}")
+        check_attr(len(values) == count, f"expected {count} values in '{name}' but got {len(values)}")
+        check_attr(not any(is_negative(v - least) for v in values), f"expected values of at least {least} in '{name}' but got {shape_text(values)}")
     return strides, list(zip(padding[::2], padding[1::2], strict=True)), dilations

@@ -13,7 +13,7 @@ from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.attributes import Dense, Number
 from polyreme.ir.core import Op
 from polyreme.ir.define import ConstantLike, Elementwise, Pure, attr, op, operand
-from polyreme.ir.diagnostics import check
+from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve, resolve_all
 from polyreme.ir.types import ScalarType, TensorType, Type, u64
@@ -93,7 +93,7 @@ class Iota(Op):
     def infer(*, shape: Shape, axis: int, dtype: ScalarType) -> TensorType:
         check_sizes(shape)
         normal_axis(axis, len(shape))
-        check(dtype.kind in "fiux", f"expected an integer or float type but got {dtype}")
+        check_type(dtype.kind in "fiux", f"expected an integer or float type but got {dtype}")
         return TensorType(shape, dtype)
 
     @staticmethod
@@ -119,8 +119,8 @@ class Uniform(Op):
     @staticmethod
     def infer(state: TensorType, *, shape: Shape, low: float, high: float, dtype: ScalarType) -> tuple[Type, ...]:
         check_sizes(shape)
-        check(state == TensorType((mt19937.STATE_WORDS,), u64), f"expected a generator state, tensor<{mt19937.STATE_WORDS}xui64>, but got {state}")
-        check(dtype.is_float, f"expected a float type but got {dtype}")
+        check_type(state == TensorType((mt19937.STATE_WORDS,), u64), f"expected a generator state, tensor<{mt19937.STATE_WORDS}xui64>, but got {state}")
+        check_type(dtype.is_float, f"expected a float type but got {dtype}")
         return TensorType(shape, dtype), state
 
     @staticmethod
@@ -145,8 +145,8 @@ class Dropout(Op):
 
     @staticmethod
     def infer(x: TensorType, draws: TensorType, *, p: float, mode: str) -> TensorType:
-        check(0 <= p <= 1, f"expected p in [0, 1] but got {p}")
-        check(x.dtype.is_float and draws.dtype.is_float, f"expected floats but got {x.dtype} and {draws.dtype}")
+        check_attr(0 <= p <= 1, f"expected p in [0, 1] but got {p}")
+        check_type(x.dtype.is_float and draws.dtype.is_float, f"expected floats but got {x.dtype} and {draws.dtype}")
         fits = broadcast_shapes([x.shape, draws.shape]) == x.shape
         check(fits, f"expected draws that broadcast to {shape_text(x.shape)} but got {shape_text(draws.shape)}")
         return x

@@ -16,7 +16,7 @@ from polyreme.dialects.shape_rules import broadcast_shapes
 from polyreme.ir.accuracy import ROUNDED
 from polyreme.ir.core import Op
 from polyreme.ir.define import Commutative, Elementwise, OpClass, Pure, attr, op, operand
-from polyreme.ir.diagnostics import check
+from polyreme.ir.diagnostics import check_type
 from polyreme.ir.scalar import apply_scalar, cast, scalar_function
 from polyreme.ir.types import ScalarType, TensorType, i1
 
@@ -314,7 +314,7 @@ class Square(Op):
 
     @staticmethod
     def infer(x: TensorType) -> TensorType:
-        check(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
+        check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
         return x
 
     @staticmethod
@@ -333,7 +333,7 @@ class Reciprocal(Op):
 
     @staticmethod
     def infer(x: TensorType) -> TensorType:
-        check(x.dtype.kind in "fc", f"expected floats but got {x.dtype}")
+        check_type(x.dtype.kind in "fc", f"expected floats but got {x.dtype}")
         return x
 
     @staticmethod

@@ -11,7 +11,7 @@ from polyreme.dialects.shape_rules import broadcast_shapes, check_same_dtype, sh
 from polyreme.ir.accuracy import SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand, optional
-from polyreme.ir.diagnostics import check
+from polyreme.ir.diagnostics import check, check_type
 from polyreme.ir.types import TensorType
 
 
@@ -41,7 +41,7 @@ class MatMul(Op):
     def infer(x: TensorType, y: TensorType, *, transpose_x: bool, transpose_y: bool) -> TensorType:
         check(x.rank >= 1 and y.rank >= 1, f"expected operands of rank 1 or more but got {shape_text(x.shape)} and {shape_text(y.shape)}")
         check_same_dtype([x, y])
-        check(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
+        check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
         rows, inner_x = ((x.shape[-1], x.shape[-2]) if transpose_x else (x.shape[-2], x.shape[-1])) if x.rank > 1 else (None, x.shape[0])
         inner_y, columns = ((y.shape[-1], y.shape[-2]) if transpose_y else (y.shape[-2], y.shape[-1])) if y.rank > 1 else (y.shape[0], None)
         check(inner_x == inner_y, f"expected inner dimensions to agree but got {inner_x} and {inner_y}")
@@ -71,7 +71,7 @@ class Linear(Op):
         check(x.rank >= 1, "expected an operand of rank 1 or more but got a number")
         check(weight.rank == 2, f"expected a weight of shape [in, out] but got {shape_text(weight.shape)}")
         check_same_dtype([x, weight] if bias is None else [x, weight, bias])
-        check(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
+        check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
         check(x.shape[-1] == weight.shape[0], f"expected {weight.shape[0]} features, the weight's first size, but got {x.shape[-1]}")
         fits = bias is None or bias.shape == weight.shape[1:]
         check(fits, f"expected a bias of shape {shape_text(weight.shape[1:])} but got {shape_text(getattr(bias, 'shape', ()))}")

@@ -10,7 +10,7 @@ from polyreme.dialects.shape_rules import normal_axis, reduced_shape, shape_text
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand
-from polyreme.ir.diagnostics import check
+from polyreme.ir.diagnostics import check, check_type
 from polyreme.ir.types import TensorType
 
 
@@ -32,14 +32,14 @@ class CrossEntropy(Op):
 
     @staticmethod
     def infer(logits: TensorType, label: TensorType, *, axis: int, soft_label: bool, ignore_index: int) -> TensorType:
-        check(logits.dtype.is_float, f"expected floats for the logits but got {logits.dtype}")
+        check_type(logits.dtype.is_float, f"expected floats for the logits but got {logits.dtype}")
         kept = reduced_shape(logits.shape, (normal_axis(axis, logits.rank),), True)
         wanted = logits.shape if soft_label else kept
         check(label.shape == wanted, f"expected a label of shape {shape_text(wanted)} but got {shape_text(label.shape)}")
         if soft_label:
-            check(label.dtype == logits.dtype, f"expected soft labels of type {logits.dtype} but got {label.dtype}")
+            check_type(label.dtype == logits.dtype, f"expected soft labels of type {logits.dtype} but got {label.dtype}")
         else:
-            check(label.dtype.is_integer, f"expected integer labels but got {label.dtype}")
+            check_type(label.dtype.is_integer, f"expected integer labels but got {label.dtype}")
         return logits.with_shape(kept)
 
     @staticmethod

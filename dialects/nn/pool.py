@@ -14,7 +14,7 @@ from polyreme.dialects.shape_rules import Shape, is_negative, shape_text
 from polyreme.ir.accuracy import SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand
-from polyreme.ir.diagnostics import check
+from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim, ceildiv, floordiv
 from polyreme.ir.evaluate import resolve, resolve_all
 from polyreme.ir.scalar import identity_of
@@ -32,8 +32,8 @@ def pool_axis(size: Dim, kernel: Dim, stride: Dim, low: Dim, high: Dim, ceil_mod
 
 def pool_numbers(spatial: int, kernel: Shape, strides: Shape, padding: Shape) -> tuple[Shape, list[tuple[Dim, Dim]]]:
     """Strides (the kernel's sizes when empty) and (low, high) pairs per spatial axis."""
-    check(len(kernel) == spatial, f"expected {spatial} values in 'kernel' but got {len(kernel)}")
-    check(not any(is_negative(k - 1) for k in kernel), f"expected values of at least 1 in 'kernel' but got {shape_text(kernel)}")
+    check_attr(len(kernel) == spatial, f"expected {spatial} values in 'kernel' but got {len(kernel)}")
+    check_attr(not any(is_negative(k - 1) for k in kernel), f"expected values of at least 1 in 'kernel' but got {shape_text(kernel)}")
     strides, pairs, _ = conv_numbers(spatial, strides or kernel, padding, ())
     return strides, pairs
 
@@ -77,7 +77,7 @@ class MaxPool(Op):
 
     @staticmethod
     def infer(x: TensorType, *, kernel: Shape, strides: Shape, padding: Shape, ceil_mode: bool) -> TensorType:
-        check(x.dtype.kind in "fiu", f"expected floats or integers but got {x.dtype}")
+        check_type(x.dtype.kind in "fiu", f"expected floats or integers but got {x.dtype}")
         return _infer(x, kernel, strides, padding, ceil_mode)
 
     @staticmethod
@@ -105,7 +105,7 @@ class AvgPool(Op):
 
     @staticmethod
     def infer(x: TensorType, *, kernel: Shape, strides: Shape, padding: Shape, exclusive: bool, ceil_mode: bool) -> TensorType:
-        check(x.dtype.is_float, f"expected floats but got {x.dtype}")
+        check_type(x.dtype.is_float, f"expected floats but got {x.dtype}")
         return _infer(x, kernel, strides, padding, ceil_mode)
 
     @staticmethod

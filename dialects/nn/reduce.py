@@ -12,7 +12,7 @@ from polyreme.dialects.shape_rules import normal_axes, normal_axis, reduced_shap
 from polyreme.ir.accuracy import EXACT, SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import OpClass, Pure, attr, op, operand
-from polyreme.ir.diagnostics import check
+from polyreme.ir.diagnostics import check, check_type
 from polyreme.ir.types import ScalarType, TensorType, i64
 
 
@@ -32,7 +32,7 @@ def reduction(name: str, fn: str, kinds: str) -> Callable[[OpClass], OpClass]:
 
     def declare(cls: OpClass) -> OpClass:
         def infer(x: TensorType, *, axis: tuple[int, ...], keepdims: bool) -> TensorType:
-            check(x.dtype.kind in kinds, f"expected elements of kind {kinds!r} but got {x.dtype}")
+            check_type(x.dtype.kind in kinds, f"expected elements of kind {kinds!r} but got {x.dtype}")
             axes = reduction_axes(axis, x.rank)
             check(fn not in ("max", "min") or all(x.shape[a] != 0 for a in axes), "expected at least one element along the axes but got 0")
             return x.with_shape(reduced_shape(x.shape, axes, keepdims))
@@ -126,9 +126,9 @@ class ArgReduction(Op):
     @staticmethod
     def infer(x: TensorType, *, axis: int, keepdims: bool, dtype: ScalarType) -> TensorType:
         axis = normal_axis(axis, x.rank)
-        check(x.dtype.kind in "fiub", f"expected ordered elements but got {x.dtype}")
+        check_type(x.dtype.kind in "fiub", f"expected ordered elements but got {x.dtype}")
         check(x.shape[axis] != 0, "expected at least one element along the axis but got 0")
-        check(dtype.is_integer, f"expected an integer type for positions but got {dtype}")
+        check_type(dtype.is_integer, f"expected an integer type for positions but got {dtype}")
         return TensorType(reduced_shape(x.shape, (axis,), keepdims), dtype)
 
     @classmethod

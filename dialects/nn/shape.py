@@ -30,7 +30,7 @@ from polyreme.ir.accuracy import SUM
 from polyreme.ir.attributes import Number
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, View, attr, op, operand, variadic
-from polyreme.ir.diagnostics import check
+from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve, resolve_all
 from polyreme.ir.types import TensorType
@@ -151,7 +151,7 @@ class Concat(Op):
 
     @staticmethod
     def infer(xs: Sequence[TensorType], *, axis: int) -> TensorType:
-        check(len(xs) > 0, "expected at least one operand")
+        check(len(xs) > 0, "expected at least one operand", code="E0305")
         check_same_dtype(xs)
         return xs[0].with_shape(joined_shape([x.shape for x in xs], normal_axis(axis, xs[0].rank)))
 
@@ -176,9 +176,9 @@ class Pad(Op):
 
     @staticmethod
     def infer(x: TensorType, *, padding: Shape, interior: Shape, value: Any) -> TensorType:
-        check(len(padding) == 2 * x.rank, f"expected {2 * x.rank} values in 'padding' but got {len(padding)}")
-        check(len(interior) in (0, x.rank), f"expected {x.rank} values in 'interior' but got {len(interior)}")
-        check(not any(map(is_negative, (*padding, *interior))), f"expected no negative amounts but got {shape_text((*padding, *interior))}")
+        check_attr(len(padding) == 2 * x.rank, f"expected {2 * x.rank} values in 'padding' but got {len(padding)}")
+        check_attr(len(interior) in (0, x.rank), f"expected {x.rank} values in 'interior' but got {len(interior)}")
+        check_attr(not any(map(is_negative, (*padding, *interior))), f"expected no negative amounts but got {shape_text((*padding, *interior))}")
         check_number(value, x.dtype)
         return x.with_shape(tuple(map(padded_size, x.shape, padding[::2], padding[1::2], interior or (0,) * x.rank)))
 
@@ -249,7 +249,7 @@ class Gather(Op):
     def infer(x: TensorType, index: TensorType, *, axis: int) -> TensorType:
         axis = normal_axis(axis, x.rank)
         check(x.shape[axis] != 0, "expected at least one element along the axis but got 0")
-        check(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
+        check_type(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
         return x.with_shape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
     @staticmethod
@@ -274,9 +274,9 @@ class ScatterAdd(Op):
     @staticmethod
     def infer(updates: TensorType, index: TensorType, *, axis: int, size: Dim) -> TensorType:
         rank = updates.rank - index.rank + 1
-        check(0 <= axis < rank, f"expected axis in [0, {rank}) but got {axis}")
-        check(updates.dtype.kind in "fiuc", f"expected numbers but got {updates.dtype}")
-        check(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
+        check_attr(0 <= axis < rank, f"expected axis in [0, {rank}) but got {axis}")
+        check_type(updates.dtype.kind in "fiuc", f"expected numbers but got {updates.dtype}")
+        check_type(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
         middle = updates.shape[axis : axis + index.rank]
         check(middle == index.shape, f"expected updates with the positions' shape {shape_text(index.shape)} from axis {axis} on but got {shape_text(middle)}")
         check(size != 0, "expected at least one element along the axis but got 0")
