@@ -73,7 +73,7 @@ class Inspection:
     def ptx(self) -> str:
         """The PTX of a GPU's kernels."""
         if self.target.code != "ptx":
-            raise PolyremeError(f"expected a GPU as the target of PTX, such as 'cuda:sm_80', but got '{self.target.name}'")
+            raise PolyremeError(f"expected a GPU as the target of PTX, such as 'cuda:sm_80', but got '{self.target.name}'", code="E0008")
         return self.asm
 
     @cached_property
@@ -87,13 +87,13 @@ class Inspection:
         from polyreme.lowering.regions import split_regions
 
         if self._backward is None:
-            raise PolyremeError("expected a DataParallel model to show the schedule of but got one that computes gradients for itself alone")
+            raise PolyremeError("expected a DataParallel model to show the schedule of but got one that computes gradients for itself alone", code="E0005")
         return _text(split_regions(self._backward()))
 
     def level(self, name: str) -> str:
         """The text of a level by its name."""
         if name not in LEVELS:
-            raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{name}'{did_you_mean(name, LEVELS)}")
+            raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{name}'{did_you_mean(name, LEVELS)}", code="E0005")
         return str(getattr(self, name))
 
     def after(self, name: str) -> str:
@@ -101,7 +101,9 @@ class Inspection:
         found = [step for step in self.passes if step.name == name]
         if not found:
             known = list(dict.fromkeys(step.name for step in self.passes))
-            raise PolyremeError(f"expected a pass of the pipeline ({', '.join(known)}) but got '{name}'{did_you_mean(name, known)}")
+            raise PolyremeError(
+                f"expected a pass of the pipeline ({', '.join(known)}) but got '{name}'{did_you_mean(name, known)}", code="E0005"
+            )
         return found[-1].text
 
     def __repr__(self) -> str:

@@ -139,7 +139,7 @@ class Generator:
         if dispatch.active_trace() is not None:
             raise PolyremeError(
                 f"drawing {what} has no compiled form yet: draw them outside of the traced function and pass them in, or use uniform numbers",
-                caller_location(),
+                caller_location(), code="E1004",
             )
 
 

@@ -33,6 +33,8 @@ UNPACK_INFO = "UnpackBigParamInfor@@"
 class SaveError(PolyremeError, ValueError):
     """A path or an object that cannot be saved or loaded."""
 
+    code = "E0705"
+
 
 def save(obj: Any, path: str | os.PathLike[str] | BinaryIO, protocol: int = 4, **configs: Any) -> None:
     """Write `obj` (a state dict, a Tensor, or nested containers of them) as Paddle does.

@@ -115,7 +115,7 @@ def normalize(kind: Any, value: Any, what: str) -> Any:
         return SymbolRef(value)
     elif isinstance(value, kind):
         return value
-    raise InferError(f"expected {what} to be {kind_text(kind)} but got {value!r}")
+    raise InferError(f"expected {what} to be {kind_text(kind)} but got {value!r}", code="E0303")
 
 
 def kind_text(kind: Any) -> str:

@@ -40,7 +40,7 @@ class Module(Op):
         """The function called `name`; an unknown name is an error with the nearest known one."""
         found = {f.sym_name: f for f in self.functions}
         if name not in found:
-            raise PolyremeError(f"expected a function '@{name}' in the module but it has {', '.join(found) or 'none'}{did_you_mean(name, found)}")
+            raise PolyremeError(f"expected a function '@{name}' in the module but it has {', '.join(found) or 'none'}{did_you_mean(name, found)}", code="E0212")
         return found[name]
 
 

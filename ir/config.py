@@ -30,7 +30,7 @@ def _number(name: str, default: int, least: int) -> int:
     if not text:
         return default
     if not text.isdecimal() or int(text) < least:
-        raise PolyremeError(f"expected {name} to be a whole number from {least} on but got {text!r}")
+        raise PolyremeError(f"expected {name} to be a whole number from {least} on but got {text!r}", code="E0004")
     return int(text)
 
 

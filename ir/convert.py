@@ -98,4 +98,4 @@ class Conversion:
 
     def _check_count(self, rule: Rule, op: Op, values: tuple[Value, ...]) -> None:
         if len(values) != len(op.results):
-            raise ConversionError(f"the rule '{rule.__name__}' made {len(values)} values for the {len(op.results)} results of '{op.name}'", op.location)
+            raise ConversionError(f"the rule '{rule.__name__}' made {len(values)} values for the {len(op.results)} results of '{op.name}'", op.location, code="E0405")

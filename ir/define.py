@@ -109,7 +109,9 @@ class AttrDef:
         value = normalize(self.kind, value, f"'{self.name}'")
         if self.choices is not None and value not in self.choices:
             hint = did_you_mean(value, self.choices) if isinstance(value, str) else ""
-            raise InferError(f"expected '{self.name}' to be one of {', '.join(map(str, self.choices))} but got {value!r}{hint}")
+            raise InferError(
+                f"expected '{self.name}' to be one of {', '.join(map(str, self.choices))} but got {value!r}{hint}", code="E0303"
+            )
         return value
 
 
@@ -210,7 +212,7 @@ class Definition:
         unknown = [k for k in named if k not in self.attributes and all(r.name != k for r in self.regions)]
         if unknown:
             hint = did_you_mean(unknown[0], self.attributes)
-            raise InferError(f"'{self.name}' has no attribute '{unknown[0]}'{hint}")
+            raise InferError(f"'{self.name}' has no attribute '{unknown[0]}'{hint}", code="E0304")
         return attributes
 
     def bind_regions(self, named: dict[str, Any]) -> list[Region]:
@@ -241,7 +243,7 @@ class Definition:
                 extra -= size if part.arity != "one" else 0
                 sizes.append(size)
             return tuple(sizes)
-        raise InferError(f"expected 'operandSegmentSizes' for '{self.name}', whose operands can be split in several ways")
+        raise InferError(f"expected 'operandSegmentSizes' for '{self.name}', whose operands can be split in several ways", code="E0305")
 
     def split(self, items: Sequence[Any], segments: tuple[int, ...] | None) -> list[Any]:
         """Flat per-operand `items` as one entry per declared operand."""
@@ -279,7 +281,7 @@ class Definition:
     def call_reference(self, args: Sequence[Any], segments: tuple[int, ...] | None, attributes: dict[str, Any]) -> Any:
         reference = getattr(self.cls, "reference", None)
         if reference is None:
-            raise PolyremeError(f"'{self.name}' has no reference meaning to evaluate")
+            raise PolyremeError(f"'{self.name}' has no reference meaning to evaluate", code="E0306")
         return reference(*self.split(args, segments), **attributes)
 
 

@@ -100,6 +100,8 @@ class PolyremeError(Exception):
 class ParseError(PolyremeError):
     """Text that is no module."""
 
+    code = "E0101"
+
 
 class VerifyError(PolyremeError):
     """A module that breaks an invariant of `verify.py`."""
@@ -108,13 +110,19 @@ class VerifyError(PolyremeError):
 class InferError(PolyremeError, ValueError):
     """Operands or attributes that an op does not take."""
 
+    code = "E0301"
+
 
 class PassError(PolyremeError):
     """A pass that failed or was asked for by a wrong name or option."""
 
+    code = "E0403"
+
 
 class ConversionError(PassError):
     """An op that no rule of a conversion could take over the border."""
+
+    code = "E0406"
 
 
 def check(condition: bool, message: str, code: str = "E0301") -> None:

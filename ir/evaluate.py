@@ -33,6 +33,8 @@ MAX_CALL_DEPTH = 64
 class EvaluateError(PolyremeError):
     """Inputs that a function does not take, or an op that failed on the values it got."""
 
+    code = "E0308"
+
 
 # --- sizes of the run under way
 
@@ -52,7 +54,7 @@ def resolve(dim: Dim) -> int:
     try:
         return evaluate_dim(dim, _sizes.get())
     except KeyError as error:
-        raise EvaluateError(str(error.args[0])) from None
+        raise EvaluateError(str(error.args[0]), code="E0307") from None
 
 
 def resolve_all(dims: Iterable[Dim]) -> tuple[int, ...]:
@@ -88,7 +90,7 @@ def evaluate(code: Module | Func, inputs: Sequence[Any], function: str = "main")
         made = {i: _poison(func.args[i].type, sizes) for i in outputs}
         args = [made[i] if i in made else args[given.index(i)] for i in range(len(func.args))]
     if len(args) != len(func.args):
-        raise EvaluateError(f"expected {len(given)} inputs for '@{func.sym_name}' but got {len(args)}", func.location)
+        raise EvaluateError(f"expected {len(given)} inputs for '@{func.sym_name}' but got {len(args)}", func.location, code="E0307")
     sizes = bind_sizes(func, dict(enumerate(args)))
     results = _Run(func).call(func, [_enter(a, v) for a, v in zip(func.args, args, strict=True)], sizes)
     if not outputs:
@@ -160,7 +162,9 @@ def _misfit(func: Func, index: int, value: Any, why: str = "") -> None:
     arg = func.args[index]
     name = func.arg_names[index] if index < len(func.arg_names) else arg.name or str(index)
     got = f"{value.dtype}{list(value.shape)}"
-    raise EvaluateError(f"expected the argument '{name}' of '@{func.sym_name}' to be {arg.type} but got {got}{why}", func.location)
+    raise EvaluateError(
+        f"expected the argument '{name}' of '@{func.sym_name}' to be {arg.type} but got {got}{why}", func.location, code="E0307"
+    )
 
 
 def _poison(kind: BufferType, sizes: Mapping[str, int]) -> Array:
@@ -174,7 +178,7 @@ def _enter(arg: Value, value: Array) -> Any:
     """An argument as ops take it: buffers flat and in place, scalars as numpy scalars."""
     if isinstance(arg.type, BufferType):
         if not value.flags.c_contiguous:
-            raise EvaluateError(f"expected a contiguous array for the buffer '{arg.name}'")
+            raise EvaluateError(f"expected a contiguous array for the buffer '{arg.name}'", code="E0307")
         return value.reshape(-1)
     if isinstance(arg.type, ScalarType):
         return arg.type.np.type(value)
@@ -245,7 +249,9 @@ class _Frame:
         if isinstance(op.attributes.get("callee"), SymbolRef):
             func = self.outer.callee(op)
             if len(args) != len(func.args):
-                raise EvaluateError(f"expected {len(func.args)} arguments for '@{func.sym_name}' but got {len(args)}", op.location)
+                raise EvaluateError(
+                    f"expected {len(func.args)} arguments for '@{func.sym_name}' but got {len(args)}", op.location, code="E0307"
+                )
             sizes = bind_sizes(func, dict(enumerate(args)), self.sizes)
             run = lambda: self.outer.call(func, args, sizes, self.depth + 1)
             # Ops that start their callee several times say so.

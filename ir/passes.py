@@ -112,7 +112,7 @@ def parse_passes(spec: str) -> list[PassLike]:
     while at < len(spec.rstrip()):
         match = _SPEC.match(spec, at)
         if match is None:
-            raise PassError(f"expected 'name' or 'name{{option=value}}' but got {spec[at:]!r}")
+            raise PassError(f"expected 'name' or 'name{{option=value}}' but got {spec[at:]!r}", code="E0402")
         passes.append(make_pass(match.group(1), match.group(2) or ""))
         at = match.end()
     return passes
@@ -121,7 +121,7 @@ def parse_passes(spec: str) -> list[PassLike]:
 def make_pass(name: str, options: str = "") -> PassLike:
     """The pass called `name` with options such as `max-inputs=4 deep=true`."""
     if name not in PASSES:
-        raise PassError(f"expected the name of a pass but got '{name}'{did_you_mean(name, PASSES)}")
+        raise PassError(f"expected the name of a pass but got '{name}'{did_you_mean(name, PASSES)}", code="E0401")
     factory = PASSES[name]
     hints = get_type_hints(factory) if isinstance(factory, type) else {}
     known = {f.name.replace("_", "-"): f.name for f in fields(factory)} if isinstance(factory, type) else {}
@@ -130,7 +130,7 @@ def make_pass(name: str, options: str = "") -> PassLike:
         key, _, value = part.partition("=")
         if key not in known:
             listed = f" (it has {', '.join(known)})" if known else " (it has none)"
-            raise PassError(f"the pass '{name}' has no option '{key}'{did_you_mean(key, known) or listed}")
+            raise PassError(f"the pass '{name}' has no option '{key}'{did_you_mean(key, known) or listed}", code="E0402")
         given[known[key]] = _option(name, key, value, hints[known[key]])
     return factory(**given)
 
@@ -145,11 +145,11 @@ _READERS: dict[Any, Callable[[str], Any]] = {
 
 def _option(name: str, key: str, value: str, kind: Any) -> Any:
     if kind not in _READERS:
-        raise PassError(f"the option '{key}' of the pass '{name}' cannot be given as text")
+        raise PassError(f"the option '{key}' of the pass '{name}' cannot be given as text", code="E0402")
     try:
         return _READERS[kind](value)
     except (ValueError, KeyError):
-        raise PassError(f"expected the option '{key}' of the pass '{name}' to be {kind.__name__} but got {value!r}") from None
+        raise PassError(f"expected the option '{key}' of the pass '{name}' to be {kind.__name__} but got {value!r}", code="E0402") from None
 
 
 def pass_text(made: PassLike) -> str:
@@ -324,7 +324,7 @@ class _Watch:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(now)
         except OSError as error:
-            raise PolyremeError(f"cannot dump the module to {path}: {error}") from error
+            raise PolyremeError(f"cannot dump the module to {path}: {error}", code="E0009") from error
 
 
 def replace_body(module: Module, other: Module) -> None:

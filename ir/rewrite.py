@@ -33,6 +33,8 @@ Rewrite = Callable[[Any, Builder], None | Value | tuple[Value, ...]]
 class RewriteError(PassError):
     """Patterns that never come to an end, or one that changed a type."""
 
+    code = "E0404"
+
 
 @dataclass(frozen=True)
 class Pattern:
@@ -149,7 +151,7 @@ class _Driver:
         old, new = ([v.type for v in group] for group in (op.results, values))
         if old != new:
             before, after = (", ".join(map(str, types)) or "no result" for types in (old, new))
-            raise RewriteError(f"the pattern '{p.name}' put {after} in place of {before} of '{op.name}'", op.location)
+            raise RewriteError(f"the pattern '{p.name}' put {after} in place of {before} of '{op.name}'", op.location, code="E0405")
 
 
 def _users(op: Op) -> list[Op]:

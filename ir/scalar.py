@@ -56,7 +56,7 @@ def scalar_function(name: str) -> ScalarFunction:
     """The row called `name`; an unknown name is an `InferError` with the nearest known one."""
     found = FUNCTIONS.get(name)
     if found is None:
-        raise InferError(f"expected the name of a scalar function but got {name!r}{did_you_mean(name, FUNCTIONS)}")
+        raise InferError(f"expected the name of a scalar function but got {name!r}{did_you_mean(name, FUNCTIONS)}", code="E0303")
     return found
 
 

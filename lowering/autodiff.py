@@ -115,7 +115,7 @@ def _precedes(op: Op, other: Op) -> bool:
 def _check_rules(ops: Sequence[Op]) -> None:
     missing = {type(op): op for op in ops if type(op) not in GRADIENTS}
     if missing:
-        raise PassError([d for op in missing.values() for d in PassError(f"expected a gradient rule for '{op.name}' but it has none", op.location).diagnostics])
+        raise PassError([d for op in missing.values() for d in PassError(f"expected a gradient rule for '{op.name}' but it has none", op.location, code="E0407").diagnostics], code="E0407")
 
 
 def _is_float(kind: Type) -> bool:

@@ -58,7 +58,7 @@ class Weights:
 def check_c_name(name: str) -> str:
     """`name`, if C functions can start with it."""
     if not _IDENTIFIER.match(name) or name in _KEYWORDS or len(name) > 200:
-        raise PolyremeError(f"expected a name that C functions can start with (letters, digits, '_') but got '{name}'")
+        raise PolyremeError(f"expected a name that C functions can start with (letters, digits, '_') but got '{name}'", code="E0004")
     return name
 
 

@@ -21,6 +21,8 @@ from polyreme.lowering.targets import Target, usable_cores
 class CodegenError(PolyremeError):
     """LLVM text that is not valid, or that no code can be made for."""
 
+    code = "E0807"
+
 
 def assemble(text: str, target: Target) -> bytes:
     """The object file (ELF, or wasm) of LLVM text; position independent."""
@@ -124,7 +126,7 @@ def _machine(triple: str, cpu: str, features: str, arch: str) -> Any:
         machine = llvm.Target.from_triple(triple)
         return machine.create_target_machine(cpu=cpu, features=features, opt=2, reloc="pic", codemodel="default")
     except RuntimeError as error:
-        raise CodegenError(f"expected a machine that LLVM knows but got '{triple}': {error}") from None
+        raise CodegenError(f"expected a machine that LLVM knows but got '{triple}': {error}", code="E0008") from None
 
 
 def _prepare(text: str, target: Target) -> tuple[Any, Any]:

@@ -70,7 +70,7 @@ class ElementEmitter:
         op = value.producer()
         rule = _RULES.get(type(op))
         if rule is None:
-            raise PolyremeError(f"no rule gives single elements of '{op.name if op else 'a block argument'}'", op.location if op else None)  # type: ignore[arg-type]
+            raise PolyremeError(f"no rule gives single elements of '{op.name if op else 'a block argument'}'", op.location if op else None, code="E0408")  # type: ignore[arg-type]
         return rule(_Request(self, op, places, lanes, mask, guards))
 
     def _any_lane(self, guard: Value) -> Value:
@@ -222,7 +222,7 @@ def _full(r: _Request) -> Value:
 def _constant(r: _Request) -> Value:
     array = r.op.attributes["value"].array
     if array.size != 1:
-        raise PolyremeError("expected a constant of one element inside a group; larger ones are operands", r.op.location)
+        raise PolyremeError("expected a constant of one element inside a group; larger ones are operands", r.op.location, code="E0408")
     return r.constant(array.reshape(())[()].item(), _dtype(r.op.result))
 
 

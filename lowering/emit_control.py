@@ -96,7 +96,9 @@ def _emit_call(e: FunctionEmitter, op: Any) -> None:
     func = e.module.module.function(op.callee.name)
     wanted = [a.type for a in func.args]
     if len(wanted) != len(op.operands):
-        raise PolyremeError(f"'kernel.call' expected {len(wanted)} arguments for '{op.callee}' but got {len(op.operands)}", op.location)
+        raise PolyremeError(
+            f"'kernel.call' expected {len(wanted)} arguments for '{op.callee}' but got {len(op.operands)}", op.location, code="E0408"
+        )
     args = [e.get(v).typed for v in op.operands]
     for needed, lane in ((facts.pool, e.pool), (facts.sizes, e.size_array)):
         if needed:

@@ -58,7 +58,7 @@ def gather_facts(module: Module) -> dict[str, Facts]:
     def visit(func: Func, path: tuple[str, ...]) -> Facts:
         name = func.sym_name
         if name in path:
-            raise PolyremeError(f"expected kernels without recursion but '@{name}' calls itself", func.location)
+            raise PolyremeError(f"expected kernels without recursion but '@{name}' calls itself", func.location, code="E0408")
         if name in facts:
             return facts[name]
         pool = sizes = False
@@ -67,7 +67,7 @@ def gather_facts(module: Module) -> dict[str, Facts]:
         for op in func.walk():
             if isinstance(op, (kernel.Call, kernel.Launch)):
                 if op.callee.name not in functions:
-                    raise PolyremeError(f"'{op.name}' expected a function of the module but got {op.callee}", op.location)
+                    raise PolyremeError(f"'{op.name}' expected a function of the module but got {op.callee}", op.location, code="E0212")
                 inner = visit(functions[op.callee.name], (*path, name))
                 pool, sizes = pool or inner.pool, sizes or inner.sizes
                 targets = [op.operands[i] for i in inner.written]

@@ -83,7 +83,7 @@ def typed_lane(code: Code, type: Type, ref: str) -> Lane:
         return Lane(code, element(type.dtype), type.lanes, ref)
     if isinstance(type, ScalarType):
         return Lane(code, element(type), 1, ref)
-    raise PolyremeError(f"expected a buffer, a scalar or a vector but got {type}")
+    raise PolyremeError(f"expected a buffer, a scalar or a vector but got {type}", code="E0408")
 
 
 def scalar_of(value: Value) -> ScalarType:
@@ -228,7 +228,7 @@ class FunctionEmitter:
     def read_size(self, name: str) -> Lane:
         if name not in self.module.sizes:
             known = ", ".join(self.module.sizes) or "none"
-            raise PolyremeError(f"expected a size that an argument of '@main' has ({known}) but got '{name}'")
+            raise PolyremeError(f"expected a size that an argument of '@main' has ({known}) but got '{name}'", code="E0409")
         assert self.size_array is not None
         place = self.code.value("ptr", 1, f"getelementptr inbounds i64, ptr {self.size_array.ref}, i64 {self.module.sizes[name]}", "at")
         return self.code.value("i64", 1, f"load i64, ptr {place.ref}", symbol_text(name))
@@ -240,7 +240,7 @@ class FunctionEmitter:
         for op in block:
             emit = self.module.table.get(type(op))
             if emit is None:
-                raise PolyremeError(f"'{op.name}' has no machine code: expected an op of the kernel level", op.location)
+                raise PolyremeError(f"'{op.name}' has no machine code: expected an op of the kernel level", op.location, code="E0408")
             if op.location and (place := str(op.location)) != self._place:
                 self._place = place
                 self.code.lines.append("  " + comment_text(place))

@@ -69,7 +69,7 @@ def _emit_alloc(e: GridEmitter, op: Any) -> Lane:
     e.shared.append(f"@{name} = internal addrspace(3) global [{count} x {memory_element(op.dtype)}] undef, align {SHARED_ALIGN}")
     e.shared_bytes += -(-count * op.dtype.bytes // SHARED_ALIGN) * SHARED_ALIGN
     if e.shared_bytes > e.target.shared_bytes:
-        raise PolyremeError(f"expected at most {e.target.shared_bytes} bytes of shared memory in '{e.name}' but got {e.shared_bytes}", op.location)
+        raise PolyremeError(f"expected at most {e.target.shared_bytes} bytes of shared memory in '{e.name}' but got {e.shared_bytes}", op.location, code="E0408")
     return Lane(e.code, SHARED, 1, f"@{name}")
 
 
@@ -157,7 +157,7 @@ def _emit_round_tf32(e: GridEmitter, op: Any) -> Lane:
 def _emit_load_matrix(e: GridEmitter, op: Any) -> Lane:
     place = e.address(op.buffer, op.index)
     if place.elem != SHARED:
-        raise PolyremeError("'kernel.load_matrix' expected shared memory", op.location)
+        raise PolyremeError("'kernel.load_matrix' expected shared memory", op.location, code="E0408")
     name = f"ldmatrix.sync.aligned.m8n8.x{op.count}{'.trans' if op.transpose else ''}.b16.p3"
     kind = "i32" if op.count == 1 else "{ " + ", ".join(["i32"] * op.count) + " }"
     whole = e.code.value("i32", 1, e.intrinsic(op, name, kind, [place.typed]), "tile")
@@ -172,7 +172,7 @@ def _emit_load_matrix(e: GridEmitter, op: Any) -> Lane:
 def _emit_copy_async(e: GridEmitter, op: Any) -> None:
     source, target = e.address(op.source, op.source_index, inbounds=op.mask is None), e.address(op.target, op.target_index)
     if (source.elem, target.elem) != (GLOBAL, SHARED):
-        raise PolyremeError("'kernel.copy_async' expected a copy from device memory to shared memory", op.location)
+        raise PolyremeError("'kernel.copy_async' expected a copy from device memory to shared memory", op.location, code="E0408")
     size = op.lanes * op.source.type.dtype.bytes
     name, args = f"cp.async.{'cg' if size == 16 else 'ca'}.shared.global.{size}", [target.typed, source.typed]
     if op.mask is not None:

@@ -97,7 +97,7 @@ def _emit_entry(emission: Emission) -> None:
     emitter.arena = Lane(code, "ptr", 1, "%arena")
     for i, arg in enumerate(emission.main.args):
         if not isinstance(arg.type, BufferType):
-            raise PolyremeError(f"expected buffers as the arguments of '@main' but got {arg.type}", emission.main.location)
+            raise PolyremeError(f"expected buffers as the arguments of '@main' but got {arg.type}", emission.main.location, code="E0410")
         place = code.value("ptr", 1, f"getelementptr inbounds ptr, ptr %buffers, i64 {i}", "at")
         emitter.bind(arg, code.value("ptr", 1, f"load ptr, ptr {place.ref}", symbol_text(arg.name or "arg")))
     emitter.run_block(emission.main.block)

@@ -72,9 +72,9 @@ def _emit_alloc(e: FunctionEmitter, op: Any) -> Lane:
         code.entry.append(f"  {name} = alloca [{product(op.shape)} x {elem}], align {ARENA_ALIGN}")
         return Lane(code, "ptr", 1, name)
     if e.arena is None:
-        raise PolyremeError("'kernel.alloc' expected to stand in '@main', or to be local", op.location)
+        raise PolyremeError("'kernel.alloc' expected to stand in '@main', or to be local", op.location, code="E0408")
     if op.offset is None:
-        raise PolyremeError("'kernel.alloc' expected an offset: memory is planned before code is emitted", op.location)
+        raise PolyremeError("'kernel.alloc' expected an offset: memory is planned before code is emitted", op.location, code="E0408")
     offset = e.lane(e.dim(op.offset))
     return code.value("ptr", 1, f"getelementptr inbounds i8, ptr {e.arena.ref}, i64 {offset.ref}", e.hint(op.result, "buffer"))
 

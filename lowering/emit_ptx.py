@@ -60,7 +60,7 @@ class PtxModule:
 def emit_ptx(module: Module, target: Target, name: str = "model") -> PtxModule:
     """The PTX of every kernel that `main` launches. Needs no planned memory: arenas are the host's matter."""
     if not isinstance(target, GpuTarget):
-        raise PolyremeError(f"expected a GPU target for PTX but got '{target.name}'")
+        raise PolyremeError(f"expected a GPU target for PTX but got '{target.name}'", code="E0008")
     emission = Emission(module, target, symbol_text(name), GRID)
     threads: dict[str, int] = {}
     for op in emission.main.walk():

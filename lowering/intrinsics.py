@@ -49,10 +49,10 @@ def require(intrinsic: str, target: GpuTarget, what: str, location: Location = U
     """The full name of an intrinsic that `target` has; `PolyremeError` naming `what` (an op) when it does not."""
     need = INTRINSICS.get(intrinsic)
     if need is None:
-        raise PolyremeError(f"{what} uses 'llvm.nvvm.{intrinsic}', of which nothing is known", location)
+        raise PolyremeError(f"{what} uses 'llvm.nvvm.{intrinsic}', of which nothing is known", location, code="E0408")
     if target.sm < need.sm or target.ptx < need.ptx:
         has = Need(target.sm, target.ptx)
-        raise PolyremeError(f"{what} expected {need} at least but the target '{target.name}' has {has}", location)
+        raise PolyremeError(f"{what} expected {need} at least but the target '{target.name}' has {has}", location, code="E0008")
     return f"llvm.nvvm.{intrinsic}"
 
 

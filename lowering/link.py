@@ -74,17 +74,17 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
     names, roles = _argument_names(main), main.attributes["arg_roles"] or ("input",) * len(main.args)
     unknown = [key for key in constants if key not in names]
     if unknown:
-        raise PolyremeError(f"'@main' has no argument '{unknown[0]}' to fix{did_you_mean(unknown[0], names)}", main.location)
+        raise PolyremeError(f"'@main' has no argument '{unknown[0]}' to fix{did_you_mean(unknown[0], names)}", main.location, code="E0410")
     for argument, arg_name, role in zip(main.args, names, roles, strict=True):
         type = argument.type
         if not isinstance(type, BufferType):
-            raise PolyremeError(f"expected buffers as arguments of '@main' but '{arg_name}' is {type}", main.location)
+            raise PolyremeError(f"expected buffers as arguments of '@main' but '{arg_name}' is {type}", main.location, code="E0410")
         if role == "output":
             arguments.append(("output", len(outputs)))
             outputs.append(TensorSpec(arg_name, _dtype_name(type), _shape(type), "output"))
         elif role == "constant" or arg_name in constants:
             if arg_name not in constants:
-                raise PolyremeError(f"expected data for the constant '{arg_name}' of '@main'", main.location)
+                raise PolyremeError(f"expected data for the constant '{arg_name}' of '@main'", main.location, code="E0410")
             data.extend(bytes(-len(data) % ALIGNMENT))
             array = _constant(constants[arg_name], arg_name, type, main)
             arguments.append(("constant", len(specs)))
@@ -122,7 +122,9 @@ def _shape(type: BufferType) -> tuple[int | str, ...]:
 def _constant(value: Array, name: str, type: BufferType, main: Func) -> Array:
     array = np.ascontiguousarray(value).reshape(np.shape(value))
     if array.dtype != type.dtype.np or array.shape != type.shape:
-        raise PolyremeError(f"expected the constant '{name}' to be {type} but got {array.dtype}{list(array.shape)}", main.location)
+        raise PolyremeError(
+            f"expected the constant '{name}' to be {type} but got {array.dtype}{list(array.shape)}", main.location, code="E0410"
+        )
     return array
 
 
@@ -132,7 +134,9 @@ def _find_sizes(main: Func, inputs: Sequence[TensorSpec]) -> tuple[SizeSpec, ...
     for name in size_names(main):
         places = [(i, axis) for i, t in enumerate(inputs) for axis, size in enumerate(t.shape) if size == name]
         if not places:
-            raise PolyremeError(f"expected an input with an axis of size '{name}', from which its value can be read", main.location)
+            raise PolyremeError(
+                f"expected an input with an axis of size '{name}', from which its value can be read", main.location, code="E0409"
+            )
         found.append(SizeSpec(name, *places[0]))
     return tuple(found)
 
@@ -212,9 +216,9 @@ def write_library(
     path = Path(path)
     name = check_c_name(name) if name is not None else c_name_of(path.name.split(".")[0])
     if weights not in ("auto", "inside", "beside"):
-        raise PolyremeError(f"expected 'auto', 'inside' or 'beside' as the place of the weights but got '{weights}'")
+        raise PolyremeError(f"expected 'auto', 'inside' or 'beside' as the place of the weights but got '{weights}'", code="E0004")
     if not path.parent.is_dir():
-        raise PolyremeError(f"expected a folder '{path.parent}' to write '{path.name}' to, but there is none")
+        raise PolyremeError(f"expected a folder '{path.parent}' to write '{path.name}' to, but there is none", code="E0009")
     target = target or _target_of(artifact.manifest)
     beside = bool(artifact.constants) and (weights == "beside" or (weights == "auto" and len(artifact.constants) > MAX_INSIDE_BYTES))
     weights_path = path.with_suffix(".weights")
@@ -242,7 +246,7 @@ def write_library(
         try:
             write_atomically(file, data, 0o777 if file == path else 0o666)
         except OSError as error:
-            raise PolyremeError(f"cannot write '{file}': {error.strerror or error}") from error
+            raise PolyremeError(f"cannot write '{file}': {error.strerror or error}", code="E0009") from error
     return [path, *(file for file in written if file != path)]
 
 
@@ -270,7 +274,7 @@ _MACHINES = {
 def pool_text(target: Target) -> str:
     """LLVM IR of the thread pool for a target."""
     if target.arch not in _MACHINES or "linux" not in target.triple:
-        raise PolyremeError(f"expected a Linux target ({', '.join(_MACHINES)}) for a library but got {target.triple}")
+        raise PolyremeError(f"expected a Linux target ({', '.join(_MACHINES)}) for a library but got {target.triple}", code="E0008")
     number, declaration, call = _MACHINES[target.arch]
     pause = f"{declaration}\ndefine internal void @pause() alwaysinline nounwind {{\n  {call}\n  ret void\n}}"
     text = (files("polyreme.runtime") / "pool.ll").read_text()

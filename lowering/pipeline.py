@@ -85,7 +85,7 @@ def lower(
     `verify` checks the module after every pass; `inputs` also runs it there, and compares. `prepare`: see `pipeline`.
     """
     if to not in LEVELS:
-        raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{to}'{did_you_mean(to, LEVELS)}")
+        raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{to}'{did_you_mean(to, LEVELS)}", code="E0005")
     target = target or find_target()
     stages = pipeline(target, prepare)[: LEVELS.index(to) + 1]
     lowered: Module = module.clone()

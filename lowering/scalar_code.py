@@ -23,7 +23,7 @@ HALVES = (f16, bf16)
 def element(dtype: ScalarType) -> str:
     """The LLVM type of one element in a register."""
     if dtype.kind == "c":
-        raise PolyremeError(f"expected a real element type but got {dtype}, which has no machine code yet")
+        raise PolyremeError(f"expected a real element type but got {dtype}, which has no machine code yet", code="E0408")
     return _ELEMENTS.get(dtype.name) or f"i{dtype.bits}"
 
 

@@ -182,7 +182,7 @@ def choose(request: Request, builders: Sequence[KernelBuilder]) -> KernelPlan:
         if plan is not None:
             return plan
     names = ", ".join(op.name for op in request.ops())
-    raise PolyremeError(f"no kernel builder takes the ops {names}", request.func.location)
+    raise PolyremeError(f"no kernel builder takes the ops {names}", request.func.location, code="E0408")
 
 
 def structure(block: Block) -> tuple[Any, ...]:

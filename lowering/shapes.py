@@ -86,7 +86,7 @@ class SolveDims(Pass):
         for part in self.sizes.replace(";", " ").split():
             name, _, number = part.partition("=")
             if not SYMBOL.match(name) or not number.isdigit():
-                raise PassError(f"expected 'name=number' for the pass '{self.name}' but got {part!r}")
+                raise PassError(f"expected 'name=number' for the pass '{self.name}' but got {part!r}", code="E0402")
             values[name] = int(number)
         return values
 
@@ -100,4 +100,4 @@ class SolveDims(Pass):
             for name in used_sizes(op) - bound:
                 faults.setdefault(name, Diagnostic(f"expected the size '{name}' in the shape of an argument of '@main', which nothing else tells", op.location))
         if faults:
-            raise PassError(faults.values())
+            raise PassError(faults.values(), code="E0409")

@@ -40,7 +40,7 @@ def link_shared(objects: Mapping[str, bytes], exports: Sequence[str], soname: st
             result.unlink(missing_ok=True)
             tried.append(Diagnostic(f"{linker}: {fault or 'made no file'}"))
     message = f"no linker could make a library for {target.triple}: install binutils, lld or a C compiler, or the package 'ziglang'"
-    raise PolyremeError(Diagnostic(message, notes=tuple(tried)))
+    raise PolyremeError(Diagnostic(message, notes=tuple(tried)), code="E0806")
 
 
 def _commands(objects: list[str], soname: str, target: Target) -> Iterator[tuple[str, list[str] | None]]:

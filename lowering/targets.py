@@ -134,9 +134,11 @@ def find_target(name: str = "native", cpu: str | None = None, features: str | No
         known = {t.arch: t for t in reversed(TARGETS.values())}
         if "-" not in name or arch not in known:
             names = ("native", *TARGETS, "cuda", *GPU_TARGETS)
-            raise PolyremeError(f"expected a target ({', '.join(names)}) or a triple but got '{name}'{did_you_mean(name, names)}")
+            raise PolyremeError(
+                f"expected a target ({', '.join(names)}) or a triple but got '{name}'{did_you_mean(name, names)}", code="E0008"
+            )
         if not name.startswith("wasm") and "linux" not in name:
-            raise PolyremeError(f"expected a linux or wasm triple but got '{name}'")
+            raise PolyremeError(f"expected a linux or wasm triple but got '{name}'", code="E0008")
         triple = "-".join([arch, *name.split("-")[1:]])
         target = replace(known[arch], name=name, triple=triple)
     if cpu is not None:
@@ -151,7 +153,7 @@ def _find_gpu(name: str, cpu: str | None) -> GpuTarget:
     wanted = cpu or (name.split(":")[1] if ":" in name else next(iter(GPU_TARGETS)).split(":")[1])
     found = GPU_TARGETS.get(f"cuda:{wanted}")
     if found is None:
-        raise PolyremeError(f"expected a GPU target ({', '.join(GPU_TARGETS)}) but got 'cuda:{wanted}'{did_you_mean(f'cuda:{wanted}', GPU_TARGETS)}")
+        raise PolyremeError(f"expected a GPU target ({', '.join(GPU_TARGETS)}) but got 'cuda:{wanted}'{did_you_mean(f'cuda:{wanted}', GPU_TARGETS)}", code="E0008")
     return found
 
 
@@ -159,7 +161,7 @@ def gpu_target(sm: int) -> GpuTarget:
     """The newest of `GPU_TARGETS` whose code runs on a device of this compute capability."""
     found = [t for t in GPU_TARGETS.values() if t.sm <= sm]
     if not found:
-        raise PolyremeError(f"expected a GPU of compute capability 7.5 or newer but got {sm // 10}.{sm % 10}")
+        raise PolyremeError(f"expected a GPU of compute capability 7.5 or newer but got {sm // 10}.{sm % 10}", code="E0008")
     return found[-1]
 
 
@@ -181,7 +183,7 @@ def host() -> Target:
         )  # fmt: skip
     known = {t.arch: t for t in reversed(TARGETS.values())}
     if base.arch not in known:
-        raise PolyremeError(f"expected a machine of {', '.join(_LAYOUTS)} but this one is '{triple}'")
+        raise PolyremeError(f"expected a machine of {', '.join(_LAYOUTS)} but this one is '{triple}'", code="E0008")
     like = known[base.arch]
     return replace(base, vector_bytes=like.vector_bytes, vector_registers=like.vector_registers, fma=like.fma, half=like.half)
 

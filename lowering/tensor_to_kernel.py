@@ -52,7 +52,7 @@ class TensorToKernel(Pass):
 
     def run(self, module: Module) -> None:
         if self.prepare not in ("", "worth", "always"):
-            raise PassError(f"expected prepare to be 'worth', 'always' or left out but got '{self.prepare}'")
+            raise PassError(f"expected prepare to be 'worth', 'always' or left out but got '{self.prepare}'", code="E0402")
         main = module.function("main")
         for func in module.functions:
             if func is not main:

@@ -140,7 +140,7 @@ class Manifest:
         top = _Reader(data, "manifest")
         found = top.integer("format", 0, 1 << 31)
         if found != FORMAT:
-            raise ArtifactError(f"expected a manifest of format {FORMAT} but got format {found}: compile the model again")
+            raise ArtifactError(f"expected a manifest of format {FORMAT} but got format {found}: compile the model again", code="E0802")
         manifest = Manifest(
             name=top.text("name"),
             inputs=tuple(_tensor(item, ("input", "param", "packed", "state")) for item in top.items("inputs")),
@@ -345,7 +345,9 @@ class Artifact:
             raise ArtifactError(f"{what}: expected a polyreme artifact but got {len(view)} bytes of something else")
         magic, version, zero, manifest_bytes, code_bytes, constant_bytes, digest = HEADER.unpack(view[: HEADER.size])
         if version != FORMAT or zero:
-            raise ArtifactError(f"{what}: expected an artifact of format {FORMAT} but got format {version}: compile the model again")
+            raise ArtifactError(
+                f"{what}: expected an artifact of format {FORMAT} but got format {version}: compile the model again", code="E0802"
+            )
         if manifest_bytes > MAX_MANIFEST_BYTES:
             raise ArtifactError(f"{what}: expected a manifest of at most {MAX_MANIFEST_BYTES} bytes but got {manifest_bytes}")
         code_at = HEADER.size + manifest_bytes

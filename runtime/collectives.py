@@ -46,13 +46,19 @@ HISTORY = 4096
 class CollectiveError(RuntimeFault, RuntimeError):
     """A collective call that cannot be completed."""
 
+    code = "E0901"
+
 
 class MismatchError(CollectiveError):
     """Ranks that make different collective calls."""
 
+    code = "E0902"
+
 
 class LostRankError(CollectiveError):
     """Ranks that are gone; `ranks` are their numbers."""
+
+    code = "E0903"
 
     def __init__(self, message: str, ranks: Sequence[int]):
         super().__init__(message)

@@ -32,14 +32,14 @@ def check_runs_here(target: TargetSpec, what: str) -> None:
     machine = platform.machine().lower()
     here = _ARCHITECTURES.get(machine, machine)
     if wanted != here:
-        raise ArtifactError(f"{what}: expected code for {here} but got code for {wanted} ({target.triple})")
+        raise ArtifactError(f"{what}: expected code for {here} but got code for {wanted} ({target.triple})", code="E0802")
     if sys.platform not in parts[1:] and not any(part.startswith(sys.platform) for part in parts[1:]):
-        raise ArtifactError(f"{what}: expected code for {sys.platform} but got code for {target.triple}")
+        raise ArtifactError(f"{what}: expected code for {sys.platform} but got code for {target.triple}", code="E0802")
     known = _processor_flags()
     features = [f[1:] for f in target.features.split(",") if f.startswith("+")]
     missing = [f for f in features if known and f in _FEATURES and _FEATURES[f] not in known]
     if missing:
-        raise ArtifactError(f"{what}: the code is for {target.cpu or 'a processor'} with {', '.join(missing)}, which this processor lacks: compile it again")
+        raise ArtifactError(f"{what}: the code is for {target.cpu or 'a processor'} with {', '.join(missing)}, which this processor lacks: compile it again", code="E0802")
 
 
 @functools.cache

@@ -10,6 +10,10 @@ class RuntimeFault(Exception):
 class ArtifactError(RuntimeFault, ValueError):
     """A file that is no artifact or library of ours, or a damaged one, or one for another machine."""
 
+    code = "E0801"
+
 
 class CallError(RuntimeFault, ValueError):
     """Arrays that a model does not take."""
+
+    code = "E0803"

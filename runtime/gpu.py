@@ -24,6 +24,8 @@ Array = np.ndarray[Any, Any]
 class GpuError(RuntimeFault, RuntimeError):
     """No device, no way to reach it, or a device that failed."""
 
+    code = "E0804"
+
 
 class Module(Protocol):
     """Loaded kernels."""

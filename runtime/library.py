@@ -70,7 +70,9 @@ def read_library(path: str | os.PathLike[str]) -> LibraryFile:
         raise ArtifactError(f"{name}: expected a library written by polyreme, but its last bytes are missing or damaged")
     _, version, zero, manifest_bytes, identity, digest = TRAILER.unpack(data[-TRAILER.size :])
     if version != FORMAT or zero:
-        raise ArtifactError(f"{name}: expected a library of format {FORMAT} but got format {version}: compile the model again")
+        raise ArtifactError(
+            f"{name}: expected a library of format {FORMAT} but got format {version}: compile the model again", code="E0802"
+        )
     if manifest_bytes > min(MAX_MANIFEST_BYTES, len(data) - TRAILER.size):
         raise ArtifactError(f"{name}: expected a manifest of at most {len(data) - TRAILER.size} bytes but got {manifest_bytes}: the file is damaged")
     if hashlib.blake2b(memoryview(data)[:-32], digest_size=32).digest() != digest:
@@ -131,7 +133,9 @@ def _open_by_name(path: Path) -> tuple[ctypes.CDLL, _Table]:
     except (OSError, ValueError) as error:
         raise ArtifactError(f"{path}: the system cannot load it: {error}") from error
     if table.format != FORMAT:
-        raise ArtifactError(f"{path}: expected a library of format {FORMAT} but got format {table.format}: compile the model again")
+        raise ArtifactError(
+            f"{path}: expected a library of format {FORMAT} but got format {table.format}: compile the model again", code="E0802"
+        )
     return library, table
 
 

@@ -30,6 +30,8 @@ FAREWELL = 1.0  # seconds
 class MissingMpi(RuntimeFault, ImportError):
     """Several processes were asked for, but there is no MPI."""
 
+    code = "E0904"
+
 
 def is_installed() -> bool:
     """Whether mpi4py is there."""

@@ -16,6 +16,8 @@ from polyreme.runtime.errors import RuntimeFault
 class PtxError(RuntimeFault, ValueError):
     """PTX text that cannot be read or run, or a kernel that does what it must not; says where."""
 
+    code = "E0805"
+
 
 @dataclass(frozen=True, slots=True)
 class Register:

@@ -63,14 +63,14 @@ def check_align(align: int | None) -> None:
 
 def flat_memory(buffer: Array) -> Array:
     if buffer.ndim != 1 and not buffer.flags.c_contiguous:
-        raise PolyremeError("expected contiguous memory for a buffer but got a strided array")
+        raise PolyremeError("expected contiguous memory for a buffer but got a strided array", code="E0309")
     return buffer.reshape(-1)
 
 
 def check_range(name: str, size: int, positions: Any) -> None:
     if np.size(positions) and (np.min(positions) < 0 or np.max(positions) >= size):
         wrong = np.min(positions) if np.min(positions) < 0 else np.max(positions)
-        raise PolyremeError(f"'{name}' expected a position in [0, {size}) but got {wrong}")
+        raise PolyremeError(f"'{name}' expected a position in [0, {size}) but got {wrong}", code="E0309")
 
 
 def read(name: str, buffer: Array, positions: Any, mask: Any) -> Any:

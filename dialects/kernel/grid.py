@@ -354,7 +354,7 @@ class LoadMatrix(Op):
             rows = np.asarray(starts[: 8 * self.count])[:, None] + np.arange(8)
             check_range(self.name, memory.size, rows)
             if np.any(rows[:, 0] % 8):
-                raise PolyremeError(f"'{self.name}' expected rows that start at multiples of 8 elements but got {int(rows[rows[:, 0] % 8 != 0][0, 0])}")
+                raise PolyremeError(f"'{self.name}' expected rows that start at multiples of 8 elements but got {int(rows[rows[:, 0] % 8 != 0][0, 0])}", code="E0309")
             tiles = memory[rows].reshape(self.count, 8, 8)
             tiles = tiles.transpose(0, 2, 1) if self.transpose else tiles
             return list(tiles.reshape(self.count, WARP, 2).transpose(1, 0, 2).reshape(WARP, 2 * self.count))

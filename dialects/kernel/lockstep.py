@@ -57,7 +57,7 @@ def this_thread(op: str) -> Thread:
     """The thread of the grid that is running; an error outside a launch."""
     thread = _here.get()
     if thread is None:
-        raise PolyremeError(f"'{op}' expected to run in a kernel that 'kernel.launch' starts")
+        raise PolyremeError(f"'{op}' expected to run in a kernel that 'kernel.launch' starts", code="E0309")
     return thread
 
 
@@ -106,7 +106,7 @@ def _meet(waiting: dict[int, Meeting], count: int, kernel: str, place: tuple[int
         first = waiting.get(start)
         if len(found) == 1 and first is not None and not first.whole_block:
             if len(warp) < WARP:
-                raise PolyremeError(f"'{first.op.name}' expected warps of {WARP} threads but '@{kernel}' has one of {len(warp)}", first.op.location)
+                raise PolyremeError(f"'{first.op.name}' expected warps of {WARP} threads but '@{kernel}' has one of {len(warp)}", first.op.location, code="E0309")
             answers.update(zip(warp, first.answer([waiting[n].value for n in warp]), strict=True))
     first = next(iter(waiting.values()), None)
     if answers or first is None:
@@ -122,7 +122,7 @@ def _meet(waiting: dict[int, Meeting], count: int, kernel: str, place: tuple[int
         where = f"thread {other} has ended"
     who = "the block" if meeting.whole_block else "the warp"
     text = f"'{meeting.op.name}' expected all threads of {who} but in block {list(place)} of '@{kernel}' thread {number} is there and {where}"
-    raise PolyremeError(text, meeting.op.location)
+    raise PolyremeError(text, meeting.op.location, code="E0309")
 
 
 class _Stopped(BaseException):

@@ -109,7 +109,7 @@ class View(Op):
         for dim in shape:
             count *= resolve(dim)
         if start < 0 or start + count > flat.size:
-            raise PolyremeError(f"'kernel.view' expected elements within [0, {flat.size}) but got [{start}, {start + count})")
+            raise PolyremeError(f"'kernel.view' expected elements within [0, {flat.size}) but got [{start}, {start + count})", code="E0309")
         return flat[start : start + count]
 
 

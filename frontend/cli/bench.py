@@ -93,7 +93,7 @@ def eager_call(model: Any, arrays: list[Any]) -> Any:
     import polyreme as paddle
 
     if model.kind != "python":
-        raise PolyremeError(f"expected a Python model (file.py:Name) for --eager but got '{model.name}'")
+        raise PolyremeError(f"expected a Python model (file.py:Name) for --eager but got '{model.name}'", code="E0002")
     net = model.value
     if hasattr(net, "eval"):
         net.eval()

@@ -159,7 +159,7 @@ class Demo:
         worst, largest = min(accuracy.values()), max(difference.values())
         _check_accuracy(worst)
         if not largest <= LARGEST_DIFFERENCE:
-            raise PolyremeError(f"expected results that agree within {LARGEST_DIFFERENCE} but they differ by {largest:.2g}")
+            raise PolyremeError(f"expected results that agree within {LARGEST_DIFFERENCE} but they differ by {largest:.2g}", code="E0006")
         _say(f"{worst:.2%} of {len(self.labels)} held-out digits are right; the three agree within {largest:.1e}")
 
 
@@ -170,7 +170,7 @@ def _accuracy(scores: Any, labels: Any) -> float:
 
 def _check_accuracy(accuracy: float) -> None:
     if accuracy < LEAST_ACCURACY:
-        raise PolyremeError(f"expected an accuracy of {LEAST_ACCURACY} or more on held-out digits but got {accuracy:.4f}")
+        raise PolyremeError(f"expected an accuracy of {LEAST_ACCURACY} or more on held-out digits but got {accuracy:.4f}", code="E0006")
 
 
 def _twin(net: Any) -> Any:

@@ -64,9 +64,9 @@ class Model:
         from polyreme.inspection import model_module
 
         if self.kind == "library":
-            raise PolyremeError(f"expected a model but '{self.name}' is a compiled library, which holds no IR")
+            raise PolyremeError(f"expected a model but '{self.name}' is a compiled library, which holds no IR", code="E0002")
         if self.kind != "python" and self.specs:
-            raise PolyremeError(f"expected --input with Python models only: '{self.name}' says itself what it takes")
+            raise PolyremeError(f"expected --input with Python models only: '{self.name}' says itself what it takes", code="E0002")
         return model_module(self.value, list(self.specs) or None, freeze)
 
 
@@ -80,7 +80,7 @@ def find_model(text: str, specs: Sequence[InputSpec] = ()) -> Model:
         return Model("python", name, load_python(Path(path), name), specs)
     file = Path(text)
     if file.suffix == ".py":
-        raise PolyremeError(f"expected the name of a Layer or function after the file, as in {text}:{_classes(file)[0] if _classes(file) else 'Net'}")
+        raise PolyremeError(f"expected the name of a Layer or function after the file, as in {text}:{_classes(file)[0] if _classes(file) else 'Net'}", code="E0002")
     if file.suffix in LIBRARY_SUFFIXES:
         return Model("library", file.stem, _existing(file), specs)
     if file.suffix in IR_SUFFIXES:
@@ -94,7 +94,7 @@ def find_model(text: str, specs: Sequence[InputSpec] = ()) -> Model:
 
         return Model("paddle", file.stem, TranslatedLayer(read_model(file, specs=specs)))
     if file.exists():
-        raise PolyremeError(f"expected file.py:Name, a saved model ({SUFFIX}), a model of Paddle's (.json, .pdmodel), a library (.so) or IR text (.tir) but got '{text}'")
+        raise PolyremeError(f"expected file.py:Name, a saved model ({SUFFIX}), a model of Paddle's (.json, .pdmodel), a library (.so) or IR text (.tir) but got '{text}'", code="E0002")
     raise FileNotFoundError(f"expected a model but there is neither a file '{text}' nor a saved model '{text}{SUFFIX}', '{text}.json' or '{text}.pdmodel'")
 
 
@@ -120,13 +120,15 @@ def load_python(file: Path, name: str) -> Any:
         sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
-        raise PolyremeError(f"expected a Python file but got '{file}'")
+        raise PolyremeError(f"expected a Python file but got '{file}'", code="E0002")
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
     if not hasattr(module, name):
         known = [n for n, v in vars(module).items() if not n.startswith("_") and getattr(v, "__module__", None) == file.stem]
-        raise PolyremeError(f"expected '{name}' in {file} but it has {', '.join(known) or 'nothing'}{did_you_mean(name, known)}")
+        raise PolyremeError(
+            f"expected '{name}' in {file} but it has {', '.join(known) or 'nothing'}{did_you_mean(name, known)}", code="E0002"
+        )
     return _as_model(getattr(module, name), f"{file}:{name}")
 
 
@@ -135,13 +137,13 @@ def _as_model(value: Any, where: str) -> Any:
 
     if isinstance(value, type):
         if not issubclass(value, Layer):
-            raise PolyremeError(f"expected a Layer class, a Layer or a function but {where} is the class {value.__name__}")
+            raise PolyremeError(f"expected a Layer class, a Layer or a function but {where} is the class {value.__name__}", code="E0002")
         try:
             return value()
         except TypeError as error:
-            raise PolyremeError(f"expected a Layer class that can be made without arguments but {where} cannot: {error}; name an instance instead") from error
+            raise PolyremeError(f"expected a Layer class that can be made without arguments but {where} cannot: {error}; name an instance instead", code="E0002") from error
     if not callable(value):
-        raise PolyremeError(f"expected a Layer class, a Layer or a function but {where} is {value!r}")
+        raise PolyremeError(f"expected a Layer class, a Layer or a function but {where} is {value!r}", code="E0002")
     return value
 
 

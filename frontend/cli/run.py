@@ -35,7 +35,7 @@ def command(model: str, inputs: tuple[str, ...], output: Path | None, threads: i
             click.echo(np.array2string(array, threshold=64))
     elif output.suffix == ".npy":
         if len(results) != 1:
-            raise PolyremeError(f"expected one output to write as .npy but the model has {', '.join(results)}: use .npz")
+            raise PolyremeError(f"expected one output to write as .npy but the model has {', '.join(results)}: use .npz", code="E0003")
         np.save(output, *results.values())
     else:
         with open(output, "wb") as stream:
@@ -80,7 +80,9 @@ def _read_array(file: Path) -> Any:
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file '{file}'") from None
     except (ValueError, EOFError) as error:
-        raise PolyremeError(f"expected an array written by numpy.save but cannot read '{file}': {error}") from None
+        raise PolyremeError(f"expected an array written by numpy.save but cannot read '{file}': {error}", code="E0003") from None
     if not isinstance(array, np.ndarray):
-        raise PolyremeError(f"expected one array in '{file}' but it is an archive of several; unpack it, or give one .npy per input")
+        raise PolyremeError(
+            f"expected one array in '{file}' but it is an archive of several; unpack it, or give one .npy per input", code="E0003"
+        )
     return array

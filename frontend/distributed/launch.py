@@ -27,7 +27,7 @@ def ranks_of(nproc: int | None, devices: str | None) -> int:
     if nproc is None:
         nproc = len(devices.split(",")) if devices else config.processors()
     if nproc < 1:
-        raise PolyremeError(f"expected at least one process but got {nproc}")
+        raise PolyremeError(f"expected at least one process but got {nproc}", code="E0004")
     return nproc
 
 

@@ -121,7 +121,7 @@ class DataParallel(Layer):
         position = {id(traced.sources[i]): at for at, i in enumerate(wrt)}
         unused = [name for name, p in zip(reducer.names, reducer.parameters, strict=True) if id(p) not in position]
         if unused:
-            raise PolyremeError(f"expected a model that uses all its parameters but '{unused[0]}' is not used; the tape averages its gradients, by `.schedule` of the model")
+            raise PolyremeError(f"expected a model that uses all its parameters but '{unused[0]}' is not used; the tape averages its gradients, by `.schedule` of the model", code="E0906")
         order = tuple(position[id(p)] for p in reducer.parameters)
         return with_collectives(forward_backward(traced.func, wrt).backward, order, reducer)
 

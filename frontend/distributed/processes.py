@@ -90,9 +90,9 @@ class SpawnContext:
         if texts:
             # What went wrong in one rank comes before what the others then say of it.
             rank = min(texts, key=lambda r: ("polyreme.runtime.collectives" in texts[r], r))
-            raise CollectiveError(f"rank {rank} of {self.ranks} failed:\n\n{texts[rank]}")
+            raise CollectiveError(f"rank {rank} of {self.ranks} failed:\n\n{texts[rank]}", code="E0905")
         if code != 0:
-            raise CollectiveError(f"expected all {self.ranks} ranks to end well but mpiexec ended with exit code {code}")
+            raise CollectiveError(f"expected all {self.ranks} ranks to end well but mpiexec ended with exit code {code}", code="E0905")
         return True
 
 

@@ -74,7 +74,7 @@ class Reducer:
         if missing and not self.find_unused:
             names = ", ".join(f"'{self.names[i]}'" for i in missing[:5]) + (" and others" if len(missing) > 5 else "")
             raise PolyremeError(
-                f"expected gradients of all parameters of the DataParallel model but {names} took no part in the loss; pass find_unused_parameters=True to it"
+                f"expected gradients of all parameters of the DataParallel model but {names} took no part in the loss; pass find_unused_parameters=True to it", code="E0906"
             )
         self._unused |= set(missing)
         self._ready |= set(missing)

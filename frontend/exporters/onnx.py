@@ -30,12 +30,14 @@ RULES: dict[type[Op], Rule] = {}
 class ExportError(PolyremeError, ValueError):
     """A program that ONNX cannot say, or a missing package."""
 
+    code = "E0707"
+
 
 def _onnx() -> Any:
     try:
         import onnx
     except ImportError:
-        raise ExportError("expected the package 'onnx' to write an ONNX model but it is not installed: pip install 'polyreme[peers]'") from None
+        raise ExportError("expected the package 'onnx' to write an ONNX model but it is not installed: pip install 'polyreme[peers]'", code="E0007") from None
     return onnx
 
 

@@ -23,6 +23,8 @@ __all__ = [
 class DataError(PolyremeError, ValueError):
     """A dataset, sampler or loader that is used wrongly."""
 
+    code = "E1001"
+
 
 class Dataset:
     """Samples by index: a subclass defines `__getitem__` and `__len__`."""

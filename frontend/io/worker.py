@@ -26,6 +26,8 @@ _POLL_SECONDS = 1.0
 class WorkerError(PolyremeError, RuntimeError):
     """A worker that raised, died or took too long."""
 
+    code = "E1002"
+
 
 @dataclass(frozen=True)
 class WorkerInfo:

@@ -41,6 +41,8 @@ FORMAT = 1
 class ModelFileError(PolyremeError, ValueError):
     """A file that is no saved model, or a damaged one."""
 
+    code = "E0706"
+
 
 # --- writing
 

@@ -276,12 +276,14 @@ class StaticFunction:
         specs = _check_specs(input_spec) if input_spec is not None else self.input_spec
         if specs is None:
             raise TraceError(
-                f"expected an input_spec that says what '{self._name}' takes; give one, such as [InputSpec([None, 10], 'float32', 'x')]", _location(self._function)
+                f"expected an input_spec that says what '{self._name}' takes; give one, such as [InputSpec([None, 10], 'float32', 'x')]", _location(self._function), code="E0503"
             )
         try:
             bound = self._signature.bind(*specs)
         except TypeError as error:
-            raise TraceError(f"expected an input_spec for '{self._name}{self._signature}' but {error}", _location(self._function)) from None
+            raise TraceError(
+                f"expected an input_spec for '{self._name}{self._signature}' but {error}", _location(self._function), code="E0503"
+            ) from None
         bound.apply_defaults()
         leaves: list[Any] = []
         template = flatten((bound.args, dict(bound.kwargs)), leaves, lambda v: isinstance(v, InputSpec))

@@ -27,6 +27,8 @@ __all__ = ["TraceError", "Traced", "trace"]
 class TraceError(PolyremeError):
     """What a function does cannot be captured as a program; names the user's line and the way out."""
 
+    code = "E0501"
+
 
 @dataclass
 class Traced:
@@ -62,7 +64,7 @@ class Traced:
         """
         if self.written:
             names = ", ".join(f"'{t.name}'" for t in self.written)
-            raise TraceError(f"expected a function without state to compile ahead of time but it changes {names}; call eval() on the Layer first", self.func.location)
+            raise TraceError(f"expected a function without state to compile ahead of time but it changes {names}; call eval() on the Layer first", self.func.location, code="E0504")
         module = self.module()
         func = module.function()
         b = Builder(func.block, func.block.first, func.location)

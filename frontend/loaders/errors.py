@@ -8,9 +8,13 @@ from polyreme.ir.diagnostics import PolyremeError
 class LoaderError(PolyremeError, ValueError):
     """A file that is damaged or holds what cannot be expressed; says which file, and where in it."""
 
+    code = "E0701"
+
 
 class OperatorError(PolyremeError, ValueError):
     """An operator of Paddle with inputs or attributes that have no meaning here; whoever applies it knows the place."""
+
+    code = "E0703"
 
 
 def check_count(count: Any, most: int, what: str) -> None:

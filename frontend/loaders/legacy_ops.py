@@ -41,11 +41,11 @@ def emit_legacy_op(type: str, inputs: Mapping[str, Sequence[Tensor]], attrs: Map
     """
     row = LEGACY_OPS.get(type)
     if row is None:
-        raise OperatorError(f"the operator '{type}' is not supported{did_you_mean(type, LEGACY_OPS)}")
+        raise OperatorError(f"the operator '{type}' is not supported{did_you_mean(type, LEGACY_OPS)}", code="E0702")
     arguments: dict[str, Any] = {row.attributes.get(k, k): v for k, v in attrs.items() if k not in row.dropped}
     for slot in inputs:
         if slot not in row.inputs and inputs[slot]:
-            raise OperatorError(f"expected the input slots {', '.join(row.inputs)} of '{type}' but got '{slot}'{did_you_mean(slot, row.inputs)}")
+            raise OperatorError(f"expected the input slots {', '.join(row.inputs)} of '{type}' but got '{slot}'{did_you_mean(slot, row.inputs)}", code="E0703")
     for slot, parameter in row.inputs.items():
         given = list(inputs.get(slot, ()))
         if given:
@@ -69,7 +69,7 @@ def _align(arguments: dict[str, Any]) -> None:
     x, y = arguments["x"][0], arguments["y"][0]
     if axis != -1 and y.ndim < x.ndim and axis + y.ndim != x.ndim:
         if not 0 <= axis <= x.ndim - y.ndim:
-            raise OperatorError(f"expected an axis in [-1, {x.ndim - y.ndim}] but got {axis}")
+            raise OperatorError(f"expected an axis in [-1, {x.ndim - y.ndim}] but got {axis}", code="E0703")
         arguments["y"] = [math.reshape(y, [*y.type.shape, *[1] * (x.ndim - y.ndim - axis)])]
 
 
@@ -101,7 +101,7 @@ def _fill_value(arguments: dict[str, Any]) -> None:
         try:
             arguments["value"] = float(text) if text else plain
         except ValueError:
-            raise OperatorError(f"expected a number as 'str_value' but got {text!r}") from None
+            raise OperatorError(f"expected a number as 'str_value' but got {text!r}", code="E0703") from None
     if isinstance(arguments["value"], float) and arguments["value"].is_integer() and abs(arguments["value"]) < 2**53:
         arguments["value"] = int(arguments["value"])
 

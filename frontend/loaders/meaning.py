@@ -88,7 +88,7 @@ def find_meaning(name: str) -> Meaning:
     assert operators.SUBJECTS  # importing the subjects is what fills the table
     found = MEANINGS.get(name) or MEANINGS.get(name.removesuffix("_"))
     if found is None:
-        raise OperatorError(f"the operator '{name}' is not supported{did_you_mean(name, MEANINGS)}")
+        raise OperatorError(f"the operator '{name}' is not supported{did_you_mean(name, MEANINGS)}", code="E0702")
     return found
 
 

@@ -26,6 +26,8 @@ _PLAIN_KINDS = "biufcSU"
 class PickleError(PolyremeError, ValueError):
     """The file is damaged, or holds something other than arrays and plain values."""
 
+    code = "E0704"
+
 
 class _Global(NamedTuple):
     """A name in the file. It is only ever compared, never looked up."""

@@ -37,6 +37,8 @@ __all__ = [
 class ScheduleError(PolyremeError, ValueError):
     """Options that make no schedule."""
 
+    code = "E1003"
+
 
 class LRScheduler:
     """The base: a subclass defines `get_lr`, which may use `base_lr`, `last_lr` and `last_epoch`.

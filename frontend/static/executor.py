@@ -28,6 +28,8 @@ Array = np.ndarray[Any, Any]
 class FeedError(VariableError):
     """An array that does not fit the variable it is fed to."""
 
+    code = "E0603"
+
 
 class Executor:
     """Runs programs on one device: `place`, or the device that is current when the executor is made.

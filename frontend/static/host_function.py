@@ -27,7 +27,7 @@ class PyFunc(Host):
     def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[Meaning, Any]:
         if len(seeds) != len(op.outputs["Out"]):
             missing = [name for i, name in enumerate(op.outputs["Out"]) if ("Out", i) not in seeds]
-            raise OperatorError(f"expected gradients of all outputs of 'py_func' for its backward_func but '{missing[0]}' has none", op.location)
+            raise OperatorError(f"expected gradients of all outputs of 'py_func' for its backward_func but '{missing[0]}' has none", op.location, code="E0608")
         return HOST, _BackwardCall(op.uid, op.data.backward, op.data.skipped, tuple(i for _, i in wrt))
 
 

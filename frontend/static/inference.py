@@ -30,7 +30,7 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
     types = inferred_types(op, meaning)
     unknown = [slot for slot in write if slot not in types and not _may_be_left_out(slot)]
     if unknown:
-        raise OperatorError(f"expected the output slots {', '.join(types)} of '{type}' but got '{unknown[0]}'", op.location)
+        raise OperatorError(f"expected the output slots {', '.join(types)} of '{type}' but got '{unknown[0]}'", op.location, code="E0606")
     for slot, names in write.items():
         for name, made in zip(names, types.get(slot, ()), strict=False):
             block.var_recursive(name).set_type(made)

@@ -41,7 +41,9 @@ def load(program: Program, model_path: str, executor: Any = None, var_list: Sequ
         if variable.name in state:
             variable.set_value(state[variable.name])
         elif isinstance(variable, Parameter) or var_list is not None:
-            raise VariableError(f"expected '{variable.name}' in {_prefix(model_path)}.pdparams but it is not there", variable.location)
+            raise VariableError(
+                f"expected '{variable.name}' in {_prefix(model_path)}.pdparams but it is not there", variable.location, code="E0604"
+            )
 
 
 def load_program_state(model_path: str, var_list: Sequence[Variable] | None = None) -> dict[str, Any]:
@@ -100,7 +102,9 @@ def _traced(program: Program, feeds: Sequence[Variable], fetches: Sequence[Varia
     """The program as one function of the fed variables; persistable ones become its tensors."""
     plan = make_plan(program, {v.name: v.type for v in feeds}, [v.name for v in fetches], lambda module, name: module)
     if len(plan.steps) != 1 or plan.updates or plan.tensor_updates:
-        raise RunError("expected a program without host operators, and without state that changes, to save for inference; prune it first")
+        raise RunError(
+            "expected a program without host operators, and without state that changes, to save for inference; prune it first", code="E0607"
+        )
     (region,) = plan.regions
     func: Func = region.executable.function()
     func.detach()
@@ -111,7 +115,7 @@ def _traced(program: Program, feeds: Sequence[Variable], fetches: Sequence[Varia
     used = {s for s in sources if isinstance(s, int)}
     unused = [v.name for v in feeds if place[v.name] not in used]
     if unused:
-        raise VariableError(f"expected the fetched variables to depend on every fed one but they do not on '{unused[0]}'")
+        raise VariableError(f"expected the fetched variables to depend on every fed one but they do not on '{unused[0]}'", code="E0607")
     _reorder(func, sources)
     leaves: list[Any] = []
     template = flatten([0.0] * len(fetches), leaves, lambda v: isinstance(v, float))
@@ -138,7 +142,7 @@ def _reorder(func: Func, sources: list[int | Tensor]) -> None:
 def _value(variable: Variable) -> Tensor:
     found = global_scope().find_var(variable.name)
     if found is None or found.array is None:
-        raise RunError(f"expected a value of '{variable.name}' in the scope to save but it has none; run the startup program first", variable.location)
+        raise RunError(f"expected a value of '{variable.name}' in the scope to save but it has none; run the startup program first", variable.location, code="E0604")
     tensor: Tensor = EagerParameter(found.array, trainable=variable.trainable) if isinstance(variable, Parameter) else Tensor._wrap(found.array)
     tensor.name = variable.name
     return tensor

@@ -116,7 +116,7 @@ class Nn(Meaning):
 
     def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[Meaning, Any]:
         if self.cls not in tape.gradient_rules():
-            raise OperatorError(f"expected a gradient rule for '{op.type}' but it has none", op.location)
+            raise OperatorError(f"expected a gradient rule for '{op.type}' but it has none", op.location, code="E0608")
         return super().gradient(op, wrt, seeds)
 
 
@@ -223,7 +223,7 @@ class Gradient(Meaning):
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
         of: GradientOf = op.data
         if of.uid not in applied:
-            raise OperatorError(f"expected the operator that '{op.type}' is the gradient of in front of it, but it was removed", op.location)
+            raise OperatorError(f"expected the operator that '{op.type}' is the gradient of in front of it, but it was removed", op.location, code="E0608")
         forward = applied[of.uid]
         again = tape.is_grad_enabled()
         weights = [dy for slot in dict.fromkeys(slot for slot, _ in of.seeds) for dy in inputs[slot + "@GRAD"]]
@@ -348,4 +348,6 @@ def find_meaning(name: str) -> Meaning:
     known = {type_name(cls): cls for cls in vars(ops).values() if isinstance(cls, type) and issubclass(cls, Op) and cls.name.startswith("nn.")}
     if name in known:
         return nn_meaning(known[name])
-    raise OperatorError(f"expected a known operator type but got '{name}'{did_you_mean(name, [*_CALLS, *LEGACY_OPS, *known])}")
+    raise OperatorError(
+        f"expected a known operator type but got '{name}'{did_you_mean(name, [*_CALLS, *LEGACY_OPS, *known])}", code="E0606"
+    )

@@ -37,9 +37,13 @@ Values = dict[Any, Array]
 class RunError(PolyremeError, RuntimeError):
     """A program that cannot run as it stands: something has no value."""
 
+    code = "E0609"
+
 
 class UnknownNameError(PolyremeError, ValueError):
     """A name to fetch or feed that the program does not have."""
+
+    code = "E0602"
 
 
 @dataclass
@@ -253,8 +257,8 @@ class _Translation:
         place = (Diagnostic(f"'{op.type}' reads it here", op.location),) if op is not None and op.location else ()
         if variable.is_data:
             message = f"expected a feed for '{name}' ({variable.dtype.name}{variable.shape}) but got none; add it to feed={{...}}"
-            raise RunError(Diagnostic(message, variable.location, place))
-        raise RunError(Diagnostic(f"expected a value of '{name}'{reader} but no operator in front of it writes one", variable.location, place))
+            raise RunError(Diagnostic(message, variable.location, place), code="E0604")
+        raise RunError(Diagnostic(f"expected a value of '{name}'{reader} but no operator in front of it writes one", variable.location, place), code="E0604")
 
     # --- operators
 

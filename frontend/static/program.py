@@ -80,7 +80,7 @@ class Block:
         if not isinstance(name, str):
             raise VariableError(f"var require string as parameter, but get {type(name).__name__} instead.", caller_location())
         if name not in self.vars:
-            raise VariableError(f"expected a variable of block {self.idx} but got '{name}'{did_you_mean(name, self.vars)}", caller_location())
+            raise VariableError(f"expected a variable of block {self.idx} but got '{name}'{did_you_mean(name, self.vars)}", caller_location(), code="E0602")
         return self.vars[name]
 
     def has_var(self, name: str) -> bool:
@@ -91,7 +91,7 @@ class Block:
         found = self._find_var_recursive(name)
         if found is None:
             known = {n for block in self._chain() for n in block.vars}
-            raise VariableError(f"expected a variable of block {self.idx} or its parents but got '{name}'{did_you_mean(str(name), known)}", caller_location())
+            raise VariableError(f"expected a variable of block {self.idx} or its parents but got '{name}'{did_you_mean(str(name), known)}", caller_location(), code="E0602")
         return found
 
     _var_recursive = var_recursive
@@ -518,7 +518,7 @@ class Program:
         fetches = [item if isinstance(item, str) else item.name for item in fetch_list]
         plan = make_plan(self, {name: block.var(name).type for name in names}, fetches, lambda module, name: module)
         if len(plan.steps) != 1 or not plan.regions:
-            raise RunError(f"expected a program of one compiled region but this one has {len(plan.steps)} steps: host operators stand between its parts, or nothing is computed")
+            raise RunError(f"expected a program of one compiled region but this one has {len(plan.steps)} steps: host operators stand between its parts, or nothing is computed", code="E0607")
         return plan.regions[0].executable
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:

@@ -27,6 +27,8 @@ BATCH = "N"
 class VariableError(PolyremeError, ValueError):
     """A variable that is not there, or is not what it is taken for."""
 
+    code = "E0601"
+
 
 class Cell:
     """What stands behind a variable in place of an array."""
@@ -105,7 +107,7 @@ class Variable(Tensor):
     @property
     def type(self) -> TensorType:
         if self._type is None:
-            raise VariableError(f"expected a variable with a shape but '{self.name}' has none yet: nothing was written to it", self.location)
+            raise VariableError(f"expected a variable with a shape but '{self.name}' has none yet: nothing was written to it", self.location, code="E0604")
         return self._type
 
     @property
@@ -161,7 +163,7 @@ class Variable(Tensor):
 
         found = (scope or global_scope()).find_var(self.name)
         if found is None or found.array is None:
-            raise VariableError(f"expected a value of '{self.name}' in the scope but it has none", self.location)
+            raise VariableError(f"expected a value of '{self.name}' in the scope but it has none", self.location, code="E0604")
         return Tensor._wrap(found.array)
 
     def set_value(self, value: Any, scope: Any = None) -> None:
@@ -199,7 +201,7 @@ class Variable(Tensor):
         return self
 
     def backward(self, grad_tensor: Any = None, retain_graph: bool = False) -> None:
-        raise VariableError(f"expected a tensor of dygraph mode but backward() got the variable '{self.name}'; use paddle.static.append_backward(loss)", caller_location())
+        raise VariableError(f"expected a tensor of dygraph mode but backward() got the variable '{self.name}'; use paddle.static.append_backward(loss)", caller_location(), code="E0608")
 
     def register_hook(self, hook: Any) -> Any:
         raise VariableError(f"expected a tensor of dygraph mode but register_hook() got the variable '{self.name}': its gradient is the variable '{self.grad_name}'", caller_location())
@@ -220,7 +222,7 @@ class Variable(Tensor):
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
         """As `repr`; with details, every field. `ValueError` when `throw_on_error` and it has no shape yet."""
         if throw_on_error and self._type is None:
-            raise VariableError(f"expected a variable with a shape but '{self.name}' has none yet", self.location)
+            raise VariableError(f"expected a variable with a shape but '{self.name}' has none yet", self.location, code="E0604")
         more = f"\n  is_data: {self.is_data}, lod_level: {self.lod_level}, error_clip: {self.error_clip}, made at {self.location}" if with_details else ""
         return repr(self) + more
 

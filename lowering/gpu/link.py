@@ -42,7 +42,7 @@ def _launches(main: Func, code: PtxModule) -> list[LaunchSpec]:
             arguments = [*(_argument(v, main) for v in op.operands), *(Argument("size", name) for name in entry.sizes)]
             found.append(LaunchSpec(entry.symbol, tuple(map(_text, op.grid)), op.block, tuple(arguments)))
         elif not isinstance(op, (kernel.Alloc, kernel.View, kernel.Size, kernel.Constant, Return)):
-            raise PolyremeError(f"expected launches only in '@main' for a GPU but got '{op.name}'", op.location)
+            raise PolyremeError(f"expected launches only in '@main' for a GPU but got '{op.name}'", op.location, code="E0408")
     return found
 
 
@@ -53,14 +53,16 @@ def _argument(value: Value, main: Func) -> Argument:
     view = value.producer(kernel.View)
     while view is not None:
         if view.offset is not None:
-            raise PolyremeError("expected views of whole buffers in '@main' for a GPU", view.location)
+            raise PolyremeError("expected views of whole buffers in '@main' for a GPU", view.location, code="E0408")
         value = view.buffer
         view = value.producer(kernel.View)
     if value in main.args:
         return Argument("buffer", main.args.index(value))
     alloc = value.producer(kernel.Alloc)
     if alloc is None:
-        raise PolyremeError("expected an argument of '@main' or memory of the arena as an argument of a launch", main.location)
+        raise PolyremeError(
+            "expected an argument of '@main' or memory of the arena as an argument of a launch", main.location, code="E0408"
+        )
     return Argument("arena", _text(alloc.offset))
 
 
