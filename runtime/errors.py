@@ -4,7 +4,18 @@ from __future__ import annotations
 
 
 class RuntimeFault(Exception):
-    """Base of every error of this room that is the user's to mend."""
+    """Base of every error of this room that is the user's to mend; `code` says which kind of mistake it is, as the compiler's errors do."""
+
+    code = ""
+
+    def __init__(self, message: str, code: str = ""):
+        super().__init__(message)
+        self.message = message
+        if code:
+            self.code = code
+
+    def __str__(self) -> str:
+        return f"error[{self.code}]: {self.message}" if self.code else self.message
 
 
 class ArtifactError(RuntimeFault, ValueError):
