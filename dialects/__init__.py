@@ -7,5 +7,6 @@ DIALECTS = {
     "tensor": "polyreme.dialects.tensor",
     "kernel": "polyreme.dialects.kernel",
     "dist": "polyreme.dialects.dist",
+    "host": "polyreme.dialects.host",
 }
 register_dialects(DIALECTS)

@@ -15,7 +15,7 @@ from typing import Any
 
 from polyreme import __version__
 from polyreme.device import Place, current_place, driver_of
-from polyreme.dialects import dist
+from polyreme.dialects import dist, host
 from polyreme.ir import config
 from polyreme.ir.builtin import Call, Module
 from polyreme.ir.core import Op, Value
@@ -34,19 +34,20 @@ MOST_LOADED = 512
 _loaded: OrderedDict[str, Any] = OrderedDict()
 
 
-def load_module(module: Module, name: str = "model", place: Place | None = None) -> Any:
+def load_module(module: Module, name: str = "model", place: Place | None = None, functions: host.Functions = host.NO_FUNCTIONS) -> Any:
     """The executable of a module for a place, by default the current device; the module is left as it is. Equal modules share one.
 
-    Ops for the host in `main`, such as collective calls, make it a schedule: compiled regions, and the host's ops between them.
+    Ops for the host in `main`, such as collective calls, make it a schedule: compiled regions, and the host's ops between them. `functions` are what its
+    `host.call` ops call.
     """
     if has_host_ops(module.function()):
-        return load_schedule(scheduled(module), name, place)
+        return load_schedule(scheduled(module), name, place, functions)
+    from polyreme.lowering import targets
     from polyreme.lowering.pipeline import compile_module
-    from polyreme.lowering.targets import gpu_target, host
 
     place = place or current_place()
     driver = driver_of(place)
-    target = host() if driver is None else gpu_target(driver.sm)
+    target = targets.host() if driver is None else targets.gpu_target(driver.sm)
     key = digest_of(print_module(module), name, repr(target), place.kind, compiler_version())
     return _load(key, lambda: compile_module(module, target, name=name).artifact, driver)
 
@@ -56,10 +57,10 @@ def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any
     as on GPUs."""
     if current_place().is_gpu_place():
         return load_module(module, name), None
+    from polyreme.lowering import targets
     from polyreme.lowering.pipeline import compile_module
-    from polyreme.lowering.targets import host
 
-    target = host()
+    target = targets.host()
     keys = [digest_of(print_module(module), name, repr(target), compiler_version(), prepare, part) for part in ("main", "prepare")]
     compiled = compile_module(module, target, name=name, prepare=prepare)
     main = _load(keys[0], lambda: compiled.artifact)
@@ -95,10 +96,10 @@ def scheduled(module: Module) -> Module:
     return split_regions(module.function())
 
 
-def load_schedule(module: Module, name: str = "model", place: Place | None = None) -> Schedule:
+def load_schedule(module: Module, name: str = "model", place: Place | None = None, functions: host.Functions = host.NO_FUNCTIONS) -> Schedule:
     """What runs a module of regions and host ops, as `split_regions` makes it: the steps of its `main`, in their order.
 
-    Calls run compiled; the other ops run by their own meaning.
+    Calls of regions run compiled, a `host.call` is one of `functions` (a number that is not there is an `EvaluateError`), and the other ops run by their own meaning.
     """
     main = module.function()
     slots: dict[Value, int] = {}
@@ -111,11 +112,14 @@ def load_schedule(module: Module, name: str = "model", place: Place | None = Non
             return Schedule(name, len(main.args), steps, takes)
         for result in op.results:
             slots[result] = len(slots)
+        gives = tuple(slots[r] for r in op.results)
         if isinstance(op, Call):
             region = _region(module, op.callee.name, name, place)
-            steps.append(ScheduledStep(f"call {op.callee.name}", region.run, takes, tuple(slots[r] for r in op.results)))
+            steps.append(ScheduledStep(f"call {op.callee.name}", region.run, takes, gives))
+        elif isinstance(op, host.Call):
+            steps.append(ScheduledStep(f"host {op.function}", host.function_of(op, functions), takes, gives))
         else:
-            steps.append(ScheduledStep(op.name, functools.partial(_by_meaning, op), takes, tuple(slots[r] for r in op.results)))
+            steps.append(ScheduledStep(op.name, functools.partial(_by_meaning, op), takes, gives))
     raise AssertionError("a function without a terminator")
 
 

@@ -83,12 +83,16 @@ class Inspection:
 
     @cached_property
     def schedule(self) -> str:
-        """Of a `DataParallel` model: its backward as it runs, compiled regions with the starts of collective calls and the waits between them."""
-        from polyreme.lowering.regions import split_regions
+        """Compiled regions with what the host does between them, as it runs: of a `DataParallel` model its backward, with the starts of collective calls and
+        the waits; of a static Program's module its step, with the calls of Python functions too."""
+        from polyreme.executables import scheduled
+        from polyreme.lowering.regions import has_host_ops, split_regions
 
-        if self._backward is None:
-            raise PolyremeError("expected a DataParallel model to show the schedule of but got one that computes gradients for itself alone", code="E0005")
-        return _text(split_regions(self._backward()))
+        if self._backward is not None:
+            return _text(split_regions(self._backward()))
+        if not has_host_ops(self.module.function()):
+            raise PolyremeError("expected a DataParallel model, or a program with host operators, to show the schedule of but got one that is compiled in one piece", code="E0005")
+        return _text(scheduled(self.module))
 
     def level(self, name: str) -> str:
         """The text of a level by its name."""

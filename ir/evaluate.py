@@ -20,6 +20,7 @@ import numpy as np
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op, Region, Value
+from polyreme.ir.define import BindsSizes
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute
 from polyreme.ir.dims import evaluate as evaluate_dim
@@ -198,8 +199,9 @@ class _Run:
     def call(self, func: Func, args: Sequence[Any], sizes: Mapping[str, int], depth: int = 1) -> list[Any]:
         if depth > MAX_CALL_DEPTH:
             raise EvaluateError(f"expected at most {MAX_CALL_DEPTH} calls inside each other but '@{func.sym_name}' goes deeper", func.location)
-        with with_sizes(sizes):
-            return _Frame(self, sizes, depth).run(func.body, args)
+        known = dict(sizes)  # which ops that bind sizes add to
+        with with_sizes(known):
+            return _Frame(self, known, depth).run(func.body, args)
 
     def callee(self, op: Op) -> Func:
         name = op.attributes["callee"].name
@@ -211,7 +213,7 @@ class _Run:
 class _Frame:
     """The values of one call."""
 
-    def __init__(self, run: _Run, sizes: Mapping[str, int], depth: int):
+    def __init__(self, run: _Run, sizes: dict[str, int], depth: int):
         self.outer = run
         self.sizes = sizes
         self.depth = depth
@@ -236,6 +238,9 @@ class _Frame:
             results = self.results(op, args)
             if len(results) != len(op.results):
                 raise EvaluateError(f"'{op.name}' made {len(results)} values but has {len(op.results)} results", op.location)
+            if op.has(BindsSizes):
+                for result, value in zip(op.results, results, strict=True):
+                    self.bind(result.type, value)
             for result, value in zip(op.results, results, strict=True):
                 self.values[result] = self.checked(op, result.type, value)
         except PolyremeError as error:
@@ -257,6 +262,11 @@ class _Frame:
             # Ops that start their callee several times say so.
             return op.run_callee(run) if hasattr(op, "run_callee") else run()
         return op.evaluate(args, self.run)
+
+    def bind(self, kind: Type, value: Any) -> None:
+        for dim, size in zip(getattr(kind, "shape", ()), np.shape(value), strict=False):
+            if isinstance(dim, Expr) and SYMBOL.match(str(dim)):
+                self.sizes.setdefault(str(dim), size)
 
     def checked(self, op: Op, kind: Type, value: Any) -> Any:
         if isinstance(kind, TensorType):

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from polyreme.ir.builtin import Module
-from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
@@ -23,6 +23,7 @@ from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.random import build_random
+from polyreme.lowering.regions import is_host_op
 from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.shapes import SolveDims
 from polyreme.lowering.sink import SinkReshapes
@@ -86,6 +87,10 @@ def lower(
     """
     if to not in LEVELS:
         raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{to}'{did_you_mean(to, LEVELS)}", code="E0005")
+    for op in module.walk():
+        if is_host_op(op):
+            why = f"expected a function that is compiled in one piece but '{op.name}' runs on the host: `split_regions` cuts it, and `load_module` runs what comes of it"
+            raise PolyremeError(Diagnostic(why, op.location), code="E0408")
     target = target or find_target()
     stages = pipeline(target, prepare)[: LEVELS.index(to) + 1]
     lowered: Module = module.clone()

@@ -1,23 +1,25 @@
-"""Programs that are partly compiled: what runs on the host, such as a collective call, and between those the regions that become machine code.
+"""Programs that are partly compiled: what runs on the host, such as a collective call or a Python function, and between those the regions that become
+machine code.
 
 The module that `split_regions` makes says what will run and in which order: its `main` calls one function per region, and has the host's ops between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Call, Func, Module, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.define import ConstantLike
-from polyreme.ir.types import PendingType, type_symbols
+from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.autodiff import bound_symbols, op_symbols
+from polyreme.lowering.cleanup import erase_unused
 
 __all__ = ["HOST_DIALECTS", "has_host_ops", "is_host_op", "split_regions"]
 
 # Their ops are no part of compiled code.
-HOST_DIALECTS = frozenset({"dist"})
+HOST_DIALECTS = frozenset({"dist", "host"})
 
 
 def is_host_op(op: Op) -> bool:
@@ -30,57 +32,50 @@ def has_host_ops(func: Func) -> bool:
     return any(is_host_op(op) for op in func.block)
 
 
-def split_regions(func: Func, hosted: Callable[[Op], bool] = is_host_op) -> Module:
+def split_regions(func: Func) -> Module:
     """A module whose `main` is `func`, every run of ops between the host's moved into a function `region_0`, `region_1`, … of its own.
 
-    Constants are made where they are used; what one region makes and a later one needs is passed on. `func` stays as it is.
+    Constants are made where they are used; what one region makes and a later one needs is passed on. What nobody needs is left out. An argument of `func` keeps its
+    name and role in the regions that take it. `func` stays as it is.
     """
     module = Module.empty(loc=func.location)
     main: Func = func.clone()
     main.attributes["sym_name"] = "main"
     module.block.append(main)
-    position = {op: i for i, op in enumerate(main.block)}
-    for number, run in enumerate(_runs(main, hosted)):
-        _outline(module, main, run, f"region_{number}", position)
-    for op in reversed(main.block):
-        if op.has(ConstantLike) and not op.is_used:
-            op.erase()
+    erase_unused(main)
+    for number, run in enumerate(_runs(main)):
+        _outline(module, main, run, f"region_{number}")
+    erase_unused(main)
     return module
 
 
-def _runs(main: Func, hosted: Callable[[Op], bool]) -> list[list[Op]]:
-    """The ops to compile, as they stand between the host's. Constants alone are no reason for a region."""
+def _runs(main: Func) -> list[list[Op]]:
+    """The ops to compile, as they stand between the host's. Constants alone are no reason for a region, unless the host takes or returns them."""
     runs: list[list[Op]] = [[]]
-    constants: list[Op] = []
     for op in main.block:
-        if op.has(ConstantLike) and not hosted(op):
-            constants.append(op)
-        elif hosted(op) or isinstance(op, Return):
+        if is_host_op(op) or isinstance(op, Return):
             runs.append([])
-        else:
+        elif not op.has(ConstantLike):
             runs[-1].append(op)
-    runs = [run for run in runs if run]
-    # Constants that the host sends or returns as they are get a region of their own.
-    bare = [op for op in constants if any(hosted(use.op) or isinstance(use.op, Return) for use in op.result.uses)]
-    return [bare, *runs] if bare else runs
+        elif kept := [use for use in op.result.uses if is_host_op(use.op) or isinstance(use.op, Return)]:
+            # One for the host alone, so that regions still have theirs.
+            made = main.block.insert(op.clone(), op)
+            for use in kept:
+                use.op.set_operand(use.index, made.result)
+            runs[-1].append(made)
+    return [run for run in runs if run]
 
 
-def _outline(module: Module, main: Func, run: Sequence[Op], name: str, position: dict[Op, int]) -> None:
+def _outline(module: Module, main: Func, run: Sequence[Op], name: str) -> None:
     """Replace the ops of `run` by a call of a new function of them."""
     inside = set(run)
     used = dict.fromkeys(v for op in run for inner in op.walk() for v in inner.operands if not _defined_in(v, inside))
     constants = [v for v in used if isinstance(v.owner, Op) and v.owner.has(ConstantLike)]
     inputs = [v for v in used if v not in constants]
     outputs = [r for op in run for r in op.results if any(_top(use.op, main) not in inside for use in r.uses)]
-    # Sizes that only other values tell.
-    mentioned = frozenset().union(*(op_symbols(inner) for op in run for inner in op.walk()), *(op_symbols(v.owner) for v in constants))  # type: ignore[arg-type]
-    missing = (mentioned | frozenset().union(*(type_symbols(v.type) for v in inputs))) - bound_symbols(inputs)
-    for arg in main.args:
-        if arg not in inputs and bound_symbols([arg]) & missing:
-            inputs.append(arg)
-            missing -= bound_symbols([arg])
-    first = min(run, key=position.__getitem__)
-    made = Func.empty(name, [v.type for v in inputs], (), _names(inputs), loc=first.location, arg_roles=("input",) * len(inputs))
+    inputs += _sources_of_sizes(main, run, constants, inputs)
+    roles = [main.arg_roles[v.index] if v in main.args and main.arg_roles else "input" for v in inputs]
+    made = Func.empty(name, [v.type for v in inputs], (), _names(inputs), loc=run[0].location, arg_roles=tuple(roles))
     mapping: dict[Value, Value] = dict(zip(inputs, made.args, strict=True))
     for value in constants:
         made.block.append(value.owner.clone(mapping))  # type: ignore[union-attr]
@@ -88,9 +83,8 @@ def _outline(module: Module, main: Func, run: Sequence[Op], name: str, position:
         made.block.append(op.clone(mapping))
     made.block.append(Return([mapping[v] for v in outputs]))
     module.block.append(made.finish())
-    call = Call.build(inputs, {"callee": SymbolRef(name)}, (), [v.type for v in outputs], first.location, (len(inputs),))
-    # A run of constants may stand far before its first use, and others may stand between.
-    main.block.insert(call, first if not first.has(ConstantLike) else _first_user(main, outputs))
+    call = Call.build(inputs, {"callee": SymbolRef(name)}, (), [v.type for v in outputs], run[0].location, (len(inputs),))
+    main.block.insert(call, run[0])
     for old, new in zip(outputs, call.results, strict=True):
         new.name = old.name
         old.replace_all_uses_with(new)
@@ -98,9 +92,28 @@ def _outline(module: Module, main: Func, run: Sequence[Op], name: str, position:
         op.erase()
 
 
-def _first_user(main: Func, values: Sequence[Value]) -> Op:
-    users = {_top(use.op, main) for v in values for use in v.uses}
-    return next(op for op in main.block if op in users)
+def _sources_of_sizes(main: Func, run: Sequence[Op], constants: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
+    """Values that tell the sizes that `run` mentions and `inputs` do not tell: arguments first, then what is there when it starts."""
+    made = [*(inner for op in run for inner in op.walk()), *(v.owner for v in constants)]
+    mentioned = frozenset().union(*(op_symbols(op) for op in made), *(type_symbols(v.type) for v in inputs))  # type: ignore[arg-type]
+    missing = mentioned - bound_symbols(inputs)
+    found: list[Value] = []
+    earlier = [r for op in _before(run[0]) for r in op.results] if missing else []
+    for value in (*main.args, *earlier):
+        if isinstance(value.type, TensorType) and value not in inputs and bound_symbols([value]) & missing:
+            found.append(value)
+            missing -= bound_symbols([value])
+    return found
+
+
+def _before(op: Op) -> list[Op]:
+    """The ops in front of `op` in its block, in order."""
+    found = []
+    at = op.prev
+    while at is not None:
+        found.append(at)
+        at = at.prev
+    return found[::-1]
 
 
 def _defined_in(value: Value, ops: set[Op]) -> bool:
@@ -123,11 +136,12 @@ def _top(op: Op, main: Func) -> Op:
 
 
 def _names(values: Sequence[Value]) -> list[str]:
-    seen: dict[str, int] = {}
-    names = []
+    names: dict[str, None] = {}
     for i, value in enumerate(values):
-        assert not isinstance(value.type, PendingType)
-        name = value.name or f"arg_{i}"
-        seen[name] = seen.get(name, 0) + 1
-        names.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return names
+        plain = name = value.name or f"arg_{i}"
+        number = 1
+        while name in names:
+            number += 1
+            name = f"{plain}_{number}"
+        names[name] = None
+    return list(names)

@@ -1,7 +1,7 @@
 """A schedule: compiled regions, and between them what the host does, in one fixed order.
 
 Values live in numbered slots. A step takes some and gives others; a slot is emptied after the last step that takes it, so that memory is not held longer
-than needed. A step of the host may give something that is on its way, such as the result of a collective call; a later step waits for it.
+than needed. A step of the host may be a Python function, or give something that is on its way, such as the result of a collective call; a later step waits for it.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class Schedule:
         slots[: self.inputs] = inputs
         for step, emptied in zip(self.steps, self._emptied, strict=True):
             given = step.run([slots[i] for i in step.takes])
+            if len(given) != len(step.gives):
+                raise CallError(f"expected {len(step.gives)} values from '{step.name}' but got {len(given)}")
             for slot, value in zip(step.gives, given, strict=True):
                 slots[slot] = value
             for slot in emptied:

@@ -17,7 +17,7 @@ __all__ = ["Emitter", "Source", "source_tensor"]
 
 
 class Source:
-    """A value that comes into compiled code from outside: a feed, a persistable variable, an eager tensor, a result of an earlier region or host operator."""
+    """A value that a program starts from: a feed, a persistable variable, an eager tensor."""
 
     __slots__ = ("kind", "payload", "type")
 
@@ -34,33 +34,25 @@ def source_tensor(source: Source) -> Tensor:
 
 
 class Emitter:
-    """A recorder that appends ops to `block`, and asks `imported(source)` for an argument of it for whatever comes from elsewhere.
-
-    Values of other blocks are handed to `foreign`, which names them as sources.
-    """
+    """A recorder that appends ops to `block`, and asks `imported(source)` for an argument of it for whatever comes from elsewhere."""
 
     taped = True
 
-    def __init__(self, imported: Callable[[Source], Value], foreign: Callable[[Value], Source]):
+    def __init__(self, imported: Callable[[Source], Value]):
         self.imported = imported
-        self.foreign = foreign
+        self.block = Block()
+        self.builder = Builder.at_end(self.block)
         self.location: Location = UNKNOWN
         self.written: dict[int, tuple[Tensor, Any, Any]] = {}  # eager tensors that were written to, with their array and type from before
         self.captured: dict[int, Source] = {}
-        self.open(Block())
-
-    def open(self, block: Block) -> None:
-        """Append to `block` from here on."""
-        self.block = block
-        self.builder = Builder.at_end(block)
 
     def source_of(self, tensor: Tensor) -> Source | None:
-        """Where a tensor comes from, None when an op of the current block makes it."""
+        """Where a tensor comes from, None when an op of the block makes it."""
         value = tensor._value
         if isinstance(value, Source):
             return value
-        if isinstance(value, OpResult):
-            return None if value.op.parent is self.block else self.foreign(value)
+        if isinstance(value, OpResult) and value.op.parent is self.block:
+            return None
         if not isinstance(value, np.ndarray):
             raise TypeError(f"expected tensors of the program but got {tensor!r}")
         if id(value) not in self.captured:

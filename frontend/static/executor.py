@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from polyreme.device import Place, as_place, current_place
-from polyreme.ir.builtin import Module
+from polyreme.device import as_place, current_place
 from polyreme.ir.diagnostics import Diagnostic, caller_location, did_you_mean
 from polyreme.ir.dims import SYMBOL, Expr
 from polyreme.ir.types import TensorType
@@ -88,7 +86,7 @@ class Executor:
         key = (tuple(sorted((name, str(kind)) for name, kind in feeds.items())), tuple(names), self.place)
         found: Plan | None = program.plans.get(key)
         if found is None:
-            found = program.plans[key] = make_plan(program, feeds, names, partial(_compiled, self.place))
+            found = program.plans[key] = make_plan(program, feeds, names).load(self.place)
         return found
 
     @staticmethod
@@ -98,12 +96,6 @@ class Executor:
             program.plans[key] = program._prune_with_input(feeds, list(names))
         pruned: Program = program.plans[key]
         return pruned
-
-
-def _compiled(place: Place, module: Module, name: str) -> Any:
-    from polyreme.executables import load_module
-
-    return load_module(module, name, place)
 
 
 def _program(program: Any) -> Program:

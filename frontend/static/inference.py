@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from polyreme import dispatch, tape
-from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Diagnostic, InferError, PolyremeError, caller_location
 from polyreme.ir.types import TensorType
 from polyreme.static.emitter import Emitter, Source, source_tensor
@@ -67,7 +66,7 @@ def _variables(block: Block, slot: str, given: Any) -> list[Variable]:
 
 def inferred_types(op: Operator, meaning: Meaning) -> dict[str, list[TensorType]]:
     """Types of the outputs by slot, from the declared types of the inputs."""
-    emitter = Emitter(lambda source: emitter.block.add_arg(source.type, source.name), _no_other_block)
+    emitter = Emitter(lambda source: emitter.block.add_arg(source.type, source.name))
     emitter.location = op.location
     inputs: Slots = {
         slot: [source_tensor(Source("variable", name, op.block.var_recursive(name).type)) for name in names] for slot, names in op.inputs.items()
@@ -80,10 +79,6 @@ def inferred_types(op: Operator, meaning: Meaning) -> dict[str, list[TensorType]
     finally:
         emitter.restore()
     return {slot: [t.type for t in tensors] for slot, tensors in made.items()}
-
-
-def _no_other_block(value: Value) -> Source:
-    raise AssertionError(f"{value!r} was made for another operator")
 
 
 def located(error: Exception, op: Operator) -> PolyremeError:

@@ -100,18 +100,17 @@ def save_inference_model(path_prefix: str, feed_vars: Any, fetch_vars: Any, exec
 
 def _traced(program: Program, feeds: Sequence[Variable], fetches: Sequence[Variable]) -> Traced:
     """The program as one function of the fed variables; persistable ones become its tensors."""
-    plan = make_plan(program, {v.name: v.type for v in feeds}, [v.name for v in fetches], lambda module, name: module)
-    if len(plan.steps) != 1 or plan.updates or plan.tensor_updates:
+    plan = make_plan(program, {v.name: v.type for v in feeds}, [v.name for v in fetches])
+    if plan.module is None or plan.functions or plan.updates or plan.tensor_updates:
         raise RunError(
             "expected a program without host operators, and without state that changes, to save for inference; prune it first", code="E0607"
         )
-    (region,) = plan.regions
-    func: Func = region.executable.function()
+    func: Func = plan.module.function()
     func.detach()
     place = {v.name: i for i, v in enumerate(feeds)}
     sources: list[int | Tensor] = []
-    for key, (source, _) in region.sources.items():
-        sources.append(place[source.name] if source.kind == "feed" else plan.tensors[key] if source.kind == "tensor" else _value(plan.persistables[key]))
+    for key in plan.arguments:
+        sources.append(place[plan.feeds[key]] if key in plan.feeds else plan.tensors[key] if key in plan.tensors else _value(plan.persistables[key]))
     used = {s for s in sources if isinstance(s, int)}
     unused = [v.name for v in feeds if place[v.name] not in used]
     if unused:
@@ -119,7 +118,7 @@ def _traced(program: Program, feeds: Sequence[Variable], fetches: Sequence[Varia
     _reorder(func, sources)
     leaves: list[Any] = []
     template = flatten([0.0] * len(fetches), leaves, lambda v: isinstance(v, float))
-    order = [region.results_in_order().index(key) for key in plan.fetches]
+    order = [plan.results.index(key) for key in plan.fetches]
     terminator = func.block.terminator
     terminator.set_operands([terminator.operands[i] for i in order], (len(order),))
     func.attributes["result_names"] = tuple(v.name for v in fetches)

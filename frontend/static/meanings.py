@@ -35,9 +35,7 @@ class Applied(NamedTuple):
 
 
 class Meaning:
-    """What an operator type does. `apply` emits ops; a meaning that cannot be compiled has `run` instead, and `host` set."""
-
-    host = False
+    """What an operator type does: `apply` emits ops. A `Host` meaning, which cannot be compiled, has `run` instead."""
 
     def attributes(self, op: Operator) -> Collection[str]:
         """Names of the attributes that the type has."""
@@ -45,10 +43,6 @@ class Meaning:
 
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
         """The outputs; `applied` has what the gradient of an operator applied earlier needs, by its `uid`."""
-        raise NotImplementedError
-
-    def run(self, op: Operator, inputs: Arrays) -> Arrays:
-        """The outputs of a host operator, on arrays."""
         raise NotImplementedError
 
     def differentiable(self, op: Operator) -> bool:
@@ -297,14 +291,17 @@ def update_meaning(rule: rules.Rule) -> Update:
 
 
 class Host(Meaning):
-    """A Python function on arrays, run between compiled regions. `data` of the operator is the function: it takes the operator and arrays by slot."""
-
-    host = True
+    """A Python function on arrays, that compiled code stops for. `data` of the operator is the function: it takes the operator and arrays by slot."""
 
     def run(self, op: Operator, inputs: Arrays) -> Arrays:
+        """The outputs by slot."""
         with dispatch.trace_into(None), tape.recording(False):
             result: Arrays = op.data(op, inputs)
         return result
+
+    def callee(self, op: Operator) -> str:
+        """What the function is called, for those who read the program; the operator's type where it has no name."""
+        return str(getattr(getattr(op.data, "function", op.data), "__name__", op.type))
 
     def differentiable(self, op: Operator) -> bool:
         return False

@@ -1,28 +1,30 @@
-"""A program made ready to run: its operators as SSA, cut into compiled regions where the host has to act.
+"""A program made ready to run: block 0 as one function of SSA values, and what of its arguments and results belongs where.
 
 Names are resolved in program order, so that an in-place write simply gives the name another value. Feeds, persistable variables and eager tensors come in as
-arguments; what is fetched, the persistable variables that were written, and what later regions read leave as results. Forward,
-backward and update of a training step are one region, unless a host operator stands between them.
+arguments; what is fetched and the persistable variables that were written leave as results. Host operators are `host.call` ops: where those cut the
+function into compiled regions is decided where it is for collective calls, in `lowering.regions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from polyreme import dispatch, tape
+from polyreme.device import Place
+from polyreme.dialects import host
 from polyreme.ir.builtin import Func, Module, Return
-from polyreme.ir.core import Block as IrBlock
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.ir.dims import Expr
 from polyreme.ir.types import TensorType
+from polyreme.lowering.cleanup import erase_unused
 from polyreme.static.emitter import Emitter, Source, source_tensor
 from polyreme.static.inference import located
-from polyreme.static.meanings import Applied, Gradient, Slots, gradient_of
+from polyreme.static.meanings import Applied, Gradient, Host, Slots, gradient_of
 from polyreme.static.operator import Operator
 from polyreme.static.program import Program
 from polyreme.static.variable import GRAD, Parameter, Variable
@@ -31,7 +33,6 @@ from polyreme.tensor import Tensor
 __all__ = ["Plan", "RunError", "UnknownNameError", "make_plan"]
 
 Array = np.ndarray[Any, Any]
-Values = dict[Any, Array]
 
 
 class RunError(PolyremeError, RuntimeError):
@@ -46,109 +47,60 @@ class UnknownNameError(PolyremeError, ValueError):
     code = "E0602"
 
 
-@dataclass
-class Region:
-    """Operators that are compiled together: a function of `sources` that makes the values in `results`."""
-
-    block: IrBlock
-    number: int
-    sources: dict[Any, tuple[Source, Value]] = field(default_factory=dict)  # by what the source is
-    results: dict[Value, tuple[int, int]] = field(default_factory=dict)  # the keys of values that something outside reads
-    executable: Any = None
-
-    def key_of(self, value: Value) -> tuple[int, int]:
-        """The key under which a value of this region is kept while the program runs."""
-        return self.results.setdefault(value, (self.number, len(self.results)))
-
-    def results_in_order(self) -> list[tuple[int, int]]:
-        """The keys of its results, as its function returns them."""
-        return list(self.results.values())
-
-    def module(self, written: set[Any]) -> Module:
-        """The region as a module; arguments that the program changes, whose keys are in `written`, have the role "state"."""
-        names: list[str] = []
-        roles: list[str] = []
-        for key, (source, _) in self.sources.items():
-            names.append(_unique(source.name, names))
-            roles.append("input" if source.kind in ("feed", "value") else "state" if key in written else "param")
-        self.block.append(Return(list(self.results)))
-        result_names = tuple(_unique(v.name or f"value_{i}", []) for i, v in enumerate(self.results))
-        func = Func.empty("main", (), arg_roles=tuple(roles), result_names=_distinct(result_names))
-        func.attributes["arg_names"] = tuple(names)
-        func.regions[0].blocks = [self.block]
-        self.block.parent = func.regions[0]
-        for (_, value), arg_name in zip(self.sources.values(), names, strict=True):
-            value.name = arg_name
-        module = Module.empty()
-        module.block.append(func.finish())
-        return module
-
-    def run(self, values: Values) -> None:
-        arrays = self.executable.run([values[key] for key in self.sources])
-        values.update(zip(self.results.values(), arrays, strict=True))
-
-
-def _unique(name: str, taken: Sequence[str]) -> str:
-    """A name as the IR has them, that is not taken."""
-    text = "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in name) or "value"
-    text = text if text[0].isalpha() or text[0] == "_" else f"x{text}"
-    number, candidate = 0, text
-    while candidate in taken:
-        number += 1
-        candidate = f"{text}_{number}"
-    return candidate
-
-
-def _distinct(names: Sequence[str]) -> tuple[str, ...]:
-    found: list[str] = []
-    for name in names:
-        found.append(_unique(name, found))
-    return tuple(found)
-
-
-@dataclass
-class HostStep:
-    """An operator that runs in Python, on the arrays with these keys."""
+@dataclass(frozen=True)
+class HostFunction:
+    """What a `host.call` calls: an operator that runs in Python, with the variables that it writes."""
 
     op: Operator
-    inputs: dict[str, list[Any]]
-    outputs: dict[str, list[tuple[Any, Variable]]]
+    meaning: Host
+    variables: list[Variable]
 
-    def run(self, values: Values) -> None:
-        made = self.op.meaning.run(self.op, {slot: [values[key] for key in keys] for slot, keys in self.inputs.items()})
-        for slot, places in self.outputs.items():
-            for (key, variable), array in zip(places, made[slot], strict=True):
-                values[key] = _checked(self.op, variable, np.asarray(array))
+    def __call__(self, arrays: list[Array]) -> list[Array]:
+        given = iter(arrays)
+        made = self.meaning.run(self.op, {slot: [next(given) for _ in names] for slot, names in self.op.inputs.items()})
+        found = [np.asarray(a) for slot, names in self.op.outputs.items() for _, a in zip(names, made[slot], strict=True)]
+        for variable, array in zip(self.variables, found, strict=True):
+            self._check(variable, array)
+        return found
 
-
-def _checked(op: Operator, variable: Variable, array: Array) -> Array:
-    expected = variable.type
-    fits = len(expected.shape) == array.ndim and all(isinstance(d, Expr) or d == n for d, n in zip(expected.shape, array.shape, strict=True))
-    if array.dtype != expected.dtype.np or not fits:
-        got = f"{array.dtype}{list(array.shape)}"
-        raise RunError(Diagnostic(f"expected '{op.type}' to give {variable.dtype.name}{variable.shape} for '{variable.name}' but got {got}", variable.location))
-    return array
+    def _check(self, variable: Variable, array: Array) -> None:
+        expected = variable.type
+        fits = len(expected.shape) == array.ndim and all(isinstance(d, Expr) or d == n for d, n in zip(expected.shape, array.shape, strict=True))
+        if array.dtype != expected.dtype.np or not fits:
+            wanted, got = f"{variable.dtype.name}{variable.shape} for '{variable.name}'", f"{array.dtype}{list(array.shape)}"
+            raise RunError(Diagnostic(f"expected '{self.op.type}' to give {wanted} but got {got}", variable.location))
 
 
 @dataclass
 class Plan:
-    """A program for certain feeds and fetches. Keys name values: of a feed, a persistable variable, an eager tensor, or a result of a step."""
+    """A program for certain feeds and fetches: a module, and keys that say what its arguments and results are.
 
-    steps: list[Region | HostStep]
+    A key names a feed, a persistable variable, an eager tensor, or a result of the module. `module` is None when nothing is left to run.
+    """
+
+    module: Module | None
+    functions: host.Functions  # what the `host.call` ops of the module call
+    arguments: list[Any]
+    results: list[Any]
     feeds: dict[Any, str]
     persistables: dict[Any, Variable]
     tensors: dict[Any, Tensor]
     fetches: list[Any]
     updates: dict[str, Any]  # persistable variables that get another value, with its key
     tensor_updates: list[tuple[Tensor, Any]]
+    executable: Any = None
 
-    @property
-    def regions(self) -> list[Region]:
-        return [step for step in self.steps if isinstance(step, Region)]
+    def load(self, place: Place) -> Plan:
+        """The plan itself, compiled for `place`."""
+        from polyreme.executables import load_module
+
+        if self.module is not None:
+            self.executable = load_module(self.module, "program", place, self.functions)
+        return self
 
     def run(self, feed: Mapping[str, Array], scope: Any) -> list[Array]:
-        """The fetched arrays. The scope changes only if everything ran."""
-        values: Values = {key: feed[name] for key, name in self.feeds.items()}
+        """The fetched arrays, once it is loaded. The scope changes only if everything ran."""
+        values: dict[Any, Array] = {key: feed[name] for key, name in self.feeds.items()}
         for key, variable in self.persistables.items():
             stored = scope.find_var(variable.name)
             if stored is None or stored.array is None:
@@ -163,8 +115,8 @@ class Plan:
             values[key] = stored.array
         for key, tensor in self.tensors.items():
             values[key] = tensor._value
-        for step in self.steps:
-            step.run(values)
+        if self.executable is not None:
+            values.update(zip(self.results, self.executable.run([values[key] for key in self.arguments]), strict=True))
         for name, key in self.updates.items():
             (scope.find_var(name) or scope.var(name)).array = values[key]
         for tensor, key in self.tensor_updates:
@@ -179,24 +131,20 @@ class Plan:
         return found
 
 
-def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequence[str], compile: Callable[[Module, str], Any], name: str = "program") -> Plan:
-    """Translate block 0 of a program. `compile` makes an executable of a module."""
+def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequence[str]) -> Plan:
+    """Translate block 0 of a program. Nothing is compiled yet."""
     translation = _Translation(program, feeds)
     try:
         with dispatch.trace_into(translation.emitter), tape.recording(False):
             for op in program.global_block().ops:
                 translation.add(op)
-            plan = translation.finish(fetches)
+            return translation.finish(fetches)
     finally:
         translation.emitter.restore()
-    written = {("scope", n) for n in plan.updates} | {("tensor", id(tensor)) for tensor, _ in plan.tensor_updates}
-    for region in plan.regions:
-        region.executable = compile(region.module(written), name)
-    return plan
 
 
 class _Translation:
-    """The state of a translation: what each name stands for so far, and the region that is being filled."""
+    """The state of a translation: what each name stands for so far."""
 
     def __init__(self, program: Program, feeds: Mapping[str, TensorType]):
         self.program = program
@@ -204,42 +152,32 @@ class _Translation:
         self.values: dict[str, Tensor] = {name: source_tensor(Source("feed", name, kind)) for name, kind in feeds.items()}
         self.written: dict[str, None] = {}
         self.applied: dict[int, Applied] = {}
-        self.steps: list[Region | HostStep] = []
         self.differentiated = {uid for op in self.block.ops if (uid := gradient_of(op)) is not None}
-        self.direct: dict[Any, Source] = {}  # what comes from outside and is read by the host, or fetched, as it is
-        self.region_of: dict[int, Region] = {}
-        self.region = Region(IrBlock(), 0)
-        self.emitter = Emitter(self._argument, self._foreign)
-        self._open()
+        self.functions: dict[int, HostFunction] = {}
+        self.sources: dict[Any, tuple[Source, Value]] = {}  # the arguments, by their keys
+        self.direct: dict[Any, Source] = {}  # what is fetched or kept as it came in
+        self.results: dict[Value, tuple[str, int]] = {}  # the keys of what the function returns
+        self.emitter = Emitter(self._argument)
 
-    def _open(self) -> None:
-        self.region = Region(IrBlock(), len(self.steps))
-        self.region_of[id(self.region.block)] = self.region
-        self.steps.append(self.region)
-        self.emitter.open(self.region.block)
-
-    # --- values that come from outside
+    # --- values that come from outside, and that go there
 
     @staticmethod
     def _key(source: Source) -> Any:
-        return source.payload if source.kind == "value" else (source.kind, id(source.payload) if source.kind == "tensor" else source.payload)
+        return source.kind, id(source.payload) if source.kind == "tensor" else source.payload
 
     def _argument(self, source: Source) -> Value:
-        key = self._key(source)
-        known = self.region.sources.get(key)
+        known = self.sources.get(self._key(source))
         if known is None:
-            known = self.region.sources[key] = source, self.region.block.add_arg(source.type, "")
+            known = self.sources[self._key(source)] = source, self.emitter.block.add_arg(source.type, "")
         return known[1]
 
-    def _foreign(self, value: Value) -> Source:
-        """A value that another region makes."""
-        region = self.region_of[id(value.op.parent)]  # type: ignore[attr-defined]
-        return Source("value", region.key_of(value), value.type)
-
-    def _source(self, tensor: Tensor) -> Source:
-        """Where a tensor is found once the current region has run."""
+    def _kept(self, tensor: Tensor) -> Any:
+        """The key under which a tensor is found after a run."""
         source = self.emitter.source_of(tensor)
-        return Source("value", self.region.key_of(tensor._value), tensor.type) if source is None else source
+        if source is None:
+            return self.results.setdefault(tensor._value, ("result", len(self.results)))
+        self.direct[self._key(source)] = source
+        return self._key(source)
 
     def read(self, name: str, op: Operator | None) -> Tensor:
         """What a name stands for at this point."""
@@ -264,10 +202,7 @@ class _Translation:
 
     def add(self, op: Operator) -> None:
         inputs = {slot: [self.read(name, op) for name in names] for slot, names in op.inputs.items()}
-        if op.meaning.host:
-            outputs = self._add_host(op, inputs)
-        else:
-            outputs = self._apply(op, inputs)
+        outputs = self._call_host(op, op.meaning, inputs) if isinstance(op.meaning, Host) else self._apply(op, inputs)
         for slot, names in op.outputs.items():
             for name, tensor in zip(names, outputs.get(slot, ()), strict=False):
                 self.values[name] = Tensor._wrap(tensor._value, tensor.type)
@@ -293,35 +228,22 @@ class _Translation:
             self.applied[op.uid] = Applied(inputs, outputs)
         return outputs
 
-    def _add_host(self, op: Operator, inputs: Slots) -> Slots:
+    def _call_host(self, op: Operator, meaning: Host, inputs: Slots) -> Slots:
         forward = self.applied.get(gradient_of(op) or 0)
         if forward is not None:
             # What its forward operator read and wrote, even if the names mean something else by now.
             inputs = {**inputs, **{slot: forward.inputs.get(slot) or forward.outputs[slot] for slot in inputs if not slot.endswith(GRAD)}}
-        keys = {slot: [self._key(self._reachable(t)) for t in tensors] for slot, tensors in inputs.items()}
-        if not len(self.region.block):
-            self.steps.remove(self.region)
-        number = len(self.steps)
-        outputs: Slots = {}
-        places: dict[str, list[tuple[Any, Variable]]] = {}
-        for slot, names in op.outputs.items():
-            for i, name in enumerate(names):
-                variable = self.block.var_recursive(name)
-                key = ("host", op.uid, slot, i)
-                places.setdefault(slot, []).append((key, variable))
-                outputs.setdefault(slot, []).append(source_tensor(Source("value", key, variable.type)))
-        self.steps.insert(number, HostStep(op, keys, places))
-        self._open()
+        variables = [self.block.var_recursive(name) for names in op.outputs.values() for name in names]
+        values = [self.emitter.value_of(t) for tensors in inputs.values() for t in tensors]
+        number = len(self.functions)
+        self.functions[number] = HostFunction(op, meaning, variables)
+        types = [v.type for v in variables]
+        call = host.Call.build(values, {"id": number, "function": meaning.callee(op)}, (), types, op.location, (len(values),))
+        made = iter(self.emitter.builder.insert_op(call).results)
+        outputs: Slots = {slot: [Tensor._wrap(r, r.type) for _, r in zip(names, made, strict=False)] for slot, names in op.outputs.items()}
         if op.uid in self.differentiated:
             self.applied[op.uid] = Applied(inputs, outputs)
         return outputs
-
-    def _reachable(self, tensor: Tensor) -> Source:
-        """A source that is read directly, by the host or as a fetch: the plan must know it."""
-        source = self._source(tensor)
-        if source.kind != "value":
-            self.direct[self._key(source)] = source
-        return source
 
     # --- the end
 
@@ -330,15 +252,17 @@ class _Translation:
         for name in fetches:
             if name not in self.values and not self.block.has_var(name):
                 raise UnknownNameError(f"expected a variable of the program to fetch but got '{name}'{did_you_mean(name, [*self.block.vars])}")
-            found.append(self._key(self._reachable(self.read(name, None))))
-        updates = {name: self._key(self._reachable(self.values[name])) for name in self.written if name not in self.program.captured}
-        changed = [(self.program.captured[name], self._key(self._reachable(self.values[name]))) for name in self.written if name in self.program.captured]
-        for tensor, final in self.emitter.restore().values():
-            changed.append((tensor, self._key(self._reachable(final))))
-        steps = [s for s in self.steps if isinstance(s, HostStep) or s.results]
-        sources = {key: source for step in steps if isinstance(step, Region) for key, (source, _) in step.sources.items()} | self.direct
+            found.append(self._kept(self.read(name, None)))
+        updates = {name: self._kept(self.values[name]) for name in self.written if name not in self.program.captured}
+        changed = [(self.program.captured[name], self._kept(self.values[name])) for name in self.written if name in self.program.captured]
+        changed += [(tensor, self._kept(final)) for tensor, final in self.emitter.restore().values()]
+        module = self._module({("scope", name) for name in updates} | {("tensor", id(tensor)) for tensor, _ in changed})
+        sources = {key: source for key, (source, _) in self.sources.items()} | self.direct
         return Plan(
-            steps,
+            module,
+            self.functions,
+            list(self.sources),
+            list(self.results.values()),
             {key: str(s.payload) for key, s in sources.items() if s.kind == "feed"},
             {key: self.block.var_recursive(s.payload) for key, s in sources.items() if s.kind == "scope"},
             {key: s.payload for key, s in sources.items() if s.kind == "tensor"},
@@ -347,8 +271,50 @@ class _Translation:
             changed,
         )
 
+    def _module(self, written: set[Any]) -> Module | None:
+        """What was translated as a module; arguments that the program changes, whose keys are in `written`, have the role "state"."""
+        block = self.emitter.block
+        block.append(Return(list(self.results)))
+        func = Func.empty("main", (), result_names=_distinct([v.name or f"value_{i}" for i, v in enumerate(self.results)]))
+        func.regions[0].blocks = [block]
+        block.parent = func.regions[0]
+        if self.functions or not self.results:
+            self._drop_unused(func)
+        if len(block) == 1 and not self.results:
+            return None
+        names = _distinct([source.name for source, _ in self.sources.values()])
+        for (_, value), name in zip(self.sources.values(), names, strict=True):
+            value.name = name
+        func.attributes["arg_names"] = names
+        func.attributes["arg_roles"] = tuple("input" if s.kind == "feed" else "state" if key in written else "param" for key, (s, _) in self.sources.items())
+        module = Module.empty()
+        module.block.append(func.finish())
+        return module
+
+    def _drop_unused(self, func: Func) -> None:
+        """What nobody reads any more need not be in the scope."""
+        erase_unused(func)
+        for key, (source, value) in list(self.sources.items()):
+            if source.kind != "feed" and not value.uses:
+                func.block.erase_arg(value.index)  # type: ignore[attr-defined]
+                del self.sources[key]
+
 
 def _leaf(tensor: Tensor) -> Tensor:
     leaf = Tensor._wrap(tensor._value, tensor.type)
     leaf.stop_gradient = not tensor.type.dtype.is_float
     return leaf
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Names as the IR has them, each another one."""
+    found: dict[str, None] = {}
+    for name in names:
+        text = "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in name) or "value"
+        text = candidate = text if text[0].isalpha() or text[0] == "_" else f"x{text}"
+        number = 0
+        while candidate in found:
+            number += 1
+            candidate = f"{text}_{number}"
+        found[candidate] = None
+    return tuple(found)

@@ -509,17 +509,19 @@ class Program:
     def module(self, fetch_list: Sequence[Any] = (), feed: Sequence[str] | None = None) -> Any:
         """What an executor compiles for these fetches, as an `nn` module: `paddle.inspect(program.module([loss]))` shows all that becomes of it.
 
-        `feed` are names, by default those of all inputs. A program that host operators cut apart has no one module and is a `RunError`.
+        `feed` are names, by default those of all inputs. Host operators are `host.call` ops in it. A program in which nothing is computed is a `RunError`.
         """
         from polyreme.static.plan import RunError, make_plan
 
         block = self.global_block()
         names = [v.name for v in block.vars.values() if v.is_data] if feed is None else list(feed)
         fetches = [item if isinstance(item, str) else item.name for item in fetch_list]
-        plan = make_plan(self, {name: block.var(name).type for name in names}, fetches, lambda module, name: module)
-        if len(plan.steps) != 1 or not plan.regions:
-            raise RunError(f"expected a program of one compiled region but this one has {len(plan.steps)} steps: host operators stand between its parts, or nothing is computed", code="E0607")
-        return plan.regions[0].executable
+        plan = make_plan(self, {name: block.var(name).type for name in names}, fetches)
+        if plan.module is None:
+            raise RunError(
+                "expected a program that computes something for these fetches but it only hands on what it is given", code="E0607"
+            )
+        return plan.module
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
         """All blocks as text; `ValueError` when `throw_on_error` and a variable has no shape."""

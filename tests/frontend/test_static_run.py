@@ -7,6 +7,8 @@ import pytest
 
 import polyreme as paddle
 from polyreme import static
+from polyreme.executables import scheduled
+from polyreme.ir.verify import verify
 from polyreme.static.executor import FeedError
 from polyreme.static.plan import RunError
 from tests.frontend.static_mode import static_mode
@@ -243,7 +245,64 @@ def test_a_host_function_splits_the_program_in_two(programs, executor):
     assert results[0].tolist() == [[10.0] * 3] * 2 and results[1].tolist() == [18.0] and results[2].tolist() == [[6.0] * 3] * 2
     assert len(seen) == 1 and seen[0].tolist() == [[3.0] * 3] * 2
     (plan,) = main.plans.values()
-    assert [type(step).__name__ for step in plan.steps] == ["Region", "HostStep", "Region"]
+    assert [step.name for step in plan.executable.steps] == ["call region_0", "host twice", "call region_1"]
+    assert [op.name for op in plan.module.function().block if op.dialect == "host"] == ["host.call"]
+
+
+def test_arguments_keep_names_and_roles_in_the_regions_of_a_program(programs, executor):
+    main, startup = programs
+    count = static.create_global_var([1], 1.0, "float32", persistable=True, name="count")
+    fixed = static.create_global_var([1], 2.0, "float32", persistable=True, name="fixed")
+    x, out = static.data("x", [1]), main.global_block().create_var(name="out", shape=[1], dtype="float32")
+    static.py_func(lambda v: v, x * fixed, out)
+    paddle.assign(count + out * fixed, count)
+    executor.run(startup)
+    assert executor.run(feed={"x": np.full(1, 3, "float32")}, fetch_list=[count])[0].tolist() == [13]
+    module = scheduled(main.module([count]))
+    verify(module)
+    regions = [dict(zip(f.arg_names, f.arg_roles, strict=True)) for f in module.functions if f.sym_name != "main"]
+    assert regions == [{"x": "input", "fixed": "param"}, {"out": "input", "fixed": "param", "count": "state"}]
+
+
+def test_a_size_that_only_a_host_function_tells_reaches_the_regions_behind_it(programs, executor):
+    main, _ = programs
+    x = static.data("x", [None, 3])
+    out = main.global_block().create_var(name="out", shape=["K", 3], dtype="float32")
+    static.py_func(lambda v: np.array(v)[np.array(v)[:, 0] > 0], x, out)
+    watched = []
+    ones = paddle.ones_like(out)
+    static.py_func(lambda v: watched.append(v.shape), ones, None)
+    y = paddle.sum(out + ones, axis=1)
+    verify(main.module([y]))
+    for kept in (1, 2):
+        array = np.array([[1, 2, 3], [-1, 0, 0], [3, 2, 1]], "float32")[: kept + 1]
+        found = executor.run(feed={"x": array}, fetch_list=[y, out])
+        assert found[1].shape == (kept, 3) and found[0].tolist() == [9] * kept
+    assert watched == [[1, 3], [2, 3]]
+
+
+def test_what_nobody_reads_behind_a_host_function_needs_no_value(programs, executor):
+    unset = static.create_parameter([2], "float32", name="unset")
+    out = programs[0].global_block().create_var(name="out", shape=[2], dtype="float32")
+    static.py_func(lambda v: v, static.data("x", [2]), out)
+    unread = out + unset
+    x = np.ones(2, "float32")
+    assert executor.run(feed={"x": x}, fetch_list=[out])[0].tolist() == [1, 1]
+    with pytest.raises(RunError, match="the parameter 'unset' in the scope but it has none"):
+        executor.run(feed={"x": x}, fetch_list=[unread])
+
+
+def test_a_host_function_sees_a_variable_as_it_is_at_that_point(programs, executor):
+    main, startup = programs
+    count = static.create_global_var([1], 1.0, "float32", persistable=True, name="count")
+    seen = []
+    for _ in range(3):
+        static.py_func(lambda v: seen.append(float(v)), count, None)
+        paddle.assign(count * 2.0, count)
+    executor.run(startup)
+    executor.run()
+    assert seen == [1, 2, 4] and executor.run(fetch_list=[count])[0].tolist() == [64]
+    assert paddle.inspect(main.module([count])).schedule.count("host.call") == 3
 
 
 def test_a_host_function_without_outputs_runs_and_one_that_fails_leaves_the_scope(programs, executor):
