@@ -99,7 +99,7 @@ def _driver(kind: str) -> Any:
         try:
             _drivers[kind] = open_driver(kind)
         except RuntimeFault as error:
-            raise ValueError(f"expected a GPU for the device '{kind}' but it cannot be used: {error}") from error
+            raise ValueError(f"expected a GPU for the device '{kind}' but it cannot be used: {error.message}") from error
     return _drivers[kind]
 
 

@@ -91,7 +91,7 @@ def _compiled(place: Place, module: Module, name: str) -> Any:
     try:
         return load_module(module, name, place)
     except PolyremeError as error:
-        return str(error)
+        return error.message
 
 
 def _as_rows(cls: type[Op], types: Sequence[Any], result_types: tuple[TensorType, ...]) -> list[Any] | None:

@@ -77,7 +77,7 @@ def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:
     try:
         content = read_pickle(data)
     except PolyremeError as error:
-        raise SaveError(f"cannot load {where}: {error}") from None
+        raise SaveError(f"cannot load {where}: {error.message}", code=error.diagnostics[0].code) from None
     if not isinstance(content, dict) or NAME_TABLE not in content:
         return _with_tensors(content, {}, return_numpy)
     content = _join_large(content)

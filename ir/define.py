@@ -184,16 +184,16 @@ class Definition:
         """Flat operand values, and how many belong to each declared operand (None when all are plain)."""
         if len(given) < len(self.operands):
             missing = self.operands[len(given) :]
-            check(all(o.arity == "optional" for o in missing), self._count_message(len(given)))
+            check(all(o.arity == "optional" for o in missing), self._count_message(len(given)), "E0305")
             given = [*given, *([None] * len(missing))]
-        check(len(given) == len(self.operands), self._count_message(len(given)))
+        check(len(given) == len(self.operands), self._count_message(len(given)), "E0305")
         if self.plain:
             return list(given), None
         values: list[Value] = []
         segments = []
         for part, value in zip(self.operands, given, strict=True):
             group = list(value) if part.arity == "variadic" else [] if value is None else [value]
-            check(bool(group) or part.arity != "one", f"expected an operand '{part.name}' for '{self.name}' but got None")
+            check(bool(group) or part.arity != "one", f"expected an operand '{part.name}' for '{self.name}' but got None", "E0305")
             values += group
             segments.append(len(group))
         return values, tuple(segments)
@@ -207,7 +207,7 @@ class Definition:
         attributes = {}
         for name, part in self.attributes.items():
             value = named.get(name, part.default)
-            check(value is not _REQUIRED, f"expected an attribute '{name}' for '{self.name}'")
+            check(value is not _REQUIRED, f"expected an attribute '{name}' for '{self.name}'", "E0304")
             attributes[name] = part.bind(value)
         unknown = [k for k in named if k not in self.attributes and all(r.name != k for r in self.regions)]
         if unknown:
@@ -217,7 +217,7 @@ class Definition:
 
     def bind_regions(self, named: dict[str, Any]) -> list[Region]:
         for part in self.regions:
-            check(isinstance(named.get(part.name), Region), f"expected a region '{part.name}' for '{self.name}'")
+            check(isinstance(named.get(part.name), Region), f"expected a region '{part.name}' for '{self.name}'", "E0305")
         return [named[part.name] for part in self.regions]
 
     # --- readings of the declaration
@@ -229,14 +229,14 @@ class Definition:
     def segments_of(self, count: int) -> tuple[int, ...] | None:
         """The segments of `count` flat operands when they can only be split one way; `InferError` otherwise."""
         if self.plain:
-            check(count == len(self.operands), self._count_message(count))
+            check(count == len(self.operands), self._count_message(count), "E0305")
             return None
         fixed = sum(o.arity == "one" for o in self.operands)
         loose = [o for o in self.operands if o.arity != "one"]
         extra = count - fixed
         if len(loose) == 1 or all(o.arity == "optional" for o in loose):
             # Optional operands are taken from the left: whoever leaves out an inner one writes segments.
-            check(extra >= 0 and (loose[0].arity == "variadic" or extra <= len(loose)), self._count_message(count))
+            check(extra >= 0 and (loose[0].arity == "variadic" or extra <= len(loose)), self._count_message(count), "E0305")
             sizes = []
             for part in self.operands:
                 size = 1 if part.arity == "one" else extra if part.arity == "variadic" else min(extra, 1)
@@ -274,8 +274,8 @@ class Definition:
         try:
             result = self.cls.infer(*types, **attributes, **named)  # type: ignore[attr-defined]
         except InferError as error:
-            message = error.diagnostics[0].message
-            raise InferError(message if message.startswith("'") else f"'{self.name}' {message}") from None
+            fault = error.diagnostics[0]
+            raise InferError(fault.message if fault.message.startswith("'") else f"'{self.name}' {fault.message}", code=fault.code) from None
         return tuple(result) if isinstance(result, (tuple, list)) else () if result is None else (result,)
 
     def call_reference(self, args: Sequence[Any], segments: tuple[int, ...] | None, attributes: dict[str, Any]) -> Any:

@@ -92,6 +92,11 @@ class PolyremeError(Exception):
         self.diagnostics = tuple(d if d.code else replace(d, code=code) for d in found)
         super().__init__("\n".join(d.render() for d in self.diagnostics))
 
+    @property
+    def message(self) -> str:
+        """What happened, without places and codes, for an error that says it in its own words."""
+        return "; ".join(d.message for d in self.diagnostics)
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Between processes an error travels as its diagnostics: its text is made from them again.
         return type(self), (self.diagnostics,)

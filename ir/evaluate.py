@@ -246,7 +246,7 @@ class _Frame:
         except PolyremeError as error:
             if error.diagnostics[0].location:
                 raise
-            raise EvaluateError(error.diagnostics[0].message, op.location) from error
+            raise EvaluateError(error.message, op.location, error.diagnostics[0].code) from error
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise EvaluateError(f"'{op.name}' failed: {error}", op.location) from error
 

@@ -261,7 +261,7 @@ class PassManager:
 
 
 def _with_notes(diagnostic: Diagnostic, notes: Sequence[Diagnostic]) -> Diagnostic:
-    return Diagnostic(diagnostic.message, diagnostic.location, (*diagnostic.notes, *notes), diagnostic.source)
+    return replace(diagnostic, notes=(*diagnostic.notes, *notes))
 
 
 def _difference(old: Any, new: Any) -> str:

@@ -91,9 +91,9 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int]:
         try:
             outcome: Any = work()
         except Exception as error:
-            outcome = CodegenError(str(error))
+            outcome = CodegenError(error.message if isinstance(error, CodegenError) else str(error))
         with os.fdopen(write, "wb") as pipe:
-            pickle.dump(outcome if not isinstance(outcome, CodegenError) else ("failed", str(outcome)), pipe)
+            pickle.dump(outcome if not isinstance(outcome, CodegenError) else ("failed", outcome.message), pipe)
         status = 0
     finally:
         os._exit(status)

@@ -361,7 +361,7 @@ class Artifact:
             manifest = Manifest.from_bytes(bytes(view[HEADER.size : code_at]))
             return Artifact(manifest, bytes(view[code_at : code_at + code_bytes]), bytes(view[constants_at:]))
         except ArtifactError as error:
-            raise ArtifactError(f"{what}: {error}") from error
+            raise ArtifactError(f"{what}: {error.message}", error.code) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the artifact to `path`, whole or not at all."""

@@ -81,7 +81,7 @@ def read_library(path: str | os.PathLike[str]) -> LibraryFile:
     try:
         return LibraryFile(Manifest.from_bytes(data[start : start + manifest_bytes]), identity)
     except ArtifactError as error:
-        raise ArtifactError(f"{name}: {error}") from error
+        raise ArtifactError(f"{name}: {error.message}", error.code) from error
 
 
 def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Executable:

@@ -7,7 +7,7 @@ state: what it reads comes in as an argument, what it writes (a running mean, th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from polyreme import dispatch, tape
@@ -262,5 +262,5 @@ def _located(error: PolyremeError) -> PolyremeError:
     first = error.diagnostics[0]
     if first.location:
         return error
-    placed = Diagnostic(first.message, raised_location(error), first.notes, first.source)
+    placed = replace(first, location=raised_location(error))
     return type(error)((placed, *error.diagnostics[1:]))

@@ -109,7 +109,7 @@ class ProgramBuilder:
         except LoaderError:
             raise
         except PolyremeError as error:
-            raise self.fail(where, "; ".join(d.message for d in error.diagnostics)) from error
+            raise self.fail(where, error.message, error.diagnostics[0].code) from error
         except (
             TypeError,
             ValueError,

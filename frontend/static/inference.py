@@ -88,7 +88,8 @@ def located(error: Exception, op: Operator) -> PolyremeError:
     message = error.diagnostics[0].message if isinstance(error, PolyremeError) else f"'{op.type}' {type(error).__name__}: {error}"
     notes = [Diagnostic(f"'{v.name}' is {v.type if v.has_shape else 'without a shape'}", v.location) for v in _inputs(op)]
     kind = InferError if isinstance(error, InferError) else OperatorError
-    return kind(Diagnostic(message, op.location, tuple(n for n in notes if n.location)))
+    code = error.diagnostics[0].code if isinstance(error, PolyremeError) else ""
+    return kind(Diagnostic(message, op.location, tuple(n for n in notes if n.location)), code=code)
 
 
 def _inputs(op: Operator) -> Sequence[Variable]:

@@ -328,7 +328,7 @@ class Legacy(Meaning):
         try:
             return emit_legacy_op(op.type, inputs, {name: value for name, value in op.attrs.items() if name not in ROLE_NAMES})
         except RefusedError as error:
-            raise OperatorError(error.diagnostics[0].message, op.location) from None
+            raise OperatorError(error.message, op.location, error.diagnostics[0].code) from None
 
 
 LEGACY = Legacy()
