@@ -15,7 +15,7 @@ from polyreme.dialects import nn as ops
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Value
-from polyreme.ir.diagnostics import Diagnostic, Location, PolyremeError, caller_location, raised_location
+from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, raised_location
 from polyreme.ir.types import TensorType
 from polyreme.jit.structure import Template, flatten
 from polyreme.lowering.autodiff import GRADIENTS

@@ -59,8 +59,8 @@ class ProgramBuilder:
         self.share_sizes = share_sizes
         self.recorder = _Recorder({})
 
-    def fail(self, where: str, message: str) -> LoaderError:
-        return LoaderError(f"{self.file}: {where}: {message}" if where else f"{self.file}: {message}")
+    def fail(self, where: str, message: str, code: str = "") -> LoaderError:
+        return LoaderError(f"{self.file}: {where}: {message}" if where else f"{self.file}: {message}", code=code)
 
     def add_inputs(self, inputs: Sequence[tuple[str, str, Sequence[int]]], specs: Sequence[InputSpec] = ()) -> list[Tensor]:
         """Stand-ins for (name, dtype, sizes, -1 where free). `specs` say more: they replace the file's shapes, by name or in order."""
