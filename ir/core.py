@@ -23,6 +23,10 @@ class Use(NamedTuple):
     index: int  # type: ignore[assignment]  # hides tuple.index, which nothing asks of a use
 
 
+# `_tuple(Use, (op, index))` is `Use(op, index)` without a call in Python; making ops makes more uses than anything else.
+_tuple = tuple.__new__
+
+
 class Value:
     """What an op makes or a block takes. `name` is the user's name for it, a hint for printing only."""
 
@@ -67,7 +71,9 @@ class OpResult(Value):
     __slots__ = ("index", "op")
 
     def __init__(self, type: Type, op: Op, index: int, name: str = ""):
-        super().__init__(type, name)
+        self.type = type
+        self.name = name
+        self.uses = {}
         self.op = op
         self.index = index
 
@@ -94,7 +100,15 @@ class BlockArgument(Value):
         return self.block
 
 
-class Op:
+class _OpClass(type):
+    """Ops have no attributes but those declared: `op.typo = 1` is an error, and no op carries a dictionary for it."""
+
+    @classmethod
+    def __prepare__(cls, name: str, bases: tuple[type, ...], **_: Any) -> dict[str, Any]:
+        return {"__slots__": ()}
+
+
+class Op(metaclass=_OpClass):
     """An operation. Subclasses are declared with `define.op`, which fills in the class attributes.
 
     Called with operands and attributes, a subclass infers the result types; `build` is the same with everything given.
@@ -141,7 +155,7 @@ class Op:
     ) -> None:
         self._operands = list(operands)
         for i, value in enumerate(self._operands):
-            value.uses[Use(self, i)] = None
+            value.uses[_tuple(Use, (self, i))] = None
         self.segments = segments
         self.attributes = attributes
         self.regions = regions
@@ -170,7 +184,7 @@ class Op:
         self._operands = list(values)
         self.segments = segments
         for i, value in enumerate(self._operands):
-            value.uses[Use(self, i)] = None
+            value.uses[_tuple(Use, (self, i))] = None
 
     def drop_operands(self) -> None:
         for i, value in enumerate(self._operands):
@@ -185,7 +199,10 @@ class Op:
 
     @property
     def is_used(self) -> bool:
-        return any(r.uses for r in self.results)
+        for result in self.results:
+            if result.uses:
+                return True
+        return False
 
     def has(self, trait: Any) -> bool:
         return trait in self.traits
@@ -241,8 +258,9 @@ class Op:
         regions = [region.clone(mapping) for region in self.regions]
         operands = [mapping.get(v, v) for v in self._operands]
         types = [r.type for r in self.results]
-        copy = self.build(operands, self.attributes, regions, types, self.location, self.segments)
-        for old, new in zip(self.results, copy.results, strict=True):
+        copy = self.__class__.__new__(self.__class__)
+        copy._set(operands, self.segments, self.attributes.copy(), regions, types, self.location)
+        for old, new in zip(self.results, copy.results):
             new.name = old.name
             mapping[old] = new
         return copy

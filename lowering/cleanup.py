@@ -473,37 +473,43 @@ class Cse(Pass):
     name: ClassVar[str] = "cse"
 
     def run(self, module: Module) -> None:
-        _merge_equal(module.block, {}, {})
+        _merge_equal(module.block, {})
 
 
-def _merge_equal(block: Block, outer: dict[Any, Op], numbers: dict[Value, int]) -> None:
-    """Merge ops of `block` into each other and into those of `outer`, which dominate it. `numbers` tells values apart in keys."""
+def _merge_equal(block: Block, outer: dict[Any, Op]) -> None:
+    """Merge ops of `block` into each other and into those of `outer`, which dominate it."""
     seen = dict(outer)
     for op in block:
-        if op.has(Pure) and not op.regions and op.results:
-            key = _key(op, numbers)
-            first = seen.setdefault(key, op)
+        if op.regions:
+            for region in op.regions:
+                for inner in region.blocks:
+                    _merge_equal(inner, {} if op.has(IsolatedFromAbove) else seen)
+        elif op.results and op.has(Pure):
+            first = seen.setdefault(_key(op), op)
             if first is not op:
                 op.replace_with(*first.results)
-                continue
-        for region in op.regions:
-            for inner in region.blocks:
-                _merge_equal(inner, {} if op.has(IsolatedFromAbove) else seen, numbers)
 
 
-def _key(op: Op, numbers: dict[Value, int]) -> Any:
-    operands = [numbers.setdefault(v, len(numbers)) for v in op.operands]
-    row = FUNCTIONS.get(_function_of(op)) if op.has(Elementwise) else None
-    if op.has(Commutative) or (row is not None and row.commutative):
-        operands = [*sorted(operands[:2]), *operands[2:]]
-    return type(op), tuple(operands), op.segments, tuple(_attribute_key(v) for v in op.attributes.values()), tuple(r.type for r in op.results)
+def _key(op: Op) -> Any:
+    """Equal for ops that make the same results. Operands are told by identity: the ops that a key was made of keep them alive."""
+    operands = [id(v) for v in op._operands]
+    if len(operands) > 1:
+        row = FUNCTIONS.get(_function_of(op)) if op.has(Elementwise) else None
+        if op.has(Commutative) or (row is not None and row.commutative):
+            operands = [*sorted(operands[:2]), *operands[2:]]
+    key = (op.__class__, op.segments, *operands)
+    if op.attributes:
+        key = (key, *map(_attribute_key, op.attributes.values()))
+    return key if op.definition.infers else (key, *(r.type for r in op.results))
 
 
 def _attribute_key(value: Any) -> Any:
     """Distinguishes what compares equal but differs: 1, 1.0 and True; 0.0 and -0.0; and makes nan equal to itself."""
     if isinstance(value, float):
         return float, value.hex()
-    return (type(value), value)
+    if isinstance(value, tuple):
+        return tuple(map(_attribute_key, value))
+    return value.__class__, value
 
 
 @register_pass
