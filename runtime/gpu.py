@@ -16,7 +16,8 @@ import numpy as np
 from polyreme.runtime.errors import RuntimeFault
 from polyreme.runtime.ptx_memory import DeviceMemory
 from polyreme.runtime.ptx_parser import parse_ptx
-from polyreme.runtime.ptx_runner import Program
+from polyreme.runtime.ptx_program import Program
+from polyreme.runtime.ptx_runner import launch
 
 Array = np.ndarray[Any, Any]
 
@@ -131,7 +132,7 @@ class EmulatedDriver:
     def launch(self, function: Program, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
         if shared_bytes:
             raise GpuError("expected kernels with static shared memory only")
-        function.launch(self.memory, grid, block, arguments)
+        launch(function, self.memory, grid, block, arguments)
 
     def synchronize(self) -> None:
         """Nothing is ever under way."""
