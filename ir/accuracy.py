@@ -50,6 +50,9 @@ class Accuracy:
         with np.errstate(all="ignore"):
             sums = self.summed * math.sqrt(terms) * np.abs(magnitude).astype(np.float64) if self.summed else 0.0
             bound = self.ulp * ulp_of(result, dtype) + eps_of(dtype) * (self.absolute + sums)
+            if self == ROUNDED and dtype.name not in ("f64", "complex<f64>"):
+                # What needs no rounding is not rounded.
+                bound = np.where(np.asarray(result).astype(dtype.np) == result, 0.0, bound)
         return np.where(np.isfinite(bound), bound, 0.0)
 
     def __str__(self) -> str:
@@ -61,6 +64,7 @@ class Accuracy:
 
 EXACT = Accuracy()
 ROUNDED = Accuracy(ulp=0.5)
+"""The number of the type that is nearest to the exact result."""
 SUM = Accuracy(ulp=0.5, summed=2.0)
 """Sums of products in any order, in the result's type or a wider one."""
 

@@ -9,7 +9,7 @@ At kernel level `main` takes buffers, the outputs last. Inside the run a buffer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -76,11 +76,16 @@ def with_sizes(sizes: Mapping[str, int]) -> Iterator[None]:
 # --- entry point
 
 
-def evaluate(code: Module | Func, inputs: Sequence[Any], function: str = "main") -> list[Array]:
+# Sees each op as it runs, with its operands and results, and gives the results to go on with.
+Watch = Callable[[Op, Sequence[Any], Sequence[Any]], Sequence[Any]]
+
+
+def evaluate(code: Module | Func, inputs: Sequence[Any], function: str = "main", watch: Watch | None = None) -> list[Array]:
     """The results of `function` on `inputs` (arrays, or what `np.asarray` takes).
 
     A function on buffers is given all its arguments, or all but the outputs, which are then made here; its results are the
-    outputs, in the shapes of their types. Made outputs start as nan or the largest integer, so that a forgotten store shows.
+    outputs, in the shapes of their types. Made outputs start as nan or the largest integer, so that a forgotten store shows. `watch` is
+    called after every op.
     """
     func = code.function(function) if isinstance(code, Module) else code
     args = [np.asarray(x) for x in inputs]
@@ -93,7 +98,7 @@ def evaluate(code: Module | Func, inputs: Sequence[Any], function: str = "main")
     if len(args) != len(func.args):
         raise EvaluateError(f"expected {len(given)} inputs for '@{func.sym_name}' but got {len(args)}", func.location, code="E0307")
     sizes = bind_sizes(func, dict(enumerate(args)))
-    results = _Run(func).call(func, [_enter(a, v) for a, v in zip(func.args, args, strict=True)], sizes)
+    results = _Run(func, watch).call(func, [_enter(a, v) for a, v in zip(func.args, args, strict=True)], sizes)
     if not outputs:
         return [np.asarray(r) for r in results]
     return [args[i] for i in outputs]
@@ -192,7 +197,8 @@ def _enter(arg: Value, value: Array) -> Any:
 class _Run:
     """One evaluation: the functions that calls may reach."""
 
-    def __init__(self, func: Func):
+    def __init__(self, func: Func, watch: Watch | None):
+        self.watch = watch
         module = func.parent_op
         self.functions = {f.sym_name: f for f in module.functions} if isinstance(module, Module) else {}
 
@@ -236,6 +242,8 @@ class _Frame:
         args = [self.values[v] for v in op._operands]
         try:
             results = self.results(op, args)
+            if self.outer.watch is not None:
+                results = self.outer.watch(op, args, results)
             if len(results) != len(op.results):
                 raise EvaluateError(f"'{op.name}' made {len(results)} values but has {len(op.results)} results", op.location)
             if op.has(BindsSizes):

@@ -29,13 +29,12 @@ from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, get_type_hints
 
-import numpy as np
-
 from polyreme.ir import config, text
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block
 from polyreme.ir.diagnostics import Diagnostic, PassError, PolyremeError, did_you_mean
 from polyreme.ir.evaluate import evaluate
+from polyreme.ir.tolerance import Expected, expect
 from polyreme.ir.verify import verify
 
 
@@ -180,8 +179,8 @@ class PassManager:
     """Runs stages (or bare passes) over modules.
 
     `verify_each` verifies the module before the first pass and after every one. `inputs`, arrays for `main`, makes each pass prove on top of that
-    that it did not change what is computed: the module runs before and after, and results that differ by more than `tolerance` are
-    an error that names the pass. `after_stage(stage, module)` is called at the end of each stage. `timings` tells about the last run.
+    that it did not change what is computed: the module runs after each, and results that are further from the first module's than the bounds of its ops
+    allow (`tolerance.py`) are an error that names the pass. `after_stage(stage, module)` is called at the end of each stage. `timings` tells about the last run.
     """
 
     def __init__(
@@ -189,13 +188,11 @@ class PassManager:
         steps: Sequence[Stage | PassLike],
         verify_each: bool = False,
         inputs: Sequence[Any] | None = None,
-        tolerance: float = 1e-4,
         after_stage: Callable[[Stage, Module], None] | None = None,
     ):
         self.stages = [s if isinstance(s, Stage) else Stage("", s) for s in steps]
         self.verify_each = verify_each or inputs is not None
         self.inputs = inputs
-        self.tolerance = tolerance
         self.after_stage = after_stage
         self.timings: list[Timing] = []
 
@@ -210,7 +207,7 @@ class PassManager:
         watch = _Watch(module)
         if self.verify_each:
             verify(module)
-        expected = None if self.inputs is None else evaluate(module, self.inputs)
+        expected = None if self.inputs is None else expect(module, self.inputs)
         number = 0
         for stage in self.stages:
             for made in stage.passes:
@@ -235,15 +232,15 @@ class PassManager:
         width = max((len(t.name) for t in self.timings), default=0)
         return "\n".join(f"{t.seconds * 1e3:9.2f} ms  {t.name:{width}}  {t.stage}".rstrip() for t in self.timings)
 
-    def _check(self, module: Module, expected: list[Any] | None) -> None:
+    def _check(self, module: Module, expected: Expected | None) -> None:
         if self.verify_each:
             verify(module)
         if expected is None:
             return
         assert self.inputs is not None
-        for i, (old, new) in enumerate(zip(expected, evaluate(module, self.inputs), strict=True)):
-            if old.shape != new.shape or not np.allclose(old, new, self.tolerance, self.tolerance, equal_nan=True):
-                raise PassError(f"result {i} is no longer what it was before the pass{_difference(old, new)}")
+        misfits = expected.misfits(evaluate(module, self.inputs))
+        if misfits:
+            raise PassError(Diagnostic(f"the pass changed what is computed: {misfit}", code="E0403") for misfit in misfits)
 
     def _failure(self, first: Module, number: int, error: Exception) -> PassError:
         """The error of pass `number` with notes on how to repeat it."""
@@ -262,14 +259,6 @@ class PassManager:
 
 def _with_notes(diagnostic: Diagnostic, notes: Sequence[Diagnostic]) -> Diagnostic:
     return replace(diagnostic, notes=(*diagnostic.notes, *notes))
-
-
-def _difference(old: Any, new: Any) -> str:
-    if old.shape != new.shape:
-        return f": expected the shape {list(old.shape)} but got {list(new.shape)}"
-    if old.dtype.kind not in "fc":
-        return f": {int(np.sum(old != new))} of {old.size} elements differ"
-    return f": they differ by up to {np.nanmax(np.abs(old - new)):.3g}"
 
 
 def _leave_reproducer(module: Module, name: str, spec: str) -> str:
