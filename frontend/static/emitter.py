@@ -17,7 +17,7 @@ __all__ = ["Emitter", "Source", "source_tensor"]
 
 
 class Source:
-    """A value that a program starts from: a feed, a persistable variable, an eager tensor."""
+    """A value that a program starts from: a "feed" (the payload is its name), a persistable variable ("scope"), an eager "tensor"."""
 
     __slots__ = ("kind", "payload", "type")
 
@@ -26,7 +26,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        return str(self.payload.name if isinstance(self.payload, Tensor) else self.payload)
+        return str(self.payload if isinstance(self.payload, str) else self.payload.name)
 
 
 def source_tensor(source: Source) -> Tensor:

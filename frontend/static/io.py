@@ -14,7 +14,8 @@ from polyreme.jit.structure import flatten
 from polyreme.jit.trace import Traced
 from polyreme.serialization import load as load_file
 from polyreme.serialization import save as save_file
-from polyreme.static.plan import RunError, make_plan
+from polyreme.static.operator import RunError
+from polyreme.static.plan import make_plan
 from polyreme.static.program import Program, data, default_main_program, program_guard
 from polyreme.static.recorder import RECORDER
 from polyreme.static.scope import global_scope
@@ -109,8 +110,8 @@ def _traced(program: Program, feeds: Sequence[Variable], fetches: Sequence[Varia
     func.detach()
     place = {v.name: i for i, v in enumerate(feeds)}
     sources: list[int | Tensor] = []
-    for key in plan.arguments:
-        sources.append(place[plan.feeds[key]] if key in plan.feeds else plan.tensors[key] if key in plan.tensors else _value(plan.persistables[key]))
+    for source in map(plan.sources.__getitem__, plan.arguments):
+        sources.append(place[source.name] if source.kind == "feed" else source.payload if source.kind == "tensor" else _value(source.payload))
     used = {s for s in sources if isinstance(s, int)}
     unused = [v.name for v in feeds if place[v.name] not in used]
     if unused:

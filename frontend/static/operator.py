@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from polyreme.static.meanings import Meaning
     from polyreme.static.program import Block
 
-__all__ = ["OpRole", "Operator", "OperatorError"]
+__all__ = ["OpRole", "Operator", "OperatorError", "RunError"]
 
 _numbers = itertools.count()
 
@@ -23,6 +23,12 @@ class OperatorError(PolyremeError, ValueError):
     """Inputs, outputs or attributes that an operator does not take."""
 
     code = "E0605"
+
+
+class RunError(PolyremeError, RuntimeError):
+    """A program that cannot run as it stands: something has no value."""
+
+    code = "E0609"
 
 
 class OpRole:

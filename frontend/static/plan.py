@@ -19,26 +19,20 @@ from polyreme.dialects import host
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
-from polyreme.ir.dims import Expr
 from polyreme.ir.types import TensorType
 from polyreme.lowering.cleanup import erase_unused
 from polyreme.static.emitter import Emitter, Source, source_tensor
+from polyreme.static.host_function import HostFunction
 from polyreme.static.inference import located
 from polyreme.static.meanings import Applied, Gradient, Host, Slots, gradient_of
-from polyreme.static.operator import Operator
+from polyreme.static.operator import Operator, RunError
 from polyreme.static.program import Program
-from polyreme.static.variable import GRAD, Parameter, Variable
+from polyreme.static.variable import GRAD, Parameter
 from polyreme.tensor import Tensor
 
 __all__ = ["Plan", "RunError", "UnknownNameError", "make_plan"]
 
 Array = np.ndarray[Any, Any]
-
-
-class RunError(PolyremeError, RuntimeError):
-    """A program that cannot run as it stands: something has no value."""
-
-    code = "E0609"
 
 
 class UnknownNameError(PolyremeError, ValueError):
@@ -47,44 +41,18 @@ class UnknownNameError(PolyremeError, ValueError):
     code = "E0602"
 
 
-@dataclass(frozen=True)
-class HostFunction:
-    """What a `host.call` calls: an operator that runs in Python, with the variables that it writes."""
-
-    op: Operator
-    meaning: Host
-    variables: list[Variable]
-
-    def __call__(self, arrays: list[Array]) -> list[Array]:
-        given = iter(arrays)
-        made = self.meaning.run(self.op, {slot: [next(given) for _ in names] for slot, names in self.op.inputs.items()})
-        found = [np.asarray(a) for slot, names in self.op.outputs.items() for _, a in zip(names, made[slot], strict=True)]
-        for variable, array in zip(self.variables, found, strict=True):
-            self._check(variable, array)
-        return found
-
-    def _check(self, variable: Variable, array: Array) -> None:
-        expected = variable.type
-        fits = len(expected.shape) == array.ndim and all(isinstance(d, Expr) or d == n for d, n in zip(expected.shape, array.shape, strict=True))
-        if array.dtype != expected.dtype.np or not fits:
-            wanted, got = f"{variable.dtype.name}{variable.shape} for '{variable.name}'", f"{array.dtype}{list(array.shape)}"
-            raise RunError(Diagnostic(f"expected '{self.op.type}' to give {wanted} but got {got}", variable.location))
-
-
 @dataclass
 class Plan:
     """A program for certain feeds and fetches: a module, and keys that say what its arguments and results are.
 
-    A key names a feed, a persistable variable, an eager tensor, or a result of the module. `module` is None when nothing is left to run.
+    A key names a source, or a result of the module. `module` is None when nothing is left to run.
     """
 
     module: Module | None
     functions: host.Functions  # what the `host.call` ops of the module call
+    sources: dict[Any, Source]
     arguments: list[Any]
     results: list[Any]
-    feeds: dict[Any, str]
-    persistables: dict[Any, Variable]
-    tensors: dict[Any, Tensor]
     fetches: list[Any]
     updates: dict[str, Any]  # persistable variables that get another value, with its key
     tensor_updates: list[tuple[Tensor, Any]]
@@ -100,21 +68,7 @@ class Plan:
 
     def run(self, feed: Mapping[str, Array], scope: Any) -> list[Array]:
         """The fetched arrays, once it is loaded. The scope changes only if everything ran."""
-        values: dict[Any, Array] = {key: feed[name] for key, name in self.feeds.items()}
-        for key, variable in self.persistables.items():
-            stored = scope.find_var(variable.name)
-            if stored is None or stored.array is None:
-                what = "the parameter" if isinstance(variable, Parameter) else "the persistable variable"
-                raise RunError(
-                    Diagnostic(
-                        f"expected a value of {what} '{variable.name}' in the scope but it has none; run the startup program first "
-                        "(exe.run(paddle.static.default_startup_program())), in the same scope",
-                        variable.location,
-                    )
-                )
-            values[key] = stored.array
-        for key, tensor in self.tensors.items():
-            values[key] = tensor._value
+        values = {key: _value_of(source, feed, scope) for key, source in self.sources.items()}
         if self.executable is not None:
             values.update(zip(self.results, self.executable.run([values[key] for key in self.arguments]), strict=True))
         for name, key in self.updates.items():
@@ -123,12 +77,25 @@ class Plan:
             tensor._value = values[key]
             tensor._version += 1
         # What somebody else holds (the scope, the caller's feed) is given away as a copy, and what is asked for twice is given twice.
-        held = {*self.feeds, *self.persistables, *self.tensors, *self.updates.values(), *(key for _, key in self.tensor_updates)}
+        held = {*self.sources, *self.updates.values(), *(key for _, key in self.tensor_updates)}
         found = []
         for key in self.fetches:
             found.append(values[key].copy() if key in held else values[key])
             held.add(key)
         return found
+
+
+def _value_of(source: Source, feed: Mapping[str, Array], scope: Any) -> Array:
+    if source.kind == "feed":
+        return feed[source.name]
+    if source.kind == "tensor":
+        return source.payload._value  # type: ignore[no-any-return]
+    stored = scope.find_var(source.name)
+    if stored is None or stored.array is None:
+        what = "the parameter" if isinstance(source.payload, Parameter) else "the persistable variable"
+        way_out = "run the startup program first (exe.run(paddle.static.default_startup_program())), in the same scope"
+        raise RunError(Diagnostic(f"expected a value of {what} '{source.name}' in the scope but it has none; {way_out}", source.payload.location), code="E0604")
+    return stored.array  # type: ignore[no-any-return]
 
 
 def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequence[str]) -> Plan:
@@ -163,7 +130,7 @@ class _Translation:
 
     @staticmethod
     def _key(source: Source) -> Any:
-        return source.kind, id(source.payload) if source.kind == "tensor" else source.payload
+        return source.kind, id(source.payload) if source.kind == "tensor" else source.name
 
     def _argument(self, source: Source) -> Value:
         known = self.sources.get(self._key(source))
@@ -189,7 +156,7 @@ class _Translation:
             return self.values[name]
         variable = self.block.var_recursive(name)
         if variable.persistable:
-            self.values[name] = source_tensor(Source("scope", name, variable.type))
+            self.values[name] = source_tensor(Source("scope", variable, variable.type))
             return self.values[name]
         reader = f", which '{op.type}' reads," if op is not None else ""
         place = (Diagnostic(f"'{op.type}' reads it here", op.location),) if op is not None and op.location else ()
@@ -258,18 +225,7 @@ class _Translation:
         changed += [(tensor, self._kept(final)) for tensor, final in self.emitter.restore().values()]
         module = self._module({("scope", name) for name in updates} | {("tensor", id(tensor)) for tensor, _ in changed})
         sources = {key: source for key, (source, _) in self.sources.items()} | self.direct
-        return Plan(
-            module,
-            self.functions,
-            list(self.sources),
-            list(self.results.values()),
-            {key: str(s.payload) for key, s in sources.items() if s.kind == "feed"},
-            {key: self.block.var_recursive(s.payload) for key, s in sources.items() if s.kind == "scope"},
-            {key: s.payload for key, s in sources.items() if s.kind == "tensor"},
-            found,
-            updates,
-            changed,
-        )
+        return Plan(module, self.functions, sources, list(self.sources), list(self.results.values()), found, updates, changed)
 
     def _module(self, written: set[Any]) -> Module | None:
         """What was translated as a module; arguments that the program changes, whose keys are in `written`, have the role "state"."""

@@ -9,7 +9,7 @@ from typing import Any
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location, did_you_mean
 from polyreme.static.meanings import Meaning, gradient_of
-from polyreme.static.operator import Operator, OpRole
+from polyreme.static.operator import Operator, OpRole, RunError
 from polyreme.static.variable import Parameter, Variable, VariableError, named_variable
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
@@ -511,7 +511,7 @@ class Program:
 
         `feed` are names, by default those of all inputs. Host operators are `host.call` ops in it. A program in which nothing is computed is a `RunError`.
         """
-        from polyreme.static.plan import RunError, make_plan
+        from polyreme.static.plan import make_plan
 
         block = self.global_block()
         names = [v.name for v in block.vars.values() if v.is_data] if feed is None else list(feed)

@@ -10,7 +10,7 @@ from polyreme import static
 from polyreme.executables import scheduled
 from polyreme.ir.verify import verify
 from polyreme.static.executor import FeedError
-from polyreme.static.plan import RunError
+from polyreme.static.operator import RunError
 from tests.frontend.static_mode import static_mode
 
 F = paddle.nn.functional
