@@ -94,16 +94,19 @@ def shift_right(a: Any, b: Any, dtype: np.dtype[Any]) -> Array:
     return shifted if dtype.kind == "i" else np.where(np.asarray(b) < bits, shifted, np.zeros((), dtype)).astype(dtype)
 
 
+def _joined(low: Any, high: Any) -> Array:
+    """high:low, two words as one of 64 bits."""
+    return (np.asarray(high, "u8") << np.uint64(32)) | np.asarray(low, "u8")
+
+
 def funnel_left(low: Any, high: Any, count: Any) -> Array:
     """shf.l.wrap: the upper word of high:low shifted left by count modulo 32."""
-    both = (np.asarray(high, "u8") << np.uint64(32)) | np.asarray(low, "u8")
-    return ((both << (np.asarray(count, "u8") & np.uint64(31))) >> np.uint64(32)).astype("u4")
+    return ((_joined(low, high) << (np.asarray(count, "u8") & np.uint64(31))) >> np.uint64(32)).astype("u4")
 
 
 def funnel_right(low: Any, high: Any, count: Any) -> Array:
     """shf.r.wrap: the lower word of high:low shifted right by count modulo 32."""
-    both = (np.asarray(high, "u8") << np.uint64(32)) | np.asarray(low, "u8")
-    return (both >> (np.asarray(count, "u8") & np.uint64(31))).astype("u4")
+    return (_joined(low, high) >> (np.asarray(count, "u8") & np.uint64(31))).astype("u4")
 
 
 def extract_bits(a: Any, start: Any, length: Any, dtype: np.dtype[Any]) -> Array:
@@ -119,7 +122,7 @@ def extract_bits(a: Any, start: Any, length: Any, dtype: np.dtype[Any]) -> Array
 
 def permute_bytes(a: Any, b: Any, selector: Any) -> Array:
     """prmt: each byte of the result is one of the eight of b:a, or its sign spread over a byte."""
-    both = (np.asarray(b, "u8") << np.uint64(32)) | np.asarray(a, "u8")
+    both = _joined(a, b)
     result = np.zeros(np.broadcast_shapes(np.shape(both), np.shape(selector)), "u4")
     for i in range(4):
         pick = (np.asarray(selector, "u8") >> np.uint64(4 * i)) & np.uint64(15)

@@ -7,6 +7,7 @@ element since the last barrier if one of the two writes.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,9 +53,8 @@ class DeviceMemory:
                 break
             at = -(-(self.ends[where] - BASE + _GAP) // ALIGN) * ALIGN
         if at + room > self.bytes.size:
-            grown = np.full(max(2 * self.bytes.size, at + room), 0xFF, np.uint8)
             # Whole words, so that the memory can be seen as elements of any size.
-            grown = np.full(-(-grown.size // ALIGN) * ALIGN, 0xFF, np.uint8)
+            grown = np.full(-(-max(2 * self.bytes.size, at + room) // ALIGN) * ALIGN, 0xFF, np.uint8)
             grown[: self.bytes.size] = self.bytes
             self.bytes = grown
         self.bytes[at : at + size] = 0xFF
@@ -85,17 +85,10 @@ class DeviceMemory:
         low, high = int(addresses.min()), int(addresses.max())
         where = bisect_right(self.starts, low) - 1
         if where < 0 or high + size > self.ends[where]:
-            starts, ends = np.array(self.starts, np.int64), np.array(self.ends, np.int64)
-            owner = np.searchsorted(starts, addresses, side="right") - 1
-            bad = owner < 0
-            if len(ends):
-                bad |= addresses + size > ends[np.maximum(owner, 0)]
-            if bad.any():
-                position = _first(bad)
-                raise Fault(f"{what} of {size} bytes at {self.describe(int(addresses[position]))} is out of bounds", position)
+            _check_bounds(addresses, size, np.array(self.starts, np.int64), np.array(self.ends, np.int64), what, self._describe)
         return addresses - BASE
 
-    def describe(self, address: int) -> str:
+    def _describe(self, address: int) -> str:
         """An address by the allocation that it is nearest to."""
         where = bisect_right(self.starts, address) - 1
         if where < 0:
@@ -109,6 +102,17 @@ def _check_alignment(addresses: Array, size: int, what: str) -> None:
     if wrong.any():
         position = _first(wrong != 0)
         raise Fault(f"{what} of {size} bytes at address {int(addresses[position]):#x} is misaligned", position)
+
+
+def _check_bounds(addresses: Array, size: int, starts: Array, ends: Array, what: str, describe: Callable[[int], str]) -> None:
+    """Each access must end in the range that it begins in; `starts` rise."""
+    owner = np.searchsorted(starts, addresses, side="right") - 1
+    bad = owner < 0
+    if len(ends):
+        bad |= addresses + size > ends[np.maximum(owner, 0)]
+    if bad.any():
+        position = _first(bad)
+        raise Fault(f"{what} of {size} bytes at {describe(int(addresses[position]))} is out of bounds", position)
 
 
 class BlockMemory:
@@ -136,13 +140,7 @@ class BlockMemory:
         if not addresses.size:
             return addresses
         _check_alignment(addresses, size, what)
-        variable = np.searchsorted(self.starts, addresses, side="right") - 1
-        bad = variable < 0
-        if len(self.ends):
-            bad |= addresses + size > self.ends[np.maximum(variable, 0)]
-        if bad.any():
-            position = _first(bad)
-            raise Fault(f"{what} of {size} bytes at {self._describe(int(addresses[position]))} is out of bounds", position)
+        _check_bounds(addresses, size, self.starts, self.ends, what, self._describe)
         return owners * self.size + addresses
 
     def _describe(self, address: int) -> str:
