@@ -17,6 +17,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, raised_location
 from polyreme.ir.types import TensorType
+from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
 from polyreme.lowering.autodiff import GRADIENTS
 from polyreme.tensor import Tensor
@@ -102,6 +103,7 @@ class Trace:
         self.originals: dict[int, tuple[Tensor, Any, Any]] = {}  # tensors written to, with their value and type from before
         self.differentiable: set[Value] = set()
         self.stopped: dict[Value, Value] = {}
+        self.variables = VariableNames(self.block, trace.__code__)
 
     # --- arguments
 
@@ -153,6 +155,10 @@ class Trace:
         """The place of the op that is being recorded: the user's line."""
         return caller_location()
 
+    def follow_variables(self) -> None:
+        """Called in front of each op: values get the names of the user's variables."""
+        self.variables.step()
+
     def _operand(self, tensor: Any, recording: bool) -> Value:
         value = self.value_of(tensor)
         if value not in self.differentiable or (recording and not tensor.stop_gradient):
@@ -164,6 +170,7 @@ class Trace:
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
         """Append the op; a tensor for its result, or a tuple of them."""
+        self.follow_variables()
         recording = tape.is_grad_enabled()
         values = [
             None if o is None else [self._operand(t, recording) for t in o] if isinstance(o, (list, tuple)) else self._operand(o, recording)
@@ -199,12 +206,14 @@ class Trace:
     # --- the end
 
     def restore(self) -> None:
-        """Give tensors that were written to their contents back: the trace computed nothing."""
+        """Give tensors that were written to their contents back: the trace computed nothing. Let go of the frames that were run."""
+        self.variables.frames.clear()
         for tensor, value, type in self.originals.values():
             tensor._value, tensor._type = value, type
 
     def finish(self, name: str, outputs: Sequence[Any], template: Template, result_names: Sequence[str], loc: Location) -> Traced:
         """The function with these outputs."""
+        self.variables.look()
         recording = tape.is_grad_enabled()
         results = [self._operand(t, recording) for t in outputs]
         written = [tensor for tensor, _, _ in self.originals.values()]

@@ -325,7 +325,7 @@ class _Reader:
                 first = slot == LEGACY_OPS[op.type].outputs[0]
                 for name, result in zip(names, results, strict=True):
                     # What training alone needs is declared in other shapes by different versions.
-                    self.values[name] = self._agreeing(result, name, where, first)
+                    self.values[name] = self.builder.named(self._agreeing(result, name, where, first), name)
 
     def _agreeing(self, result: Tensor, name: str, where: str, first: bool) -> Tensor:
         """The result as the program declares it: programs older than 0-D tensors have one element where there is now none of the axes."""

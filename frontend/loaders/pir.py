@@ -241,7 +241,8 @@ class _Reader:
         column = attributes.get("col", len(self.fetched))
         if len(operands) != 1 or not isinstance(operands[0], Tensor) or not isinstance(column, int) or column in self.fetched:
             raise op.fail("expected the fetch of one tensor into a column of its own")
-        self.fetched[column] = (str(attributes.get("name", f"fetch_name_{column}")), operands[0])
+        name = str(attributes.get("name", f"fetch_name_{column}"))
+        self.fetched[column] = (name, self.builder.named(operands[0], name))
 
 
 def _apply(name: str, operands: list[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:

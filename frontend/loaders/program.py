@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.ir.core import OpResult
 from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.types import TensorType
 from polyreme.jit.structure import flatten
@@ -32,6 +33,9 @@ class _Recorder(Trace):
     """A trace whose ops stand where the file says: at an operator, inside a Layer."""
 
     place = Location()
+
+    def follow_variables(self) -> None:
+        """Values are called what the file calls them."""
 
     def location(self) -> Location:
         return self.place
@@ -97,6 +101,13 @@ class ProgramBuilder:
             tensor = Tensor._wrap(array)
             tensor.persistable = True
         tensor.name = name
+        return tensor
+
+    def named(self, tensor: Tensor, name: str) -> Tensor:
+        """The tensor, whose value is called what the file calls it, unless it has a name."""
+        value = tensor._value
+        if isinstance(value, OpResult):
+            value.name = value.name or name
         return tensor
 
     @contextmanager
