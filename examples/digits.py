@@ -8,7 +8,6 @@ The same seed gives the same losses, within rounding, whichever way is taken. Pr
 """
 
 import argparse
-import sys
 import time
 
 import numpy as np
@@ -128,8 +127,6 @@ def main():
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--time", action="store_true", help="print the seconds that training took")
     options = parser.parse_args()
-    if options.mode == "dygraph" and options.device != "cpu":
-        print("note: ops of dygraph mode compute on the CPU; --mode to_static and static use the device", file=sys.stderr)
     if options.ranks == 1:
         train(options)
     else:

@@ -117,7 +117,7 @@ _STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*);$")
 _BEGUN = re.compile(r"[a-z][\w.:]*\.[\w.:]*$")
 # Half of a wide register: the other half goes to a register of its own that nobody reads.
 _HALF = re.compile(r"\{ \.reg \.b(?:16|32) (\w+); (mov\.b(?:32|64) .*;) \}$")
-_NUMBER = re.compile(r"-?\d+$|-?0x[0-9A-Fa-f]+$")
+_NUMBER = re.compile(r"(-?\d+|-?0x[0-9A-Fa-f]+)U?$")  # U: without a sign
 _OPERAND = re.compile(r"\s*(\{[^}]*\}|\[[^\]]*\]|[^,\s]+)\s*(?:,|$)")
 _BITS = {"pred": 1, "b8": 8, "b16": 16, "b32": 32, "b64": 64, "f32": 32, "f64": 64}
 _IGNORED = (".address_size", ".maxnreg", ".minnctapersm", ".file ", ".loc ", ".section", ".pragma", "// ")
@@ -195,8 +195,8 @@ def _operand(text: str, number: int) -> Operand:
         return Group(tuple(_operand(part, number) for part in _split(text[1:-1].strip(), number)))
     if text[0] == "[":
         base, plus, offset = text[1:-1].partition("+")
-        if not plus and _NUMBER.match(base):
-            return Address(None, int(base, 0))
+        if not plus and (plain := _NUMBER.match(base)):
+            return Address(None, int(plain[1], 0))
         inner = _operand(base.strip(), number)
         if not isinstance(inner, (Register, Symbol)):
             raise PtxError(f"line {number}: expected an address but got '{text}'")
@@ -207,8 +207,8 @@ def _operand(text: str, number: int) -> Operand:
         return Number(int(text[2:], 16), 32)
     if text[:2] in ("0d", "0D"):
         return Number(int(text[2:], 16), 64)
-    if _NUMBER.match(text):
-        return Number(int(text, 0))
+    if plain := _NUMBER.match(text):
+        return Number(int(plain[1], 0))
     if re.match(r"[\w$]+$", text):
         return Symbol(text)
     raise PtxError(f"line {number}: expected an operand but got '{text}'")

@@ -1,0 +1,331 @@
+"""Ops in dygraph mode on a GPU: a kernel each, the numbers of the CPU, and copies on the device that are never stale."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme import device_kernels, dispatch
+from polyreme.device import current_place, driver_of
+from polyreme.dialects import nn as ops
+from polyreme.ir.core import Op
+from polyreme.ir.types import scalar_type
+from polyreme.runtime.gpu import EmulatedDriver
+from polyreme.tensor import Tensor
+from tests.gpu.running import DEVICES
+from tests.nn_cases import CASES, UNIFORM, Case, numbers_close
+
+F = paddle.nn.functional
+OPS = [cls for cls in vars(ops).values() if isinstance(cls, type) and issubclass(cls, Op)]
+DTYPES = [np.dtype(t) for t in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)]
+
+
+@pytest.fixture(autouse=True)
+def _on_the_cpu_afterwards() -> Iterator[None]:
+    yield
+    paddle.set_device("cpu")
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The grids of all kernels that the emulated GPU is given from now on."""
+    seen: list[Any] = []
+    launch = EmulatedDriver.launch
+
+    def count(self: EmulatedDriver, function: Any, grid: Any, *rest: Any) -> None:
+        seen.append(grid)
+        launch(self, function, grid, *rest)
+
+    monkeypatch.setattr(EmulatedDriver, "launch", count)
+    return seen
+
+
+def random(*shape: int, dtype: str = "float32", seed: int = 0) -> Tensor:
+    return paddle.to_tensor(np.random.default_rng(seed).uniform(0.5, 2, shape).astype(dtype))
+
+
+# --- the ops
+
+
+def run(case: Case) -> list[np.ndarray[Any, Any]]:
+    operands = [[Tensor._wrap(a) for a in o] if isinstance(o, list) else None if o is None else Tensor._wrap(np.asarray(o)) for o in case.operands]
+    found = dispatch.call(case.cls, *operands, **case.attributes)
+    return [t._value for t in (found if isinstance(found, tuple) else (found,))]
+
+
+def one_of_each(dtype: np.dtype[Any]) -> list[Case]:
+    """A case per op and kinds of operands, in a type; some are odd, broadcast, numbers or empty."""
+    chosen: dict[Any, Case] = {}
+    for case in [*CASES, UNIFORM]:
+        typed = case.typed(dtype)
+        chosen[case.cls, tuple(a.dtype for a in typed.arrays), tuple(a.size == 0 for a in typed.arrays)] = typed
+    return list(chosen.values())
+
+
+# What has no code on a GPU and runs on the host, by the type of the operands, and what the compiler says of it.
+NO_DOUBLE = "on a GPU but got float64, for which there is no code yet"
+ON_HOST = {
+    "float32": {},
+    "float64": dict.fromkeys(
+        (
+            "nn.acos", "nn.asin", "nn.atan", "nn.cos", "nn.cosh", "nn.cross_entropy", "nn.erf", "nn.exp", "nn.expm1", "nn.gelu", "nn.log", "nn.log10",
+            "nn.log1p", "nn.log2", "nn.log_softmax", "nn.pow", "nn.sigmoid", "nn.silu", "nn.sin", "nn.sinh", "nn.softmax", "nn.softplus", "nn.tan", "nn.tanh",
+        ),
+        NO_DOUBLE,
+    ),
+    "float16": {"nn.uniform": "no rule gives single elements of 'tensor.random'"},
+    "bfloat16": {"nn.uniform": "no rule gives single elements of 'tensor.random'"},
+}  # fmt: skip
+
+
+@DEVICES
+@pytest.mark.parametrize("dtype", [pytest.param(d, marks=[pytest.mark.slow] * (d == np.float16), id=d.name) for d in DTYPES])
+def test_every_op_gives_the_numbers_of_the_cpu_and_these_alone_run_on_the_host(
+    device: str, dtype: np.dtype[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = one_of_each(dtype)
+    if dtype.name == "float32":
+        assert {case.cls for case in cases} >= set(OPS), "an op has no case"
+    uniform = [case for case in cases if case.cls is UNIFORM.cls]
+    cases += [Case("drawn", case.cls, case.operands, {**case.attributes, "dtype": scalar_type(dtype)}) for case in uniform]
+    expected = [run(case) for case in cases]
+    monkeypatch.setattr(device_kernels, "_programs", {})
+    monkeypatch.setattr(dispatch, "_plans_of", {**dispatch._plans_of})
+    dispatch._plans_of.pop(paddle.set_device(device))
+    paddle.set_device(device)
+    for case, wanted in zip(cases, expected, strict=True):
+        for got, right in zip(run(case), wanted, strict=True):
+            assert got.dtype == right.dtype, case
+            numbers_close(got, right, dtype)
+    reasons = {name.partition("(")[0]: reason for name, reason in device_kernels.on_host().items()}
+    assert reasons.keys() == ON_HOST[dtype.name].keys()
+    for name, reason in ON_HOST[dtype.name].items():
+        assert reason in reasons[name]
+
+
+def test_complex_numbers_are_computed_on_the_host() -> None:
+    paddle.set_device("gpu-emulated")
+    x = paddle.to_tensor(np.array([1 + 2j, 3j], "complex64"))
+    np.testing.assert_array_equal((x + x).numpy(), [2 + 4j, 6j])
+    assert any("complex" in name and "no machine code" in reason for name, reason in device_kernels.on_host().items())
+
+
+SAMPLES: dict[str, Callable[..., Tensor]] = {
+    "broadcast": lambda x, y: x * y[0] + y[:, :1] - 2,
+    "numbers": lambda x, y: x.sum() / (1 + y.mean()),
+    "product": lambda x, y: paddle.matmul(x, y, transpose_y=True),
+    "views": lambda x, y: paddle.concat([x.T.reshape([-1]), y.flatten()])[1:-1],
+    "softmax": lambda x, y: F.softmax(x - y, axis=0) * paddle.maximum(x, y),
+    "choice": lambda x, y: paddle.where(x > y, x * x, paddle.sqrt(y)),
+}
+SHAPES = [(3, 5), (1, 1), (0, 4), (7, 1)]
+
+
+@DEVICES
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_values_and_gradients_are_those_of_the_cpu(device: str, sample: str) -> None:
+    def results(shape: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
+        x, y = random(*shape), random(*shape, seed=1)
+        x.stop_gradient = y.stop_gradient = False
+        made = SAMPLES[sample](x, y)
+        (made * made).sum().backward()
+        return [made.numpy(), x.grad.numpy(), y.grad.numpy()]
+
+    shapes = [s for s in SHAPES if s[0] or sample != "broadcast"]
+    expected = [results(shape) for shape in shapes]
+    paddle.set_device(device)
+    for shape, wanted in zip(shapes, expected, strict=True):
+        for got, right in zip(results(shape), wanted, strict=True):
+            numbers_close(got, right, np.float32)
+
+
+def test_second_gradients_run_on_the_gpu_too(launched: list[Any]) -> None:
+    paddle.set_device("gpu-emulated")
+    x = random(3)
+    x.stop_gradient = False
+    (first,) = paddle.grad((x * x * x).sum(), [x], create_graph=True)
+    before = len(launched)
+    (second,) = paddle.grad(first.sum(), [x])
+    assert len(launched) > before
+    np.testing.assert_allclose(second.numpy(), 6 * x.numpy(), rtol=1e-6)
+
+
+# --- where the work is done
+
+
+def test_each_op_of_forward_and_backward_is_a_kernel(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    paddle.set_device("gpu-emulated")
+    x, y = random(4, 3), random(4, 3, seed=1)
+    for cls in (ops.Mul, ops.Exp):
+        monkeypatch.setattr(cls, "reference", None)  # nothing but the device can compute it
+    x.stop_gradient = False
+    z = paddle.exp(x * y)
+    assert len(launched) == 2
+    z.backward(y)
+    assert len(launched) == 5  # dy * z, and that times y and times x
+    np.testing.assert_allclose(x.grad.numpy(), np.exp(x.numpy() * y.numpy()) * y.numpy() ** 2, rtol=1e-5)
+
+
+def test_setting_the_device_moves_the_ops_that_follow(launched: list[Any]) -> None:
+    x = random(5)
+    counts, found = [], []
+    for device in ("cpu", "gpu-emulated", "cpu", "gpu-emulated"):
+        paddle.set_device(device)
+        found.append(paddle.tanh(x).numpy())
+        counts.append(len(launched))
+    assert counts == [0, 1, 1, 2]
+    for other in found:
+        np.testing.assert_allclose(other, found[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Momentum", "Adam", "AdamW", "RMSProp", "Adagrad", "Adamax", "Adadelta"])
+def test_an_optimizer_steps_on_the_gpu(name: str, launched: list[Any]) -> None:
+    options: dict[str, Any] = {"grad_clip": paddle.nn.ClipGradByGlobalNorm(0.5)}
+    if name not in ("AdamW",):
+        options["weight_decay"] = paddle.regularizer.L1Decay(0.1)
+
+    def trained(device: str) -> list[np.ndarray[Any, Any]]:
+        paddle.set_device(device)
+        p = paddle.create_parameter([2, 3], "float32", default_initializer=paddle.nn.initializer.Assign(random(2, 3).numpy()))
+        optimizer = getattr(paddle.optimizer, name)(learning_rate=0.1, parameters=[p], **options)
+        for seed in range(2):
+            p.grad = random(2, 3, seed=seed)
+            optimizer.step()
+        return [p.numpy(), *(t.numpy() for t in optimizer.state_dict().values() if isinstance(t, Tensor))]
+
+    expected = trained("cpu")
+    assert not launched
+    for got, wanted in zip(trained("gpu-emulated"), expected, strict=True):
+        assert got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, rtol=2e-6, atol=1e-7)
+    assert launched
+
+
+def test_draws_are_made_on_the_gpu_with_the_bits_of_the_cpu(launched: list[Any]) -> None:
+    drawn = []
+    for device in ("cpu", "gpu-emulated"):
+        paddle.set_device(device)
+        paddle.seed(11)
+        drawn += [paddle.rand([40]).numpy().tobytes() + paddle.rand([3]).numpy().tobytes()]
+    assert drawn[0] == drawn[1] and launched
+
+
+def test_one_kernel_serves_all_shapes_of_an_elementwise_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_kernels, "_programs", {})
+    monkeypatch.setattr(dispatch, "_plans_of", {**dispatch._plans_of})
+    dispatch._plans_of.pop(paddle.set_device("gpu-emulated"))
+    paddle.set_device("gpu-emulated")
+    for shape in ((3,), (2, 2), (1, 5, 1), (0, 2)):
+        x = random(*shape)
+        np.testing.assert_array_equal((x + x).numpy(), 2 * x.numpy())
+        assert (x + x).shape == list(shape)
+    assert len(device_kernels._programs) == 1
+
+
+# --- copies
+
+
+def test_arrays_go_to_the_device_once() -> None:
+    place = paddle.set_device("gpu-emulated")
+    copies = device_kernels.copies_on(place)
+    x, w = random(4, 3), random(3, 2)
+    before = copies.uploads
+    y = paddle.matmul(x, w)
+    assert copies.uploads == before + 2
+    y = paddle.matmul(x, w) + y  # nothing new
+    layer = paddle.jit.to_static(lambda a: paddle.matmul(a, w))
+    layer(x)
+    assert copies.uploads == before + 2
+
+
+CHANGES: dict[str, Callable[[Tensor], Any]] = {
+    "a part": lambda x: x.__setitem__(0, 7.0),
+    "in place": lambda x: x.add_(paddle.ones([3])),
+    "set_value": lambda x: x.set_value(np.array([7, 8, 9], "float32")),
+    "fill": lambda x: x.fill_(3.0),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_a_tensor_is_seen(change: str, compiled: bool) -> None:
+    paddle.set_device("gpu-emulated")
+    x = random(3)
+    double = paddle.jit.to_static(lambda: x * 2) if compiled else lambda: x * 2
+    double()
+    old = x.numpy()
+    CHANGES[change](x)
+    assert (x.numpy() != old).any()
+    np.testing.assert_array_equal(double().numpy(), 2 * x.numpy())
+
+
+def test_nobody_can_write_to_an_array_that_has_a_copy() -> None:
+    paddle.set_device("gpu-emulated")
+    given = np.ones(3, "float32")
+    x = paddle.to_tensor(given)
+    x + x
+    given[0] = 5  # the user's own array
+    x.numpy()[0] = 5  # and a copy for the user
+    np.testing.assert_array_equal((x + x).numpy(), [2, 2, 2])
+    with pytest.raises(ValueError, match="read-only"):
+        x._value[0] = 5
+
+
+def test_a_view_is_copied_at_every_call_since_its_base_may_change() -> None:
+    place = paddle.set_device("gpu-emulated")
+    base = np.ones((2, 3), "float32")
+    x = Tensor._wrap(base[0])
+    (x + x).numpy()
+    base[0, 1] = 4
+    before = device_kernels.copies_on(place).uploads
+    np.testing.assert_array_equal((x + x).numpy(), [2, 8, 2])
+    assert device_kernels.copies_on(place).uploads == before + 2
+
+
+def test_memory_of_arrays_that_are_gone_is_used_again() -> None:
+    place = paddle.set_device("gpu-emulated")
+    copies = device_kernels.copies_on(place)
+    x = random(1000)
+    held = x + x
+    gc.collect()
+    count, allocations = len(copies), len(driver_of(place).memory.starts)
+    for _ in range(20):
+        held = x + held
+    gc.collect()
+    assert len(copies) == count and len(driver_of(place).memory.starts) <= allocations + 2
+
+
+# --- what is said
+
+
+def test_a_tensor_says_where_it_was_made() -> None:
+    on_cpu = random(2)
+    place = paddle.set_device("gpu-emulated")
+    made = random(2) + on_cpu
+    assert paddle.get_device() == "gpu-emulated" and current_place() == place
+    assert on_cpu.place.is_cpu_place() and made.place == place and "place=Place(gpu-emulated)" in repr(made)
+    paddle.set_device("cpu")
+    assert made.place == place and made.detach().place == place
+    assert made.cpu().place.is_cpu_place() and made.to("gpu-emulated") is made and on_cpu.to("gpu-emulated").place == place
+    assert (made + on_cpu).place.is_cpu_place()
+
+
+def test_moving_passes_gradients_on() -> None:
+    paddle.set_device("gpu-emulated")
+    x = random(3)
+    x.stop_gradient = False
+    (x.cpu() * 3).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [3, 3, 3])
+
+
+@pytest.mark.gpu
+def test_a_tensor_of_a_gpu_is_printed_as_paddle_does() -> None:
+    paddle.set_device("gpu")
+    x = paddle.to_tensor([1.0])
+    assert paddle.get_device() == "gpu:0" and str(x.place) == "Place(gpu:0)" and "place=Place(gpu:0)" in repr(x + x)
