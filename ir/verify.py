@@ -1,4 +1,5 @@
 """The verifier: whether a module keeps every invariant that the rest of the compiler relies on. It reports all faults, not the first.
+A fault of invariant 7 has the code E0207, and so on.
 
 Structure
  1. A module holds functions only; their names differ. Other ops have the regions they declare, each with one block.
@@ -24,6 +25,7 @@ Meaning
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from polyreme.ir.attributes import SymbolRef
@@ -32,6 +34,7 @@ from polyreme.ir.core import Block, Op, OpResult, Region, Use, Value
 from polyreme.ir.define import BindsSizes, IsolatedFromAbove, Terminator
 from polyreme.ir.diagnostics import Diagnostic, InferError, Location, VerifyError, did_you_mean
 from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute, symbols
+from polyreme.ir.notes import definition_note, operand_notes
 from polyreme.ir.types import BufferType, FunctionType, PendingType, TensorType, Type, VectorType, type_symbols
 
 MAX_DEPTH = 64
@@ -44,7 +47,12 @@ def verify(op: Op, source: str | None = None) -> None:
     """Raise `VerifyError` with every fault of `op` and what is in it; `source` is the text it was read from, for the excerpts."""
     faults = find_faults(op)
     if faults:
-        raise VerifyError(Diagnostic(f.message, f.location, f.notes, source) for f in faults)
+        raise VerifyError(_with_source(f, op.location.file, source) for f in faults)
+
+
+def _with_source(fault: Diagnostic, file: str, source: str | None) -> Diagnostic:
+    notes = tuple(_with_source(n, file, source) for n in fault.notes)
+    return replace(fault, notes=notes, source=source if fault.location.file == file else None)
 
 
 def find_faults(op: Op) -> list[Diagnostic]:
@@ -65,15 +73,16 @@ class _Verifier:
         self.calls: list[tuple[Op, str]] = []
         self.has_ring = False
 
-    def fault(self, message: str, op: Op, *notes: Diagnostic) -> None:
-        self.faults.append(Diagnostic(message, op.location, notes))
+    def fault(self, code: str, message: str, op: Op, *notes: Diagnostic) -> None:
+        """Note a fault; its code is `E02` and the number of the invariant."""
+        self.faults.append(Diagnostic(message, op.location, notes, code=code))
 
     # --- the walk
 
     def op(self, op: Op, visible: set[Value], depth: int) -> None:
         self.met[op] = None
         if op.definition is None:
-            self.fault(f"expected a declared op but got an instance of {type(op).__name__}", op)
+            self.fault("E0201", f"expected a declared op but got an instance of {type(op).__name__}", op)
             return
         self.links(op, visible)
         if op.regions or op.definition.regions:
@@ -87,7 +96,7 @@ class _Verifier:
                 if likeness is not None and len(self.faults) == before:
                     self.sound.add(likeness)
         if depth >= MAX_DEPTH:
-            self.fault(f"expected regions to nest at most {MAX_DEPTH} deep", op)
+            self.fault("E0205", f"expected regions to nest at most {MAX_DEPTH} deep", op)
 
     def nested(self, op: Op, visible: set[Value], depth: int) -> None:
         """An op with regions, and what is in them."""
@@ -117,28 +126,28 @@ class _Verifier:
         visible.update(block.args)
         for i, arg in enumerate(block.args):
             if arg.block is not block or arg.index != i:
-                self.fault(f"argument {i} of a block of '{op.name}' does not know its place", op)
+                self.fault("E0202", f"argument {i} of a block of '{op.name}' does not know its place", op)
             self.type(arg.type, op, f"argument {i} of a block of")
         before: Op | None = None
         inner = block.first
         while inner is not None:
             if inner in self.met:
-                self.fault(f"the ops in a block of '{op.name}' form a ring", op)
+                self.fault("E0202", f"the ops in a block of '{op.name}' form a ring", op)
                 self.has_ring = True
                 break
             if inner.parent is not block:
-                self.fault(f"'{inner.name}' does not know the block it stands in", inner)
+                self.fault("E0202", f"'{inner.name}' does not know the block it stands in", inner)
             if inner.prev is not before:
-                self.fault(f"'{inner.name}' does not know the op before it", inner)
+                self.fault("E0202", f"'{inner.name}' does not know the op before it", inner)
             if inner is not block.last and inner.has(Terminator):
-                self.fault(f"expected '{inner.name}' to end its block but more ops follow", inner)
+                self.fault("E0207", f"expected '{inner.name}' to end its block but more ops follow", inner)
             self.op(inner, visible, depth + 1)
             visible.update(inner.results)
             defined += inner.results
             before = inner
             inner = inner.next
         if before is not block.last:
-            self.fault(f"a block of '{op.name}' does not know its last op", op)
+            self.fault("E0202", f"a block of '{op.name}' does not know its last op", op)
         self.terminator(op, block)
         visible.difference_update(defined)
 
@@ -148,10 +157,10 @@ class _Verifier:
             return
         if last is None or not last.has(Terminator):
             got = f"it ends with '{last.name}'" if last is not None else "it is empty"
-            self.fault(f"expected a block of '{op.name}' to end with a terminator but {got}", last or op)
+            self.fault("E0207", f"expected a block of '{op.name}' to end with a terminator but {got}", last or op)
         elif isinstance(last, Return) != isinstance(op, Func):
             wanted = "'func.return'" if isinstance(op, Func) else "a terminator of its own dialect"
-            self.fault(f"expected '{op.name}' to end with {wanted} but got '{last.name}'", last)
+            self.fault("E0207", f"expected '{op.name}' to end with {wanted} but got '{last.name}'", last)
 
     # --- parts of an op
 
@@ -161,10 +170,10 @@ class _Verifier:
             for i, value in enumerate(op._operands):
                 if value in visible:
                     continue
-                self.fault(f"operand {i} of '{op.name}', {value!r}, {self.why_hidden(value, op)}", op, *_defined_at(value))
+                self.fault("E0206", f"operand {i} of '{op.name}', {value!r}, {self.why_hidden(value, op)}", op, *definition_note(value))
         for i, result in enumerate(op.results):
             if not isinstance(result, OpResult) or result.op is not op or result.index != i:
-                self.fault(f"result {i} of '{op.name}' does not know its place", op)
+                self.fault("E0202", f"result {i} of '{op.name}' does not know its place", op)
 
     def declared(self, op: Op) -> bool:
         """Whether operands, attributes and results are as the op declares them."""
@@ -185,7 +194,7 @@ class _Verifier:
             fits = all(most[o.arity][0] <= n <= most[o.arity][1] for o, n in zip(definition.operands, op.segments, strict=True))
         if not fits:
             split = f", split as {list(op.segments)}" if op.segments is not None else ""
-            self.fault(f"expected operands ({_signature(definition)}) for '{op.name}' but got {count}{split}", op)
+            self.fault("E0203", f"expected operands ({_signature(definition)}) for '{op.name}' but got {count}{split}", op)
         return fits
 
     def why_hidden(self, value: Value, op: Op) -> str:
@@ -214,19 +223,19 @@ class _Verifier:
         declared = op.definition.attributes
         for name in op.attributes:
             if name not in declared:
-                self.fault(f"'{op.name}' has no attribute '{name}'{did_you_mean(name, declared)}", op)
+                self.fault("E0208", f"'{op.name}' has no attribute '{name}'{did_you_mean(name, declared)}", op)
         for name, part in declared.items():
             if name not in op.attributes:
-                self.fault(f"expected an attribute '{name}' for '{op.name}'", op)
+                self.fault("E0208", f"expected an attribute '{name}' for '{op.name}'", op)
                 continue
             value = op.attributes[name]
             try:
                 normal = part.bind(value)
             except InferError as error:
-                self.fault(f"'{op.name}': {error.diagnostics[0].message}", op)
+                self.fault("E0208", f"'{op.name}': {error.diagnostics[0].message}", op)
                 continue
             if type(normal) is not type(value) or (normal != value and normal == normal):
-                self.fault(f"expected the attribute '{name}' of '{op.name}' in the form {normal!r} but got {value!r}", op)
+                self.fault("E0208", f"expected the attribute '{name}' of '{op.name}' in the form {normal!r} but got {value!r}", op)
         return len(self.faults) == before
 
     def results(self, op: Op) -> bool:
@@ -238,24 +247,24 @@ class _Verifier:
     def type(self, kind: Type, op: Op, what: str) -> None:
         if isinstance(kind, (TensorType, PendingType, BufferType)):
             if len(kind.shape) > MAX_RANK:
-                self.fault(f"expected a rank of at most {MAX_RANK} for {what} '{op.name}' but got {len(kind.shape)}", op)
+                self.fault("E0210", f"expected a rank of at most {MAX_RANK} for {what} '{op.name}' but got {len(kind.shape)}", op)
             if any(isinstance(d, int) and d < 0 for d in kind.shape):
-                self.fault(f"expected sizes of 0 or more for {what} '{op.name}' but got {kind}", op)
+                self.fault("E0210", f"expected sizes of 0 or more for {what} '{op.name}' but got {kind}", op)
         elif isinstance(kind, VectorType) and kind.lanes < 1:
-            self.fault(f"expected a vector with lanes for {what} '{op.name}' but got {kind}", op)
+            self.fault("E0210", f"expected a vector with lanes for {what} '{op.name}' but got {kind}", op)
 
     def regions(self, op: Op) -> bool:
         before = len(self.faults)
         declared = len(op.definition.regions)
         if len(op.regions) != declared:
-            self.fault(f"expected {declared} regions for '{op.name}' but got {len(op.regions)}", op)
+            self.fault("E0201", f"expected {declared} regions for '{op.name}' but got {len(op.regions)}", op)
         for region in op.regions:
             if not isinstance(region, Region) or region.parent is not op:
-                self.fault(f"a region of '{op.name}' does not know its op", op)
+                self.fault("E0202", f"a region of '{op.name}' does not know its op", op)
             if len(region.blocks) != 1:
-                self.fault(f"expected one block in each region of '{op.name}' but got {len(region.blocks)}", op)
+                self.fault("E0201", f"expected one block in each region of '{op.name}' but got {len(region.blocks)}", op)
             if any(block.parent is not region for block in region.blocks):
-                self.fault(f"a block of '{op.name}' does not know its region", op)
+                self.fault("E0202", f"a block of '{op.name}' does not know its region", op)
         return len(self.faults) == before
 
     def inferred(self, op: Op) -> None:
@@ -264,15 +273,15 @@ class _Verifier:
         try:
             wanted = op.definition.infer(op.operands, op.segments, op.attributes, op.regions)
         except InferError as error:
-            self.fault(error.diagnostics[0].message, op, *_operand_notes(op))
+            self.fault("E0209", error.diagnostics[0].message, op, *operand_notes(op.operands))
             return
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # An inference that trips is a fault of this op like any other, and must not hide those of the rest.
-            self.fault(f"the types of '{op.name}' cannot be inferred: {type(error).__name__}: {error}", op, *_operand_notes(op))
+            self.fault("E0209", f"the types of '{op.name}' cannot be inferred: {type(error).__name__}: {error}", op, *operand_notes(op.operands))
             return
         got = tuple(r.type for r in op.results)
         if got != wanted:
-            self.fault(f"expected '{op.name}' to result in {_list(wanted)} but got {_list(got)}", op, *_operand_notes(op))
+            self.fault("E0209", f"expected '{op.name}' to result in {_list(wanted)} but got {_list(got)}", op, *operand_notes(op.operands))
 
     # --- use lists
 
@@ -286,9 +295,9 @@ class _Verifier:
             for value in values:
                 for user, index in value.uses:
                     if not 0 <= index < len(user._operands) or user._operands[index] is not value:
-                        self.fault(f"{value!r} notes a use by '{user.name}' that is not there", op)
+                        self.fault("E0204", f"{value!r} notes a use by '{user.name}' that is not there", op)
                     elif user not in self.met:
-                        self.fault(f"{value!r} is used by '{user.name}', which is not in the module", op)
+                        self.fault("E0204", f"{value!r} is used by '{user.name}', which is not in the module", op)
                     else:
                         noted += 1
         if noted == sum(len(op._operands) for op in self.met):
@@ -296,7 +305,7 @@ class _Verifier:
         for op in self.met:
             for i, value in enumerate(op._operands):
                 if Use(op, i) not in value.uses:
-                    self.fault(f"operand {i} of '{op.name}' is not in the use list of {value!r}", op)
+                    self.fault("E0204", f"operand {i} of '{op.name}' is not in the use list of {value!r}", op)
 
     # --- modules, functions, calls
 
@@ -304,9 +313,9 @@ class _Verifier:
         found: dict[str, Func] = {}
         for op in module.block:
             if not isinstance(op, Func):
-                self.fault(f"expected only functions in a module but got '{op.name}'", op)
+                self.fault("E0201", f"expected only functions in a module but got '{op.name}'", op)
             elif op.attributes.get("sym_name") in found:
-                self.fault(f"the function '@{op.sym_name}' is defined twice", op, Diagnostic("the other one is here", found[op.sym_name].location))
+                self.fault("E0201", f"the function '@{op.sym_name}' is defined twice", op, Diagnostic("the other one is here", found[op.sym_name].location))
             else:
                 found[op.attributes.get("sym_name", "")] = op
         for op, name in self.calls:
@@ -314,7 +323,7 @@ class _Verifier:
 
     def call(self, op: Op, name: str, functions: dict[str, Func]) -> None:
         if name not in functions:
-            self.fault(f"'{op.name}' calls '@{name}', which is no function of the module{did_you_mean(name, functions)}", op)
+            self.fault("E0212", f"'{op.name}' calls '@{name}', which is no function of the module{did_you_mean(name, functions)}", op)
             return
         kind = functions[name].attributes.get("function_type")
         if not isinstance(kind, FunctionType):
@@ -322,17 +331,17 @@ class _Verifier:
         sizes: dict[str, Dim] = {}
         given = [v.type for v in op.operands]
         if len(given) != len(kind.inputs):
-            self.fault(f"expected {len(kind.inputs)} arguments for '@{name}' but got {len(given)}", op)
+            self.fault("E0212", f"expected {len(kind.inputs)} arguments for '@{name}' but got {len(given)}", op)
             return
         for wanted, got in zip(kind.inputs, given, strict=True):
             _bind(wanted, got, sizes)
         for i, (wanted, got) in enumerate(zip(kind.inputs, given, strict=True)):
             if _with_sizes(wanted, sizes) != got:
-                self.fault(f"expected argument {i} of '@{name}' to be {wanted} but got {got}", op)
+                self.fault("E0212", f"expected argument {i} of '@{name}' to be {wanted} but got {got}", op)
         results = tuple(_with_sizes(t, sizes) for t in kind.results)
         got_results = tuple(r.type for r in op.results)
         if results != got_results:
-            self.fault(f"expected the call of '@{name}' to result in {_list(results)} but got {_list(got_results)}", op)
+            self.fault("E0212", f"expected the call of '@{name}' to result in {_list(results)} but got {_list(got_results)}", op)
 
     def func(self, func: Func, checked: Sequence[Op]) -> None:
         kind = func.attributes.get("function_type")
@@ -341,19 +350,19 @@ class _Verifier:
         name = f"'@{func.attributes.get('sym_name')}'"
         args = tuple(a.type for a in func.args)
         if kind.inputs != args:
-            self.fault(f"the type of {name} says that it takes {_list(kind.inputs)} but it takes {_list(args)}", func)
+            self.fault("E0211", f"the type of {name} says that it takes {_list(kind.inputs)} but it takes {_list(args)}", func)
         last = func.block.last
         if isinstance(last, Return):
             returned = tuple(v.type for v in last.operands)
             if kind.results != returned:
-                self.fault(f"the type of {name} says that it returns {_list(kind.results)} but it returns {_list(returned)}", last)
+                self.fault("E0211", f"the type of {name} says that it returns {_list(kind.results)} but it returns {_list(returned)}", last)
         for attribute, count in (("arg_names", len(args)), ("arg_roles", len(args)), ("result_names", len(kind.results))):
             given = func.attributes.get(attribute, ())
             if given and len(given) != count:
-                self.fault(f"expected {count} entries in '{attribute}' of {name} but got {len(given)}", func)
+                self.fault("E0211", f"expected {count} entries in '{attribute}' of {name} but got {len(given)}", func)
         for role in func.attributes.get("arg_roles", ()):
             if role not in ROLES:
-                self.fault(f"expected the roles of {name} to be of {', '.join(ROLES)} but got '{role}'{did_you_mean(role, ROLES)}", func)
+                self.fault("E0211", f"expected the roles of {name} to be of {', '.join(ROLES)} but got '{role}'{did_you_mean(role, ROLES)}", func)
         self.sizes(func, name, checked)
 
     def sizes(self, func: Func, name: str, checked: Sequence[Op]) -> None:
@@ -369,7 +378,7 @@ class _Verifier:
                 bound |= _sizes_of(op.results)
             for size in sorted(used - bound - reported):
                 reported.add(size)
-                self.fault(f"the size '{size}' is not the size of an axis of any argument of {name}", op)
+                self.fault("E0213", f"the size '{size}' is not the size of an axis of any argument of {name}", op)
 
 
 def _sizes_of(values: Iterable[Value]) -> set[str]:
@@ -458,23 +467,3 @@ def _signature(definition: Any) -> str:
 
 def _list(types: Iterable[Type]) -> str:
     return ", ".join(map(str, types)) or "nothing"
-
-
-def _operand_notes(op: Op) -> list[Diagnostic]:
-    values = list(dict.fromkeys(op.operands))[:4]
-    return [Diagnostic(f"{_name(v)} is {v.type}", _place(v)) for v in values]
-
-
-def _name(value: Value) -> str:
-    return f"%{value.name}" if value.name else "an operand"
-
-
-def _place(value: Value) -> Location:
-    owner = value.owner
-    at = owner if isinstance(owner, Op) else owner.parent_op
-    return at.location if at is not None else Location()
-
-
-def _defined_at(value: Value) -> list[Diagnostic]:
-    place = _place(value)
-    return [Diagnostic(f"{_name(value)} is defined here", place)] if place else []
