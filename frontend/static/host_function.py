@@ -41,7 +41,7 @@ class HostFunction:
         fits = len(expected.shape) == array.ndim and all(isinstance(d, Expr) or d == n for d, n in zip(expected.shape, array.shape, strict=True))
         if array.dtype != expected.dtype.np or not fits:
             wanted, got = f"{variable.dtype.name}{variable.shape} for '{variable.name}'", f"{array.dtype}{list(array.shape)}"
-            raise RunError(Diagnostic(f"expected '{self.op.type}' to give {wanted} but got {got}", variable.location))
+            raise RunError(Diagnostic(f"expected '{self.op.type}' to give {wanted} but got {got}", variable.location), code="E0609")
 
 
 class PyFunc(Host):
