@@ -141,9 +141,12 @@ class _Reducing(Op):
 
 @op("dist.all_reduce", accuracy=SUM)
 class AllReduce(_Reducing):
-    """Each element combined over all ranks, in the order of the ranks.
+    """Each element combined over all ranks by `reduce`, in the order of the ranks.
 
         %total = dist.all_reduce %x {reduce = "mean"} : tensor<4x4xf32>      // %x: tensor<4x4xf32>
+
+    Any number of tensors of one element type, numbers; the results have the operands' types and are equal in all ranks, bit for bit.
+    `bucket` is a number for messages. Means want floats; max and min want ordered elements.
     """
 
     xs = variadic()
@@ -162,9 +165,12 @@ class AllReduce(_Reducing):
 
 @op("dist.all_reduce_start", accuracy=SUM)
 class AllReduceStart(_Reducing):
-    """The start of an all-reduce: the tensors are copied together into one buffer and sent on their way; `dist.wait` gives the results.
+    """The start of an all-reduce: the tensors are copied together into one buffer and sent on their way.
 
-        %p = dist.all_reduce_start %x {reduce = "mean", bucket = 0} : pending<4x4xf32>      // %x: tensor<4x4xf32>
+        %p = dist.all_reduce_start %x {reduce = "mean", bucket = 0} : pending<2x2xf32>      // %x: tensor<2x2xf32>
+        %y = dist.wait %p : tensor<2x2xf32>
+
+    `dist.wait` gives the results, and what comes between overlaps with the transfer. Operands as `dist.all_reduce` has them.
     """
 
     xs = variadic()
@@ -183,12 +189,13 @@ class AllReduceStart(_Reducing):
 
 @op("dist.wait")
 class Wait(Op):
-    """The tensors, once they have arrived.
+    """The tensors of an all-reduce, once they have arrived.
 
-        %p = dist.all_reduce_start %x : pending<4x4xf32>      // %x: tensor<4x4xf32>
-        %y = dist.wait %p : tensor<4x4xf32>
+        %p = dist.all_reduce_start %x : pending<2x2xf32>      // %x: tensor<2x2xf32>
+        %y = dist.wait %p : tensor<2x2xf32>
 
-    Takes any number of values of type `pending`, of one start or of several, and gives a tensor for each. Waiting twice for a value gives the same tensor.
+    Takes any number of values of type `pending`, of one start or of several, and gives a tensor for each. Waiting twice for a value gives
+    the same tensor.
     """
 
     pending = variadic()
@@ -207,7 +214,9 @@ class Wait(Op):
 class Broadcast(Op):
     """The tensor of rank `root`, in all ranks.
 
-        %y = dist.broadcast %x {root = 0} : tensor<4x4xf32>
+        %y = dist.broadcast %x {root = 0} : tensor<2x2xf32>
+
+    Every rank brings a tensor of the same type. A rank that does not exist is an error when the program runs.
     """
 
     x = operand()
@@ -227,9 +236,11 @@ class Broadcast(Op):
 
 @op("dist.all_gather")
 class AllGather(Op):
-    """The tensors of all `ranks`, along a new first axis.
+    """The tensors of all `ranks`, laid along a new first axis.
 
         %y = dist.all_gather %x {ranks = 2} : tensor<2x4xf32>      // %x: tensor<4xf32>
+
+    Every rank brings a tensor of the same type. A group of another number of ranks than `ranks` is an error when the program runs.
     """
 
     x = operand()
@@ -248,9 +259,11 @@ class AllGather(Op):
 
 @op("dist.reduce_scatter", accuracy=SUM)
 class ReduceScatter(Op):
-    """Each element combined over all `ranks`; every rank keeps its share of the first axis.
+    """Each element combined over all `ranks` by `reduce`, of which every rank keeps its share of the first axis.
 
-        %y = dist.reduce_scatter %x {reduce = "sum", ranks = 2} : tensor<4x3xf32>      // %x: tensor<8x3xf32>
+        %y = dist.reduce_scatter %x {reduce = "sum", ranks = 2} : tensor<2x2xf32>      // %x: tensor<4x2xf32>
+
+    The first axis is known and a multiple of `ranks`; rank r gets the r-th part.
     """
 
     x = operand()

@@ -51,9 +51,11 @@ from polyreme.ir.types import ScalarType, TensorType, Type, i64, u64
 
 @op("tensor.constant", Pure, ConstantLike)
 class Constant(Op):
-    """An array known ahead of time.
+    """An array known ahead of time, kept in the module.
 
         %c = tensor.constant {value = dense<[1.0, 2.0]>} : tensor<2xf32>
+
+    The result has the array's shape and element type.
     """
 
     value = attr(Dense)
@@ -69,9 +71,11 @@ class Constant(Op):
 
 @op("tensor.full", Pure, ConstantLike)
 class Full(Op):
-    """One number everywhere.
+    """One number everywhere, in a tensor of `shape` and `dtype`.
 
         %c = tensor.full {value = 0.5, shape = [N, 4], dtype = f32} : tensor<Nx4xf32>      // %x: tensor<Nxf32>
+
+    `value` must fit `dtype`: a whole number in range for an integer type. Sizes may be symbolic and must not be negative.
     """
 
     value = attr(Number)
@@ -91,9 +95,11 @@ class Full(Op):
 
 @op("tensor.dim_value", Pure, ConstantLike)
 class DimValue(Op):
-    """A size as a number of rank 0, so that a mean over a symbolic size can divide by it.
+    """A size as a number of rank 0, known when the program runs.
 
         %n = tensor.dim_value {size = 3*N, dtype = f32} : tensor<f32>
+
+    What a mean over a symbolic size divides by.
     """
 
     size = attr(Dim)
@@ -110,9 +116,11 @@ class DimValue(Op):
 
 @op("tensor.iota", Pure, ConstantLike)
 class Iota(Op):
-    """0, 1, 2, … along `axis`, the same everywhere else.
+    """0, 1, 2, … along `axis`, the same along all other axes.
 
         %i = tensor.iota {shape = [2, 5], axis = 1, dtype = i64} : tensor<2x5xi64>
+
+    `dtype` is an integer or float type; `axis` counts from the front.
     """
 
     shape = attr(tuple[Dim, ...])
@@ -135,9 +143,11 @@ class Iota(Op):
 
 @op("tensor.random", Pure)
 class Random(Op):
-    """Uniform numbers in [low, high) from a Mersenne twister's state, and the state after; see `dialects/mt19937.py`.
+    """Random numbers, uniform in [low, high), and the generator's state after drawing them.
 
         %v, %next = tensor.random %s {shape = [4], low = -1.0, high = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s: tensor<313xui64>
+
+    As `nn.uniform`; the state is that of a Mersenne twister, see `dialects/mt19937.py`.
     """
 
     state = operand()
@@ -163,11 +173,13 @@ class Random(Op):
 
 @op("tensor.map", Pure, Elementwise, accuracy=function_accuracy)
 class Map(Op):
-    """A scalar function (a row of `ir/scalar.py`) at each place. Operands have equal rank, or rank 0; sizes of 1 are repeated.
+    """A scalar function at each place of operands of equal rank, or rank 0.
 
         %z = tensor.map %x, %y {fn = "add"} : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<1x4xf32>
 
-    In Python the operands are given flat: `Map(x, y, fn="add")`.
+    `fn` is a row of `ir/scalar.py`, which says how many operands it takes, of which element types, and of which type its result is. Sizes
+    of 1 are repeated to those of the other operands. `dtype` is given with `fn = "cast"` alone. In Python the operands are given flat:
+    `Map(x, y, fn="add")`.
     """
 
     xs = variadic()
@@ -193,9 +205,13 @@ class Map(Op):
 
 @op("tensor.reduce", Pure, accuracy=reduction_accuracy)
 class Reduce(Op):
-    """All elements along `axes` combined by `fn`: add, mul, max, min, and, or. Of no elements, the function's identity.
+    """All elements along `axes` combined by `fn`: add, mul, max, min, and, or.
 
         %s = tensor.reduce %x {fn = "add", axes = [1]} : tensor<Nxf32>      // %x: tensor<Nx4xf32>
+
+    Of no elements it is the function's identity: 0, 1, -inf, inf (for integers the least and the largest), all bits set, none set. `axes`
+    are sorted and count from the front; no axes leave the operand as it is. Sums of narrow floats add up in float64 in the reference;
+    kernels add in any order, fixed by the shapes.
     """
 
     x = operand()
@@ -216,9 +232,11 @@ class Reduce(Op):
 
 @op("tensor.arg_reduce", Pure)
 class ArgReduce(Op):
-    """Where along `axis` the largest (`fn = "max"`) or smallest element stands: the first of equals, the first nan if there is one.
+    """Where along `axis` the largest (`fn = "max"`) or smallest element stands.
 
         %i = tensor.arg_reduce %x {fn = "max", axis = 1} : tensor<Nxi64>      // %x: tensor<Nx4xf32>
+
+    The first of equals, and the first nan if there is one. An axis that is known to have no elements is refused.
     """
 
     x = operand()
@@ -273,7 +291,8 @@ class Contract(Op):
 
         %z = tensor.contract %x, %y {spec = "mk,kn->mn"} : tensor<Nx3xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4x3xf32>
 
-    No letter stands twice in an operand, and one that the result lacks stands in both operands.
+    A letter per axis, none twice in an operand. Letters in both operands but not in the result are summed over; one that the result lacks
+    stands in both operands. Over no elements the sum is 0. Element types are equal; 16-bit floats add up in float32.
     """
 
     a = operand()
@@ -322,12 +341,12 @@ def contract_arrays(a: Array, b: Array, spec: str) -> Array:
 
 @op("tensor.window", Pure, View)
 class Window(Op):
-    """Sliding windows: each axis in `axes` becomes the windows' positions, and the windows' own axes are appended in the order of `axes`.
+    """Sliding windows: each axis in `axes` becomes the windows' positions, and the windows' own axes are appended.
 
         %w = tensor.window %x {axes = [1], sizes = [3], strides = [2], dilations = [1]} : tensor<Nx4x3xf32>      // %x: tensor<Nx9xf32>
 
-    `result[…, p, …, k] = x[…, p * stride + k * dilation, …]`. Elements that no whole window covers are left out. A symbolic size must leave at
-    least zero positions when it is known.
+    `result[…, p, …, k] = x[…, p * stride + k * dilation, …]`, the windows' axes in the order of `axes`. Elements that no whole window
+    covers are left out. A symbolic size must leave at least zero positions when it is known.
     """
 
     x = operand()
@@ -347,11 +366,12 @@ class Window(Op):
 
 @op("tensor.fold", Pure, accuracy=SUM)
 class Fold(Op):
-    """The adjoint of `window`: windows are added up where they overlap, into `sizes` elements along `axes`.
+    """The adjoint of `tensor.window`: windows added up where they overlap, into `sizes` elements along `axes`.
 
         %x = tensor.fold %w {axes = [1], sizes = [9], strides = [2], dilations = [1]} : tensor<Nx9xf32>      // %w: tensor<Nx4x3xf32>
 
-    `result[…, p * stride + k * dilation, …] += w[…, p, …, k]`; elements that no window covers are 0.
+    `result[…, p * stride + k * dilation, …] += w[…, p, …, k]`; elements that no window covers are 0. The numbers of windows must be those
+    that `tensor.window` makes of `sizes`.
     """
 
     w = operand()
@@ -371,9 +391,11 @@ class Fold(Op):
 
 @op("tensor.pad", Pure)
 class Pad(Op):
-    """`low` elements of `value` before each axis, `high` after it and `interior` between each two of its elements.
+    """The operand with `low` elements of `value` before each axis, `high` after it and `interior` between each two of its elements.
 
         %y = tensor.pad %x {low = [0, 1], high = [0, 2], interior = [0, 0]} : tensor<Nx7xf32>      // %x: tensor<Nx4xf32>
+
+    One amount per axis in each list, none negative; `value` must fit the element type.
     """
 
     x = operand()
@@ -400,6 +422,8 @@ class Reshape(Op):
     """The same elements, row by row, in another shape.
 
         %y = tensor.reshape %x {shape = [6*N]} : tensor<(6*N)xf32>      // %x: tensor<Nx2x3xf32>
+
+    Both shapes have equally many elements, which for symbolic sizes means the same polynomial.
     """
 
     x = operand()
@@ -417,9 +441,11 @@ class Reshape(Op):
 
 @op("tensor.transpose", Pure, View)
 class Transpose(Op):
-    """Axis `i` of the result is axis `perm[i]` of the operand.
+    """The axes in another order: axis `i` of the result is axis `perm[i]` of the operand.
 
         %y = tensor.transpose %x {perm = [1, 0]} : tensor<4xNxf32>      // %x: tensor<Nx4xf32>
+
+    `perm` is a permutation of all axes, counted from the front.
     """
 
     x = operand()
@@ -440,6 +466,8 @@ class Broadcast(Op):
     """Axes of size 1 repeated to the sizes in `shape`, which has the operand's rank.
 
         %y = tensor.broadcast %x {shape = [N, 4]} : tensor<Nx4xf32>      // %x: tensor<Nx1xf32>
+
+    Sizes other than 1 must be those of `shape`.
     """
 
     x = operand()
@@ -458,9 +486,11 @@ class Broadcast(Op):
 
 @op("tensor.slice", Pure, View)
 class Slice(Op):
-    """Along each axis the elements `start`, `start + stride`, … below `stop`; all of 0 <= start <= stop <= size.
+    """Along each axis the elements `start`, `start + stride`, … below `stop`.
 
         %y = tensor.slice %x {starts = [0, 1], stops = [N, 4], strides = [1, 2]} : tensor<Nx2xf32>      // %x: tensor<Nx4xf32>
+
+    One value per axis in each list, with 0 <= start <= stop <= size and positive strides.
     """
 
     x = operand()
@@ -482,6 +512,8 @@ class Reverse(Op):
     """The elements along `axes` in the opposite order.
 
         %y = tensor.reverse %x {axes = [1]} : tensor<Nx4xf32>
+
+    `axes` are sorted and count from the front.
     """
 
     x = operand()
@@ -502,6 +534,8 @@ class Concat(Op):
     """The operands laid end to end along `axis`.
 
         %z = tensor.concat %x, %y {axis = 1} : tensor<Nx7xf32>      // %x: tensor<Nx4xf32>, %y: tensor<Nx3xf32>
+
+    At least one operand, all of one rank and element type, equal in all sizes but along `axis`, which counts from the front.
     """
 
     xs = variadic()
@@ -521,11 +555,12 @@ class Concat(Op):
 
 @op("tensor.gather", Pure)
 class Gather(Op):
-    """Elements of `x` along `axis` by position: the axis is replaced by all of `index`'s.
+    """Elements of `x` along `axis` by position: the axis is replaced by all axes of `index`.
 
-        %y = tensor.gather %x, %i {axis = 0} : tensor<2x3x4xf32>      // %x: tensor<9x4xf32>, %i: tensor<2x3xi64>
+        %y = tensor.gather %x, %i {axis = 0} : tensor<2x3x2xf32>      // %x: tensor<4x2xf32>, %i: tensor<2x3xi64>
 
-    A negative position counts from the end; one outside `x` is moved to the nearest end, so that no kernel reads outside its buffer.
+    A negative position counts from the end; one outside `x` is moved to the nearest end, so that no kernel reads outside its buffer. `axis`
+    counts from the front; it may not be known to be empty.
     """
 
     x = operand()

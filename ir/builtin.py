@@ -17,6 +17,9 @@ class Module(Op):
     """A program: functions by name, of which `main` is the one to run.
 
         module {
+          func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+            return %x
+          }
         }
     """
 

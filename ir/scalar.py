@@ -33,6 +33,11 @@ class ScalarFunction:
     commutative: bool = False
     accuracy: Accuracy = EXACT
 
+    @property
+    def all_kinds(self) -> str:
+        """The kinds of element types that it takes: an index goes where signed integers go."""
+        return self.kinds + "x" if "i" in self.kinds else self.kinds
+
     def result_type(self, operands: tuple[ScalarType, ...], dtype: ScalarType | None = None) -> ScalarType:
         """The element type of the result; `InferError` when the operands do not fit."""
         check(len(operands) == self.arity, f"expected {self.arity} operands for '{self.name}' but got {len(operands)}")
@@ -40,7 +45,7 @@ class ScalarFunction:
             check(operands[0] == i1, f"expected an i1 condition for 'select' but got {operands[0]}")
             operands = operands[1:]
         for operand in operands:
-            check(operand.kind in self.kinds + "x", f"expected an element type of kind {self.kinds!r} for '{self.name}' but got {operand}")
+            check(operand.kind in self.all_kinds, f"expected an element type of kind {self.kinds!r} for '{self.name}' but got {operand}")
             check(operand == operands[0], f"expected equal element types for '{self.name}' but got {operands[0]} and {operand}")
         if self.result == "attr":
             check(dtype is not None, f"expected a 'dtype' attribute for '{self.name}'")

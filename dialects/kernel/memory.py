@@ -32,12 +32,13 @@ from polyreme.ir.types import BufferType, ScalarType, Type, i1
 
 @op("kernel.alloc")
 class Alloc(Op):
-    """Memory for a buffer: at byte `offset` of the arena in `main` (None until memory is planned), scratch on the stack of a kernel ("local"), or memory
-    that the threads of a block share ("shared").
-
-    The arena is aligned to 64 bytes and so is every offset in it; local and shared memory is aligned to 64 bytes too.
+    """Memory for a buffer, in the `space` that says who sees it and how long it lasts.
 
         %tmp = kernel.alloc {shape = [8, 128], dtype = f32, offset = 4096} : buffer<8x128xf32>
+
+    "arena": at byte `offset` of the model's arena, in `main` (`offset` is none until memory is planned). "local": scratch on the stack of a kernel.
+    "shared": what the threads of a block share. Local and shared memory have known sizes. The arena, every offset in it, and local and shared memory are
+    aligned to 64 bytes. Nothing may be read before it was written: on numpy the memory starts as nan, or as a large number.
     """
 
     shape = attr(tuple[Dim, ...])
@@ -69,9 +70,11 @@ class Alloc(Op):
 
 @op("kernel.data", Pure, ConstantLike)
 class Data(Op):
-    """Memory that holds a constant array; only read. It stands in `main`, until `outline_constants` makes it an argument of role "constant".
+    """Memory that holds a constant array and is only read.
 
         %w = kernel.data {value = dense<[1.0, 2.0]>} : buffer<2xf32>
+
+    It stands in `main`, until `outline_constants` makes it an argument of role "constant".
     """
 
     value = attr(Dense)
@@ -87,9 +90,12 @@ class Data(Op):
 
 @op("kernel.view", Pure)
 class View(Op):
-    """A part of a buffer as a buffer of its own: the elements from `offset` on, under another shape. Shares the memory.
+    """A part of a buffer as a buffer of its own: the elements from `offset` on, under another shape.
 
         %v = kernel.view %x, %start {shape = [16]} : buffer<16xf32>      // %x: buffer<8x16xf32>, %start: index
+
+    Shares the memory: what is written to one is read from the other. Without `offset` it starts where the buffer does. All of it must lie
+    inside the buffer.
     """
 
     buffer = operand()

@@ -28,9 +28,11 @@ from polyreme.ir.types import ScalarType, Type, VectorType, i1, index
 
 @op("kernel.constant", Pure, ConstantLike)
 class Constant(Op):
-    """A known number. Infinities and nan are fine for floats; integers are taken modulo the type's range on machines, so give them in range.
+    """A known number in a register.
 
         %zero = kernel.constant {value = 0.0, dtype = f32} : f32
+
+    Infinities and nan are fine for floats. Integers must be in the type's range; there are no complex constants.
     """
 
     value = attr(Number)
@@ -53,7 +55,7 @@ class Constant(Op):
 
 @op("kernel.size", Pure, ConstantLike)
 class Size(Op):
-    """A size of the model as a number: known when the model runs.
+    """A size of the model as a number: an expression over the names of sizes, known when the model runs.
 
         %n = kernel.size {value = 4*N+1} : index
     """
@@ -99,9 +101,11 @@ class Apply(Op):
 
 @op("kernel.fma", Pure, Elementwise, Commutative, accuracy=FUNCTIONS["fma"].accuracy)
 class Fma(Op):
-    """a * b + c, rounded once where the target has such an instruction, else twice.
+    """a * b + c on floats, rounded once where the target has such an instruction, else twice.
 
         %next = kernel.fma %a, %b, %acc : vector<16xf32>
+
+    Scalars or vectors, all three of one type.
     """
 
     a = operand()
@@ -124,9 +128,11 @@ class Fma(Op):
 
 @op("kernel.broadcast", Pure)
 class Broadcast(Op):
-    """The same scalar in every lane.
+    """The same scalar in every lane of a vector.
 
         %v = kernel.broadcast %x {lanes = 16} : vector<16xf32>      // %x: f32
+
+    With one lane it is the scalar itself: there is no vector of one lane.
     """
 
     x = operand()
@@ -144,9 +150,11 @@ class Broadcast(Op):
 
 @op("kernel.reduce", Pure, accuracy=reduction_accuracy)
 class Reduce(Op):
-    """All lanes of a vector in one scalar. The upper half is combined with the lower half until one lane is left, so the order is fixed.
+    """All lanes of a vector combined into one scalar by `fn`.
 
         %s = kernel.reduce %v {fn = "add"} : f32      // %v: vector<16xf32>
+
+    The upper half is combined with the lower half until one lane is left, so the order is fixed; the number of lanes is a power of two.
     """
 
     x = operand()
@@ -169,9 +177,11 @@ class Reduce(Op):
 
 @op("kernel.iota", Pure, ConstantLike)
 class Iota(Op):
-    """The numbers 0 … lanes - 1.
+    """The numbers 0 … lanes - 1, one per lane.
 
         %lane = kernel.iota {lanes = 16} : vector<16xindex>
+
+    With one lane it is the scalar 0.
     """
 
     lanes = attr(int)
@@ -187,9 +197,11 @@ class Iota(Op):
 
 @op("kernel.lane_mask", Pure)
 class LaneMask(Op):
-    """On for the first `n` lanes (none for n <= 0, all for n >= lanes).
+    """A mask that is on for the first `n` lanes.
 
         %mask = kernel.lane_mask %left {lanes = 16} : vector<16xi1>      // %left: index
+
+    None for n <= 0, all for n >= lanes: what is left of a loop over whole vectors.
     """
 
     n = operand()
@@ -207,9 +219,12 @@ class LaneMask(Op):
 
 @op("kernel.shuffle", Pure)
 class Shuffle(Op):
-    """Lanes picked from two vectors laid end to end: entry k of `lanes` says which lane becomes lane k.
+    """Lanes picked from two vectors laid end to end.
 
         %even = kernel.shuffle %a, %b {lanes = [0, 2, 4, 6]} : vector<4xf32>
+
+    Entry k of `lanes` says which lane of the pair becomes lane k; each is in [0, 2 * lanes of an operand). The result has as many lanes as
+    there are entries, at least two.
     """
 
     a = operand()
@@ -230,9 +245,11 @@ class Shuffle(Op):
 
 @op("kernel.extract", Pure)
 class Extract(Op):
-    """One lane of a vector.
+    """One lane of a vector as a scalar.
 
         %s = kernel.extract %v {lane = 3} : f32      // %v: vector<16xf32>
+
+    `lane` is known ahead of time and inside the vector.
     """
 
     x = operand()
@@ -250,9 +267,11 @@ class Extract(Op):
 
 @op("kernel.insert", Pure)
 class Insert(Op):
-    """The vector with one lane replaced.
+    """The vector with the lane `lane` replaced by `value`.
 
         %w = kernel.insert %v, %s {lane = 3} : vector<16xf32>      // %s: f32
+
+    `value` has the vector's element type; the vector that was given stays as it is.
     """
 
     x = operand()

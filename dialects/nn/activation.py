@@ -28,9 +28,11 @@ def _wide(x: Array) -> Array:
 
 @op("nn.relu", Pure, Elementwise)
 class Relu(Op):
-    """The value where it is positive, else 0; nan stays nan.
+    """Each element where it is positive, else 0.
 
         %y = nn.relu %x : tensor<Nx4xf32>
+
+    nan stays nan. Floats or signed integers.
     """
 
     x = operand()
@@ -47,9 +49,11 @@ class Relu(Op):
 
 @op("nn.leaky_relu", Pure, Elementwise, accuracy=Accuracy(ulp=1))
 class LeakyRelu(Op):
-    """The value where it is not negative, else `alpha` times it.
+    """Each element where it is not negative, else `alpha` times it.
 
         %y = nn.leaky_relu %x {alpha = 0.1} : tensor<Nx4xf32>
+
+    nan stays nan, and `alpha` may be any number, negative ones too.
     """
 
     x = operand()
@@ -67,9 +71,12 @@ class LeakyRelu(Op):
 
 @op("nn.gelu", Pure, Elementwise, accuracy=Accuracy(ulp=4, summed=4))
 class Gelu(Op):
-    """x times the normal distribution function at x: by erf, or with `approximate` by tanh.
+    """The Gaussian error linear unit: each element times the normal distribution function at it.
 
         %y = nn.gelu %x {approximate = true} : tensor<Nx4xf32>
+
+    x / 2 · (1 + erf(x / √2)), or with `approximate` x / 2 · (1 + tanh(√(2/π) (x + 0.044715 x³))). Floats only; 16-bit ones are computed in
+    float32 and rounded once.
     """
 
     x = operand()
@@ -93,9 +100,11 @@ class Gelu(Op):
 
 @op("nn.silu", Pure, Elementwise, accuracy=Accuracy(ulp=6))
 class Silu(Op):
-    """x times the sigmoid of x.
+    """Each element times its sigmoid, x / (1 + exp(-x)).
 
         %y = nn.silu %x : tensor<Nx4xf32>
+
+    Also called swish. Floats only; 16-bit ones are computed in float32 and rounded once.
     """
 
     x = operand()
@@ -113,9 +122,12 @@ class Silu(Op):
 
 @op("nn.softplus", Pure, Elementwise, accuracy=Accuracy(ulp=8, absolute=1))
 class Softplus(Op):
-    """log(1 + exp(beta * x)) / beta; x itself where beta * x is above `threshold`.
+    """log(1 + exp(beta * x)) / beta of each element, and x itself where beta * x is above `threshold`.
 
         %y = nn.softplus %x {beta = 2.0} : tensor<Nx4xf32>
+
+    Above the threshold the exponential would overflow and the difference is below rounding. `beta` must not be 0. Floats only; 16-bit ones
+    are computed in float32 and rounded once.
     """
 
     x = operand()
@@ -138,9 +150,13 @@ class Softplus(Op):
 
 @op("nn.softmax", Pure, accuracy=Accuracy(ulp=48))
 class Softmax(Op):
-    """Scale `x` along `axis` so that each slice is positive and sums to one.
+    """Each slice along `axis` scaled by exp so that it is positive and sums to one.
 
-        %y = nn.softmax %x {axis = -1} : tensor<8x128xf32>
+        %y = nn.softmax %x {axis = -1} : tensor<Nx4xf32>
+
+    exp(x - max) / sum(exp(x - max)), with the slice's maximum, so nothing overflows. The result has the operand's type. A slice with nan or
+    inf in it is all nan; of -inf alone it is nan, beside finite numbers -inf gives 0. Of no elements there is nothing to scale. `axis`
+    counts from the end if negative. Floats only; 16-bit ones are computed in float32 and rounded once.
     """
 
     x = operand()
@@ -161,9 +177,12 @@ class Softmax(Op):
 
 @op("nn.log_softmax", Pure, accuracy=Accuracy(ulp=4, absolute=8))
 class LogSoftmax(Op):
-    """The logarithm of `softmax`, without its overflow or cancellation.
+    """The logarithm of `nn.softmax` along `axis`, without its overflow or cancellation.
 
-        %y = nn.log_softmax %x {axis = -1} : tensor<8x128xf32>
+        %y = nn.log_softmax %x {axis = -1} : tensor<Nx4xf32>
+
+    x - max - log(sum(exp(x - max))), with the slice's maximum. A slice with nan or inf in it is all nan; -inf beside finite numbers stays
+    -inf. `axis` counts from the end if negative. Floats only; 16-bit ones are computed in float32 and rounded once.
     """
 
     x = operand()

@@ -21,10 +21,12 @@ from polyreme.ir.types import TensorType
 class Conv(Op):
     """A convolution of `x` [batch, channels, *sizes] with `weight` [out, channels / groups, *kernel], as neural networks mean it: nothing is flipped.
 
-        %y = nn.conv %x, %w, %b {strides = [2, 2], padding = [1, 1, 1, 1]} : tensor<Nx8x14x14xf32>      // %x: tensor<Nx3x28x28xf32>, %w: tensor<8x3x3x3xf32>, %b: tensor<8xf32>
+        %y = nn.conv %x, %w, %b {strides = [2, 2], padding = [1, 1, 1, 1]} : tensor<Nx2x2x2xf32>      // %x: tensor<Nx1x4x4xf32>, %w: tensor<2x1x3x3xf32>, %b: tensor<2xf32>
 
-    `padding` counts zeros before and after each spatial axis: [low, high, low, high, …]. An empty list stands for ones (strides, dilations) or
-    zeros (padding). With groups, the i-th part of the output channels sees only the i-th part of the input channels.
+    The result is [batch, out, *places], with floor((size + low + high - (kernel - 1) * dilation - 1) / stride) + 1 places along an axis.
+    `padding` counts zeros before and after each spatial axis: [low, high, low, high, …]. An empty list stands for ones (strides, dilations)
+    or zeros (padding). With groups, the i-th part of the output channels sees only the i-th part of the input channels. `bias` is [out] or
+    absent. Any spatial rank of at least 1; a kernel that does not fit the padded size is refused. 16-bit floats add up in float32.
     """
 
     x = operand()
@@ -77,11 +79,12 @@ class Conv(Op):
 
 @op("nn.conv_transpose", Pure, accuracy=SUM)
 class ConvTranspose(Op):
-    """The adjoint of `conv` by its input: each element of `x` [batch, channels, *places] adds its multiple of `weight` [channels, out / groups, *kernel].
+    """The adjoint of `nn.conv` by its input: each element of `x` [batch, channels, *places] adds its multiple of `weight` [channels, out / groups, *kernel].
 
-        %y = nn.conv_transpose %x, %w {strides = [2], sizes = [9]} : tensor<Nx6x9xf32>      // %x: tensor<Nx4x4xf32>, %w: tensor<4x6x3xf32>
+        %y = nn.conv_transpose %x, %w {strides = [2], sizes = [9]} : tensor<Nx2x9xf32>      // %x: tensor<Nx1x4xf32>, %w: tensor<1x2x3xf32>
 
-    `sizes` are the result's spatial sizes, for which a convolution with the same numbers makes the places of `x`; empty means the smallest such sizes.
+    `sizes` are the result's spatial sizes, for which a convolution with the same numbers makes the places of `x`; empty means the smallest
+    such sizes. The result is [batch, out, *sizes].
     """
 
     x = operand()
@@ -133,11 +136,12 @@ class ConvTranspose(Op):
 
 @op("nn.conv_filter", Pure, accuracy=SUM)
 class ConvFilter(Op):
-    """The adjoint of `conv` by its weight: for each tap of the kernel, products of `x` and `dy` summed over batch and places.
+    """The adjoint of `nn.conv` by its weight: for each tap of the kernel, products of `x` and `dy` summed over batch and places.
 
-        %w = nn.conv_filter %x, %dy {kernel = [3], strides = [2]} : tensor<4x6x3xf32>      // %x: tensor<Nx6x9xf32>, %dy: tensor<Nx4x4xf32>
+        %w = nn.conv_filter %x, %dy {kernel = [3], strides = [2]} : tensor<2x1x3xf32>      // %x: tensor<Nx1x9xf32>, %dy: tensor<Nx2x4xf32>
 
-    `x` is a convolution's input, `dy` is shaped as its result, and the rest are its numbers; the result is shaped as its weight.
+    `x` is a convolution's input, `dy` is shaped as its result, and the rest are its numbers; the result is shaped as its weight, [out,
+    channels / groups, *kernel].
     """
 
     x = operand()

@@ -21,9 +21,11 @@ from polyreme.ir.types import ScalarType, TensorType, Type, u64
 
 @op("nn.constant", Pure, ConstantLike)
 class Constant(Op):
-    """An array known ahead of time.
+    """An array known ahead of time, kept in the module.
 
         %c = nn.constant {value = dense<[1.0, 2.0]>} : tensor<2xf32>
+
+    The result has the array's shape and element type. Large arrays print as text in full, or are left out where a printer is asked to.
     """
 
     value = attr(Dense)
@@ -39,9 +41,12 @@ class Constant(Op):
 
 @op("nn.full", Pure, ConstantLike)
 class Full(Op):
-    """One number everywhere.
+    """One number everywhere, in a tensor of `shape` and `dtype`.
 
         %c = nn.full {value = 0.5, shape = [N, 4], dtype = f32} : tensor<Nx4xf32>      // %x: tensor<Nxf32>
+
+    `value` must fit `dtype`: a whole number in range for an integer type. Sizes may be symbolic and must not be negative. An empty `shape`
+    is a number of rank 0.
     """
 
     value = attr(Number)
@@ -61,9 +66,11 @@ class Full(Op):
 
 @op("nn.dim_value", Pure, ConstantLike)
 class DimValue(Op):
-    """A size as a number of rank 0.
+    """A size as a number of rank 0, known when the program runs.
 
         %n = nn.dim_value {size = 3*N, dtype = i64} : tensor<i64>      // %x: tensor<Nxf32>
+
+    What a mean over a symbolic size divides by.
     """
 
     size = attr(Dim)
@@ -80,9 +87,12 @@ class DimValue(Op):
 
 @op("nn.iota", Pure, ConstantLike)
 class Iota(Op):
-    """0, 1, 2, … along `axis`, the same everywhere else.
+    """0, 1, 2, … along `axis`, the same along all other axes.
 
         %i = nn.iota {shape = [2, 5], axis = -1, dtype = i64} : tensor<2x5xi64>
+
+    `dtype` is an integer or float type; numbers that it cannot hold are rounded or wrap around as `nn.cast` has it. `axis` counts from the
+    end if negative.
     """
 
     shape = attr(tuple[Dim, ...])
@@ -105,9 +115,12 @@ class Iota(Op):
 
 @op("nn.uniform", Pure)
 class Uniform(Op):
-    """Uniform numbers in [low, high) from a Mersenne twister's state, and the state after; see `dialects/mt19937.py`.
+    """Random numbers, uniform in [low, high), and the generator's state after drawing them.
 
         %v, %next = nn.uniform %s {shape = [4], low = -1.0, high = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s: tensor<313xui64>
+
+    The state is that of a Mersenne twister (MT19937), 312 words and a position, as in `dialects/mt19937.py`; the numbers are bit for bit
+    those that Paddle's CPU generator draws from it. `dtype` is a float type. Equal states give equal numbers: pass the second result on.
     """
 
     state = operand()
@@ -130,12 +143,13 @@ class Uniform(Op):
 
 @op("nn.dropout", Pure, Elementwise, accuracy=Accuracy(ulp=2))
 class Dropout(Op):
-    """x where its draw from [0, 1) is at least `p`, else 0; the kept ones divided by 1 - p with "upscale_in_train".
+    """Training's dropout: x where its draw from [0, 1) is at least `p`, else 0.
 
         %y = nn.dropout %x, %d {p = 0.3} : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %d: tensor<Nx1xf32>
 
-    This is dropout in training; `draws` broadcast to `x`, so that whole channels can be dropped. In "downscale_in_infer" kept values stay as they are
-    (and inference, which is a plain product, multiplies by 1 - p).
+    `draws` broadcast to `x`, so that whole channels can be dropped. With "upscale_in_train" the kept elements are divided by 1 - p; in
+    "downscale_in_infer" they stay as they are (and inference, which is a plain product, multiplies by 1 - p). `p` lies in [0, 1]; with 1
+    everything is 0.
     """
 
     x = operand()

@@ -6,6 +6,7 @@ reference runs it on arrays, and their lowering maps it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -61,6 +62,7 @@ def binary(name: str, fn: str) -> Callable[[OpClass], OpClass]:
 def _declare_scalar(cls: OpClass, name: str, fn: str, operands: tuple[str, ...], infer: Any, reference: Any) -> OpClass:
     for operand_name in operands:
         setattr(cls, operand_name, operand())
+    cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{_shape_rule(fn, len(operands))}"
     cls.scalar_fn = fn  # type: ignore[attr-defined]
     cls.infer = staticmethod(infer)  # type: ignore[attr-defined]
     cls.reference = staticmethod(reference)  # type: ignore[attr-defined]
@@ -68,180 +70,230 @@ def _declare_scalar(cls: OpClass, name: str, fn: str, operands: tuple[str, ...],
     return op(name, *traits, accuracy=scalar_function(fn).accuracy)(cls)
 
 
+def _shape_rule(fn: str, operands: int) -> str:
+    """What all ops of so many operands say of shapes and types, at the end of their docstrings."""
+    shape = "the operand's shape" if operands == 1 else "the shape that both broadcast to"
+    dtype = "elements of type i1" if scalar_function(fn).result == "bool" else f"{'its' if operands == 1 else 'their'} element type"
+    rule = f"The result has {shape} and {dtype}."
+    return rule if operands == 1 else f"The operands have equal element types and broadcast as numpy's do: aligned at their last axes, sizes of 1 repeated. {rule}"
+
+
 # --- one operand
 
 
 @unary("nn.neg", "neg")
 class Neg(ScalarOp):
-    """The value with its sign turned.
+    """Each element with its sign turned.
 
         %y = nn.neg %x : tensor<Nx4xf32>
+
+    For integers the least number stays itself; -0 becomes 0 and 0 becomes -0.
     """
 
 
 @unary("nn.abs", "abs")
 class Abs(ScalarOp):
-    """The absolute value.
+    """The absolute value of each element.
 
         %y = nn.abs %x : tensor<Nx4xf32>
+
+    For signed integers the least number, which has no positive counterpart, stays itself. -0 becomes 0.
     """
 
 
 @unary("nn.exp", "exp")
 class Exp(ScalarOp):
-    """e to the power of x.
+    """e to the power of each element.
 
         %y = nn.exp %x : tensor<Nx4xf32>
+
+    Past about 88.7 (float32) the result is inf; of -inf it is 0.
     """
 
 
 @unary("nn.expm1", "expm1")
 class Expm1(ScalarOp):
-    """exp(x) - 1, exact near 0.
+    """exp(x) - 1 at each element, exact near 0, where the difference would cancel.
 
         %y = nn.expm1 %x : tensor<Nx4xf32>
+
+    -1 of -inf.
     """
 
 
 @unary("nn.log", "log")
 class Log(ScalarOp):
-    """The natural logarithm.
+    """The natural logarithm of each element.
 
         %y = nn.log %x : tensor<Nx4xf32>
+
+    -inf of 0, nan of negative numbers.
     """
 
 
 @unary("nn.log1p", "log1p")
 class Log1p(ScalarOp):
-    """log(1 + x), exact near 0.
+    """log(1 + x) at each element, exact near 0, where the sum would lose digits.
 
         %y = nn.log1p %x : tensor<Nx4xf32>
+
+    -inf of -1, nan below it.
     """
 
 
 @unary("nn.log2", "log2")
 class Log2(ScalarOp):
-    """The logarithm to base 2.
+    """The logarithm to base 2 of each element.
 
         %y = nn.log2 %x : tensor<Nx4xf32>
+
+    -inf of 0, nan of negative numbers.
     """
 
 
 @unary("nn.log10", "log10")
 class Log10(ScalarOp):
-    """The logarithm to base 10.
+    """The logarithm to base 10 of each element.
 
         %y = nn.log10 %x : tensor<Nx4xf32>
+
+    -inf of 0, nan of negative numbers.
     """
 
 
 @unary("nn.sqrt", "sqrt")
 class Sqrt(ScalarOp):
-    """The square root.
+    """The square root of each element.
 
         %y = nn.sqrt %x : tensor<Nx4xf32>
+
+    nan of negative numbers; -0 of -0.
     """
 
 
 @unary("nn.rsqrt", "rsqrt")
 class Rsqrt(ScalarOp):
-    """1 / sqrt(x).
+    """1 / sqrt(x) at each element.
 
         %y = nn.rsqrt %x : tensor<Nx4xf32>
+
+    inf of 0, nan of negative numbers, 0 of inf.
     """
 
 
 @unary("nn.sin", "sin")
 class Sin(ScalarOp):
-    """The sine.
+    """The sine of each element, an angle in radians.
 
         %y = nn.sin %x : tensor<Nx4xf32>
+
+    nan of the infinities.
     """
 
 
 @unary("nn.cos", "cos")
 class Cos(ScalarOp):
-    """The cosine.
+    """The cosine of each element, an angle in radians.
 
         %y = nn.cos %x : tensor<Nx4xf32>
+
+    nan of the infinities.
     """
 
 
 @unary("nn.tan", "tan")
 class Tan(ScalarOp):
-    """The tangent.
+    """The tangent of each element, an angle in radians.
 
         %y = nn.tan %x : tensor<Nx4xf32>
+
+    nan of the infinities.
     """
 
 
 @unary("nn.asin", "asin")
 class Asin(ScalarOp):
-    """The arc sine.
+    """The arc sine of each element, in [-pi/2, pi/2].
 
         %y = nn.asin %x : tensor<Nx4xf32>
+
+    nan outside [-1, 1].
     """
 
 
 @unary("nn.acos", "acos")
 class Acos(ScalarOp):
-    """The arc cosine.
+    """The arc cosine of each element, in [0, pi].
 
         %y = nn.acos %x : tensor<Nx4xf32>
+
+    nan outside [-1, 1].
     """
 
 
 @unary("nn.atan", "atan")
 class Atan(ScalarOp):
-    """The arc tangent.
+    """The arc tangent of each element, in [-pi/2, pi/2].
 
         %y = nn.atan %x : tensor<Nx4xf32>
+
+    ±pi/2 of the infinities.
     """
 
 
 @unary("nn.sinh", "sinh")
 class Sinh(ScalarOp):
-    """The hyperbolic sine.
+    """The hyperbolic sine of each element, (exp(x) - exp(-x)) / 2.
 
         %y = nn.sinh %x : tensor<Nx4xf32>
+
+    Exact near 0; overflows to ±inf past about 89.4 (float32).
     """
 
 
 @unary("nn.cosh", "cosh")
 class Cosh(ScalarOp):
-    """The hyperbolic cosine.
+    """The hyperbolic cosine of each element, (exp(x) + exp(-x)) / 2.
 
         %y = nn.cosh %x : tensor<Nx4xf32>
+
+    At least 1; overflows to inf past about 89.4 (float32).
     """
 
 
 @unary("nn.tanh", "tanh")
 class Tanh(ScalarOp):
-    """The hyperbolic tangent.
+    """The hyperbolic tangent of each element, in [-1, 1].
 
         %y = nn.tanh %x : tensor<Nx4xf32>
+
+    ±1 of the infinities; never overflows.
     """
 
 
 @unary("nn.sigmoid", "sigmoid")
 class Sigmoid(ScalarOp):
-    """1 / (1 + exp(-x)).
+    """The logistic function 1 / (1 + exp(-x)) of each element, in [0, 1].
 
         %y = nn.sigmoid %x : tensor<Nx4xf32>
+
+    Computed from exp(-|x|), so that it never overflows: 0 of -inf and 1 of inf.
     """
 
 
 @unary("nn.erf", "erf")
 class Erf(ScalarOp):
-    """The error function.
+    """The error function of each element, 2/√π times the integral of exp(-t²) from 0 to x.
 
         %y = nn.erf %x : tensor<Nx4xf32>
+
+    ±1 of the infinities.
     """
 
 
 @unary("nn.floor", "floor")
 class Floor(ScalarOp):
-    """The largest whole number not above x.
+    """The largest whole number not above each element, as a float.
 
         %y = nn.floor %x : tensor<Nx4xf32>
     """
@@ -249,23 +301,27 @@ class Floor(ScalarOp):
 
 @unary("nn.ceil", "ceil")
 class Ceil(ScalarOp):
-    """The smallest whole number not below x.
+    """The smallest whole number not below each element, as a float.
 
         %y = nn.ceil %x : tensor<Nx4xf32>
+
+    -0 for numbers in (-1, 0).
     """
 
 
 @unary("nn.round", "round")
 class Round(ScalarOp):
-    """The nearest whole number, halves to even.
+    """The whole number nearest to each element, halves to the even one, as a float.
 
         %y = nn.round %x : tensor<Nx4xf32>
+
+    0.5 and -0.5 give 0 and -0, 1.5 and 2.5 both give 2.
     """
 
 
 @unary("nn.trunc", "trunc")
 class Trunc(ScalarOp):
-    """The value without its fraction.
+    """Each element without its fraction, rounded towards 0, as a float.
 
         %y = nn.trunc %x : tensor<Nx4xf32>
     """
@@ -273,15 +329,17 @@ class Trunc(ScalarOp):
 
 @unary("nn.sign", "sign")
 class Sign(ScalarOp):
-    """-1, 0 or 1; nan for nan.
+    """-1, 0 or 1 for each element, as it is negative, zero or positive.
 
         %y = nn.sign %x : tensor<Nx4xf32>
+
+    nan for nan. Unsigned integers give 0 or 1.
     """
 
 
 @unary("nn.is_nan", "isnan")
 class IsNan(ScalarOp):
-    """Whether x is nan.
+    """Whether each element is nan.
 
         %y = nn.is_nan %x : tensor<Nx4xi1>      // %x: tensor<Nx4xf32>
     """
@@ -289,7 +347,7 @@ class IsNan(ScalarOp):
 
 @unary("nn.is_inf", "isinf")
 class IsInf(ScalarOp):
-    """Whether x is an infinity.
+    """Whether each element is an infinity, of either sign.
 
         %y = nn.is_inf %x : tensor<Nx4xi1>      // %x: tensor<Nx4xf32>
     """
@@ -297,7 +355,7 @@ class IsInf(ScalarOp):
 
 @unary("nn.is_finite", "isfinite")
 class IsFinite(ScalarOp):
-    """Whether x is neither infinite nor nan.
+    """Whether each element is neither infinite nor nan.
 
         %y = nn.is_finite %x : tensor<Nx4xi1>      // %x: tensor<Nx4xf32>
     """
@@ -305,9 +363,11 @@ class IsFinite(ScalarOp):
 
 @op("nn.square", Pure, Elementwise, accuracy=ROUNDED)
 class Square(Op):
-    """The value times itself.
+    """Each element times itself.
 
         %y = nn.square %x : tensor<Nx4xf32>
+
+    Integers wrap around.
     """
 
     x = operand()
@@ -324,9 +384,11 @@ class Square(Op):
 
 @op("nn.reciprocal", Pure, Elementwise, accuracy=ROUNDED)
 class Reciprocal(Op):
-    """1 / x.
+    """1 divided by each element.
 
         %y = nn.reciprocal %x : tensor<Nx4xf32>
+
+    Infinite, with the sign of the zero, at 0 and -0. Integers are refused: cast first.
     """
 
     x = operand()
@@ -343,9 +405,11 @@ class Reciprocal(Op):
 
 @op("nn.logical_not", Pure, Elementwise)
 class LogicalNot(Op):
-    """Whether x is false, or zero.
+    """Whether each element is false, or zero.
 
         %y = nn.logical_not %x : tensor<4xi1>
+
+    Takes any element type and gives i1; nan counts as true, so its result is false.
     """
 
     x = operand()
@@ -361,9 +425,13 @@ class LogicalNot(Op):
 
 @op("nn.cast", Pure, Elementwise, accuracy=ROUNDED)
 class Cast(Op):
-    """Conversion to another element type: floats lose their fraction on the way to integers, and anything but 0 becomes true.
+    """Each element converted to the element type `dtype`.
 
         %y = nn.cast %x {dtype = i64} : tensor<Nx4xi64>      // %x: tensor<Nx4xf32>
+
+    Floats lose their fraction on the way to integers; a float that does not fit the integer type gives an unspecified number. To i1
+    anything but 0 becomes true, nan too; i1 becomes 0 or 1. Between floats the value is rounded to nearest, and becomes inf past the range.
+    Wider integers keep their low bits in narrower ones.
     """
 
     x = operand()
@@ -383,63 +451,78 @@ class Cast(Op):
 
 @binary("nn.add", "add")
 class Add(ScalarOp):
-    """x + y.
+    """The sum x + y, element by element.
 
         %z = nn.add %x, %y : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
+
+    Integers wrap around.
     """
 
 
 @binary("nn.sub", "sub")
 class Sub(ScalarOp):
-    """x - y.
+    """The difference x - y, element by element.
 
         %z = nn.sub %x, %y : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
+
+    Integers wrap around, unsigned ones too.
     """
 
 
 @binary("nn.mul", "mul")
 class Mul(ScalarOp):
-    """x * y.
+    """The product x * y, element by element.
 
         %z = nn.mul %x, %y : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
+
+    Integers wrap around; 0 times inf is nan.
     """
 
 
 @binary("nn.div", "div")
 class Div(ScalarOp):
-    """x / y; integers round towards zero, and division by zero gives 0.
+    """The quotient x / y, element by element; integers round towards zero.
 
         %z = nn.div %x, %y : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
+
+    Floats divide by zero to ±inf, and 0 / 0 is nan. An integer divided by zero gives 0.
     """
 
 
 @binary("nn.floor_divide", "floor_divide")
 class FloorDivide(ScalarOp):
-    """floor(x / y).
+    """The quotient x / y rounded down, element by element.
 
         %z = nn.floor_divide %x, %y : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
+
+    Floats stay floats. An integer divided by zero gives 0.
     """
 
 
 @binary("nn.mod", "mod")
 class Mod(ScalarOp):
-    """x - floor(x / y) * y, which has the sign of y.
+    """The remainder x - floor(x / y) * y, element by element, which has the sign of y.
 
         %z = nn.mod %x, %y : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
+
+    Floats: nan where y is 0. Integers: 0 where y is 0.
     """
 
 
 @binary("nn.pow", "pow")
 class Pow(ScalarOp):
-    """x to the power y.
+    """x to the power y, element by element.
 
         %z = nn.pow %x, %y : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
+
+    Anything to the power 0 is 1, and 1 to any power is 1, nan included. Floats: nan of a negative x and a y that is not whole. Integers to
+    a negative power are what is left of the true value without its fraction: 0, but for 1 and -1.
     """
 
 
 @binary("nn.maximum", "max")
 class Maximum(ScalarOp):
-    """The larger one; nan when either is nan.
+    """The larger of x and y, element by element; nan when either is nan.
 
         %z = nn.maximum %x, %y : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
     """
@@ -447,7 +530,7 @@ class Maximum(ScalarOp):
 
 @binary("nn.minimum", "min")
 class Minimum(ScalarOp):
-    """The smaller one; nan when either is nan.
+    """The smaller of x and y, element by element; nan when either is nan.
 
         %z = nn.minimum %x, %y : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
     """
@@ -455,7 +538,7 @@ class Minimum(ScalarOp):
 
 @binary("nn.equal", "eq")
 class Equal(ScalarOp):
-    """Whether x == y.
+    """Whether x == y, element by element; false where either is nan.
 
         %z = nn.equal %x, %y : tensor<Nx4xi1>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
     """
@@ -463,7 +546,7 @@ class Equal(ScalarOp):
 
 @binary("nn.not_equal", "ne")
 class NotEqual(ScalarOp):
-    """Whether x != y.
+    """Whether x != y, element by element; true where either is nan.
 
         %z = nn.not_equal %x, %y : tensor<Nx4xi1>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
     """
@@ -471,7 +554,7 @@ class NotEqual(ScalarOp):
 
 @binary("nn.less", "lt")
 class Less(ScalarOp):
-    """Whether x < y.
+    """Whether x < y, element by element; false where either is nan.
 
         %z = nn.less %x, %y : tensor<Nx4xi1>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
     """
@@ -479,7 +562,7 @@ class Less(ScalarOp):
 
 @binary("nn.less_equal", "le")
 class LessEqual(ScalarOp):
-    """Whether x <= y.
+    """Whether x <= y, element by element; false where either is nan.
 
         %z = nn.less_equal %x, %y : tensor<Nx4xi1>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
     """
@@ -487,7 +570,7 @@ class LessEqual(ScalarOp):
 
 @binary("nn.greater", "gt")
 class Greater(ScalarOp):
-    """Whether x > y.
+    """Whether x > y, element by element; false where either is nan.
 
         %z = nn.greater %x, %y : tensor<Nx4xi1>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
     """
@@ -495,7 +578,7 @@ class Greater(ScalarOp):
 
 @binary("nn.greater_equal", "ge")
 class GreaterEqual(ScalarOp):
-    """Whether x >= y.
+    """Whether x >= y, element by element; false where either is nan.
 
         %z = nn.greater_equal %x, %y : tensor<Nx4xi1>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
     """
@@ -520,9 +603,11 @@ class LogicalOp(Op):
 
 @op("nn.logical_and", Pure, Elementwise, Commutative)
 class LogicalAnd(LogicalOp):
-    """Whether both are true.
+    """Whether both elements are true, element by element.
 
         %z = nn.logical_and %x, %y : tensor<Nx4xi1>      // %x: tensor<Nx4xi1>, %y: tensor<4xi1>
+
+    Numbers of any type are true unless zero. The operands broadcast as numpy's do; their element types may differ. The result is i1.
     """
 
     x = operand()
@@ -532,9 +617,11 @@ class LogicalAnd(LogicalOp):
 
 @op("nn.logical_or", Pure, Elementwise, Commutative)
 class LogicalOr(LogicalOp):
-    """Whether at least one is true.
+    """Whether at least one of both elements is true, element by element.
 
         %z = nn.logical_or %x, %y : tensor<Nx4xi1>      // %x: tensor<Nx4xi1>, %y: tensor<4xi1>
+
+    Numbers of any type are true unless zero. The operands broadcast as numpy's do; their element types may differ. The result is i1.
     """
 
     x = operand()
@@ -544,9 +631,11 @@ class LogicalOr(LogicalOp):
 
 @op("nn.logical_xor", Pure, Elementwise, Commutative)
 class LogicalXor(LogicalOp):
-    """Whether exactly one is true.
+    """Whether exactly one of both elements is true, element by element.
 
         %z = nn.logical_xor %x, %y : tensor<Nx4xi1>      // %x: tensor<Nx4xi1>, %y: tensor<4xi1>
+
+    Numbers of any type are true unless zero. The operands broadcast as numpy's do; their element types may differ. The result is i1.
     """
 
     x = operand()
@@ -556,9 +645,12 @@ class LogicalXor(LogicalOp):
 
 @op("nn.where", Pure, Elementwise)
 class Where(Op):
-    """x where the condition holds, else y.
+    """The element of `x` where `condition` holds, else that of `y`.
 
         %z = nn.where %c, %x, %y : tensor<Nx4xf32>      // %c: tensor<Nx1xi1>, %x: tensor<4xf32>, %y: tensor<Nx4xf32>
+
+    All three broadcast as numpy's operands do. `condition` is i1; `x` and `y` have equal element types. What is not chosen has no effect,
+    not even as nan.
     """
 
     condition = operand()

@@ -10,9 +10,11 @@ from polyreme.ir.types import TensorType
 
 @op("nn.stop_gradient", Pure, View)
 class StopGradient(Op):
-    """`x` itself, through which no gradient flows: what `detach()` and `no_grad()` leave in a traced function.
+    """`x` itself, through which no gradient flows.
 
-        %y = nn.stop_gradient %x : tensor<8x128xf32>
+        %y = nn.stop_gradient %x : tensor<Nx4xf32>
+
+    What `detach()` and `no_grad()` leave in a traced function. It is dropped on the way to the `tensor` level, after gradients are taken.
     """
 
     x = operand()

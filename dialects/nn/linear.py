@@ -25,11 +25,14 @@ def _product(x: Array, y: Array) -> Array:
 
 @op("nn.matmul", Pure, accuracy=SUM)
 class MatMul(Op):
-    """The matrix product of the last two axes, by numpy's rules: leading axes broadcast, and an operand of rank 1 is a row or a column.
+    """The matrix product over the last axis of `x` and the last but one of `y`, by numpy's rules.
 
-        %z = nn.matmul %x, %y {transpose_y = true} : tensor<Nx8x16xf32>      // %x: tensor<Nx8x64xf32>, %y: tensor<16x64xf32>
+        %z = nn.matmul %x, %y {transpose_y = true} : tensor<Nx2x4xf32>      // %x: tensor<Nx2x3xf32>, %y: tensor<4x3xf32>
 
-    `transpose_x` and `transpose_y` swap an operand's last two axes first; they do nothing to an operand of rank 1.
+    […, m, k] by […, k, n] gives […, m, n]: leading axes broadcast. An operand of rank 1 is a row (`x`) or a column (`y`), whose axis the
+    result lacks; of rank 0 none may be. `transpose_x` and `transpose_y` swap an operand's last two axes first; they do nothing to an
+    operand of rank 1. Over an inner axis of no elements the result is 0. Element types are equal; integers wrap around, 16-bit floats add
+    up in float32.
     """
 
     x = operand()
@@ -59,7 +62,10 @@ class MatMul(Op):
 class Linear(Op):
     """x @ weight + bias over the last axis of `x`.
 
-        %y = nn.linear %x, %w, %b : tensor<Nx3xf32>      // %x: tensor<Nx10xf32>, %w: tensor<10x3xf32>, %b: tensor<3xf32>
+        %y = nn.linear %x, %w, %b : tensor<Nx3xf32>      // %x: tensor<Nx4xf32>, %w: tensor<4x3xf32>, %b: tensor<3xf32>
+
+    `x` is […, in], `weight` [in, out], `bias` [out] or absent; the result is […, out]. Element types are equal; 16-bit floats add up in
+    float32.
     """
 
     x = operand()

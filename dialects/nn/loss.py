@@ -16,12 +16,14 @@ from polyreme.ir.types import TensorType
 
 @op("nn.cross_entropy", Pure, accuracy=Accuracy(ulp=4, absolute=8, summed=2))
 class CrossEntropy(Op):
-    """-log(softmax(logits)) at the label, per position; the result keeps `axis` as a size of 1.
+    """-log(softmax(logits)) at the label, per position along `axis`.
 
-        %l = nn.cross_entropy %x, %t : tensor<Nx1xf32>      // %x: tensor<Nx10xf32>, %t: tensor<Nx1xi64>
+        %l = nn.cross_entropy %x, %t : tensor<Nx1xf32>      // %x: tensor<Nx4xf32>, %t: tensor<Nx1xi64>
 
-    The label is a class number in a tensor whose `axis` has size 1; where it equals `ignore_index` the loss is 0, and where it is no class the loss is
-    nan. With `soft_label` the label is a weight per class, shaped as the logits, and the loss is the weighted sum.
+    The result has the logits' shape with size 1 at `axis`. The label is a class number in a tensor of that shape; where it equals
+    `ignore_index` the loss is 0, and where it is no class the loss is nan. With `soft_label` the label is a weight per class, shaped and
+    typed as the logits, and the loss is the weighted sum. Nothing overflows, however large the logits. 16-bit floats are computed in
+    float32.
     """
 
     logits = operand()

@@ -62,11 +62,13 @@ def _windows(x: Array, kernel: Shape, strides: Shape, padding: Shape, ceil_mode:
 
 @op("nn.max_pool", Pure)
 class MaxPool(Op):
-    """The largest element of each window of `x` [batch, channels, *sizes]; nan where a window has one.
+    """The largest element of each window of `x` [batch, channels, *sizes].
 
-        %y = nn.max_pool %x {kernel = [2, 2], strides = [2, 2]} : tensor<Nx8x14x14xf32>      // %x: tensor<Nx8x28x28xf32>
+        %y = nn.max_pool %x {kernel = [2, 2], strides = [2, 2]} : tensor<Nx1x2x2xf32>      // %x: tensor<Nx1x4x4xf32>
 
-    `padding` is [low, high, low, high, …] and never wins. Strides left empty are the kernel's sizes.
+    nan where a window has one. `padding` is [low, high, low, high, …] and never wins: a window of padding alone gives -inf, or the least
+    integer. Strides left empty are the kernel's sizes. An axis has floor((size + low + high - kernel) / stride) + 1 windows; with
+    `ceil_mode` the quotient is rounded up, and the last window may reach past the padding.
     """
 
     x = operand()
@@ -90,10 +92,11 @@ class MaxPool(Op):
 class AvgPool(Op):
     """The mean of each window of `x` [batch, channels, *sizes].
 
-        %y = nn.avg_pool %x {kernel = [3, 3], strides = [2, 2], padding = [1, 1, 1, 1]} : tensor<Nx8x14x14xf32>      // %x: tensor<Nx8x28x28xf32>
+        %y = nn.avg_pool %x {kernel = [3, 3], strides = [2, 2], padding = [1, 1, 1, 1]} : tensor<Nx1x2x2xf32>      // %x: tensor<Nx1x4x4xf32>
 
-    `exclusive` means the mean of the elements in the window that are no padding. Otherwise zeros of the padding count, up to `low` of them after the axis,
-    as in Paddle, where `low` and `high` differ only for "SAME" padding. Strides left empty are the kernel's sizes.
+    `exclusive` means the mean of the elements in the window that are no padding. Otherwise zeros of the padding count, up to `low` of them
+    after the axis, as in Paddle, where `low` and `high` differ only for "SAME" padding. Strides left empty are the kernel's sizes. How many
+    windows there are is as in `nn.max_pool`. Sums are float64, rounded once; a window without elements gives 0.
     """
 
     x = operand()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -27,6 +28,13 @@ class Reduction(Op):
     reduce_fn: ClassVar[str] = ""
 
 
+_SHAPE_RULE = (
+    "`axis` lists the axes, negative ones counted from the end, none twice; an empty list means all. The result lacks these axes, or with `keepdims`"
+    " has them with size 1. It has the operand's element type."
+)
+"""What all reductions say of shapes and types, at the end of their docstrings."""
+
+
 def reduction(name: str, fn: str, kinds: str) -> Callable[[OpClass], OpClass]:
     """Declare the class as the op `name`, which reduces elements of `kinds` with `fn`."""
 
@@ -49,6 +57,7 @@ def reduction(name: str, fn: str, kinds: str) -> Callable[[OpClass], OpClass]:
             ("reference", vars(cls).get("reference", staticmethod(reference))),
         ):
             setattr(cls, attribute, value)
+        cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{_SHAPE_RULE}"
         return op(name, Pure, accuracy=SUM if fn in ("add", "mul") else EXACT)(cls)
 
     return declare
@@ -56,17 +65,21 @@ def reduction(name: str, fn: str, kinds: str) -> Callable[[OpClass], OpClass]:
 
 @reduction("nn.sum", "add", "fiuc")
 class Sum(Reduction):
-    """The sum; 0 of no elements.
+    """The sum of the elements along the axes; 0 of no elements.
 
         %y = nn.sum %x {axis = [-1], keepdims = true} : tensor<Nx1xf32>      // %x: tensor<Nx4xf32>
+
+    Integers wrap around. Floats add up in float64 in the reference, in any order in kernels.
     """
 
 
 @reduction("nn.mean", "add", "f")
 class Mean(Reduction):
-    """The mean; nan of no elements.
+    """The mean of the elements along the axes; nan of no elements.
 
         %y = nn.mean %x {axis = [0]} : tensor<4xf32>      // %x: tensor<Nx4xf32>
+
+    The sum in float64, divided by the number of elements, rounded once to the operand's type.
     """
 
     @staticmethod
@@ -80,31 +93,37 @@ class Mean(Reduction):
 
 @reduction("nn.max", "max", "fiu")
 class Max(Reduction):
-    """The largest element; nan when there is one.
+    """The largest element along the axes; nan where there is one.
 
         %y = nn.max %x {axis = [1]} : tensor<Nxf32>      // %x: tensor<Nx4xf32>
+
+    Axes that are known to have no elements are refused.
     """
 
 
 @reduction("nn.min", "min", "fiu")
 class Min(Reduction):
-    """The smallest element; nan when there is one.
+    """The smallest element along the axes; nan where there is one.
 
         %y = nn.min %x {axis = [1]} : tensor<Nxf32>      // %x: tensor<Nx4xf32>
+
+    Axes that are known to have no elements are refused.
     """
 
 
 @reduction("nn.prod", "mul", "fiuc")
 class Prod(Reduction):
-    """The product; 1 of no elements.
+    """The product of the elements along the axes; 1 of no elements.
 
         %y = nn.prod %x {axis = [1]} : tensor<Nxf32>      // %x: tensor<Nx4xf32>
+
+    Integers wrap around.
     """
 
 
 @reduction("nn.any", "or", "b")
 class Any(Reduction):
-    """Whether at least one element is true.
+    """Whether at least one element along the axes is true; false of no elements.
 
         %y = nn.any %x {axis = [1]} : tensor<Nxi1>      // %x: tensor<Nx4xi1>
     """
@@ -112,7 +131,7 @@ class Any(Reduction):
 
 @reduction("nn.all", "and", "b")
 class All(Reduction):
-    """Whether every element is true.
+    """Whether every element along the axes is true; true of no elements.
 
         %y = nn.all %x {axis = [1]} : tensor<Nxi1>      // %x: tensor<Nx4xi1>
     """
@@ -139,9 +158,12 @@ class ArgReduction(Op):
 
 @op("nn.arg_max", Pure)
 class ArgMax(ArgReduction):
-    """Where along `axis` the largest element stands: the first of equals, the first nan if there is one.
+    """Where along `axis` the largest element stands.
 
         %i = nn.arg_max %x {axis = -1} : tensor<Nxi64>      // %x: tensor<Nx4xf32>
+
+    The first of equals, and the first nan if there is one. The result lacks the axis, or has it with size 1 with `keepdims`; its elements
+    are positions of the integer type `dtype`. An axis that is known to have no elements is refused. `axis` counts from the end if negative.
     """
 
     x = operand()
@@ -153,9 +175,12 @@ class ArgMax(ArgReduction):
 
 @op("nn.arg_min", Pure)
 class ArgMin(ArgReduction):
-    """Where along `axis` the smallest element stands: the first of equals, the first nan if there is one.
+    """Where along `axis` the smallest element stands.
 
         %i = nn.arg_min %x {axis = -1} : tensor<Nxi64>      // %x: tensor<Nx4xf32>
+
+    The first of equals, and the first nan if there is one. The result lacks the axis, or has it with size 1 with `keepdims`; its elements
+    are positions of the integer type `dtype`. An axis that is known to have no elements is refused. `axis` counts from the end if negative.
     """
 
     x = operand()

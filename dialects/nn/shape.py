@@ -41,6 +41,8 @@ class Reshape(Op):
     """The same elements, row by row, in another shape.
 
         %y = nn.reshape %x {shape = [N, 6]} : tensor<Nx6xf32>      // %x: tensor<Nx2x3xf32>
+
+    Both shapes have equally many elements, which for symbolic sizes means the same polynomial. Nothing moves in memory.
     """
 
     x = operand()
@@ -58,9 +60,11 @@ class Reshape(Op):
 
 @op("nn.transpose", Pure, View)
 class Transpose(Op):
-    """Axis `i` of the result is axis `perm[i]` of the operand.
+    """The axes in another order: axis `i` of the result is axis `perm[i]` of the operand.
 
         %y = nn.transpose %x {perm = [1, 0]} : tensor<4xNxf32>      // %x: tensor<Nx4xf32>
+
+    `perm` is a permutation of all axes, counted from the front.
     """
 
     x = operand()
@@ -81,6 +85,8 @@ class BroadcastTo(Op):
     """The operand repeated to `shape`, aligned at the last axes.
 
         %y = nn.broadcast_to %x {shape = [N, 4]} : tensor<Nx4xf32>      // %x: tensor<4xf32>, %z: tensor<Nxf32>
+
+    Each size of the operand is that of `shape` or 1, and axes that it lacks are put in front.
     """
 
     x = operand()
@@ -100,9 +106,12 @@ class BroadcastTo(Op):
 
 @op("nn.slice", Pure, View)
 class Slice(Op):
-    """Along each axis the elements `start`, `start + stride`, … below `stop`; all of 0 <= start <= stop <= size.
+    """Along each axis the elements `start`, `start + stride`, … below `stop`.
 
         %y = nn.slice %x {starts = [0, 1], stops = [N, 4], strides = [1, 2]} : tensor<Nx2xf32>      // %x: tensor<Nx4xf32>
+
+    One value per axis in each list, with 0 <= start <= stop <= size and positive strides: no counting from the end, which the front end
+    resolves. An axis of the result has ceildiv(stop - start, stride) elements, which may be none.
     """
 
     x = operand()
@@ -124,6 +133,8 @@ class Flip(Op):
     """The elements along `axes` in the opposite order.
 
         %y = nn.flip %x {axes = [-1]} : tensor<Nx4xf32>
+
+    Axes count from the end if negative, none twice.
     """
 
     x = operand()
@@ -144,6 +155,8 @@ class Concat(Op):
     """The operands laid end to end along `axis`.
 
         %z = nn.concat %x, %y {axis = 1} : tensor<Nx7xf32>      // %x: tensor<Nx4xf32>, %y: tensor<Nx3xf32>
+
+    At least one operand, all of one rank and element type, equal in all sizes but along `axis`, which counts from the end if negative.
     """
 
     xs = variadic()
@@ -162,11 +175,13 @@ class Concat(Op):
 
 @op("nn.pad", Pure)
 class Pad(Op):
-    """`value` around the operand: `padding` is [low, high, low, high, …], a pair per axis; `interior` of it between each two elements of an axis.
+    """The operand with `value` around it, and between its elements.
 
         %y = nn.pad %x {padding = [0, 0, 1, 2], value = -1.0} : tensor<Nx7xf32>      // %x: tensor<Nx4xf32>
 
-    An empty `interior` stands for zeros.
+    `padding` is [low, high, low, high, …], a pair per axis; `interior` is how many of `value` come between each two elements of an axis
+    (empty: none). No amount is negative. `value` must fit the element type. The size of an axis is low + size + high + interior * max(size
+    - 1, 0).
     """
 
     x = operand()
@@ -190,9 +205,12 @@ class Pad(Op):
 
 @op("nn.window", Pure, View)
 class Window(Op):
-    """Sliding windows: each axis in `axes` becomes the windows' positions, and the windows' own axes are appended in the order of `axes`.
+    """Sliding windows: each axis in `axes` becomes the windows' positions, and the windows' own axes are appended.
 
         %w = nn.window %x {axes = [1], sizes = [3], strides = [2], dilations = [1]} : tensor<Nx4x3xf32>      // %x: tensor<Nx9xf32>
+
+    `result[…, p, …, k] = x[…, p * stride + k * dilation, …]`, the windows' axes in the order of `axes`, one value of `sizes`, `strides` and
+    `dilations` for each. Elements that no whole window covers are left out; a known size below the window's has no positions.
     """
 
     x = operand()
@@ -212,9 +230,12 @@ class Window(Op):
 
 @op("nn.fold", Pure, accuracy=SUM)
 class Fold(Op):
-    """The adjoint of `window`: windows are added up where they overlap, into `sizes` elements along `axes`.
+    """The adjoint of `nn.window`: windows added up where they overlap, into `sizes` elements along `axes`.
 
         %x = nn.fold %w {axes = [1], sizes = [9], strides = [2], dilations = [1]} : tensor<Nx9xf32>      // %w: tensor<Nx4x3xf32>
+
+    `result[…, p * stride + k * dilation, …] += w[…, p, …, k]`; elements that no window covers are 0. The numbers of windows must be those
+    that `nn.window` makes of `sizes`.
     """
 
     w = operand()
@@ -234,11 +255,13 @@ class Fold(Op):
 
 @op("nn.gather", Pure)
 class Gather(Op):
-    """Elements of `x` along `axis` by position: the axis is replaced by all of `index`'s.
+    """Elements of `x` along `axis` by position: the axis is replaced by all axes of `index`.
 
-        %y = nn.gather %x, %i {axis = 0} : tensor<2x3x4xf32>      // %x: tensor<9x4xf32>, %i: tensor<2x3xi64>
+        %y = nn.gather %x, %i {axis = 0} : tensor<2x3x2xf32>      // %x: tensor<4x2xf32>, %i: tensor<2x3xi64>
 
-    A negative position counts from the end; one outside `x` is moved to the nearest end (the front end checks positions that it knows).
+    `result[…, i…, …] = x[…, index[i…], …]`. A negative position counts from the end; one outside `x` is moved to the nearest end (the front
+    end checks positions that it knows). An axis that is known to have no elements is refused. `index` has integer elements; `axis` counts
+    from the end if negative.
     """
 
     x = operand()
@@ -259,11 +282,12 @@ class Gather(Op):
 
 @op("nn.scatter_add", Pure, accuracy=SUM)
 class ScatterAdd(Op):
-    """The adjoint of `gather`: `updates` added into `size` zeros along `axis`, at the positions in `index`.
+    """The adjoint of `nn.gather`: `updates` added into `size` zeros along `axis`, at the positions in `index`.
 
-        %y = nn.scatter_add %u, %i {axis = 0, size = 9} : tensor<9x4xf32>      // %u: tensor<2x3x4xf32>, %i: tensor<2x3xi64>
+        %y = nn.scatter_add %u, %i {axis = 0, size = 4} : tensor<4x2xf32>      // %u: tensor<2x3x2xf32>, %i: tensor<2x3xi64>
 
-    The axes of `index` stand in `updates` where the result has `axis`. Positions are read as `gather` reads them.
+    The axes of `index` stand in `updates` from `axis` on, where the result has one axis of `size`. Positions are read as `nn.gather` reads
+    them; updates of one position add up.
     """
 
     updates = operand()
