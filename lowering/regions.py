@@ -7,6 +7,7 @@ The module that `split_regions` makes says what will run and in which order: its
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Call, Func, Module, Return
@@ -74,8 +75,8 @@ def _outline(module: Module, main: Func, run: Sequence[Op], name: str) -> None:
     inputs = [v for v in used if v not in constants]
     outputs = [r for op in run for r in op.results if any(_top(use.op, main) not in inside for use in r.uses)]
     inputs += _sources_of_sizes(main, run, constants, inputs)
-    roles = [main.arg_roles[v.index] if v in main.args and main.arg_roles else "input" for v in inputs]
-    made = Func.empty(name, [v.type for v in inputs], (), _names(inputs), loc=run[0].location, arg_roles=tuple(roles))
+    roles = dict(zip(main.args, main.arg_roles, strict=False))
+    made = Func.empty(name, [v.type for v in inputs], (), _names(inputs), loc=run[0].location, arg_roles=tuple(roles.get(v, "input") for v in inputs))
     mapping: dict[Value, Value] = dict(zip(inputs, made.args, strict=True))
     for value in constants:
         made.block.append(value.owner.clone(mapping))  # type: ignore[union-attr]
@@ -98,22 +99,12 @@ def _sources_of_sizes(main: Func, run: Sequence[Op], constants: Sequence[Value],
     mentioned = frozenset().union(*(op_symbols(op) for op in made), *(type_symbols(v.type) for v in inputs))  # type: ignore[arg-type]
     missing = mentioned - bound_symbols(inputs)
     found: list[Value] = []
-    earlier = [r for op in _before(run[0]) for r in op.results] if missing else []
+    earlier = [r for op in takewhile(lambda op: op is not run[0], main.block) for r in op.results] if missing else []
     for value in (*main.args, *earlier):
         if isinstance(value.type, TensorType) and value not in inputs and bound_symbols([value]) & missing:
             found.append(value)
             missing -= bound_symbols([value])
     return found
-
-
-def _before(op: Op) -> list[Op]:
-    """The ops in front of `op` in its block, in order."""
-    found = []
-    at = op.prev
-    while at is not None:
-        found.append(at)
-        at = at.prev
-    return found[::-1]
 
 
 def _defined_in(value: Value, ops: set[Op]) -> bool:
