@@ -94,21 +94,26 @@ class Inspection:
             raise PolyremeError("expected a DataParallel model, or a program with host operators, to show the schedule of but got one that is compiled in one piece", code="E0005")
         return _text(scheduled(self.module))
 
-    def level(self, name: str) -> str:
-        """The text of a level by its name."""
+    def level(self, name: str, **form: Any) -> str:
+        """The text of a level by its name; `form` is what `print_module` takes (generic, locations, elide), for the levels that are modules."""
         if name not in LEVELS:
             raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{name}'{did_you_mean(name, LEVELS)}", code="E0005")
-        return str(getattr(self, name))
+        if (form.get("elide") is None and not any(form.values())) or name not in ("nn", "tensor", "kernel"):
+            return str(getattr(self, name))
+        return _text(self.module if name == "nn" else self._kernel if name == "kernel" else self._lowered(name), **form)
 
-    def after(self, name: str) -> str:
-        """The module after the last run of the pass called `name`."""
-        found = [step for step in self.passes if step.name == name]
-        if not found:
+    def after(self, name: str, **form: Any) -> str:
+        """The module after the last run of the pass called `name`; `form` as for `level`."""
+        found = None
+        for _, made, module in self._run():
+            if made == name:
+                found = _text(module, **form)
+        if found is None:
             known = list(dict.fromkeys(step.name for step in self.passes))
             raise PolyremeError(
                 f"expected a pass of the pipeline ({', '.join(known)}) but got '{name}'{did_you_mean(name, known)}", code="E0005"
             )
-        return found[-1].text
+        return found
 
     def __repr__(self) -> str:
         return f"<inspection of {self.module.function().sym_name}, levels {', '.join(LEVELS)}>"
@@ -127,23 +132,28 @@ class Inspection:
         return lower(self.module, self.target, to=level, prepare=self._prepare)
 
     def _steps(self) -> Iterator[Step]:
+        before = self.nn
+        for stage, name, module in self._run():
+            text = _text(module)
+            yield Step(stage, name, text, text != before)
+            before = text
+
+    def _run(self) -> Iterator[tuple[str, str, Module]]:
+        """The stage, the pass and the module after each pass: the same module, further on."""
         from polyreme.ir.passes import PassManager, pass_text
         from polyreme.lowering.pipeline import pipeline
 
         module = self.module.clone()
-        before = _text(module)
         for stage in pipeline(self.target, self._prepare):
             for made in stage.passes:
                 PassManager([made]).run(module)
-                text = _text(module)
-                yield Step(stage.name, pass_text(made), text, text != before)
-                before = text
+                yield stage.name, pass_text(made), module
 
 
-def _text(module: Module) -> str:
+def _text(module: Module, **form: Any) -> str:
     from polyreme.ir.text import print_module
 
-    return print_module(module)
+    return print_module(module, **form)
 
 
 def inspect(net: Any, input_spec: Sequence[Any] | None = None, target: Any = None) -> Inspection:

@@ -9,6 +9,7 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.models import find_model, input_option
+from polyreme.cli.text_form import TextForm, form_options
 
 
 @click.command("inspect", cls=Command)
@@ -18,18 +19,22 @@ from polyreme.cli.models import find_model, input_option
 @click.option("--passes", is_flag=True, help="List the passes of the pipeline, and which changed something.")
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
+@form_options(elide_on_a_terminal=True)
 @input_option
-def command(model: str, level: str, after: str | None, passes: bool, target: str, output: Path | None, inputs: list[Any]) -> None:
-    """Print the IR of MODEL. Text of the levels nn, tensor and kernel reads back with `polyreme opt`."""
+def command(model: str, level: str, after: str | None, passes: bool, target: str, output: Path | None, form: TextForm, inputs: list[Any]) -> None:
+    """Print the IR of MODEL. Text of the levels nn, tensor and kernel reads back with `polyreme opt`, if no constants are left out.
+
+    --generic, --locations, --elide and --full say how these levels are printed; llvm, asm and ptx have one form.
+    """
     from polyreme.inspection import inspect
 
     seen = inspect(find_model(model, inputs).module(), target=target)
     if passes:
         text = "".join(f"{step}\n" for step in seen.passes)
     elif after is not None:
-        text = seen.after(after)
+        text = seen.after(after, **form)
     else:
-        text = seen.level(level)
+        text = seen.level(level, **form)
     if output is not None:
         output.write_text(text, encoding="utf-8")
     else:

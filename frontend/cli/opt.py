@@ -9,6 +9,7 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.models import read_ir
+from polyreme.cli.text_form import TextForm, form_options
 
 
 @click.command("opt", cls=Command)
@@ -16,12 +17,11 @@ from polyreme.cli.models import read_ir
 @click.option("--passes", "spec", default="", metavar="A,B", help="Passes by name, such as cse,fuse-elementwise{max-inputs=4}.")
 @click.option("--list", "listed", is_flag=True, help="List the passes there are, and stop.", is_eager=True, expose_value=False,
               callback=lambda ctx, _, value: _list_passes(ctx) if value else None)  # fmt: skip
-@click.option("--generic", is_flag=True, help="Print MLIR's generic form.")
-@click.option("--locations", is_flag=True, help="Print the user's file and line of each op.")
 @click.option("--verify-each", is_flag=True, help="Verify after every pass.")
 @click.option("--timing", is_flag=True, help="Print what each pass took, on standard error.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
-def command(file: Path, spec: str, generic: bool, locations: bool, verify_each: bool, timing: bool, output: Path | None) -> None:
+@form_options(elide_on_a_terminal=False)
+def command(file: Path, spec: str, form: TextForm, verify_each: bool, timing: bool, output: Path | None) -> None:
     """Read IR text of any level from FILE (- is standard input), run passes, and print it."""
     from polyreme.ir.passes import PassManager, parse_passes
     from polyreme.ir.text import print_module
@@ -33,7 +33,7 @@ def command(file: Path, spec: str, generic: bool, locations: bool, verify_each: 
     module = manager.run(read_ir(file))
     if timing:
         print(manager.timing_table(), file=sys.stderr)
-    text = print_module(module, generic=generic, locations=locations)
+    text = print_module(module, **form)
     if output is not None:
         output.write_text(text, encoding="utf-8")
     else:
