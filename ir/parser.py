@@ -1,7 +1,7 @@
 """Reading the text format: Lark takes the text apart by `grammar.lark`, and a reader makes ops of the pieces.
 
-The pieces are plain tuples, so deep nesting costs no Python stack until the reader, which has a limit. Every fault is a `ParseError` at
-its place in the text.
+The pieces are plain tuples, so deep nesting costs no Python stack until the reader, which has a limit. What the grammar does not
+allow ends the reading; of the other faults a `ParseError` has all, up to `MAX_FAULTS`, each at its place in the text.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.context import lookup_op
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import IsolatedFromAbove
-from polyreme.ir.diagnostics import Diagnostic, Location, ParseError, PolyremeError, did_you_mean
+from polyreme.ir.diagnostics import Diagnostic, InferError, Location, ParseError, PolyremeError, did_you_mean
 from polyreme.ir.dims import Dim
 from polyreme.ir.literals import LiteralError, parse_bits, parse_dense, parse_size, parse_string, parse_symbol, parse_type
+from polyreme.ir.notes import operand_notes
 from polyreme.ir.resources import split_resources
 from polyreme.ir.types import BufferType, FunctionType, ScalarType, TensorType, Type
 from polyreme.ir.verify import MAX_DEPTH
@@ -281,11 +282,22 @@ def _terminal(name: str) -> str:
 # --- ops from pieces
 
 
+# A text with more faults than this is rather another kind of text.
+MAX_FAULTS = 20
+
+
+class _GivenUp(Exception):
+    """An op cannot be made of its piece; its faults are noted, and reading goes on behind it."""
+
+
 class _Reader:
     def __init__(self, text: str, filename: str):
         self.text = text
         self.filename = filename
-        self.scopes: list[dict[str, Value]] = []
+        self.faults: list[Diagnostic] = []
+        self.given_up = 0  # how many ops
+        self.named: dict[Value, Token] = {}  # where values get their names
+        self.scopes: list[dict[str, Value | None]] = []  # None: the op that defines it is faulty
         self.depth = 0
         self.result_type: Token | None = None  # of the op whose attributes are being read
         self.resources: dict[str, str] = {}
@@ -302,8 +314,19 @@ class _Reader:
             end = column + 1
         return Location(self.filename, token.line, column + offset, max(end, column + offset + 1))
 
-    def fail(self, message: str, at: Token | None, offset: int = 0, notes: Sequence[Diagnostic] = ()) -> NoReturn:
-        raise ParseError(Diagnostic(message, self.place(at, offset), tuple(notes), self.text))
+    def place_of(self, value: Value) -> Location:
+        return self.place(self.named.get(value))
+
+    def fail(self, code: str, message: str, at: Token | None, offset: int = 0, notes: Sequence[Diagnostic] = ()) -> NoReturn:
+        """Give up the op that is being read."""
+        self.note(code, message, at, offset, notes)
+        raise _GivenUp
+
+    def note(self, code: str, message: str, at: Token | None, offset: int = 0, notes: Sequence[Diagnostic] = ()) -> None:
+        """Keep a fault; with `MAX_FAULTS` of them the text is not read on."""
+        self.faults.append(Diagnostic(message, self.place(at, offset), tuple(notes), self.text, code))
+        if len(self.faults) >= MAX_FAULTS:
+            raise ParseError(self.faults)
 
     @contextmanager
     def faults_at(self, token: Token | None) -> Iterator[None]:
@@ -313,13 +336,20 @@ class _Reader:
         except ParseError:
             raise
         except LiteralError as error:
-            self.fail(str(error), token, error.offset)
+            self.fail("E0102", str(error), token, error.offset)
         except PolyremeError as error:
-            self.fail(error.diagnostics[0].message, token, notes=error.diagnostics[0].notes)
+            first = error.diagnostics[0]
+            self.fail(first.code, first.message, token, notes=first.notes)
 
     # entry
 
     def module(self) -> Module:
+        try:
+            return self.whole_module()
+        except _GivenUp:
+            raise ParseError(self.faults) from None
+
+    def whole_module(self) -> Module:
         pieces = self.pieces()
         if len(pieces) == 1 and self.name_of(pieces[0]) == "builtin.module":
             module = self.op(pieces[0])
@@ -327,17 +357,29 @@ class _Reader:
             return module
         module = Module.empty(loc=Location(self.filename))
         for piece in pieces:
-            if self.name_of(piece) != "func.func":
-                self.fail(f"expected a function or one module but got '{self.name_of(piece)}'", piece.at)
-            module.block.append(self.op(piece))
+            try:
+                if self.name_of(piece) != "func.func":
+                    self.fail("E0106", f"expected a function or one module but got '{self.name_of(piece)}'", piece.at)
+                module.block.append(self.op(piece))
+            except _GivenUp:
+                continue
+        if self.faults:
+            raise _GivenUp
         return module
+
+    def give_up(self, piece: _OpText) -> None:
+        """Go on behind a faulty op. Its results are known as values that nobody can use: their uses are no faults of their own."""
+        self.given_up += 1
+        for token, count in piece.results:
+            for i in range(count):
+                self.scopes[-1].setdefault(f"{token}#{i}" if i else str(token), None)
 
     def pieces(self) -> list[_OpText]:
         try:
             ops, self.resources = split_resources(self.text)
         except LiteralError as error:
             line, column = self.text.count("\n", 0, error.offset) + 1, error.offset - self.text.rfind("\n", 0, error.offset)
-            raise ParseError(Diagnostic(str(error), Location(self.filename, line, column, column + 1), source=self.text)) from None
+            raise ParseError(Diagnostic(str(error), Location(self.filename, line, column, column + 1), source=self.text, code="E0102")) from None
         try:
             items: list[Any] = _grammar().parse(ops)  # type: ignore[assignment]
         except UnexpectedToken as error:
@@ -348,7 +390,7 @@ class _Reader:
             raise error.orig_exc from error
         for name, place in (item for item in items if isinstance(item, _Tagged)):
             if name in self.aliases:
-                self.fail(f"the alias '{name}' is defined twice", name)
+                self.fail("E0104", f"the alias '{name}' is defined twice", name)
             self.aliases[name] = place
         return [item for item in items if isinstance(item, _OpText)]
 
@@ -362,7 +404,7 @@ class _Reader:
             line, column, width = max(error.line, 1), max(error.column, 1), len(got) - 2
         if len(got) > 42:
             got = got[:40] + "…'"
-        raise ParseError(Diagnostic(f"expected {wanted} but got {got}", Location(self.filename, line, column, column + max(width, 1)), source=self.text))
+        raise ParseError(Diagnostic(f"expected {wanted} but got {got}", Location(self.filename, line, column, column + max(width, 1)), source=self.text, code="E0101"))
 
     # ops
 
@@ -400,18 +442,25 @@ class _Reader:
     def attributes(self, piece: _OpText, cls: type[Op]) -> dict[str, Any]:
         declared = cls.definition.attributes
         named: dict[str, Any] = {}
+        before = len(self.faults)
         self.result_type = next(iter(piece.result_types or ()), None)
         for key, value in piece.attributes:
             name = str(key)
             if name in named:
-                self.fail(f"the attribute '{name}' is given twice", key)
+                self.fail("E0104", f"the attribute '{name}' is given twice", key)
             if name == "operandSegmentSizes" and piece.form == "generic":
                 named[name] = self.value(value, tuple[int, ...], 0)
                 continue
             if name not in declared:
-                self.fail(f"'{cls.name}' has no attribute '{name}'{did_you_mean(name, declared)}", key)
-            with self.faults_at(value.at if value.at is not None else key):
-                named[name] = declared[name].bind(self.value(value, declared[name].kind, 0))
+                self.note("E0304", f"'{cls.name}' has no attribute '{name}'{did_you_mean(name, declared)}", key)
+                continue
+            try:
+                with self.faults_at(value.at if value.at is not None else key):
+                    named[name] = declared[name].bind(self.value(value, declared[name].kind, 0))
+            except _GivenUp:
+                continue
+        if len(self.faults) > before:
+            raise _GivenUp
         return named
 
     def explicit_segments(self, piece: _OpText, cls: type[Op], named: dict[str, Any]) -> tuple[int, ...] | None:
@@ -419,16 +468,16 @@ class _Reader:
         if piece.form == "generic":
             stated = named.pop("operandSegmentSizes", None)
             if stated is not None and (sum(stated) != len(piece.operands) or len(stated) != len(cls.definition.operands) or min(stated) < 0):
-                self.fail(f"expected the segments {list(stated)} to split {len(piece.operands)} operands into {len(cls.definition.operands)}", piece.at)
+                self.fail("E0106", f"expected the segments {list(stated)} to split {len(piece.operands)} operands into {len(cls.definition.operands)}", piece.at)
             return stated
         if all(isinstance(o, Token) and o.type == "VALUE" for o in piece.operands):
             return None
         declared = cls.definition.operands
         if len(declared) != len(piece.operands):
-            self.fail(f"expected {len(declared)} operands for '{cls.name}' where groups are written but got {len(piece.operands)}", piece.at)
+            self.fail("E0106", f"expected {len(declared)} operands for '{cls.name}' where groups are written but got {len(piece.operands)}", piece.at)
         for part, given in zip(declared, piece.operands, strict=True):
             if isinstance(given, tuple) != (part.arity == "variadic") or (not isinstance(given, tuple) and given.type == "ABSENT" and part.arity != "optional"):
-                self.fail(f"expected {_OPERAND_SPELLING[part.arity]} for the operand '{part.name}' of '{cls.name}'", piece.at)
+                self.fail("E0106", f"expected {_OPERAND_SPELLING[part.arity]} for the operand '{part.name}' of '{cls.name}'", piece.at)
         if cls.definition.plain:
             return None
         return tuple(len(o) if isinstance(o, tuple) else int(o.type == "VALUE") for o in piece.operands)
@@ -437,13 +486,15 @@ class _Reader:
         tokens: list[Token] = []
         for given in piece.operands:
             tokens += given if isinstance(given, tuple) else [given] if given.type == "VALUE" else []
-        values = [self.lookup(token) for token in tokens]
+        values: list[Value] = [v for v in map(self.lookup, tokens) if v is not None]
+        if len(values) < len(tokens):
+            raise _GivenUp
         if piece.operand_types is not None:
             if len(piece.operand_types) != len(values):
-                self.fail(f"expected {len(values)} operand types but got {len(piece.operand_types)}", piece.at)
+                self.fail("E0107", f"expected {len(values)} operand types but got {len(piece.operand_types)}", piece.at)
             for token, value in zip(piece.operand_types, values, strict=True):
                 if self.type(token) != value.type:
-                    self.fail(f"expected {value!r} but got the type {token}", token)
+                    self.fail("E0107", f"expected {value!r} but got the type {token}", token)
         return values
 
     def result_types(
@@ -463,7 +514,7 @@ class _Reader:
             types = ()
         named = sum(count for _, count in piece.results)
         if named != len(types) and (named or piece.form == "readable"):
-            self.fail(f"expected {len(types)} results of '{cls.name}' to be named but got {named} names", piece.at)
+            self.fail("E0106", f"expected {len(types)} results of '{cls.name}' to be named but got {named} names", piece.at)
         return types
 
     def inferred(
@@ -477,11 +528,12 @@ class _Reader:
     ) -> tuple[Type, ...]:
         try:
             return cls.definition.infer(operands, segments, attributes, regions)
-        except PolyremeError:
-            raise
+        except InferError as error:
+            first = error.diagnostics[0]
+            self.fail(first.code, first.message, piece.at, notes=operand_notes(operands, self.text, self.place_of))
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # Operands so far off that the op's own checks trip over them: as much the text's fault as any other.
-            self.fail(f"the types of '{cls.name}' cannot be inferred: {type(error).__name__}: {error}", piece.at)
+            self.fail("E0301", f"the types of '{cls.name}' cannot be inferred: {type(error).__name__}: {error}", piece.at)
 
     def name_results(self, piece: _OpText, op: Op) -> None:
         results = iter(op.results)
@@ -491,13 +543,13 @@ class _Reader:
 
     def func(self, piece: _OpText, location: Location) -> Func:
         if piece.results:
-            self.fail("expected a function to have no name for results", piece.results[0][0])
+            self.fail("E0106", "expected a function to have no name for results", piece.results[0][0])
         named = self.attributes(piece, Func)
         if "sym_name" in named:
-            self.fail("expected the function's name after 'func' only", piece.at)
+            self.fail("E0106", "expected the function's name after 'func' only", piece.at)
         [(labelled, body)] = piece.regions
         if labelled:
-            self.fail("expected the function's arguments after its name only", labelled[0][0])
+            self.fail("E0106", "expected the function's arguments after its name only", labelled[0][0])
         kind = FunctionType(tuple(self.type(t) for _, t in piece.args), tuple(self.type(t) for t in piece.result_types or ()))
         names = tuple(_user_name(v) for v, _ in piece.args)
         named = {"arg_names": names if any(names) else (), "function_type": kind, **named}
@@ -512,40 +564,51 @@ class _Reader:
         """Let `token` name the value, or with `part` a further one under the same name, such as `%x#1`."""
         name = f"{token}#{part}" if part else str(token)
         if any(name in scope for scope in self.scopes):
-            self.fail(f"the value '{name}' is defined twice", token)
+            self.fail("E0104", f"the value '{name}' is defined twice", token)
         if not self.scopes:
-            self.fail("expected a function around the op", token)
+            self.fail("E0106", "expected a function around the op", token)
         if "#" in token:
-            self.fail("expected '#' only where a value is used", token)
+            self.fail("E0106", "expected '#' only where a value is used", token)
         self.scopes[-1][name] = value
+        self.named[value] = token
         value.name = _user_name(token)
 
-    def lookup(self, token: Token) -> Value:
+    def lookup(self, token: Token) -> Value | None:
+        """The value that is meant; None when there is none, which is noted here, or was noted where it should have been made."""
         name = str(token).removesuffix("#0")
-        found = next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
-        if found is None:
-            known = [name for scope in self.scopes for name in scope]
-            self.fail(f"the value '{token}' is not defined here{did_you_mean(str(token), known)}", token)
-        return found
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        known = [name for scope in self.scopes for name in scope]
+        self.note("E0103", f"the value '{token}' is not defined here{did_you_mean(str(token), known)}", token)
+        return None
 
     def regions(self, piece: _OpText, cls: type[Op]) -> list[Region]:
         if len(piece.regions) != len(cls.definition.regions):
-            self.fail(f"expected {len(cls.definition.regions)} regions for '{cls.name}' but got {len(piece.regions)}", piece.at)
+            self.fail("E0106", f"expected {len(cls.definition.regions)} regions for '{cls.name}' but got {len(piece.regions)}", piece.at)
         return [self.region(args, ops, cls.traits >= {IsolatedFromAbove}) for args, ops in piece.regions]
 
     def region(self, args: list[tuple[Token, Token]], ops: list[_OpText], isolated: bool) -> Region:
+        if self.depth >= MAX_DEPTH:
+            self.fail("E0205", f"expected regions to nest at most {MAX_DEPTH} deep", ops[0].at if ops else None)
+        outer, before = self.scopes, self.given_up
         self.depth += 1
-        if self.depth > MAX_DEPTH:
-            self.fail(f"expected regions to nest at most {MAX_DEPTH} deep", ops[0].at if ops else None)
-        outer = self.scopes
         self.scopes = [{}] if isolated else [*outer, {}]
-        block = Block()
-        for token, kind in args:
-            self.define(token, block.add_arg(self.type(kind)))
-        for piece in ops:
-            block.append(self.op(piece))
-        self.scopes = outer
-        self.depth -= 1
+        try:
+            block = Block()
+            for token, kind in args:
+                self.define(token, block.add_arg(self.type(kind)))
+            for piece in ops:
+                try:
+                    block.append(self.op(piece))
+                except _GivenUp:
+                    self.give_up(piece)
+        finally:
+            self.scopes = outer
+            self.depth -= 1
+        if self.given_up > before:
+            # What a region without these ops would lack is no fault of the text.
+            raise _GivenUp
         return Region(block)
 
     # attributes, types, locations
@@ -557,7 +620,7 @@ class _Reader:
     def value(self, value: _Value, kind: Any, depth: int) -> Any:
         """The value as `kind` would have it; whether it is of that kind at all is for `AttrDef.bind` to say."""
         if depth > MAX_DEPTH:
-            self.fail(f"expected lists to nest at most {MAX_DEPTH} deep", value.at)
+            self.fail("E0102", f"expected lists to nest at most {MAX_DEPTH} deep", value.at)
         with self.faults_at(value.at):
             match value.kind:
                 case "list":
@@ -590,20 +653,20 @@ class _Reader:
         if value.type is not None:
             return parse_dense(value.text, self.type(value.type), self.resources)
         if self.result_type is None:
-            self.fail("expected ':' and the type of the constant", value.at)
+            self.fail("E0107", "expected ':' and the type of the constant", value.at)
         kind = self.type(self.result_type)
         return parse_dense(value.text, TensorType(kind.shape, kind.dtype) if isinstance(kind, BufferType) else kind, self.resources)
 
     def location(self, place: Any, depth: int = 0) -> Location:
         if isinstance(place, Token):
             if depth > 2:
-                self.fail("expected at most a name and a place in a location", place)
+                self.fail("E0102", "expected at most a name and a place in a location", place)
             return Location() if place.type == "UNKNOWN" else self.aliased(place, depth)
         if isinstance(place, _Tagged):
             return self.fused(place, depth)
         text, *rest = place
         if depth > 2:
-            self.fail("expected at most a name and a place in a location", text)
+            self.fail("E0102", "expected at most a name and a place in a location", text)
         with self.faults_at(text):
             name = parse_string(text)
         if len(rest) == 1:
@@ -613,7 +676,7 @@ class _Reader:
             return Location(name=name)
         for number in rest:
             if len(number) > 9:
-                self.fail("expected a smaller number in a location", number)
+                self.fail("E0102", "expected a smaller number in a location", number)
         line, column, end = [*map(int, rest), 0][:3]
         return Location(name, line, column, end)
 
@@ -621,7 +684,7 @@ class _Reader:
         """What an alias stands for, found once; none is part of itself."""
         if alias not in self.places:
             if alias not in self.aliases:
-                self.fail(f"expected a place called '{alias}'{did_you_mean(alias, self.aliases)}", alias)
+                self.fail("E0106", f"expected a place called '{alias}'{did_you_mean(alias, self.aliases)}", alias)
             place = self.aliases.pop(alias)
             self.places[str(alias)] = self.location(place, depth + isinstance(place, Token))
         return self.places[alias]
@@ -629,7 +692,7 @@ class _Reader:
     def fused(self, places: _Tagged, depth: int) -> Location:
         """Two places in one line are the ends of one; of others, which only passes of MLIR's tools fuse, the first counts."""
         if depth > 2:
-            self.fail("expected at most a name and a place in a location", None)
+            self.fail("E0102", "expected at most a name and a place in a location", None)
         first, *others = (self.location(p, depth + 1) for p in places)
         if len(others) == 1 and (others[0].file, others[0].line) == (first.file, first.line):
             return Location(first.file, first.line, first.column, others[0].column, first.name)

@@ -32,7 +32,7 @@ from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Region, Use, Value
 from polyreme.ir.define import BindsSizes, IsolatedFromAbove, Terminator
-from polyreme.ir.diagnostics import Diagnostic, InferError, Location, VerifyError, did_you_mean
+from polyreme.ir.diagnostics import Diagnostic, InferError, VerifyError, did_you_mean
 from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute, symbols
 from polyreme.ir.notes import definition_note, operand_notes
 from polyreme.ir.types import BufferType, FunctionType, PendingType, TensorType, Type, VectorType, type_symbols

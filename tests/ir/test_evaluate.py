@@ -60,7 +60,7 @@ def test_resolve_asks_for_the_sizes_of_the_run():
 def test_a_reference_that_disagrees_with_inference_is_found(monkeypatch):
     monkeypatch.setattr(tensor.Map, "reference", staticmethod(lambda xs, *, fn, dtype: xs[0].astype(np.float64)))
     module = parse_module('func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n %y = tensor.map %x {fn = "exp"}\n return %y\n}', "net.tir")
-    with pytest.raises(EvaluateError, match=r"net.tir:2:7: error: 'tensor.map' should make tensor<2xf32> but made float64\[2\]"):
+    with pytest.raises(EvaluateError, match=r"net.tir:2:7: error\[E0308\]: 'tensor.map' should make tensor<2xf32> but made float64\[2\]"):
         evaluate(module, [np.zeros(2, np.float32)])
 
 
@@ -70,7 +70,7 @@ def test_a_failure_of_numpy_is_located(monkeypatch):
 
     monkeypatch.setattr(tensor.Map, "reference", staticmethod(reference))
     module = parse_module('func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n %y = tensor.map %x {fn = "exp"}\n return %y\n}', "net.tir")
-    with pytest.raises(EvaluateError, match="net.tir:2:7: error: 'tensor.map' failed: index 7 is out of bounds"):
+    with pytest.raises(EvaluateError, match=r"net.tir:2:7: error\[E0308\]: 'tensor.map' failed: index 7 is out of bounds"):
         evaluate(module, [np.zeros(2, np.float32)])
 
 

@@ -206,7 +206,7 @@ def test_an_error_shows_the_line_and_a_caret():
     with pytest.raises(ParseError) as caught:
         parse_module("func @main(%x: tensor<4xf32>) {\n\t%y = tensor.mup %x {fn = \"exp\"}\n  return\n}", "net.tir")
     assert str(caught.value).splitlines()[:3] == [
-        "net.tir:2:7: error: the dialect 'tensor' has no op 'tensor.mup'; did you mean 'tensor.map'?",
+        "net.tir:2:7: error[E0105]: the dialect 'tensor' has no op 'tensor.mup'; did you mean 'tensor.map'?",
         '    \t%y = tensor.mup %x {fn = "exp"}',
         "    \t     ^^^^^^^^^^",
     ]

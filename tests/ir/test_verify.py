@@ -214,9 +214,9 @@ def test_the_error_shows_every_fault_with_its_line():
     with pytest.raises(VerifyError) as caught:
         verify(parse_module(text, "model.tir"), source=text)
     shown = str(caught.value)
-    assert "model.tir:3:8: error: expected 'tensor.map' to result in tensor<4xf32> but got tensor<5xf32>" in shown
+    assert "model.tir:3:8: error[E0209]: expected 'tensor.map' to result in tensor<4xf32> but got tensor<5xf32>" in shown
     assert '      %y = tensor.map %x {fn = "exp"} : tensor<5xf32>\n           ^^^^^^^^^^\n' in shown
-    assert "model.tir:5:3: error: the type of '@main' says that it returns tensor<3xf32>" in shown
+    assert "model.tir:5:3: error[E0211]: the type of '@main' says that it returns tensor<3xf32>" in shown
     assert caught.value.diagnostics[0].location == Location("model.tir", 3, 8, 18)
 
 
