@@ -10,7 +10,10 @@ for name in find_packages(include=["frontend.*"]):
 for name in find_packages(include=[pattern for room in ROOMS for pattern in (room, f"{room}.*")]):
     folders[f"polyreme.{name}"] = name.replace(".", "/")
 
+# The pages of the error codes, which `polyreme explain` shows, go along as a package of their own.
+folders["polyreme.error_pages"] = "docs/errors"
+
 # What the packages read at run time besides Python.
 DATA = ["*.lark", "*.ll", "*.h", "*.c", "*.npz", "*.txt", "py.typed"]
 
-setup(packages=list(folders), package_dir=folders, package_data={"": DATA})
+setup(packages=list(folders), package_dir=folders, package_data={"": DATA, "polyreme.error_pages": ["*.md"]})

@@ -1,0 +1,82 @@
+"""What the command line says of an error, on standard error: its diagnostics, and which page explains them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from polyreme.ir.diagnostics import PolyremeError, raised_location
+from polyreme.runtime.errors import RuntimeFault
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+USAGE = "E0001"
+
+_CODE = re.compile(r"\berror\[(E\d{4})\]: ")
+_HEAD = re.compile(r"^(?P<place>\S.*?: )?(?P<severity>error|note)(?P<code>\[E\d{4}\])?: ")
+_CARETS = re.compile(r"^\s*\^+$")
+_SEE = re.compile(r"^see: ")
+
+
+def report(error: BaseException) -> None:
+    """Print what the user is to read of an error, in colours if a terminal reads along."""
+    text = with_hint(error_text(error))
+    if not sys.stderr.isatty():
+        print(text, file=sys.stderr)
+        return
+    from rich.console import Console
+
+    # rich knows about NO_COLOR and terminals without colours.
+    Console(stderr=True, soft_wrap=True).print(coloured(text))
+
+
+def error_text(error: BaseException) -> str:
+    """The diagnostics of our own errors, else one line with the user's place."""
+    if isinstance(error, PolyremeError):
+        return "\n".join(d.render() if d.code or d.location else f"error: {d.render()}" for d in error.diagnostics)
+    if isinstance(error, click.UsageError):
+        usage = f"{error.ctx.get_usage()}\n" if error.ctx is not None else ""
+        return f"{usage}error[{USAGE}]: {error.format_message()}"
+    if isinstance(error, click.ClickException):
+        return f"error: {error.format_message()}"
+    place = raised_location(error)
+    where = f"{place}: " if place else ""
+    if isinstance(error, RuntimeFault):
+        return f"{where}{error}" if error.code else f"{where}error: {error}"
+    if isinstance(error, (OSError, ValueError, TypeError)) and not place:
+        return f"error: {error}"
+    return f"{where}error: {type(error).__name__}: {error} (--debug shows where it comes from)"
+
+
+def with_hint(text: str) -> str:
+    """The text, and how to read more about the codes in it."""
+    codes = list(dict.fromkeys(_CODE.findall(text)))
+    return f"{text}\nsee: polyreme explain {' '.join(codes)}" if codes else text
+
+
+def coloured(text: str) -> Text:
+    """The same text with its severities, codes and carets coloured."""
+    from rich.text import Text
+
+    result = Text()
+    for i, line in enumerate(text.split("\n")):
+        result.append("\n" if i else "")
+        for part, style in _styled(line):
+            result.append(part, style)
+    return result
+
+
+def _styled(line: str) -> Iterator[tuple[str, Any]]:
+    head = _HEAD.match(line)
+    if head is not None:
+        strong = "bold red" if head["severity"] == "error" else "bold cyan"
+        yield head["place"] or "", "bold"
+        yield f"{head['severity']}{head['code'] or ''}: ", strong
+        yield line[head.end() :], "bold" if head["severity"] == "error" else None
+    else:
+        yield line, "bold green" if _CARETS.match(line) else "dim" if _SEE.match(line) else None
