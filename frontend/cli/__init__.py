@@ -1,7 +1,7 @@
 """The command line. `COMMANDS` is the table of all commands; each has a file of its own, imported when it is asked for.
 
-Exit codes: 0 done, 1 the model or the input is at fault, 2 wrong usage. An error is one line with the user's own place and the way out;
-`--debug` shows the traceback.
+Exit codes: 0 done, 1 the model or the input is at fault, 2 wrong usage. An error has a code, the user's own place and the way out; `--debug`
+shows the traceback.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 import click
 
 from polyreme import __version__
-from polyreme.ir.diagnostics import PolyremeError, hide_frames_under, raised_location
-from polyreme.runtime.errors import RuntimeFault
+from polyreme.cli.reports import report
+from polyreme.ir.diagnostics import hide_frames_under
 
 COMMANDS = {
     "demo": "train a LeNet on handwritten digits, compile it, and compare eager, compiled and library",
@@ -28,6 +28,7 @@ COMMANDS = {
     "opt": "run passes over IR text",
     "bench": "measure a model's latency",
     "launch": "run a training script in several processes",
+    "explain": "say what the code of an error means",
 }
 
 
@@ -96,12 +97,9 @@ def run(args: Sequence[str] | None = None) -> int:
     debug = "--debug" in given
     try:
         result = group.main(given, prog_name="polyreme", standalone_mode=False)
-    except click.UsageError as error:
-        error.show()
-        return 2
     except click.ClickException as error:
-        error.show()
-        return 1
+        report(error)
+        return 2 if isinstance(error, click.UsageError) else 1
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -115,18 +113,7 @@ def run(args: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exception(error)
         else:
-            print(error_text(error), file=sys.stderr)
+            report(error)
         return 1
     # What a command gives to `ctx.exit`.
     return result if isinstance(result, int) else 0
-
-
-def error_text(error: BaseException) -> str:
-    """What the user reads: the diagnostics of our own errors, else one line with the user's place."""
-    if isinstance(error, PolyremeError):
-        return "\n".join(("" if d.location else "error: ") + d.render() for d in error.diagnostics)
-    place = raised_location(error)
-    if isinstance(error, (RuntimeFault, OSError, ValueError, TypeError)) and not place:
-        return f"error: {error}"
-    where = f"{place}: " if place else ""
-    return f"{where}error: {type(error).__name__}: {error} (--debug shows where it comes from)"
