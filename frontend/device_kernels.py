@@ -29,6 +29,7 @@ LENGTH = symbol("N")
 
 # By place, op, types and attributes: an executable, or why there is none.
 _programs: dict[Any, Any] = {}
+MOST_PROGRAMS = 4096
 _copies: dict[str, DeviceCopies] = {}
 
 
@@ -43,6 +44,8 @@ def choose(
     place: Place, cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], result_types: tuple[TensorType, ...]
 ) -> Callable[..., Sequence[Array]] | None:
     """A kernel for the GPU, called with the arrays as the reference is; None where there is no code for it."""
+    if not cls.name.startswith("nn."):  # collectives, say
+        return None
     row = _as_rows(cls, types, result_types)
     general = row or free_batch(cls, types)
     key = (place.kind, cls, tuple(general), tuple((k, attribute_key(attributes[k])) for k in sorted(attributes)))
@@ -52,6 +55,8 @@ def choose(
         key, program = None, None
     if program is None:
         program = _compiled(place, one_op_module(cls, general, attributes), cls.name.replace(".", "_"))
+        if len(_programs) >= MOST_PROGRAMS:
+            _programs.clear()
         if key is not None:
             _programs[key] = program
     if isinstance(program, str):

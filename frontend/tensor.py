@@ -491,7 +491,7 @@ class StaleTensor(Tensor):
     __slots__ = ("message",)
 
     def __init__(self, type: TensorType, what: str, version: int, expected: int):
-        self._type = type
+        self._type, self._place = type, device._current
         self._node, self._index, self.stop_gradient = None, 0, True
         self.message = (
             f"Tensor '{what}' used in gradient computation has been modified by an inplace operation. Its version is {version} but the "

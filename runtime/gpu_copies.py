@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 # Sizes are rounded up to this many bytes, so that memory fits again.
 GRANULE = 512
 # Bytes that may lie idle before they are given back to the device.
-MOST_IDLE = 256 << 20
+MOST_IDLE = 1 << 30
 
 
 class DeviceCopies:

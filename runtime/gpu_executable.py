@@ -86,7 +86,9 @@ class GpuExecutable(CallableModel):
             memory = self._remember(shapes)
             buffers = memory.buffers.copy()
             try:
-                for array, (slot, _, _) in zip(arrays, self._inputs, strict=True):
+                for array, (slot, dtype, spec) in zip(arrays, self._inputs, strict=True):
+                    if array.dtype != dtype:
+                        raise self._fault(spec, array.dtype, array.shape, f"expected {spec.dtype} but got {array.dtype}")
                     buffers[slot] = copies.address_of(array, borrowed)
                 for (slot, dtype, _), shape in zip(self._outputs, result_shapes or memory.output_shapes, strict=True):
                     result = np.empty(shape, dtype)

@@ -33,7 +33,7 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
 
     Python floats become the default dtype, Python integers int64; numpy arrays keep theirs.
     """
-    as_place(place)
+    where = None if place is None else as_place(place)
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         with tape.recording(False):
@@ -43,6 +43,8 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
     else:
         made = dispatch.constant(_array(data, wanted))
     made.stop_gradient = stop_gradient
+    if where is not None:
+        made._place = where
     return made
 
 

@@ -399,14 +399,17 @@ class Layer:
 
     def to(self, device: Any = None, dtype: Any = None, blocking: bool | None = None) -> Layer:
         """Cast and move parameters and buffers; None keeps what is there. Returns itself."""
-        as_place(device)
+        place = None if device is None else as_place(device)
         if blocking is not None and not isinstance(blocking, bool):
             raise AssertionError(f"blocking value error, must be the True, False or None, but got {blocking!r}")
+        tensors = [*self.parameters(), *self.buffers()]
+        if place is not None:
+            for tensor in tensors:
+                tensor._place = place
         if dtype is None:
             return self
         # A dtype that is there already changes nothing, not even how the layer is printed.
         wanted = dtypes.as_dtype(dtype)
-        tensors = [*self.parameters(), *self.buffers()]
         return self if all(t.dtype is wanted for t in tensors) else self._cast(wanted, floating_only=False)
 
     def astype(self, dtype: Any = None) -> Layer:

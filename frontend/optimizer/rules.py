@@ -1,7 +1,7 @@
 """The update of each optimizer as one formula.
 
 A rule is given a parameter `p`, its gradient `g`, the rate `lr` and its state by name, and returns the new parameter and the new state. It uses
-operators and the functions of `xp` alone, so that it runs on numpy arrays (eager) and on recorded tensors (programs) alike. Formulas
+operators and the functions of `xp` alone, so that it runs on numpy arrays (eager, CPU), on tensors (eager, GPU) and on recorded ones (programs) alike. Formulas
 and the order of their operations are those of Paddle's kernels, which decide the last bits.
 """
 

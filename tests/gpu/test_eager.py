@@ -13,6 +13,7 @@ import pytest
 import polyreme as paddle
 from polyreme import device_kernels, dispatch
 from polyreme.device import current_place, driver_of
+from polyreme.dialects import dist
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.types import scalar_type
@@ -329,3 +330,17 @@ def test_a_tensor_of_a_gpu_is_printed_as_paddle_does() -> None:
     paddle.set_device("gpu")
     x = paddle.to_tensor([1.0])
     assert paddle.get_device() == "gpu:0" and str(x.place) == "Place(gpu:0)" and "place=Place(gpu:0)" in repr(x + x)
+
+
+def test_moving_a_layer_or_a_new_tensor_is_seen_in_its_place() -> None:
+    layer = paddle.nn.Linear(2, 3)
+    place = paddle.set_device("gpu-emulated")
+    assert layer.weight.place.is_cpu_place() and layer.to("gpu-emulated").weight.place == place
+    assert paddle.to_tensor([1.0], place=paddle.CPUPlace()).place.is_cpu_place()
+
+
+def test_collective_calls_of_dygraph_mode_stay_with_the_host() -> None:
+    place = paddle.set_device("gpu-emulated")
+    x = random(3)
+    assert device_kernels.choose(place, dist.AllReduce, [(x.type,)], {"reduce": "sum"}, (x.type,)) is None
+    np.testing.assert_array_equal(dispatch.call(dist.AllReduce, [x], reduce="sum").numpy(), x.numpy())
