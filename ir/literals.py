@@ -26,6 +26,8 @@ LISTED_ELEMENTS = 64
 # The name of a resource that was left out.
 ELIDED = "__elided__"
 MAX_SIZE = 2**63 - 1
+# Of one constant. One number may stand for all elements, so a few characters could ask for any amount of memory.
+MAX_CONSTANT_BYTES = 2**31
 
 _TYPE = re.compile(r"(?:!polyreme\.)?(tensor|pending|buffer|vector)<(.*)>\Z", re.DOTALL)
 _SHAPED: dict[str, Any] = {"tensor": TensorType, "pending": PendingType, "buffer": BufferType}
@@ -323,6 +325,8 @@ def parse_dense(text: str, kind: Type, resources: Mapping[str, str] | None = Non
     if not isinstance(kind, TensorType) or not kind.is_static:
         raise LiteralError(f"expected a tensor type with known sizes for a constant but got {kind}")
     shape = tuple(int(d) for d in kind.shape)  # type: ignore[arg-type]
+    if math.prod(d for d in shape if d) * kind.dtype.bytes > MAX_CONSTANT_BYTES:
+        raise LiteralError(f"expected a constant of at most {MAX_CONSTANT_BYTES} bytes but got {kind}")
     if text.startswith("dense_resource"):
         name = text[len("dense_resource<") : -1]
         return Dense(_resource(parse_string(name) if name.startswith('"') else name, shape, kind, resources or {}))

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, get_args, get_origin
 from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 
-from polyreme.ir.attributes import Dense, Number, SymbolRef
+from polyreme.ir.attributes import Dense, Number, SymbolRef, normalize
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.context import lookup_op
 from polyreme.ir.core import Block, Op, Region, Value
@@ -299,6 +299,7 @@ class _Reader:
         self.named: dict[Value, Token] = {}  # where values get their names
         self.scopes: list[dict[str, Value | None]] = []  # None: the op that defines it is faulty
         self.depth = 0
+        self.at: Token | None = None  # the op that is being read
         self.result_type: Token | None = None  # of the op whose attributes are being read
         self.resources: dict[str, str] = {}
         self.aliases: dict[str, Any] = {}  # of places, as written, until they are asked for
@@ -307,6 +308,8 @@ class _Reader:
     # faults
 
     def place(self, token: Token | None, offset: int = 0) -> Location:
+        """Where a token stands; for what has none, such as an empty list, where the op stands that it is part of."""
+        token = token if token is not None else self.at
         if token is None or token.line is None:
             return Location(self.filename)
         column, end = token.column or 1, token.end_column or 0
@@ -417,6 +420,7 @@ class _Reader:
         return {"return": "func.return", "func": "func.func", "module": "builtin.module"}[piece.form]
 
     def op(self, piece: _OpText) -> Op:
+        self.at = piece.at
         location = self.place(piece.at) if piece.location is None else self.location(piece.location)
         if piece.form == "func":
             return self.func(piece, location)
@@ -449,7 +453,8 @@ class _Reader:
             if name in named:
                 self.fail("E0104", f"the attribute '{name}' is given twice", key)
             if name == "operandSegmentSizes" and piece.form == "generic":
-                named[name] = self.value(value, tuple[int, ...], 0)
+                with self.faults_at(key):
+                    named[name] = normalize(tuple[int, ...], self.value(value, tuple[int, ...], 0), f"'{name}'")
                 continue
             if name not in declared:
                 self.note("E0304", f"'{cls.name}' has no attribute '{name}'{did_you_mean(name, declared)}", key)
@@ -590,7 +595,7 @@ class _Reader:
 
     def region(self, args: list[tuple[Token, Token]], ops: list[_OpText], isolated: bool) -> Region:
         if self.depth >= MAX_DEPTH:
-            self.fail("E0205", f"expected regions to nest at most {MAX_DEPTH} deep", ops[0].at if ops else None)
+            self.fail("E0205", f"expected regions to nest at most {MAX_DEPTH} deep", None)
         outer, before = self.scopes, self.given_up
         self.depth += 1
         self.scopes = [{}] if isolated else [*outer, {}]

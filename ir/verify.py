@@ -2,7 +2,7 @@
 A fault of invariant 7 has the code E0207, and so on.
 
 Structure
- 1. A module holds functions only; their names differ. Other ops have the regions they declare, each with one block.
+ 1. A module holds functions only, whose names differ, and its block takes no arguments. Other ops have the regions they declare, each with one block.
  2. Links agree both ways: op and block, block and region, region and op, neighbours in a block, results and arguments with owner and index.
  3. The number of operands fits the declaration, and `segments` splits them as it says.
  4. Use lists are exact: every operand is noted as a use of its value, every noted use is an operand of an op inside the module.
@@ -310,6 +310,8 @@ class _Verifier:
     # --- modules, functions, calls
 
     def module(self, module: Module) -> None:
+        if module.block.args:
+            self.fault("E0201", f"expected no arguments of a module but got {_list(a.type for a in module.block.args)}", module)
         found: dict[str, Func] = {}
         for op in module.block:
             if not isinstance(op, Func):
