@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from polyreme.static.program import Program
 from polyreme.static.variable import GRAD, Parameter
 from polyreme.tensor import Tensor
 
-__all__ = ["Plan", "RunError", "UnknownNameError", "make_plan"]
+__all__ = ["Plan", "UnknownNameError", "make_plan"]
 
 Array = np.ndarray[Any, Any]
 
@@ -207,7 +208,7 @@ class _Translation:
         types = [v.type for v in variables]
         call = host.Call.build(values, {"id": number, "function": meaning.callee(op)}, (), types, op.location, (len(values),))
         made = iter(self.emitter.builder.insert_op(call).results)
-        outputs: Slots = {slot: [Tensor._wrap(r, r.type) for _, r in zip(names, made, strict=False)] for slot, names in op.outputs.items()}
+        outputs: Slots = {slot: [Tensor._wrap(r, r.type) for r in islice(made, len(names))] for slot, names in op.outputs.items()}
         if op.uid in self.differentiated:
             self.applied[op.uid] = Applied(inputs, outputs)
         return outputs

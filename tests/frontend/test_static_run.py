@@ -264,8 +264,10 @@ def test_arguments_keep_names_and_roles_in_the_regions_of_a_program(programs, ex
     assert regions == [{"x": "input", "fixed": "param"}, {"out": "input", "fixed": "param", "count": "state"}]
 
 
-def test_a_size_that_only_a_host_function_tells_reaches_the_regions_behind_it(programs, executor):
+@pytest.mark.parametrize("place", ["cpu", "gpu-emulated"])
+def test_a_size_that_only_a_host_function_tells_reaches_the_regions_behind_it(programs, place):
     main, _ = programs
+    executor = static.Executor(place)
     x = static.data("x", [None, 3])
     out = main.global_block().create_var(name="out", shape=["K", 3], dtype="float32")
     static.py_func(lambda v: np.array(v)[np.array(v)[:, 0] > 0], x, out)
