@@ -48,7 +48,7 @@ def choose(
         return None
     row = _as_rows(cls, types, result_types)
     general = row or free_batch(cls, types)
-    key = (place.kind, cls, tuple(general), tuple((k, attribute_key(attributes[k])) for k in sorted(attributes)))
+    key: Any = (place.kind, cls, tuple(general), tuple((k, attribute_key(attributes[k])) for k in sorted(attributes)))
     try:
         program = _programs.get(key)
     except TypeError:  # an attribute that cannot be a key
@@ -121,7 +121,7 @@ def _as_rows(cls: type[Op], types: Sequence[Any], result_types: tuple[TensorType
 
 def _flat(operands: Sequence[Any]) -> list[Array]:
     """The arrays among operands, of which some are absent and some are several arrays."""
-    found = []
+    found: list[Array] = []
     for o in operands:
         if isinstance(o, tuple):
             found += o
