@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +25,9 @@ from polyreme.dialects import nn as ops
 from polyreme.heavy_kernels import attribute_key, choose
 from polyreme.ir.attributes import Dense
 from polyreme.ir.core import Op
+from polyreme.ir.diagnostics import Diagnostic, InferError, caller_location
 from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.notes import MOST_NOTES
 from polyreme.ir.types import ScalarType, TensorType, scalar_type
 from polyreme.tensor import Tensor
 
@@ -189,7 +192,10 @@ def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> 
         _check_operands(cls, operands)
         raise
     if plan is None:
-        plan = _Plan(plans.place, cls, operands, attributes)
+        try:
+            plan = _Plan(plans.place, cls, operands, attributes)
+        except InferError as error:
+            raise _placed(error, cls, operands) from None
         if len(plans) >= MOST_PLANS:
             plans.clear()
         if key is not None:
@@ -201,6 +207,16 @@ def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> 
         (out,) = out if isinstance(out, (tuple, list)) else (out,)
         return wrap(np.asarray(out), plan.result_types[0]), plan.attributes
     return tuple(wrap(np.asarray(a), t) for a, t in zip(out, plan.result_types, strict=True)), plan.attributes
+
+
+def _placed(error: InferError, cls: type[Op], operands: Sequence[Any]) -> InferError:
+    """The error at the user's own line, with notes on what the operands are."""
+    notes = []
+    for part, operand in zip(cls.definition.operands, operands, strict=False):
+        group = operand if isinstance(operand, (list, tuple)) else [] if operand is None else [operand]
+        notes += [Diagnostic(f"'{part.name}' is {t.type}{f', the parameter {t.name!r}' if t.persistable else ''}") for t in group]
+    fault = error.diagnostics[0]
+    return InferError(replace(fault, location=fault.location or caller_location(), notes=(*fault.notes, *notes[:MOST_NOTES])))
 
 
 def _check_operands(cls: type[Op], operands: Sequence[Any]) -> None:

@@ -11,6 +11,7 @@ import linecache
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -173,9 +174,22 @@ def caller_location(name: str = "") -> Location:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_users_frame(frame):
         frame = frame.f_back
-    if frame is None:
-        return Location(name=name)
-    return Location(frame.f_code.co_filename, frame.f_lineno, name=name)
+    return Location(name=name) if frame is None else _location(frame, frame.f_lasti, frame.f_lineno, name)
+
+
+def _location(frame: FrameType, instruction: int, line: int, name: str = "") -> Location:
+    """The place of an instruction of a frame: its line, and the span in it of the expression that is being computed."""
+    file = frame.f_code.co_filename
+    start, end_line, column, end = next(islice(frame.f_code.co_positions(), instruction // 2, None), (None,) * 4)
+    if start != line or column is None or end is None:
+        return Location(file, line, name=name)
+    text = linecache.getline(file, line).rstrip("\n")
+    if end_line != start:
+        end = len(text.encode())
+    if not text.isascii():
+        # Python counts bytes; people and carets count characters.
+        column, end = (len(text.encode()[:n].decode(errors="replace")) for n in (column, end))
+    return Location(file, line, column + 1, end + 1, name)
 
 
 def raised_location(error: BaseException) -> Location:
@@ -184,6 +198,6 @@ def raised_location(error: BaseException) -> Location:
     step = error.__traceback__
     while step is not None:
         if is_users_frame(step.tb_frame):
-            found = Location(step.tb_frame.f_code.co_filename, step.tb_lineno)
+            found = _location(step.tb_frame, step.tb_lasti, step.tb_lineno)
         step = step.tb_next
     return found

@@ -15,7 +15,8 @@ from polyreme.dialects import nn as ops
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Value
-from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, raised_location
+from polyreme.ir.diagnostics import InferError, Location, PolyremeError, caller_location, raised_location
+from polyreme.ir.notes import operand_notes
 from polyreme.ir.types import TensorType
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
@@ -176,7 +177,12 @@ class Trace:
             None if o is None else [self._operand(t, recording) for t in o] if isinstance(o, (list, tuple)) else self._operand(o, recording)
             for o in operands
         ]
-        op = self.builder.insert_op(cls(*values, **attributes, loc=self.location()))
+        location = self.location()
+        try:
+            op = self.builder.insert_op(cls(*values, **attributes, loc=location))
+        except InferError as error:
+            notes = operand_notes(v for group in values for v in (group if isinstance(group, list) else [group]) if v is not None)
+            raise InferError(replace(error.diagnostics[0], location=location, notes=tuple(notes))) from None
         if cls in GRADIENTS and any(v in self.differentiable for v in op.operands):
             self.differentiable.update(r for r in op.results if r.type.dtype.is_float)  # type: ignore[union-attr]
         # Whether a result needs gradients is for dispatch to say, which records it next.
