@@ -174,7 +174,8 @@ def _misfit(func: Func, index: int, value: Any, why: str = "") -> None:
 
 
 def _poison(kind: BufferType, sizes: Mapping[str, int]) -> Array:
-    shape = tuple(evaluate_dim(d, sizes) for d in kind.shape)
+    with with_sizes(sizes):
+        shape = resolve_all(kind.shape)
     dtype = kind.dtype.np
     fill: Any = np.nan if kind.dtype.kind in "fc" else True if kind.dtype.kind == "b" else np.iinfo(dtype).max
     return np.full(shape, fill, dtype)

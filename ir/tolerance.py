@@ -128,11 +128,19 @@ def _allowed(given: Array, value: Array, trials: Sequence[Array]) -> Array:
     moved = np.where(np.isfinite(moved), moved, 0.0)
     if given.dtype.kind in "iub":
         return np.asarray(moved)
-    # Single elements may move little by chance in a few trials, so all elements have a share in each other's.
-    typical = float(np.sqrt(np.mean(np.square(moved)))) if moved.size else 0.0
     off = np.abs(_real(given) - _real(value))
     own = ulp_of(value, scalar_type(given.dtype))
-    return SAFETY * (moved + typical) + np.where(np.isfinite(off), off, 0.0) + np.where(np.isfinite(own), own, 0.0)
+    own = np.where(np.isfinite(own), own, 0.0)
+    return SAFETY * (moved + _typical(moved, own)) + np.where(np.isfinite(off), off, 0.0) + own
+
+
+def _typical(moved: Array, own: Array) -> Array:
+    """How far an element may move that happened to move little in a few trials: as far as others do, or as many of its units in the last place as others do of
+    theirs, whichever is less. So neither a large element nor one in which terms cancel makes room for all."""
+    if not moved.size:
+        return moved
+    rms = lambda x: float(np.sqrt(np.mean(np.square(x))))
+    return np.minimum(rms(moved), own * rms(moved / np.maximum(own, 1e-300)))
 
 
 def _real(values: Array) -> Array:
