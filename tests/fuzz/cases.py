@@ -30,9 +30,10 @@ def text_case(seed: int, number: int, known: set[str]) -> Outcome:
     try:
         return Outcome(Counter([check_text(text)]))
     except Fault as fault:
-        if fault.kind not in known:
-            text = smallest(text, lambda t: _fault(t) == fault.kind)
-        return Outcome(Counter(["faulty"]), fault.kind, fault.details, text)
+        kind = fault.kind
+        if kind not in known:
+            text = smallest(text, lambda t: _fault(t) == kind)
+        return Outcome(Counter(["faulty"]), kind, fault.details, text)
 
 
 def _fault(text: str) -> str:

@@ -171,7 +171,7 @@ def nest_deeply(rng, text):
         return text[:start] + opening * depth + text[start:end] + closing * depth + text[end:]
     if kind == 1:
         return text[:start] + opening * depth + text[start:]
-    body = "".join(f'"polyreme.tensor.fused"() ({{\n' for _ in range(depth)) + "}) : () -> ()\n" * depth
+    body = "".join('"polyreme.tensor.fused"() ({\n' for _ in range(depth)) + "}) : () -> ()\n" * depth
     return text[:start] + body + text[start:]
 
 
