@@ -6,11 +6,11 @@ allow ends the reading; of the other faults a `ParseError` has all, up to `MAX_F
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
+from types import TracebackType
 from typing import Any, NoReturn, get_args, get_origin
 
 from lark import Lark, Token
@@ -290,6 +290,26 @@ class _GivenUp(Exception):
     """An op cannot be made of its piece; its faults are noted, and reading goes on behind it."""
 
 
+class _FaultsAt:
+    """See `_Reader.faults_at`; a class, because one is entered for every word of the text."""
+
+    __slots__ = ("reader", "token")
+
+    def __init__(self, reader: _Reader, token: Token | None):
+        self.reader = reader
+        self.token = token
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, LiteralError):
+            self.reader.fail("E0102", str(error), self.token, error.offset)
+        if isinstance(error, PolyremeError) and not isinstance(error, ParseError):
+            first = error.diagnostics[0]
+            self.reader.fail(first.code, first.message, self.token, notes=first.notes)
+
+
 class _Reader:
     def __init__(self, text: str, filename: str):
         self.text = text
@@ -331,18 +351,9 @@ class _Reader:
         if len(self.faults) >= MAX_FAULTS:
             raise ParseError(self.faults)
 
-    @contextmanager
-    def faults_at(self, token: Token | None) -> Iterator[None]:
-        """Errors of literals, attributes and inference as faults at `token`."""
-        try:
-            yield
-        except ParseError:
-            raise
-        except LiteralError as error:
-            self.fail("E0102", str(error), token, error.offset)
-        except PolyremeError as error:
-            first = error.diagnostics[0]
-            self.fail(first.code, first.message, token, notes=first.notes)
+    def faults_at(self, token: Token | None) -> _FaultsAt:
+        """A context in which errors of literals, attributes and inference become faults at `token`."""
+        return _FaultsAt(self, token)
 
     # entry
 
@@ -498,7 +509,8 @@ class _Reader:
             if len(piece.operand_types) != len(values):
                 self.fail("E0107", f"expected {len(values)} operand types but got {len(piece.operand_types)}", piece.at)
             for token, value in zip(piece.operand_types, values, strict=True):
-                if self.type(token) != value.type:
+                kind = self.type(token)
+                if kind is not value.type and kind != value.type:
                     self.fail("E0107", f"expected {value!r} but got the type {token}", token)
         return values
 
