@@ -54,7 +54,7 @@ def example_module(cls: type[Op]) -> Module:
     """
     example = documentation(cls).example
     if not example:
-        raise PolyremeError(f"expected an example in the docstring of '{cls.name}' but it has none")
+        raise PolyremeError(f"expected an example in the docstring of '{cls.name}' but it has none", code="E0310")
     module = parse_module(_as_function(cls, example), f"{cls.name} example")
     if _WHOLE.match(example):
         return module
@@ -78,7 +78,7 @@ def _as_function(cls: type[Op], example: str, sizes: str = "") -> str:
     for value in used:
         if value not in declared:
             if result is None:
-                raise PolyremeError(f"expected a comment with the type of {value} in the example of '{cls.name}'")
+                raise PolyremeError(f"expected a comment with the type of {value} in the example of '{cls.name}'", code="E0310")
             declared[value] = result.group(1)
     args = [f"{value}: {kind}" for value, kind in declared.items()] + ([f"%sizes: {sizes}"] if sizes else [])
     return f"func @example({', '.join(args)}) {{\n{example}\nreturn\n}}"
