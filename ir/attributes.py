@@ -93,7 +93,10 @@ def normalize(kind: Any, value: Any, what: str) -> Any:
             return int(value)
     elif kind is float:
         if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError:
+                raise InferError(f"expected {what} to be a number that a float can be but got one of {int(value).bit_length()} bits") from None
     elif kind == Number:
         if isinstance(value, (bool, int, float, np.generic)):
             return value.item() if isinstance(value, np.generic) else value

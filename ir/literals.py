@@ -19,13 +19,12 @@ from polyreme.ir.attributes import Dense, SymbolRef
 from polyreme.ir.diagnostics import did_you_mean
 from polyreme.ir.dims import Dim, Expr, parse_dim
 from polyreme.ir.types import SCALARS, BufferType, FunctionType, PendingType, ScalarType, TensorType, Type, VectorType
-from polyreme.ir.verify import MAX_RANK
+from polyreme.ir.verify import MAX_RANK, MAX_SIZE
 
 # A constant of at most this many elements is written as nested lists; a larger one in the section of resources at the end of the text.
 LISTED_ELEMENTS = 64
 # The name of a resource that was left out.
 ELIDED = "__elided__"
-MAX_SIZE = 2**63 - 1
 # Of one constant. One number may stand for all elements, so a few characters could ask for any amount of memory.
 MAX_CONSTANT_BYTES = 2**31
 
@@ -33,6 +32,7 @@ _TYPE = re.compile(r"(?:!polyreme\.)?(tensor|pending|buffer|vector)<(.*)>\Z", re
 _SHAPED: dict[str, Any] = {"tensor": TensorType, "pending": PendingType, "buffer": BufferType}
 _DIM = re.compile(r"(\d+|\?|[A-Za-z_][A-Za-z0-9_]*?)x")
 _SYMBOL_NAME = re.compile(r"[A-Za-z_$.][A-Za-z0-9_$.-]*\Z")
+_MLIR_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*\Z")
 
 
 class LiteralError(ValueError):
@@ -190,9 +190,10 @@ def parse_string(text: str) -> str:
         raise LiteralError("expected UTF-8 in the escapes of the string") from None
 
 
-def symbol_text(name: str) -> str:
-    """A function's name after `@`, in quotes where it is no plain word."""
-    return "@" + (name if _SYMBOL_NAME.match(name) else string_text(name))
+def symbol_text(name: str, generic: bool = False) -> str:
+    """A function's name after `@`, in quotes where it is no plain word. To MLIR fewer names are."""
+    plain = _MLIR_SYMBOL if generic else _SYMBOL_NAME
+    return "@" + (name if plain.match(name) else string_text(name))
 
 
 def parse_symbol(text: str) -> str:
@@ -239,7 +240,7 @@ def value_text(value: Any, generic: bool = False, elide: int | None = None, keep
     if isinstance(value, tuple):
         return f"[{', '.join(value_text(v, generic, elide, keep) for v in value)}]"
     if isinstance(value, SymbolRef):
-        return symbol_text(value.name)
+        return symbol_text(value.name, generic)
     if isinstance(value, Dense):
         return dense_text(value, generic, elide, keep)
     if isinstance(value, FunctionType):

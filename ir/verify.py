@@ -15,7 +15,7 @@ Values
 Meaning
  8. Attributes are those declared, each of its kind and among its choices, in normal form.
  9. Result types are what `infer` gives again.
-10. Types are well formed: sizes are not negative, the rank is at most `MAX_RANK`, vectors have lanes.
+10. Types are well formed: sizes are from 0 to `MAX_SIZE`, the rank is at most `MAX_RANK`, vectors have lanes.
 11. A function's type is that of its arguments and of what it returns; names and roles, where given, are one per argument or result.
 12. Calls name a function of the module, and operands and results are what it takes and gives, for some choice of its sizes.
 13. Every symbolic size in a function is the size of an axis of one of its arguments, or of a result of an earlier op that `BindsSizes`; in a function on
@@ -39,6 +39,7 @@ from polyreme.ir.types import BufferType, FunctionType, PendingType, TensorType,
 
 MAX_DEPTH = 64
 MAX_RANK = 32
+MAX_SIZE = 2**63 - 1
 
 ROLES = ("input", "param", "packed", "constant", "state", "output")
 
@@ -248,8 +249,8 @@ class _Verifier:
         if isinstance(kind, (TensorType, PendingType, BufferType)):
             if len(kind.shape) > MAX_RANK:
                 self.fault("E0210", f"expected a rank of at most {MAX_RANK} for {what} '{op.name}' but got {len(kind.shape)}", op)
-            if any(isinstance(d, int) and d < 0 for d in kind.shape):
-                self.fault("E0210", f"expected sizes of 0 or more for {what} '{op.name}' but got {kind}", op)
+            if any(isinstance(d, int) and not 0 <= d <= MAX_SIZE for d in kind.shape):
+                self.fault("E0210", f"expected sizes from 0 to {MAX_SIZE} for {what} '{op.name}' but got {kind}", op)
         elif isinstance(kind, VectorType) and kind.lanes < 1:
             self.fault("E0210", f"expected a vector with lanes for {what} '{op.name}' but got {kind}", op)
 

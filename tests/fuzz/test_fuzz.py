@@ -83,7 +83,7 @@ def test_a_rejection_without_a_position_is_a_fault(monkeypatch):
 def test_a_name_that_is_lost_in_printing_is_a_fault(monkeypatch):
     from polyreme.ir import text
 
-    monkeypatch.setattr(text, "symbol_text", lambda name: "@g")
+    monkeypatch.setattr(text, "symbol_text", lambda *_: "@g")
     with pytest.raises(Fault, match="another module when read back in the readable form"):
         check_text(VALID)
 
@@ -136,9 +136,10 @@ def test_the_runner_stops_when_its_minutes_are_over(monkeypatch, capsys):
         ("func @f() {\n  %c = nn.constant {value = dense<> : tensor<0x100000x100000xi64>} : tensor<4xi64>\n  return\n}", "a constant of at most 2147483648 bytes"),
         ('"builtin.module"() ({\n  %v = "polyreme.nn.relu"() {operandSegmentSizes = array} : () -> tensor<f32>\n}) : () -> ()', "'operandSegmentSizes' to be a list of int"),
         ("func @f() {\n  %c = nn.full {value = [], shape = [4], dtype = f32} : tensor<4xf32>\n  return\n}", "'value' to be a number"),
+        ("func @f(%x: tensor<4xf32>) {\n  %y = nn.softplus %x {beta = " + "9" * 400 + "}\n  return\n}", "'beta' to be a number that a float can be"),
         ('"builtin.module"() (' + '{\n"polyreme.tensor.fused"() (' * 70 + "{}" + ") : () -> ()\n}" * 70 + ") : () -> ()", "regions to nest at most 64 deep"),
     ],
-    ids=["a constant too large", "an empty constant too large", "segments that are no list", "an empty list for a number", "empty regions nested too deeply"],
+    ids=["a constant too large", "an empty constant too large", "segments that are no list", "an empty list for a number", "a number too large for a float", "empty regions nested too deeply"],
 )
 def test_texts_that_once_crashed_or_had_no_position_are_refused_at_one(text, message):
     with pytest.raises(ParseError) as caught:
@@ -147,6 +148,10 @@ def test_texts_that_once_crashed_or_had_no_position_are_refused_at_one(text, mes
     assert message in first.message
     assert first.location.line and first.location.column
     assert check_text(text) == "refused"
+
+
+def test_a_size_too_large_for_the_text_is_invalid():
+    assert check_text("func @f() {\n  %y = nn.full {value = 1.0, shape = [9223372036854775808], dtype = f32}\n  return\n}") == "invalid"
 
 
 def test_a_module_that_takes_arguments_is_invalid():

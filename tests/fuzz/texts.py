@@ -19,6 +19,8 @@ TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[%@#^!]?[A-Za-z_$.][\w$.]*|[0-9]+(?:\.[
 NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 TYPE = re.compile(r"(?:!polyreme\.)?(?:tensor|buffer|vector|pending)<[^<>]*>|\b(?:f32|i64|i1|index|bf16)\b")
 
+RESULT_TYPES = re.compile(r" : [^={}\n\"]*$", re.MULTILINE)
+
 NUMBERS = [
     "0", "-0", "-1", "1", "2", "00", "31", "32", "33", "63", "64", "65", "255", "4096", str(2**31 - 1), str(2**31), str(2**32), str(2**63 - 1), str(2**63),
     str(-(2**63)), str(-(2**63) - 1), str(2**64), "1" + "0" * 30, "9" * 400, "9" * 5000, "1e999", "-1e999", "1e-999", "0.0", "-0.0", "0.5", "1e", "1.5.5", "nan",
@@ -146,6 +148,11 @@ def _sort(token):
     return ("op" if "." in token else "word") if token[0].isalpha() and len(token) > 1 else ""
 
 
+def leave_out_types(rng, text):
+    """Result types of the readable form, so that they are inferred from whatever the operands have become."""
+    return RESULT_TYPES.sub("", text) if rng.random() < 0.7 else RESULT_TYPES.sub(lambda m: rng.choice(("", m.group())), text)
+
+
 def change_a_number(rng, text):
     found = list(NUMBER.finditer(text))
     if not found:
@@ -216,5 +223,5 @@ def insert_a_huge_literal(rng, text):
 
 MUTATIONS = [
     flip_a_bit, delete_characters, repeat_characters, insert_odd_characters, change_tokens, change_tokens, change_tokens, change_lines, splice,
-    change_a_word, change_a_word, change_a_word, change_a_number, change_a_number, change_a_type, change_a_type, nest_deeply, truncate, insert_a_huge_literal,
+    change_a_word, change_a_word, change_a_word, change_a_number, change_a_number, change_a_type, change_a_type, leave_out_types, leave_out_types, nest_deeply, truncate, insert_a_huge_literal,
 ]  # fmt: skip

@@ -170,5 +170,5 @@ def test_constants_are_equal_by_bytes_and_cannot_be_written():
 def test_unknown_ops_are_named_with_the_nearest():
     with pytest.raises(PolyremeError, match="the dialect 'nn' has no op 'nn.softmx'; did you mean 'nn.softmax'?"):
         lookup_op("nn.softmx")
-    with pytest.raises(PolyremeError, match="expected an op of the dialects builtin, dist, func, kernel, nn, tensor but got 'n.softmax'"):
+    with pytest.raises(PolyremeError, match="expected an op of the dialects builtin, dist, func, host, kernel, nn, tensor but got 'n.softmax'"):
         lookup_op("n.softmax")
