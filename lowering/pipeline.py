@@ -47,7 +47,7 @@ def builders(target: Target) -> tuple[KernelBuilder, ...]:
 @register_pass
 @dataclass(frozen=True)
 class MakeKernels(Pass):
-    """`TensorToKernel` for a target that is given by name."""
+    """Give every root of `main` kernels for the machine called `target`, and let `main` call them: `TensorToKernel` by name."""
 
     name: ClassVar[str] = TensorToKernel.name
     target: str = "native"

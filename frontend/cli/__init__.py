@@ -33,11 +33,20 @@ COMMANDS = {
 
 
 class Command(click.Command):
-    """A command that takes `--debug` wherever it is written."""
+    """A command that takes `--debug` wherever it is written, and whose help ends with `examples`: what each is for, and the command line."""
 
-    def __init__(self, *args: Any, **kwargs: Any):
+    def __init__(self, *args: Any, examples: Sequence[tuple[str, str]] = (), **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.params.append(_debug_option())
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if self.examples:
+            # As they are typed: a command line that is wrapped can no longer be copied.
+            formatter.write("\nExamples:\n")
+            for purpose, line in self.examples:
+                formatter.write(f"  # {purpose}\n  {line}\n")
 
 
 class Commands(click.Group):
@@ -85,10 +94,10 @@ def group() -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and leave the program with its exit code."""
-    sys.exit(run(args))
+    sys.exit(run_command(args))
 
 
-def run(args: Sequence[str] | None = None) -> int:
+def run_command(args: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     # Frames of the command line's own machinery are never the user's place.
     hide_frames_under(os.path.dirname(click.__file__))

@@ -16,8 +16,13 @@ from polyreme.cli.timing import QUANTILES, duration, measure
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.runtime.threads import get_num_threads
 
+EXAMPLES = (
+    ("A library, for a batch of 8", "polyreme bench lenet.so --size N=8 --seconds 0.1"),
+    ("A model beside its eager run, as JSON", "polyreme bench examples/lenet.py:LeNet --eager --seconds 0.1 --json"),
+)
 
-@click.command("bench", cls=Command)
+
+@click.command("bench", cls=Command, examples=EXAMPLES)
 @click.argument("model")
 @click.option("--size", "sizes", multiple=True, metavar="N=8", help="The value of a free size; sizes not given are 1.")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads compute.")

@@ -10,8 +10,14 @@ import click
 from polyreme.cli import Command
 from polyreme.cli.models import find_model, input_option
 
+EXAMPLES = (
+    ("A library for this machine, and its header lenet.h", "polyreme compile examples/lenet.py:LeNet -o lenet.so"),
+    ("For another one, as assembly to read", "polyreme compile examples/lenet.py:LeNet --target aarch64 --to asm -o lenet.s"),
+    ("For a GPU: PTX, launches and constants in one file", "polyreme compile examples/lenet.py:LeNet --target cuda:sm_80 -o lenet.cubin"),
+)
 
-@click.command("compile", cls=Command)
+
+@click.command("compile", cls=Command, examples=EXAMPLES)
 @click.argument("model")
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The library, such as net.so, or a GPU's artifact.")
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")

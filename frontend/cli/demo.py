@@ -23,7 +23,10 @@ SHIFT = 2  # training images are moved by up to so many pixels: there are few of
 BATCH = 64
 
 
-@click.command("demo", cls=Command)
+EXAMPLES = (("Keep what it makes: the library, its header, the IR of every level", "polyreme demo --epochs 1 --output kept"),)
+
+
+@click.command("demo", cls=Command, examples=EXAMPLES)
 @click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Keep the library, its header and the IR in this folder.")
 @click.option("--epochs", type=click.IntRange(min=1), default=EPOCHS, show_default=True)
 @click.option("--seed", type=int, default=2026, show_default=True)

@@ -8,11 +8,20 @@ from typing import Any
 import click
 
 from polyreme.cli import Command
+from polyreme.cli.colours import LANGUAGES, color_option, print_text
 from polyreme.cli.models import find_model, input_option
 from polyreme.cli.text_form import TextForm, form_options
 
+EXAMPLES = (
+    ("What the model says", "polyreme inspect examples/lenet.py:LeNet"),
+    ("How it is computed, for a batch of 8", "polyreme inspect examples/lenet.py:LeNet --level kernel --input 'image=f32[8,1,28,28]'"),
+    ("Which passes ran, and which changed something", "polyreme inspect examples/lenet.py:LeNet --passes"),
+    ("The module after one of them, with the lines of the model", "polyreme inspect examples/lenet.py:LeNet --after fuse --locations"),
+    ("The PTX of a GPU's kernels", "polyreme inspect examples/lenet.py:LeNet --level ptx --target cuda:sm_80"),
+)
 
-@click.command("inspect", cls=Command)
+
+@click.command("inspect", cls=Command, examples=EXAMPLES)
 @click.argument("model")
 @click.option("--level", type=click.Choice(["nn", "tensor", "kernel", "llvm", "asm", "ptx"]), default="nn", show_default=True)
 @click.option("--after", metavar="PASS", help="The module after this pass instead of a level.")
@@ -20,8 +29,19 @@ from polyreme.cli.text_form import TextForm, form_options
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
 @form_options(elide_on_a_terminal=True)
+@color_option
 @input_option
-def command(model: str, level: str, after: str | None, passes: bool, target: str, output: Path | None, form: TextForm, inputs: list[Any]) -> None:
+def command(
+    model: str,
+    level: str,
+    after: str | None,
+    passes: bool,
+    target: str,
+    output: Path | None,
+    form: TextForm,
+    color: str,
+    inputs: list[Any],
+) -> None:
     """Print the IR of MODEL. Text of the levels nn, tensor and kernel reads back with `polyreme opt`, if no constants are left out.
 
     --generic, --locations, --elide and --full say how these levels are printed; llvm, asm and ptx have one form.
@@ -38,4 +58,9 @@ def command(model: str, level: str, after: str | None, passes: bool, target: str
     if output is not None:
         output.write_text(text, encoding="utf-8")
     else:
-        click.echo(text, nl=not text.endswith("\n"))
+        print_text(text, color, _language(level, seen.target.code) if after is None else "ir")
+
+
+def _language(level: str, code: str) -> str:
+    """What the text of a level is written in; the assembly of a GPU is PTX."""
+    return code if level in ("asm", "ptx") and code == "ptx" else level if level in LANGUAGES else "ir"

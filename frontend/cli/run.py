@@ -13,8 +13,13 @@ from polyreme.cli import Command
 from polyreme.cli.models import Model, find_model
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 
+EXAMPLES = (
+    ("A library on an array that numpy.save wrote", "polyreme run lenet.so --input image=image.npy -o scores.npz"),
+    ("The model itself, compiled in memory; its outputs are printed", "polyreme run examples/lenet.py:LeNet --input image.npy --threads 1"),
+)
 
-@click.command("run", cls=Command)
+
+@click.command("run", cls=Command, examples=EXAMPLES)
 @click.argument("model")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input's array; NAME= may be left out when there is one input.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where the results go: .npz, or .npy for a single one.")
@@ -67,14 +72,15 @@ def read_arrays(given: tuple[str, ...], names: list[str]) -> dict[str, Any]:
             name, file = names[0], text
         if name not in names:
             raise click.BadParameter(f"expected an input ({', '.join(names)}) but got '{name}'{did_you_mean(name, names)}", param_hint="--input")
-        arrays[name] = _read_array(Path(file))
+        arrays[name] = read_array(Path(file))
     missing = [name for name in names if name not in arrays]
     if missing:
         raise click.UsageError(f"missing --input {missing[0]}={missing[0]}.npy")
     return arrays
 
 
-def _read_array(file: Path) -> Any:
+def read_array(file: Path) -> Any:
+    """The one array in a .npy file."""
     try:
         array = np.load(file, allow_pickle=False)
     except FileNotFoundError:

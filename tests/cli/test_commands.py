@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.cli import COMMANDS, run
+from polyreme.cli import COMMANDS
+from polyreme.cli import run_command as run
 from polyreme.static import InputSpec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,7 +124,6 @@ def test_opt_runs_passes(polyreme: Any) -> None:
     assert result.code == 0, result.err
     assert "nn.exp" not in Path("y.tir").read_text() and "nn.tanh" in Path("y.tir").read_text()
     assert "dce" in result.err and " ms" in result.err
-    assert "dce" in polyreme("opt", "--list").out.splitlines()
 
 
 # --- compile and run

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.cli import run
+from polyreme.cli import run_command as run
 from polyreme.data import digits
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyreme.cli import run
+from polyreme.cli import run_command as run
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
@@ -64,6 +64,7 @@ def test_constants_are_left_out_on_request(polyreme: Any, module: Module, comman
 
 def test_inspect_leaves_long_constants_out_on_a_terminal_only(polyreme: Any, module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
     assert "dense<...>" in polyreme("inspect", "net.tir")[1]
     assert "dense<...>" not in polyreme("inspect", "net.tir", "--full")[1]
     assert "dense<...>" not in polyreme("opt", "net.tir")[1]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.cli import run
+from polyreme.cli import run_command as run
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify

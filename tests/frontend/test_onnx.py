@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.cli import run as run_command
+from polyreme.cli import run_command
 from polyreme.cli.models import find_model
 from polyreme.ir.evaluate import evaluate
 
