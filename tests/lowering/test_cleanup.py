@@ -15,7 +15,7 @@ from polyreme.ir.passes import parse_passes
 from polyreme.ir.text import parse_module
 from polyreme.ir.types import BufferType, TensorType, bf16, f16, f32, f64, i1, i32, i64, index
 from polyreme.ir.verify import verify
-from polyreme.lowering.cleanup import CANONICAL, Canonicalize, Cse, Dce
+from polyreme.lowering.cleanup import CANONICAL, Canonicalize, Cse, Dce, _attribute_key
 from polyreme.lowering.shapes import SolveDims, specialize
 from tests.strategies import modules
 
@@ -179,6 +179,11 @@ def test_equal_ops_are_merged():
 )
 def test_different_ops_are_not_merged(body):
     assert len(cleaned([X, X], body, [Cse()])[0]) == 2
+
+
+@pytest.mark.parametrize(("a", "b"), [((0.0,), (-0.0,)), ((1,), (True,)), ((1, (2.0,)), (1, (2,)))], ids=["signs of zeros", "kinds", "kinds in lists"])
+def test_lists_that_compare_equal_are_told_apart_by_what_is_in_them(a, b):
+    assert _attribute_key(a) == _attribute_key(a) != _attribute_key(b)
 
 
 def test_ops_without_use_are_erased_with_what_only_they_use():
