@@ -92,5 +92,5 @@ def ulp_of(values: Any, dtype: ScalarType) -> Array:
     least = {"f16": -14, "bf16": -126, "f32": -126, "f64": -1022, "complex<f32>": -126, "complex<f64>": -1022}
     size = np.abs(np.asarray(values)).astype(np.float64)
     _, exponent = np.frexp(size)
-    spacing = np.ldexp(eps_of(dtype), np.maximum(exponent - 1, least[dtype.name]))
+    spacing = np.ldexp(eps_of(dtype), np.where(size == 0, least[dtype.name], np.maximum(exponent - 1, least[dtype.name])))
     return np.where(np.isfinite(size), spacing, size)

@@ -124,7 +124,7 @@ def expect(module: Module, inputs: Sequence[Any], function: str = "main", runs: 
 
 def _allowed(given: Array, value: Array, trials: Sequence[Array]) -> Array:
     """The distance allowed at each element. A jump in a trial (an integer or truth that differs) allows that jump there."""
-    moved = np.max([np.abs(_real(t) - _real(value)) for t in trials], axis=0)
+    moved = np.max([np.zeros(value.shape), *(np.abs(_real(t) - _real(value)) for t in trials)], axis=0)
     moved = np.where(np.isfinite(moved), moved, 0.0)
     if given.dtype.kind in "iub":
         return np.asarray(moved)
@@ -202,20 +202,32 @@ class _Watch:
 
     def __call__(self, op: Op, args: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
         made = [_as_type(value, result.type) for value, result in zip(results, op.results, strict=True)]
-        accuracy = op.definition.accuracy_of(op.attributes)
-        if self.rng is None or accuracy.is_exact:
+        if self.rng is None:
             return made
-        magnitudes: Sequence[Any] = [0.0] * len(made)
-        terms = 1.0
-        if accuracy.summed:
-            magnitudes = op.evaluate([np.abs(x) if _is_float(x) else x for x in args], _no_region)
-            terms = terms_of([x for x in args if _is_float(x)], made[0])
-        for i, (value, magnitude) in enumerate(zip(made, magnitudes, strict=True)):
-            dtype = element_type(self.narrow[op].results[i].type)
-            if dtype.kind in "fc" and _is_float(value):
-                bound = accuracy.bound(value, dtype, magnitude, terms)
+        for i, (value, bound) in enumerate(zip(made, bounds_of(op, args, made, [r.type for r in self.narrow[op].results]), strict=True)):
+            if bound is not None:
                 made[i] = _as_type(value + bound * self.rng.choice((-1.0, 1.0), np.shape(value)), op.results[i].type)
         return made
+
+
+def bounds_of(op: Op, args: Sequence[Any], results: Sequence[Any], types: Sequence[Type]) -> list[Array | None]:
+    """How far each of `results`, which `op` makes of `args`, may be from the exact ones when they are of `types`; None for what is exact.
+
+    Operands and results may be of a wider type than what they stand for.
+    """
+    accuracy = op.definition.accuracy_of(op.attributes)
+    if accuracy.is_exact:
+        return [None] * len(results)
+    magnitudes: Sequence[Any] = [0.0] * len(results)
+    terms = 1.0
+    if accuracy.summed:
+        magnitudes = op.evaluate([np.abs(x) if _is_float(x) else x for x in args], _no_region)
+        terms = terms_of([x for x in args if _is_float(x)], results[0])
+    kinds = [None if isinstance(t, (PendingType, FunctionType)) else element_type(t) for t in types]
+    return [
+        accuracy.bound(value, kind, magnitude, terms) if kind is not None and kind.kind in "fc" and _is_float(value) else None
+        for value, magnitude, kind in zip(results, magnitudes, kinds, strict=True)
+    ]
 
 
 def _no_region(*_: Any) -> Any:

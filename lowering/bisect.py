@@ -25,7 +25,7 @@ from polyreme.ir.define import ConstantLike, Terminator
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassLike, pass_text
-from polyreme.ir.reduce import KNOWN_SIZES, Case, Trial, reduce_case, tidy
+from polyreme.ir.reduce import KNOWN_SIZES, Case, StillFails, Trial, reduce_case, tidy
 from polyreme.ir.tolerance import Expected, Misfit, expect
 from polyreme.ir.types import TensorType, index
 from polyreme.ir.verify import find_faults, verify
@@ -73,7 +73,7 @@ class Finding:
 def passes_of(target: Target) -> list[PassLike]:
     """The passes of the pipeline for a target, each in a form that text can name."""
     made = [p for stage in pipeline(target) for p in stage.passes]
-    return [MakeKernels(target.name) if p.name == MakeKernels.name else p for p in made]
+    return [MakeKernels(target.name, target.cpu) if p.name == MakeKernels.name else p for p in made]
 
 
 class Bisection:
@@ -168,19 +168,34 @@ class Bisection:
     def failing(self, step: Step, before: Case, error: PolyremeError) -> Finding:
         """The step ends in an error: the smallest module for which it is the same."""
         self.report(f"{'failed':>7}  {step}")
+        fails = self.same_error([step], error)
+        small = reduce_case(before, fails, REDUCTIONS) if fails(before) else before
+        return Finding(step, error=str(error), case=small, op=_likely(small.module))
+
+    def same_error(self, steps: Sequence[Step], error: PolyremeError) -> StillFails:
+        """Whether the steps end in the same error on a case."""
         message = error.diagnostics[0].message
 
         def fails(case: Case) -> bool:
             try:
-                self.after([step], Case(case.module, case.inputs))
+                self.after(steps, case)
             except PolyremeError as other:
                 return other.diagnostics[0].message == message
             except (ArithmeticError, LookupError, TypeError, ValueError):
                 return False
             return False
 
-        small = reduce_case(before, fails, REDUCTIONS) if fails(before) else before
-        return Finding(step, error=str(error), case=small, op=_likely(small.module))
+        return fails
+
+    def failure(self, steps: Sequence[Step], case: Case) -> StillFails:
+        """What is wrong with the steps on a case: an error, or that they change what it computes; `PolyremeError` if nothing is."""
+        try:
+            self.after(steps, case)
+        except PolyremeError as error:
+            return self.same_error(steps, error)
+        if not self.fails(steps, case):
+            raise PolyremeError(f"expected steps that fail or change what is computed but {', '.join(map(str, steps))} do neither")
+        return lambda other: self.fails(steps, other)
 
     # --- from the step to the op
 

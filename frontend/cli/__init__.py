@@ -26,6 +26,8 @@ COMMANDS = {
     "compile": "write a model as a native library with a C header",
     "run": "run a library or model on arrays",
     "opt": "run passes over IR text",
+    "bisect": "find the pass and the op at which a model's numbers go wrong",
+    "reduce": "make IR text that fails as small as it can be",
     "bench": "measure a model's latency",
     "launch": "run a training script in several processes",
     "explain": "say what the code of an error means",

@@ -1,0 +1,182 @@
+"""`polyreme bisect`: the pass and the op at which a model's numbers go wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from polyreme.cli import Command
+from polyreme.cli.listing import load_passes
+from polyreme.cli.models import find_model, parse_input
+from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
+
+if TYPE_CHECKING:
+    from polyreme.ir.builtin import Func, Module
+    from polyreme.ir.reduce import Case
+    from polyreme.lowering.bisect import Finding
+    from polyreme.lowering.targets import Target
+
+EXAMPLES = (
+    ("Does every step from the model to machine code keep its numbers?", "polyreme bisect examples/lenet.py:LeNet"),
+    ("With other random inputs, and 5 for every free size", "polyreme bisect examples/lenet.py:LeNet --seed 1 --size 5"),
+    ("Only these passes, on text", "polyreme bisect lenet.tir --passes canonicalize,nn-to-tensor,fuse"),
+)
+
+
+@click.command("bisect", cls=Command, examples=EXAMPLES)
+@click.argument("model")
+@click.option("--input", "given", multiple=True, metavar="NAME=FILE.npy|DTYPE[SIZES]", help="An input's array; or, as with inspect, what the model takes.")
+@click.option("--inputs", "archive", type=click.Path(path_type=Path), metavar="FILE.npz", help="The arrays of all inputs, by name.")
+@click.option("--seed", default=0, show_default=True, help="Draws the inputs that are not given.")
+@click.option("--size", default=3, show_default=True, help="The value of free sizes in drawn inputs.")
+@click.option("--passes", "spec", metavar="A,B", help="These passes in place of the whole pipeline; the last may be machine-code.")
+@click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
+@click.option("--device", metavar="gpu|gpu-emulated", help="Where code for a GPU runs; by default on a GPU where there is one.")
+@click.option("-o", "--output", default=".", type=click.Path(file_okay=False, path_type=Path), help="The folder for what reproduces the fault.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    model: str,
+    given: tuple[str, ...],
+    archive: Path | None,
+    seed: int,
+    size: int,
+    spec: str | None,
+    target: str,
+    device: str | None,
+    output: Path,
+) -> None:
+    """Find the first pass after which MODEL computes something else, and the first op that this happens to.
+
+    The model runs on random or given inputs after every pass, and at the end as machine code. Results may differ from exact ones by what the bounds of its
+    ops allow. What is wrong is made small: a module as text and inputs, with the command that shows the fault for as long as it is there. Exit code 0: all
+    results are right; 1: found.
+    """
+    from polyreme.inspection import as_target
+    from polyreme.lowering.bisect import MACHINE_CODE, bisect, passes_of
+
+    chosen = as_target(target)
+    specs = [parse_input(text) for text in given if not _is_file(text)]
+    found = find_model(model, specs)
+    module = found.module(freeze=True)
+    arrays = read_inputs(module.function(), [text for text in given if _is_file(text)], archive, seed, size)
+    if spec is None:
+        passes, machine_code = [] if _is_kernels(module) else passes_of(chosen), True
+    else:
+        passes, machine_code = parse_steps(spec)
+    driver = None
+    if machine_code:
+        driver, machine_code = _driver(chosen, device)
+        if not machine_code:
+            click.echo(f"code for {chosen.name} does not run here: the last step is not checked", err=True)
+    finding = bisect(module, arrays, passes, chosen, machine_code, driver, click.echo)
+    if finding is None:
+        click.echo(f"all results are within their bounds{'' if machine_code else f' (without {MACHINE_CODE})'}")
+        return
+    _tell(finding, found.name, target, output)
+    ctx.exit(1)
+
+
+def parse_steps(spec: str) -> tuple[list[Any], bool]:
+    """The passes of `a,b,machine-code`, and whether machine code is asked for."""
+    from polyreme.ir.passes import parse_passes
+    from polyreme.lowering.bisect import MACHINE_CODE
+
+    load_passes()
+    parts = [part.strip() for part in spec.split(",")]
+    if parts[-1] == MACHINE_CODE:
+        return parse_passes(",".join(parts[:-1])), True
+    return parse_passes(spec), False
+
+
+def _is_file(text: str) -> bool:
+    return text.endswith(".npy")
+
+
+def _is_kernels(module: Module) -> bool:
+    from polyreme.lowering.pipeline import level_of
+
+    return level_of(module) == "kernel"
+
+
+def _driver(target: Target, device: str | None) -> tuple[Any, bool]:
+    """What runs code for the target (None for the processor), and whether it can be run."""
+    from polyreme.compilation import runs_here
+    from polyreme.device import as_place, driver_of, is_compiled_with_cuda
+
+    if target.code == "ptx":
+        return driver_of(as_place(device or ("gpu" if is_compiled_with_cuda() else "gpu-emulated"))), True
+    return None, runs_here(target)
+
+
+def read_inputs(main: Func, files: list[str], archive: Path | None, seed: int, size: int) -> list[Any]:
+    """Arrays for the arguments of `main` but its outputs: from files by name, the others drawn."""
+    from polyreme.cli.run import read_array
+    from polyreme.ir.evaluate import random_inputs
+
+    names = input_names(main)
+    drawn = random_inputs(main, seed, size)
+    arrays: dict[str, Any] = {}
+    if archive is not None:
+        arrays.update(_read_archive(archive))
+    for text in files:
+        name, _, file = text.rpartition("=")
+        arrays[name or names[0]] = read_array(Path(file))
+    for name in arrays:
+        if name not in names:
+            raise PolyremeError(f"expected an input ({', '.join(names)}) but got '{name}'{did_you_mean(name, names)}")
+    return [arrays.get(name, value) for name, value in zip(names, drawn, strict=True)]
+
+
+def _read_archive(archive: Path) -> dict[str, Any]:
+    try:
+        with np.load(archive, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file '{archive}'") from None
+    except (ValueError, EOFError, OSError) as error:
+        raise PolyremeError(f"expected arrays written by numpy.savez but cannot read '{archive}': {error}") from None
+
+
+def input_names(main: Func) -> list[str]:
+    """The names of the arguments of `main` but its outputs."""
+    roles = main.arg_roles or ("input",) * len(main.args)
+    named = main.arg_names or tuple(a.name or f"arg{i}" for i, a in enumerate(main.args))
+    return [name for name, role in zip(named, roles, strict=True) if role != "output"]
+
+
+def write_case(case: Case, path: Path, lines: list[str]) -> None:
+    """Write the module to `path` under `lines` as comments, and its inputs beside it (suffix `.npz`)."""
+    from polyreme.ir.text import print_module
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head = "".join(f"// {line}\n" for line in lines)
+    path.write_text(head + print_module(case.module, locations=True), encoding="utf-8")
+    if case.inputs is not None:
+        arrays: dict[str, Any] = dict(zip(input_names(case.module.function()), case.inputs, strict=True))
+        np.savez(path.with_suffix(".npz"), allow_pickle=False, **arrays)
+
+
+def _tell(finding: Finding, name: str, target: str, output: Path) -> None:
+    """Say what is wrong and leave the files that show it."""
+    step = finding.step
+    click.echo("")
+    if finding.error:
+        click.echo(f"'{step.name}' fails: {finding.error}")
+    else:
+        click.echo(f"'{step.name}' is the first to change what the model computes: {finding.misfits[0]}")
+    if finding.case is None:
+        click.echo("no op is wrong by itself: each step loses a little, and together they lose too much")
+        return
+    if finding.op is not None:
+        how = f": {finding.misfit}" if finding.misfit is not None else ""
+        wrong = "fails on" if finding.error else "is wrong about"
+        click.echo(Diagnostic(f"'{step.name}' {wrong} '{finding.op.name}'{how}", finding.op.location).render("note"))
+    file = output / f"{name}-{step.name}.tir"
+    command = f"polyreme bisect {file} --inputs {file.with_suffix('.npz')} --passes '{step}'{'' if target == 'native' else f' --target {target}'}"
+    what = finding.error.splitlines()[0] if finding.error else str(finding.misfit)
+    write_case(finding.case, file, [f"'{step.name}': {what}", command])
+    click.echo(f"a module that shows it is in {file}, its inputs in {file.with_suffix('.npz')}; repeat with\n  {command}")
