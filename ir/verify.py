@@ -433,7 +433,7 @@ def _likeness(op: Op) -> tuple[Any, ...] | None:
     operands = op._operands
     if not operands:
         return None
-    told = [op.__class__, op.segments, len(operands), *[id(v.type) for v in operands], *[id(r.type) for r in op.results]]
+    told: list[Any] = [op.__class__, op.segments, len(operands), *[id(v.type) for v in operands], *[id(r.type) for r in op.results]]
     for name, value in op.attributes.items():
         told += (name, value, value.__class__)
         if value.__class__ is tuple:

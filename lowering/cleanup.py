@@ -63,7 +63,7 @@ def _emit_map(op: Op, b: Builder, fn: str, *xs: Value) -> Value:
 
 
 _NN_BY_FUNCTION = {cls.scalar_fn: cls for cls in vars(nn).values() if isinstance(cls, type) and issubclass(cls, ScalarOp)}
-_SCALAR_OPS = (*_NN_BY_FUNCTION.values(), tt.Map, kernel.Apply)
+_SCALAR_OPS: tuple[type[Op], ...] = (*_NN_BY_FUNCTION.values(), tt.Map, kernel.Apply)
 
 CANONICAL: list[Pattern] = []
 
@@ -497,7 +497,7 @@ def _key(op: Op) -> Any:
         row = FUNCTIONS.get(_function_of(op)) if op.has(Elementwise) else None
         if op.has(Commutative) or (row is not None and row.commutative):
             operands = [*sorted(operands[:2]), *operands[2:]]
-    key = (op.__class__, op.segments, *operands)
+    key: tuple[Any, ...] = (op.__class__, op.segments, *operands)
     if op.attributes:
         key = (key, *map(_attribute_key, op.attributes.values()))
     return key if op.definition.infers else (key, *(r.type for r in op.results))
