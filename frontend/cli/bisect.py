@@ -127,7 +127,7 @@ def read_inputs(main: Func, files: list[str], archive: Path | None, seed: int, s
         arrays[name or names[0]] = read_array(Path(file))
     for name in arrays:
         if name not in names:
-            raise PolyremeError(f"expected an input ({', '.join(names)}) but got '{name}'{did_you_mean(name, names)}")
+            raise PolyremeError(f"expected an input ({', '.join(names)}) but got '{name}'{did_you_mean(name, names)}", code="E0003")
     return [arrays.get(name, value) for name, value in zip(names, drawn, strict=True)]
 
 
@@ -138,7 +138,7 @@ def _read_archive(archive: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file '{archive}'") from None
     except (ValueError, EOFError, OSError) as error:
-        raise PolyremeError(f"expected arrays written by numpy.savez but cannot read '{archive}': {error}") from None
+        raise PolyremeError(f"expected arrays written by numpy.savez but cannot read '{archive}': {error}", code="E0003") from None
 
 
 def input_names(main: Func) -> list[str]:
