@@ -115,6 +115,7 @@ class _Section:
         match = _TOKEN.match(self.text, at)
         if match is None or match.lastgroup is None:
             got = f"'{self.text[at]}'" if at < len(self.text) else "the end"
+            at = min(at, len(self.text.rstrip()))
             raise LiteralError(f"expected a name, a string or '#-}}' in the section of resources but got {got}", at)
         self.at = match.end()
         return match.lastgroup, match.group()
