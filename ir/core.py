@@ -104,7 +104,7 @@ class _OpClass(type):
     """Ops have no attributes but those declared: `op.typo = 1` is an error, and no op carries a dictionary for it."""
 
     @classmethod
-    def __prepare__(cls, name: str, bases: tuple[type, ...], **_: Any) -> dict[str, Any]:
+    def __prepare__(cls, name: str, bases: tuple[type, ...], /, **_: Any) -> dict[str, object]:
         return {"__slots__": ()}
 
 
