@@ -584,7 +584,7 @@ class Gather(Op):
 
 @op("tensor.yield", Terminator)
 class Yield(Op):
-    """Passes values out of a `fused` region.
+    """Ends the region of a `tensor.fused` with its results.
 
         func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
           %y = tensor.fused %x : tensor<4xf32> { (%a: tensor<4xf32>)
@@ -593,6 +593,8 @@ class Yield(Op):
           }
           return %y
         }
+
+    Any number of values, in the order of the results and of their types.
     """
 
     values = variadic()
@@ -607,7 +609,7 @@ class Yield(Op):
 
 @op("tensor.fused", Pure, IsolatedFromAbove)
 class Fused(Op):
-    """Ops that share one kernel. The block's arguments are the operands; `tensor.yield` gives the results.
+    """Ops of the `tensor` level that share one kernel.
 
         func @main(%x: tensor<Nx4xf32>, %y: tensor<1x4xf32>) -> tensor<Nx4xf32> {
           %z = tensor.fused %x, %y : tensor<Nx4xf32> { (%a: tensor<Nx4xf32>, %b: tensor<1x4xf32>)
@@ -617,6 +619,9 @@ class Fused(Op):
           }
           return %z
         }
+
+    The block's arguments are the operands, one for one and of their types; `tensor.yield` gives the results. The region sees no other
+    values. What is computed is what the ops compute one by one.
     """
 
     xs = variadic()

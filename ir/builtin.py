@@ -21,6 +21,8 @@ class Module(Op):
             return %x
           }
         }
+
+    Its body holds functions only, each name once. It has no operands and no results; a name of its own, `sym_name`, is optional.
     """
 
     sym_name = attr(str, default=None)
@@ -97,6 +99,8 @@ class Return(Op):
         func @swap(%x: tensor<4xf32>, %y: tensor<2xi64>) -> (tensor<2xi64>, tensor<4xf32>) {
           return %y, %x
         }
+
+    The values have the result types of the function, in their order. Every function ends with one, also without results.
     """
 
     values = variadic()
@@ -120,6 +124,9 @@ class Call(Op):
           %y = func.call %x {callee = @same} : tensor<4xf32>
           return %y
         }
+
+    Operands and results have the types of the function's arguments and results. The function's sizes have names of their own: each
+    stands for one size of the caller, the same wherever it occurs. Calls may be nested up to 64 deep on numpy.
     """
 
     args = variadic()

@@ -24,6 +24,8 @@ class Yield(Op):
         } {
           kernel.yield %b
         }
+
+    For a loop they are the next carried values, for a branch the results, of their types and in their order.
     """
 
     values = variadic()
@@ -50,7 +52,7 @@ def _check_yield(body: Region, types: Sequence[Type], what: str) -> None:
 
 @op("kernel.for")
 class For(Op):
-    """Runs the body for iv = lo, lo + step, … below `hi`, one after the other. The body gets `iv` and the carried values, and yields their next ones.
+    """Runs the body for iv = lo, lo + step, … below `hi`, one after the other.
 
         // %lo: index, %hi: index, %buffer: buffer<64xf32>
         %sum = kernel.for %lo, %hi, %zero {step = 16} : vector<16xf32> { (%i: index, %acc: vector<16xf32>)
@@ -58,6 +60,9 @@ class For(Op):
           %next = kernel.apply %acc, %x {fn = "add"} : vector<16xf32>
           kernel.yield %next
         }
+
+    The body's block gets `iv`, an index, and the carried values, and yields their next ones; the results are the last ones, or `inits`
+    where there is no iteration. `step` is at least 1.
     """
 
     lo = operand()
@@ -126,13 +131,15 @@ class Parallel(Op):
 
 @op("kernel.if")
 class If(Op):
-    """Runs one of two bodies and gives what it yields; both yield the same types.
+    """Runs one of two bodies and gives what it yields.
 
         %r = kernel.if %condition : f32 {      // %condition: i1
           kernel.yield %a
         } {
           kernel.yield %b
         }
+
+    The condition is an i1. Both bodies take nothing, end with `kernel.yield`, and yield values of the same types.
     """
 
     condition = operand()
@@ -162,7 +169,7 @@ class If(Op):
 
 @op("kernel.call")
 class Call(Op):
-    """Runs the kernel `callee` of the same module on buffers and index values. Kernels never call themselves, directly or not.
+    """Runs the kernel `callee` of the same module on buffers and index values.
 
         func @nothing(%x: buffer<8xf32>, %n: index) {
           return
@@ -172,6 +179,9 @@ class Call(Op):
           kernel.call %x, %n {callee = @nothing}
           return
         }
+
+    Operands are of the types of the kernel's arguments; what it computes it writes into buffers. Kernels never call themselves, directly or
+    not.
     """
 
     args = variadic()

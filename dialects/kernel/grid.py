@@ -44,7 +44,7 @@ COPY_BYTES = (4, 8, 16)
 
 @op("kernel.launch")
 class Launch(Op):
-    """Runs the kernel `callee` of the same module once per thread of `grid` blocks of `block` threads (one to three axes each). An empty grid runs nothing.
+    """Runs the kernel `callee` of the same module once per thread of `grid` blocks of `block` threads.
 
         func @fill(%x: buffer<Nxf32>, %n: index) {
           return
@@ -54,6 +54,10 @@ class Launch(Op):
           kernel.launch %x, %n {callee = @fill, grid = [floordiv(N+127, 128)], block = [128]}
           return
         }
+
+    One to three axes each, the first one fastest; sizes of the grid may be symbolic, a block has at most 1024 threads. An empty grid runs
+    nothing. Operands are buffers and index values, of the types of the kernel's arguments. Blocks run in any order; launches of one `main`
+    one after another.
     """
 
     args = variadic()
@@ -101,6 +105,8 @@ class BlockId(Op):
     """Which block of the grid this thread belongs to, along `axis`.
 
         %b = kernel.block_id {axis = 1} : index
+
+    From 0 on; 0 along an axis that the launch leaves out. In a kernel that `kernel.launch` starts only.
     """
 
     axis = _coordinate()
@@ -116,6 +122,8 @@ class BlockCount(Op):
     """How many blocks the grid has along `axis`.
 
         %n = kernel.block_count : index
+
+    1 along an axis that the launch leaves out. In a kernel that `kernel.launch` starts only.
     """
 
     axis = _coordinate()
@@ -131,6 +139,8 @@ class ThreadId(Op):
     """Which thread of its block this is, along `axis`.
 
         %t = kernel.thread_id : index
+
+    From 0 on; 0 along an axis that the launch leaves out. In a kernel that `kernel.launch` starts only.
     """
 
     axis = _coordinate()
@@ -146,6 +156,8 @@ class ThreadCount(Op):
     """How many threads a block has along `axis`.
 
         %n = kernel.thread_count : index
+
+    1 along an axis that the launch leaves out. In a kernel that `kernel.launch` starts only.
     """
 
     axis = _coordinate()
@@ -161,12 +173,14 @@ class ThreadCount(Op):
 
 @op("kernel.barrier")
 class Barrier(Op):
-    """Waits until every thread of the block is here; what they wrote before, all of them read after. No thread of the block may have ended.
+    """Waits until every thread of the block is here; what they wrote before, all of them read after.
 
         func @waiting() {
           kernel.barrier ()
           return
         }
+
+    No thread of the block may have ended, or be at another barrier: on numpy that is an error that names the threads.
     """
 
     @staticmethod
@@ -209,10 +223,12 @@ class WarpShuffle(Op):
 
 @op("kernel.atomic")
 class Atomic(Op):
-    """Adds `value` to the element at `index`, in one step that no other thread can come between. The order among threads is open: sums of floats may vary in
-    their last bits.
+    """Adds `value` to the element at `index`, in one step that no other thread can come between.
 
         kernel.atomic %v, %y, %i {fn = "add"}      // %v: f32, %y: buffer<64xf32>, %i: index
+
+    The order among threads is open: sums of floats may vary in their last bits. The element type is f32, f64, or an integer of 32 or 64
+    bits. Where `mask` is off nothing happens. A position outside the buffer is an error on numpy.
     """
 
     value = operand()
@@ -248,9 +264,12 @@ def round_tf32(x: Any) -> Any:
 
 @op("kernel.round_tf32", Pure, Elementwise, accuracy=Accuracy(ulp=4096))
 class RoundTf32(Op):
-    """x with the 10 fraction bits that tensor cores read of a float32, to nearest. What is lost, x - round(x), rounded again, gives a second term.
+    """x with the 10 fraction bits that tensor cores read of a float32, to nearest.
 
         %big = kernel.round_tf32 %x : f32
+
+    Halves go away from zero; infinities and nan stay. What is lost, x - round(x), rounded again, gives a second term, with which products
+    come close to float32. Scalars or vectors of f32.
     """
 
     x = operand()
@@ -404,12 +423,14 @@ class CopyAsync(Op):
 
 @op("kernel.copy_commit")
 class CopyCommit(Op):
-    """Make a group of the copies that this thread has begun since the last group.
+    """Makes a group of the copies that this thread has begun since the last group.
 
         func @waiting() {
           kernel.copy_commit ()
           return
         }
+
+    A group may be empty. `kernel.copy_wait` counts groups, not copies.
     """
 
     @staticmethod
@@ -424,12 +445,14 @@ class CopyCommit(Op):
 
 @op("kernel.copy_wait")
 class CopyWait(Op):
-    """Wait until at most `pending` groups of this thread's copies, the latest ones, are still under way.
+    """Waits until at most `pending` groups of this thread's copies, the latest ones, are still under way.
 
         func @waiting() {
           kernel.copy_wait {pending = 1}
           return
         }
+
+    `pending` is in [0, 8). What the thread's earlier groups copied is there for this thread then, and for others after a barrier.
     """
 
     pending = attr(int, default=0)

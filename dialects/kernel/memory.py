@@ -121,10 +121,13 @@ class View(Op):
 
 @op("kernel.load")
 class Load(Op):
-    """`lanes` consecutive elements from position `index` on. `align` promises a multiple of so many bytes; without it, one element's.
+    """Reads `lanes` consecutive elements from position `index` on.
 
         %v = kernel.load %x, %i {lanes = 16} : vector<16xf32>             // %x: buffer<64xf32>, %i: index
         %w = kernel.load %x, %i, %mask {lanes = 16} : vector<16xf32>      // %mask: vector<16xi1>
+
+    A scalar for one lane, else a vector. Lanes where `mask` is off touch no memory and are 0. A position outside the buffer is an error on
+    numpy. `align` promises that the place is a multiple of so many bytes, a power of two; without it, of one element's.
     """
 
     buffer = operand()
@@ -147,10 +150,12 @@ class Load(Op):
 
 @op("kernel.store")
 class Store(Op):
-    """Write `value`, a scalar or a vector of consecutive elements, from position `index` on.
+    """Writes `value`, a scalar or a vector of consecutive elements, from position `index` on.
 
         kernel.store %v, %y, %i             // %v: vector<16xf32>, %y: buffer<64xf32>, %i: index
         kernel.store %v, %y, %i, %mask      // %mask: vector<16xi1>
+
+    Lanes where `mask` is off are not written. A position outside the buffer is an error on numpy. `align` is as in `kernel.load`.
     """
 
     value = operand()
@@ -175,9 +180,11 @@ class Store(Op):
 
 @op("kernel.gather")
 class Gather(Op):
-    """One element per lane, each from a position of its own.
+    """Reads one element per lane, each from a position of its own.
 
         %v = kernel.gather %x, %positions : vector<16xf32>      // %x: buffer<64xf32>, %positions: vector<16xindex>
+
+    Lanes where `mask` is off touch no memory and are 0; a position outside the buffer is an error on numpy.
     """
 
     buffer = operand()
@@ -197,10 +204,12 @@ class Gather(Op):
 
 @op("kernel.scatter")
 class Scatter(Op):
-    """Write each lane to a position of its own; where positions are equal, the last lane stays.
+    """Writes each lane to a position of its own; where positions are equal, the last lane stays.
 
         // %v: vector<16xf32>, %y: buffer<64xf32>, %positions: vector<16xindex>, %mask: vector<16xi1>
         kernel.scatter %v, %y, %positions, %mask
+
+    Lanes where `mask` is off are not written; a position outside the buffer is an error on numpy.
     """
 
     value = operand()
@@ -224,9 +233,12 @@ class Scatter(Op):
 
 @op("kernel.prefetch")
 class Prefetch(Op):
-    """Ask for the cache line of a position ahead of its use; `locality` from 0 (used once) to 3 (keep in all caches). May lie outside the buffer.
+    """Asks for the cache line of a position ahead of its use.
 
         kernel.prefetch %x, %i {locality = 2}      // %x: buffer<64xf32>, %i: index
+
+    `locality` is from 0 (used once) to 3 (keep in all caches), `write` says that it will be written. The position may lie outside the
+    buffer: nothing is read. It never changes a result, and is dropped for GPUs.
     """
 
     buffer = operand()

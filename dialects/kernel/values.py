@@ -55,9 +55,11 @@ class Constant(Op):
 
 @op("kernel.size", Pure, ConstantLike)
 class Size(Op):
-    """A size of the model as a number: an expression over the names of sizes, known when the model runs.
+    """A size of the model as a number, known when the model runs.
 
         %n = kernel.size {value = 4*N+1} : index
+
+    `value` is a number or an expression over the names of sizes, and must not come out negative where it is a count.
     """
 
     value = attr(Dim)
@@ -73,10 +75,13 @@ class Size(Op):
 
 @op("kernel.apply", Pure, Elementwise, accuracy=function_accuracy)
 class Apply(Op):
-    """A scalar function (a row of `ir/scalar.py`) on scalars, or lane by lane on vectors of equal length. `cast` takes the new `dtype`.
+    """A scalar function on scalars, or lane by lane on vectors of equal length.
 
         %s = kernel.apply %a, %b {fn = "add"} : vector<16xf32>
         %h = kernel.apply %a {fn = "cast", dtype = f16} : vector<16xf16>
+
+    `fn` is a row of `ir/scalar.py`, which says how many operands it takes, of which element types, and of which type its result is. `dtype`
+    is given with `fn = "cast"` alone.
     """
 
     xs = variadic()

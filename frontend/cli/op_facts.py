@@ -115,6 +115,11 @@ class OpFacts:
         types = self.definition.split([v.type for v in op.operands], op.segments)
         return [[d for d in SCALARS.values() if first is not None and self._infers(types, first, d) is not None] for first in map(_dtype_of, types)]
 
+    @property
+    def infers(self) -> bool:
+        """Whether result types follow from the operands' alone, so that other types can be tried."""
+        return self.definition.infers and not self.definition.regions
+
     def result_type(self, index: int) -> str:
         """How the element type of a result follows from the operands': "as x", or the one that it always is."""
         op = self.shown
@@ -131,7 +136,7 @@ class OpFacts:
         """Result types when every operand of `old` elements has `new` ones; None when that is refused."""
         op = self.shown
         changed = [_with_dtype(t, old, new) for t in types]
-        if not self.definition.infers or op.regions:
+        if not self.infers:
             return tuple(r.type for r in op.results) if old == new else None
         try:
             return self.definition.infer_types(changed, op.attributes, op.regions)

@@ -20,7 +20,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.define import AttrDef
 from polyreme.ir.literals import value_text
 from polyreme.ir.scalar import FUNCTIONS
-from polyreme.ir.types import SCALARS, ScalarType, scalar_type
+from polyreme.ir.types import SCALARS, ScalarType, element_type, scalar_type
 
 MADE = "<!-- Made from the op table: `pytest tests/cli/test_op_pages.py --update-golden` writes this folder anew. -->"
 ARITY = {"one": "", "optional": "may be absent", "variadic": "any number"}
@@ -78,8 +78,12 @@ def _operands(facts: OpFacts) -> str:
     for part, value, types in zip(facts.definition.operands, values, facts.element_types, strict=True):
         first = value[0] if isinstance(value, tuple) and value else value
         what = shape_word(first.type) if first is not None and not isinstance(first, tuple) else ""
-        rows.append((f"`{part.name}`", ", ".join(x for x in (what, ARITY[part.arity]) if x), _types_text(types)))
+        rows.append((f"`{part.name}`", ", ".join(x for x in (what, ARITY[part.arity]) if x), _types_text(types) if facts.infers else _in_example(types)))
     return _table(("operand", "is", "element types"), rows)
+
+
+def _in_example(types: list[ScalarType]) -> str:
+    return f"{_types_text(types)} in the example" if types else ""
 
 
 def _attributes(facts: OpFacts) -> str:
@@ -103,7 +107,7 @@ def _regions(facts: OpFacts) -> str:
 
 def _results(facts: OpFacts) -> str:
     op = facts.shown
-    rows = [(f"`{r.name or i}`" if r.name else str(i), shape_word(r.type), facts.result_type(i)) for i, r in enumerate(op.results)]
+    rows = [(f"`{r.name or i}`" if r.name else str(i), shape_word(r.type), facts.result_type(i) if facts.infers else _in_example([element_type(r.type)])) for i, r in enumerate(op.results)]
     return _table(("result", "is", "element type"), rows)
 
 

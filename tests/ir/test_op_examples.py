@@ -53,3 +53,9 @@ def test_an_op_without_an_example_or_with_a_value_of_unknown_type_is_an_error():
 def test_the_docstring_of_an_op_says_what_it_is_in_one_line(name):
     summary = documentation(all_ops()[name]).summary
     assert 10 <= len(summary) <= 160 and summary[0].isascii() and not summary.startswith("//"), summary
+
+
+@pytest.mark.parametrize("name", all_ops())
+def test_the_docstring_of_an_op_says_more_than_what_it_is(name):
+    """Shapes, special cases, what is refused: after the example."""
+    assert len(documentation(all_ops()[name]).prose) > 1
