@@ -121,8 +121,8 @@ def scan(text: str, tables: dict[str, tuple[Token, ...]] = TABLES, start: str = 
     """The tokens of `text` in order, as positions; what is between them is plain. The brackets of a spanning token are tokens of its kind."""
     stack: list[tuple[str, Token | None]] = [(start, None)]
     at = 0
-    for line in text.splitlines(keepends=True):
-        place, body = 0, line.rstrip("\r\n")
+    for line in text.split("\n"):
+        place, body = 0, line.rstrip("\r")
         while place < len(body):
             name, opened = stack[-1]
             regex, tokens = _alternatives(tuple(tables[name]), opened.end if opened is not None else "")
@@ -138,7 +138,7 @@ def scan(text: str, tables: dict[str, tuple[Token, ...]] = TABLES, start: str = 
             elif token.end:
                 stack.append((token.inside, token))
             yield at + first, at + place, token
-        at += len(line)
+        at += len(line) + 1
 
 
 @cache
