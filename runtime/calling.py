@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,7 +76,9 @@ class CallableModel:
         names = [t.name for t in self.manifest.inputs]
         for name in named:
             if name not in names:
-                raise CallError(f"'{self.name}' has no input '{name}': its inputs are {', '.join(names)}")
+                close = difflib.get_close_matches(name, names, n=1)
+                hint = f"; did you mean '{close[0]}'?" if close else ""
+                raise CallError(f"'{self.name}' has no input '{name}': its inputs are {', '.join(names)}{hint}")
             if name in names[: len(arrays)]:
                 raise CallError(f"'{self.name}' got the input '{name}' twice: by position and by name")
         missing = [name for name in names[len(arrays) :] if name not in named]

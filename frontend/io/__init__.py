@@ -1,5 +1,7 @@
 """`paddle.io`: datasets, samplers and the loader."""
 
+from typing import TYPE_CHECKING
+
 from polyreme.io.collate import default_collate_fn, default_convert_fn
 from polyreme.io.dataloader import DataLoader
 from polyreme.io.dataset import (
@@ -22,6 +24,7 @@ from polyreme.io.sampler import (
     WeightedRandomSampler,
 )
 from polyreme.io.worker import get_worker_info
+from polyreme.names import absent_from
 
 __all__ = [
     "BatchSampler",
@@ -44,3 +47,7 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+if not TYPE_CHECKING:
+    # Not for type checkers, which would take any name for one that there is.
+    __getattr__ = absent_from(__name__)

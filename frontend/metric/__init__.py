@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polyreme.names import absent_from
 from polyreme.tensor import Tensor
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
@@ -169,3 +170,7 @@ def accuracy(input: Any, label: Any, k: int = 1, correct: Any = None, total: Any
     best = np.argsort(-_array(input), axis=-1, kind="stable")[:, :k]
     hits = (best == _array(label).reshape(-1, 1)).any(axis=1)
     return Tensor(np.asarray(hits.mean() if hits.size else 0.0, dtype="float32"))
+
+if not TYPE_CHECKING:
+    # Not for type checkers, which would take any name for one that there is.
+    __getattr__ = absent_from(__name__)

@@ -1,5 +1,8 @@
 """`paddle.nn`: layers, and what they are made of."""
 
+from typing import TYPE_CHECKING
+
+from polyreme.names import absent_from
 from polyreme.nn import clip, container, functional, initializer, layer
 from polyreme.nn.clip import *
 from polyreme.nn.container import *
@@ -20,3 +23,7 @@ __all__ += common.__all__
 __all__ += conv.__all__
 __all__ += loss.__all__
 __all__ += pooling.__all__
+
+if not TYPE_CHECKING:
+    # Not for type checkers, which would take any name for one that there is.
+    __getattr__ = absent_from(__name__)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from polyreme.names import absent_from
 from polyreme.static.input_spec import InputSpec
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
         return value
-    raise AttributeError(f"module 'polyreme.static' has no attribute '{name}'")
+    return absent_from(__name__)(name)
 
 
 def __dir__() -> list[str]:

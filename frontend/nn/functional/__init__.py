@@ -1,5 +1,8 @@
 """`paddle.nn.functional`."""
 
+from typing import TYPE_CHECKING
+
+from polyreme.names import absent_from
 from polyreme.nn.functional import activation, common, conv, loss, pooling
 from polyreme.nn.functional.activation import *
 from polyreme.nn.functional.common import *
@@ -13,3 +16,7 @@ __all__ += common.__all__
 __all__ += conv.__all__
 __all__ += loss.__all__
 __all__ += pooling.__all__
+
+if not TYPE_CHECKING:
+    # Not for type checkers, which would take any name for one that there is.
+    __getattr__ = absent_from(__name__)
