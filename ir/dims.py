@@ -1,8 +1,8 @@
 """Symbolic sizes: a dimension is a Python int, or an `Expr` over named symbols.
 
 An `Expr` is a polynomial with integer coefficients whose atoms are symbols or the opaque forms
-`floordiv`, `mod`, `max` and `min`. It is kept canonical, so that two equal polynomials compare and hash equal,
-and an expression without symbols is always a plain `int`. Symbols stand for sizes, so they are never negative.
+`floordiv`, `mod`, `max` and `min`. It is kept canonical, so that two equal polynomials compare and hash equal, and so do two ways to write one rounding;
+an expression without symbols is always a plain `int`. Symbols stand for sizes, so they are never negative.
 
     >>> N, T = symbol("N"), symbol("T")
     >>> str((2 * T + 1) * N - N)
@@ -14,9 +14,10 @@ and an expression without symbols is always a plain `int`. Symbols stand for siz
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd
 from typing import Union
 
 Dim = Union[int, "Expr"]
@@ -147,21 +148,51 @@ def _opaque(fn: str, *args: Dim) -> Expr:
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:
-    """`a // b`; terms of `a` that `b` divides leave the opaque part, so `(2*N+3)//2` is `N+1`."""
+    """`a // b`. What `b` divides leaves the opaque part, so `(2*N+3)//2` is `N+1`; the rest has one form, whichever way it was written:
+
+    - a common factor goes: `floordiv(2*N+1, 4)` is `floordiv(N, 2)`;
+    - a quotient inside is taken out: `floordiv(floordiv(N, 2)+T, 3)` is `floordiv(N+2*T, 6)`;
+    - of the two ways to round, up or down, `floordiv(b-1-p, b) = -ceildiv(p+1-b, b)`, the one with the smaller first coefficient stays, so
+      `ceildiv(N, 8)` and `(N+7)//8` are equal.
+
+    A symbolic divisor is taken not to be 0: `N*K // K` is `N`.
+    """
     if isinstance(a, int) and isinstance(b, int):
         return a // b
     if b == 1:
         return a
     if isinstance(b, int) and b > 0:
-        whole: dict[Monomial, int] = {}
-        rest: dict[Monomial, int] = {}
-        for mono, coef in _terms(a):
-            # The remainder stays in [0, b) per term, so equal dividends meet in one canonical form.
-            whole[mono], rest[mono] = divmod(coef, b)
-        left = _canonical(rest)
-        return _canonical(whole) + (left // b if isinstance(left, int) else _opaque("floordiv", left, b))
+        return _floordiv_by_number(a, b)
     quotient = _exact_quotient(a, b)
     return quotient if quotient is not None else _opaque("floordiv", a, b)
+
+
+def _floordiv_by_number(a: Dim, b: int) -> Dim:
+    for mono, coef in _terms(a):
+        if len(mono) != 1 or mono[0].fn != "floordiv" or coef not in (1, -1):
+            continue
+        inner, divisor = mono[0].args
+        if not isinstance(inner, str) and isinstance(divisor, int) and divisor > 0:
+            if coef < 0:
+                return -floordiv(b - 1 - a, b)
+            others = _canonical({m: c for m, c in _terms(a) if m != mono})
+            return floordiv(inner + others * divisor, b * divisor)
+    parts = {mono: divmod(coef, b) for mono, coef in _terms(a)}
+    whole = _canonical({mono: quotient for mono, (quotient, _) in parts.items()})
+    left = _canonical({mono: rest for mono, (_, rest) in parts.items()})
+    if whole != 0 or isinstance(left, int):
+        return whole + floordiv(left, b)
+    common = gcd(b, *(coef for mono, coef in left.terms if mono))
+    if common > 1:
+        # What the constant has beyond a multiple of the factor never makes the next whole number.
+        return floordiv(_canonical({mono: coef // common for mono, coef in left.terms}), b // common)
+    for mono, coef in (*left.terms, ((), parts.get((), (0, 0))[1])):
+        mirrored = -coef % b if mono else b - 1 - coef
+        if coef < mirrored:
+            break
+        if coef > mirrored:
+            return -floordiv(b - 1 - left, b)
+    return _opaque("floordiv", left, b)
 
 
 def _exact_quotient(a: Dim, b: Dim) -> Dim | None:
@@ -184,15 +215,11 @@ def _exact_quotient(a: Dim, b: Dim) -> Dim | None:
 
 
 def mod(a: Dim, b: Dim) -> Dim:
+    """`a % b`. By a number it is written `a - a // b * b`, so that `a // b * b + a % b` is `a`."""
     if isinstance(a, int) and isinstance(b, int):
         return a % b
-    quotient = floordiv(a, b)
-    if a - quotient * b == 0:
-        return 0
-    if isinstance(b, int) and b > 0:
-        rest = _canonical({mono: coef % b for mono, coef in _terms(a)})
-        return _opaque("mod", rest, b) if isinstance(rest, Expr) else rest % b
-    return _opaque("mod", a, b)
+    rest = a - floordiv(a, b) * b
+    return rest if rest == 0 or (isinstance(b, int) and b > 0) else _opaque("mod", a, b)
 
 
 def ceildiv(a: Dim, b: Dim) -> Dim:
@@ -208,21 +235,61 @@ def minimum(a: Dim, b: Dim) -> Dim:
 
 
 def _choose(fn: str, a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b) if fn == "max" else min(a, b)
     difference = a - b
-    if isinstance(difference, int):
-        a_larger = difference >= 0
-    elif known_nonnegative(difference):
-        a_larger = True
-    elif known_nonnegative(-difference):
-        a_larger = False
-    else:
-        return _opaque(fn, *sorted((a, b), key=str))
-    return a if a_larger == (fn == "max") else b
+    if known_nonnegative(difference):
+        return a if fn == "max" else b
+    if known_nonnegative(-difference):
+        return b if fn == "max" else a
+    # What both have goes in front: `max(N+1, T+1)` is `max(N, T)+1`.
+    terms = dict(_terms(b))
+    shared = _canonical({mono: coef for mono, coef in _terms(a) if terms.get(mono) == coef})
+    return shared + _opaque(fn, *sorted((a - shared, b - shared), key=str))
+
+
+# How many bounds a proof may put in place of atoms, one inside the other.
+_PROOF_DEPTH = 4
 
 
 def known_nonnegative(dim: Dim) -> bool:
-    """True when every symbol being >= 0 makes `dim` >= 0; False when that is not known."""
-    return all(coef >= 0 and all(_nonnegative_atom(a) for a in mono) for mono, coef in _terms(dim))
+    """True when every symbol being >= 0 makes `dim` >= 0; False when that is not known.
+
+    Sums of things that are not negative are known; beyond that, a quotient, `max` or `min` in the way is replaced by what bounds it:
+    `floordiv(p, b)` is between `(p-b+1)/b` and `p/b`, `max(a, b)` is at least either, `min(a, b)` at most either. So `N - min(N, 4)` is known.
+    """
+    return dim >= 0 if isinstance(dim, int) else _proven(dim, _PROOF_DEPTH)
+
+
+def _proven(dim: Dim, depth: int) -> bool:
+    if isinstance(dim, int):
+        return dim >= 0
+    if all(coef >= 0 and all(_nonnegative_atom(a) for a in mono) for mono, coef in dim.terms):
+        return True
+    if depth == 0 or (isinstance(dim.terms[-1][1], int) and all(coef <= 0 for _, coef in dim.terms) and not any(a.fn for m, _ in dim.terms for a in m)):
+        return False
+    for mono, coef in dim.terms:
+        if len(mono) == 1 and mono[0].fn:
+            return any(_proven(bound, depth - 1) for bound in _bounds(dim, mono[0], coef)) or _proven_without(dim, mono, depth)
+    return False
+
+
+def _proven_without(dim: Expr, mono: Monomial, depth: int) -> bool:
+    """Whether the other terms do, where the one of `mono` is known to be no less than 0."""
+    coef = dict(dim.terms)[mono]
+    return coef > 0 and _nonnegative_atom(mono[0]) and _proven(_canonical({m: c for m, c in dim.terms if m != mono}), depth - 1)
+
+
+def _bounds(dim: Expr, atom: Atom, coef: int) -> Iterator[Dim]:
+    """Things that are not negative only if `dim`, where `atom` stands alone in a term, is not: each with a bound in place of it."""
+    others = _canonical({mono: c for mono, c in dim.terms if mono != (atom,)})
+    a, b = atom.args
+    assert not isinstance(a, str) and not isinstance(b, str)
+    if atom.fn == "floordiv" and isinstance(b, int) and b > 0:
+        yield others * b + (a if coef < 0 else a - (b - 1)) * coef
+    elif (atom.fn == "max") == (coef > 0) and atom.fn in ("max", "min"):
+        yield others + a * coef
+        yield others + b * coef
 
 
 def _nonnegative_atom(atom: Atom) -> bool:
@@ -230,6 +297,16 @@ def _nonnegative_atom(atom: Atom) -> bool:
         return True
     nonnegative = [known_nonnegative(a) for a in atom.args if not isinstance(a, str)]
     return any(nonnegative) if atom.fn == "max" else all(nonnegative)
+
+
+def linear(dim: Dim) -> tuple[str, int, int] | None:
+    """`(name, scale, offset)` of a size `scale*name + offset` with a positive scale, from whose value that of the name can be told; else None."""
+    if isinstance(dim, int) or len(dim.terms) > 2:
+        return None
+    (mono, scale), *constant = dim.terms
+    if len(mono) != 1 or mono[0].fn or scale < 1 or (constant and constant[0][0]):
+        return None
+    return str(mono[0].args[0]), scale, constant[0][1] if constant else 0
 
 
 def symbols(dim: Dim) -> frozenset[str]:

@@ -59,13 +59,59 @@ def test_an_expression_without_symbols_is_an_int(expression):
     assert isinstance(dim, int) == (not dims.symbols(dim))
 
 
+@given(expressions())
+def test_writing_a_canonical_form_anew_changes_nothing(expression):
+    dim, _ = expression
+    once = substitute(dim, {"N": N, "T": T})
+    assert once == dim and str(once) == str(dim)
+
+
+@given(expressions(), st.integers(1, 12))
+def test_quotient_and_remainder_make_up_the_whole(expression, divisor):
+    dim, _ = expression
+    assert floordiv(dim, divisor) * divisor + mod(dim, divisor) == dim
+
+
+@given(st.integers(-20, 20), st.integers(-20, 20), st.integers(1, 12), st.integers(1, 12))
+def test_one_quotient_has_one_form_however_it_is_rounded_scaled_or_nested(scale, offset, divisor, factor):
+    p = scale * N + offset
+    assert ceildiv(p, divisor) == floordiv(p + divisor - 1, divisor)
+    assert floordiv(p * factor, divisor * factor) == floordiv(p, divisor)
+    assert floordiv(p * factor + factor - 1, divisor * factor) == floordiv(p, divisor)
+    assert floordiv(floordiv(p, divisor), factor) == floordiv(p, divisor * factor)
+
+
+@given(st.integers(-8, 8), st.integers(-9, 9), st.integers(1, 9), st.integers(-8, 8), st.integers(-9, 9), st.integers(1, 9))
+def test_rounded_lines_are_the_same_form_exactly_if_they_are_the_same_numbers(a, b, m, c, d, n):
+    one, other = floordiv(a * N + b, m), floordiv(c * N + d, n)
+    equal = all(evaluate(one, {"N": v}) == evaluate(other, {"N": v}) for v in range(2 * m * n + 1))
+    assert (one == other) == equal
+
+
 def test_equal_polynomials_have_one_form():
+    assert (N * T + T) // T == N + 1
+    assert N // 2 + (N + 1) // 2 == N
+    assert maximum(N + 1, T + 1) == maximum(N, T) + 1
     assert (N + T) * (N - T) == N * N - T * T
     assert (2 * N + 3) // 2 == N + 1
     assert (N - 1) // 2 + 1 == (N + 1) // 2
     assert N * T * 6 // (3 * T) == 2 * N
     assert N * 8 % 4 == 0
     assert maximum(N, -1) == N and maximum(N, N + T) == N + T
+
+
+def test_bounds_of_quotients_and_of_choices_settle_an_order():
+    assert dims.known_nonnegative(N - minimum(N, 4))
+    assert dims.known_nonnegative(N - N // 2)
+    assert dims.known_nonnegative(mod(N, 8)) and dims.known_nonnegative(7 - mod(N, 8))
+    assert dims.known_nonnegative(maximum(N - 3, 0)) and dims.known_nonnegative(minimum(N, 5) - minimum(N, 2) + 3)
+    assert not dims.known_nonnegative(N - 1) and not dims.known_nonnegative(N - T) and not dims.known_nonnegative(N // 2 - 1)
+    assert maximum(maximum(N, T), N) == maximum(N, T) and minimum(N // 2, N) == N // 2
+
+
+def test_a_line_in_one_size_is_told_apart():
+    assert dims.linear(N) == ("N", 1, 0) and dims.linear(8 * N + 3) == ("N", 8, 3) and dims.linear(N - 1) == ("N", 1, -1)
+    assert all(dims.linear(d) is None for d in (4, N + T, N * N, N * T, N // 2, 1 - N))
 
 
 def test_substitution_may_leave_other_symbols():
