@@ -16,8 +16,8 @@ The readable form:
   variadic one, `_` for an absent optional one. An op of which only the name is left is `dialect.op ()`, unless it ends its block.
 - A region is `{ (%i: index, %acc: vector<16xf32>) ops }`, its block's arguments first.
 - Attribute values: `true`, `3`, `0.5`, `inf`, `"text"`, `[1, 2]`, sizes `2*N+1`, types, `@function`, and constants
-  `dense<[1.0, 2.0]> : tensor<2xf32>` (one number when all are equal, `dense<"0x…">` when they are many). Where a constant has the sizes and
-  elements of the op's first result, its type is left out.
+  `dense<[1.0, 2.0]> : tensor<2xf32>` (one number when all are equal). Where a constant has the sizes and elements of the op's first result, its
+  type is left out. Those of many elements are `dense_resource<name>`, and stand in a section at the end of the text: see `resources.py`.
 - Values carry the user's names, `%x_1` for the second `x` of a function; values without a name are numbered.
 - A function's argument names are those of its values; `arg_names` is printed when it says otherwise.
 - `loc("file":line:column)`, `loc("name"("file":line:column))` end an op when locations are asked for. `//` starts a comment.
@@ -26,6 +26,7 @@ The readable form:
 The generic form is MLIR's own, for `mlir-opt --allow-unregistered-dialect`: `"polyreme.nn.softmax"(%0) {axis = 1 : i64} : (tensor<?x3xf32, ["N"]>) -> …`.
 Our ops get the prefix `polyreme.`, because MLIR has dialects of these names; a symbolic size is `?` with its expression in the type's
 encoding; buffers are `!polyreme.buffer<…>`; sizes among attributes are `#polyreme.size<"2*N+1">`. The parser reads both forms.
+`docs/text_format.md` is the page for users, with what each of our things is to MLIR and why.
 """
 
 from __future__ import annotations

@@ -127,11 +127,13 @@ def test_what_a_tool_printed_reads_as_the_module_it_was_sent(tool: Tool) -> None
         assert not first_difference(parse_module(text, "golden"), parse_module(back, tool.name), locations=placed), back
 
 
+@pytest.mark.peer
 def test_the_golden_files_are_what_we_print() -> None:
     for text in kept("sent"):
         assert generic(parse_module(text), locations=" loc(" in text).strip() == text.strip(), "run with -m peer --update-golden"
 
 
+@pytest.mark.peer
 def test_the_golden_files_have_nearly_all_ops() -> None:
     text = "".join(kept("sent"))
     missing = [name for name, cls in OPS.items() if cls.__module__.startswith("polyreme.") and f'{name}"(' not in text]
