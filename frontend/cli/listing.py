@@ -88,9 +88,9 @@ def ops_text(prefix: str = "") -> str:
 
 def page_text(name: str) -> str:
     """The page about an op, in Markdown, without what is for its file only."""
-    from polyreme.cli.op_facts import OpFacts
+    from polyreme.cli.op_facts import facts_of
     from polyreme.cli.op_pages import MADE, page
     from polyreme.ir.context import all_ops
 
-    return page(OpFacts(all_ops()[name])).replace(MADE + "\n\n", "")
+    return page(facts_of(all_ops()[name])).replace(MADE + "\n\n", "")
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -274,6 +274,12 @@ class OpFacts:
         except PolyremeError:
             return False
         return bool(text)
+
+
+@cache
+def facts_of(cls: type[Op]) -> OpFacts:
+    """The facts about an op class; what was found once is kept."""
+    return OpFacts(cls)
 
 
 def _inputs(func: Func, seed: int) -> list[Any]:

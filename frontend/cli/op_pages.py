@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.cli.op_facts import SIZE, OpFacts, shape_word
+from polyreme.cli.op_facts import SIZE, OpFacts, facts_of, shape_word
 from polyreme.dialects import DIALECTS
 from polyreme.ir.attributes import kind_text
 from polyreme.ir.context import all_ops
@@ -39,7 +39,7 @@ MOST_LINES = 60
 
 def pages() -> dict[str, str]:
     """Every page by its file name in `docs/ops`."""
-    made = {f"{name}.md": page(OpFacts(cls)) for name, cls in all_ops().items()}
+    made = {f"{name}.md": page(facts_of(cls)) for name, cls in all_ops().items()}
     return {"README.md": index_page(), "scalar_functions.md": functions_page(), **made}
 
 
@@ -68,7 +68,7 @@ def signature(cls: type[Op]) -> str:
 
 def summary(cls: type[Op]) -> str:
     """What the op is, in one line."""
-    return OpFacts(cls).documented.summary
+    return facts_of(cls).documented.summary
 
 
 def _operands(facts: OpFacts) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import polyreme.dialects  # noqa: F401  (registers the dialects)
-from polyreme.cli.op_facts import TARGETS, OpFacts
+from polyreme.cli.op_facts import TARGETS, facts_of
 from polyreme.cli.op_pages import page, pages, signature
 from polyreme.ir.context import all_ops
 from polyreme.ir.define import Elementwise
@@ -47,7 +47,7 @@ def test_the_index_leads_to_every_page(made: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", all_ops())
 def test_the_example_of_an_op_runs_on_random_inputs(name: str) -> None:
-    facts = OpFacts(all_ops()[name])
+    facts = facts_of(all_ops()[name])
     run = facts.run
     assert len(facts.func.block.terminator.operands) <= len(run.results)
     for _, array in run.results:
@@ -59,31 +59,31 @@ def test_the_example_of_an_op_runs_on_random_inputs(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in all_ops() if n.startswith(("nn.", "tensor."))])
 def test_ops_of_the_nn_and_tensor_levels_compile_for_every_machine(name: str) -> None:
-    assert OpFacts(all_ops()[name]).compiles_for == list(TARGETS)
+    assert facts_of(all_ops()[name]).compiles_for == list(TARGETS)
 
 
 def test_kernel_ops_say_for_which_machine_they_are() -> None:
     ops = all_ops()
-    assert OpFacts(ops["kernel.mma"]).compiles_for == ["cuda:sm_80"]
-    assert OpFacts(ops["kernel.parallel"]).compiles_for == ["x86-64-avx2"]
-    assert OpFacts(ops["kernel.fma"]).compiles_for == list(TARGETS)
+    assert facts_of(ops["kernel.mma"]).compiles_for == ["cuda:sm_80"]
+    assert facts_of(ops["kernel.parallel"]).compiles_for == ["x86-64-avx2"]
+    assert facts_of(ops["kernel.fma"]).compiles_for == list(TARGETS)
 
 
 def test_element_types_are_those_that_inference_takes() -> None:
     ops = all_ops()
     floats = [t for t in SCALARS.values() if t.is_float]
-    assert OpFacts(ops["nn.exp"]).element_types == [floats]
-    condition, x, y = OpFacts(ops["nn.where"]).element_types
+    assert facts_of(ops["nn.exp"]).element_types == [floats]
+    condition, x, y = facts_of(ops["nn.where"]).element_types
     assert condition == [SCALARS["i1"]] and x == y == list(SCALARS.values())
-    assert SCALARS["f32"] not in OpFacts(ops["nn.gather"]).element_types[1]
-    assert [OpFacts(ops[n]).result_type(0) for n in ("nn.exp", "nn.equal", "nn.where", "nn.arg_max")] == ["as `x`", "i1", "as `x`", "i64"]
+    assert SCALARS["f32"] not in facts_of(ops["nn.gather"]).element_types[1]
+    assert [facts_of(ops[n]).result_type(0) for n in ("nn.exp", "nn.equal", "nn.where", "nn.arg_max")] == ["as `x`", "i1", "as `x`", "i64"]
 
 
 def test_special_values_come_from_the_meaning() -> None:
     ops = all_ops()
-    table = {repr(x): y for x, y in OpFacts(ops["nn.log"]).special_values}
+    table = {repr(x): y for x, y in facts_of(ops["nn.log"]).special_values}
     assert table["0.0"] == -math.inf and table["1.0"] == 0 and math.isnan(table["-1.0"]) and table["inf"] == math.inf
-    with_table = [n for n, cls in ops.items() if OpFacts(cls).special_values]
+    with_table = [n for n, cls in ops.items() if facts_of(cls).special_values]
     assert len(with_table) > 30 and all(Elementwise in ops[n].traits for n in with_table)
 
 
@@ -109,4 +109,4 @@ def test_every_part_of_an_op_is_on_its_page(made: dict[str, str]) -> None:
         parts = [o.name for o in cls.definition.operands] + list(cls.definition.attributes) + [r.name for r in cls.definition.regions]
         assert all(f"| `{part}` |" in text for part in parts)
         assert all(f"- {trait}:" in text for trait in cls.traits)
-    assert page(OpFacts(all_ops()["nn.add"])) == made["nn.add.md"]
+    assert page(facts_of(all_ops()["nn.add"])) == made["nn.add.md"]
