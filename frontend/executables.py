@@ -48,7 +48,7 @@ def load_module(module: Module, name: str = "model", place: Place | None = None,
     place = place or current_place()
     driver = driver_of(place)
     target = targets.host() if driver is None else targets.gpu_target(driver.sm)
-    key = digest_of(print_module(module), name, repr(target), place.kind, compiler_version())
+    key = digest_of(print_module(module, names=False), name, repr(target), place.kind, compiler_version())
     return _load(key, lambda: compile_module(module, target, name=name).artifact, driver)
 
 
@@ -61,7 +61,8 @@ def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any
     from polyreme.lowering.pipeline import compile_module
 
     target = targets.host()
-    keys = [digest_of(print_module(module), name, repr(target), compiler_version(), prepare, part) for part in ("main", "prepare")]
+    text = print_module(module, names=False)
+    keys = [digest_of(text, name, repr(target), compiler_version(), prepare, part) for part in ("main", "prepare")]
     compiled = compile_module(module, target, name=name, prepare=prepare)
     main = _load(keys[0], lambda: compiled.artifact)
     if all(spec.role != "packed" for spec in main.manifest.inputs):

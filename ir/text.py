@@ -53,13 +53,14 @@ MLIR_OPS = frozenset({"builtin.module", "func.func", "func.return"})
 _ODD = re.compile(r"[^A-Za-z0-9_$.]")
 
 
-def print_module(op: Op, generic: bool = False, locations: bool = False, elide: int | None = None) -> str:
+def print_module(op: Op, generic: bool = False, locations: bool = False, elide: int | None = None, names: bool = True) -> str:
     """The text of a module (or of any op): the readable form, or with `generic` MLIR's; with `locations` each op's place.
 
     Constants of more than `elide` elements are left out (None: none are), but not those whose elements are all equal. Such text reads well on a
-    terminal; the parser refuses it by saying how to print it in full.
+    terminal; the parser refuses it by saying how to print it in full. Without `names` all values are numbered: modules that mean the same, and differ in
+    what values are called, have the same text.
     """
-    printer = _Generic(locations, elide) if generic else _Readable(locations, elide)
+    printer = (_Generic if generic else _Readable)(locations, elide, names)
     printer.op(op, 0)
     return "\n".join(printer.lines + printer.resources.lines()) + "\n"
 
@@ -74,7 +75,8 @@ def parse_module(text: str, filename: str = "<text>") -> Module:
 class _Names:
     """What the values of a function are called: the user's names, told apart, and numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, hints: bool = True) -> None:
+        self.hints = hints
         self.of: dict[Value, str] = {}
         self.taken: set[str] = set()
         self.copies: dict[str, int] = {}
@@ -83,7 +85,7 @@ class _Names:
     def __getitem__(self, value: Value) -> str:
         name = self.of.get(value)
         if name is None:
-            name = self.of[value] = "%" + self.fresh(value.name)
+            name = self.of[value] = "%" + self.fresh(value.name if self.hints else "")
         return name
 
     def fresh(self, hint: str) -> str:
@@ -106,11 +108,12 @@ class _Printer:
 
     generic = False
 
-    def __init__(self, locations: bool, elide: int | None):
+    def __init__(self, locations: bool, elide: int | None, hints: bool):
         self.locations = locations
         self.elide = elide
+        self.hints = hints
         self.lines: list[str] = []
-        self.names = _Names()
+        self.names = _Names(hints)
         self.resources = Resources()
 
     def op(self, op: Op, indent: int) -> None:
@@ -138,7 +141,7 @@ class _Printer:
 
     def value(self, value: Any, op: Op) -> str:
         """The spelling of an attribute of `op`."""
-        hint = op.results[0].name if op.results else ""
+        hint = op.results[0].name if op.results and self.hints else ""
         return value_text(value, self.generic, self.elide, lambda constant: self.resources.name_of(constant, hint))
 
     def place(self, op: Op) -> str:
@@ -181,7 +184,7 @@ class _Readable(_Printer):
             self.plain(op, indent)
 
     def func(self, op: Func, indent: int) -> None:
-        outer, self.names = self.names, _Names()
+        outer, self.names = self.names, _Names(self.hints)
         kind = op.attributes.get("function_type")
         args = [f"{self.names[a]}: {a.type}" for a in op.args]
         shown = {k: v for k, v in op.attributes.items() if self.differs(op, k, v) and k not in ("sym_name", "arg_names", "function_type")}
@@ -264,7 +267,7 @@ class _Generic(_Printer):
     def op(self, op: Op, indent: int) -> None:
         outer = self.names
         if isinstance(op, Func):
-            self.names = _Names()
+            self.names = _Names(self.hints)
         prefix = "" if op.name in MLIR_OPS else "polyreme."
         text = f'{self.results(op)}"{prefix}{op.name}"({self.values(op.operands)})'
         opening = " ("
