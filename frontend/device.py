@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.runtime.errors import RuntimeFault
 
 __all__ = [
@@ -91,15 +92,21 @@ _followers: list[Callable[[Place], None]] = []
 _drivers: dict[str, Any] = {}
 
 
+class DeviceError(PolyremeError, ValueError):
+    """A device that is not there."""
+
+    code = "E0804"
+
+
 def _driver(kind: str) -> Any:
-    """The driver behind a kind of GPU, opened once; `ValueError` says why there is none."""
+    """The driver behind a kind of GPU, opened once; `DeviceError` says why there is none."""
     if kind not in _drivers:
         from polyreme.runtime.gpu import open_driver
 
         try:
             _drivers[kind] = open_driver(kind)
         except RuntimeFault as error:
-            raise ValueError(f"expected a GPU for the device '{kind}' but it cannot be used: {error.message}") from error
+            raise DeviceError(f"expected a GPU for the device '{kind}' but it cannot be used: {error.message}", caller_location()) from error
     return _drivers[kind]
 
 

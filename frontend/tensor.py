@@ -221,7 +221,7 @@ class Tensor:
         condition = "if, while, and, or, not cannot follow a tensor there; choose with paddle.where"
         way_out = condition if what == "bool()" else "keep to tensor functions there"
         raise PolyremeError(
-            f"{what} needs the values of a tensor, which are not known while the function is traced: {way_out}, or do this outside of the traced function",
+            f"{what} expected a tensor with values but got one that has none while the function is traced: {way_out}, or do this outside of the traced function",
             caller_location(), code="E0502",
         )
 
@@ -288,7 +288,7 @@ class Tensor:
         count = self.type.shape[0]
         if not isinstance(count, int):
             raise PolyremeError(
-                f"a loop over a tensor needs a known first size but it is '{count}' in the traced function", caller_location(), code="E0502"
+                f"a loop over a tensor expected a known first size but got '{count}' in the traced function", caller_location(), code="E0502"
             )
         return (self[i] for i in range(count))
 

@@ -156,11 +156,11 @@ def read_model(path: str | os.PathLike[str]) -> Traced:
         with zipfile.ZipFile(file) as archive:
             return _read(archive, str(file))
     except zipfile.BadZipFile as error:
-        raise ModelFileError(f"expected a model saved by jit.save but {file} is damaged or something else: {error}") from None
+        raise ModelFileError(f"expected a model saved by jit.save but {file} is damaged or something else: {error}", caller_location()) from None
     except (KeyError, IndexError, TypeError, ValueError, EOFError, RecursionError) as error:
         if isinstance(error, PolyremeError):
             raise
-        raise ModelFileError(f"expected a whole model but {file} has a wrong or missing part: {error}") from None
+        raise ModelFileError(f"expected a whole model but {file} has a wrong or missing part: {error}", caller_location()) from None
 
 
 def _read(archive: zipfile.ZipFile, file: str) -> Traced:

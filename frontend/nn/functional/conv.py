@@ -96,7 +96,7 @@ def _conv(
     tensor_arg(weight, name, "weight")
     last = is_channel_last(data_format, rank, name)
     if x.ndim != rank + 2:
-        raise ValueError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {x.shape}")
+        raise InferError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {x.shape}", caller_location())
     if last:
         x = to_channel_first(x)
     strides, dilations = sizes_of(stride, rank, "stride"), sizes_of(dilation, rank, "dilation")
