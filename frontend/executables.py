@@ -72,6 +72,10 @@ def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any
 
 def _load(key: str, make: Callable[[], Artifact], driver: Any = None) -> Any:
     """The executable under `key`: loaded already, on disk, or of the artifact that `make` compiles. `driver` is that of a GPU it is for."""
+    if config.is_watched():
+        from polyreme.lowering.link import load
+
+        return load(make(), driver)
     found = _loaded.get(key)
     if found is not None:
         _loaded.move_to_end(key)

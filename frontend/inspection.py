@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.passes import PassLike, PassManager, Stage, pass_text
 
 __all__ = ["Inspection", "inspect"]
 
@@ -79,7 +80,17 @@ class Inspection:
     @cached_property
     def passes(self) -> list[Step]:
         """Every pass from `nn` to `kernel`, in order."""
-        return list(self._steps())
+        steps: list[Step] = []
+        before = self.nn
+
+        def keep(stage: Stage, made: PassLike, module: Module) -> None:
+            nonlocal before
+            text = _text(module)
+            steps.append(Step(stage.name, made.name, text, text != before))
+            before = text
+
+        self._run(keep)
+        return steps
 
     @cached_property
     def schedule(self) -> str:
@@ -104,10 +115,14 @@ class Inspection:
 
     def after(self, name: str, **form: Any) -> str:
         """The module after the last run of the pass called `name`; `form` as for `level`."""
-        found = None
-        for _, made, module in self._run():
-            if made == name:
+        found: str | None = None
+
+        def keep(stage: Stage, made: PassLike, module: Module) -> None:
+            nonlocal found
+            if name in (made.name, pass_text(made)):
                 found = _text(module, **form)
+
+        self._run(keep)
         if found is None:
             known = list(dict.fromkeys(step.name for step in self.passes))
             raise PolyremeError(
@@ -131,23 +146,11 @@ class Inspection:
 
         return lower(self.module, self.target, to=level, prepare=self._prepare)
 
-    def _steps(self) -> Iterator[Step]:
-        before = self.nn
-        for stage, name, module in self._run():
-            text = _text(module)
-            yield Step(stage, name, text, text != before)
-            before = text
-
-    def _run(self) -> Iterator[tuple[str, str, Module]]:
-        """The stage, the pass and the module after each pass: the same module, further on."""
-        from polyreme.ir.passes import PassManager, pass_text
+    def _run(self, after_pass: Callable[[Stage, PassLike, Module], None]) -> None:
+        """Lower a copy of the module, looking at it after each pass."""
         from polyreme.lowering.pipeline import pipeline
 
-        module = self.module.clone()
-        for stage in pipeline(self.target, self._prepare):
-            for made in stage.passes:
-                PassManager([made]).run(module)
-                yield stage.name, pass_text(made), module
+        PassManager(pipeline(self.target, self._prepare), after_pass=after_pass).run(self.module.clone())
 
 
 def _text(module: Module, **form: Any) -> str:

@@ -2,8 +2,8 @@
 
 | variable | means |
 |---|---|
-| `POLYREME_DEBUG` | 1 timings, 2 per-kernel cost, 3 schedules, 4 emitted code, 5 IR per stage, 6 IR per pass, 7 each rewrite; each includes the lower ones |
-| `POLYREME_DUMP` | folder that gets the module after every pass that changed it, as `07-fuse-elementwise.tir` |
+| `POLYREME_DEBUG` | 1 timings, 2 cost of each kernel, 3 schedules, 4 emitted code, 5 IR per stage, 6 IR per pass, 7 each rewrite; each includes the lower ones |
+| `POLYREME_DUMP` | folder that gets the module after every pass that changed it, as `07-fuse.tir`; later pipelines of a process in `run-2`, `run-3`, … |
 | `POLYREME_OVERRIDE` | folder whose files of those names take the place of what the pass made |
 | `POLYREME_CACHE` | folder of compiled artifacts, or `off`; otherwise `polyreme` in the user's cache folder |
 | `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
@@ -19,6 +19,8 @@ Values are read when they are asked for, so a test or a program may change them.
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +44,17 @@ def _folder(name: str) -> Path | None:
 def debug_level() -> int:
     """The rung of the debug ladder, 0 when it is off."""
     return _number("POLYREME_DEBUG", 0, 0)
+
+
+def say(level: int, text: Callable[[], str]) -> None:
+    """Print on standard error what belongs to a rung of the debug ladder; `text` is only made when it is wanted."""
+    if debug_level() >= level:
+        print(text(), file=sys.stderr)
+
+
+def is_watched() -> bool:
+    """Whether somebody looks at how code is made, or takes a hand in it: then it has to be made, not found in a cache."""
+    return debug_level() > 0 or dump_folder() is not None or override_folder() is not None
 
 
 def dump_folder() -> Path | None:

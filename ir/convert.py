@@ -39,6 +39,16 @@ class Conversion:
         self.target = frozenset([target] if isinstance(target, str) else target) | {"builtin", "func"}
         self.rules: dict[type[Op], list[Rule]] = {}
 
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The levels whose modules it is for, as `PassLike` has it."""
+        return tuple(sorted(self.source))
+
+    @property
+    def leaves(self) -> str:
+        """The level that they are at afterwards."""
+        return min(self.target - {"builtin", "func"} - self.source, default="")
+
     def __repr__(self) -> str:
         return f"<conversion {self.name}>"
 

@@ -6,6 +6,7 @@
         '''Before, after, and why here.'''
 
         name: ClassVar[str] = "fuse-elementwise"
+        takes: ClassVar[tuple[str, ...]] = ("tensor",)
         max_inputs: int = 8
 
         def run(self, module): ...
@@ -13,48 +14,63 @@
 Fields are the options: `parse_passes("cse,fuse-elementwise{max-inputs=4}")` makes `[Cse(), FuseElementwise(max_inputs=4)]`. A `Conversion` is a
 pass too. Every pass takes and leaves a valid module, changing it in place.
 
-When a pass fails, the manager leaves its input in a file with the command that repeats the failure. The input is made again from a copy of
+When a pass fails, the manager leaves its input in a file with the command that repeats the failure (`reproducer.py`). The input is made again from a copy of
 the first module, so that a compilation that goes well pays for one copy only.
 """
 
 from __future__ import annotations
 
-import os
+import json
 import re
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
-from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, get_type_hints
+from contextlib import nullcontext
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
-from polyreme.ir import config, text
 from polyreme.ir.builtin import Func, Module
-from polyreme.ir.core import Block
-from polyreme.ir.diagnostics import Diagnostic, PassError, PolyremeError, did_you_mean
+from polyreme.ir.diagnostics import Diagnostic, PassError, did_you_mean
+from polyreme.ir.dumps import Watch
 from polyreme.ir.evaluate import evaluate
+from polyreme.ir.reproducer import Repeat, failure
+from polyreme.ir.timing import Timing, open_timing, reported, timed
 from polyreme.ir.tolerance import Expected, expect
 from polyreme.ir.verify import verify
 
 
 class PassLike(Protocol):
-    """What the manager runs: a `Pass`, or a `Conversion`."""
+    """What the manager runs: a `Pass`, or a `Conversion`.
+
+    `takes` are the levels whose modules it is for (none: all), `leaves` the level that they are at afterwards (empty: the same). Levels are called by their
+    dialects: "nn", "dist" (nn with collectives), "tensor", "kernel".
+    """
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def takes(self) -> tuple[str, ...]: ...
+
+    @property
+    def leaves(self) -> str: ...
 
     def run(self, module: Module) -> None: ...
 
 
 @dataclass(frozen=True)
 class Pass:
-    """A step that changes a module in place. Subclasses are frozen dataclasses whose fields are the options."""
+    """A step that changes a module in place. Subclasses are frozen dataclasses whose fields are the options; for `takes` and `leaves` see `PassLike`."""
 
     name: ClassVar[str] = ""
+    takes: ClassVar[tuple[str, ...]] = ()
+    leaves: ClassVar[str] = ""
 
     def run(self, module: Module) -> None:
         raise NotImplementedError
+
+    def options(self) -> dict[str, Any]:
+        """The options that differ from their defaults, by name, as text can give them."""
+        changed = {f.name: getattr(self, f.name) for f in fields(self) if f.default is MISSING or getattr(self, f.name) != f.default}
+        return {name.replace("_", "-"): value for name, value in changed.items()}
 
 
 @dataclass(frozen=True)
@@ -62,8 +78,13 @@ class FuncPass(Pass):
     """A pass that looks at one function at a time."""
 
     def run(self, module: Module) -> None:
+        step = open_timing()
         for func in module.functions:
-            self.run_on(func)
+            if step is None or not step.detailed:
+                self.run_on(func)
+                continue
+            with timed(f"@{func.sym_name}"):
+                self.run_on(func)
 
     def run_on(self, func: Func) -> None:
         raise NotImplementedError
@@ -101,11 +122,16 @@ def register_pass(made: PassT) -> PassT:
     return made
 
 
-_SPEC = re.compile(r"\s*([\w.-]+)\s*(?:\{([^{}]*)\})?\s*(,|\Z)")
+_VALUE = r'"(?:[^"\\]|\\.)*"|\[(?:"(?:[^"\\]|\\.)*"|[^\[\]"])*\]|[^\s,\[\]{}"]+'
+_SPEC = re.compile(r'\s*([\w.-]+)\s*(?:\{((?:"(?:[^"\\]|\\.)*"|[^{}"])*)\})?\s*(,|\Z)')
+_OPTION = re.compile(rf"[\s,]*([\w-]+)(?:=({_VALUE})?)?(?=[\s,]|\Z)")
 
 
 def parse_passes(spec: str) -> list[PassLike]:
-    """The passes that a text such as `cse,fuse-elementwise{max-inputs=4}` names; `PassError` for unknown names and options."""
+    """The passes that a text such as `cse,fuse-elementwise{max-inputs=4}` names; `PassError` for unknown names and options.
+
+    Options are separated by spaces or commas. A value is a word, a "text" (with the escapes of JSON), or a [list, of, them].
+    """
     passes = []
     at = 0
     while at < len(spec.rstrip()):
@@ -125,54 +151,64 @@ def make_pass(name: str, options: str = "") -> PassLike:
     hints = get_type_hints(factory) if isinstance(factory, type) else {}
     known = {f.name.replace("_", "-"): f.name for f in fields(factory)} if isinstance(factory, type) else {}
     given: dict[str, Any] = {}
-    for part in options.replace(",", " ").split():
-        key, _, value = part.partition("=")
+    at = 0
+    while at < len(options.rstrip(" ,")):
+        match = _OPTION.match(options, at)
+        if match is None:
+            raise PassError(f"expected 'option=value' for the pass '{name}' but got {options[at:]!r}", code="E0402")
+        key, value = match.group(1), match.group(2) or ""
         if key not in known:
             listed = f" (it has {', '.join(known)})" if known else " (it has none)"
             raise PassError(f"the pass '{name}' has no option '{key}'{did_you_mean(key, known) or listed}", code="E0402")
         given[known[key]] = _option(name, key, value, hints[known[key]])
+        at = match.end()
     return factory(**given)
 
 
 _READERS: dict[Any, Callable[[str], Any]] = {
     int: int,
     float: float,
-    str: str,
+    str: lambda s: json.loads(s) if s.startswith('"') else s,
     bool: lambda s: {"true": True, "false": False}[s],
 }
 
 
 def _option(name: str, key: str, value: str, kind: Any) -> Any:
-    if kind not in _READERS:
+    item = get_args(kind)[0] if get_origin(kind) is tuple else kind
+    if item not in _READERS:
         raise PassError(f"the option '{key}' of the pass '{name}' cannot be given as text", code="E0402")
     try:
-        return _READERS[kind](value)
+        return _READERS[kind](value) if item is kind else _list(value, _READERS[item])
     except (ValueError, KeyError):
-        raise PassError(f"expected the option '{key}' of the pass '{name}' to be {kind.__name__} but got {value!r}", code="E0402") from None
+        wanted = item.__name__ if item is kind else f"a list of {item.__name__}, as in [1, 2],"
+        raise PassError(f"expected the option '{key}' of the pass '{name}' to be {wanted} but got {value!r}", code="E0402") from None
+
+
+def _list(value: str, read: Callable[[str], Any]) -> tuple[Any, ...]:
+    if not value.startswith("["):
+        raise ValueError(value)
+    return tuple(read(found) for found in re.findall(_VALUE, value[1:-1]))
 
 
 def pass_text(made: PassLike) -> str:
     """The pass as `parse_passes` reads it, with the options that differ from their defaults."""
     if not isinstance(made, Pass):
         return str(made.name)
-    options = []
-    for f in fields(made):
-        value = getattr(made, f.name)
-        if f.default is MISSING or value != f.default:
-            options.append(f"{f.name.replace('_', '-')}={str(value).lower() if isinstance(value, bool) else value}")
+    options = [f"{key}={_value_text(value)}" for key, value in made.options().items()]
     return made.name + ("{" + " ".join(options) + "}" if options else "")
 
 
+def _value_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value_text, value))}]"
+    if isinstance(value, str) and re.fullmatch(r'[^\s,\[\]{}"]+', value) is None:
+        return json.dumps(value)
+    return str(value)
+
+
 # --- running them
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """What one pass took."""
-
-    stage: str
-    name: str
-    seconds: float
 
 
 class PassManager:
@@ -180,7 +216,8 @@ class PassManager:
 
     `verify_each` verifies the module before the first pass and after every one. `inputs`, arrays for `main`, makes each pass prove on top of that
     that it did not change what is computed: the module runs after each, and results that are further from the first module's than the bounds of its ops
-    allow (`tolerance.py`) are an error that names the pass. `after_stage(stage, module)` is called at the end of each stage. `timings` tells about the last run.
+    allow (`tolerance.py`) are an error that names the pass. `after_pass(stage, pass, module)` and `after_stage(stage, module)` are called at the end of each.
+    `timing` tells about the last run: a part per stage, in it a part per pass; with `detailed`, in these one per function and per pattern.
     """
 
     def __init__(
@@ -189,12 +226,16 @@ class PassManager:
         verify_each: bool = False,
         inputs: Sequence[Any] | None = None,
         after_stage: Callable[[Stage, Module], None] | None = None,
+        after_pass: Callable[[Stage, PassLike, Module], None] | None = None,
+        detailed: bool = False,
     ):
         self.stages = [s if isinstance(s, Stage) else Stage("", s) for s in steps]
         self.verify_each = verify_each or inputs is not None
         self.inputs = inputs
         self.after_stage = after_stage
-        self.timings: list[Timing] = []
+        self.after_pass = after_pass
+        self.detailed = detailed
+        self.timing = Timing("passes")
 
     @property
     def steps(self) -> Iterator[tuple[Stage, PassLike]]:
@@ -202,125 +243,58 @@ class PassManager:
 
     def run(self, module: Module) -> Module:
         """Run all stages on the module, in place, and return it. `PassError` names the pass at fault and what repeats the fault."""
-        self.timings = []
         first = module.clone()
-        watch = _Watch(module)
-        if self.verify_each:
-            verify(module)
-        expected = None if self.inputs is None else expect(module, self.inputs)
-        number = 0
-        for stage in self.stages:
-            for made in stage.passes:
-                start = time.perf_counter()
-                try:
-                    made.run(module)
-                    self._check(module, expected)
-                except Exception as error:
-                    raise self._failure(first, number, error) from error
-                self.timings.append(Timing(stage.name, made.name, time.perf_counter() - start))
-                number += 1
-                watch.after_pass(module, number, made)
-            watch.after_stage(module, stage)
-            if self.after_stage is not None:
-                self.after_stage(stage, module)
-        if config.debug_level() >= 1:
-            print(self.timing_table(), file=sys.stderr)
+        watch = Watch(module)
+        with reported("passes") as self.timing:
+            self.timing.detailed = self.timing.detailed or self.detailed
+            if self.verify_each:
+                verify(module)
+            expected = None if self.inputs is None else expect(module, self.inputs)
+            number = 0
+            for stage in self.stages:
+                number = self._stage(stage, module, first, number, expected, watch)
         return module
 
     def timing_table(self) -> str:
-        """Milliseconds of each pass of the last run, one per line."""
-        width = max((len(t.name) for t in self.timings), default=0)
-        return "\n".join(f"{t.seconds * 1e3:9.2f} ms  {t.name:{width}}  {t.stage}".rstrip() for t in self.timings)
+        """The times of the last run, a line per step."""
+        return self.timing.table()
+
+    def _stage(self, stage: Stage, module: Module, first: Module, number: int, expected: Expected | None, watch: Watch) -> int:
+        """The number of passes that ran up to the end of the stage."""
+        with nullcontext() if not stage.name else timed(stage.name):
+            for made in stage.passes:
+                with timed(made.name):
+                    try:
+                        made.run(module)
+                        self._check(module, expected)
+                    except Exception as error:
+                        raise self._failure(first, number, error, watch) from error
+                number += 1
+                watch.after_pass(module, number, made.name)
+                if self.after_pass is not None:
+                    self.after_pass(stage, made, module)
+        watch.after_stage(module, stage.name)
+        if self.after_stage is not None:
+            self.after_stage(stage, module)
+        return number
 
     def _check(self, module: Module, expected: Expected | None) -> None:
         if self.verify_each:
-            verify(module)
+            with timed("verify"):
+                verify(module)
         if expected is None:
             return
         assert self.inputs is not None
-        misfits = expected.misfits(evaluate(module, self.inputs))
+        with timed("evaluate"):
+            misfits = expected.misfits(evaluate(module, self.inputs))
         if misfits:
             raise PassError(Diagnostic(f"the pass changed what is computed: {misfit}", code="E0403") for misfit in misfits)
 
-    def _failure(self, first: Module, number: int, error: Exception) -> PassError:
-        """The error of pass `number` with notes on how to repeat it."""
-        made = [p for _, p in self.steps][number]
-        spec = pass_text(made)
-        notes = [Diagnostic(f"the pass '{spec}' failed; {_leave_reproducer(self._input_of(first, number), made.name, spec)}")]
-        if not isinstance(error, PolyremeError):
-            return PassError([Diagnostic(f"the pass '{made.name}' failed with {type(error).__name__}: {error}"), *notes])
-        return PassError([*error.diagnostics[:-1], _with_notes(error.diagnostics[-1], notes)])
-
-    def _input_of(self, first: Module, number: int) -> Module:
-        for _, made in list(self.steps)[:number]:
+    def _failure(self, first: Module, number: int, error: Exception, watch: Watch) -> PassError:
+        """The error of pass `number` with a note on how to repeat it."""
+        steps = [made for _, made in self.steps]
+        for i, made in enumerate(steps[:number]):
             made.run(first)
-        return first
-
-
-def _with_notes(diagnostic: Diagnostic, notes: Sequence[Diagnostic]) -> Diagnostic:
-    return replace(diagnostic, notes=(*diagnostic.notes, *notes))
-
-
-def _leave_reproducer(module: Module, name: str, spec: str) -> str:
-    """Write the module with the command that runs the pass on it; a sentence on where it is."""
-    folder = config.dump_folder()
-    try:
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-        handle, path = tempfile.mkstemp(suffix=".tir", prefix=f"polyreme-{name}-", dir=folder)
-        command = f"polyreme opt {path} --passes '{spec}'"
-        with os.fdopen(handle, "w") as file:
-            file.write(f"// {command}\n{text.print_module(module, locations=True)}")
-    except OSError as error:
-        return f"its input could not be saved: {error}"
-    return f"its input is kept, repeat with: {command}"
-
-
-class _Watch:
-    """Dumps, overrides and prints modules between passes, as the settings ask."""
-
-    def __init__(self, module: Module):
-        self.level = config.debug_level()
-        self.dump = config.dump_folder()
-        self.override = config.override_folder()
-        self.wanted = self.dump is not None or self.level >= 5
-        self.last = text.print_module(module) if self.wanted else ""
-        if self.dump is not None:
-            self._write("00-input", self.last)
-
-    def after_pass(self, module: Module, number: int, made: PassLike) -> None:
-        label = f"{number:02}-{made.name}"
-        if self.override is not None and (self.override / f"{label}.tir").is_file():
-            path = self.override / f"{label}.tir"
-            replace_body(module, text.parse_module(path.read_text(), str(path)))
-        if not self.wanted:
-            return
-        now = text.print_module(module)
-        changed, self.last = now != self.last, now
-        if changed and self.dump is not None:
-            self._write(label, now)
-        if self.level >= 6:
-            print(f"// after {label}{'' if changed else ' (unchanged)'}\n{now if changed else ''}", file=sys.stderr)
-
-    def after_stage(self, module: Module, stage: Stage) -> None:
-        if self.level == 5:
-            print(f"// after the stage {stage.name}\n{self.last}", file=sys.stderr)
-
-    def _write(self, label: str, now: str) -> None:
-        assert self.dump is not None
-        path = Path(self.dump) / f"{label}.tir"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(now)
-        except OSError as error:
-            raise PolyremeError(f"cannot dump the module to {path}: {error}", code="E0009") from error
-
-
-def replace_body(module: Module, other: Module) -> None:
-    """Let `module` hold what `other` holds, which is left empty."""
-    module.regions[0].blocks[:] = [Block()]
-    module.block.parent = module.regions[0]
-    module.attributes = dict(other.attributes)
-    for op in other.block:
-        op.detach()
-        module.block.append(op)
+            watch.put_override(first, i + 1, made.name)
+        made = steps[number]
+        return failure(error, made.name, Repeat(pass_text(made), type(made), self.verify_each, self.inputs), first)

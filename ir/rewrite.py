@@ -16,6 +16,7 @@ the op, with its location.
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,11 @@ from polyreme.ir import config
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Op, Value
 from polyreme.ir.define import Pure
-from polyreme.ir.diagnostics import PassError
+from polyreme.ir.diagnostics import Diagnostic, Location, PassError
+from polyreme.ir.timing import open_timing
+
+# How many patterns the error of rewrites without end names.
+MOST_NAMED = 3
 
 Rewrite = Callable[[Any, Builder], None | Value | tuple[Value, ...]]
 
@@ -46,6 +51,11 @@ class Pattern:
     @property
     def name(self) -> str:
         return self.rewrite.__name__
+
+    @property
+    def equation(self) -> str:
+        """What it does, in a line."""
+        return " ".join((self.rewrite.__doc__ or "").split())
 
     def __repr__(self) -> str:
         return f"<pattern {self.name}>"
@@ -88,8 +98,12 @@ class _Driver:
         # A stack of ops to look at, each at most once. Later ops lie deeper, so that producers are simplified first.
         self.pending: dict[Op, None] = dict.fromkeys(reversed([op for op in root.walk() if op is not root]))
         self.budget = 1000 + 32 * len(self.pending) if budget is None else budget
-        self.fired: Counter[str] = Counter()
+        self.fired: Counter[Pattern] = Counter()
+        self.total = 0
+        self.latest: dict[Pattern, tuple[str, Location]] = {}  # what each fired on last; the one that fired last comes last
         self.verbose = config.debug_level() >= 7
+        step = open_timing()
+        self.timing = step if step is not None and step.detailed else None
 
     def run(self) -> int:
         while self.pending:
@@ -102,12 +116,12 @@ class _Driver:
             for p in self.by_kind.get(type(op), ()):
                 if self.apply(p, op):
                     break
-        return self.fired.total()
+        return self.total
 
     def apply(self, p: Pattern, op: Op) -> bool:
         """Whether the pattern matched."""
         b = RecordingBuilder(op)
-        made = p.rewrite(op, b)
+        made = p.rewrite(op, b) if self.timing is None else self.measured(p, op, b)
         if made is None:
             for new in reversed(b.inserted):
                 new.erase()
@@ -139,13 +153,36 @@ class _Driver:
         op.erase()
         self.push(*producers)
 
+    def measured(self, p: Pattern, op: Op, b: Builder) -> None | Value | tuple[Value, ...]:
+        """The rewrite, as a part of the step that is being timed."""
+        assert self.timing is not None
+        start = time.perf_counter()
+        made = p.rewrite(op, b)
+        self.timing.part(p.name).add(time.perf_counter() - start)
+        return made
+
     def count(self, p: Pattern, op: Op) -> None:
-        self.fired[p.name] += 1
+        self.fired[p] += 1
+        self.total += 1
+        self.latest.pop(p, None)
+        self.latest[p] = op.name, op.location
         if self.verbose:
-            print(f"rewrite {p.name}: {op!r}", file=sys.stderr)
-        if self.fired.total() > self.budget:
-            busiest = ", ".join(f"'{name}' ({times} times)" for name, times in self.fired.most_common(3))
-            raise RewriteError(f"expected patterns to come to an end within {self.budget} rewrites but these kept firing: {busiest}", op.location)
+            place = f" at {op.location}" if op.location else ""
+            print(f"rewrite {p.name}{place}: {op!r}", file=sys.stderr)
+        if self.total > self.budget:
+            raise self.endless()
+
+    def endless(self) -> RewriteError:
+        """The error that names the patterns which keep firing: those that fired last. Others may have fired more often, and be done."""
+        busiest = sorted(list(self.latest)[-MOST_NAMED:], key=lambda p: -self.fired[p])
+        listed = ", ".join(f"'{p.name}' ({self.fired[p]} times)" for p in busiest)
+        message = f"expected patterns to come to an end within {self.budget} rewrites but these kept firing: {listed}"
+        notes = []
+        for p in busiest:
+            name, location = self.latest[p]
+            equation = f" ({p.equation})" if p.equation else ""
+            notes.append(Diagnostic(f"'{p.name}'{equation} fired last on '{name}'", location))
+        return RewriteError(Diagnostic(message, self.latest[busiest[0]][1], tuple(notes)))
 
     def check_types(self, p: Pattern, op: Op, values: Sequence[Value]) -> None:
         old, new = ([v.type for v in group] for group in (op.results, values))

@@ -30,6 +30,7 @@ class PlanMemory(Pass):
     """
 
     name: ClassVar[str] = "plan-memory"
+    takes: ClassVar[tuple[str, ...]] = ("kernel",)
 
     def run(self, module: Module) -> None:
         for func in module.functions:

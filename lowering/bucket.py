@@ -70,6 +70,8 @@ class BucketGradients(FuncPass):
     """
 
     name: ClassVar[str] = "bucket-gradients"
+    takes: ClassVar[tuple[str, ...]] = ("nn", "dist")
+    leaves: ClassVar[str] = "dist"
     buffer: float = BUFFER
     last_buffer: float = LAST_BUFFER
     results: tuple[int, ...] = ()
@@ -99,6 +101,7 @@ class OverlapCollectives(FuncPass):
     """
 
     name: ClassVar[str] = "overlap-collectives"
+    takes: ClassVar[tuple[str, ...]] = ("dist",)
 
     def run_on(self, func: Func) -> None:
         for op in func.block:

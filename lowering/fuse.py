@@ -53,6 +53,7 @@ class Fuse(FuncPass):
     """
 
     name: ClassVar[str] = "fuse"
+    takes: ClassVar[tuple[str, ...]] = ("tensor",)
     max_ops: int = 64
     max_inputs: int = 24
 

@@ -21,6 +21,7 @@ import numpy as np
 from polyreme.ir import config
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.timing import timed
 from polyreme.ir.types import BufferType
 from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
@@ -58,9 +59,14 @@ def build_artifact(module: Module, target: Target, name: str = "model", constant
 
         return build_gpu_artifact(module, target, name, constants or {})
     main = module.function("main")
-    plan_memory(main)
+    with timed("plan-memory"):
+        plan_memory(main)
     manifest, data = make_manifest(main, target, name, constants or {})
-    code = assemble(emit_llvm(module, target, MODEL), target)
+    with timed("emit-llvm"):
+        text = emit_llvm(module, target, MODEL)
+    config.say(4, lambda: text)
+    with timed("llvm"):
+        code = assemble(text, target)
     return Artifact(manifest, code, data)
 
 

@@ -16,6 +16,7 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
+from polyreme.ir.timing import reported
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.contract import build_contract
 from polyreme.lowering.conv import build_conv
@@ -50,11 +51,14 @@ class MakeKernels(Pass):
     """Give every root of `main` kernels for the machine called `target`, and let `main` call them: `TensorToKernel` by name."""
 
     name: ClassVar[str] = TensorToKernel.name
+    takes: ClassVar[tuple[str, ...]] = TensorToKernel.takes
+    leaves: ClassVar[str] = TensorToKernel.leaves
     target: str = "native"
+    cpu: str = ""
     prepare: str = ""
 
     def run(self, module: Module) -> None:
-        target = find_target(self.target)
+        target = find_target(self.target, self.cpu or None)
         TensorToKernel(target, builders(target), self.prepare).run(module)
 
 
@@ -85,16 +89,28 @@ def lower(
 
     `verify` checks the module after every pass; `inputs` also runs it there, and compares. `prepare`: see `pipeline`.
     """
-    if to not in LEVELS:
-        raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{to}'{did_you_mean(to, LEVELS)}", code="E0005")
+    _check_level(to)
     for op in module.walk():
         if is_host_op(op):
             why = f"expected a function that is compiled in one piece but '{op.name}' runs on the host: `split_regions` cuts it, and `load_module` runs what comes of it"
             raise PolyremeError(Diagnostic(why, op.location), code="E0408")
-    target = target or find_target()
-    stages = pipeline(target, prepare)[: LEVELS.index(to) + 1]
     lowered: Module = module.clone()
-    return PassManager(stages if level_of(module) != "kernel" else [], verify_each=verify, inputs=inputs).run(lowered)
+    made = stages(target or find_target(), "nn", to, prepare) if level_of(module) != "kernel" else []
+    return PassManager(made, verify_each=verify, inputs=inputs).run(lowered)
+
+
+def stages(target: Target, first: str, last: str, prepare: str = "") -> list[Stage]:
+    """The stages of the pipeline from one level's to another's, both included; `PolyremeError` where they come in the other order."""
+    _check_level(first)
+    _check_level(last)
+    if LEVELS.index(first) > LEVELS.index(last):
+        raise PolyremeError(f"expected a level to stop at that '{first}' leads to ({', '.join(LEVELS[LEVELS.index(first):])}) but got '{last}'", code="E0005")
+    return pipeline(target, prepare)[LEVELS.index(first) : LEVELS.index(last) + 1]
+
+
+def _check_level(name: str) -> None:
+    if name not in LEVELS:
+        raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{name}'{did_you_mean(name, LEVELS)}", code="E0005")
 
 
 def level_of(module: Module) -> str:
@@ -125,17 +141,19 @@ class CompiledModule:
         """The runtime's `Artifact`: code, constants, manifest."""
         from polyreme.lowering.link import build_artifact
 
-        final: Module = self.lowered.clone()
-        take_prepare(final)
-        return build_artifact(final, self.target, self.name, outline_constants(final))
+        with reported(f"compile {self.name}"):
+            final: Module = self.lowered.clone()
+            take_prepare(final)
+            return build_artifact(final, self.target, self.name, outline_constants(final))
 
     @cached_property
     def prepare_artifact(self) -> Any:
         """The `Artifact` that packs weights for `artifact`; None where there is nothing to pack."""
         from polyreme.lowering.link import build_artifact
 
-        final = take_prepare(self.lowered.clone())
-        return None if final is None else build_artifact(final, self.target, f"{self.name}_prepare", outline_constants(final))
+        with reported(f"compile {self.name}_prepare"):
+            final = take_prepare(self.lowered.clone())
+            return None if final is None else build_artifact(final, self.target, f"{self.name}_prepare", outline_constants(final))
 
     @cached_property
     def stages(self) -> Mapping[str, str]:

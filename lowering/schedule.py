@@ -19,6 +19,7 @@ A builder of matrix products might read:
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim
+from polyreme.ir.timing import timed
 from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.targets import Target
 
@@ -178,11 +180,31 @@ def request_of(op: Op, target: Target, constant: Iterable[int] = (), kept: Itera
 def choose(request: Request, builders: Sequence[KernelBuilder]) -> KernelPlan:
     """The plan of the first builder that takes the request."""
     for build in builders:
-        plan = build(request)
+        with timed(build.__name__):
+            plan = build(request)
         if plan is not None:
             return plan
     names = ", ".join(op.name for op in request.ops())
     raise PolyremeError(f"no kernel builder takes the ops {names}", request.func.location, code="E0408")
+
+
+def title(request: Request) -> str:
+    """What a root is, for people: its ops, and where they come from."""
+    names = Counter(op.attributes.get("fn") or op.name.partition(".")[2] for op in request.ops())
+    ops = " ".join(name if n == 1 else f"{name}x{n}" for name, n in names.items()) or "copy"
+    return f"'{ops}'{f' at {request.func.location}' if request.func.location else ''}"
+
+
+def schedule_text(request: Request, plan: KernelPlan) -> str:
+    """A plan as text: its steps with the memory they work on, and under them the packs and the scratch memory."""
+    slot = lambda s: f"{s.kind} {s.index}"
+    lines = [f"// schedule of {title(request)}{f' by {plan.builder}' if plan.builder else ''} for {request.target.name}"]
+    for step in plan.steps:
+        grid = f", grid [{', '.join(map(str, step.grid))}] of blocks [{', '.join(map(str, step.block))}]" if step.block else ""
+        lines.append(f"//   @{step.func.sym_name}({', '.join(map(slot, step.slots))}){grid}")
+    lines += [f"//   pack {i}: operand {p.operand} as {p.type}{', ahead of time' if p.operand in request.constant else ''}" for i, p in enumerate(plan.packs)]
+    lines += [f"//   scratch {i}: {kind}" for i, kind in enumerate(plan.scratch)]
+    return "\n".join(lines)
 
 
 def structure(block: Block) -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ class SinkReshapes(FuncPass):
     """
 
     name: ClassVar[str] = "sink-reshapes"
+    takes: ClassVar[tuple[str, ...]] = ("tensor",)
 
     def run_on(self, func: Func) -> None:
         for op in func.block:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from polyreme.dialects import kernel, tensor
+from polyreme.ir import config
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
@@ -23,7 +24,8 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import Pass
 from polyreme.ir.types import BufferType, TensorType, i64
 from polyreme.lowering.code import Code
-from polyreme.lowering.schedule import KernelBuilder, KernelPlan, Pack, Request, Slot, choose, request_of, structure
+from polyreme.lowering.costs import cost_of
+from polyreme.lowering.schedule import KernelBuilder, KernelPlan, Pack, Request, Slot, choose, request_of, schedule_text, structure, title
 from polyreme.lowering.targets import Target
 
 # A place in memory: a buffer of the new `main`, or an array known now.
@@ -46,9 +48,15 @@ class TensorToKernel(Pass):
     """
 
     name: ClassVar[str] = "tensor-to-kernel"
+    takes: ClassVar[tuple[str, ...]] = ("tensor",)
+    leaves: ClassVar[str] = "kernel"
     target: Target
     builders: tuple[KernelBuilder, ...]
     prepare: str = ""
+
+    def options(self) -> dict[str, Any]:
+        # As text has it: builders follow from the target.
+        return {"target": self.target.name, "cpu": self.target.cpu, **({"prepare": self.prepare} if self.prepare else {})}
 
     def run(self, module: Module) -> None:
         if self.prepare not in ("", "worth", "always"):
@@ -144,6 +152,8 @@ class _Bufferize:
 
     def _run_plan(self, request: Request, operands: Sequence[Value], results: Sequence[Value]) -> None:
         plan = self._plan(request)
+        config.say(2, lambda: f"// cost of {title(request)}: {cost_of(request.func)}")
+        config.say(3, lambda: schedule_text(request, plan))
         packs = [self._pack(p, operands[p.operand]) for p in plan.packs]
         scratch = [self._alloc(type) for type in plan.scratch]
         for step in plan.steps:

@@ -111,8 +111,8 @@ def read_ir(file: Path) -> Module:
     return module
 
 
-def load_python(file: Path, name: str) -> Any:
-    """The Layer (made without arguments when it is a class) or function called `name` in a Python file, which is run."""
+def load_file(file: Path) -> Any:
+    """The module of a Python file, which is run."""
     _existing(file)
     # Beside the file's own folder, as Python itself has it: models import what stands next to them.
     folder = str(file.resolve().parent)
@@ -124,6 +124,12 @@ def load_python(file: Path, name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
+    return module
+
+
+def load_python(file: Path, name: str) -> Any:
+    """The Layer (made without arguments when it is a class) or function called `name` in a Python file, which is run."""
+    module = load_file(file)
     if not hasattr(module, name):
         known = [n for n, v in vars(module).items() if not n.startswith("_") and getattr(v, "__module__", None) == file.stem]
         raise PolyremeError(

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from polyreme.cli import Command
 from polyreme.cli.colours import color_option, print_listing, print_text
 from polyreme.cli.listing import load_passes, ops_text, passes_text
-from polyreme.cli.models import read_ir
+from polyreme.cli.models import load_file, read_ir
 from polyreme.cli.text_form import TextForm, form_options
 
+if TYPE_CHECKING:
+    from polyreme.ir.builtin import Module
+
+# Those of `pipeline.LEVELS`, which is not imported for a help text.
+LEVELS = ("nn", "tensor", "kernel")
 EXAMPLES = (
     ("What a model says, as text", "polyreme inspect examples/lenet.py:LeNet -o lenet.tir"),
     ("From nn to fused tensor ops", "polyreme opt lenet.tir --passes canonicalize,nn-to-tensor,canonicalize,cse,dce,fuse -o fused.tir"),
     ("On from there, for another machine: an option of the pass", "polyreme opt fused.tir --passes 'tensor-to-kernel{target=aarch64}' -o kernels.tir"),
     ("Text of any level compiles", "polyreme compile fused.tir --target aarch64 --to asm -o lenet.s"),
     ("Verify after every pass, and say what each took", "polyreme opt lenet.tir --passes canonicalize,cse,dce --verify-each --timing -o tidy.tir"),
+    ("The compiler's own passes, from the module's level to another", "polyreme opt lenet.tir --to tensor -o fused.tir"),
     ("Keep the module after every pass that changed it", "POLYREME_DUMP=steps polyreme opt lenet.tir --passes nn-to-tensor,canonicalize,fuse -o fused.tir"),
     ("See every rewrite", "POLYREME_DEBUG=7 polyreme opt lenet.tir --passes nn-to-tensor,canonicalize -o tidy.tir"),
     ("Repeat what failed: the error names a file with its command in the first line", "polyreme opt steps/01-nn-to-tensor.tir --passes canonicalize"),
@@ -35,21 +43,46 @@ EXAMPLES = (
 @click.option("--list-ops", is_flag=False, flag_value="", metavar="[PREFIX]", is_eager=True, expose_value=False,
               help="List the ops whose names start so, or tell all about one, and stop.",
               callback=lambda ctx, _, value: None if value is None else _list_ops(ctx, value))  # fmt: skip
-@click.option("--verify-each", is_flag=True, help="Verify after every pass.")
-@click.option("--timing", is_flag=True, help="Print what each pass took, on standard error.")
+@click.option("--from", "first", type=click.Choice(LEVELS), help="Run the compiler's own stages, from this level's on; by default from the module's level.")
+@click.option("--to", "last", type=click.Choice(LEVELS), help="Run the compiler's own stages, up to this level's; by default to kernels.")
+@click.option("--target", default="native", show_default=True, help="The machine that the compiler's own stages are for.")
+@click.option("--load", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="FILE.py", help="Run a Python file first, which registers passes.")
+@click.option("--verify-each", is_flag=True, help="After every pass verify the module, and run main on random inputs: it has to compute the same.")
+@click.option("--inputs", "arrays", type=click.Path(path_type=Path), metavar="FILE.npz", help="Arrays for --verify-each, by position, instead of random ones.")
+@click.option("--no-run", is_flag=True, help="Let --verify-each only verify: kernels are slow on numpy.")
+@click.option("--timing", is_flag=True, help="Print what each stage, pass, function and pattern took, as a tree on standard error.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
 @form_options(elide_on_a_terminal=False)
 @color_option
-def command(file: Path, spec: str, form: TextForm, color: str, verify_each: bool, timing: bool, output: Path | None) -> None:
-    """Read IR text of any level from FILE (- is standard input), run passes, and print it."""
-    from polyreme.ir.passes import PassManager, parse_passes
-    from polyreme.ir.text import print_module
+def command(
+    file: Path, spec: str, first: str | None, last: str | None, target: str, plugins: tuple[Path, ...], form: TextForm, color: str,
+    verify_each: bool, arrays: Path | None, no_run: bool, timing: bool, output: Path | None,
+) -> None:  # fmt: skip
+    """Read IR text of any level from FILE (- is standard input), run passes, and print it.
 
+    The passes are those of --passes, or with --from and --to the compiler's own: a module enters and leaves at any level.
+    """
+    from polyreme.ir.passes import PassLike, PassManager, Stage, parse_passes
+    from polyreme.ir.text import print_module
+    from polyreme.lowering.pipeline import level_of, stages
+    from polyreme.lowering.targets import find_target
+
+    if spec and (first or last):
+        raise click.UsageError("expected either --passes or --from and --to but got both")
+    if (arrays is not None or no_run) and not verify_each:
+        raise click.UsageError(f"expected {'--no-run' if no_run else '--inputs'} together with --verify-each")
     load_passes()
-    manager = PassManager(parse_passes(spec), verify_each=verify_each)
+    for plugin in plugins:
+        load_file(plugin)
+    steps: Sequence[Stage | PassLike] = parse_passes(spec)
     if str(file) != "-" and not file.is_file():
         raise FileNotFoundError(f"there is no file '{file}'")
-    module = manager.run(read_ir(file))
+    module = read_ir(file)
+    if first or last:
+        steps = stages(find_target(target), first or level_of(module), last or "kernel")
+    inputs = _inputs(module, arrays) if verify_each and not no_run else None
+    manager = PassManager(steps, verify_each=verify_each, inputs=inputs, detailed=timing)
+    manager.run(module)
     if timing:
         print(manager.timing_table(), file=sys.stderr)
     text = print_module(module, **form)
@@ -57,6 +90,28 @@ def command(file: Path, spec: str, form: TextForm, color: str, verify_each: bool
         output.write_text(text, encoding="utf-8")
     else:
         print_text(text, color)
+
+
+def _inputs(module: Module, arrays: Path | None) -> list[Any] | None:
+    """What `main` is run on; None, after a word about it, where it cannot be run."""
+    from polyreme.ir.diagnostics import PolyremeError
+    from polyreme.ir.evaluate import evaluate, random_inputs
+    from polyreme.ir.reproducer import read_inputs
+
+    main = next((f for f in module.functions if f.sym_name == "main"), None)
+    if main is None:
+        click.echo("note: there is no function '@main' to run, so passes are verified only", err=True)
+        return None
+    if arrays is not None:
+        return read_inputs(arrays, main)
+    inputs = random_inputs(main)
+    try:
+        # A function on buffers writes into its arguments.
+        evaluate(module, [x.copy() for x in inputs])
+    except PolyremeError as error:
+        click.echo(f"note: '@main' does not run on random inputs, so passes are verified only: {error.message}", err=True)
+        return None
+    return inputs
 
 
 def _list_passes(ctx: click.Context) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from polyreme.dialects import kernel
+from polyreme.ir import config
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim
+from polyreme.ir.timing import timed
 from polyreme.ir.types import BufferType
 from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.emit_ptx import PtxModule, emit_ptx
@@ -27,11 +29,15 @@ Array = np.ndarray[Any, Any]
 def build_gpu_artifact(module: Module, target: GpuTarget, name: str, constants: Mapping[str, Array]) -> Artifact:
     """PTX, constants and manifest of a module at kernel level, as `link.build_artifact` makes them for processors."""
     main = module.function("main")
-    plan_memory(main)
+    with timed("plan-memory"):
+        plan_memory(main)
     manifest, data = make_manifest(main, target, name, constants)
-    code = emit_ptx(module, target, name)
+    with timed("emit-ptx"):
+        code = emit_ptx(module, target, name)
+        ptx = code.ptx
+    config.say(4, lambda: f"{code.llvm}\n{ptx}")
     plan = GpuPlan(tuple(_launches(main, code)), tuple(_arena(main)))
-    return Artifact(replace(manifest, extra={**manifest.extra, KEY: plan.to_text()}), code.ptx.encode(), data)
+    return Artifact(replace(manifest, extra={**manifest.extra, KEY: plan.to_text()}), ptx.encode(), data)
 
 
 def _launches(main: Func, code: PtxModule) -> list[LaunchSpec]:
