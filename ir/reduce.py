@@ -393,11 +393,16 @@ def _sizes(op: Op) -> list[int]:
     return list(found)
 
 
-def _shrink(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
-    """A size becomes smaller wherever it stands: in types, in attributes that hold sizes, in constants and inputs."""
+def size_change(op: Op, way: int) -> tuple[int, int, bool]:
+    """The size that a way of shrinking changes, what to, and whether the last elements stay, not the first."""
     old = _sizes(op)[way // len(_WAYS)]
     smaller, end = _WAYS[way % len(_WAYS)]
-    new = smaller(old)
+    return old, smaller(old), end
+
+
+def _shrink(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
+    """A size becomes smaller wherever it stands: in types, in attributes that hold sizes, in constants and inputs."""
+    old, new, end = size_change(op, way)
     if not 0 < new < old:
         return False
     if trial.inputs is not None:
@@ -431,20 +436,23 @@ def _smaller_type(kind: Type, old: int, new: int) -> Type:
 
 
 def _known_sizes(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
-    """Sizes with names become what they are for the inputs."""
+    """Sizes with names become what they are for the inputs, or 2 where there are none."""
     main = trial.main
-    if trial.inputs is None or main is None:
-        return False
-    roles = main.arg_roles or ("input",) * len(main.args)
-    given = [i for i, role in enumerate(roles) if role != "output"]
-    sizes: dict[str, Dim] = dict(bind_sizes(main, dict(zip(given, trial.inputs, strict=True))))
-    if not sizes:
-        return False
+    sizes: dict[str, Dim] = dict.fromkeys(_names(trial.module), 2)
+    if trial.inputs is not None and main is not None:
+        roles = main.arg_roles or ("input",) * len(main.args)
+        given = [i for i, role in enumerate(roles) if role != "output"]
+        sizes.update(bind_sizes(main, dict(zip(given, trial.inputs, strict=True))))
     _map_types(trial.module, lambda kind: substitute_type(kind, sizes))
     for inner in trial.module.walk():
         inner.attributes = {name: _known(value, sizes) for name, value in inner.attributes.items()}
     _infer_again(trial.module)
     return True
+
+
+def _names(module: Module) -> list[str]:
+    """The names of sizes in the types of functions' arguments."""
+    return sorted(frozenset().union(*(type_symbols(a.type) for f in module.functions for a in f.args)))
 
 
 def _known(value: Any, sizes: dict[str, Dim]) -> Any:
@@ -477,9 +485,10 @@ def _computes(op: Op) -> bool:
     return not op.has(ConstantLike) and not op.has(Terminator)
 
 
-KNOWN_SIZES = Step("known-sizes", lambda op: int(isinstance(op, Module) and any(type_symbols(a.type) for f in op.functions for a in f.args)), _known_sizes, alone=True)
+KNOWN_SIZES = Step("known-sizes", lambda op: int(isinstance(op, Module) and bool(_names(op))), _known_sizes, alone=True)
 ISOLATE = Step("isolate", lambda op: int(_makes_tensors(op) and _computes(op)), _isolate, alone=True)
 CUT = Step("cut", lambda op: int(_makes_tensors(op) and _computes(op)), _cut, needs_values=True)
+SHRINK = Step("shrink", lambda op: len(_sizes(op)) * len(_WAYS), _shrink, alone=True)
 STEPS: tuple[Step, ...] = (
     KNOWN_SIZES,
     Step("return-one", lambda op: len(op.operands) if isinstance(op, Return) and len(op.operands) > 1 and _in_main(op) else 0, _return_one, alone=True),
@@ -491,6 +500,6 @@ STEPS: tuple[Step, ...] = (
     Step("forward", lambda op: len(_equal_operands(op)) if len(op.results) == 1 else 0, _forward),
     Step("inline", lambda op: len(op.regions) if not isinstance(op, (Module, Func)) else 0, _inline),
     Step("drop-argument", lambda op: len(op.args) if isinstance(op, Func) else 0, _drop_argument),
-    Step("shrink", lambda op: len(_sizes(op)) * len(_WAYS), _shrink, alone=True),
+    SHRINK,
     Step("default", lambda op: len(_unusual(op)), _default),
 )

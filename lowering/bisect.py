@@ -136,7 +136,7 @@ class Bisection:
                 wrong = expected.misfits(evaluate(current, inputs))
             except PolyremeError as error:
                 return self.failing(step, before, error)
-            self.report(f"{'wrong' if wrong else 'ok':>7}  {step}")
+            self.report(f"{'wrong' if wrong else 'ok':>7}  {step.name}")
             if wrong:
                 return self.locate([step], before, wrong)
         return self.to_machine_code(Case(current, case.inputs), [], expected) if machine_code else None
@@ -148,7 +148,7 @@ class Bisection:
             wrong = self.misfits(steps, before, expected)
         except PolyremeError as error:
             return self.failing(steps[0], before, error)
-        self.report(f"{'wrong' if wrong else 'ok':>7}  {', then '.join(map(str, steps))}")
+        self.report(f"{'wrong' if wrong else 'ok':>7}  {', then '.join(s.name for s in steps)}")
         if not wrong:
             return None
         if not self.fails(steps, before):
@@ -167,7 +167,7 @@ class Bisection:
 
     def failing(self, step: Step, before: Case, error: PolyremeError) -> Finding:
         """The step ends in an error: the smallest module for which it is the same."""
-        self.report(f"{'failed':>7}  {step}")
+        self.report(f"{'failed':>7}  {step.name}")
         fails = self.same_error([step], error)
         small = reduce_case(before, fails, REDUCTIONS) if fails(before) else before
         return Finding(step, error=str(error), case=small, op=_likely(small.module))

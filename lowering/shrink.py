@@ -15,7 +15,7 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.define import ConstantLike
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.reduce import STEPS, Step, Trial, inline_region
+from polyreme.ir.reduce import SHRINK, STEPS, Step, Trial, inline_region, size_change
 from polyreme.ir.types import BufferType, ScalarType, TensorType, VectorType, index
 
 
@@ -127,6 +127,15 @@ def _run_once(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
     return inline_region(op, 0, [Builder.before_op(op)(kernel.Constant, value=0, dtype=index)])
 
 
+def _shrink_loops(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
+    """As `shrink`, for kernels: a size also stands in them as a position."""
+    old, new, _ = size_change(op, way)
+    constants = [o for o in trial.module.walk() if isinstance(o, kernel.Constant) and o.dtype == index and o.value == old]
+    for constant in constants:
+        constant.attributes["value"] = new
+    return bool(constants) and SHRINK.apply(trial, op, way, values)
+
+
 def _drop_carried(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
     """A value that a loop carries, and that nothing uses afterwards, goes."""
     if not isinstance(op, kernel.For) or op.results[way].uses:
@@ -183,6 +192,7 @@ REDUCTIONS: tuple[Step, ...] = (
     ISOLATE_CALL,
     *STEPS,
     Step("drop-from-group", lambda op: len(op.results) if isinstance(op, tensor.Fused) and len(op.results) > 1 else 0, _drop_from_group, alone=True),
+    Step("shrink-loops", SHRINK.count, _shrink_loops, alone=True),
     Step("run-once", lambda op: int(isinstance(op, kernel.Parallel)), _run_once),
     Step("drop-carried", lambda op: len(op.results) if isinstance(op, kernel.For) else 0, _drop_carried, alone=True),
     Step("constant", lambda op: int(_can_be_constant(op)), _constant),

@@ -76,7 +76,7 @@ def command(
     if finding is None:
         click.echo(f"all results are within their bounds{'' if machine_code else f' (without {MACHINE_CODE})'}")
         return
-    _tell(finding, found.name, target, output)
+    _tell(finding, module, found.name, target, output)
     ctx.exit(1)
 
 
@@ -86,10 +86,8 @@ def parse_steps(spec: str) -> tuple[list[Any], bool]:
     from polyreme.lowering.bisect import MACHINE_CODE
 
     load_passes()
-    parts = [part.strip() for part in spec.split(",")]
-    if parts[-1] == MACHINE_CODE:
-        return parse_passes(",".join(parts[:-1])), True
-    return parse_passes(spec), False
+    others, _, last = spec.rpartition(",")
+    return (parse_passes(others), True) if last.strip() == MACHINE_CODE else (parse_passes(spec), False)
 
 
 def _is_file(text: str) -> bool:
@@ -160,8 +158,10 @@ def write_case(case: Case, path: Path, lines: list[str]) -> None:
         np.savez(path.with_suffix(".npz"), allow_pickle=False, **arrays)
 
 
-def _tell(finding: Finding, name: str, target: str, output: Path) -> None:
-    """Say what is wrong and leave the files that show it."""
+def _tell(finding: Finding, module: Module, name: str, target: str, output: Path) -> None:
+    """Say what is wrong and leave the files that show it, if they are less than the module."""
+    from polyreme.ir.reduce import Case, cost
+
     step = finding.step
     click.echo("")
     if finding.error:
@@ -175,6 +175,9 @@ def _tell(finding: Finding, name: str, target: str, output: Path) -> None:
         how = f": {finding.misfit}" if finding.misfit is not None else ""
         wrong = "fails on" if finding.error else "is wrong about"
         click.echo(Diagnostic(f"'{step.name}' {wrong} '{finding.op.name}'{how}", finding.op.location).render("note"))
+    if cost(finding.case) >= cost(Case(module)):
+        click.echo("the module is as small as it gets")
+        return
     file = output / f"{name}-{step.name}.tir"
     command = f"polyreme bisect {file} --inputs {file.with_suffix('.npz')} --passes '{step}'{'' if target == 'native' else f' --target {target}'}"
     what = finding.error.splitlines()[0] if finding.error else str(finding.misfit)
