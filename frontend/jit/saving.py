@@ -20,7 +20,7 @@ import numpy as np
 from polyreme import dispatch, loaders
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
-from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute
 from polyreme.ir.types import SCALARS, TensorType
 from polyreme.ir.verify import verify

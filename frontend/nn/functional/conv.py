@@ -7,6 +7,7 @@ from typing import Any
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
+from polyreme.ir.diagnostics import InferError, caller_location
 from polyreme.ir.dims import Dim, ceildiv, maximum
 from polyreme.math.common import number_of, tensor_arg
 from polyreme.math.manipulation import transpose

@@ -9,6 +9,7 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
+from polyreme.ir.diagnostics import InferError, caller_location
 from polyreme.math.common import tensor_arg
 from polyreme.math.elementwise import scale
 from polyreme.math.manipulation import stack
