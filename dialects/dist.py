@@ -170,7 +170,8 @@ class AllReduceStart(_Reducing):
         %p = dist.all_reduce_start %x {reduce = "mean", bucket = 0} : pending<2x2xf32>      // %x: tensor<2x2xf32>
         %y = dist.wait %p : tensor<2x2xf32>
 
-    `dist.wait` gives the results, and what comes between overlaps with the transfer. Operands as `dist.all_reduce` has them.
+    `dist.wait` gives the results, and what comes between overlaps with the transfer. Operands as `dist.all_reduce` has them. `reduce` says
+    how elements are combined, and `bucket` is a number for messages.
     """
 
     xs = variadic()

@@ -55,7 +55,7 @@ class Constant(Op):
 
         %c = tensor.constant {value = dense<[1.0, 2.0]>} : tensor<2xf32>
 
-    The result has the array's shape and element type.
+    The result has the array's shape and element type. `value` is the array.
     """
 
     value = attr(Dense)
@@ -99,7 +99,7 @@ class DimValue(Op):
 
         %n = tensor.dim_value {size = 3*N, dtype = f32} : tensor<f32>
 
-    What a mean over a symbolic size divides by.
+    What a mean over a symbolic size divides by. `size` may be an expression over names, `dtype` is any element type.
     """
 
     size = attr(Dim)
@@ -120,7 +120,7 @@ class Iota(Op):
 
         %i = tensor.iota {shape = [2, 5], axis = 1, dtype = i64} : tensor<2x5xi64>
 
-    `dtype` is an integer or float type; `axis` counts from the front.
+    `dtype` is an integer or float type; `axis` counts from the front. `shape` is the result's.
     """
 
     shape = attr(tuple[Dim, ...])
@@ -147,7 +147,8 @@ class Random(Op):
 
         %v, %next = tensor.random %s {shape = [4], low = -1.0, high = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s: tensor<313xui64>
 
-    As `nn.uniform`; the state is that of a Mersenne twister, see `dialects/mt19937.py`.
+    As `nn.uniform`; the state is that of a Mersenne twister, see `dialects/mt19937.py`. `shape` is that of the numbers, which are at least
+    `low` and below `high`, and `dtype` their float type.
     """
 
     state = operand()
@@ -211,7 +212,7 @@ class Reduce(Op):
 
     Of no elements it is the function's identity: 0, 1, -inf, inf (for integers the least and the largest), all bits set, none set. `axes`
     are sorted and count from the front; no axes leave the operand as it is. Sums of narrow floats add up in float64 in the reference;
-    kernels add in any order, fixed by the shapes.
+    kernels add in any order, fixed by the shapes. The result lacks the axes, or has them with size 1 with `keepdims`.
     """
 
     x = operand()
@@ -236,7 +237,8 @@ class ArgReduce(Op):
 
         %i = tensor.arg_reduce %x {fn = "max", axis = 1} : tensor<Nxi64>      // %x: tensor<Nx4xf32>
 
-    The first of equals, and the first nan if there is one. An axis that is known to have no elements is refused.
+    The first of equals, and the first nan if there is one. An axis that is known to have no elements is refused. The result lacks the axis,
+    or has it with size 1 with `keepdims`; its elements are positions of the integer type `dtype`. `fn` is "max" or "min".
     """
 
     x = operand()
@@ -292,7 +294,8 @@ class Contract(Op):
         %z = tensor.contract %x, %y {spec = "mk,kn->mn"} : tensor<Nx3xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4x3xf32>
 
     A letter per axis, none twice in an operand. Letters in both operands but not in the result are summed over; one that the result lacks
-    stands in both operands. Over no elements the sum is 0. Element types are equal; 16-bit floats add up in float32.
+    stands in both operands. Over no elements the sum is 0. Element types are equal; 16-bit floats add up in float32. `spec` names the axes
+    of `a`, those of `b` and those of the result.
     """
 
     a = operand()
@@ -346,7 +349,8 @@ class Window(Op):
         %w = tensor.window %x {axes = [1], sizes = [3], strides = [2], dilations = [1]} : tensor<Nx4x3xf32>      // %x: tensor<Nx9xf32>
 
     `result[…, p, …, k] = x[…, p * stride + k * dilation, …]`, the windows' axes in the order of `axes`. Elements that no whole window
-    covers are left out. A symbolic size must leave at least zero positions when it is known.
+    covers are left out. A symbolic size must leave at least zero positions when it is known. `sizes`, `strides` and `dilations` have a
+    value for each of `axes`.
     """
 
     x = operand()
@@ -371,7 +375,7 @@ class Fold(Op):
         %x = tensor.fold %w {axes = [1], sizes = [9], strides = [2], dilations = [1]} : tensor<Nx9xf32>      // %w: tensor<Nx4x3xf32>
 
     `result[…, p * stride + k * dilation, …] += w[…, p, …, k]`; elements that no window covers are 0. The numbers of windows must be those
-    that `tensor.window` makes of `sizes`.
+    that `tensor.window` makes of `sizes`. `strides` and `dilations` have a value for each of `axes`, as there.
     """
 
     w = operand()
@@ -423,7 +427,7 @@ class Reshape(Op):
 
         %y = tensor.reshape %x {shape = [6*N]} : tensor<(6*N)xf32>      // %x: tensor<Nx2x3xf32>
 
-    Both shapes have equally many elements, which for symbolic sizes means the same polynomial.
+    Both shapes have equally many elements, which for symbolic sizes means the same polynomial. `shape` is the new one.
     """
 
     x = operand()
@@ -490,7 +494,7 @@ class Slice(Op):
 
         %y = tensor.slice %x {starts = [0, 1], stops = [N, 4], strides = [1, 2]} : tensor<Nx2xf32>      // %x: tensor<Nx4xf32>
 
-    One value per axis in each list, with 0 <= start <= stop <= size and positive strides.
+    One value per axis in each list, with 0 <= start <= stop <= size and positive strides. The lists are `starts`, `stops` and `strides`.
     """
 
     x = operand()

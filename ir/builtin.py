@@ -58,8 +58,9 @@ class Func(Op):
           return %y
         }
 
-    `arg_names` and `result_names` are the user's names; `arg_roles` says what each argument is: "input", "param" (a weight), "packed" (a weight as kernels
-    want it), "constant", "state" or "output".
+    `arg_names` and `result_names` are the user's names; `arg_roles` says what each argument is: "input", "param" (a weight), "packed" (a
+    weight as kernels want it), "constant", "state" or "output". `sym_name` is what calls name it by, `function_type` the types of arguments
+    and results, which the block's arguments and `return` must have.
     """
 
     sym_name = attr(str)

@@ -196,7 +196,8 @@ class Barrier(Op):
 class WarpShuffle(Op):
     """The value of `x` in another lane of the warp: lane ^ by ("xor"), lane + by ("down"), lane - by ("up"), or `by` itself ("from").
 
-    Past the end of the warp, "down" and "up" give the lane's own value. All 32 lanes take part.
+    Past the end of the warp, "down" and "up" give the lane's own value. All 32 lanes take part. `mode` says which lane's value comes, `by`
+    is in [0, 32).
 
         %other = kernel.warp_shuffle %x {mode = "xor", by = 16} : f32
     """
@@ -228,7 +229,7 @@ class Atomic(Op):
         kernel.atomic %v, %y, %i {fn = "add"}      // %v: f32, %y: buffer<64xf32>, %i: index
 
     The order among threads is open: sums of floats may vary in their last bits. The element type is f32, f64, or an integer of 32 or 64
-    bits. Where `mask` is off nothing happens. A position outside the buffer is an error on numpy.
+    bits. Where `mask` is off nothing happens. A position outside the buffer is an error on numpy. `fn` says what is done; so far, adding.
     """
 
     value = operand()

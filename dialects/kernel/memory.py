@@ -36,9 +36,10 @@ class Alloc(Op):
 
         %tmp = kernel.alloc {shape = [8, 128], dtype = f32, offset = 4096} : buffer<8x128xf32>
 
-    "arena": at byte `offset` of the model's arena, in `main` (`offset` is none until memory is planned). "local": scratch on the stack of a kernel.
-    "shared": what the threads of a block share. Local and shared memory have known sizes. The arena, every offset in it, and local and shared memory are
-    aligned to 64 bytes. Nothing may be read before it was written: on numpy the memory starts as nan, or as a large number.
+    "arena": at byte `offset` of the model's arena, in `main` (`offset` is none until memory is planned). "local": scratch on the stack of a
+    kernel. "shared": what the threads of a block share. Local and shared memory have known sizes. The arena, every offset in it, and local
+    and shared memory are aligned to 64 bytes. Nothing may be read before it was written: on numpy the memory starts as nan, or as a large
+    number. The buffer has `shape` and elements of `dtype`.
     """
 
     shape = attr(tuple[Dim, ...])
@@ -74,7 +75,7 @@ class Data(Op):
 
         %w = kernel.data {value = dense<[1.0, 2.0]>} : buffer<2xf32>
 
-    It stands in `main`, until `outline_constants` makes it an argument of role "constant".
+    It stands in `main`, until `outline_constants` makes it an argument of role "constant". `value` is the array, of any element type.
     """
 
     value = attr(Dense)
@@ -95,7 +96,7 @@ class View(Op):
         %v = kernel.view %x, %start {shape = [16]} : buffer<16xf32>      // %x: buffer<8x16xf32>, %start: index
 
     Shares the memory: what is written to one is read from the other. Without `offset` it starts where the buffer does. All of it must lie
-    inside the buffer.
+    inside the buffer. `shape` is the view's, in row-major order.
     """
 
     buffer = operand()

@@ -32,7 +32,8 @@ class Constant(Op):
 
         %zero = kernel.constant {value = 0.0, dtype = f32} : f32
 
-    Infinities and nan are fine for floats. Integers must be in the type's range; there are no complex constants.
+    Infinities and nan are fine for floats. Integers must be in the type's range; there are no complex constants. `value` is the number,
+    `dtype` its type.
     """
 
     value = attr(Number)
@@ -137,7 +138,7 @@ class Broadcast(Op):
 
         %v = kernel.broadcast %x {lanes = 16} : vector<16xf32>      // %x: f32
 
-    With one lane it is the scalar itself: there is no vector of one lane.
+    With one lane it is the scalar itself: there is no vector of one lane. The result has `lanes` lanes, up to 1024.
     """
 
     x = operand()
@@ -186,7 +187,7 @@ class Iota(Op):
 
         %lane = kernel.iota {lanes = 16} : vector<16xindex>
 
-    With one lane it is the scalar 0.
+    With one lane it is the scalar 0. The result has `lanes` lanes.
     """
 
     lanes = attr(int)
@@ -206,7 +207,7 @@ class LaneMask(Op):
 
         %mask = kernel.lane_mask %left {lanes = 16} : vector<16xi1>      // %left: index
 
-    None for n <= 0, all for n >= lanes: what is left of a loop over whole vectors.
+    None for n <= 0, all for n >= lanes: what is left of a loop over whole vectors. The result has `lanes` lanes.
     """
 
     n = operand()

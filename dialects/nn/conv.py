@@ -27,6 +27,7 @@ class Conv(Op):
     `padding` counts zeros before and after each spatial axis: [low, high, low, high, …]. An empty list stands for ones (strides, dilations)
     or zeros (padding). With groups, the i-th part of the output channels sees only the i-th part of the input channels. `bias` is [out] or
     absent. Any spatial rank of at least 1; a kernel that does not fit the padded size is refused. 16-bit floats add up in float32.
+    `strides`, `dilations` and a pair of `padding` are given per spatial axis; `groups` divides both numbers of channels.
     """
 
     x = operand()
@@ -84,7 +85,7 @@ class ConvTranspose(Op):
         %y = nn.conv_transpose %x, %w {strides = [2], sizes = [9]} : tensor<Nx2x9xf32>      // %x: tensor<Nx1x4xf32>, %w: tensor<1x2x3xf32>
 
     `sizes` are the result's spatial sizes, for which a convolution with the same numbers makes the places of `x`; empty means the smallest
-    such sizes. The result is [batch, out, *sizes].
+    such sizes. The result is [batch, out, *sizes]. `strides`, `padding`, `dilations` and `groups` are as in `nn.conv`.
     """
 
     x = operand()
@@ -141,7 +142,8 @@ class ConvFilter(Op):
         %w = nn.conv_filter %x, %dy {kernel = [3], strides = [2]} : tensor<2x1x3xf32>      // %x: tensor<Nx1x9xf32>, %dy: tensor<Nx2x4xf32>
 
     `x` is a convolution's input, `dy` is shaped as its result, and the rest are its numbers; the result is shaped as its weight, [out,
-    channels / groups, *kernel].
+    channels / groups, *kernel]. `kernel` is the size of the kernel, one value per spatial axis; `strides`, `padding`, `dilations` and
+    `groups` are as in `nn.conv`.
     """
 
     x = operand()

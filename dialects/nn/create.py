@@ -26,6 +26,7 @@ class Constant(Op):
         %c = nn.constant {value = dense<[1.0, 2.0]>} : tensor<2xf32>
 
     The result has the array's shape and element type. Large arrays print as text in full, or are left out where a printer is asked to.
+    `value` is the array.
     """
 
     value = attr(Dense)
@@ -70,7 +71,7 @@ class DimValue(Op):
 
         %n = nn.dim_value {size = 3*N, dtype = i64} : tensor<i64>      // %x: tensor<Nxf32>
 
-    What a mean over a symbolic size divides by.
+    What a mean over a symbolic size divides by. `size` may be an expression over names, `dtype` is any element type.
     """
 
     size = attr(Dim)
@@ -92,7 +93,7 @@ class Iota(Op):
         %i = nn.iota {shape = [2, 5], axis = -1, dtype = i64} : tensor<2x5xi64>
 
     `dtype` is an integer or float type; numbers that it cannot hold are rounded or wrap around as `nn.cast` has it. `axis` counts from the
-    end if negative.
+    end if negative. `shape` is the result's.
     """
 
     shape = attr(tuple[Dim, ...])
@@ -121,6 +122,7 @@ class Uniform(Op):
 
     The state is that of a Mersenne twister (MT19937), 312 words and a position, as in `dialects/mt19937.py`; the numbers are bit for bit
     those that Paddle's CPU generator draws from it. `dtype` is a float type. Equal states give equal numbers: pass the second result on.
+    `shape` is that of the numbers, which are at least `low` and below `high`.
     """
 
     state = operand()
@@ -149,7 +151,7 @@ class Dropout(Op):
 
     `draws` broadcast to `x`, so that whole channels can be dropped. With "upscale_in_train" the kept elements are divided by 1 - p; in
     "downscale_in_infer" they stay as they are (and inference, which is a plain product, multiplies by 1 - p). `p` lies in [0, 1]; with 1
-    everything is 0.
+    everything is 0. Which of the two it is says `mode`.
     """
 
     x = operand()

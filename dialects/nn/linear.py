@@ -12,6 +12,7 @@ from polyreme.ir.accuracy import SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand, optional
 from polyreme.ir.diagnostics import check, check_type
+from polyreme.ir.facts import agree, agree_all
 from polyreme.ir.types import TensorType
 
 
@@ -47,7 +48,7 @@ class MatMul(Op):
         check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
         rows, inner_x = ((x.shape[-1], x.shape[-2]) if transpose_x else (x.shape[-2], x.shape[-1])) if x.rank > 1 else (None, x.shape[0])
         inner_y, columns = ((y.shape[-1], y.shape[-2]) if transpose_y else (y.shape[-2], y.shape[-1])) if y.rank > 1 else (y.shape[0], None)
-        check(inner_x == inner_y, f"expected inner dimensions to agree but got {inner_x} and {inner_y}")
+        check(agree(inner_x, inner_y), f"expected inner dimensions to agree but got {inner_x} and {inner_y}")
         batch = broadcast_shapes([x.shape[:-2], y.shape[:-2]])
         return x.with_shape((*batch, *(d for d in (rows, columns) if d is not None)))
 
@@ -78,8 +79,8 @@ class Linear(Op):
         check(weight.rank == 2, f"expected a weight of shape [in, out] but got {shape_text(weight.shape)}")
         check_same_dtype([x, weight] if bias is None else [x, weight, bias])
         check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
-        check(x.shape[-1] == weight.shape[0], f"expected {weight.shape[0]} features, the weight's first size, but got {x.shape[-1]}")
-        fits = bias is None or bias.shape == weight.shape[1:]
+        check(agree(x.shape[-1], weight.shape[0]), f"expected {weight.shape[0]} features, the weight's first size, but got {x.shape[-1]}")
+        fits = bias is None or agree_all(bias.shape, weight.shape[1:])
         check(fits, f"expected a bias of shape {shape_text(weight.shape[1:])} but got {shape_text(getattr(bias, 'shape', ()))}")
         return x.with_shape((*x.shape[:-1], weight.shape[1]))
 

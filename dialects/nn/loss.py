@@ -11,6 +11,7 @@ from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand
 from polyreme.ir.diagnostics import check, check_type
+from polyreme.ir.facts import agree_all
 from polyreme.ir.types import TensorType
 
 
@@ -37,7 +38,7 @@ class CrossEntropy(Op):
         check_type(logits.dtype.is_float, f"expected floats for the logits but got {logits.dtype}")
         kept = reduced_shape(logits.shape, (normal_axis(axis, logits.rank),), True)
         wanted = logits.shape if soft_label else kept
-        check(label.shape == wanted, f"expected a label of shape {shape_text(wanted)} but got {shape_text(label.shape)}")
+        check(agree_all(label.shape, wanted), f"expected a label of shape {shape_text(wanted)} but got {shape_text(label.shape)}")
         if soft_label:
             check_type(label.dtype == logits.dtype, f"expected soft labels of type {logits.dtype} but got {label.dtype}")
         else:

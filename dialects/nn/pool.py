@@ -68,7 +68,8 @@ class MaxPool(Op):
 
     nan where a window has one. `padding` is [low, high, low, high, …] and never wins: a window of padding alone gives -inf, or the least
     integer. Strides left empty are the kernel's sizes. An axis has floor((size + low + high - kernel) / stride) + 1 windows; with
-    `ceil_mode` the quotient is rounded up, and the last window may reach past the padding.
+    `ceil_mode` the quotient is rounded up, and the last window may reach past the padding. `kernel` and `strides` have a value per spatial
+    axis.
     """
 
     x = operand()
@@ -96,7 +97,8 @@ class AvgPool(Op):
 
     `exclusive` means the mean of the elements in the window that are no padding. Otherwise zeros of the padding count, up to `low` of them
     after the axis, as in Paddle, where `low` and `high` differ only for "SAME" padding. Strides left empty are the kernel's sizes. How many
-    windows there are is as in `nn.max_pool`. Sums are float64, rounded once; a window without elements gives 0.
+    windows there are is as in `nn.max_pool`. Sums are float64, rounded once; a window without elements gives 0. `kernel`, `strides`, `padding` and
+    `ceil_mode` are as there, too.
     """
 
     x = operand()

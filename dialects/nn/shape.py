@@ -33,6 +33,7 @@ from polyreme.ir.define import Pure, View, attr, op, operand, variadic
 from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve, resolve_all
+from polyreme.ir.facts import agree_all
 from polyreme.ir.types import TensorType
 
 
@@ -42,7 +43,8 @@ class Reshape(Op):
 
         %y = nn.reshape %x {shape = [N, 6]} : tensor<Nx6xf32>      // %x: tensor<Nx2x3xf32>
 
-    Both shapes have equally many elements, which for symbolic sizes means the same polynomial. Nothing moves in memory.
+    Both shapes have equally many elements, which for symbolic sizes means the same polynomial. Nothing moves in memory. `shape` is the new
+    one.
     """
 
     x = operand()
@@ -95,7 +97,7 @@ class BroadcastTo(Op):
     @staticmethod
     def infer(x: TensorType, *, shape: Shape) -> TensorType:
         check_sizes(shape)
-        fits = x.rank <= len(shape) and broadcast_shapes([x.shape, shape]) == shape
+        fits = x.rank <= len(shape) and agree_all(broadcast_shapes([x.shape, shape]), shape)
         check(fits, f"expected a shape that {shape_text(x.shape)} broadcasts to but got {shape_text(shape)}")
         return x.with_shape(shape)
 
@@ -111,7 +113,8 @@ class Slice(Op):
         %y = nn.slice %x {starts = [0, 1], stops = [N, 4], strides = [1, 2]} : tensor<Nx2xf32>      // %x: tensor<Nx4xf32>
 
     One value per axis in each list, with 0 <= start <= stop <= size and positive strides: no counting from the end, which the front end
-    resolves. An axis of the result has ceildiv(stop - start, stride) elements, which may be none.
+    resolves. An axis of the result has ceildiv(stop - start, stride) elements, which may be none. The lists are `starts`, `stops` and
+    `strides`.
     """
 
     x = operand()
@@ -235,7 +238,7 @@ class Fold(Op):
         %x = nn.fold %w {axes = [1], sizes = [9], strides = [2], dilations = [1]} : tensor<Nx9xf32>      // %w: tensor<Nx4x3xf32>
 
     `result[…, p * stride + k * dilation, …] += w[…, p, …, k]`; elements that no window covers are 0. The numbers of windows must be those
-    that `nn.window` makes of `sizes`.
+    that `nn.window` makes of `sizes`. `strides` and `dilations` have a value for each of `axes`, as there.
     """
 
     w = operand()
@@ -302,7 +305,7 @@ class ScatterAdd(Op):
         check_type(updates.dtype.kind in "fiuc", f"expected numbers but got {updates.dtype}")
         check_type(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
         middle = updates.shape[axis : axis + index.rank]
-        check(middle == index.shape, f"expected updates with the positions' shape {shape_text(index.shape)} from axis {axis} on but got {shape_text(middle)}")
+        check(agree_all(middle, index.shape), f"expected updates with the positions' shape {shape_text(index.shape)} from axis {axis} on but got {shape_text(middle)}")
         check(size != 0, "expected at least one element along the axis but got 0")
         return updates.with_shape((*updates.shape[:axis], size, *updates.shape[axis + index.rank :]))
 

@@ -3,6 +3,8 @@
 How examples are written is said in `ir/define.py`; `tests/cli/test_op_pages.py` runs them.
 """
 
+import re
+
 import pytest
 
 import polyreme.dialects  # noqa: F401  (registers the dialects)
@@ -59,3 +61,9 @@ def test_the_docstring_of_an_op_says_what_it_is_in_one_line(name):
 def test_the_docstring_of_an_op_says_more_than_what_it_is(name):
     """Shapes, special cases, what is refused: after the example."""
     assert len(documentation(all_ops()[name]).prose) > 1
+
+
+@pytest.mark.parametrize("name", all_ops())
+def test_the_docstring_of_an_op_names_every_attribute(name):
+    prose = " ".join(documentation(all_ops()[name]).prose)
+    assert [a for a in all_ops()[name].definition.attributes if not re.search(rf"`{a}\b", prose)] == []
