@@ -91,8 +91,8 @@ class Expected:
 
 def _misfit(index: int, given: Array, value: Array, allowed: Array, got: Array) -> Misfit | None:
     if got.shape != given.shape or got.dtype != given.dtype:
-        kinds = [f"{scalar_type(a.dtype)}{list(a.shape)}" for a in (given, got)]
-        return Misfit(index, (), *kinds, 0.0, given.size, given.size)
+        wanted, made = (f"{scalar_type(a.dtype)}{list(a.shape)}" for a in (given, got))
+        return Misfit(index, (), wanted, made, 0.0, given.size, given.size)
     with np.errstate(all="ignore"):
         wide = got.astype(value.dtype)
         distance = np.abs(wide - value) if value.dtype.kind in "fc" else np.abs(wide.astype(np.float64) - value.astype(np.float64))

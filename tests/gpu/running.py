@@ -12,6 +12,7 @@ import pytest
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
+from polyreme.ir.tolerance import expect
 from polyreme.ir.verify import verify
 from polyreme.lowering.link import load
 from polyreme.lowering.pipeline import compile_module
@@ -39,7 +40,7 @@ def loaded(module: Module | str, device: str, target: GpuTarget | None = None) -
 
 
 def check(module: Module | str, inputs: Sequence[Array], device: str, rtol: float = 2e-5, atol: float = 2e-5, target: GpuTarget | None = None) -> None:
-    """The device gives what the module means, within rounding for floats, and the same bits when it is asked again."""
+    """The device gives what the module means, within `rtol` and `atol` for floats, and the same bits when it is asked again."""
     if isinstance(module, str):
         module = parse_module(module)
     executable = loaded(module, device, target)
@@ -50,3 +51,11 @@ def check(module: Module | str, inputs: Sequence[Array], device: str, rtol: floa
             np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=rtol, atol=atol)
         else:
             np.testing.assert_array_equal(got, expected)
+
+
+def check_bounds(module: Module, inputs: Sequence[Array], device: str) -> None:
+    """The device gives what the module means, within the bounds that its ops declare, and the same bits when it is asked again."""
+    executable = loaded(module, device)
+    got, again = (executable.run(inputs) for _ in range(2))
+    assert [a.tobytes() for a in got] == [a.tobytes() for a in again]
+    assert not expect(module, list(inputs)).misfits(got)

@@ -14,7 +14,7 @@ from polyreme.ir.text import parse_module, print_module
 from polyreme.lowering.gpu.product import LARGE, MIDDLE, SMALL
 from polyreme.lowering.pipeline import lower
 from polyreme.lowering.targets import find_target
-from tests.gpu.running import DEVICES, check, loaded
+from tests.gpu.running import DEVICES, check, check_bounds, loaded
 from tests.nn_cases import CASES
 from tests.strategies import modules
 
@@ -39,7 +39,7 @@ def function(body, result, **arguments):
 @pytest.mark.parametrize("case", CASES[::4], ids=lambda c: c.name)
 def test_an_op_gives_what_it_means(case, device):
     typed = case.typed(np.float32)
-    check(typed.module(), typed.arrays, device, 2e-4, 2e-4)
+    check_bounds(typed.module(), typed.arrays, device)
 
 
 @DEVICES
@@ -47,7 +47,7 @@ def test_an_op_gives_what_it_means(case, device):
 @pytest.mark.parametrize("case", [c for i, c in enumerate(CASES) if i % 4], ids=lambda c: c.name)
 def test_every_other_op_gives_what_it_means(case, device):
     typed = case.typed(np.float32)
-    check(typed.module(), typed.arrays, device, 2e-4, 2e-4)
+    check_bounds(typed.module(), typed.arrays, device)
 
 
 # --- elements
@@ -228,4 +228,4 @@ def test_draws_are_those_of_the_cpu_bit_for_bit(count, used, device):
 @given(st.data())
 def test_any_module_gives_what_it_means(level, device, data):
     sample = data.draw(modules(level))
-    check(sample.module, sample.inputs, device, 2e-4, 2e-4)
+    check_bounds(sample.module, sample.inputs, device)
