@@ -34,9 +34,9 @@ class _Comparison:
             if self.partner.get(x, x) is not y:
                 return f"{path}: operand {i} is {x!r} against {y!r}"
         for key in {**a.attributes, **b.attributes}:
-            x, y = a.attributes.get(key), b.attributes.get(key)
-            if not _alike(x, y):
-                return f"{path}: attribute '{key}' is {x!r} against {y!r}"
+            here, there = a.attributes.get(key), b.attributes.get(key)
+            if not _alike(here, there):
+                return f"{path}: attribute '{key}' is {here!r} against {there!r}"
         if self.locations and a.location != b.location:
             return f"{path}: location {a.location!r} against {b.location!r}"
         return self.values(a.results, b.results, path) or self.regions(a, b, path)
