@@ -107,7 +107,7 @@ def print_listing(text: str) -> None:
     if text.startswith("# ") and color_system("auto") is not None:
         from rich.markdown import Markdown
 
-        Console().print(Markdown(text))
+        Console().print(Markdown(text, hyperlinks=False))
     else:
         click.echo(text, nl=False)
 

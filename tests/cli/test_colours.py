@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from rich.style import Style
 
+import polyreme.dialects  # noqa: F401  (registers the dialects)
 from polyreme.cli import group
 from polyreme.cli.colours import LANGUAGES, SCHEME, color_system, coloured
 from polyreme.inspection import Inspection, as_target
@@ -112,3 +113,8 @@ def test_always_means_always_and_never_never(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
     assert color_system("always") is not None and color_system("never") is None and color_system("auto") is None
+
+
+def test_a_page_is_laid_out_on_a_terminal() -> None:
+    shown = CODES.sub("", on_a_terminal("opt", "--list-ops", "nn.exp"))
+    assert "e to the power of each element." in shown and "nn.exp %x" in shown and "```" not in shown and "| ---" not in shown
