@@ -37,7 +37,7 @@ EXAMPLES = (
 
 @click.command("opt", cls=Command, examples=EXAMPLES)
 @click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
-@click.option("--passes", "spec", default="", metavar="A,B", help="Passes by name, such as cse,fuse-elementwise{max-inputs=4}.")
+@click.option("--passes", "spec", default="", metavar="A,B", help="Passes by name, such as canonicalize,fuse{max-inputs=4}.")
 @click.option("--list-passes", is_flag=True, help="List the passes, their options, and what each does, and stop.", is_eager=True, expose_value=False,
               callback=lambda ctx, _, value: _list_passes(ctx) if value else None)  # fmt: skip
 @click.option("--list-ops", is_flag=False, flag_value="", metavar="[PREFIX]", is_eager=True, expose_value=False,
