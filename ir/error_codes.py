@@ -1,7 +1,8 @@
 """The codes of errors: one for each kind of mistake that a user can look up, with a page in `docs/errors/`.
 
-A code keeps its meaning; one that is no longer used is not given away again. The first two digits say which part speaks. `page(code)` is the text
-that `polyreme explain` shows: the packaging takes the folder of pages along as `polyreme.error_pages`.
+A code keeps its meaning; one that is no longer used is not given away again. The first two digits say which part speaks. A new one is a line here and a page
+with an example, whose message `pytest tests/test_error_pages.py --update-golden` fills in. `page(code)` is the text that `polyreme explain` shows: the
+packaging takes the folder of pages along as `polyreme.error_pages`.
 """
 
 from __future__ import annotations

@@ -346,5 +346,5 @@ def find_meaning(name: str) -> Meaning:
     if name in known:
         return nn_meaning(known[name])
     raise OperatorError(
-        f"expected a known operator type but got '{name}'{did_you_mean(name, [*_CALLS, *LEGACY_OPS, *known])}", code="E0606"
+        f"expected a known operator type but got '{name}'{did_you_mean(name, [*_CALLS, *LEGACY_OPS, *known])}", caller_location(), "E0606"
     )
