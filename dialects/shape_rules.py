@@ -1,7 +1,7 @@
 """Shape rules that several dialects' `infer` share; `arrays.py` has what their references share.
 
 Sizes may be symbolic. Two sizes count as equal only when they are the same polynomial, so a rule never guesses; what it cannot
-show is an `InferError` that names both sizes.
+show is an `InferError` that names both sizes. While a function is traced, `facts.agree` notes what would have to hold instead, and the trace makes it a guard.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim, ceildiv, floordiv, known_nonnegative, maximum, product
+from polyreme.ir.facts import agree, agree_all
 from polyreme.ir.types import ScalarType, TensorType
 
 Shape = tuple[Dim, ...]
@@ -52,7 +53,7 @@ def broadcast_size(a: Dim, b: Dim) -> Dim | None:
     """The size of two sizes of which one may be repeated (1); None when they are not known to fit."""
     if a == b or b == 1:
         return a
-    return b if a == 1 else None
+    return b if a == 1 or agree(b, a) else None
 
 
 def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
@@ -75,14 +76,14 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
 
 def check_reshape(old: Shape, new: Shape) -> None:
     check_sizes(new)
-    fits = product(old) == product(new)
+    fits = agree(product(old), product(new))
     check(fits, f"expected as many elements as {shape_text(old)} has, {product(old)}, but got {shape_text(new)}, which has {product(new)}")
 
 
 def check_expands(old: Shape, new: Shape) -> None:
     """Equal ranks, and each size equal or 1 before."""
     check(len(old) == len(new), f"expected a shape of rank {len(old)} but got {shape_text(new)}")
-    fits = all(a in (1, b) for a, b in zip(old, new, strict=True))
+    fits = all(a == 1 or agree(a, b) for a, b in zip(old, new, strict=True))
     check(fits, f"expected {shape_text(old)} to be repeated along sizes of 1 only but got {shape_text(new)}")
 
 
@@ -104,7 +105,7 @@ def joined_shape(shapes: Sequence[Shape], axis: int) -> Shape:
     check(len(shapes) > 0, "expected at least one operand", code="E0305")
     first = shapes[0]
     for other in shapes[1:]:
-        fits = len(other) == len(first) and all(a == b for i, (a, b) in enumerate(zip(first, other, strict=True)) if i != axis)
+        fits = len(other) == len(first) and all(agree(a, b) for i, (a, b) in enumerate(zip(first, other, strict=True)) if i != axis)
         check(fits, f"expected shapes that agree but for axis {axis} but got {shape_text(first)} and {shape_text(other)}")
     total: Dim = 0
     for shape in shapes:
@@ -153,7 +154,7 @@ def folded_shape(windows: Shape, axes: tuple[int, ...], sizes: Shape, strides: S
     result = list(windows[:rank])
     for axis, size, window, stride, dilation in zip(axes, sizes, windows[rank:], strides, dilations, strict=True):
         positions = window_positions(size, window, stride, dilation)
-        check(positions == windows[axis], f"expected {positions} windows along axis {axis} for a size of {size} but got {windows[axis]}")
+        check(agree(positions, windows[axis]), f"expected {positions} windows along axis {axis} for a size of {size} but got {windows[axis]}")
         result[axis] = size
     return tuple(result)
 

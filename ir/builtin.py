@@ -60,7 +60,8 @@ class Func(Op):
 
     `arg_names` and `result_names` are the user's names; `arg_roles` says what each argument is: "input", "param" (a weight), "packed" (a
     weight as kernels want it), "constant", "state" or "output". `sym_name` is what calls name it by, `function_type` the types of arguments
-    and results, which the block's arguments and `return` must have.
+    and results, which the block's arguments and `return` must have. `guards` are what the function needs of its arguments' sizes, as
+    `ir/facts.py` has them.
     """
 
     sym_name = attr(str)
@@ -68,6 +69,7 @@ class Func(Op):
     arg_names = attr(tuple[str, ...], default=())
     result_names = attr(tuple[str, ...], default=())
     arg_roles = attr(tuple[str, ...], default=())
+    guards = attr(tuple[str, ...], default=())
     body = region()
 
     @staticmethod

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from polyreme.ir.builtin import Func, Module
-from polyreme.ir.core import Op
+from polyreme.ir.core import Block, Op
 from polyreme.ir.diagnostics import Diagnostic, PassError
 from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute, symbols
+from polyreme.ir.facts import Guard
 from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.types import FunctionType, Type, substitute_type, type_symbols
 
@@ -21,17 +22,32 @@ _TYPES = Type.__args__  # type: ignore[attr-defined]
 
 
 def specialize(root: Op, sizes: Mapping[str, Dim]) -> None:
-    """Replace names of sizes by `sizes` (numbers or other sizes) in every type and attribute inside `root`."""
+    """Replace names of sizes by `sizes` (numbers or other sizes) in every type, attribute and guard inside `root`."""
     values = dict(sizes)
     for op in root.walk():
         for key, value in op.attributes.items():
             op.attributes[key] = _specialized(value, values)
+        if isinstance(op, Func) and op.guards:
+            op.attributes["guards"] = tuple(str(g.substituted(values)) for g in map(Guard.parse, op.guards))
         for result in op.results:
             result.type = substitute_type(result.type, values)
         for region in op.regions:
             for block in region.blocks:
                 for arg in block.args:
                     arg.type = substitute_type(arg.type, values)
+
+
+def specialize_block(block: Block, sizes: Mapping[str, Dim]) -> None:
+    """As `specialize`, for a block that is in no function yet."""
+    for arg in block.args:
+        arg.type = substitute_type(arg.type, dict(sizes))
+    for op in block:
+        specialize(op, sizes)
+
+
+def with_sizes(value: Any, sizes: Mapping[str, Dim]) -> Any:
+    """An attribute's value with names of sizes replaced by `sizes`."""
+    return _specialized(value, dict(sizes))
 
 
 def _specialized(value: Any, values: dict[str, Dim]) -> Any:

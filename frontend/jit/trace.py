@@ -6,6 +6,7 @@ state: what it reads comes in as an argument, what it writes (a running mean, th
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,11 +17,14 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.diagnostics import InferError, Location, PolyremeError, caller_location, raised_location
+from polyreme.ir.dims import Dim, substitute, symbols
+from polyreme.ir.facts import Guard, assuming, solve, without_implied
 from polyreme.ir.notes import operand_notes
-from polyreme.ir.types import TensorType
+from polyreme.ir.types import TensorType, type_symbols
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
 from polyreme.lowering.autodiff import GRADIENTS
+from polyreme.lowering.shapes import specialize_block, with_sizes
 from polyreme.tensor import Tensor
 
 __all__ = ["TraceError", "Traced", "trace"]
@@ -105,6 +109,10 @@ class Trace:
         self.differentiable: set[Value] = set()
         self.stopped: dict[Value, Value] = {}
         self.variables = VariableNames(self.block, trace.__code__)
+        # Of sizes that were found to follow from others: what they are, why, and who has seen them as they were.
+        self.sizes: dict[str, Dim] = {}
+        self.guards: list[Guard] = []
+        self.made: list[weakref.ref[Tensor]] = []
 
     # --- arguments
 
@@ -121,10 +129,15 @@ class Trace:
         return self.block.add_arg(type, unique)
 
     def _stand_in(self, value: Value, stop_gradient: bool) -> Tensor:
-        tensor = Tensor._wrap(value, value.type)  # type: ignore[arg-type]
+        tensor = self._tensor(value)
         tensor.stop_gradient = stop_gradient
         if not stop_gradient:
             self.differentiable.add(value)
+        return tensor
+
+    def _tensor(self, value: Value) -> Tensor:
+        tensor = Tensor._wrap(value, value.type)  # type: ignore[arg-type]
+        self.made.append(weakref.ref(tensor))
         return tensor
 
     # --- values
@@ -138,6 +151,7 @@ class Trace:
             block = value.op.parent if isinstance(value, OpResult) else value.owner
             if block is not self.block:
                 raise TraceError("a tensor made while another function was traced is used here; return it from that function instead", caller_location())
+            tensor._type = value.type  # type: ignore[assignment]
             return value
         if value is None:
             raise TraceError("expected a tensor with contents but got one that is not initialized", caller_location())
@@ -178,16 +192,59 @@ class Trace:
             for o in operands
         ]
         location = self.location()
+        if self.sizes:
+            attributes = {name: with_sizes(value, self.sizes) for name, value in attributes.items()}
         try:
-            op = self.builder.insert_op(cls(*values, **attributes, loc=location))
+            if (op := self._fitting(cls, values, attributes, location)) is None:
+                attributes = {name: with_sizes(value, self.sizes) for name, value in attributes.items()}
+                op = cls(*values, **attributes, loc=location)
+            self.builder.insert_op(op)
         except InferError as error:
             notes = operand_notes(v for group in values for v in (group if isinstance(group, list) else [group]) if v is not None)
             raise InferError(replace(error.diagnostics[0], location=location, notes=tuple(notes))) from None
         if cls in GRADIENTS and any(v in self.differentiable for v in op.operands):
             self.differentiable.update(r for r in op.results if r.type.dtype.is_float)  # type: ignore[union-attr]
         # Whether a result needs gradients is for dispatch to say, which records it next.
-        results = tuple(Tensor._wrap(r, r.type) for r in op.results)  # type: ignore[arg-type]
+        results = tuple(map(self._tensor, op.results))
         return results[0] if len(results) == 1 else results
+
+    def _fitting(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> Op | None:
+        """The op; None if its operands fit from here on only, because sizes were found to follow from others: what it needs of them is a guard now."""
+        try:
+            return cls(*values, **attributes, loc=location)
+        except InferError:
+            if not self._assume(cls, values, attributes, location):
+                raise
+            return None
+
+    def _assume(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> bool:
+        """Whether some sizes, being what others say, make the op's operands fit; then they are that everywhere."""
+        definition = cls.definition
+        with assuming() as equations:
+            try:
+                flat, segments = definition.bind_operands(values)
+                definition.infer(flat, segments, definition.bind_attributes(attributes))
+            except InferError:
+                return False
+        used = dict.fromkeys(name for arg in self.block.args for name in sorted(type_symbols(arg.type)))
+        solved: dict[str, Dim] = {}
+        guards: list[Guard] = []
+        for a, b in equations:
+            found = solve(substitute(a, solved), substitute(b, solved), [*used, *self.sizes, *solved], self.sizes)
+            if found is None:
+                return False
+            solved = {name: substitute(size, found.values) for name, size in solved.items()} | found.values
+            guards = [*(g.substituted(found.values) for g in guards), *found.guards(cls.name, location)]
+            used.update(dict.fromkeys(name for size in found.values.values() for name in symbols(size)))
+        if not solved:
+            return False
+        self.sizes = {name: substitute(size, solved) for name, size in self.sizes.items()} | solved
+        self.guards = without_implied([*(g.substituted(solved) for g in self.guards), *guards])
+        specialize_block(self.block, solved)
+        for made in self.made:
+            if (tensor := made()) is not None and isinstance(tensor._value, Value):
+                tensor._type = tensor._value.type  # type: ignore[assignment]
+        return True
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Let `tensor` stand for the contents of `value` from here on, until the trace ends."""
@@ -227,7 +284,7 @@ class Trace:
         results += [self.value_of(t) for t in written]
         names = [*result_names, *(t.name for t in written)]
         self.builder.insert(Return(results))
-        func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names))
+        func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names), guards=tuple(map(str, self.guards)))
         func.attributes["arg_names"] = tuple(self.arg_names)
         func.regions[0].blocks = [self.block]
         self.block.parent = func.regions[0]

@@ -50,7 +50,7 @@ def reshape(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
             new[open_axes[0]] = size // known if known else 0
         else:
             new[open_axes[0]] = size // known
-    elif product(new) != product(old):
+    elif isinstance(difference := product(new) - product(old), int) and difference:
         raise ValueError(
             f"The 'shape' in ReshapeOp is invalid. The input tensor X'size must be equal to the capacity of 'shape'. But received X's shape = {list(old)}, "
             f"X's size = {product(old)}, 'shape' is {new}, the capacity of 'shape' is {product(new)}."
