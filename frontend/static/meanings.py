@@ -15,7 +15,7 @@ from polyreme import dispatch, dtypes, tape
 from polyreme.dialects import mt19937
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
-from polyreme.ir.diagnostics import did_you_mean
+from polyreme.ir.diagnostics import caller_location, did_you_mean
 from polyreme.ir.types import ScalarType
 from polyreme.optimizer import rules
 from polyreme.static.operator import ROLE_NAMES, Operator, OperatorError
