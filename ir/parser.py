@@ -6,6 +6,7 @@ allow ends the reading; of the other faults a `ParseError` has all, up to `MAX_F
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -742,9 +743,11 @@ def _user_name(token: Token) -> str:
     return "" if token[1:].isdecimal() else str(token[1:])
 
 
+_NUMBERED = re.compile(r"arg[0-9]+")
+
+
 def _name_arguments(func: Func) -> None:
-    """MLIR's tools number arguments, `%arg0`: these get back the names that the function has for them."""
-    names = func.attributes["arg_names"]
-    for i, (arg, name) in enumerate(zip(func.args, names, strict=False)):
-        if arg.name == f"arg{i}":
+    """MLIR's tools number arguments, `%arg0`, and not always from 0: these get back the names that the function has for them."""
+    if all(_NUMBERED.fullmatch(arg.name) for arg in func.args):
+        for arg, name in zip(func.args, func.attributes["arg_names"], strict=False):
             arg.name = name

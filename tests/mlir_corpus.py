@@ -46,6 +46,7 @@ class Tool:
     generic: str
     locations: str
     unverified: tuple[str, ...]  # what makes it take modules that break the rules of `func`, too
+    keeps_names: bool  # of values
 
     @property
     def path(self) -> str | None:
@@ -70,8 +71,8 @@ def _with_own_resources(text: str, number: int) -> str:
     return re.sub(r"dense_resource<(?!__elided__)|^ {6}(?=\w+: \"0x)", lambda m: f"{m.group()}m{number}_", text, flags=re.MULTILINE)
 
 
-IREE = Tool("iree-opt", "--mlir-print-op-generic", "--mlir-print-debuginfo", ("--mlir-very-unsafe-disable-verifier-on-parsing", "--verify-each=false"))
-XDSL = Tool("xdsl-opt", "--print-op-generic", "--print-debuginfo", ("--disable-verify",))
+IREE = Tool("iree-opt", "--mlir-print-op-generic", "--mlir-print-debuginfo", ("--mlir-very-unsafe-disable-verifier-on-parsing", "--verify-each=false"), False)
+XDSL = Tool("xdsl-opt", "--print-op-generic", "--print-debuginfo", ("--disable-verify",), True)
 TOOLS = (IREE, XDSL)
 
 

@@ -124,7 +124,16 @@ def test_what_a_tool_printed_reads_as_the_module_it_was_sent(tool: Tool) -> None
     assert len(sent) == len(printed) > 200
     for text, back in zip(sent, printed, strict=True):
         placed = " loc(" in text
-        assert not first_difference(parse_module(text, "golden"), parse_module(back, tool.name), locations=placed), back
+        assert not first_difference(parse_module(text, "golden"), parse_module(back, tool.name), placed, tool.keeps_names), back
+
+
+def test_arguments_have_the_users_names_though_a_tool_numbers_them() -> None:
+    texts = [text for text in kept("iree-opt") if "arg_names" in text]
+    assert len(texts) > 200
+    for text in texts:
+        assert "(%arg0" in text
+        for func in parse_module(text).functions:
+            assert [arg.name for arg in func.args] == list(func.arg_names)
 
 
 @pytest.mark.peer
