@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from polyreme.dialects import kernel, nn
 from polyreme.dialects import tensor as tt
@@ -17,7 +18,7 @@ from polyreme.ir.types import BufferType, TensorType, bf16, f16, f32, f64, i1, i
 from polyreme.ir.verify import verify
 from polyreme.lowering.cleanup import CANONICAL, Canonicalize, Cse, Dce, _attribute_key
 from polyreme.lowering.shapes import SolveDims, specialize
-from tests.strategies import modules
+from tests.strategies import LEVELS, modules
 
 N = symbol("N")
 
@@ -238,21 +239,11 @@ def test_loads_are_not_merged_across_stores():
     assert [op.name for op in func.block].count("kernel.load") == 2
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(modules("tensor"))
-def test_cleaning_up_keeps_what_random_tensor_modules_compute(sample):
-    before = evaluate(sample.module, sample.inputs)
-    module = sample.module.clone()
-    for step in (Canonicalize(), Cse(), Dce()):
-        step.run(module)
-        verify(module)
-    for got, wanted in zip(evaluate(module, sample.inputs), before, strict=True):
-        np.testing.assert_array_equal(got, wanted)
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(modules("nn"))
-def test_cleaning_up_keeps_what_random_nn_modules_compute(sample):
+@pytest.mark.parametrize("level", LEVELS)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_cleaning_up_keeps_every_bit_of_what_random_modules_compute(level, data):
+    sample = data.draw(modules(level))
     before = evaluate(sample.module, sample.inputs)
     module = sample.module.clone()
     for step in (Canonicalize(), Cse(), Dce()):
