@@ -91,6 +91,8 @@ def group() -> None:
     """Row a Paddle-style model through several levels of IR and land it as machine code.
 
     MODEL is file.py:Name (a Layer class or instance, or a function), a model saved by jit.save or by Paddle (.json, .pdmodel), a compiled library, or IR text (.tir).
+
+    `polyreme COMMAND --help` says what a command takes, and ends with commands to copy; `polyreme opt --list-passes` and `--list-ops` say what there is.
     """
 
 
