@@ -138,7 +138,7 @@ def test_a_killed_rank_ends_the_others_with_an_error_that_names_it(tmp_path: Pat
         took = time.monotonic() - start
     assert took < 10
     assert process.returncode != 0
-    named = re.findall(r"LostRankError: rank 1 was lost .* while rank (\d) was in all_reduce \(.*\) at .*train.py:\d+", errors)
+    named = re.findall(r"LostRankError: error\[E0903\]: rank 1 was lost .* while rank (\d) was in all_reduce \(.*\) at .*train.py:\d+:\d+", errors)
     assert sorted(named) == [str(r) for r in range(ranks) if r != 1], errors
 
 
@@ -147,7 +147,7 @@ def test_a_rank_that_fails_ends_the_others_with_its_error(tmp_path: Path) -> Non
     done = launch(2, file)
     assert done.returncode != 0
     assert "KeyError: 'labels'" in done.stderr
-    assert re.search(r"rank 0 is at all_reduce .* at .*train.py:\d+; rank 1 is at the end \(KeyError: 'labels'\)", done.stderr), done.stderr
+    assert re.search(r"rank 0 is at all_reduce .* at .*train.py:\d+:\d+; rank 1 is at the end \(KeyError: 'labels'\)", done.stderr), done.stderr
 
 
 def test_ranks_that_part_ways_are_an_error_that_says_where(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_ranks_that_part_ways_are_an_error_that_says_where(tmp_path: Path) -> No
     """
     done = launch(2, script(tmp_path, body))
     assert done.returncode != 0
-    assert re.search(r"rank 0 is at all_reduce \(sum of 1 x f32\[4\]\) at .*train.py:\d+; rank 1 is at broadcast \(from rank 0, 1 x f32\[4\]\) at .*train.py:\d+", done.stderr)
+    assert re.search(r"rank 0 is at all_reduce \(sum of 1 x f32\[4\]\) at .*train.py:\d+:\d+; rank 1 is at broadcast \(from rank 0, 1 x f32\[4\]\) at .*train.py:\d+:\d+", done.stderr)
 
 
 def test_collective_calls_on_tensors(tmp_path: Path) -> None:
