@@ -60,7 +60,7 @@ def test_accuracy_says_in_words_what_it_is():
 # --- the declarations
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16], ids=lambda t: t.__name__)
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float16, marks=pytest.mark.slow), ml_dtypes.bfloat16], ids=lambda t: t.__name__)
 @pytest.mark.parametrize("case", CASES, ids=repr)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_reference_of_an_op_is_within_the_bound_that_the_op_declares(case, dtype):
@@ -82,13 +82,24 @@ def test_the_reference_of_an_op_is_within_the_bound_that_the_op_declares(case, d
         assert (due | (off <= 0)).all(), f"{np.nanmax(np.where(due, 0, off / slack)) + 1:.2f} times as far away as {case.cls.definition.accuracy_of(op.attributes)}"
 
 
-@pytest.mark.parametrize("case", CASES, ids=repr)
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_machine_code_of_an_op_is_within_the_bounds(case):
+def check_machine_code(case):
     typed = case.typed(np.float32)
     module = typed.module()
     misfits = expect(module, typed.arrays).misfits(compile_module(module).load().run(typed.arrays))
     assert not misfits, str(misfits[0])
+
+
+@pytest.mark.parametrize("case", CASES[::4], ids=repr)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_machine_code_of_an_op_is_within_the_bounds(case):
+    check_machine_code(case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [c for i, c in enumerate(CASES) if i % 4], ids=repr)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_machine_code_of_every_other_op_is_within_the_bounds(case):
+    check_machine_code(case)
 
 
 def test_machine_code_of_scalar_functions_is_more_exact_than_the_table_asks():

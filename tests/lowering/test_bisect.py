@@ -42,7 +42,7 @@ class Spoil(Pass):
 PASSES = [Canonicalize(), Cse(), nn_to_tensor, Canonicalize(), Spoil(), Cse(), Dce()]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(modules("nn", rules=None), st.booleans())
 def test_the_pass_that_spoils_an_op_of_a_random_module_is_found_with_the_op(sample, machine_code):
     spoilt = lower(sample.module, to="tensor")
@@ -57,7 +57,7 @@ def test_the_pass_that_spoils_an_op_of_a_random_module_is_found_with_the_op(samp
     assert [op.fn for op in found.case.module.walk() if isinstance(op, tensor.Map)] == ["tanh"]
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(modules("nn", max_ops=4))
 def test_in_a_random_module_without_bugs_nothing_is_found(sample):
     assert bisect(sample.module, sample.inputs, passes_of(HOST), HOST) is None
