@@ -299,7 +299,7 @@ def _nonnegative_atom(atom: Atom) -> bool:
     return any(nonnegative) if atom.fn == "max" else all(nonnegative)
 
 
-def linear(dim: Dim) -> tuple[str, int, int] | None:
+def line_of(dim: Dim) -> tuple[str, int, int] | None:
     """`(name, scale, offset)` of a size `scale*name + offset` with a positive scale, from whose value that of the name can be told; else None."""
     if isinstance(dim, int) or len(dim.terms) > 2:
         return None
@@ -307,6 +307,15 @@ def linear(dim: Dim) -> tuple[str, int, int] | None:
     if len(mono) != 1 or mono[0].fn or scale < 1 or (constant and constant[0][0]):
         return None
     return str(mono[0].args[0]), scale, constant[0][1] if constant else 0
+
+
+def told(dim: Dim, size: Dim) -> tuple[str, Dim] | None:
+    """A name and its value, if `dim` is `size`: `8*N+3` tells `N`, as `floordiv(size-3, 8)`. None if `dim` is no line in one name.
+
+    That `dim` is `size` with this value is still to be seen.
+    """
+    found = line_of(dim)
+    return None if found is None else (found[0], floordiv(size - found[2], found[1]))
 
 
 def symbols(dim: Dim) -> frozenset[str]:

@@ -22,8 +22,9 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import BindsSizes
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
-from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute
+from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute, told
 from polyreme.ir.dims import evaluate as evaluate_dim
+from polyreme.ir.facts import Guard
 from polyreme.ir.types import BufferType, ScalarType, TensorType, Type, VectorType, element_type, type_symbols
 
 Array = np.ndarray[Any, Any]
@@ -136,10 +137,18 @@ def bind_sizes(func: Func, args: Mapping[int, Any], known: Mapping[str, int] | N
         if flat and isinstance(kind, BufferType):
             continue
         _check_kind(func, i, value)
-        for dim, size in zip(getattr(kind, "shape", ()), np.shape(value), strict=False):
+        for axis, (dim, size) in enumerate(zip(getattr(kind, "shape", ()), np.shape(value), strict=False)):
             if isinstance(dim, Expr) and SYMBOL.match(str(dim)):
                 if sizes.setdefault(str(dim), size) != size:
+                    _explain(func, i, axis, size, sizes)
                     _misfit(func, i, value, f", with {dim} = {sizes[str(dim)]} from another argument")
+    # Only then the sizes that no axis has alone.
+    for i, value in args.items():
+        kind = func.args[i].type
+        if not (flat and isinstance(kind, BufferType)):
+            for dim, size in zip(getattr(kind, "shape", ()), np.shape(value), strict=False):
+                if (found := told(dim, size)) is not None:
+                    sizes.setdefault(found[0], max(int(found[1]), 0))  # type: ignore[call-overload]
     bound = {**(known or {}), **sizes}
     for i, value in args.items():
         kind = func.args[i].type
@@ -147,9 +156,31 @@ def bind_sizes(func: Func, args: Mapping[int, Any], known: Mapping[str, int] | N
             continue
         wanted = [substitute(d, bound) for d in kind.shape]
         if any(isinstance(w, int) and w != size for w, size in zip(wanted, np.shape(value), strict=True)):
+            for axis, (w, size) in enumerate(zip(wanted, np.shape(value), strict=True)):
+                if w != size:
+                    _explain(func, i, axis, size, sizes)
             names = ", ".join(f"{k} = {v}" for k, v in sizes.items())
             _misfit(func, i, value, f", with {names}" if names else "")
+    _check_guards(func, bound)
     return bound
+
+
+def _explain(func: Func, index: int, axis: int, size: int, sizes: Mapping[str, int]) -> None:
+    """If a guard is why an axis of an argument must have the size that it has not, say so."""
+    dim = func.args[index].type.shape[axis]
+    reasons = [g for g in map(Guard.parse, func.guards) if not g.is_bound and g.size == dim]
+    if reasons:
+        wanted = substitute(dim, sizes)
+        needs = " and ".join(f"{g.words} ({g.origin})" for g in reasons)
+        here = f", where {dim} is {wanted}" if isinstance(wanted, int) and any("%" not in g.need for g in reasons) else ""
+        raise EvaluateError(f"expected {needs} but got {size}, axis {axis} of the argument '{_arg_name(func, index)}' of '@{func.sym_name}'{here}", func.location, code="E0307")
+
+
+def _check_guards(func: Func, sizes: Mapping[str, int]) -> None:
+    for guard in map(Guard.parse, func.guards):
+        measured, _, _ = guard.measured
+        if guard.is_bound and evaluate_dim(guard.size, sizes) < 0:
+            raise EvaluateError(f"expected {guard.words} ({guard.origin}) but got {evaluate_dim(measured, sizes)} for '@{func.sym_name}'", func.location, code="E0307")
 
 
 def _check_kind(func: Func, index: int, value: Any) -> None:
@@ -166,11 +197,15 @@ def _check_kind(func: Func, index: int, value: Any) -> None:
 
 def _misfit(func: Func, index: int, value: Any, why: str = "") -> None:
     arg = func.args[index]
-    name = func.arg_names[index] if index < len(func.arg_names) else arg.name or str(index)
+    name = _arg_name(func, index)
     got = f"{value.dtype}{list(value.shape)}"
     raise EvaluateError(
         f"expected the argument '{name}' of '@{func.sym_name}' to be {arg.type} but got {got}{why}", func.location, code="E0307"
     )
+
+
+def _arg_name(func: Func, index: int) -> str:
+    return func.arg_names[index] if index < len(func.arg_names) else func.args[index].name or str(index)
 
 
 def _poison(kind: BufferType, sizes: Mapping[str, int]) -> Array:
@@ -274,8 +309,8 @@ class _Frame:
 
     def bind(self, kind: Type, value: Any) -> None:
         for dim, size in zip(getattr(kind, "shape", ()), np.shape(value), strict=False):
-            if isinstance(dim, Expr) and SYMBOL.match(str(dim)):
-                self.sizes.setdefault(str(dim), size)
+            if (found := told(dim, size)) is not None:
+                self.sizes.setdefault(found[0], int(found[1]))  # type: ignore[call-overload]
 
     def checked(self, op: Op, kind: Type, value: Any) -> Any:
         if isinstance(kind, TensorType):

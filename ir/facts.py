@@ -26,7 +26,7 @@ from math import gcd
 from types import MappingProxyType
 
 from polyreme.ir.diagnostics import UNKNOWN, Location
-from polyreme.ir.dims import Dim, Expr, known_nonnegative, linear, parse_dim, product, substitute, symbol, symbols
+from polyreme.ir.dims import Dim, Expr, known_nonnegative, line_of, parse_dim, product, substitute, symbol, symbols
 
 # --- guards
 
@@ -214,11 +214,11 @@ def _without_remainder(difference: Expr, names: Sequence[str]) -> Solution | Non
 
 def _congruent(size: Dim, rest: int, divisor: int, names: Sequence[str]) -> Solution | None:
     """size % divisor == rest, where `size` is a line in one name  ->  the name is a multiple of a new one, plus a number."""
-    found = linear(size) or linear(-size)
+    found = line_of(size) or line_of(-size)
     if found is None:
         return None
     name, scale, offset = found
-    wanted = ((rest if linear(size) else -rest) - offset) % divisor
+    wanted = ((rest if line_of(size) else -rest) - offset) % divisor
     common = gcd(scale, divisor)
     if wanted % common:
         return None

@@ -16,7 +16,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.define import ConstantLike, View
 from polyreme.ir.diagnostics import PassError
-from polyreme.ir.dims import SYMBOL, Dim, symbols
+from polyreme.ir.dims import Dim, line_of, symbols
 from polyreme.ir.types import TensorType, Type, type_symbols
 from polyreme.lowering.gradients import elementwise, linear, pool, reduce, shape
 from polyreme.lowering.gradients.table import GRADIENTS, gradient
@@ -208,8 +208,8 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def bound_symbols(values: Sequence[Value]) -> frozenset[str]:
-    """Names of the sizes that stand alone in the values' shapes, from which a run learns them."""
-    return frozenset(str(d) for v in values for d in getattr(v.type, "shape", ()) if SYMBOL.match(str(d)))
+    """Names of the sizes that a run learns from the values' shapes: those of axes that are lines in one name."""
+    return frozenset(found[0] for v in values for d in getattr(v.type, "shape", ()) if (found := line_of(d)) is not None)
 
 
 def op_symbols(op: Op) -> frozenset[str]:

@@ -13,6 +13,8 @@ from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Call, Func, Module, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.define import ConstantLike
+from polyreme.ir.dims import symbols
+from polyreme.ir.facts import Guard
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.autodiff import bound_symbols, op_symbols
 from polyreme.lowering.cleanup import erase_unused
@@ -77,6 +79,8 @@ def _outline(module: Module, main: Func, run: Sequence[Op], name: str) -> None:
     inputs += _sources_of_sizes(main, run, constants, inputs)
     roles = dict(zip(main.args, main.arg_roles, strict=False))
     made = Func.empty(name, [v.type for v in inputs], (), _names(inputs), loc=run[0].location, arg_roles=tuple(roles.get(v, "input") for v in inputs))
+    told = bound_symbols(inputs)
+    made.attributes["guards"] = tuple(g for g in main.guards if symbols(Guard.parse(g).size) <= told)
     mapping: dict[Value, Value] = dict(zip(inputs, made.args, strict=True))
     for value in constants:
         made.block.append(value.owner.clone(mapping))  # type: ignore[union-attr]

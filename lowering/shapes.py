@@ -1,22 +1,24 @@
-"""Symbolic sizes of whole functions: replaced by numbers where those are known, and checked to follow from the arguments.
+"""Symbolic sizes of whole functions: replaced by numbers where those are known, checked to follow from the arguments, and guarded.
 
-Shapes are polynomials over names (`ir/dims.py`), and every op's inference computes with them, so there is no system of equations left to solve
-after tracing; what is left is to make sure that a run can tell each name's value.
+Shapes are polynomials over names (`ir/dims.py`), every op's inference computes with them, and equations are solved as soon as an op needs them
+(`ir/facts.py`), so there is no system left to solve after tracing. What is left is to make sure that a run can tell each name's value, and to guard
+what no equation says: that no size becomes negative on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from polyreme.dialects import nn, tensor
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op
 from polyreme.ir.diagnostics import Diagnostic, PassError
-from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute, symbols
-from polyreme.ir.facts import Guard
+from polyreme.ir.dims import SYMBOL, Dim, Expr, known_nonnegative, line_of, substitute, symbols, told
+from polyreme.ir.facts import Guard, at_least_zero, without_implied
 from polyreme.ir.passes import Pass, register_pass
-from polyreme.ir.types import FunctionType, Type, substitute_type, type_symbols
+from polyreme.ir.types import BufferType, FunctionType, Type, substitute_type, type_symbols
 
 _TYPES = Type.__args__  # type: ignore[attr-defined]
 
@@ -59,8 +61,8 @@ def _specialized(value: Any, values: dict[str, Dim]) -> Any:
 
 
 def bound_sizes(func: Func) -> frozenset[str]:
-    """Names of the sizes that a run of `func` learns from its arguments: those that stand alone in an argument's shape."""
-    return frozenset(str(d) for a in func.args for d in getattr(a.type, "shape", ()) if isinstance(d, Expr) and SYMBOL.match(str(d)))
+    """Names of the sizes that a run of `func` learns from its arguments: those of axes that are lines in one name, such as `N` or `8*N+3`."""
+    return frozenset(found[0] for a in func.args for d in getattr(a.type, "shape", ()) if (found := line_of(d)) is not None)
 
 
 def used_sizes(op: Op) -> frozenset[str]:
@@ -77,13 +79,35 @@ def _attribute_sizes(value: Any) -> frozenset[str]:
     return type_symbols(value) if isinstance(value, _TYPES) and not isinstance(value, FunctionType) else frozenset()
 
 
+def bounds_of(func: Func) -> list[Guard]:
+    """What the ops of `func` need of sizes that its arguments tell, so that none becomes negative on the way, as far as it does not hold anyway.
+
+    Ops inside of others are left out: they may not run.
+    """
+    known = bound_sizes(func)
+    needed: dict[Expr, Guard] = {}
+    for op in func.block:
+        for size in _not_negative(op):
+            if isinstance(size, Expr) and size not in needed and symbols(size) <= known and not known_nonnegative(size):
+                needed[size] = at_least_zero(size, op.name, op.location)
+    return without_implied(needed.values())
+
+
+def _not_negative(op: Op) -> Iterator[Dim]:
+    for result in op.results:
+        yield from getattr(result.type, "shape", ())
+    if isinstance(op, (nn.Slice, tensor.Slice)):
+        for size, start, stop in zip(op.x.type.shape, op.starts, op.stops, strict=True):
+            yield from (start, stop - start, size - stop)
+
+
 @register_pass
 @dataclass(frozen=True)
 class SolveDims(Pass):
-    """Give sizes their values, as far as `sizes` ("N=1 T=128") says them, and check that a run can tell the others.
+    """Give sizes their values, as far as `sizes` ("N=1 T=128") says them, check that a run can tell the others, and guard what ops need of them.
 
-    Before: any module.  After: no name in `sizes` is left; each other name stands alone in the shape of an argument of `main`. Runs first, because
-    everything after compares shapes.
+    Before: any module.  After: no name in `sizes` is left; each other name is told by the shape of an argument of `main`; no size of a result of an
+    op in `main` is negative where its guards hold, and no guard follows from another or holds anyway. Runs first, because everything after compares shapes.
     """
 
     name: ClassVar[str] = "solve-dims"
@@ -91,11 +115,11 @@ class SolveDims(Pass):
 
     def run(self, module: Module) -> None:
         values = self._values()
-        if values:
-            specialize(module, values)
         for func in module.functions:
+            specialize(func, values | self._solved(func, values))
             if func.sym_name == "main":
                 self._check(func)
+            self._guard(func)
 
     def _values(self) -> dict[str, Dim]:
         values: dict[str, Dim] = {}
@@ -105,6 +129,29 @@ class SolveDims(Pass):
                 raise PassError(f"expected 'name=number' for the pass '{self.name}' but got {part!r}", code="E0402")
             values[name] = int(number)
         return values
+
+    def _solved(self, func: Func, values: Mapping[str, Dim]) -> dict[str, Dim]:
+        """What `values` say of names that guards gave others in place of: with `N % 8 == 0`, `N=16` says that `N_8` is 2."""
+        found: dict[str, Dim] = {}
+        for guard in map(Guard.parse, func.guards):
+            given = next((size for name, size in values.items() if guard.need.startswith((f"{name} == ", f"{name} % "))), None)
+            if given is None or (known := told(guard.size, given)) is None:
+                continue
+            if found.setdefault(*known) != known[1] or substitute(guard.size, dict([known])) != given:
+                raise PassError(Diagnostic(f"expected {guard.words} ({guard.origin}) but got {given}", func.location), code="E0411")
+        return found
+
+    def _guard(self, func: Func) -> None:
+        guards = []
+        for guard in map(Guard.parse, func.guards):
+            if isinstance(guard.size, Expr):
+                guards.append(guard)
+            elif guard.is_bound and guard.size < 0:
+                raise PassError(Diagnostic(f"expected {guard.words} ({guard.origin}) but got {guard.measured[0]}", func.location), code="E0411")
+        if func.sym_name == "main" and not any(isinstance(a.type, BufferType) for a in func.args):
+            guards = without_implied([*guards, *bounds_of(func)])
+        if guards or func.guards:
+            func.attributes["guards"] = tuple(map(str, guards))
 
     def _check(self, func: Func) -> None:
         bound = bound_sizes(func)

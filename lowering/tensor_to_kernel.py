@@ -97,7 +97,7 @@ class _Bufferize:
         outputs = _distinct([n or v.name or f"out{i}" for i, (n, v) in enumerate(_named(returned, old.result_names))], "out_", names)
         types = [_buffer_type(v, old.location) for v in (*old.args, *returned)]
         roles = [*(old.arg_roles or ["input"] * len(old.args)), *["output"] * len(returned)]
-        new = Func.empty("main", types, arg_names=[*names, *outputs], arg_roles=tuple(roles), loc=old.location)
+        new = Func.empty("main", types, arg_names=[*names, *outputs], arg_roles=tuple(roles), guards=old.guards, loc=old.location)
         self.memory.update(zip(old.args, new.args[: len(old.args)], strict=True))
         return new
 

@@ -21,7 +21,7 @@ from polyreme import dispatch, loaders
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import PolyremeError, caller_location
-from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute
+from polyreme.ir.dims import Dim, Expr, substitute, told
 from polyreme.ir.types import SCALARS, TensorType
 from polyreme.ir.verify import verify
 from polyreme.jit.program import Program
@@ -231,7 +231,7 @@ def replay(traced: Traced, inputs: Sequence[Tensor]) -> list[Tensor]:
         values[arg] = inputs[source] if isinstance(source, int) else source
         # Sizes that the program leaves open are those of the inputs it meets here.
         given = values[arg].type.shape
-        sizes |= {str(d): n for d, n in zip(arg.type.shape, given, strict=False) if isinstance(d, Expr) and SYMBOL.match(str(d))}
+        sizes |= dict(found for d, n in zip(arg.type.shape, given, strict=False) if (found := told(d, n)) is not None)
     for op in block.ops[:-1]:
         operands = op.definition.split([values[v] for v in op.operands], op.segments)
         results = dispatch.call(type(op), *operands, **{name: _with_sizes(a, sizes) for name, a in op.attributes.items()})

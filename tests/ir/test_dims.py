@@ -110,8 +110,8 @@ def test_bounds_of_quotients_and_of_choices_settle_an_order():
 
 
 def test_a_line_in_one_size_is_told_apart():
-    assert dims.linear(N) == ("N", 1, 0) and dims.linear(8 * N + 3) == ("N", 8, 3) and dims.linear(N - 1) == ("N", 1, -1)
-    assert all(dims.linear(d) is None for d in (4, N + T, N * N, N * T, N // 2, 1 - N))
+    assert dims.line_of(N) == ("N", 1, 0) and dims.line_of(8 * N + 3) == ("N", 8, 3) and dims.line_of(N - 1) == ("N", 1, -1)
+    assert all(dims.line_of(d) is None for d in (4, N + T, N * N, N * T, N // 2, 1 - N))
 
 
 def test_substitution_may_leave_other_symbols():
