@@ -27,7 +27,7 @@ ARITY = {"one": "", "optional": "may be absent", "variadic": "any number"}
 KINDS = {"f": "float", "i": "int", "u": "uint", "b": "i1", "c": "complex", "x": "index"}
 KIND_WORDS = {
     "str": "text", "int": "a whole number", "bool": "true or false", "float": "a number", "ScalarType": "an element type", "SymbolRef": "the name of a function",
-    "Dense": "an array", "FunctionType": "a function's type", "a list of a size": "sizes", "a list of int": "whole numbers", "a list of str": "names",
+    "Dense": "an array", "FunctionType": "a function's type", "a list of a size": "sizes", "a list of int": "whole numbers", "a list of str": "texts",
 }  # fmt: skip
 MOST_SHOWN = 40
 """How many elements of an array are shown."""
