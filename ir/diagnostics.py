@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import linecache
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -155,6 +156,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 # Files under these prefixes are nobody's to mend, such as the command line's library: a location skips their frames like our own.
 _HIDDEN_PREFIXES: list[str] = ["<frozen"]
+# So are Python's own, among which packages are installed that may well be the user's.
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = tuple(f"{_STANDARD_LIBRARY}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
 def hide_frames_under(prefix: str) -> None:
@@ -165,8 +169,12 @@ def hide_frames_under(prefix: str) -> None:
 def is_users_frame(frame: FrameType) -> bool:
     """Whether the code of a frame is the user's, not the framework's."""
     module = frame.f_globals.get("__name__") or ""
-    ours = module == "polyreme" or module.startswith("polyreme.")
-    return not ours and not frame.f_code.co_filename.startswith(tuple(_HIDDEN_PREFIXES))
+    if module == "polyreme" or module.startswith("polyreme."):
+        return False
+    file = frame.f_code.co_filename
+    if file.startswith(_STANDARD_LIBRARY):
+        return file.startswith(_INSTALLED)
+    return not file.startswith(tuple(_HIDDEN_PREFIXES))
 
 
 def caller_location(name: str = "") -> Location:

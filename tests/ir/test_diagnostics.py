@@ -85,6 +85,15 @@ def test_an_error_of_pythons_own_is_placed_as_well(tmp_path: Any) -> None:
     assert (place.line, place.column, place.end_column) == (2, 16, 21)
 
 
+def test_the_standard_library_is_not_the_user(tmp_path: Any) -> None:
+    text = "import functools\n\nproduct = functools.singledispatch(paddle.matmul)\n\n\ndef f(x):\n    return product(x, x)\n"
+    f = in_file(text, tmp_path, paddle=paddle)["f"]
+    with pytest.raises(InferError) as caught:
+        f(paddle.ones([2, 3]))
+    place = caught.value.diagnostics[0].location
+    assert place.file.endswith("script.py") and (place.line, place.column) == (7, 12)
+
+
 def test_a_traced_function_says_where_its_operands_were_made(tmp_path: Any) -> None:
     text = "def f(x):\n    wide = paddle.concat([x, x], axis=1)\n    return paddle.matmul(wide, x)\n"
     f = in_file(text, tmp_path, paddle=paddle)["f"]
