@@ -105,14 +105,14 @@ def evaluate(code: Module | Func, inputs: Sequence[Any], function: str = "main",
     return [args[i] for i in outputs]
 
 
-def random_inputs(func: Func, seed: int = 0, size: int = 3) -> list[Array]:
-    """Inputs for a function, all but its outputs: numbers that narrow floats hold exactly, every symbolic size `size`.
+def random_inputs(func: Func, seed: int = 0, size: int = 3, sizes: Mapping[str, int] = _NO_SIZES) -> list[Array]:
+    """Inputs for a function, all but its outputs: numbers that narrow floats hold exactly, every symbolic size that is not in `sizes` is `size`.
 
     Integers are 0 or 1, so that they may be positions too.
     """
     rng = np.random.default_rng(seed)
     names: set[str] = set().union(*(type_symbols(a.type) for a in func.args))
-    sizes = dict.fromkeys(names, size)
+    sizes = {**dict.fromkeys(names, size), **sizes}
     inputs = []
     for i, arg in enumerate(func.args):
         if i < len(func.arg_roles) and func.arg_roles[i] == "output":

@@ -29,7 +29,7 @@ from polyreme.ir.reduce import KNOWN_SIZES, Case, StillFails, Trial, reduce_case
 from polyreme.ir.tolerance import Expected, Misfit, expect
 from polyreme.ir.types import TensorType, index
 from polyreme.ir.verify import find_faults, verify
-from polyreme.lowering.pipeline import MakeKernels, compile_module, level_of, pipeline
+from polyreme.lowering.pipeline import compile_module, level_of, pipeline
 from polyreme.lowering.shrink import REDUCTIONS
 from polyreme.lowering.targets import Target
 
@@ -71,9 +71,8 @@ class Finding:
 
 
 def passes_of(target: Target) -> list[PassLike]:
-    """The passes of the pipeline for a target, each in a form that text can name."""
-    made = [p for stage in pipeline(target) for p in stage.passes]
-    return [MakeKernels(target.name, target.cpu) if p.name == MakeKernels.name else p for p in made]
+    """The passes of the pipeline for a target."""
+    return [p for stage in pipeline(target) for p in stage.passes]
 
 
 class Bisection:

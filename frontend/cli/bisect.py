@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ def command(
     results are right; 1: found.
     """
     from polyreme.inspection import as_target
-    from polyreme.lowering.bisect import MACHINE_CODE, bisect, passes_of
+    from polyreme.lowering.bisect import bisect, passes_of
 
     chosen = as_target(target)
     specs = [parse_input(text) for text in given if not _is_file(text)]
@@ -67,14 +68,12 @@ def command(
         passes, machine_code = [] if _is_kernels(module) else passes_of(chosen), True
     else:
         passes, machine_code = parse_steps(spec)
-    driver = None
-    if machine_code:
-        driver, machine_code = _driver(chosen, device)
-        if not machine_code:
-            click.echo(f"code for {chosen.name} does not run here: the last step is not checked", err=True)
-    finding = bisect(module, arrays, passes, chosen, machine_code, driver, click.echo)
+    driver, runs = _driver(chosen, device) if machine_code else (None, False)
+    if machine_code and not runs:
+        click.echo(f"code for {chosen.name} does not run here: the last step is not checked", err=True)
+    finding = bisect(module, arrays, passes, chosen, runs, driver, click.echo)
     if finding is None:
-        click.echo(f"all results are within their bounds{'' if machine_code else f' (without {MACHINE_CODE})'}")
+        click.echo("all results are within their bounds")
         return
     _tell(finding, module, found.name, target, output)
     ctx.exit(1)
@@ -113,19 +112,24 @@ def _driver(target: Target, device: str | None) -> tuple[Any, bool]:
 def read_inputs(main: Func, files: list[str], archive: Path | None, seed: int, size: int) -> list[Any]:
     """Arrays for the arguments of `main` but its outputs: from files by name, the others drawn."""
     from polyreme.cli.run import read_array
-    from polyreme.ir.evaluate import random_inputs
+    from polyreme.ir.evaluate import bind_sizes, random_inputs
 
     names = input_names(main)
-    drawn = random_inputs(main, seed, size)
     arrays: dict[str, Any] = {}
     if archive is not None:
         arrays.update(_read_archive(archive))
     for text in files:
-        name, _, file = text.rpartition("=")
-        arrays[name or names[0]] = read_array(Path(file))
+        name, equals, file = text.rpartition("=")
+        if not equals and len(names) != 1:
+            raise click.BadParameter(f"expected NAME=FILE for the inputs {', '.join(names)} but got '{text}'", param_hint="--input")
+        arrays[name if equals else names[0]] = read_array(Path(file))
     for name in arrays:
         if name not in names:
             raise PolyremeError(f"expected an input ({', '.join(names)}) but got '{name}'{did_you_mean(name, names)}", code="E0003")
+    roles = main.arg_roles or ("input",) * len(main.args)
+    places = [i for i, role in enumerate(roles) if role != "output"]
+    sizes = bind_sizes(main, {place: arrays[name] for place, name in zip(places, names, strict=True) if name in arrays})
+    drawn = random_inputs(main, seed, size, sizes)
     return [arrays.get(name, value) for name, value in zip(names, drawn, strict=True)]
 
 
@@ -179,7 +183,8 @@ def _tell(finding: Finding, module: Module, name: str, target: str, output: Path
         click.echo("the module is as small as it gets")
         return
     file = output / f"{name}-{step.name}.tir"
-    command = f"polyreme bisect {file} --inputs {file.with_suffix('.npz')} --passes '{step}'{'' if target == 'native' else f' --target {target}'}"
+    words = ["polyreme", "bisect", str(file), "--inputs", str(file.with_suffix(".npz")), "--passes", str(step)]
+    command = shlex.join(words if target == "native" else [*words, "--target", target])
     what = finding.error.splitlines()[0] if finding.error else str(finding.misfit)
     write_case(finding.case, file, [f"'{step.name}': {what}", command])
     click.echo(f"a module that shows it is in {file}, its inputs in {file.with_suffix('.npz')}; repeat with\n  {command}")

@@ -181,6 +181,9 @@ def test_inputs_are_taken_from_files(polyreme: Any) -> None:
         there_and_back(patch)
         assert polyreme("bisect", "twice.tir", "--input", "x=whole.npy").code == 0
         assert polyreme("bisect", "twice.tir", "--inputs", "all.npz").code == 1
+    Path("sum.tir").write_text("func @main(%x: tensor<Nx6xf32>, %y: tensor<Nx6xf32>) -> tensor<Nx6xf32> { %z = nn.add %x, %y : tensor<Nx6xf32>  return %z }")
+    assert polyreme("bisect", "sum.tir", "--input", "y=whole.npy").code == 0, "the other is drawn with as many rows"
+    assert polyreme("bisect", "sum.tir", "--input", "whole.npy").code == 2
     assert "did you mean 'x'?" in polyreme("bisect", "twice.tir", "--input", "xs=whole.npy").err
 
 
