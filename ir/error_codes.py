@@ -66,6 +66,7 @@ ERROR_CODES = {
     "E0308": "an op that failed while it was evaluated",
     "E0309": "kernels that break the rules of memory or threads",
     "E0310": "an op whose docstring has no example",
+    "E0311": "an argument that a function of the API does not take",
     "E0401": "an unknown pass",
     "E0402": "an option that a pass does not take",
     "E0403": "a pass that failed",

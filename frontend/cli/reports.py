@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from polyreme.ir.diagnostics import PolyremeError, raised_location
+from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean, raised_location
 from polyreme.runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 USAGE = "E0001"
+ARGUMENT = "E0311"
 
 _CODE = re.compile(r"\berror\[(E\d{4})\]: ")
 _HEAD = re.compile(r"^(?P<place>\S.*?: )?(?P<severity>error|note)(?P<code>\[E\d{4}\])?: ")
@@ -41,16 +42,34 @@ def error_text(error: BaseException) -> str:
         return "\n".join(d.render() if d.code or d.location else f"error: {d.render()}" for d in error.diagnostics)
     if isinstance(error, click.UsageError):
         usage = f"{error.ctx.get_usage()}\n" if error.ctx is not None else ""
-        return f"{usage}error[{USAGE}]: {error.format_message()}"
+        return f"{usage}error[{USAGE}]: {error.format_message()}{_nearest_choice(error)}"
     if isinstance(error, click.ClickException):
         return f"error: {error.format_message()}"
     place = raised_location(error)
-    where = f"{place}: " if place else ""
     if isinstance(error, RuntimeFault):
-        return f"{where}{error}" if error.code else f"{where}error: {error}"
+        return Diagnostic(error.message, place, code=error.code).render()
     if isinstance(error, (OSError, ValueError, TypeError)) and not place:
         return f"error: {error}"
-    return f"{where}error: {type(error).__name__}: {error} (--debug shows where it comes from)"
+    if isinstance(error, (ValueError, TypeError)) and _is_of_the_api(error):
+        return Diagnostic(str(error), place, code=ARGUMENT).render()
+    message = f"{type(error).__name__}: {error} (--debug shows where it comes from)"
+    return Diagnostic(message, place).render() if place else f"error: {message}"
+
+
+def _is_of_the_api(error: BaseException) -> bool:
+    """Whether a function of ours raised the error, not one of the user's."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    module = step.tb_frame.f_globals.get("__name__", "") if step is not None else ""
+    return bool(module == "polyreme" or module.startswith("polyreme."))
+
+
+def _nearest_choice(error: click.UsageError) -> str:
+    """For a value that is not among an option's choices, the nearest of them."""
+    kind = getattr(getattr(error, "param", None), "type", None)
+    given = re.match(r"'(.*?)'", error.message)
+    return did_you_mean(given[1], [str(c) for c in kind.choices]) if isinstance(kind, click.Choice) and given else ""
 
 
 def with_hint(text: str) -> str:
