@@ -77,7 +77,7 @@ ERROR_CODES = {
     "E0408": "code for which there is no machine code",
     "E0409": "sizes that cannot be told from the inputs",
     "E0410": "an argument or constant of '@main' that does not fit",
-    "E0411": "nothing that fails, to be reduced or bisected",
+    "E0412": "nothing that fails, to be reduced or bisected",
     "E0501": "code that cannot be traced",
     "E0502": "the value of a tensor is needed while tracing",
     "E0503": "an input_spec that does not fit the function",

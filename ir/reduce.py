@@ -106,7 +106,7 @@ def reduce_module(module: Module, still_fails: Callable[[Module], bool], steps: 
 def reduce_case(case: Case, still_fails: StillFails, steps: Sequence[Step] | None = None, max_checks: int = MAX_CHECKS) -> Case:
     """As `reduce_module`, with inputs that follow the arguments. After `max_checks` calls of `still_fails` the smallest case so far is it."""
     if not still_fails(case):
-        raise PolyremeError("expected a module that fails to begin with, but it does not", code="E0411")
+        raise PolyremeError("expected a module that fails to begin with, but it does not", code="E0412")
     return _Reducer(case, still_fails, STEPS if steps is None else steps, max_checks).run()
 
 

@@ -193,7 +193,7 @@ class Bisection:
         except PolyremeError as error:
             return self.same_error(steps, error)
         if not self.fails(steps, case):
-            raise PolyremeError(f"expected steps that fail or change what is computed but {', '.join(map(str, steps))} do neither", code="E0411")
+            raise PolyremeError(f"expected steps that fail or change what is computed but {', '.join(map(str, steps))} do neither", code="E0412")
         return lambda other: self.fails(steps, other)
 
     # --- from the step to the op

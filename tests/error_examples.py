@@ -62,6 +62,7 @@ def output_of(page: Page, folder: Path) -> str:
     """What the example prints as its error, run in `folder` (without its path, which differs from run to run)."""
     with _clean_state(folder):
         commands = [text for language, text in page.blocks if language == "console"]
+        sys.argv = ["polyreme" if commands else "example.py"]
         for language, text in page.blocks:
             if language in ("python", "mlir"):
                 Path("example.py" if language == "python" else "example.tir").write_text(text, encoding="utf-8")
@@ -103,7 +104,7 @@ def _clean_state(folder: Path) -> Iterator[None]:
     with unique_name.guard(), paddle.static.scope_guard(paddle.static.Scope()), pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("COLUMNS", "160")
-        patch.setattr(sys, "argv", ["example.py"])
+        patch.setattr(sys, "argv", sys.argv)
         paddle.seed(0)
         try:
             with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()):

@@ -83,5 +83,5 @@ def _keeps_exit_code(check: str, case: Case) -> Callable[[Case], bool]:
 
     wanted = exit_code(case)
     if wanted == 0:
-        raise PolyremeError(f"expected a command that fails but '{check}' exits with 0", code="E0411")
+        raise PolyremeError(f"expected a command that fails but '{check}' exits with 0", code="E0412")
     return lambda tried: exit_code(tried) == wanted

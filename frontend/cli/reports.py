@@ -42,7 +42,7 @@ def error_text(error: BaseException) -> str:
         return "\n".join(d.render() if d.code or d.location else f"error: {d.render()}" for d in error.diagnostics)
     if isinstance(error, click.UsageError):
         usage = f"{error.ctx.get_usage()}\n" if error.ctx is not None else ""
-        return f"{usage}error[{USAGE}]: {error.format_message()}{_nearest_choice(error)}"
+        return f"{usage}error[{USAGE}]: {error.format_message().rstrip('.')}{_nearest_choice(error)}"
     if isinstance(error, click.ClickException):
         return f"error: {error.format_message()}"
     place = raised_location(error)
