@@ -174,9 +174,10 @@ class Op(metaclass=_OpClass):
         return tuple(self._operands)
 
     def set_operand(self, index: int, value: Value) -> None:
-        del self._operands[index].uses[Use(self, index)]
+        use = _tuple(Use, (self, index))
+        del self._operands[index].uses[use]
         self._operands[index] = value
-        value.uses[Use(self, index)] = None
+        value.uses[use] = None
 
     def set_operands(self, values: Sequence[Value], segments: tuple[int, ...] | None = None) -> None:
         """Replace all operands; `segments` as in `build`."""
@@ -188,7 +189,7 @@ class Op(metaclass=_OpClass):
 
     def drop_operands(self) -> None:
         for i, value in enumerate(self._operands):
-            del value.uses[Use(self, i)]
+            del value.uses[_tuple(Use, (self, i))]
         self._operands = []
 
     @property
@@ -237,11 +238,11 @@ class Op(metaclass=_OpClass):
 
     def erase(self) -> None:
         """Remove the op and everything in it. Its results must have no uses left."""
-        used = next((r for r in self.results if r.uses), None)
-        if used is not None:
-            raise ValueError(f"cannot erase '{self.name}': its result {used!r} is still used by '{used.users[0].name}'")
+        for result in self.results:
+            if result.uses:
+                raise ValueError(f"cannot erase '{self.name}': its result {result!r} is still used by '{result.users[0].name}'")
         self.detach()
-        for inner in self.walk():
+        for inner in self.walk() if self.regions else (self,):
             inner.drop_operands()
 
     def replace_with(self, *values: Value) -> None:
