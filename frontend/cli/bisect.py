@@ -163,8 +163,8 @@ def write_case(case: Case, path: Path, lines: list[str]) -> None:
 
 
 def _tell(finding: Finding, module: Module, name: str, target: str, output: Path) -> None:
-    """Say what is wrong and leave the files that show it, if they are less than the module."""
-    from polyreme.ir.reduce import Case, cost
+    """Say what is wrong and leave the files that show it, unless the module is what they would hold."""
+    from polyreme.ir.text import print_module
 
     step = finding.step
     click.echo("")
@@ -179,7 +179,7 @@ def _tell(finding: Finding, module: Module, name: str, target: str, output: Path
         how = f": {finding.misfit}" if finding.misfit is not None else ""
         wrong = "fails on" if finding.error else "is wrong about"
         click.echo(Diagnostic(f"'{step.name}' {wrong} '{finding.op.name}'{how}", finding.op.location).render("note"))
-    if cost(finding.case) >= cost(Case(module)):
+    if print_module(finding.case.module) == print_module(module):
         click.echo("the module is as small as it gets")
         return
     file = output / f"{name}-{step.name}.tir"

@@ -141,6 +141,22 @@ def test_a_planted_bug_is_named_and_its_reproducer_fails_until_it_is_gone(polyre
     assert "all results are within their bounds" in fixed.out
 
 
+def test_a_bug_in_the_code_for_a_gpu_is_found_on_the_emulated_one(polyreme: Any) -> None:
+    Path("t.tir").write_text("""func @main(%x: tensor<Nx4xf32>) -> tensor<Nx4xf32> {
+      %y = nn.sigmoid %x : tensor<Nx4xf32>
+      %z = nn.tanh %y : tensor<Nx4xf32>
+      return %z
+    }""")
+    with pytest.MonkeyPatch.context() as patch:
+        inexact_tanh(patch)
+        found = polyreme("bisect", "t.tir", "--target", "cuda:sm_80", "--device", "gpu-emulated")
+        assert found.code == 1
+        assert re.search(r"t.tir:3(:\d+)?: note: 'machine-code' is wrong about 'kernel.apply'", found.out), found.out
+    repeat = shlex.split(found.out.rstrip().splitlines()[-1])
+    assert repeat[-2:] == ["--target", "cuda:sm_80"]
+    assert polyreme(*repeat[1:], "--device", "gpu-emulated").code == 0
+
+
 @pytest.mark.parametrize("plant", [there_and_back, gelu_by_tanh], ids=lambda plant: plant.__name__)
 def test_a_reproducer_has_no_more_ops_and_elements_than_it_needs(polyreme: Any, plant: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
