@@ -24,7 +24,7 @@ from polyreme.ir.define import BindsSizes
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute, told
 from polyreme.ir.dims import evaluate as evaluate_dim
-from polyreme.ir.facts import Guard
+from polyreme.ir.facts import Guard, reasons
 from polyreme.ir.types import BufferType, ScalarType, TensorType, Type, VectorType, element_type, type_symbols
 
 Array = np.ndarray[Any, Any]
@@ -168,11 +168,11 @@ def bind_sizes(func: Func, args: Mapping[int, Any], known: Mapping[str, int] | N
 def _explain(func: Func, index: int, axis: int, size: int, sizes: Mapping[str, int]) -> None:
     """If a guard is why an axis of an argument must have the size that it has not, say so."""
     dim = func.args[index].type.shape[axis]
-    reasons = [g for g in map(Guard.parse, func.guards) if not g.is_bound and g.size == dim]
-    if reasons:
-        wanted = substitute(dim, sizes)
-        needs = " and ".join(f"{g.words} ({g.origin})" for g in reasons)
-        here = f", where {dim} is {wanted}" if isinstance(wanted, int) and any("%" not in g.need for g in reasons) else ""
+    wanted = substitute(dim, sizes)
+    found = told(dim, size)
+    fits = found is None or substitute(dim, {found[0]: found[1]}) == size
+    if needs := reasons(map(Guard.parse, func.guards), dim, "equal" if fits else "divisor"):
+        here = f", where {dim} is {wanted}" if isinstance(wanted, int) and fits else ""
         raise EvaluateError(f"expected {needs} but got {size}, axis {axis} of the argument '{_arg_name(func, index)}' of '@{func.sym_name}'{here}", func.location, code="E0307")
 
 

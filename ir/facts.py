@@ -53,9 +53,13 @@ class Guard:
         return f"{self.need} [{self.size}] {self.op} {self.place}".rstrip()
 
     @property
+    def kind(self) -> str:
+        """ "divisor" or "equal", which types say, or "bound", which a run has to compare."""
+        return "divisor" if _REMAINDER.match(self.need) else "equal" if "==" in self.need else "bound"
+
+    @property
     def is_bound(self) -> bool:
-        """Whether a run has to compare, because no type says it."""
-        return "==" not in self.need
+        return self.kind == "bound"
 
     @property
     def words(self) -> str:
@@ -127,6 +131,12 @@ def without_implied(guards: Iterable[Guard]) -> list[Guard]:
 
 def _place(location: Location) -> str:
     return str(location) if location else ""
+
+
+def reasons(guards: Iterable[Guard], size: Dim, kind: str) -> str:
+    """In words, why an axis has to be of this `size`: the guards of the kind, or all if there are none of it; empty without guards."""
+    about = [g for g in guards if not g.is_bound and g.size == size]
+    return " and ".join(f"{g.words} ({g.origin})" for g in [g for g in about if g.kind == kind] or about)
 
 
 # --- finding facts

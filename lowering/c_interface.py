@@ -14,7 +14,7 @@ from string import Template
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Atom, Dim, parse_dim
-from polyreme.runtime.artifact import Manifest, TensorSpec
+from polyreme.runtime.artifact import GuardSpec, Manifest, SizeSpec, TensorSpec
 
 LIBRARY_FORMAT = 1
 
@@ -34,9 +34,11 @@ _MESSAGES = {
     "no_shape": "expected the shape of input '%s' but got NULL",
     "no_data": "expected data for %s '%s' but got NULL",
     "bad_size": "input '%s': expected a size of at least 0 on axis %d but got %lld",
-    "bad_axis": "input '%s': expected %s%lld on axis %d but got %lld",
+    "bad_axis": "input '%s': expected %s%lld on axis %d but got %lld%s",
     "bad_output": "output '%s': its size on axis %d would be %s%lld",
     "bad_arena": "the sizes are too large: %lld bytes of working storage",
+    "bad_form": "input '%s': expected %s but got %lld on axis %d",
+    "bad_guard": "expected %s but got %lld",
     "word_input": "input",
     "word_output": "output",
     "no_file": "cannot open the file of the weights: %s",
@@ -79,18 +81,20 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
     `identity` stands in the library and in its trailer, so that a loader can tell whether the two belong together.
     """
     text = _Tables()
-    input_rows = _tensor_rows(text, manifest.inputs)
-    output_rows = _tensor_rows(text, manifest.outputs)
+    input_rows = _tensor_rows(text, manifest.inputs, manifest)
+    output_rows = _tensor_rows(text, manifest.outputs, manifest)
     tables = [
         _array("inputs", "%tensor", input_rows),
         _array("outputs", "%tensor", output_rows),
         _array("arguments", "%argument", [f"{{ i32 {('input', 'constant', 'output').index(kind)}, i32 {n} }}" for kind, n in manifest.arguments]),
         _array("constants", "i64", [str(c.offset) for c in manifest.constants]),
-        _array("sizes", "%size", [f"{{ i32 {s.input}, i32 {s.axis} }}" for s in manifest.sizes]),
+        _array("sizes", "%size", [_size_row(text, s, manifest) for s in manifest.sizes]),
+        _array("guards", "%guard", [_guard_row(text, g) for g in manifest.bounds]),
         f"@identity = private constant [{len(identity)} x i8] {_bytes(identity)}",
         _library_table(bool(manifest.constants) and not weights.file),
         "",
-        _sizes_function(manifest),
+        _sizes_function("input_sizes", [size for t in manifest.inputs for size in t.shape], manifest),
+        _sizes_function("guard_sizes", [guard.size for guard in manifest.bounds], manifest),
     ]
     placeholders = {
         "name": name,
@@ -101,6 +105,7 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
         "inputs_count": len(manifest.inputs),
         "outputs_count": len(manifest.outputs),
         "sizes_count": len(manifest.sizes),
+        "guards_count": len(manifest.bounds),
         "arguments": len(manifest.arguments),
         "has_inputs": _flag(manifest.inputs),
         "has_outputs": _flag(manifest.outputs),
@@ -110,6 +115,7 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
         "input_dim_slots": max(1, _dims_count(manifest.inputs)),
         "output_dim_slots": max(1, _dims_count(manifest.outputs)),
         "argument_slots": max(1, len(manifest.arguments)),
+        "guard_slots": max(1, len(manifest.bounds)),
     }
     return Template(_resource("capi.ll")).substitute(placeholders)
 
@@ -155,18 +161,32 @@ class _Tables:
         return name
 
 
-def _tensor_rows(tables: _Tables, tensors: Sequence[TensorSpec]) -> list[str]:
+def _size_row(tables: _Tables, size: SizeSpec, manifest: Manifest) -> str:
+    form = str(manifest.inputs[size.input].shape[size.axis])
+    why = manifest.reasons(form, "divisor") or form
+    return f"{{ i32 {size.input}, i32 {size.axis}, i64 {size.scale}, i64 {size.offset}, ptr {tables.text(why)} }}"
+
+
+def _guard_row(tables: _Tables, guard: GuardSpec) -> str:
+    low, high = (-(1 << 62) if guard.low is None else guard.low), (1 << 62 if guard.high is None else guard.high)
+    return f"{{ i64 {low}, i64 {high}, ptr {tables.text(guard.what)} }}"
+
+
+def _tensor_rows(tables: _Tables, tensors: Sequence[TensorSpec], manifest: Manifest) -> list[str]:
     rows = []
     first = 0
     for t in tensors:
         rank = len(t.shape)
-        shape = dims = "null"
+        shape = dims = whys = "null"
         if rank:
             shape = tables.add(f"[{rank} x i64] [ {', '.join(f'i64 {size if isinstance(size, int) else -1}' for size in t.shape)} ]")
             # What stands before the number in messages: `N = ` for a free size.
             texts = [f"ptr {tables.text(f'{size} = ' if isinstance(size, str) else '')}" for size in t.shape]
             dims = tables.add(f"[{rank} x ptr] [ {', '.join(texts)} ]")
-        rows.append(f"{{ ptr {tables.text(t.name)}, ptr {tables.text(t.dtype)}, i32 {rank}, i32 {first}, ptr {shape}, ptr {dims} }}")
+            # What stands after them: the guards that say so.
+            after = [f"ptr {tables.text(f'; expected {why}' if (why := manifest.reasons(size, 'equal')) else '')}" for size in t.shape]
+            whys = tables.add(f"[{rank} x ptr] [ {', '.join(after)} ]")
+        rows.append(f"{{ ptr {tables.text(t.name)}, ptr {tables.text(t.dtype)}, i32 {rank}, i32 {first}, ptr {shape}, ptr {dims}, ptr {whys} }}")
         first += rank
     return rows
 
@@ -221,15 +241,14 @@ def _getters(name: str, side: str, count: int) -> str:
     return "\n".join(lines)
 
 
-def _sizes_function(manifest: Manifest) -> str:
-    """`input_sizes(sizes, out)`: what the sizes of all inputs must be, one after another."""
+def _sizes_function(name: str, dims: Sequence[int | str], manifest: Manifest) -> str:
+    """`name(sizes, out)`: what `dims` are, one after another."""
     code = _DimCode(manifest.size_names)
-    dims = [size for t in manifest.inputs for size in t.shape]
     for i, size in enumerate(dims):
         value = code.emit(parse_dim(size) if isinstance(size, str) else size)
         at = code.step(f"getelementptr i64, ptr %out, i64 {i}")
         code.lines.append(f"  store i64 {value}, ptr {at}, align 8")
-    return "\n".join(["define internal void @input_sizes(ptr %sizes, ptr %out) nounwind {", *code.lines, "  ret void", "}"])
+    return "\n".join([f"define internal void @{name}(ptr %sizes, ptr %out) nounwind {{", *code.lines, "  ret void", "}"])
 
 
 class _DimCode:
@@ -297,6 +316,7 @@ def c_header(manifest: Manifest, name: str, weights: Weights) -> str:
         inputs=_signature(manifest.inputs),
         outputs=_signature(manifest.outputs),
         sizes=_sizes_comment(manifest),
+        guards="".join(f"\n * Expects {_comment(guard.what)}." for guard in manifest.guards),
         weights=_comment(f"; keep {weights.file} beside it" if weights.file else ""),
         create_with=Template(create_with).substitute(name=name, file=_comment(weights.file)),
         inputs_count=len(manifest.inputs),
@@ -318,7 +338,11 @@ def _signature(tensors: Sequence[TensorSpec]) -> str:
 def _sizes_comment(manifest: Manifest) -> str:
     if not manifest.sizes:
         return " * All sizes are fixed."
-    found = [f"{s.name} (axis {s.axis} of {_comment(manifest.inputs[s.input].name)})" for s in manifest.sizes]
+    found = []
+    for s in manifest.sizes:
+        given = manifest.inputs[s.input]
+        form = "" if given.shape[s.axis] == s.name else f", which is {given.shape[s.axis]}"
+        found.append(f"{s.name} (axis {s.axis} of {_comment(given.name)}{form})")
     return " * Free sizes, read from the shapes of the inputs: " + ", ".join(found) + "."
 
 
@@ -334,7 +358,7 @@ _HEADER = """\
 ${inputs}
  * Outputs:
 ${outputs}
-${sizes}
+${sizes}${guards}
  *
  * Arrays are dense and row-major, aligned to their elements; no output may overlap an input or another output. bool takes one byte, 0 or 1.
  * Build with:  cc program.c path/to/lib${name}.so   (any name of the library will do${weights})

@@ -21,6 +21,8 @@ import numpy as np
 from polyreme.ir import config
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.dims import Dim, line_of, parse_dim
+from polyreme.ir.facts import Guard
 from polyreme.ir.timing import timed
 from polyreme.ir.types import BufferType
 from polyreme.lowering.arena import plan_memory
@@ -29,7 +31,17 @@ from polyreme.lowering.codegen import assemble
 from polyreme.lowering.emit_llvm import emit_llvm, size_names
 from polyreme.lowering.shared_library import link_shared
 from polyreme.lowering.targets import GpuTarget, Target, find_target, host
-from polyreme.runtime.artifact import ALIGNMENT, Artifact, ConstantSpec, Manifest, SizeSpec, TargetSpec, TensorSpec, write_atomically
+from polyreme.runtime.artifact import (
+    ALIGNMENT,
+    Artifact,
+    ConstantSpec,
+    GuardSpec,
+    Manifest,
+    SizeSpec,
+    TargetSpec,
+    TensorSpec,
+    write_atomically,
+)
 from polyreme.runtime.cpu import address_of, aligned_empty, check_runs_here
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.gpu_executable import GpuExecutable
@@ -101,7 +113,8 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
             inputs.append(TensorSpec(arg_name, _dtype_name(type), _shape(type), role))
     sizes = _find_sizes(main, inputs)
     machine = TargetSpec(target.triple, target.cpu, target.features)
-    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine), bytes(data)
+    guards = tuple(_guard_spec(Guard.parse(text)) for text in main.guards)
+    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), bytes(data)
 
 
 def _argument_names(main: Func) -> list[str]:
@@ -135,16 +148,27 @@ def _constant(value: Array, name: str, type: BufferType, main: Func) -> Array:
 
 
 def _find_sizes(main: Func, inputs: Sequence[TensorSpec]) -> tuple[SizeSpec, ...]:
-    """The free sizes in the order in which native code takes them, and where their values are read: the first axis of an input that is exactly it."""
+    """The free sizes in the order in which native code takes them, and where their values are read: the first axis of an input that is exactly it, or
+    a line in it."""
+    lines = [(i, axis, line) for i, t in enumerate(inputs) for axis, size in enumerate(t.shape) if (line := line_of(_dim(size))) is not None]
     found = []
     for name in size_names(main):
-        places = [(i, axis) for i, t in enumerate(inputs) for axis, size in enumerate(t.shape) if size == name]
+        places = [(line[1:] != (1, 0), i, axis, *line[1:]) for i, axis, line in lines if line[0] == name]
         if not places:
             raise PolyremeError(
                 f"expected an input with an axis of size '{name}', from which its value can be read", main.location, code="E0409"
             )
-        found.append(SizeSpec(name, *places[0]))
+        found.append(SizeSpec(name, *min(places)[1:]))
     return tuple(found)
+
+
+def _dim(size: int | str) -> Dim:
+    return size if isinstance(size, int) else parse_dim(size)
+
+
+def _guard_spec(guard: Guard) -> GuardSpec:
+    size, low, high = guard.measured
+    return GuardSpec(str(size), f"{guard.words} ({guard.origin})", guard.kind, low, high)
 
 
 # --- in this process

@@ -70,11 +70,30 @@ class ConstantSpec:
 
 @dataclass(frozen=True)
 class SizeSpec:
-    """A named size, and where its value is read: axis `axis` of input number `input`."""
+    """A named size, and where its value is read: axis `axis` of input number `input` has `scale` times the value, plus `offset`."""
 
     name: str
     input: int
     axis: int
+    scale: int = 1
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class GuardSpec:
+    """What the code was compiled for, as to `size`, an expression over the manifest's sizes; `what` says it in words, with the line that asks for it.
+
+    `kind` is "bound" where `size` has to be from `low` to `high`; "divisor" or "equal" say why inputs have axes of just this size.
+    """
+
+    size: str
+    what: str
+    kind: str
+    low: int | None = None
+    high: int | None = None
+
+
+GUARD_KINDS = ("divisor", "equal", "bound")
 
 
 @dataclass(frozen=True)
@@ -101,6 +120,7 @@ class Manifest:
     arguments: tuple[tuple[str, int], ...]
     target: TargetSpec
     extra: Mapping[str, str] = field(default_factory=dict)
+    guards: tuple[GuardSpec, ...] = ()
 
     def __post_init__(self) -> None:
         _check_consistent(self)
@@ -108,6 +128,16 @@ class Manifest:
     @cached_property
     def size_names(self) -> tuple[str, ...]:
         return tuple(size.name for size in self.sizes)
+
+    @cached_property
+    def bounds(self) -> tuple[GuardSpec, ...]:
+        """The guards that a run has to look at, the types of the inputs aside."""
+        return tuple(guard for guard in self.guards if guard.kind == "bound")
+
+    def reasons(self, size: int | str, kind: str) -> str:
+        """In words, why an axis has to be of this size: the guards of the kind, or all if there are none of it; empty without guards."""
+        about = [guard for guard in self.guards if guard.size == size and guard.kind != "bound"]
+        return " and ".join(guard.what for guard in [g for g in about if g.kind == kind] or about)
 
     @cached_property
     def constant_bytes(self) -> int:
@@ -124,11 +154,14 @@ class Manifest:
             "constants": [
                 {"name": c.name, "dtype": c.dtype, "shape": list(c.shape), "offset": c.offset, "bytes": c.bytes} for c in self.constants
             ],
-            "sizes": [{"name": s.name, "input": s.input, "axis": s.axis} for s in self.sizes],
+            "sizes": [
+                {"name": s.name, "input": s.input, "axis": s.axis} | ({} if (s.scale, s.offset) == (1, 0) else {"scale": s.scale, "offset": s.offset})
+                for s in self.sizes
+            ],
             "arguments": [list(a) for a in self.arguments],
             "target": {"triple": self.target.triple, "cpu": self.target.cpu, "features": self.target.features},
             "extra": dict(sorted(self.extra.items())),
-        }
+        } | ({"guards": [{"size": g.size, "what": g.what, "kind": g.kind, "low": g.low, "high": g.high} for g in self.guards]} if self.guards else {})
 
     def to_bytes(self) -> bytes:
         """JSON; equal manifests give equal bytes."""
@@ -150,6 +183,7 @@ class Manifest:
             arguments=tuple(_argument(item, i) for i, item in enumerate(top.entries("arguments"))),
             target=_target(top.child("target")),
             extra=_extra(top.child("extra")),
+            guards=tuple(_guard(item) for item in top.items("guards")) if "guards" in top.data else (),
         )
         top.finish()
         return manifest
@@ -196,6 +230,13 @@ class _Reader:
         if not _is_int(value) or not low <= value <= high:
             raise ArtifactError(f"expected '{self.path}.{key}' to be a whole number from {low} to {high} but got {value!r:.100}")
         return int(value)
+
+    def limit(self, key: str) -> int | None:
+        """A bound of a size, or None."""
+        if self.data.get(key, 0) is None:
+            self.take(key)
+            return None
+        return self.integer(key, -MAX_SIZE, MAX_SIZE)
 
     def entries(self, key: str, limit: int = MAX_ARGUMENTS) -> list[Any]:
         value = self.take(key)
@@ -250,7 +291,15 @@ def _size(reader: _Reader) -> SizeSpec:
     name = reader.text("name")
     if not NAME.match(name):
         raise ArtifactError(f"expected '{reader.path}.name' to be an identifier but got {name!r}")
-    spec = SizeSpec(name, reader.integer("input", 0, MAX_ARGUMENTS), reader.integer("axis", 0, MAX_RANK))
+    place = reader.integer("input", 0, MAX_ARGUMENTS), reader.integer("axis", 0, MAX_RANK)
+    line = (reader.integer("scale", 1, MAX_SIZE), reader.integer("offset", -MAX_SIZE, MAX_SIZE)) if "scale" in reader.data else (1, 0)
+    reader.finish()
+    return SizeSpec(name, *place, *line)
+
+
+def _guard(reader: _Reader) -> GuardSpec:
+    size, what = reader.text("size", MAX_LENGTH), reader.text("what", 4 * MAX_NAME)
+    spec = GuardSpec(size, what, reader.choice("kind", GUARD_KINDS), reader.limit("low"), reader.limit("high"))
     reader.finish()
     return spec
 
@@ -281,7 +330,7 @@ def _check_consistent(manifest: Manifest) -> None:
     for size in manifest.sizes:
         if size.input >= len(manifest.inputs) or size.axis >= len(manifest.inputs[size.input].shape):
             raise ArtifactError(f"expected the size '{size.name}' to be read from an input but got input {size.input}, axis {size.axis}")
-        if manifest.inputs[size.input].shape[size.axis] != size.name:
+        if not _is_line(manifest.inputs[size.input].shape[size.axis], size):
             raise ArtifactError(
                 f"expected axis {size.axis} of the input '{manifest.inputs[size.input].name}' to be the size '{size.name}' but got "
                 f"'{manifest.inputs[size.input].shape[size.axis]}'"
@@ -293,6 +342,11 @@ def _check_consistent(manifest: Manifest) -> None:
                     parse_size(dim, names)
                 except ValueError as error:
                     raise ArtifactError(f"in the shape of '{tensor.name}': {error}") from error
+    for guard in manifest.guards:
+        try:
+            parse_size(guard.size, names)
+        except ValueError as error:
+            raise ArtifactError(f"in a guard: {error}") from error
     for constant in manifest.constants:
         elements = 1
         for known in constant.shape:
@@ -305,6 +359,17 @@ def _check_consistent(manifest: Manifest) -> None:
     expected = {(kind, i) for kind, count in counts.items() for i in range(count)}
     if len(manifest.arguments) != len(expected) or set(manifest.arguments) != expected:
         raise ArtifactError(f"expected the arguments to be {counts} but got {len(manifest.arguments)} that do not match")
+
+
+def _is_line(text: int | str, size: SizeSpec) -> bool:
+    """Whether an axis of this size tells the value of the named one as its spec says."""
+    if isinstance(text, int) or (text != size.name and (size.scale, size.offset) == (1, 0)):
+        return False
+    try:
+        value = parse_size(text, [size.name])
+    except ValueError:
+        return False
+    return all(value({size.name: n}) == size.scale * n + size.offset for n in (0, 1, 2))
 
 
 def _check_unique(names: Sequence[str], what: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.runtime.artifact import MAX_SIZE, Manifest, TensorSpec
+from polyreme.runtime.artifact import MAX_SIZE, GuardSpec, Manifest, TensorSpec
 from polyreme.runtime.cpu import numpy_dtype
 from polyreme.runtime.errors import CallError
 from polyreme.runtime.sizes import Size, parse_size
@@ -29,6 +29,7 @@ class CallableModel:
         self._inputs = [(self._slots["input", i], numpy_dtype(t.dtype), t) for i, t in enumerate(manifest.inputs)]
         self._outputs = [(self._slots["output", i], numpy_dtype(t.dtype), t) for i, t in enumerate(manifest.outputs)]
         texts = {size for t in (*manifest.inputs, *manifest.outputs) for size in t.shape if isinstance(size, str)}
+        texts.update(guard.size for guard in manifest.guards)
         self._size_of = {text: parse_size(text, manifest.size_names) for text in texts}
 
     @property
@@ -100,13 +101,28 @@ class CallableModel:
         for shape, (_, _, spec) in zip(shapes, self._inputs, strict=True):
             if len(shape) != len(spec.shape):
                 raise self._fault(spec, spec.dtype, shape, f"expected {len(spec.shape)} axes but got {len(shape)}")
-        values = {size.name: int(shapes[size.input][size.axis]) for size in manifest.sizes}
+        values = {}
+        for size_spec in manifest.sizes:
+            got = int(shapes[size_spec.input][size_spec.axis])
+            values[size_spec.name], rest = divmod(got - size_spec.offset, size_spec.scale)
+            if rest or values[size_spec.name] < 0:
+                spec, shape = self._inputs[size_spec.input][2], shapes[size_spec.input]
+                form = spec.shape[size_spec.axis]
+                if why := manifest.reasons(form, "divisor"):
+                    raise CallError(f"'{self.name}' expected {why} but got {got}, axis {size_spec.axis} of the input '{spec.name}'")
+                raise self._fault(spec, spec.dtype, shape, f"expected {form} on axis {size_spec.axis} but got {got}")
         for shape, (_, _, spec) in zip(shapes, self._inputs, strict=True):
             for axis, (got, size) in enumerate(zip(shape, spec.shape, strict=True)):
                 expected = self._value(size, values, spec)
                 if got != expected:
+                    if why := manifest.reasons(size, "equal"):
+                        where = f"axis {axis} of the input '{spec.name}', where {size} is {expected}{self._origin(size)}"
+                        raise CallError(f"'{self.name}' expected {why} but got {got}, {where}")
                     meaning = f"{size} = {expected}" if isinstance(size, str) else f"{size}"
                     raise self._fault(spec, spec.dtype, shape, f"expected {meaning} on axis {axis} but got {got}{self._origin(size)}")
+        for guard in manifest.bounds:
+            if not _inside(value := self._size_of[guard.size](values), guard):
+                raise CallError(f"'{self.name}' expected {guard.what} but got {value}")
         output_shapes = tuple(tuple(self._value(size, values, spec) for size in spec.shape) for _, _, spec in self._outputs)
         return values, output_shapes
 
@@ -129,11 +145,15 @@ class CallableModel:
     def _origin(self, size: int | str) -> str:
         """Where the symbols of a size got their values."""
         inputs = self.manifest.inputs
-        found = [s for s in self.manifest.sizes if s.name == size]
-        return f" ({found[0].name} is axis {found[0].axis} of '{inputs[found[0].input].name}')" if found else ""
+        found = [s for s in self.manifest.sizes if inputs[s.input].shape[s.axis] == size]
+        return f" ({size} is axis {found[0].axis} of '{inputs[found[0].input].name}')" if found else ""
 
     def _values_text(self, values: dict[str, int]) -> str:
         return ", ".join(f"{name} = {value}" for name, value in values.items()) or "the given inputs"
+
+
+def _inside(value: int, guard: GuardSpec) -> bool:
+    return (guard.low is None or value >= guard.low) and (guard.high is None or value <= guard.high)
 
 
 def _array_text(dtype: Any, shape: Sequence[int | str]) -> str:

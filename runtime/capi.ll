@@ -6,9 +6,10 @@
 ; others run on their own threads. Nothing else is shared, so any number of handles and threads may be in use.
 
 %model = type { ptr, ptr, i64, ptr, i64, i32 }            ; 0 pool, 1 weights, 2 mapped bytes, 3 arena, 4 bytes of the arena, 5 arena in use
-%tensor = type { ptr, ptr, i32, i32, ptr, ptr }           ; 0 name, 1 dtype, 2 rank, 3 place among all sizes, 4 shape (-1: free), 5 texts of the sizes
+%tensor = type { ptr, ptr, i32, i32, ptr, ptr, ptr }      ; 0 name, 1 dtype, 2 rank, 3 place among all sizes, 4 shape (-1: free), 5 texts of the sizes, 6 why
 %argument = type { i32, i32 }                             ; 0 kind (0 input, 1 constant, 2 output), 1 number
-%size = type { i32, i32 }                                 ; 0 input, 1 axis
+%size = type { i32, i32, i64, i64, ptr }                  ; 0 input, 1 axis, which has 2 times the size plus 3; 4 what the axis must be, in words
+%guard = type { i64, i64, ptr }                           ; 0 least, 1 most, 2 what it is about, in words
 
 declare hidden void @polyreme_model_run(ptr, ptr, ptr, ptr)
 declare hidden i64 @polyreme_model_arena_bytes(ptr)
@@ -382,6 +383,7 @@ bad_shapes:
 ; Reads the free sizes from the shapes, checks every size of every input against them, and works out the outputs' sizes.
 define internal i32 @bind(ptr %shapes, ptr %sizes, ptr %input_dims, ptr %output_dims) nounwind {
 entry:
+  %guard_values = alloca [$guard_slots x i64], align 8
   %unknown = icmp eq ptr %shapes, null
   br i1 %unknown, label %fixed, label %size
 
@@ -410,23 +412,36 @@ read_axis:
   %value = load i64, ptr %value_at, align 8
   ; As unsigned, a negative size is too large too.
   %value_bad = icmp ugt i64 %value, 281474976710656
-  br i1 %value_bad, label %size_bad, label %size_known
+  br i1 %value_bad, label %size_bad, label %solve_size
+
+solve_size:
+  %scale_at = getelementptr %size, ptr @sizes, i64 %k, i32 2
+  %scale = load i64, ptr %scale_at, align 8
+  %offset_at = getelementptr %size, ptr @sizes, i64 %k, i32 3
+  %offset = load i64, ptr %offset_at, align 8
+  %scaled = sub i64 %value, %offset
+  %solved = sdiv i64 %scaled, %scale
+  %remainder = srem i64 %scaled, %scale
+  %inexact = icmp ne i64 %remainder, 0
+  %below = icmp slt i64 %scaled, 0
+  %unsolved = or i1 %inexact, %below
+  br i1 %unsolved, label %size_unfit, label %size_known
 
 size_known:
   %slot = getelementptr i64, ptr %sizes, i64 %k
-  store i64 %value, ptr %slot, align 8
+  store i64 %solved, ptr %slot, align 8
   %k_next = add i64 %k, 1
   br label %size
 
 fill:
   call void @input_sizes(ptr %sizes, ptr %input_dims)
   call void @polyreme_model_output_shapes(ptr %sizes, ptr %output_dims)
-  br i1 %unknown, label %tensor_out, label %tensor
+  br i1 %unknown, label %check_guards, label %tensor
 
 tensor:
   %i = phi i64 [ 0, %fill ], [ %i_next, %tensor_done ]
   %more = icmp slt i64 %i, $inputs_count
-  br i1 %more, label %start, label %tensor_out
+  br i1 %more, label %start, label %check_guards
 
 start:
   %rank_at = getelementptr %tensor, ptr @inputs, i64 %i, i32 2
@@ -464,8 +479,33 @@ tensor_done:
   %i_next = add i64 %i, 1
   br label %tensor
 
+check_guards:
+  call void @guard_sizes(ptr %sizes, ptr %guard_values)
+  br label %guard
+
+guard:
+  %g = phi i64 [ 0, %check_guards ], [ %g_next, %guard_holds ]
+  %more_guards = icmp slt i64 %g, $guards_count
+  br i1 %more_guards, label %check_guard, label %tensor_out
+
+check_guard:
+  %guarded_at = getelementptr i64, ptr %guard_values, i64 %g
+  %guarded = load i64, ptr %guarded_at, align 8
+  %least_at = getelementptr %guard, ptr @guards, i64 %g, i32 0
+  %least = load i64, ptr %least_at, align 8
+  %most_at = getelementptr %guard, ptr @guards, i64 %g, i32 1
+  %most = load i64, ptr %most_at, align 8
+  %too_low = icmp slt i64 %guarded, %least
+  %too_high = icmp sgt i64 %guarded, %most
+  %broken = or i1 %too_low, %too_high
+  br i1 %broken, label %guard_broken, label %guard_holds
+
+guard_holds:
+  %g_next = add i64 %g, 1
+  br label %guard
+
 tensor_out:
-  %o = phi i64 [ 0, %fill ], [ 0, %tensor ], [ %o_next, %out_done ]
+  %o = phi i64 [ 0, %guard ], [ %o_next, %out_done ]
   %more_outputs = icmp slt i64 %o, $outputs_count
   br i1 %more_outputs, label %start_out, label %done
 
@@ -517,6 +557,20 @@ size_bad:
   %told_size = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_size, ptr %size_name, i32 %size_axis_32, i64 %value)
   ret i32 2
 
+size_unfit:
+  %unfit_name_at = getelementptr %tensor, ptr @inputs, i64 %size_input, i32 0
+  %unfit_name = load ptr, ptr %unfit_name_at, align 8
+  %form_at = getelementptr %size, ptr @sizes, i64 %k, i32 4
+  %form = load ptr, ptr %form_at, align 8
+  %told_form = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_form, ptr %unfit_name, ptr %form, i64 %value, i32 %size_axis_32)
+  ret i32 2
+
+guard_broken:
+  %what_at = getelementptr %guard, ptr @guards, i64 %g, i32 2
+  %what = load ptr, ptr %what_at, align 8
+  %told_guard = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_guard, ptr %what, i64 %guarded)
+  ret i32 2
+
 axis_bad:
   %bad_name_at = getelementptr %tensor, ptr @inputs, i64 %i, i32 0
   %bad_name = load ptr, ptr %bad_name_at, align 8
@@ -524,7 +578,11 @@ axis_bad:
   %dim_texts = load ptr, ptr %dim_texts_at, align 8
   %dim_text_at = getelementptr ptr, ptr %dim_texts, i64 %a_64
   %dim_text = load ptr, ptr %dim_text_at, align 8
-  %told_axis = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_axis, ptr %bad_name, ptr %dim_text, i64 %expected, i32 %a, i64 %got)
+  %whys_at = getelementptr %tensor, ptr @inputs, i64 %i, i32 6
+  %whys = load ptr, ptr %whys_at, align 8
+  %why_at = getelementptr ptr, ptr %whys, i64 %a_64
+  %why = load ptr, ptr %why_at, align 8
+  %told_axis = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_axis, ptr %bad_name, ptr %dim_text, i64 %expected, i32 %a, i64 %got, ptr %why)
   ret i32 2
 
 output_bad:

@@ -17,7 +17,7 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.lowering import shared_library
 from polyreme.lowering.link import MAX_INSIDE_BYTES, native_object, write_library
 from polyreme.lowering.targets import find_target, host
-from polyreme.runtime.artifact import Artifact, ConstantSpec, Manifest, SizeSpec, TensorSpec
+from polyreme.runtime.artifact import Artifact, ConstantSpec, GuardSpec, Manifest, SizeSpec, TensorSpec
 from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.library import TRAILER, load_compiled, read_library
 from tests.runtime.native import (
@@ -565,6 +565,70 @@ int main(void) {{
 """
     result = subprocess.run([build(tmp_path, text, path)], capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout.split() == ["0"] + ["2"] * len(right)
+
+
+@needs_cc
+def test_sizes_that_are_multiples_and_guards_are_checked_in_c_as_in_python(tmp_path: Path) -> None:
+    inputs = (TensorSpec("x", "int8", ("8*K+3",)), TensorSpec("y", "int8", ("8*K+3",)))
+    code = """
+define void @polyreme_model_run(ptr %pool, ptr %buffers, ptr %sizes, ptr %arena) {
+  ret void
+}
+define i64 @polyreme_model_arena_bytes(ptr %sizes) {
+  ret i64 0
+}
+define void @polyreme_model_output_shapes(ptr %sizes, ptr %out) {
+  ret void
+}
+"""
+    guards = (
+        GuardSpec("8*K+3", "N to leave 3 when divided by 8 (nn.reshape at net.py:12)", "divisor"),
+        GuardSpec("8*K+3", "M to be equal to N (nn.add at net.py:13)", "equal"),
+        GuardSpec("8*K+3", "N to be at least 5 (nn.conv at net.py:14)", "bound", low=5),
+        GuardSpec("8*K+3", "N to be at most 20 (nn.pad at net.py:15)", "bound", high=20),
+    )
+    arguments = (("input", 0), ("input", 1))
+    manifest = Manifest("guarded", inputs, (), (), (SizeSpec("K", 0, 0, 8, 3),), arguments, this_machine(), guards=guards)
+    assert Manifest.from_bytes(manifest.to_bytes()) == manifest
+    path = tmp_path / "guarded.so"
+    write_library(Artifact(manifest, native_code(code)), path)
+    pairs = [(11, 11), (19, 19), (12, 12), (2, 2), (11, 19), (3, 3), (27, 27)]
+    text = """
+#include <stdio.h>
+#include "guarded.h"
+int main(void) {
+  char data[64] = {0};
+  const void *inputs[2] = {data, data};
+  guarded_model *model = guarded_create(1, NULL);
+  int64_t pairs[][2] = {PAIRS};
+  for (unsigned i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    const int64_t *shapes[2] = {&pairs[i][0], &pairs[i][1]};
+    int code = guarded_run(model, inputs, shapes, NULL);
+    printf("%d %s\\n", code, guarded_error());
+  }
+  guarded_destroy(model);
+  return 0;
+}
+""".replace("PAIRS", ", ".join(f"{{{a}, {b}}}" for a, b in pairs))
+    result = subprocess.run([build(tmp_path, text, path)], capture_output=True, text=True, timeout=60, check=True)
+    in_c = result.stdout.splitlines()
+    assert in_c == [
+        "0 ",
+        "0 ",
+        "2 input 'x': expected N to leave 3 when divided by 8 (nn.reshape at net.py:12) but got 12 on axis 0",
+        "2 input 'x': expected N to leave 3 when divided by 8 (nn.reshape at net.py:12) but got 2 on axis 0",
+        "2 input 'y': expected 8*K+3 = 11 on axis 0 but got 19; expected M to be equal to N (nn.add at net.py:13)",
+        "2 expected N to be at least 5 (nn.conv at net.py:14) but got 3",
+        "2 expected N to be at most 20 (nn.pad at net.py:15) but got 27",
+    ]
+    model = load_compiled(path)
+    for (a, b), line in zip(pairs, in_c, strict=True):
+        if line == "0 ":
+            assert model.run([np.zeros(a, np.int8), np.zeros(b, np.int8)]) == []
+        else:
+            words = line.split("expected ")[-1].split(" but got")[0]
+            with pytest.raises(CallError, match=re.escape(words)):
+                model.run([np.zeros(a, np.int8), np.zeros(b, np.int8)])
 
 
 FIXED_PROGRAM = r"""

@@ -148,7 +148,7 @@ def test_wrong_constants_are_told_what_was_expected() -> None:
 
 
 def test_a_size_that_no_input_tells_is_an_error() -> None:
-    module, _ = chain(2, (2 * N + 1,))
+    module, _ = chain(2, (N * N,))
     with pytest.raises(PolyremeError, match="an input with an axis of size 'N'"):
         build_artifact(module, host())
 
