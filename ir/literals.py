@@ -108,7 +108,7 @@ def _parse_shape(body: str, start: int) -> tuple[list[Any], ScalarType]:
             continue
         match = _DIM.match(body, at)
         if match is None:
-            raise LiteralError(f"expected a size and 'x', or an element type, but got '{body[at:]}'", start + at)
+            raise LiteralError(f"expected a size and 'x', or an element type, but got '{body[at:]}'{did_you_mean(body[at:], SCALARS)}", start + at)
         word = match.group(1)
         shape.append("?" if word == "?" else _parse_size(word, start + at))
         at = match.end()
