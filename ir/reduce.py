@@ -111,18 +111,20 @@ def reduce_case(case: Case, still_fails: StillFails, steps: Sequence[Step] | Non
 
 
 def cost(case: Case) -> tuple[int, ...]:
-    """What reduction makes smaller: ops that compute first, then ops and arguments, then elements, then attributes that differ from their defaults."""
-    computing = parts = elements = unusual = 0
+    """What reduction makes smaller: ops that compute first, then ops and arguments, then elements, then attributes that differ from their defaults, and the
+    numbers in lists."""
+    computing = parts = elements = unusual = numbers = 0
     for op in case.module.walk():
         parts += 1 + len(op.operands)
         computing += not (op.has(ConstantLike) or op.has(Terminator) or isinstance(op, (Module, Func)))
         elements += sum(_elements(r.type) for r in op.results)
+        numbers += sum(abs(n) for value in op.attributes.values() if isinstance(value, tuple) for n in value if isinstance(n, int))
         unusual += sum(part.default != op.attributes.get(name) for name, part in op.definition.attributes.items() if not isinstance(op, Func))
         for region in op.regions:
             for block in region.blocks:
                 parts += len(block.args)
                 elements += sum(_elements(a.type) for a in block.args)
-    return computing, parts, elements, unusual
+    return computing, parts, elements, unusual, numbers
 
 
 def _elements(kind: Type) -> int:

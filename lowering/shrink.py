@@ -136,6 +136,13 @@ def _shrink_loops(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bo
     return bool(constants) and SHRINK.apply(trial, op, way, values)
 
 
+def _launch_less(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
+    """One block, or blocks of one thread."""
+    name = ("grid", "block")[way]
+    op.attributes[name] = (1,) * len(op.attributes[name])
+    return True
+
+
 def _drop_carried(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
     """A value that a loop carries, and that nothing uses afterwards, goes."""
     if not isinstance(op, kernel.For) or op.results[way].uses:
@@ -188,8 +195,11 @@ def _calls_in_main(op: Op) -> bool:
 
 ISOLATE_CALL = Step("isolate-call", lambda op: int(_calls_in_main(op)), _isolate_call, alone=True)
 
+LAUNCH_LESS = Step("launch-less", lambda op: 2 if isinstance(op, kernel.Launch) else 0, _launch_less, alone=True)
+
 REDUCTIONS: tuple[Step, ...] = (
     ISOLATE_CALL,
+    LAUNCH_LESS,
     *STEPS,
     Step("drop-from-group", lambda op: len(op.results) if isinstance(op, tensor.Fused) and len(op.results) > 1 else 0, _drop_from_group, alone=True),
     Step("shrink-loops", SHRINK.count, _shrink_loops, alone=True),
