@@ -1300,7 +1300,7 @@
   ^bb0(%arg0: tensor<?x?x?xf32, ["N", "2*T+1", "T"]> loc("<stdin>":532:8), %arg1: tensor<?x?x?xi64, ["inf", "f32", "true"]> loc("<stdin>":532:52)):
     %0 = "polyreme.tensor.full"() {dtype = f32, shape = [#polyreme.size<"2*N+1">, #polyreme.size<"N*T-T">, #polyreme.size<"2*N-1">], value = 0.000000e+00 : f64} : () -> tensor<?x?x?xf32, ["2*N+1", "N*T-T", "2*N-1"]> loc(#loc14)
     %1 = "polyreme.tensor.full"() {dtype = f32, shape = [#polyreme.size<"inf">, #polyreme.size<"f32">, #polyreme.size<"true">], value = 0.000000e+00 : f64} : () -> tensor<?x?x?xf32, ["inf", "f32", "true"]> loc(#loc15)
-    %2 = "polyreme.tensor.full"() {dtype = bf16, shape = [#polyreme.size<"max(2*T, N)">, #polyreme.size<"floordiv(N, 2)">, #polyreme.size<"-T*floordiv(N, T)+N">], value = 0.000000e+00 : f64} : () -> tensor<?x?x?xbf16, ["max(2*T, N)", "floordiv(N, 2)", "-T*floordiv(N, T)+N"]> loc(#loc16)
+    %2 = "polyreme.tensor.full"() {dtype = bf16, shape = [#polyreme.size<"max(2*T, N)">, #polyreme.size<"floordiv(N, 2)">, #polyreme.size<"mod(N, T)">], value = 0.000000e+00 : f64} : () -> tensor<?x?x?xbf16, ["max(2*T, N)", "floordiv(N, 2)", "mod(N, T)"]> loc(#loc16)
     "func.return"() : () -> () loc(#loc17)
   }) {arg_names = ["x", "y"]} : () -> () loc(#loc13)
 }) : () -> () loc(#loc)

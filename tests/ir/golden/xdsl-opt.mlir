@@ -491,7 +491,7 @@
   ^bb0(%x: tensor<?x?x?xf32, ["N", "2*T+1", "T"]> loc(unknown), %y: tensor<?x?x?xi64, ["inf", "f32", "true"]> loc(unknown)):
     %a = "polyreme.tensor.full"() {value = 0.000000e+00 : f64, shape = [#polyreme.size<"2*N+1">, #polyreme.size<"N*T-T">, #polyreme.size<"2*N-1">], dtype = f32} : () -> tensor<?x?x?xf32, ["2*N+1", "N*T-T", "2*N-1"]> loc(fused["attributes.tir":3:8, "attributes.tir":3:19])
     %b = "polyreme.tensor.full"() {value = 0.000000e+00 : f64, shape = [#polyreme.size<"inf">, #polyreme.size<"f32">, #polyreme.size<"true">], dtype = f32} : () -> tensor<?x?x?xf32, ["inf", "f32", "true"]> loc(fused["attributes.tir":4:8, "attributes.tir":4:19])
-    %c = "polyreme.tensor.full"() {value = 0.000000e+00 : f64, shape = [#polyreme.size<"max(2*T, N)">, #polyreme.size<"floordiv(N, 2)">, #polyreme.size<"-T*floordiv(N, T)+N">], dtype = bf16} : () -> tensor<?x?x?xbf16, ["max(2*T, N)", "floordiv(N, 2)", "-T*floordiv(N, T)+N"]> loc(fused["attributes.tir":5:8, "attributes.tir":5:19])
+    %c = "polyreme.tensor.full"() {value = 0.000000e+00 : f64, shape = [#polyreme.size<"max(2*T, N)">, #polyreme.size<"floordiv(N, 2)">, #polyreme.size<"mod(N, T)">], dtype = bf16} : () -> tensor<?x?x?xbf16, ["max(2*T, N)", "floordiv(N, 2)", "mod(N, T)"]> loc(fused["attributes.tir":5:8, "attributes.tir":5:19])
     "func.return"() : () -> () loc(fused["attributes.tir":6:3, "attributes.tir":6:9])
   }) {arg_names = ["x", "y"]} : () -> () loc(fused["attributes.tir":2:6, "attributes.tir":2:12])
 }) : () -> () loc("attributes.tir":0:0)
