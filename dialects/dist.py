@@ -23,6 +23,7 @@ from polyreme.ir.define import attr, op, operand, variadic
 from polyreme.ir.diagnostics import Location, check, check_attr, check_type
 from polyreme.ir.evaluate import EvaluateError
 from polyreme.ir.types import PendingType, TensorType, scalar_type
+from polyreme.ir.verify import Report, invariants_of
 
 __all__ = [
     "REDUCTIONS", "AllGather", "AllReduce", "AllReduceStart", "Broadcast", "Group", "OneRank", "ReduceScatter", "Wait", "current_group", "use_default_group",
@@ -282,3 +283,21 @@ class ReduceScatter(Op):
     def reference(x: Array, *, reduce: str, ranks: int) -> Array:
         _check_ranks(ranks)
         return _one("reduce_scatter", x, f"{reduce} of {arrays_text([x])}", reduce=reduce)
+
+
+@invariants_of("dist")
+def check_pending(root: Op, report: Report) -> None:
+    """Invariant 16 of the list in `ir/verify.py`: what is on its way is waited for, and nothing else is done with it."""
+    for at in root.walk():
+        for region in at.regions:
+            for arg in region.block.args:
+                if isinstance(arg.type, PendingType):
+                    report("E0216", f"expected tensors to enter a region of '{at.name}' but {arg!r} is on its way: wait for it first", at)
+        for result in at.results:
+            if not isinstance(result.type, PendingType):
+                continue
+            if not result.uses:
+                report("E0216", f"expected a 'dist.wait' for {result!r} but nothing uses it", at)
+            for user in result.users:
+                if not isinstance(user, Wait):
+                    report("E0216", f"expected only 'dist.wait' to use {result!r} but '{user.name}' does", user)

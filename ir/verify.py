@@ -19,21 +19,47 @@ Meaning
 11. A function's type is that of its arguments and of what it returns; names and roles, where given, are one per argument or result.
 12. Calls name a function of the module, and operands and results are what it takes and gives, for some choice of its sizes.
 13. Every symbolic size in a function is the size of an axis of one of its arguments, or of a result of an earlier op that `BindsSizes`; in a function on
-    buffers it may also be one of `main`'s.
+    buffers it may also be one of `main`'s. An axis of size `8*N+3` tells `N`, too.
+14. Calls form no circle: no function calls itself, directly or not.
+15. An op that is `Pure` has only pure ops in its regions.
+
+Collectives
+16. A value of type `pending` is used by `dist.wait` only, and by at least one; it is no argument and no result of a function.
+
+Kernels
+17. A function on buffers takes buffers and, if it is a kernel, index values; it returns nothing.
+18. Memory of role "input", "param", "packed" or "constant", and that of `kernel.data`, is not written, neither in the function nor by what it calls.
+19. Memory of the arena, at offsets that are multiples of 64, and `kernel.data` stand in `main` and `prepare`, local memory in kernels, shared memory in
+    kernels that are launched.
+20. What asks for a thread's place or for other threads stands in kernels that are launched, and barriers where all threads of a block come: not under a condition
+    or in a loop that differs from thread to thread.
+21. Not every iteration of a `kernel.parallel` writes to the same place.
+
+Sizes
+22. Guards of a function read as `ir/facts.py` has them, and are about sizes that its arguments tell.
+
+What 17, 19 and 20 say of where things stand is asked of functions that somebody runs: `main`, `prepare`, and those that are called.
+
+Not checked, since no look at the text can tell: positions lie inside their buffers, memory is written before it is read, iterations of `kernel.parallel` and
+threads between two barriers touch different places (beyond 21), buffers that are live together lie apart in the arena, and all ranks make the same collective
+calls. The evaluator, the PTX runner and the null device find breaches of these when a module runs.
+
+Invariants 16 to 21 are their dialects' own: a dialect adds a check by `invariants_of`. It runs where 1 to 8 hold, so that it may rely on them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Region, Use, Value
-from polyreme.ir.define import BindsSizes, IsolatedFromAbove, Terminator
+from polyreme.ir.define import BindsSizes, IsolatedFromAbove, Pure, Terminator
 from polyreme.ir.diagnostics import Diagnostic, InferError, VerifyError, did_you_mean
-from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute, symbols
+from polyreme.ir.dims import Dim, Expr, line_of, substitute, symbols, told
+from polyreme.ir.facts import Guard
 from polyreme.ir.notes import definition_note, operand_notes
 from polyreme.ir.types import BufferType, FunctionType, PendingType, TensorType, Type, VectorType, type_symbols
 
@@ -42,6 +68,29 @@ MAX_RANK = 32
 MAX_SIZE = 2**63 - 1
 
 ROLES = ("input", "param", "packed", "constant", "state", "output")
+
+
+class Report(Protocol):
+    """Notes a fault of `op`: its code, what was expected and what is there, and notes."""
+
+    def __call__(self, code: str, message: str, op: Op, *notes: Diagnostic) -> None: ...
+
+
+CheckT = TypeVar("CheckT", bound=Callable[[Op, Report], None])
+
+CHECKS: dict[str, Callable[[Op, Report], None]] = {}
+# With faults of these a module cannot be walked and read as its ops declare.
+_STRUCTURE = frozenset(f"E02{n:02}" for n in range(1, 9))
+
+
+def invariants_of(dialect: str) -> Callable[[CheckT], CheckT]:
+    """Let the decorated function check the invariants of a dialect's own, in every module (or function) that has ops of it."""
+
+    def add(check: CheckT) -> CheckT:
+        CHECKS[dialect] = check
+        return check
+
+    return add
 
 
 def verify(op: Op, source: str | None = None) -> None:
@@ -61,6 +110,7 @@ def find_faults(op: Op) -> list[Diagnostic]:
     verifier = _Verifier(op)
     verifier.op(op, set(), 0)
     verifier.uses()
+    verifier.dialects()
     return list(dict.fromkeys(verifier.faults))
 
 
@@ -73,6 +123,8 @@ class _Verifier:
         self.checked: list[Op] = []  # the ops that were found to fit it, or not, by looking
         self.calls: list[tuple[Op, str]] = []
         self.has_ring = False
+        self.has_circle = False
+        self.is_cut = False
 
     def fault(self, code: str, message: str, op: Op, *notes: Diagnostic) -> None:
         """Note a fault; its code is `E02` and the number of the invariant."""
@@ -98,6 +150,7 @@ class _Verifier:
                     self.sound.add(likeness)
         if depth >= MAX_DEPTH:
             self.fault("E0205", f"expected regions to nest at most {MAX_DEPTH} deep", op)
+            self.is_cut = True
 
     def nested(self, op: Op, visible: set[Value], depth: int) -> None:
         """An op with regions, and what is in them."""
@@ -117,10 +170,17 @@ class _Verifier:
         if well_formed:
             # Only now, because `infer` may read the regions.
             self.inferred(op)
+        if op.has(Pure):
+            self.purity(op)
         if isinstance(op, Module) and op.regions:
             self.module(op)
         elif isinstance(op, Func):
             self.func(op, self.checked[first:])
+
+    def purity(self, op: Op) -> None:
+        for inner in op.walk():
+            if inner is not op and not inner.has(Pure) and not inner.has(Terminator):
+                self.fault("E0215", f"expected only pure ops in '{op.name}' but got '{inner.name}'", inner)
 
     def block(self, op: Op, block: Block, visible: set[Value], depth: int) -> None:
         defined: list[Value] = list(block.args)
@@ -284,10 +344,21 @@ class _Verifier:
         if got != wanted:
             self.fault("E0209", f"expected '{op.name}' to result in {_list(wanted)} but got {_list(got)}", op, *operand_notes(op.operands))
 
+    # --- what dialects add
+
+    def dialects(self) -> None:
+        if self.has_circle or any(fault.code in _STRUCTURE for fault in self.faults):
+            return
+        for dialect in dict.fromkeys(op.dialect for op in self.met):
+            if dialect in CHECKS:
+                CHECKS[dialect](self.root, self.fault)
+
     # --- use lists
 
     def uses(self) -> None:
         """That use lists are exact. Every noted use that holds is an operand of its own, so as many of them as there are operands are all there are."""
+        if self.is_cut:
+            return  # uses in what was left out would seem to be missing
         noted = 0
         for op in self.met:
             values: list[Value] = op.results  # type: ignore[assignment]
@@ -323,6 +394,7 @@ class _Verifier:
                 found[op.attributes.get("sym_name", "")] = op
         for op, name in self.calls:
             self.call(op, name, found)
+        self.circles(found)
 
     def call(self, op: Op, name: str, functions: dict[str, Func]) -> None:
         if name not in functions:
@@ -345,6 +417,31 @@ class _Verifier:
         got_results = tuple(r.type for r in op.results)
         if results != got_results:
             self.fault("E0212", f"expected the call of '@{name}' to result in {_list(results)} but got {_list(got_results)}", op)
+
+    def circles(self, functions: dict[str, Func]) -> None:
+        """That calls form no circle; each circle is reported once, at the call that closes it."""
+        calls: dict[str, list[tuple[Op, str]]] = {}
+        for op, name in self.calls:
+            caller = _function_of(op)
+            if name in functions and isinstance(caller, Func):
+                calls.setdefault(caller.attributes.get("sym_name", ""), []).append((op, name))
+        done: set[str] = set()
+        for start in calls:
+            # Depth first, with the path on a stack of our own: chains of calls may be long.
+            path, pending = [start], [iter(calls[start])]
+            while pending:
+                op, name = next(pending[-1], (None, ""))
+                if op is None:
+                    done.add(path.pop())
+                    pending.pop()
+                elif name in path:
+                    self.has_circle = True
+                    circle = " calls ".join(f"'@{n}'" for n in [*path[path.index(name) :], name])
+                    self.fault("E0214", f"expected calls without a circle but {circle}", op)
+                elif name not in done:
+                    path.append(name)
+                    pending.append(iter(calls.get(name, ())))
+            done.add(start)
 
     def func(self, func: Func, checked: Sequence[Op]) -> None:
         kind = func.attributes.get("function_type")
@@ -371,6 +468,7 @@ class _Verifier:
     def sizes(self, func: Func, name: str, checked: Sequence[Op]) -> None:
         """That all sizes are bound; of ops that are alike, the first one in `checked` speaks for the others."""
         bound = _sizes_of(func.args)
+        self.guards(func, name, bound)
         if any(isinstance(a.type, BufferType) for a in func.args):
             module = func.parent_op
             if isinstance(module, Module):
@@ -384,9 +482,20 @@ class _Verifier:
                 self.fault("E0213", f"the size '{size}' is not the size of an axis of any argument of {name}", op)
 
 
+    def guards(self, func: Func, name: str, bound: set[str]) -> None:
+        for text in func.attributes.get("guards", ()):
+            try:
+                used = symbols(Guard.parse(text).size)
+            except ValueError as error:
+                self.fault("E0222", f"{error}, in {name}", func)
+                continue
+            for size in sorted(used - bound):
+                self.fault("E0222", f"the guard {text!r} of {name} is about the size '{size}', which is not the size of an axis of any argument", func)
+
+
 def _sizes_of(values: Iterable[Value]) -> set[str]:
     shapes = (v.type.shape for v in values if isinstance(v.type, (TensorType, BufferType)))
-    return {str(d) for shape in shapes for d in shape if isinstance(d, Expr) and SYMBOL.match(str(d))}
+    return {found[0] for shape in shapes for d in shape if (found := line_of(d)) is not None}
 
 
 def _sizes_used(func: Func, ops: Iterable[Op]) -> Iterator[tuple[Op, frozenset[str]]]:
@@ -412,8 +521,8 @@ def _bind(wanted: Type, got: Type, sizes: dict[str, Dim]) -> None:
     """Note which of the callee's sizes stand for which of the caller's."""
     if isinstance(wanted, (TensorType, BufferType)) and isinstance(got, (TensorType, BufferType)):
         for dim, size in zip(wanted.shape, got.shape, strict=False):
-            if isinstance(dim, Expr) and SYMBOL.match(str(dim)):
-                sizes.setdefault(str(dim), size)
+            if (found := told(dim, size)) is not None:
+                sizes.setdefault(*found)
 
 
 def _with_sizes(kind: Type, sizes: dict[str, Dim]) -> Type:

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from polyreme.dialects import kernel
+from polyreme.dialects.kernel.effects import root_of, written_by
 from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbols
 from polyreme.ir.types import BufferType
-from polyreme.lowering.emit_facts import WRITES, overlap, root_of
+from polyreme.lowering.emit_facts import overlap
 from polyreme.lowering.emit_function import EmitOp, FunctionEmitter, Position, typed_lane
 from polyreme.lowering.llvm_text import Lane
 
@@ -209,9 +210,8 @@ def _may_be_shared(e: FunctionEmitter, buffer: Value) -> bool:
 
 def _written_buffers(e: FunctionEmitter, op: Op) -> Iterator[Value]:
     for nested in op.walk():
-        if isinstance(nested, WRITES):
-            yield nested.buffer
-        elif isinstance(nested, kernel.Call):
+        yield from written_by(nested)
+        if isinstance(nested, kernel.Call):
             yield from (nested.operands[i] for i in e.module.facts[nested.callee.name].written)
 
 

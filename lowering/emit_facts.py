@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polyreme.dialects import kernel
+from polyreme.dialects.kernel.effects import root_of, written_by
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, product, symbols
 from polyreme.ir.types import BufferType, Type
-
-WRITES = (kernel.Store, kernel.Scatter, kernel.Atomic)
 
 
 @dataclass
@@ -22,13 +21,6 @@ class Facts:
     sizes: bool
     written: frozenset[int]
     shared: frozenset[int]  # arguments that may overlap another one
-
-
-def root_of(value: Value) -> Value:
-    """The memory that a buffer is a view of."""
-    while (view := value.producer(kernel.View)) is not None:
-        value = view.buffer
-    return value
 
 
 def overlap(a: Value, b: Value) -> bool:
@@ -78,7 +70,7 @@ def gather_facts(module: Module) -> dict[str, Facts]:
             else:
                 pool = pool or isinstance(op, kernel.Parallel)
                 sizes = sizes or (isinstance(op, kernel.Size) and bool(symbols(op.value)))
-                targets = [op.target] if isinstance(op, kernel.CopyAsync) else [op.buffer] if isinstance(op, WRITES) else []
+                targets = list(written_by(op))
             written.update(position[root_of(v)] for v in targets if root_of(v) in position)
         facts[name] = Facts(pool, sizes, frozenset(written), frozenset())
         return facts[name]

@@ -180,7 +180,7 @@ def request_of(op: Op, target: Target, constant: Iterable[int] = (), kept: Itera
 def choose(request: Request, builders: Sequence[KernelBuilder]) -> KernelPlan:
     """The plan of the first builder that takes the request."""
     for build in builders:
-        with timed(build.__name__):
+        with timed(getattr(build, "__name__", type(build).__name__)):
             plan = build(request)
         if plan is not None:
             return plan

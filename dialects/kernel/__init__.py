@@ -13,6 +13,7 @@ Conventions of the whole dialect:
   before the first write shows.
 """
 
+from polyreme.dialects.kernel.checks import check_kernels
 from polyreme.dialects.kernel.common import MAX_LANES, REDUCTIONS, lanes_of, of_lanes
 from polyreme.dialects.kernel.control import Call, For, If, Parallel, Yield
 from polyreme.dialects.kernel.grid import (
@@ -75,6 +76,7 @@ __all__ = [
     "View",
     "WarpShuffle",
     "Yield",
+    "check_kernels",
     "lanes_of",
     "of_lanes",
 ]

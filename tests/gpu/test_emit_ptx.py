@@ -184,7 +184,7 @@ def every_op():
     lines += ["%r = kernel.round_tf32 %v : f32", "kernel.store %r, %y, %p6", "%c = kernel.load %y, %p6 {lanes = 4} : vector<4xf32>"]
     lines += ["%c2 = kernel.load %y, %p6 {lanes = 2} : vector<2xf32>", "%d = kernel.mma %m4false, %m2false, %c : vector<4xf32>", "kernel.store %d, %y, %p6"]
     lines += ["%e = kernel.mma %c, %c2, %c : vector<4xf32>", "kernel.store %e, %y, %p6"]
-    return grid_module("%b: buffer<4096xbf16>, %n: buffer<4096xindex>, %x: buffer<4096xf32>, %y: buffer<4096xf32>", "\n".join(lines))
+    return grid_module("%b: buffer<4096xbf16>, %n: buffer<4096xindex>, %x: buffer<4096xf32>, %y: buffer<4096xf32>", "\n".join(lines), outputs=4)
 
 
 def test_llvm_has_an_instruction_for_every_intrinsic_of_the_table():
