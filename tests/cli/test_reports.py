@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from pathlib import Path
 
 import pytest
 
@@ -82,3 +84,23 @@ def test_explain_prints_pages_and_lists_codes(capsys: pytest.CaptureFixture[str]
 def test_an_unknown_code_is_an_error_with_a_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "E0302x"]) == 1
     assert "error[E0010]" in (shown := capsys.readouterr().err) and "did you mean 'E0302'?" in shown
+
+
+def test_a_value_that_is_no_choice_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", "net.py:Net", "--level", "tensr"]) == 2
+    assert "did you mean 'tensor'?" in capsys.readouterr().err
+
+
+def test_what_the_api_refuses_is_shown_at_the_users_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.py").write_text("import polyreme as paddle\n\n\nclass Net(paddle.nn.Layer):\n    def forward(self, x):\n        return x.sum(axis=7)\n")
+    assert run(["inspect", f"{tmp_path}/net.py:Net", "--input", "x=f32[2,4]"]) == 1
+    shown = capsys.readouterr().err.splitlines()
+    assert re.match(rf"{re.escape(str(tmp_path))}/net.py:6:16: error\[E03\d\d\]: ", shown[0])
+    assert shown[1:3] == ["            return x.sum(axis=7)", "                   " + "^" * 13]
+
+
+def test_what_the_users_own_code_raises_is_no_fault_of_the_api(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.py").write_text("import polyreme as paddle\n\n\ndef net(x):\n    raise ValueError('mine')\n")
+    assert run(["inspect", f"{tmp_path}/net.py:net", "--input", "x=f32[2,4]"]) == 1
+    shown = capsys.readouterr().err
+    assert "net.py:5:5: error: ValueError: mine (--debug shows" in shown and "E03" not in shown

@@ -138,3 +138,22 @@ def test_all_undefined_operands_and_all_wrong_attributes_of_an_op_are_told() -> 
 def test_a_text_is_given_up_after_many_faults() -> None:
     lines = "\n".join(f"%v{i} = nn.exp %u{i}" for i in range(100))
     assert len(faults(f"func @f(%x: tensor<4xf32>) {{\n{lines}\nreturn\n}}")) == MAX_FAULTS
+
+
+# --- the nearest name
+
+
+@pytest.mark.parametrize(
+    "module, name, near",
+    [
+        ("nn", "Linea", "Linear"), ("nn.functional", "sofmax", "softmax"), ("static", "InputSpc", "InputSpec"), ("optimizer", "Adan", "Adam"),
+        ("io", "DataLoadr", "DataLoader"), ("jit", "to_statc", "to_static"), ("metric", "Acuracy", "Accuracy"), ("distributed", "all_reduc", "all_reduce"),
+    ],
+)  # fmt: skip
+def test_a_package_names_the_nearest_of_its_names(module: str, name: str, near: str) -> None:
+    package: Any = paddle
+    for part in module.split("."):
+        package = getattr(package, part)
+    with pytest.raises(AttributeError, match=rf"^module 'polyreme.{module}' has no attribute '{name}'; did you mean '{near}'\?$"):
+        getattr(package, name)
+    assert not hasattr(package, "_hidden")
