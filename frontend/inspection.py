@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.passes import PassLike, PassManager, Stage, pass_text
+
+if TYPE_CHECKING:
+    from polyreme.lowering.constraints import Constraints
 
 __all__ = ["Inspection", "inspect"]
 
@@ -91,6 +94,13 @@ class Inspection:
 
         self._run(keep)
         return steps
+
+    @cached_property
+    def constraints(self) -> Constraints:
+        """What the model says of its symbolic sizes: the axes that tell them, the guards with the lines that ask for them, the sizes that follow."""
+        from polyreme.lowering.constraints import constraints_of
+
+        return constraints_of(self.module)
 
     @cached_property
     def schedule(self) -> str:

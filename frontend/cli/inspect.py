@@ -17,6 +17,7 @@ EXAMPLES = (
     ("How it is computed, for a batch of 8", "polyreme inspect examples/lenet.py:LeNet --level kernel --input 'image=f32[8,1,28,28]'"),
     ("Which passes ran, and which changed something", "polyreme inspect examples/lenet.py:LeNet --passes"),
     ("The module after one of them, with the lines of the model", "polyreme inspect examples/lenet.py:LeNet --after fuse --locations"),
+    ("What it asks of free sizes, and which lines do", "polyreme inspect examples/lenet.py:LeNet --constraints"),
     ("The PTX of a GPU's kernels", "polyreme inspect examples/lenet.py:LeNet --level ptx --target cuda:sm_80"),
 )
 
@@ -26,6 +27,7 @@ EXAMPLES = (
 @click.option("--level", type=click.Choice(["nn", "tensor", "kernel", "llvm", "asm", "ptx"]), default="nn", show_default=True)
 @click.option("--after", metavar="PASS", help="The module after this pass instead of a level.")
 @click.option("--passes", is_flag=True, help="List the passes of the pipeline, and which changed something.")
+@click.option("--constraints", is_flag=True, help="Report the free sizes: which inputs tell them, what is needed of them, which sizes follow.")
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
 @form_options(elide_on_a_terminal=True)
@@ -36,6 +38,7 @@ def command(
     level: str,
     after: str | None,
     passes: bool,
+    constraints: bool,
     target: str,
     output: Path | None,
     form: TextForm,
@@ -51,6 +54,8 @@ def command(
     seen = inspect(find_model(model, inputs).module(), target=target)
     if passes:
         text = "".join(f"{step}\n" for step in seen.passes)
+    elif constraints:
+        text = str(seen.constraints)
     elif after is not None:
         text = seen.after(after, **form)
     else:

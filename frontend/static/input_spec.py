@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polyreme.dtypes import as_dtype, dtype, of_numpy
-from polyreme.ir.dims import SYMBOL, Dim, Expr, symbol
+from polyreme.ir.dims import Dim, Expr, parse_dim, symbol
 from polyreme.ir.types import TensorType
 
 __all__ = ["InputSpec", "input_types"]
@@ -17,8 +17,8 @@ BATCH = "N"
 class InputSpec:
     """`InputSpec([None, 1, 28, 28], "float32", "image")`.
 
-    A size is a number, None or -1 (free), or a name (`"T"`, free too): sizes of one name are equal wherever they stand. A free size
-    of axis 0 is the batch, one for all inputs; any other None is a size of its own.
+    A size is a number, None or -1 (free), or a name (`"T"`, free too): sizes of one name are equal wherever they stand. It may also be what is known
+    of such a size, `"8*B"` or `"T+1"`. A free size of axis 0 is the batch, one for all inputs; any other None is a size of its own.
     """
 
     def __init__(self, shape: Sequence[Any], dtype: Any = "float32", name: str | None = None, stop_gradient: bool = False):
@@ -60,7 +60,7 @@ class InputSpec:
     @staticmethod
     def _dim(axis: int, size: Any, name: str) -> Dim:
         if isinstance(size, str):
-            return symbol(size)
+            return parse_dim(size)
         if size is not None:
             return int(size)
         return symbol(BATCH if axis == 0 else f"{_identifier(name)}_{axis}")
@@ -82,11 +82,18 @@ class InputSpec:
 def _size(size: Any, shape: Any) -> int | str | None:
     if isinstance(size, Expr):
         size = str(size)
-    if size is None or (isinstance(size, str) and SYMBOL.match(size)):
+    if size is None or (isinstance(size, str) and _is_free(size)):
         return size
     if isinstance(size, bool) or not hasattr(size, "__index__") or int(size) < -1:
         raise ValueError(f"expected sizes to be numbers, None or names but got {size!r} in the shape {list(shape)}")
     return None if int(size) == -1 else int(size)
+
+
+def _is_free(size: str) -> bool:
+    try:
+        return isinstance(parse_dim(size), Expr)
+    except ValueError:
+        return False
 
 
 def _identifier(name: str) -> str:
