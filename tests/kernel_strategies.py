@@ -42,11 +42,15 @@ def grow_kernel_module(draw, symbolic):
     if draw(st.booleans()):
         readable.append(b(kernel.Data, value=Dense(_numbers(rng, (draw(st.integers(1, 9)),)))))
     outputs = list(main.args[len(shapes) :])
-    temporary = [b(kernel.Alloc, shape=_shape(draw, sizes), dtype=f32) for _ in range(draw(st.integers(0, 2)))]
-    for number, target in enumerate([*temporary, *outputs]):
-        read = [draw(st.sampled_from(readable)) for _ in range(draw(st.integers(1, 2)))]
-        read = [_viewed(draw, b, r) for r in dict.fromkeys(read)]
-        _call_kernel(draw, module, b, f"k{number}", read, target)
+    # Whether there is another buffer between is asked in front of it, so that what is drawn for it can be left out as one piece.
+    for number, output in enumerate([None, None, *outputs]):
+        if output is None and not draw(st.booleans()):
+            continue
+        target = b(kernel.Alloc, shape=_shape(draw, sizes), dtype=f32) if output is None else output
+        read = [_viewed(draw, b, draw(st.sampled_from(readable)))]
+        if draw(st.booleans()):
+            read.append(_viewed(draw, b, draw(st.sampled_from(readable))))
+        _call_kernel(draw, module, b, f"k{number}", list(dict.fromkeys(read)), target)
         readable.append(target)
     b(Return, ())
     main.finish()
