@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,7 +40,10 @@ def report(error: BaseException) -> None:
 def error_text(error: BaseException) -> str:
     """The diagnostics of our own errors, else one line with the user's place."""
     if isinstance(error, PolyremeError):
-        return "\n".join(d.render() if d.code or d.location else f"error: {d.render()}" for d in error.diagnostics)
+        first, *others = error.diagnostics
+        if not first.location:
+            first = replace(first, location=raised_location(error))
+        return "\n".join(d.render() if d.code or d.location else f"error: {d.render()}" for d in (first, *others))
     if isinstance(error, click.UsageError):
         usage = f"{error.ctx.get_usage()}\n" if error.ctx is not None else ""
         return f"{usage}error[{USAGE}]: {error.format_message().rstrip('.')}{_nearest_choice(error)}"
