@@ -18,12 +18,12 @@ from polyreme.ir.define import ConstantLike, View
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.dims import Dim, line_of, symbols
 from polyreme.ir.types import TensorType, Type, type_symbols
-from polyreme.lowering.gradients import elementwise, linear, pool, reduce, shape
+from polyreme.lowering.gradients import elementwise, linear, norm, pool, reduce, shape
 from polyreme.lowering.gradients.table import GRADIENTS, gradient
 
 __all__ = ["GRADIENTS", "NOT_DIFFERENTIABLE", "Differentiated", "forward_backward", "gradient", "gradients_of"]
 
-_FAMILIES = (elementwise, linear, pool, reduce, shape)  # importing them fills the table
+_FAMILIES = (elementwise, linear, norm, pool, reduce, shape)  # importing them fills the table
 
 NOT_DIFFERENTIABLE: frozenset[type[Op]] = frozenset(
     {
@@ -88,7 +88,7 @@ def gradients_of(b: Builder, results: Sequence[tuple[Value, Value | None]], wrt:
         if not any(r in active and r in pending for r in op.results):
             continue
         b.loc = op.location
-        given = [pending[r] if r in pending else _zeros(b, r) for r in op.results]
+        given = [pending.get(r) for r in op.results]
         made = GRADIENTS[type(op)](op, b, *given)
         flat: list[Value | None] = []
         for operand, grad in zip(op.definition.split(op.operands, op.segments), made, strict=True):

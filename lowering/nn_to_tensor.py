@@ -26,6 +26,7 @@ from polyreme.ir.dims import Dim, known_nonnegative, product
 from polyreme.ir.passes import register_pass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, TensorType, f32, i1
+from polyreme.lowering import normalization
 from polyreme.lowering.pooling import covered_elements, pool_padding
 
 Value = Any  # at these levels each is a tensor, so its type has a shape, a rank and an element type
@@ -444,6 +445,13 @@ def _pool(op: Any, b: Builder, x: Value, fn: str) -> Value:
     axes = tuple(range(2, 2 + spatial))
     windows = b(tt.Window, padded, axes=axes, sizes=op.kernel, strides=strides, dilations=(1,) * spatial)
     return _reduce(b, windows, fn, tuple(range(2 + spatial, 2 + 2 * spatial)), keepdims=False)
+
+
+# --- normalization
+
+nn_to_tensor.lower(nn.Standardize)(normalization.standardize)
+nn_to_tensor.lower(nn.StandardizeGradient)(normalization.standardize_gradient)
+nn_to_tensor.lower(nn.BatchNorm)(normalization.batch_norm)
 
 
 # --- views

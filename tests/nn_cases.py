@@ -349,6 +349,79 @@ def scatter_formula(u, i):
 
 case("nn.scatter_add", nn.ScatterAdd, floats(2, 4), np.array([3, 0, 3, -1]), axis=1, size=5, formula=scatter_formula)
 
+# --- normalization
+
+
+def standardized_formula(x, weight=None, bias=None, axes=(), affine=(), epsilon=1e-5):
+    """By a loop over the slices: result, mean and variance of each."""
+    axes, affine = (sorted(a % x.ndim for a in group) for group in (axes, affine))
+    kept = [i for i in range(x.ndim) if i not in axes]
+    y, mean, variance = np.zeros(x.shape), np.zeros([x.shape[i] for i in kept]), np.zeros([x.shape[i] for i in kept])
+    for place in np.ndindex(*mean.shape):
+        index = [slice(None)] * x.ndim
+        for i, p in zip(kept, place, strict=True):
+            index[i] = p
+        values = x[tuple(index)]
+        mean[place] = sum(values.flat) / values.size if values.size else np.nan
+        variance[place] = sum((v - mean[place]) ** 2 for v in values.flat) / values.size if values.size else np.nan
+        y[tuple(index)] = (values - mean[place]) / math.sqrt(variance[place] + epsilon) if values.size else 0
+    letters = "abcdefg"[: x.ndim]
+    along = "".join(letters[i] for i in affine)
+    y = y if weight is None else np.einsum(f"{letters},{along}->{letters}", y, weight)
+    return y if bias is None else y + np.einsum(f"{letters},{along}->{letters}", np.ones(x.shape), bias), mean, variance
+
+
+def standardized_gradient_formula(x, dy, mean, variance, weight=None, axes=(), affine=(), epsilon=1e-5):
+    """By the Jacobian of each slice: dy_i / dx_j = w_i r (delta_ij - 1/n - n_i n_j / n)."""
+    axes, affine = (sorted(a % x.ndim for a in group) for group in (axes, affine))
+    kept = [i for i in range(x.ndim) if i not in axes]
+    letters = "abcdefg"[: x.ndim]
+    along = "".join(letters[i] for i in affine)
+    rows = np.einsum(f"{''.join(letters[i] for i in kept)},{letters}->{letters}", (variance + epsilon) ** -0.5, np.ones(x.shape))
+    means = np.einsum(f"{''.join(letters[i] for i in kept)},{letters}->{letters}", mean, np.ones(x.shape))
+    normal = (x - means) * rows
+    g = dy if weight is None else np.einsum(f"{letters},{along}->{letters}", dy, weight)
+    dx = np.zeros(x.shape)
+    for place in np.ndindex(*mean.shape):
+        index = [slice(None)] * x.ndim
+        for i, p in zip(kept, place, strict=True):
+            index[i] = p
+        n, r = normal[tuple(index)].reshape(-1), rows[tuple(index)].reshape(-1)
+        jacobian = r[:, None] * (np.eye(n.size) - 1 / max(n.size, 1) - np.outer(n, n) / max(n.size, 1))
+        dx[tuple(index)] = (g[tuple(index)].reshape(-1) @ jacobian).reshape(dx[tuple(index)].shape)
+    return dx, np.einsum(f"{letters},{letters}->{along}", dy, normal), np.einsum(f"{letters}->{along}", dy)
+
+
+for _name, _shape, _axes, _affine, _weights in [
+    ("over a batch", (4, 3, 5), (0, 2), (1,), "wb"),
+    ("over the last axis", (5, 7), (-1,), (-1,), "wb"),
+    ("over two axes", (2, 3, 4), (1, 2), (1, 2), "w"),
+    ("of groups", (2, 2, 3, 4), (2, 3), (1, 2), "b"),
+    ("by itself", (3, 6), (0,), (), ""),
+    ("of single elements", (3, 1), (1,), (1,), "wb"),
+    ("of no rows", (0, 4), (1,), (1,), "wb"),
+]:
+    _sizes = [_shape[a] for a in _affine]
+    _w, _b = (floats(*_sizes, low=0.5) if _c in _weights else None for _c in "wb")
+    _options = {"axes": _axes, "affine": _affine}
+    _given = lambda x, *rest, options=_options, weights=_weights: standardized_formula(x, **dict(zip([{"w": "weight", "b": "bias"}[c] for c in weights], rest, strict=True)), **options)
+    case(f"nn.standardize {_name}", nn.Standardize, floats(*_shape), _w, _b, formula=_given, epsilon=1e-5, **_options)
+    _statistics = [d for i, d in enumerate(_shape) if i not in [a % len(_shape) for a in _axes]]
+    case(
+        f"nn.standardize_gradient {_name}", nn.StandardizeGradient, floats(*_shape), floats(*_shape), floats(*_statistics), floats(*_statistics, low=0.3), _w,
+        formula=lambda *given, options=_options: standardized_gradient_formula(*given, **options), **_options,
+    )  # fmt: skip
+case("nn.standardize with a large epsilon", nn.Standardize, floats(3, 4), axes=(1,), epsilon=0.5, formula=lambda x: standardized_formula(x, axes=(1,), epsilon=0.5))
+case("nn.standardize over no elements", nn.Standardize, floats(0, 3), axes=(0,), formula=lambda x: standardized_formula(x, axes=(0,)))
+for _axis, _shape in [(1, (2, 3, 4)), (-1, (4, 3)), (0, (3,)), (1, (0, 3, 2))]:
+    _size = _shape[_axis]
+    _column = lambda v, n, axis: v.reshape([-1 if i == axis % n else 1 for i in range(n)])
+    case(
+        f"nn.batch_norm {_shape} {_axis}", nn.BatchNorm, floats(*_shape), floats(_size), floats(_size, low=0.3), floats(_size), floats(_size), axis=_axis, epsilon=1e-3,
+        formula=lambda x, m, v, w, b, a=_axis: (x - _column(m, x.ndim, a)) / _column(np.sqrt(v + 1e-3), x.ndim, a) * _column(w, x.ndim, a) + _column(b, x.ndim, a),
+    )  # fmt: skip
+case("nn.batch_norm without weight and bias", nn.BatchNorm, floats(2, 3), floats(3), floats(3, low=0.3), formula=lambda x, m, v: (x - m) / np.sqrt(v + 1e-5))
+
 UNIFORM = Case("nn.uniform", nn.Uniform, (seed_state(7),), {"shape": (3, 5), "low": -1.0, "high": 2.0, "dtype": f32})
 """Random numbers have two results and no formula; `test_mt19937` checks them. Here only for the lowering."""
 

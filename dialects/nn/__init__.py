@@ -60,6 +60,7 @@ from polyreme.dialects.nn.elementwise import (
 from polyreme.dialects.nn.gradient import StopGradient
 from polyreme.dialects.nn.linear import Linear, MatMul
 from polyreme.dialects.nn.loss import CrossEntropy
+from polyreme.dialects.nn.norm import BatchNorm, Standardize, StandardizeGradient
 from polyreme.dialects.nn.pool import AvgPool, MaxPool
 from polyreme.dialects.nn.reduce import All, Any, ArgMax, ArgMin, Max, Mean, Min, Prod, Sum
 from polyreme.dialects.nn.shape import BroadcastTo, Concat, Flip, Fold, Gather, Pad, Reshape, ScatterAdd, Slice, Transpose, Window
@@ -75,6 +76,7 @@ __all__ = [
     "Asin",
     "Atan",
     "AvgPool",
+    "BatchNorm",
     "BroadcastTo",
     "Cast",
     "Ceil",
@@ -149,6 +151,8 @@ __all__ = [
     "Softplus",
     "Sqrt",
     "Square",
+    "Standardize",
+    "StandardizeGradient",
     "StopGradient",
     "Sub",
     "Sum",

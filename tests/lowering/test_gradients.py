@@ -57,20 +57,21 @@ SMOOTH = [case for case in CASES if differentiable(case)]
 def test_gradient_rule_agrees_with_finite_differences(case):
     func = case.module().function()
     inputs = case.arrays
-    (plain,) = evaluate(func, inputs)
-    seed = random.normal(size=plain.shape)
+    plain = evaluate(func, inputs)
+    seeds = [random.normal(size=p.shape) for p in plain]
     wrt = float_positions(func)
-    (result,), found = gradients(func, inputs, [seed], wrt)
-    np.testing.assert_array_equal(result, plain)
-    usable = np.isfinite(plain)
+    results, found = gradients(func, inputs, seeds, wrt)
+    for result, wanted in zip(results, plain, strict=True):
+        np.testing.assert_array_equal(result, wanted)
+    usable = [np.isfinite(p) for p in plain]
     step = 1e-6
     for position, grad in zip(wrt, found, strict=True):
         assert grad.shape == inputs[position].shape
         direction = random.normal(size=grad.shape)
         moved = [[*inputs[:position], inputs[position] + sign * step * direction, *inputs[position + 1 :]] for sign in (1, -1)]
-        high, low = (evaluate(func, m)[0] for m in moved)
-        expected = ((high - low)[usable] * seed[usable]).sum() / (2 * step)
-        if usable.all():
+        high, low = (evaluate(func, m) for m in moved)
+        expected = sum(((a - b)[u] * seed[u]).sum() for a, b, u, seed in zip(high, low, usable, seeds, strict=True)) / (2 * step)
+        if all(u.all() for u in usable):
             assert (grad * direction).sum() == pytest.approx(expected, rel=2e-6, abs=2e-7)
 
 
@@ -93,7 +94,8 @@ def test_gradients_lower_to_tensor_ops_that_compute_the_same(case):
     func = case.module().function()
     halves = forward_backward(func, float_positions(func))
     results = evaluate(halves.forward, case.arrays)
-    given = [*(case.arrays[i] for i in halves.saved), *results[1:], random.normal(size=results[0].shape)]
+    count = len(func.function_type.results)
+    given = [*(case.arrays[i] for i in halves.saved), *results[count:], *(random.normal(size=r.shape) for r in results[:count])]
     wanted = evaluate(halves.backward, given)
     module = module_of(halves.forward, halves.backward)
     for step in (Canonicalize(), Cse(), nn_to_tensor, Canonicalize(), Cse(), Dce()):
