@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,8 +29,9 @@ from polyreme.ir.define import Pure
 from polyreme.ir.diagnostics import Diagnostic, Location, PassError
 from polyreme.ir.timing import open_timing
 
-# How many patterns the error of rewrites without end names.
+# How many patterns the error of rewrites without end names, at most, of those that made so many of the last rewrites.
 MOST_NAMED = 3
+RECENT = 16
 
 Rewrite = Callable[[Any, Builder], None | Value | tuple[Value, ...]]
 
@@ -100,7 +101,8 @@ class _Driver:
         self.budget = 1000 + 32 * len(self.pending) if budget is None else budget
         self.fired: Counter[Pattern] = Counter()
         self.total = 0
-        self.latest: dict[Pattern, tuple[str, Location]] = {}  # what each fired on last; the one that fired last comes last
+        self.latest: dict[Pattern, tuple[str, Location]] = {}  # what each fired on last
+        self.recent: deque[Pattern] = deque(maxlen=RECENT)
         self.verbose = config.debug_level() >= 7
         step = open_timing()
         self.timing = step if step is not None and step.detailed else None
@@ -164,8 +166,8 @@ class _Driver:
     def count(self, p: Pattern, op: Op) -> None:
         self.fired[p] += 1
         self.total += 1
-        self.latest.pop(p, None)
         self.latest[p] = op.name, op.location
+        self.recent.append(p)
         if self.verbose:
             place = f" at {op.location}" if op.location else ""
             print(f"rewrite {p.name}{place}: {op!r}", file=sys.stderr)
@@ -173,8 +175,8 @@ class _Driver:
             raise self.endless()
 
     def endless(self) -> RewriteError:
-        """The error that names the patterns which keep firing: those that fired last. Others may have fired more often, and be done."""
-        busiest = sorted(list(self.latest)[-MOST_NAMED:], key=lambda p: -self.fired[p])
+        """The error that names the patterns which keep firing: those of the last rewrites. Others may have fired more often, and be done."""
+        busiest = sorted(dict.fromkeys(self.recent), key=lambda p: -self.fired[p])[:MOST_NAMED]
         listed = ", ".join(f"'{p.name}' ({self.fired[p]} times)" for p in busiest)
         message = f"expected patterns to come to an end within {self.budget} rewrites but these kept firing: {listed}"
         notes = []

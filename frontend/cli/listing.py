@@ -18,7 +18,8 @@ def load_passes() -> None:
 
 
 def passes_text() -> str:
-    """Every pass: its name, the level at which the compiler runs it, what it does in a line, and a line per option with type and default."""
+    """Every pass: its name, the levels it takes and leaves, the stages in which the compiler runs it, what it does in a line, and a line per option with type
+    and default."""
     from polyreme.ir.passes import PASSES
 
     load_passes()
@@ -26,10 +27,17 @@ def passes_text() -> str:
     parts = []
     for name in sorted(PASSES):
         made = PASSES[name]
-        level = " and ".join(levels[name]) if name in levels else "when asked for"
-        parts.append(f"{name}  ({level})\n    {_meaning(made)}")
+        when = f"run in {' and '.join(levels[name])}" if name in levels else "when asked for"
+        parts.append(f"{name}  ({_border(made)}; {when})\n    {_meaning(made)}")
         parts += [f"      {option}" for option in _options(made)]
     return "\n".join(parts) + "\n"
+
+
+def _border(made: Any) -> str:
+    """The levels whose modules a pass takes, and the one that it leaves them at if that is another."""
+    known = made if isinstance(made, type) else made()
+    taken = " or ".join(known.takes) or "any level"
+    return f"{taken} -> {known.leaves}" if known.leaves else taken
 
 
 def _levels() -> dict[str, list[str]]:

@@ -15,6 +15,8 @@ import pytest
 
 import polyreme as paddle
 from polyreme.cli import run_command
+from polyreme.cli.listing import load_passes
+from polyreme.ir import passes
 
 TEXT = """
 func @main(%x: tensor<Nx4xf32>, %w: tensor<4x8xf32>) -> tensor<Nx8xf32> attributes {arg_names = ["x", "w"], result_names = ["y"]} {
@@ -56,6 +58,9 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test runs in a folder of its own that holds `x.tir` and `spoil.py`."""
     for name in ("POLYREME_DEBUG", "POLYREME_DUMP", "POLYREME_OVERRIDE"):
         monkeypatch.delenv(name, raising=False)
+    # What the tests register is theirs alone.
+    load_passes()
+    monkeypatch.setattr(passes, "PASSES", dict(passes.PASSES))
     monkeypatch.chdir(tmp_path)
     Path("x.tir").write_text(TEXT)
     Path("spoil.py").write_text(PASSES)
@@ -254,3 +259,16 @@ def test_a_compilation_of_a_model_that_fails_leaves_a_command_that_repeats_it(mo
     monkeypatch.delenv("POLYREME_DUMP")
     again = shell(command)
     assert again[0] == 1 and fault_in(again[2]) == fault_in(shown)
+
+
+def test_the_page_about_passes_shows_what_is_printed(polyreme: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "add_a_pass.md").read_text().partition("## When something goes wrong")[2]
+    blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
+    Path("spoil.py").write_text(blocks["python"])
+    Path("net.tir").write_text(blocks["mlir"])
+    line, *printed = blocks["text"].strip().splitlines()
+    setting, _, command = line.removeprefix("$ ").partition(" polyreme ")
+    monkeypatch.setenv(*setting.split("="))
+    got = polyreme(command)[2].replace(f"{Path.cwd()}/", "")
+    plain = lambda text: re.sub(r"drop-relu-\w{8}", "drop-relu-xxxxxxxx", text)
+    assert plain(got).splitlines()[: len(printed)] == plain("\n".join(printed)).splitlines()

@@ -39,11 +39,11 @@ def test_every_pass_is_listed_with_its_options_its_level_and_its_meaning() -> No
     assert [block.split()[0] for block in blocks] == sorted(PASSES)
     for block in blocks:
         head, meaning, *options = block.splitlines()
-        assert re.fullmatch(r"[\w-]+  \((when asked for|\w+( and \w+)*)\)", head)
+        assert re.fullmatch(r"[\w-]+  \((any level|\w+( or \w+)*)( -> \w+)?; (when asked for|run in \w+( and \w+)*)\)", head)
         assert len(meaning.strip()) > 20
         made = PASSES[head.split()[0]]
         assert [o.split(":")[0].strip() for o in options] == ([f.name.replace("_", "-") for f in fields(made)] if isinstance(made, type) else [])
-    assert "fuse  (tensor)" in text and "max-inputs: int = " in text and 'target: str = "native"' in text
+    assert "fuse  (tensor; run in tensor)" in text and "max-inputs: int = " in text and 'target: str = "native"' in text
 
 
 def test_ops_are_listed_by_how_their_names_start() -> None:

@@ -84,6 +84,8 @@ FIRES = {
     "sum along sizes of 1": ([TensorType((N, 1), f32)], lambda b, x: b(tt.Reduce, x, fn="add", axes=(1,)), ["tensor.reshape"]),
     "relu twice": ([X], lambda b, x: b(nn.Relu, b(nn.Relu, x)), ["nn.relu"]),
     "dropout of nothing": ([X, X], lambda b, x, d: b(nn.Dropout, x, d, p=0.0), []),
+    "divide by 8": ([X], mapped("div", 8.0), ["tensor.full", "tensor.map"]),
+    "view of one number": ([X], lambda b, x: b(tt.Reshape, b(tt.Full, value=2, shape=(2, 3), dtype=f32), shape=(6,)), ["tensor.full"]),
     "constants": ([], lambda b: b(tt.Map, b(tt.Iota, shape=(3,), axis=0, dtype=f32), number(b, 0.5), fn="mul"), ["tensor.constant"]),
     "constants that become one number": ([], lambda b: b(nn.Add, b(nn.Full, value=1, dtype=f32), b(nn.Full, value=2, dtype=f32)), ["nn.full"]),
 }
@@ -119,6 +121,11 @@ STAYS = {
     ),
     "flip": ([X], lambda b, x: b(nn.Flip, x, axes=(0,)), 1),
     "dropout": ([X, X], lambda b, x, d: b(nn.Dropout, x, d, p=0.5), 1),
+    "one reshape": ([X], lambda b, x: b(nn.Reshape, x, shape=(4 * N,)), 1),
+    "pad by something": ([X], lambda b, x: b(nn.Pad, x, padding=(0, 0, 0, 1)), 1),
+    "concat of two": ([X], lambda b, x: b(nn.Concat, [x, x], axis=0), 1),
+    "sum along a size of 4": ([X], lambda b, x: b(tt.Reduce, x, fn="add", axes=(1,)), 1),
+    "relu of tanh": ([X], lambda b, x: b(nn.Relu, b(nn.Tanh, x)), 2),
     "size not known": ([X], lambda b, x: b(nn.DimValue, size=N, dtype=f32), 1),
 }
 
