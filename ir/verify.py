@@ -430,11 +430,13 @@ class _Verifier:
             # Depth first, with the path on a stack of our own: chains of calls may be long.
             path, pending = [start], [iter(calls[start])]
             while pending:
-                op, name = next(pending[-1], (None, ""))
-                if op is None:
+                call = next(pending[-1], None)
+                if call is None:
                     done.add(path.pop())
                     pending.pop()
-                elif name in path:
+                    continue
+                op, name = call
+                if name in path:
                     self.has_circle = True
                     circle = " calls ".join(f"'@{n}'" for n in [*path[path.index(name) :], name])
                     self.fault("E0214", f"expected calls without a circle but {circle}", op)

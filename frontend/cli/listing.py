@@ -35,7 +35,7 @@ def passes_text() -> str:
 
 def _border(made: Any) -> str:
     """The levels whose modules a pass takes, and the one that it leaves them at if that is another."""
-    known = made if isinstance(made, type) else made()
+    known: Any = made if isinstance(made, type) else made()
     taken = " or ".join(known.takes) or "any level"
     return f"{taken} -> {known.leaves}" if known.leaves else taken
 
