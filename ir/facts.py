@@ -212,9 +212,11 @@ def _without_common_factors(difference: Dim) -> Dim:
 def _without_remainder(difference: Expr, names: Sequence[str]) -> Solution | None:
     """c*floordiv(q, d) + r == 0  ->  what q % d must be, if c*q + d*r is a number."""
     for mono, coef in difference.terms:
-        if len(mono) != 1 or mono[0].fn != "floordiv" or not isinstance(mono[0].args[1], int) or isinstance(mono[0].args[0], str):
+        if len(mono) != 1 or mono[0].fn != "floordiv":
             continue
         inner, divisor = mono[0].args
+        if isinstance(inner, str) or not isinstance(divisor, int):
+            continue
         quotient = Expr((((mono[0],), 1),))
         wanted = coef * inner + divisor * (difference - coef * quotient)
         if isinstance(wanted, int) and wanted % coef == 0 and 0 <= wanted // coef < divisor:
