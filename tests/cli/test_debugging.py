@@ -17,8 +17,6 @@ import polyreme as paddle
 from polyreme.cli import run_command
 from polyreme.cli.listing import load_passes
 from polyreme.ir import passes
-from polyreme.ir.structure import first_difference
-from polyreme.ir.text import parse_module
 
 TEXT = """
 func @main(%x: tensor<Nx4xf32>, %w: tensor<4xf32>) -> tensor<Nx4xf32> attributes {arg_names = ["x", "w"], result_names = ["y"]} {
@@ -160,7 +158,8 @@ def test_a_module_enters_and_leaves_the_pipeline_at_any_level(polyreme: Any) -> 
         text = Path(f"{file}.tir").read_text()
         assert [s for s in levels if s in text] == [sign]
     # In steps or in one go, it is the same, but for the numbers behind names that are taken.
-    assert not first_difference(parse_module(polyreme("opt x.tir --to kernel")[1]), parse_module(Path("kernel.tir").read_text()))
+    plain = lambda text: re.sub(r"(%?\b[a-z]+)_\d+\b", r"\1", text)
+    assert plain(polyreme("opt x.tir --to kernel")[1]) == plain(Path("kernel.tir").read_text())
     x, w = np.random.default_rng(0).standard_normal((2, 4)).astype("float32"), np.ones(4, "float32")
     for file in ("nn", "tensor", "kernel"):
         assert polyreme(f"compile {file}.tir -o {file}.so")[0] == 0
