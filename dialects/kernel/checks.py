@@ -6,7 +6,7 @@ nobody runs it is not known what it is, so that only what holds for all is asked
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from polyreme.dialects.kernel.control import For, If, Parallel
 from polyreme.dialects.kernel.effects import CALLS, closed_over, root_of, written_arguments, written_by
@@ -43,17 +43,21 @@ def check_kernels(root: Op, report: Report) -> None:
     """Invariants 17 to 21, for a module or for a function alone."""
     found = list(root.functions) if isinstance(root, Module) else [root] if isinstance(root, Func) else []
     functions = {f.sym_name: f for f in found}
+    # Walked once, since everything below looks at all of it.
+    ops = {name: list(func.walk()) for name, func in functions.items()}
     written = written_arguments(functions)
-    called = {op.callee.name for func in found for op in func.walk() if isinstance(op, CALLS)}
-    launched = _on_a_grid(functions)
-    meeting = _meeting(functions)
+    calls = {name: [op for op in inside if isinstance(op, CALLS)] for name, inside in ops.items()}
+    called = {op.callee.name for found_calls in calls.values() for op in found_calls}
+    launched = _on_a_grid(calls)
+    meeting = _meeting(ops, calls)
     for name, func in functions.items():
         if name in HOSTED or name in called:
             check_signature(func, report)
-            check_places(func, name in launched, report)
-        check_written(func, written, report)
-        check_uniform(func, meeting, report)
-        for op in func.walk():
+            check_places(func, ops[name], name in launched, report)
+        check_written(func, ops[name], written, report)
+        if name in meeting:
+            check_uniform(func, ops[name], meeting, report)
+        for op in ops[name]:
             if isinstance(op, Parallel):
                 check_iterations(op, written, report)
 
@@ -73,10 +77,10 @@ def check_signature(func: Func, report: Report) -> None:
         report("E0217", f"expected {name}, a function on buffers, to return nothing but it returns {len(last.operands)} values", last)
 
 
-def check_written(func: Func, written: Mapping[str, frozenset[int]], report: Report) -> None:
+def check_written(func: Func, ops: Sequence[Op], written: Mapping[str, frozenset[int]], report: Report) -> None:
     """18: nobody writes to memory that is the caller's, or constant."""
     role = dict(zip(func.args, func.arg_roles, strict=False))
-    for op in func.walk():
+    for op in ops:
         for value in (*written_by(op), *_written_by_callee(op, written)):
             root = root_of(value)
             if role.get(root) in READ_ONLY:
@@ -85,10 +89,10 @@ def check_written(func: Func, written: Mapping[str, frozenset[int]], report: Rep
                 report("E0218", f"'{op.name}' writes to {root!r}, which is constant", op, *definition_note(root))
 
 
-def check_places(func: Func, on_a_grid: bool, report: Report) -> None:
+def check_places(func: Func, ops: Sequence[Op], on_a_grid: bool, report: Report) -> None:
     """19: memory stands where its space exists; 20: ops of a grid stand in kernels that a grid runs."""
     name, hosted = f"'@{func.sym_name}'", func.sym_name in HOSTED
-    for op in func.walk():
+    for op in ops:
         if isinstance(op, Data) and not hosted:
             report("E0219", f"expected constants in 'main' but '@{func.sym_name}' is a kernel: hand it in as an argument", op)
         elif isinstance(op, Alloc):
@@ -103,17 +107,15 @@ def check_places(func: Func, on_a_grid: bool, report: Report) -> None:
             report("E0220", f"expected '{op.name}' in kernels that 'kernel.launch' runs but nothing launches {name}", op)
 
 
-def check_uniform(func: Func, meeting: frozenset[str], report: Report) -> None:
+def check_uniform(func: Func, ops: Sequence[Op], meeting: frozenset[str], report: Report) -> None:
     """20: all threads of a block come to the same barriers."""
-    barriers = [op for op in func.walk() if _meets(op, meeting)]
+    barriers = [op for op in ops if _meets(op, meeting)]
     if not barriers or all(op.parent_op is func for op in barriers):
         return
     seeds: set[Value] = set()
-    for op in func.walk():
-        if isinstance(op, (ThreadId, WarpShuffle, Mma, LoadMatrix)):
+    for op in ops:
+        if isinstance(op, (ThreadId, WarpShuffle, Mma, LoadMatrix)) or (isinstance(op, Alloc) and op.space == "local"):
             seeds.update(op.results)
-    own = [op.result for op in func.walk() if isinstance(op, Alloc) and op.space == "local"]
-    seeds.update(own)
     differing = closed_over(func.block, seeds, from_memory=False)
     for barrier in barriers:
         for around in _around(barrier, func):
@@ -157,25 +159,25 @@ def _around(op: Op, limit: Op) -> Iterator[Op]:
         at = at.parent_op
 
 
-def _on_a_grid(functions: Mapping[str, Func]) -> frozenset[str]:
+def _on_a_grid(calls: Mapping[str, Sequence[Op]]) -> frozenset[str]:
     """The kernels that a launch runs, directly or by what they call."""
     found: set[str] = set()
-    waiting = [op.callee.name for func in functions.values() for op in func.walk() if isinstance(op, Launch)]
+    waiting = [op.callee.name for found_calls in calls.values() for op in found_calls if isinstance(op, Launch)]
     while waiting:
         name = waiting.pop()
-        if name in functions and name not in found:
+        if name in calls and name not in found:
             found.add(name)
-            waiting += [op.callee.name for op in functions[name].walk() if isinstance(op, CALLS)]
+            waiting += [op.callee.name for op in calls[name]]
     return frozenset(found)
 
 
-def _meeting(functions: Mapping[str, Func]) -> frozenset[str]:
+def _meeting(ops: Mapping[str, Sequence[Op]], calls: Mapping[str, Sequence[Op]]) -> frozenset[str]:
     """The functions with a barrier in them, or in what they call."""
-    found: set[str] = set()
+    found = {name for name, inside in ops.items() if any(isinstance(op, Barrier) for op in inside)}
     size = -1
     while len(found) != size:
         size = len(found)
-        found |= {name for name, func in functions.items() if any(_meets(op, frozenset(found)) for op in func.walk())}
+        found |= {name for name, made in calls.items() if any(_meets(op, frozenset(found)) for op in made)}
     return frozenset(found)
 
 
