@@ -132,3 +132,12 @@ def kind_text(kind: Any) -> str:
     if kind == Type:
         return "a type"
     return str(getattr(kind, "__name__", kind))
+
+
+def attribute_key(value: Any) -> Any:
+    """What stands for an attribute value in comparisons: it tells apart what compares equal but differs (1, 1.0 and True; 0.0 and -0.0), and nan equals nan."""
+    if isinstance(value, float):
+        return float, value.hex()
+    if isinstance(value, tuple):
+        return tuple(map(attribute_key, value))
+    return value.__class__, value

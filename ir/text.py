@@ -35,7 +35,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from polyreme.ir.attributes import Dense
+from polyreme.ir.attributes import Dense, attribute_key
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import InferError, Location
@@ -137,7 +137,7 @@ class _Printer:
         declared = op.definition.attributes.get(name)
         if declared is None:
             return value is not None
-        return value is not None and (value != declared.default or type(value) is not type(declared.default))
+        return value is not None and value is not declared.default and attribute_key(value) != attribute_key(declared.default)
 
     def value(self, value: Any, op: Op) -> str:
         """The spelling of an attribute of `op`."""

@@ -16,7 +16,7 @@ from polyreme.dialects import kernel, nn
 from polyreme.dialects import tensor as tt
 from polyreme.dialects.nn.elementwise import ScalarOp
 from polyreme.dialects.shape_rules import broadcast_shapes, normal_axes
-from polyreme.ir.attributes import Dense
+from polyreme.ir.attributes import Dense, attribute_key
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op, Value
@@ -499,17 +499,8 @@ def _key(op: Op) -> Any:
             operands = [*sorted(operands[:2]), *operands[2:]]
     key: tuple[Any, ...] = (op.__class__, op.segments, *operands)
     if op.attributes:
-        key = (key, *map(_attribute_key, op.attributes.values()))
+        key = (key, *map(attribute_key, op.attributes.values()))
     return key if op.definition.infers else (key, *(r.type for r in op.results))
-
-
-def _attribute_key(value: Any) -> Any:
-    """Distinguishes what compares equal but differs: 1, 1.0 and True; 0.0 and -0.0; and makes nan equal to itself."""
-    if isinstance(value, float):
-        return float, value.hex()
-    if isinstance(value, tuple):
-        return tuple(map(_attribute_key, value))
-    return value.__class__, value
 
 
 @register_pass

@@ -154,5 +154,9 @@ def test_a_size_too_large_for_the_text_is_invalid():
     assert check_text("func @f() {\n  %y = nn.full {value = 1.0, shape = [9223372036854775808], dtype = f32}\n  return\n}") == "invalid"
 
 
+def test_a_zero_with_a_sign_is_printed_where_the_default_has_none():
+    assert check_text("func @f(%x: tensor<4xf32>) {\n  %y = tensor.pad %x {low = [0], high = [1], interior = [0], value = -0.0} : tensor<5xf32>\n  return\n}") == "valid"
+
+
 def test_a_module_that_takes_arguments_is_invalid():
     assert check_text("module {\n^bb0(%x: tensor<4xf32>):\n}") == "invalid"

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from polyreme.dialects import kernel, nn
 from polyreme.dialects import tensor as tt
+from polyreme.ir.attributes import attribute_key
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.diagnostics import PassError
@@ -16,7 +17,7 @@ from polyreme.ir.passes import parse_passes
 from polyreme.ir.text import parse_module
 from polyreme.ir.types import BufferType, TensorType, bf16, f16, f32, f64, i1, i32, i64, index
 from polyreme.ir.verify import verify
-from polyreme.lowering.cleanup import CANONICAL, Canonicalize, Cse, Dce, _attribute_key
+from polyreme.lowering.cleanup import CANONICAL, Canonicalize, Cse, Dce
 from polyreme.lowering.shapes import SolveDims, specialize
 from tests.strategies import LEVELS, modules
 
@@ -191,7 +192,7 @@ def test_different_ops_are_not_merged(body):
 
 @pytest.mark.parametrize(("a", "b"), [((0.0,), (-0.0,)), ((1,), (True,)), ((1, (2.0,)), (1, (2,)))], ids=["signs of zeros", "kinds", "kinds in lists"])
 def test_lists_that_compare_equal_are_told_apart_by_what_is_in_them(a, b):
-    assert _attribute_key(a) == _attribute_key(a) != _attribute_key(b)
+    assert attribute_key(a) == attribute_key(a) != attribute_key(b)
 
 
 def test_ops_without_use_are_erased_with_what_only_they_use():
