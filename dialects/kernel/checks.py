@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from polyreme.dialects.kernel.control import For, If, Parallel
+from polyreme.dialects.kernel.control import Call, For, If, Parallel
 from polyreme.dialects.kernel.effects import CALLS, closed_over, root_of, written_arguments, written_by
 from polyreme.dialects.kernel.grid import (
     Atomic,
@@ -159,7 +159,7 @@ def _around(op: Op, limit: Op) -> Iterator[Op]:
         at = at.parent_op
 
 
-def _on_a_grid(calls: Mapping[str, Sequence[Op]]) -> frozenset[str]:
+def _on_a_grid(calls: Mapping[str, Sequence[Call | Launch]]) -> frozenset[str]:
     """The kernels that a launch runs, directly or by what they call."""
     found: set[str] = set()
     waiting = [op.callee.name for found_calls in calls.values() for op in found_calls if isinstance(op, Launch)]
@@ -171,7 +171,7 @@ def _on_a_grid(calls: Mapping[str, Sequence[Op]]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _meeting(ops: Mapping[str, Sequence[Op]], calls: Mapping[str, Sequence[Op]]) -> frozenset[str]:
+def _meeting(ops: Mapping[str, Sequence[Op]], calls: Mapping[str, Sequence[Call | Launch]]) -> frozenset[str]:
     """The functions with a barrier in them, or in what they call."""
     found = {name for name, inside in ops.items() if any(isinstance(op, Barrier) for op in inside)}
     size = -1
