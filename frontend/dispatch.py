@@ -12,7 +12,7 @@ first call, later ones only run.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
@@ -54,6 +54,14 @@ class Recorder(Protocol):
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
         """A parameter that lives where the ops go, filled by `initializer` before they run; None to make an eager one."""
+
+    def operator(
+        self, type: str, inputs: Mapping[str, Tensor | None], outputs: Mapping[str, Tensor | TensorType], attributes: Mapping[str, Any]
+    ) -> dict[str, Tensor] | None:
+        """What `type`, an operator of Paddle's with these slots, writes: into a tensor of `outputs`, or into a new one of a type there.
+
+        None where ops are recorded instead. For what Paddle's programs have as one operator that can be changed after, such as a batch norm.
+        """
 
 
 class _State(threading.local):

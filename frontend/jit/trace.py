@@ -261,6 +261,9 @@ class Trace:
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
         """Parameters made while tracing are eager ones."""
 
+    def operator(self, *_: Any) -> None:
+        """A trace has ops only."""
+
     def share(self, tensor: Tensor) -> None:
         """Whoever shares the array of an eager tensor follows it when that changes between calls."""
         if tensor._value is not None and not isinstance(tensor._value, Value):

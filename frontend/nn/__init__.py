@@ -7,11 +7,12 @@ from polyreme.nn import clip, container, functional, initializer, layer
 from polyreme.nn.clip import *
 from polyreme.nn.container import *
 from polyreme.nn.layer import *
-from polyreme.nn.layers import activation, common, conv, loss, pooling
+from polyreme.nn.layers import activation, common, conv, loss, norm, pooling
 from polyreme.nn.layers.activation import *
 from polyreme.nn.layers.common import *
 from polyreme.nn.layers.conv import *
 from polyreme.nn.layers.loss import *
+from polyreme.nn.layers.norm import *
 from polyreme.nn.layers.pooling import *
 
 __all__ = ["functional", "initializer"]
@@ -22,6 +23,7 @@ __all__ += activation.__all__
 __all__ += common.__all__
 __all__ += conv.__all__
 __all__ += loss.__all__
+__all__ += norm.__all__
 __all__ += pooling.__all__
 
 if not TYPE_CHECKING:

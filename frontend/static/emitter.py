@@ -84,6 +84,9 @@ class Emitter:
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
         """No parameters are made while operators are translated."""
 
+    def operator(self, *_: Any) -> None:
+        """Operators become ops here."""
+
     def restore(self) -> dict[int, tuple[Tensor, Any]]:
         """Give written tensors their arrays back; returns them with what the program gives them."""
         final = {}

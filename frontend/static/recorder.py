@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from polyreme import dtypes, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import InferError, caller_location
-from polyreme.ir.types import ScalarType
+from polyreme.ir.types import ScalarType, TensorType
 from polyreme.sizes import plain_size
 from polyreme.static.inference import located
 from polyreme.static.meanings import find_meaning, nn_meaning, type_name
@@ -83,6 +83,16 @@ class ProgramRecorder:
         """A parameter in the main program, and what fills it in the startup program."""
         kind = dtypes.of_scalar(dtype)
         return startup_parameter(default_main_program().global_block(), default_startup_program().global_block(), name, shape, kind, initializer)
+
+    def operator(
+        self, type: str, inputs: Mapping[str, Tensor | None], outputs: Mapping[str, Tensor | TensorType], attributes: Mapping[str, Any]
+    ) -> dict[str, Tensor]:
+        """An operator under Paddle's name, as `append_op` makes it."""
+        block = default_main_program().current_block()
+        read = {slot: [variable_of(t, block)] for slot, t in inputs.items() if t is not None}
+        written = {slot: temporary(block, type, t) if isinstance(t, TensorType) else variable_of(t, block) for slot, t in outputs.items()}
+        block.append_op(type, read, {slot: [variable] for slot, variable in written.items()}, attributes)
+        return written
 
 
 RECORDER = ProgramRecorder()

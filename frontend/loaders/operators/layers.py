@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from polyreme import dispatch, math
@@ -13,6 +14,7 @@ from polyreme.loaders.operators.activation import apply_activation, channel_axis
 from polyreme.loaders.operators.arithmetic import matmul_with_flatten
 from polyreme.nn import functional
 from polyreme.nn.functional.conv import padding_pairs, to_channel_first, to_channel_last
+from polyreme.nn.functional.norm import by_batch, by_groups, moved
 from polyreme.tensor import Tensor
 
 
@@ -179,7 +181,10 @@ def max_pool2d_with_index(
     ), None
 
 
-@meaning("batch_norm", "sync_batch_norm")
+Statistics = Callable[..., tuple[Tensor, Tensor | None, Tensor | None]]
+
+
+@meaning()
 def batch_norm(
     x: Tensor,
     mean: Tensor,
@@ -195,31 +200,52 @@ def batch_norm(
     trainable_statistics: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias per channel, by the running statistics, or in training by the batch's own, which then move those."""
-    mean_out, variance_out = mean, variance
-    if not (use_global_stats or is_test and not trainable_statistics):
-        axes = [a for a in range(x.ndim) if a != channel_axis(data_format, x.ndim)]
-        batch_mean = math.mean(x, axes)
-        batch_variance = math.mean(math.square(math.subtract(x, per_channel(batch_mean, x, data_format))), axes)
-        mean_out, variance_out = (
-            math.add(math.scale(old, momentum), math.scale(new, 1.0 - momentum))
-            for old, new in ((mean, batch_mean), (variance, batch_variance))
-        )
-        mean, variance = batch_mean, batch_variance
-    factor = math.rsqrt(math.scale(variance, 1.0, epsilon))
-    if scale is not None:
-        factor = math.multiply(factor, scale)
-    shift = math.scale(math.multiply(mean, factor), -1.0)
-    if bias is not None:
-        shift = math.add(bias, shift)
-    y = math.add(math.multiply(x, per_channel(factor, x, data_format)), per_channel(shift, x, data_format))
-    return y, mean_out, variance_out, mean, variance, None
+    of_batch = not (use_global_stats or is_test and not trainable_statistics)
+    return _batch_norm(x, mean, variance, scale, bias, by_batch if of_batch else None, momentum, epsilon, data_format)
 
 
-def _standardized(x: Tensor, axes: list[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
-    mean = math.mean(x, axes, keepdim=True)
-    centred = math.subtract(x, mean)
-    variance = math.mean(math.square(centred), axes, keepdim=True)
-    return math.multiply(centred, math.rsqrt(math.scale(variance, 1.0, epsilon))), mean, variance
+@meaning()
+def sync_batch_norm(
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    is_test: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+    data_format: str = "NCHW",
+    use_global_stats: bool = False,
+    trainable_statistics: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """As `batch_norm`; the batch is that of all ranks together."""
+    from polyreme.distributed.statistics import by_joined_batch
+
+    of_batch = not (use_global_stats or is_test and not trainable_statistics)
+    return _batch_norm(x, mean, variance, scale, bias, by_joined_batch if of_batch else None, momentum, epsilon, data_format)
+
+
+def _batch_norm(
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    scale: Tensor | None,
+    bias: Tensor | None,
+    statistics: Statistics | None,
+    momentum: float,
+    epsilon: float,
+    data_format: str,
+) -> tuple[Tensor | None, ...]:
+    """By what `statistics` takes of the batch, or by the running ones."""
+    axis = channel_axis(data_format, x.ndim)
+    if statistics is None:
+        y = dispatch.call(ops.BatchNorm, x, mean, variance, scale, bias, axis=axis, epsilon=float(epsilon))
+        return y, mean, variance, mean, variance, None
+    y, batch_mean, batch_variance = statistics(x, scale, bias, axis, float(epsilon))
+    if batch_mean is None or batch_variance is None:
+        return y, mean, variance, mean, variance, None
+    return y, moved(mean, batch_mean, momentum), moved(variance, batch_variance, momentum), batch_mean, batch_variance, None
 
 
 @meaning()
@@ -227,13 +253,9 @@ def layer_norm(
     x: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, epsilon: float = 1e-5, begin_norm_axis: int = 1
 ) -> tuple[Tensor, ...]:
     tail = list(x.type.shape[begin_norm_axis:])
-    y, mean, variance = _standardized(x, list(range(begin_norm_axis, x.ndim)), epsilon)
-    if scale is not None:
-        y = math.multiply(y, math.reshape(scale, tail))
-    if bias is not None:
-        y = math.add(y, math.reshape(bias, tail))
-    head = list(x.type.shape[:begin_norm_axis])
-    return y, math.reshape(mean, head), math.reshape(variance, head)
+    axes = tuple(range(begin_norm_axis, x.ndim))
+    vectors = [None if v is None else math.reshape(v, tail) for v in (scale, bias)]
+    return dispatch.call(ops.Standardize, x, *vectors, axes=axes, affine=axes, epsilon=float(epsilon))  # type: ignore[no-any-return]
 
 
 @meaning()
@@ -246,11 +268,8 @@ def rms_norm(x: Tensor, scale: Tensor | None = None, *, normalized_shape: Sizes 
 
 @meaning()
 def instance_norm(x: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, epsilon: float = 1e-5) -> tuple[Tensor, ...]:
-    y, mean, variance = _standardized(x, list(range(2, x.ndim)), epsilon)
-    if scale is not None:
-        y = math.multiply(y, per_channel(scale, x, "NCHW"))
-    if bias is not None:
-        y = math.add(y, per_channel(bias, x, "NCHW"))
+    axes = tuple(range(2, x.ndim))
+    y, mean, variance = dispatch.call(ops.Standardize, x, scale, bias, axes=axes, affine=(1,), epsilon=float(epsilon))
     return y, math.reshape(mean, [-1]), math.reshape(math.rsqrt(math.scale(variance, 1.0, epsilon)), [-1])
 
 
@@ -258,19 +277,7 @@ def instance_norm(x: Tensor, scale: Tensor | None = None, bias: Tensor | None = 
 def group_norm(
     x: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, epsilon: float = 1e-5, groups: int = 1, data_format: str = "NCHW"
 ) -> tuple[Tensor, ...]:
-    last = channel_axis(data_format, x.ndim) != 1
-    if last:
-        x = to_channel_first(x)
-    shape = list(x.type.shape)
-    apart = math.reshape(x, [shape[0], groups, shape[1] // groups, *shape[2:]])
-    y, mean, variance = _standardized(apart, list(range(2, apart.ndim)), epsilon)
-    y = math.reshape(y, shape)
-    if scale is not None:
-        y = math.multiply(y, per_channel(scale, x, "NCHW"))
-    if bias is not None:
-        y = math.add(y, per_channel(bias, x, "NCHW"))
-    means = [math.reshape(v, [shape[0], groups]) for v in (mean, variance)]
-    return (to_channel_last(y) if last else y), *means
+    return by_groups(x, groups, scale, bias, channel_axis(data_format, x.ndim), epsilon)
 
 
 @meaning()

@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 from polyreme.names import absent_from
-from polyreme.nn.functional import activation, common, conv, loss, pooling
+from polyreme.nn.functional import activation, common, conv, loss, norm, pooling
 from polyreme.nn.functional.activation import *
 from polyreme.nn.functional.common import *
 from polyreme.nn.functional.conv import *
 from polyreme.nn.functional.loss import *
+from polyreme.nn.functional.norm import *
 from polyreme.nn.functional.pooling import *
 
 __all__: list[str] = []
@@ -15,6 +16,7 @@ __all__ += activation.__all__
 __all__ += common.__all__
 __all__ += conv.__all__
 __all__ += loss.__all__
+__all__ += norm.__all__
 __all__ += pooling.__all__
 
 if not TYPE_CHECKING:
