@@ -96,7 +96,7 @@ def normalize(kind: Any, value: Any, what: str) -> Any:
             try:
                 return float(value)
             except OverflowError:
-                raise InferError(f"expected {what} to be a number that a float can be but got one of {int(value).bit_length()} bits") from None
+                raise InferError(f"expected {what} to be a number that a float can be but got {int(value).bit_length()} bits") from None
     elif kind == Number:
         if isinstance(value, (bool, int, float, np.generic)):
             return value.item() if isinstance(value, np.generic) else value
@@ -135,7 +135,7 @@ def kind_text(kind: Any) -> str:
 
 
 def attribute_key(value: Any) -> Any:
-    """What stands for an attribute value in comparisons: it tells apart what compares equal but differs (1, 1.0 and True; 0.0 and -0.0), and nan equals nan."""
+    """What stands for an attribute value in comparisons: tells apart what compares equal but differs (1, 1.0 and True; 0.0 and -0.0); nan equals nan."""
     if isinstance(value, float):
         return float, value.hex()
     if isinstance(value, tuple):
