@@ -25,7 +25,7 @@ from polyreme.loaders.errors import LoaderError, OperatorError
 from polyreme.loaders.legacy_ops import LEGACY_OPS, emit_legacy_op
 from polyreme.loaders.meaning import LEGACY_DTYPES
 from polyreme.loaders.pdiparams import read_parameters, read_tensor
-from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type, read_with_sizes
+from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type
 from polyreme.loaders.reader import Cursor, fields, floats, message, number, numbers
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor
@@ -263,7 +263,7 @@ def read_pdmodel(path: str | os.PathLike[str], parameters: str | os.PathLike[str
         arrays = read_parameters(file.parent / "__params__", names)
     elif names:
         arrays = {name: _read_one(file.parent, name) for name in names}
-    return read_with_sizes(lambda shared: _Reader(ProgramBuilder(str(file), given.stem, shared), program, arrays, specs).run())
+    return _Reader(ProgramBuilder(str(file), given.stem), program, arrays, specs).run()
 
 
 def _read_one(folder: Path, name: str) -> np.ndarray[Any, Any]:

@@ -21,7 +21,7 @@ from polyreme.jit.trace import Traced
 from polyreme.loaders.errors import LoaderError, OperatorError
 from polyreme.loaders.meaning import find_meaning
 from polyreme.loaders.pdiparams import read_parameters
-from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type, read_with_sizes
+from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor
 
@@ -103,7 +103,7 @@ def read_pir(path: str | os.PathLike[str], parameters: str | os.PathLike[str] | 
     if declared:
         beside = Path(parameters) if parameters is not None else file.with_suffix(".pdiparams")
         arrays = read_parameters(beside, list(declared))
-    return read_with_sizes(lambda shared: _Reader(ProgramBuilder(str(file), file.stem, shared), ops, arrays, specs).run())
+    return _Reader(ProgramBuilder(str(file), file.stem), ops, arrays, specs).run()
 
 
 def _parse(file: Path) -> _Json:

@@ -41,26 +41,12 @@ class _Recorder(Trace):
         return self.place
 
 
-def read_with_sizes(attempt: Callable[[bool], Traced]) -> Traced:
-    """The program of `attempt(False)`, where every free size of an input is its own; or, when it does not fit together so, of `attempt(True)`, where sizes
-    that stand at the same axis are the same (as the lengths of several sequences are).
-    """
-    try:
-        return attempt(False)
-    except LoaderError as error:
-        try:
-            return attempt(True)
-        except LoaderError:
-            raise error from error.__cause__
-
-
 class ProgramBuilder:
     """The program of one file. Inputs are added first, then parameters as they are met, operators inside `operator`, the outputs at the end."""
 
-    def __init__(self, file: str, name: str, share_sizes: bool = False):
+    def __init__(self, file: str, name: str):
         self.file = file
         self.name = name
-        self.share_sizes = share_sizes
         self.recorder = _Recorder({})
 
     def fail(self, where: str, message: str, code: str = "") -> LoaderError:
@@ -69,14 +55,11 @@ class ProgramBuilder:
     def add_inputs(self, inputs: Sequence[tuple[str, str, Sequence[int]]], specs: Sequence[InputSpec] = ()) -> list[Tensor]:
         """Stand-ins for (name, dtype, sizes, -1 where free). `specs` say more: they replace the file's shapes, by name or in order."""
         chosen = [
-            InputSpec([self._free(axis) if d == -1 else d for axis, d in enumerate(shape)], dtype, name) for name, dtype, shape in inputs
+            InputSpec([None if d == -1 else d for d in shape], dtype, name) for name, dtype, shape in inputs
         ]
         if specs:
             chosen = self._refined(chosen, specs)
         return [self.recorder.add_input(spec.type(str(spec.name)), str(spec.name), True) for spec in chosen]
-
-    def _free(self, axis: int) -> str | None:
-        return f"size_{axis}" if self.share_sizes and axis > 0 else None
 
     def _refined(self, own: list[InputSpec], specs: Sequence[InputSpec]) -> list[InputSpec]:
         by_name = {spec.name: i for i, spec in enumerate(own)}
