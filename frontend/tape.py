@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import heapq
+import inspect
 import itertools
 import threading
 import weakref
@@ -76,6 +77,30 @@ class _GradMode:
         _state.enabled = self.saved.pop()
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(func):
+
+            @functools.wraps(func)
+            def steps(*args: Any, **kwargs: Any) -> Any:
+                # Each step of a generator runs in the mode, what asks for the steps does not.
+                made = func(*args, **kwargs)
+                advance: Callable[[], Any] = functools.partial(next, made)
+                while True:
+                    try:
+                        with type(self)():
+                            value = advance()
+                    except StopIteration as end:
+                        return end.value
+                    try:
+                        sent = yield value
+                        advance = functools.partial(made.send, sent)
+                    except GeneratorExit:
+                        made.close()
+                        raise
+                    except BaseException as error:
+                        advance = functools.partial(made.throw, error)
+
+            return steps
+
         @functools.wraps(func)
         def inside(*args: Any, **kwargs: Any) -> Any:
             with type(self)():
@@ -176,7 +201,11 @@ class OpNode(Node):
             return tensor
         from polyreme.tensor import StaleTensor
 
-        return StaleTensor(type_then, f"an operand of '{self.cls.name}'", tensor._version, version)
+        return StaleTensor(
+            type_then,
+            f"Tensor 'an operand of '{self.cls.name}'' used in gradient computation has been modified by an inplace operation. Its version is {tensor._version} but the "
+            f"expected version is {version}. Please fix your code to void calling an inplace operator after using the Tensor which will used in gradient computation.",
+        )
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
@@ -206,7 +235,9 @@ class OpNode(Node):
     def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         if self.saved is None:
             self._operand(0)
-        result = gradient_rules()[self.cls](self, _emit, *grads)
+        assert self.saved is not None
+        fresh = all(tensor._version == version for tensor, version, _ in self.saved)
+        result = gradient_rules()[self.cls](self, _emit if fresh else _emit_around_stale, *grads)
         given = list(result) if isinstance(result, (tuple, list)) else [result]
         if self.segments is None:
             return given
@@ -261,6 +292,21 @@ def _emit(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
     from polyreme.dispatch import call
 
     return call(cls, *operands, **attributes)
+
+
+def _emit_around_stale(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
+    """As `_emit`, but what is computed from a changed tensor has no values, only types: it is an error when a gradient that is needed comes of it."""
+    from polyreme.tensor import StaleTensor
+
+    flat = [t for o in operands for t in (o if isinstance(o, (list, tuple)) else [o])]
+    stale = next((t for t in flat if isinstance(t, StaleTensor)), None)
+    if stale is None:
+        return _emit(cls, *operands, **attributes)
+    types = [None if o is None else tuple(t.type for t in o) if isinstance(o, (list, tuple)) else o.type for o in operands]
+    types += [None] * (len(cls.definition.operands) - len(types))
+    results = cls.definition.infer_types(types, cls.definition.bind_attributes(attributes))
+    made = tuple(StaleTensor(type, stale.message) for type in results)
+    return made[0] if len(made) == 1 else made
 
 
 def record(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], results: Sequence[Tensor]) -> None:
@@ -372,18 +418,25 @@ def grad(
     only_inputs: bool = True,
     allow_unused: bool = False,
     no_grad_vars: Any = None,
+    *,
+    dump_backward_graph_path: str | None = None,
 ) -> list[Tensor | None]:
     """The gradients of `outputs` with respect to `inputs`, as a list; nothing is added to `.grad`.
 
     With `create_graph` they can be differentiated again. An input that the outputs do not depend on is an error unless `allow_unused`, which
     gives None for it. Gradients do not flow through `no_grad_vars`.
     """
+    if dump_backward_graph_path is not None:
+        raise NotImplementedError("expected dump_backward_graph_path=None: the steps on the tape are not written to files")
     if not only_inputs:
         raise ValueError("expected only_inputs=True: gradients of other leaves are what backward() is for")
     targets, wanted = _as_list(outputs), _as_list(inputs)
+    for what, given in (("outputs", targets), ("inputs", wanted)):
+        if any(not hasattr(t, "stop_gradient") for t in given):
+            raise AssertionError(f"expected {what} to be a Tensor or a list of Tensors but got {given!r}")
     seeds = _as_list(grad_outputs) if grad_outputs is not None else [None] * len(targets)
     if len(seeds) != len(targets):
-        raise ValueError(f"expected one of 'grad_outputs' per output but got {len(seeds)} for {len(targets)}")
+        raise AssertionError(f"expected one of 'grad_outputs' per output but got {len(seeds)} for {len(targets)}")
     keep = create_graph if retain_graph is None else retain_graph
     found = _run(targets, seeds, keep, create_graph, wanted, _as_list(no_grad_vars) if no_grad_vars is not None else ())
     for i, result in enumerate(found):
@@ -414,6 +467,7 @@ def _run(
     """Send gradients back from `outputs`. With `wanted`, return what arrives there; else add what arrives at leaves."""
     from polyreme.dispatch import full
     from polyreme.math.elementwise import add
+    from polyreme.tensor import StaleTensor
 
     arrived: dict[Any, Tensor] = {}  # by (id of node or leaf, output number)
     leaves: dict[int, Tensor] = {}
@@ -459,7 +513,7 @@ def _run(
             if seed is None:
                 seed = full(tensor.type.shape, 1, tensor.type.dtype)
             elif seed.shape != tensor.shape:
-                raise ValueError(f"expected a gradient of shape {tensor.shape} but got {seed.shape}")
+                raise AssertionError(f"expected a gradient of shape {tensor.shape} but got {seed.shape}")
             deliver(edge, seed)
         while waiting:
             _, _, node = heapq.heappop(waiting)
@@ -478,6 +532,8 @@ def _run(
                 grads.append(value)
             for edge, value in zip(node.edges, node.backward(grads), strict=True):
                 if edge is not None and value is not None:
+                    if isinstance(value, StaleTensor):
+                        raise RuntimeError(value.message)
                     deliver(edge, value)
                 if left and edge is not None and id(edge) in left:
                     left[id(edge)] -= 1

@@ -332,8 +332,10 @@ class Tensor:
         """The gradient as numpy array, None when there is none."""
         return None if self._grad is None else self._grad.numpy()
 
-    def backward(self, grad_tensor: Tensor | None = None, retain_graph: bool = False) -> None:
+    def backward(self, grad_tensor: Tensor | None = None, retain_graph: bool = False, *, dump_backward_graph_path: str | None = None) -> None:
         """Add gradients to the leaves this tensor was computed from, starting from `grad_tensor` or ones."""
+        if dump_backward_graph_path is not None:
+            raise NotImplementedError("expected dump_backward_graph_path=None: the steps on the tape are not written to files")
         tape.backward([self], [grad_tensor], retain_graph)
 
     def clear_gradient(self, set_to_zero: bool = True) -> None:
@@ -490,13 +492,10 @@ class StaleTensor(Tensor):
 
     __slots__ = ("message",)
 
-    def __init__(self, type: TensorType, what: str, version: int, expected: int):
+    def __init__(self, type: TensorType, message: str):
         self._type, self._place = type, device._current
         self._node, self._index, self.stop_gradient = None, 0, True
-        self.message = (
-            f"Tensor '{what}' used in gradient computation has been modified by an inplace operation. Its version is {version} but the "
-            f"expected version is {expected}. Please fix your code to void calling an inplace operator after using the Tensor which will used in gradient computation."
-        )
+        self.message = message
 
     @property
     def _value(self) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from polyreme.math import creation, elementwise, indexing, linalg, logic, manipulation, operators, reduction, search
 from polyreme.math.creation import *
 from polyreme.math.elementwise import *
@@ -10,15 +12,26 @@ from polyreme.math.logic import *
 from polyreme.math.manipulation import *
 from polyreme.math.reduction import *
 from polyreme.math.search import *
+from polyreme.math.spelling import spelled
 from polyreme.tensor import Tensor
 
 _SUBJECTS = (creation, elementwise, logic, reduction, manipulation, linalg, search)
 
 for _subject in _SUBJECTS:
     for _name in _subject.METHODS:
-        setattr(Tensor, _name, getattr(_subject, _name))
+        setattr(Tensor, _name, spelled(getattr(_subject, _name), _name))
+    for _name in _subject.__all__:
+        globals()[_name] = spelled(getattr(_subject, _name), _name)
 for _name, _function in operators.OPERATORS.items():
     setattr(Tensor, _name, _function)
+
+
+def functional() -> ModuleType:
+    """`nn.functional`, which is built on this package: loaded on first use."""
+    from polyreme.nn import functional as module
+
+    return module
+
 
 # Where the method is called otherwise than the function, or clashes with what the class has.
 _METHODS: dict[str, object] = {
@@ -30,6 +43,7 @@ _METHODS: dict[str, object] = {
     "fill_": lambda self, value: self._replace(creation.full_like(self, value)) or self,
     "zero_": lambda self: self._replace(creation.zeros_like(self)) or self,
     "view_as": lambda self, other: manipulation.view(self, other.shape),
+    "softmax": lambda self, axis=-1, dtype=None, name=None: functional().softmax(self, axis, dtype),
     "reshape_as": lambda self, other: manipulation.reshape(self, other.shape),
 }
 for _name, _method in _METHODS.items():

@@ -49,7 +49,8 @@ def axis_of(axis: Any, rank: int, function: str) -> int:
     # A 0-D tensor takes the axes of a vector of one element, as in Paddle.
     bound = max(rank, 1)
     if not -bound <= axis < bound:
-        raise ValueError(f"{function} expected axis in [{-bound}, {bound}) but got {axis}")
+        # A ValueError and an IndexError: Paddle raises now the one, now the other.
+        raise np.exceptions.AxisError(f"{function} expected axis in [{-bound}, {bound}) but got {axis}")
     return int(axis) % bound
 
 

@@ -21,11 +21,11 @@ from polyreme.tensor import Parameter, Tensor
 from polyreme.utils import unique_name
 
 __all__ = [
-    "arange", "assign", "bernoulli", "clone", "create_parameter", "diag", "empty", "empty_like", "eye", "full", "full_like", "linspace", "logspace",
-    "meshgrid", "normal", "ones", "ones_like", "rand", "randint", "randint_like", "randn", "randperm", "standard_normal", "to_tensor", "tril",
-    "triu", "uniform", "zeros", "zeros_like",
+    "arange", "assign", "bernoulli", "bernoulli_", "clone", "create_parameter", "diag", "empty", "empty_like", "eye", "full", "full_like", "linspace", "logspace",
+    "meshgrid", "normal", "ones", "ones_like", "rand", "randint", "randint_like", "randn", "randperm", "standard_normal", "to_tensor", "tril", "tril_",
+    "triu", "triu_", "uniform", "zeros", "zeros_like",
 ]  # fmt: skip
-METHODS = ["clone", "diag", "tril", "triu"]
+METHODS = ["bernoulli_", "clone", "diag", "tril", "tril_", "triu", "triu_"]
 
 
 def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
@@ -56,13 +56,13 @@ def _array(data: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
         )
     tensors = literal and _holds_tensors(data)
     array = np.array(_plain(data) if tensors else data)
-    if literal and wanted is None and not tensors and not _holds_arrays(data):
+    if literal and wanted is None and not tensors:
         if array.dtype.kind == "f":
             array = array.astype(default_dtype().np)
         elif array.dtype.kind == "c":
             array = array.astype(complex64.np)
     if array.dtype.kind in "OUSV" and array.dtype.name != "bfloat16":
-        raise TypeError(f"expected numbers to make a tensor of but got {array.dtype} elements")
+        raise ValueError(f"expected numbers to make a tensor of but got {array.dtype} elements")
     if array.dtype == np.uint16 and wanted is bfloat16:
         return array.view(bfloat16.np)
     if wanted is not None and array.dtype != wanted.np:
@@ -72,12 +72,6 @@ def _array(data: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
 
 def _holds_tensors(data: Any) -> bool:
     return isinstance(data, Tensor) or isinstance(data, (list, tuple)) and any(map(_holds_tensors, data))
-
-
-def _holds_arrays(data: Any) -> bool:
-    if isinstance(data, (list, tuple)):
-        return any(map(_holds_arrays, data))
-    return isinstance(data, (np.ndarray, np.generic))
 
 
 def _plain(data: Any) -> Any:
@@ -92,7 +86,12 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None
         chosen = bool_ if isinstance(fill_value, bool) else fill_value.dtype if isinstance(fill_value, Tensor) else default_dtype()
     else:
         chosen = as_dtype(dtype)
-    return dispatch.full(shape_of(shape), number_of(fill_value), chosen.scalar)
+    value = number_of(fill_value)
+    if isinstance(value, str):
+        value = float(value)
+    if chosen.scalar.kind in "iu" and not isinstance(value, Expr):
+        value = int(np.asarray(value).astype(np.int64).astype(chosen.np))
+    return dispatch.full(shape_of(shape), value, chosen.scalar)
 
 
 def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
@@ -168,6 +167,9 @@ def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: Any = Non
 
 
 def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
+    for what, size in (("num_rows", num_rows), ("num_columns", num_columns)):
+        if size is not None and (not isinstance(size, (int, np.integer)) or size < 0):
+            raise TypeError(f"{what} should be a non-negative int but got {size!r}")
     chosen = as_dtype(dtype) if dtype is not None else default_dtype()
     return dispatch.constant(np.eye(int(num_rows), None if num_columns is None else int(num_columns), dtype=chosen.np))
 
@@ -191,12 +193,35 @@ def diag(x: Tensor, offset: int = 0, padding_value: float = 0, name: str | None 
 
 def tril(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
     """`x` with zeros above a diagonal of its last two axes."""
+    _check_matrix(x, "tril")
     return _keep(x, np.tri(x.shape[-2], x.shape[-1], diagonal, dtype=bool))
 
 
 def triu(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
     """`x` with zeros below a diagonal of its last two axes."""
+    _check_matrix(x, "triu")
     return _keep(x, ~np.tri(x.shape[-2], x.shape[-1], diagonal - 1, dtype=bool))
+
+
+def tril_(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
+    """As `tril`, in place of its first argument."""
+    return _in_place(tril)(x, diagonal)
+
+
+def triu_(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
+    """As `triu`, in place of its first argument."""
+    return _in_place(triu)(x, diagonal)
+
+
+def _in_place(function: Any) -> Any:
+    from polyreme.math.elementwise import in_place
+
+    return in_place(function)
+
+
+def _check_matrix(x: Tensor, what: str) -> None:
+    if x.ndim < 2:
+        raise ValueError(f"{what} expected a tensor of at least 2 axes but got shape {x.shape}")
 
 
 def _keep(x: Tensor, mask: np.ndarray[Any, Any]) -> Tensor:
@@ -204,17 +229,21 @@ def _keep(x: Tensor, mask: np.ndarray[Any, Any]) -> Tensor:
 
 
 def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
-    """Grids of rank n from n vectors, indexed like a matrix."""
+    """Grids of rank n from n vectors, indexed like a matrix; with `indexing="xy"` the first two axes change places."""
     from polyreme.math.manipulation import expand, reshape
 
     vectors = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
     shape = [v.size for v in vectors]
+    if kwargs.get("indexing", "ij") == "xy" and len(vectors) > 1:
+        first, second, *others = meshgrid(vectors[1], vectors[0], *vectors[2:])
+        return [second, first, *others]
     return [expand(reshape(v, [1] * i + [-1] + [1] * (len(vectors) - 1 - i)), shape) for i, v in enumerate(vectors)]
 
 
 def assign(x: Any, output: Tensor | None = None) -> Tensor:
     """A copy of `x`, into `output` when given."""
-    source = x if isinstance(x, Tensor) else to_tensor(x)
+    # Python numbers keep all their digits here, and one alone is a vector of one.
+    source = x if isinstance(x, Tensor) else to_tensor(np.array(x if isinstance(x, (list, tuple, np.ndarray)) else [x]))
     copied = clone(source)
     if output is None:
         return copied
@@ -235,7 +264,7 @@ def rand(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     return uniform(shape, dtype, 0.0, 1.0)
 
 
-def uniform(shape: Any, dtype: Any = None, min: Any = -1.0, max: Any = 1.0, seed: int = 0, name: str | None = None) -> Tensor:
+def uniform(shape: Any, dtype: Any = None, min: Any = 0, max: Any = 1.0, seed: int = 0, name: str | None = None) -> Tensor:
     """Uniform in [min, max). A seed other than 0 draws from a generator of its own."""
     return _generator(seed).uniform(shape_of(shape), number_of(min), number_of(max), _floating(dtype, "uniform").scalar)
 
@@ -278,10 +307,19 @@ def randperm(n: int, dtype: Any = "int64", name: str | None = None) -> Tensor:
     return Tensor._wrap(default_generator().permutation(int(n)).astype(as_dtype(dtype).np))
 
 
-def bernoulli(x: Tensor, name: str | None = None) -> Tensor:
-    """1 with the probability that each element of `x` says, else 0."""
+def bernoulli(x: Tensor, p: float | None = None, name: str | None = None) -> Tensor:
+    """1 with the probability that each element of `x` says (or with `p`, in the shape and dtype of `x`), else 0."""
+    if p is not None:
+        x = full_like(x, p)
     drawn = default_generator().uniform(x.type.shape, 0.0, 1.0, x.type.dtype)
     return dispatch.call(ops.Cast, dispatch.call(ops.Less, drawn, x.detach()), dtype=x.type.dtype)
+
+
+def bernoulli_(x: Tensor, p: Any = 0.5, name: str | None = None) -> Tensor:
+    """Fill `x` with ones, with probability `p` each, and zeros."""
+    chance = p if isinstance(p, Tensor) else full_like(x, p)
+    with tape.recording(False):
+        return dispatch.assign(x, bernoulli(chance.detach()))
 
 
 def _generator(seed: int) -> Any:

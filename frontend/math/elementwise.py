@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
@@ -17,9 +20,9 @@ __all__ = [
     "abs", "acos", "acosh", "add", "add_n", "addmm", "asin", "asinh", "atan", "atanh", "cast", "ceil", "clip", "cos", "cosh", "divide", "erf", "exp", "expm1",
     "floor", "floor_divide", "floor_mod", "frac", "isfinite", "isinf", "isnan", "lerp", "log", "log10", "log1p", "log2", "logit", "maximum", "minimum",
     "mod", "multiply", "neg", "pow", "reciprocal", "remainder", "round", "rsqrt", "scale", "sigmoid", "sign", "sin", "sinh", "sqrt", "square",
-    "stanh", "subtract", "tan", "tanh", "trunc", "where",
+    "stanh", "subtract", "tan", "tanh", "trunc", "where", "where_",
 ]  # fmt: skip
-METHODS = [n for n in __all__ if n not in ("add_n",)]
+METHODS = list(__all__)
 
 
 def _unary(name: str, cls: type[Op], doc: str, kinds: str = "float") -> Callable[..., Tensor]:
@@ -119,7 +122,8 @@ def frac(x: Tensor, name: str | None = None) -> Tensor:
 
 def stanh(x: Tensor, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Tensor:
     """scale_b * tanh(scale_a * x)."""
-    return scale(tanh(scale(x, scale_a)), scale_b)
+    # Paddle keeps both numbers in float32, and float64 tensors show it.
+    return scale(tanh(scale(x, float(np.float32(scale_a)))), float(np.float32(scale_b)))
 
 
 def isnan(x: Tensor, name: str | None = None) -> Tensor:
@@ -166,8 +170,20 @@ def _binary(name: str, cls: type[Op], doc: str, for_bool: type[Op] | None = None
     return function
 
 
-add = _binary("add", ops.Add, "x + y; logical or for bools.", ops.LogicalOr)
-subtract = _binary("subtract", ops.Sub, "x - y.")
+_add = _binary("add", ops.Add, "x + y; logical or for bools.", ops.LogicalOr)
+_subtract = _binary("subtract", ops.Sub, "x - y.")
+
+
+def add(x: Tensor, y: Tensor, name: str | None = None, *, alpha: Any = 1) -> Tensor:
+    """x + alpha * y; logical or for bools."""
+    return _add(x, y if alpha == 1 else scale(y, alpha))
+
+
+def subtract(x: Tensor, y: Tensor, name: str | None = None, *, alpha: Any = 1) -> Tensor:
+    """x - alpha * y."""
+    return _subtract(x, y if alpha == 1 else scale(y, alpha))
+
+
 multiply = _binary("multiply", ops.Mul, "x * y; logical and for bools.", ops.LogicalAnd)
 maximum = _binary("maximum", ops.Maximum, "The larger one of x and y; nan when either is nan.")
 minimum = _binary("minimum", ops.Minimum, "The smaller one of x and y; nan when either is nan.")
@@ -186,8 +202,15 @@ def floor_divide(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     return result
 
 
-def divide(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """x / y; integers become the default float first."""
+def divide(x: Tensor, y: Tensor, name: str | None = None, *, rounding_mode: str | None = None) -> Tensor:
+    """x / y; integers become the default float first. `rounding_mode` "trunc" or "floor" leaves whole numbers, of the dtype of x and y."""
+    if rounding_mode == "floor":
+        return floor_divide(x, y)
+    if rounding_mode == "trunc":
+        quotient = trunc(divide(x.detach(), y.detach()))
+        return cast_to(quotient, promote(x, y)[0].type.dtype)
+    if rounding_mode is not None:
+        raise ValueError(f"divide expected rounding_mode None, 'trunc' or 'floor' but got {rounding_mode!r}")
     tensor_arg(x, "divide", "x")
     tensor_arg(y, "divide", "y")
     x, y = promote(x, y)
@@ -265,16 +288,24 @@ def clip(x: Tensor, min: Any = None, max: Any = None, name: str | None = None) -
     tensor_arg(x, "clip")
     low, high = number_of(min), number_of(max)
     whole = x.type.dtype.kind in "iu"
-    if low is not None and low != -math.inf:
-        x = dispatch.call(ops.Maximum, x, dispatch.full((), int(low) if whole else low, x.type.dtype))
-    if high is not None and high != math.inf:
-        x = dispatch.call(ops.Minimum, x, dispatch.full((), int(high) if whole else high, x.type.dtype))
-    return x
+    below = low is not None and low != -math.inf
+    above = high is not None and high != math.inf
+    held = x
+    # Chosen, not taken as a maximum: at the bounds themselves the gradient passes whole.
+    if below:
+        bound = dispatch.full((), int(low) if whole else low, x.type.dtype)
+        held = dispatch.call(ops.Where, dispatch.call(ops.Less, x, bound), bound, held)
+    if above:
+        bound = dispatch.full((), int(high) if whole else high, x.type.dtype)
+        held = dispatch.call(ops.Where, dispatch.call(ops.Greater, held, bound), bound, held)
+    return held if below or above else dispatch.call(ops.Reshape, x, shape=x.type.shape)
 
 
 def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = None) -> Any:
     """`x` where the condition holds, else `y`; with the condition alone, the places where it holds, a tensor per axis."""
     tensor_arg(condition, "where", "condition")
+    if condition.type.dtype != i1 and x is not None:
+        raise ValueError(f"where expected a condition of bools but got {condition.dtype.name}")
     if x is None and y is None:
         from polyreme.math.search import nonzero
 
@@ -288,7 +319,7 @@ def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = No
         x = dispatch.full((), x, scalar_dtype(y.type.dtype, x))
     elif not isinstance(y, Tensor):
         y = dispatch.full((), y, scalar_dtype(x.type.dtype, y))
-    return dispatch.call(ops.Where, cast_to(condition, i1), *promote(x, y))
+    return dispatch.call(ops.Where, condition, *promote(x, y))
 
 
 def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -302,6 +333,7 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         result = function(before, *args, **kwargs)
         return dispatch.assign(x, result)
 
+    changed.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     changed.__name__ = changed.__qualname__ = function.__name__ + "_"
     changed.__doc__ = f"As `{function.__name__}`, in place of its first argument."
     return changed
@@ -315,9 +347,14 @@ def refuse_leaf(x: Tensor) -> None:
         raise ValueError(f"Leaf Tensor ({x.name}) that doesn't stop gradient can't use inplace strategy.")
 
 
+def where_(condition: Tensor, x: Tensor, y: Any, name: str | None = None) -> Tensor:
+    """As `where`, in place of `x`."""
+    return in_place(lambda held: where(condition, held, y))(x)
+
+
 IN_PLACE: Sequence[str] = [
-    "abs", "acos", "add", "asin", "atan", "cast", "ceil", "clip", "cos", "cosh", "divide", "erf", "exp", "expm1", "floor", "floor_divide", "frac", "lerp", "log",
-    "log10", "log1p", "log2", "logit", "multiply", "neg", "pow", "reciprocal", "remainder", "round", "rsqrt", "scale", "sigmoid", "sin", "sinh", "sqrt",
+    "abs", "acos", "add", "addmm", "asin", "atan", "cast", "ceil", "clip", "cos", "cosh", "divide", "erf", "exp", "expm1", "floor", "floor_divide", "floor_mod", "frac", "lerp", "log",
+    "log10", "log1p", "log2", "logit", "mod", "multiply", "neg", "pow", "reciprocal", "remainder", "round", "rsqrt", "scale", "sigmoid", "sin", "sinh", "sqrt",
     "square", "subtract", "tan", "tanh", "trunc",
 ]  # fmt: skip
 for _name in IN_PLACE:

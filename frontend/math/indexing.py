@@ -110,7 +110,7 @@ def _axes_taken(item: Any) -> int:
 
 
 def _expand_ellipsis(key: tuple[Any, ...], x: Tensor) -> list[Any]:
-    """The key with one item per axis, besides the Nones; wrong items and too many of them are an `IndexError`."""
+    """The key with one item per axis, besides the Nones; wrong items are a `ValueError`, too many of them an `IndexError`."""
     for item in key:
         known = (
             item is None
@@ -118,7 +118,7 @@ def _expand_ellipsis(key: tuple[Any, ...], x: Tensor) -> list[Any]:
             or isinstance(item, (int, np.integer, np.bool_, slice, Tensor, list, np.ndarray, Expr, tuple, range))
         )
         if not known:
-            raise IndexError(f"expected numbers, slices, None, ..., lists or tensors as an index but got {type(item).__name__}")
+            raise ValueError(f"expected numbers, slices, None, ..., lists or tensors as an index but got {type(item).__name__}")
     items = [list(i) if isinstance(i, (tuple, range)) else i for i in key]
     items = [np.asarray([v.item() if isinstance(v, Tensor) else v for v in i]) if isinstance(i, list) else i for i in items]
     items = [i.astype(np.int64) if isinstance(i, np.ndarray) and i.size == 0 and i.dtype.kind == "f" else i for i in items]
@@ -128,7 +128,7 @@ def _expand_ellipsis(key: tuple[Any, ...], x: Tensor) -> list[Any]:
         raise IndexError(f"Too many indices ({taken}) for tensor of dimension {x.ndim}")
     dots = [n for n, i in enumerate(items) if i is Ellipsis]
     if len(dots) > 1:
-        raise IndexError("expected at most one ... in an index")
+        raise ValueError("expected at most one ... in an index")
     at = dots[0] if dots else len(items)
     return [*items[:at], *[slice(None)] * missing, *items[at + 1 :]]
 

@@ -51,8 +51,8 @@ def mv(x: Tensor, vec: Tensor, name: str | None = None) -> Tensor:
 def dot(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The sum of products along the last axis."""
     if x.ndim not in (1, 2) or x.shape != y.shape:
-        raise ValueError(f"dot expected two vectors, or two batches of vectors, of one shape but got {x.shape} and {y.shape}")
-    return sum(multiply(x, y), -1)
+        raise RuntimeError(f"dot expected two vectors, or two batches of vectors, of one shape but got {x.shape} and {y.shape}")
+    return cast_to(sum(multiply(x, y), -1), promoted(x.type.dtype, y.type.dtype))
 
 
 def inner(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
@@ -83,11 +83,14 @@ def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str 
     """The sum of a diagonal of two axes."""
     import numpy as np
 
+    if x.ndim < 2:
+        raise IndexError(f"trace expected a tensor of at least 2 axes but got shape {x.shape}")
+
     first, second = axis_of(axis1, x.ndim, "trace"), axis_of(axis2, x.ndim, "trace")
     rest = [i for i in range(x.ndim) if i not in (first, second)]
     rows, columns = x.shape[first], x.shape[second]
     mask = np.eye(rows, columns, offset, dtype=x.type.dtype.np)
-    return sum(multiply(transpose(x, [*rest, first, second]), dispatch.constant(mask)), [-2, -1])
+    return cast_to(sum(multiply(transpose(x, [*rest, first, second]), dispatch.constant(mask)), [-2, -1]), x.type.dtype)
 
 
 def dist(x: Tensor, y: Tensor, p: float = 2, name: str | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.types import i1
 from polyreme.math.common import cast_to, number_of, promote, tensor_arg
 from polyreme.math.elementwise import abs as abs_
-from polyreme.math.elementwise import isnan, subtract
+from polyreme.math.elementwise import in_place, isnan, subtract
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -46,12 +46,11 @@ greater_equal = _compare("greater_equal", ops.GreaterEqual, "x >= y, element by 
 
 
 def _logical(name: str, cls: type[Op], doc: str) -> Callable[..., Tensor]:
-    def function(x: Tensor, y: Tensor, out: Tensor | None = None, name: str | None = None) -> Tensor:
+    def function(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
         tensor_arg(x, function.__name__, "x")
         tensor_arg(y, function.__name__, "y")
         x, y = promote(x, y)
-        result = dispatch.call(cls, cast_to(x, i1), cast_to(y, i1))
-        return result if out is None else dispatch.assign(out, result)
+        return dispatch.call(cls, cast_to(x, i1), cast_to(y, i1))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -63,10 +62,9 @@ logical_or = _logical("logical_or", ops.LogicalOr, "Whether either is true (not 
 logical_xor = _logical("logical_xor", ops.LogicalXor, "Whether exactly one is true (not zero).")
 
 
-def logical_not(x: Tensor, out: Tensor | None = None, name: str | None = None) -> Tensor:
+def logical_not(x: Tensor, name: str | None = None) -> Tensor:
     """Whether x is false (zero)."""
-    result = dispatch.call(ops.LogicalNot, cast_to(tensor_arg(x, "logical_not"), i1))
-    return result if out is None else dispatch.assign(out, result)
+    return dispatch.call(ops.LogicalNot, cast_to(tensor_arg(x, "logical_not"), i1))
 
 
 def _bitwise(name: str, logical: Callable[..., Tensor], numpy: Any, doc: str) -> Callable[..., Tensor]:
@@ -77,7 +75,8 @@ def _bitwise(name: str, logical: Callable[..., Tensor], numpy: Any, doc: str) ->
         if x.type.dtype.kind not in "iub":
             raise TypeError(f"{function.__name__} expected bools or integers but got {x.dtype.name}")
         if x.type.dtype == i1:
-            return logical(x, y, out)
+            result = logical(x, y)
+            return result if out is None else dispatch.assign(out, result)
         # No op of the IR has whole integers' bits yet; the values are computed here, and are constants to a traced function.
         result = dispatch.constant(numpy(x._array(f"{function.__name__}()"), y._array(f"{function.__name__}()")))
         return result if out is None else dispatch.assign(out, result)
@@ -95,12 +94,20 @@ bitwise_xor = _bitwise("bitwise_xor", logical_xor, np.bitwise_xor, "Bits that ex
 def bitwise_not(x: Tensor, out: Tensor | None = None, name: str | None = None) -> Tensor:
     """All bits turned; logical not for bools, -x - 1 for signed integers."""
     if tensor_arg(x, "bitwise_not").type.dtype == i1:
-        return logical_not(x, out)
+        result = logical_not(x)
+        return result if out is None else dispatch.assign(out, result)
     if x.type.dtype.kind not in "iu":
         raise TypeError(f"bitwise_not expected bools or integers but got {x.dtype.name}")
     ones = dispatch.full((), -1 if x.type.dtype.kind == "i" else 2**x.type.dtype.bits - 1, x.type.dtype)
     result = subtract(ones, x)
     return result if out is None else dispatch.assign(out, result)
+
+
+IN_PLACE = [n for n in __all__ if n not in ("allclose", "equal_all", "is_empty", "isclose")]
+for _name in IN_PLACE:
+    globals()[_name + "_"] = in_place(globals()[_name])
+__all__ += [n + "_" for n in IN_PLACE]
+METHODS += [n + "_" for n in IN_PLACE]
 
 
 def equal_all(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.types import i1, i64
-from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, number_of, promoted, tensor_arg
+from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, number_of, tensor_arg
 from polyreme.math.elementwise import in_place
 from polyreme.tensor import Tensor, shape_dims
 
@@ -212,15 +212,10 @@ def _same_dtype(tensors: Sequence[Tensor], function: str) -> list[Tensor]:
     for i, tensor in enumerate(tensors):
         tensor_arg(tensor, function, f"x[{i}]")
         if tensor.type.dtype != tensors[0].type.dtype:
-            first, other = tensors[0].type.dtype, tensor.type.dtype
-            if first.kind != "f" or other.kind != "f":
-                raise ValueError(
-                    f"The data_type of input tensor in list isn't consistent, the first tensor is {tensors[0].dtype.name}, but {i}th tensor is {tensor.dtype.name}."
-                )
-    dtype = tensors[0].type.dtype
-    for tensor in tensors[1:]:
-        dtype = promoted(dtype, tensor.type.dtype)
-    return [cast_to(tensor, dtype) for tensor in tensors]
+            raise ValueError(
+                f"The data_type of input tensor in list isn't consistent, the first tensor is {tensors[0].dtype.name}, but {i}th tensor is {tensor.dtype.name}."
+            )
+    return list(tensors)
 
 
 def concat(x: Sequence[Tensor], axis: Any = 0, name: str | None = None) -> Tensor:
@@ -354,13 +349,15 @@ def _check_index(index: Tensor, size: Any, function: str) -> None:
 
 
 def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
-    """The slices along `axis` (0 for None) at the positions of a 0-D or 1-D `index`, or of any shape, which then takes the place of the axis."""
+    """The slices along `axis` (0 for None) at the positions of a 0-D or 1-D `index` (or a column), or of any shape, which then takes the place of the axis."""
     tensor_arg(x, "gather")
     tensor_arg(index, "gather", "index")
     place = 0 if axis is None else axis_of(axis, x.ndim, "gather")
     if index.type.dtype.kind not in "iu":
         raise TypeError(f"gather expected an integer index but got {index.dtype.name}")
     _check_index(index, x.type.shape[place], "gather")
+    if index.ndim == 2 and index.type.shape[1] == 1:  # a column counts as a vector
+        index = squeeze(index, 1)
     return dispatch.call(ops.Gather, x, index, axis=place)
 
 
@@ -412,7 +409,8 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
         raise TypeError(f"masked_select expected a bool mask but got {mask.dtype.name}")
     shape = broadcast_shape(x.shape, mask.shape)
     places = np.flatnonzero(np.broadcast_to(mask._array("masked_select()"), shape))
-    return dispatch.call(ops.Gather, reshape(expand(x, shape), [-1]), dispatch.constant(places), axis=0)
+    flat = reshape(expand(x, shape), [-1])
+    return dispatch.call(ops.Gather, flat, dispatch.constant(places), axis=0) if len(places) else _span(flat, 0, 0, 0)
 
 
 def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, name: str | None = None) -> Tensor:
@@ -421,6 +419,8 @@ def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, n
 
     rows = index._array("scatter()").ravel()
     _check_index(index, x.shape[0], "scatter")
+    if updates.ndim < x.ndim:
+        updates = reshape(updates, [len(rows), *x.shape[1:]])
     if overwrite:
         source = np.full(x.shape[0], -1, np.int64)
         source[rows] = np.arange(len(rows))
@@ -436,12 +436,10 @@ def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, n
 
 
 def shape(input: Tensor) -> Tensor:
-    """The shape as an int32 tensor."""
-    from polyreme.ir.types import i32
-
+    """The shape as an int64 tensor."""
     if input.type.is_static:
-        return dispatch.constant(np.array(input.shape, np.int32))
-    sizes = [dispatch.call(ops.DimValue, size=d, dtype=i32) for d in input.type.shape]
+        return dispatch.constant(np.array(input.shape, np.int64))
+    sizes = [dispatch.call(ops.DimValue, size=d, dtype=i64) for d in input.type.shape]
     return stack(sizes)
 
 
@@ -450,7 +448,7 @@ def rank(input: Tensor) -> Tensor:
     return dispatch.constant(np.array(input.ndim, np.int32))
 
 
-IN_PLACE = ["flatten", "reshape", "scatter", "squeeze", "transpose", "unsqueeze"]
+IN_PLACE = ["flatten", "reshape", "scatter", "squeeze", "t", "transpose", "unsqueeze"]
 for _name in IN_PLACE:
     globals()[_name + "_"] = in_place(globals()[_name])
 __all__ += [n + "_" for n in IN_PLACE]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
 from polyreme.ir.core import Op
 from polyreme.ir.dims import product
-from polyreme.ir.types import f32, i1, i64
+from polyreme.ir.types import f32, i1, i32, i64
 from polyreme.math.common import axes_of, cast_to, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, exp, log, pow, sqrt, square, subtract
@@ -42,18 +46,22 @@ def _reduce(cls: type[Op], x: Tensor, axis: Any, keepdim: bool, name: str) -> Te
 
 
 def sum(x: Tensor, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
-    """Sum over `axis` (all axes for None); bools and 32-bit integers are summed in int64."""
+    """Sum over `axis` (all axes for None); bools and int32 are summed in int64."""
     tensor_arg(x, "sum")
     if dtype is not None:
         x = cast_to(x, as_dtype(dtype).scalar)
-    elif x.type.dtype == i1 or x.type.dtype.kind in "iu" and x.type.dtype.bits <= 32:
+    elif x.type.dtype in (i1, i32):
         x = cast_to(x, i64)
     return _reduce(ops.Sum, x, axis, keepdim, "sum")
 
 
-def mean(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
-    """Mean over `axis` (all axes for None)."""
+def mean(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None, *, dtype: Any = None) -> Tensor:
+    """Mean over `axis` (all axes for None), of `x` in `dtype` if given."""
     tensor_arg(x, "mean")
+    if dtype is not None:
+        x = cast_to(x, as_dtype(dtype).scalar)
+    if x.type.dtype == i1:
+        x = cast_to(x, f32)
     if x.type.dtype.kind in "iu":
         # Paddle's integer mean: the sum divided, rounded towards zero.
         total = sum(x, axis, keepdim=keepdim)
@@ -80,7 +88,7 @@ def prod(x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = None, 
     tensor_arg(x, "prod")
     if dtype is not None:
         x = cast_to(x, as_dtype(dtype).scalar)
-    elif x.type.dtype == i1 or x.type.dtype.kind in "iu" and x.type.dtype.bits <= 32:
+    elif x.type.dtype == i1:
         x = cast_to(x, i64)
     return _reduce(ops.Prod, x, axis, keepdim, "prod")
 
@@ -95,19 +103,19 @@ def any(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
     return _reduce(ops.Any, cast_to(tensor_arg(x, "any"), i1), axis, keepdim, "any")
 
 
-def var(x: Tensor, axis: Any = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None) -> Tensor:
-    """Variance over `axis`: the mean squared distance from the mean, with n - 1 for n when `unbiased`."""
+def var(
+    x: Tensor, axis: Any = None, unbiased: bool | None = None, keepdim: bool = False, name: str | None = None, *, correction: float = 1
+) -> Tensor:
+    """Variance over `axis`: the squared distances from the mean, divided by n - `correction`. `unbiased` True is a correction of 1, False one of 0."""
     centre = mean(x, axis, keepdim=True)
     total = sum(square(subtract(x, centre)), axis, keepdim=keepdim)
     count = product(x.type.shape) // product(centre.type.shape)
-    if unbiased and isinstance(count, int):
-        # One element has no unbiased variance: 0 / 0 is nan, as in Paddle.
-        return divide(total, dispatch.full((), count - 1, x.type.dtype))
-    if unbiased:
-        return divide(total, dispatch.call(ops.DimValue, size=count - 1, dtype=x.type.dtype))
+    taken = correction if unbiased is None else int(unbiased)
     if isinstance(count, int):
-        return divide(total, dispatch.full((), count, x.type.dtype))
-    return divide(total, dispatch.call(ops.DimValue, size=count, dtype=x.type.dtype))
+        # One element has no unbiased variance: 0 / 0 is nan, as in Paddle.
+        return divide(total, dispatch.full((), builtins.max(count - taken, 0), x.type.dtype))
+    number = dispatch.call(ops.DimValue, size=count, dtype=x.type.dtype)
+    return divide(total, subtract(number, dispatch.full((), taken, x.type.dtype)) if taken else number)
 
 
 def std(x: Tensor, axis: Any = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None) -> Tensor:
@@ -136,12 +144,20 @@ def count_nonzero(x: Tensor, axis: Any = None, keepdim: bool = False, name: str 
     return sum(cast_to(cast_to(x, i1), i64), axis, keepdim=keepdim)
 
 
-def norm(x: Tensor, p: Any = None, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
-    """The p-norm over `axis`, of all elements for None; "fro" or None is the root of the sum of squares, p may be infinite or 0."""
+def norm(x: Tensor, p: Any = None, axis: Any = None, keepdim: bool = False, name: str | None = None, *, dtype: Any = None) -> Tensor:
+    """The p-norm over `axis`, of all elements for None; `x` in `dtype` if given.
+
+    "fro" or None is the root of the sum of squares. Over one axis (or all) p may be any number, infinite or 0 too: 0 counts, without a gradient. Over two axes
+    p says a norm of matrices: 1 and -1 are the largest and the smallest sum of a column, infinity and -infinity those of a row.
+    """
+    if dtype is not None:
+        x = cast_to(x, as_dtype(dtype).scalar)
+    if isinstance(axis, (list, tuple)) and len(axis) == 2 and p not in (None, "fro"):
+        return _matrix_norm(x, p, axis, keepdim)
     if p is None or p == "fro" or p == 2:
-        return sqrt(sum(square(x), axis, keepdim=keepdim))
+        return _root(sum(square(x), axis, keepdim=keepdim), sqrt)
     if not isinstance(p, (int, float)):
-        raise ValueError(f"expected p to be 'fro' or a number but got {p!r}")
+        raise ValueError(f"expected p to be 'fro', 'nuc' (over two axes) or a number but got {p!r}")
     if p == float("inf"):
         return max(abs_(x), axis, keepdim)
     if p == -float("inf"):
@@ -150,7 +166,32 @@ def norm(x: Tensor, p: Any = None, axis: Any = None, keepdim: bool = False, name
         return cast_to(count_nonzero(x, axis, keepdim), x.type.dtype if x.type.dtype.kind == "f" else f32)
     if p == 1:
         return sum(abs_(x), axis, keepdim=keepdim)
-    return pow(sum(pow(abs_(x), float(p)), axis, keepdim=keepdim), 1.0 / p)
+    # Paddle keeps p, and 1 / p, in float32.
+    inverse = float(np.float32(1) / np.float32(p))
+    return _root(sum(pow(abs_(x), float(p)), axis, keepdim=keepdim), lambda total: pow(total, inverse))
+
+
+def _root(total: Tensor, root: Callable[[Tensor], Tensor]) -> Tensor:
+    """The root of what is not negative, with the gradient 0 where it is 0."""
+    zero = dispatch.full((), 0, total.type.dtype)
+    positive = dispatch.call(ops.Greater, total, zero)
+    return dispatch.call(ops.Where, positive, root(dispatch.call(ops.Where, positive, total, dispatch.full((), 1, total.type.dtype))), zero)
+
+
+def _matrix_norm(x: Tensor, p: Any, axis: Any, keepdim: bool) -> Tensor:
+    rows, columns = axes_of(axis, x.ndim, "norm")
+    if p in (1, -1, float("inf"), -float("inf")):
+        first, second = (rows, columns) if p in (1, -1) else (columns, rows)
+        result = (max if p > 0 else min)(sum(abs_(x), first, keepdim=True), second, keepdim=True)
+    elif p in (2, -2, "nuc"):
+        raise NotImplementedError(f"expected p other than 2, -2 and 'nuc' over two axes but got {p!r}: singular values are not supported")
+    else:
+        raise ValueError(f"just support p value 'fro','nuc',1,-1,inf,-inf,2,-2 if axis is 2D, found {p}")
+    if keepdim:
+        return result
+    from polyreme.math.manipulation import squeeze
+
+    return squeeze(result, [rows, columns])
 
 
 def numel(x: Tensor, name: str | None = None) -> Tensor:

@@ -10,8 +10,9 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
 from polyreme.ir.core import Op
-from polyreme.ir.types import i1, i64
+from polyreme.ir.types import i1, i32, i64
 from polyreme.math.common import axis_of, cast_to, number_of, tensor_arg
+from polyreme.math.elementwise import in_place
 from polyreme.math.manipulation import reshape, take_along_axis, transpose
 from polyreme.tensor import Tensor
 
@@ -60,7 +61,7 @@ def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = 
 
 def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = False, name: str | None = None) -> Tensor:
     """Sorted along `axis`."""
-    return x if x.ndim == 0 else take_along_axis(x, argsort(x, axis, descending), axis, broadcast=False)
+    return x if x.ndim == 0 or x.size == 0 else take_along_axis(x, argsort(x, axis, descending), axis, broadcast=False)
 
 
 def topk(
@@ -96,9 +97,10 @@ def unique(
     return_counts: bool = False,
     axis: int | None = None,
     dtype: Any = "int64",
+    sorted: bool = True,
     name: str | None = None,
 ) -> Any:
-    """The distinct elements in order, with what else is asked for."""
+    """The distinct elements in order (also with `sorted=False`, which asks for no order), with what else is asked for."""
     found: Any = np.unique(
         x._array("unique()"), return_index=return_index, return_inverse=return_inverse, return_counts=return_counts, axis=axis
     )  # type: ignore[call-overload]
@@ -113,7 +115,7 @@ def cumsum(x: Tensor, axis: int | None = None, dtype: Any = None, name: str | No
     tensor_arg(x, "cumsum")
     if dtype is not None:
         x = cast_to(x, as_dtype(dtype).scalar)
-    elif x.type.dtype == i1:
+    elif x.type.dtype in (i1, i32):
         x = cast_to(x, i64)
     if axis is None:
         x, axis = reshape(x, [-1]), 0
@@ -126,3 +128,8 @@ def cumsum(x: Tensor, axis: int | None = None, dtype: Any = None, name: str | No
     order = [i for i in range(x.ndim) if i != place] + [place]
     summed = dispatch.call(ops.MatMul, transpose(x, order), triangle)
     return transpose(summed, np.argsort(order).tolist())
+
+
+cumsum_ = in_place(cumsum)
+__all__ += ["cumsum_"]
+METHODS += ["cumsum_"]

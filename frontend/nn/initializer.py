@@ -47,6 +47,8 @@ class Constant(Initializer):
     """All `value`."""
 
     def __init__(self, value: float = 0.0):
+        if value is None:
+            raise ValueError("Constant expected a value but got None")
         self.value = value
 
     def values(self, shape: Shape, dtype: ScalarType) -> Tensor:
@@ -182,7 +184,7 @@ class Dirac(Initializer):
 
     def __init__(self, groups: int = 1, name: str | None = None):
         if groups < 1:
-            raise ValueError(f"Dirac expected groups of at least 1 but got {groups}")
+            raise AssertionError(f"Dirac expected groups of at least 1 but got {groups}")
         self.groups = groups
 
     def values(self, shape: Shape, dtype: ScalarType) -> Tensor:
@@ -199,14 +201,14 @@ class Dirac(Initializer):
 
 
 _GAINS = {
-    "sigmoid": 1.0,
-    "linear": 1.0,
-    "conv1d": 1.0,
-    "conv2d": 1.0,
-    "conv3d": 1.0,
-    "conv1d_transpose": 1.0,
-    "conv2d_transpose": 1.0,
-    "conv3d_transpose": 1.0,
+    "sigmoid": 1,
+    "linear": 1,
+    "conv1d": 1,
+    "conv2d": 1,
+    "conv3d": 1,
+    "conv1d_transpose": 1,
+    "conv2d_transpose": 1,
+    "conv3d_transpose": 1,
 }
 
 

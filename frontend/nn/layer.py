@@ -7,6 +7,7 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,17 @@ class HookRemoveHelper:
         self._hook_id = next(_hook_ids)
 
     def remove(self) -> None:
+        """Take the hook off; nothing happens when it is off already."""
         self._hooks.pop(self._hook_id, None)
+
+
+@dataclass(frozen=True)
+class _Hook:
+    """A hook around `forward`, and how it wants to be called."""
+
+    function: Callable[..., Any]
+    with_kwargs: bool = False
+    always: bool = False
 
 
 def _snake_case(name: str) -> str:
@@ -69,43 +80,72 @@ class Layer:
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         for hook in list(self._forward_pre_hooks.values()):
-            changed = hook(self, inputs)
-            if changed is not None:
-                inputs = changed if isinstance(changed, tuple) else (changed,)
-        outputs = self.forward(*inputs, **kwargs)
+            inputs, kwargs = self._before(hook, inputs, kwargs)
+        try:
+            outputs = self.forward(*inputs, **kwargs)
+        except BaseException:
+            for hook in self._forward_post_hooks.values():
+                if hook.always:
+                    self._after(hook, inputs, kwargs, None)
+            raise
         for hook in list(self._forward_post_hooks.values()):
-            changed = hook(self, inputs, outputs)
-            if changed is not None:
-                outputs = changed
+            outputs = self._after(hook, inputs, kwargs, outputs)
         return outputs
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookRemoveHelper:
-        """Call `hook(layer, inputs)` before `forward`; it may return other inputs."""
-        return self._add_hook(self._forward_pre_hooks, hook)
+    def _before(self, hook: _Hook, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of `forward` after a hook."""
+        if not hook.with_kwargs:
+            changed = hook.function(self, inputs)
+            return inputs if changed is None else changed if isinstance(changed, tuple) else (changed,), kwargs
+        changed = hook.function(self, inputs, kwargs)
+        if changed is None:
+            return inputs, kwargs
+        if not isinstance(changed, tuple) or len(changed) != 2:
+            raise RuntimeError(f"expected the hook to return None or a tuple of new inputs and keywords but got {changed!r}")
+        return changed
 
-    def register_forward_post_hook(self, hook: Callable[..., Any]) -> HookRemoveHelper:
-        """Call `hook(layer, inputs, outputs)` after `forward`; it may return other outputs."""
-        return self._add_hook(self._forward_post_hooks, hook)
+    def _after(self, hook: _Hook, inputs: tuple[Any, ...], kwargs: dict[str, Any], outputs: Any) -> Any:
+        """The result of `forward` after a hook."""
+        changed = hook.function(self, inputs, kwargs, outputs) if hook.with_kwargs else hook.function(self, inputs, outputs)
+        return outputs if changed is None else changed
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> HookRemoveHelper:
+        """Call `hook(layer, inputs)` before `forward`; it may return other inputs. `prepend` puts it before the hooks there are.
+
+        `with_kwargs` calls `hook(layer, inputs, keywords)`, which may return a tuple of both.
+        """
+        return self._add_hook(self._forward_pre_hooks, _Hook(hook, with_kwargs), prepend)
+
+    def register_forward_post_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> HookRemoveHelper:
+        """Call `hook(layer, inputs, outputs)` after `forward`; it may return other outputs. `prepend` puts it before the hooks there are.
+
+        `with_kwargs` calls `hook(layer, inputs, keywords, outputs)`. `always_call` calls it when `forward` raises, too, with None as outputs.
+        """
+        return self._add_hook(self._forward_post_hooks, _Hook(hook, with_kwargs, always_call), prepend)
 
     def register_state_dict_hook(self, hook: Callable[..., Any]) -> HookRemoveHelper:
         """Call `hook(state_dict)` at the end of `state_dict`; it may return another one."""
         return self._add_hook(self._state_dict_hooks, hook)
 
     @staticmethod
-    def _add_hook(hooks: dict[int, Any], hook: Callable[..., Any]) -> HookRemoveHelper:
+    def _add_hook(hooks: Any, hook: Any, first: bool = False) -> HookRemoveHelper:
         helper = HookRemoveHelper(hooks)
         hooks[helper._hook_id] = hook
+        if first:
+            hooks.move_to_end(helper._hook_id, last=False)
         return helper
 
-    def train(self) -> None:
-        """Training mode for this layer and all below it."""
+    def train(self, mode: bool = True) -> Layer:
+        """Training mode for this layer and all below it (evaluation mode for False). Returns itself."""
         for layer in self.sublayers(include_self=True):
-            layer.training = True
+            layer.training = mode
+        return self
 
-    def eval(self) -> None:
-        """Evaluation mode for this layer and all below it."""
-        for layer in self.sublayers(include_self=True):
-            layer.training = False
+    def eval(self) -> Layer:
+        """Evaluation mode for this layer and all below it. Returns itself."""
+        return self.train(False)
 
     def apply(self, fn: Callable[[Layer], Any]) -> Layer:
         """Call `fn` on every layer below, children first, and last on this one."""
@@ -224,16 +264,19 @@ class Layer:
             self._non_persistable_buffer_names_set.add(name)
 
     def create_parameter(
-        self, shape: Any, attr: Any = None, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None
+        self, shape: Any, attr: Any = None, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None, device: Any = None
     ) -> Any:
-        """A Parameter, not yet registered; None when `attr` is False."""
+        """A Parameter, not yet registered; None when `attr` is False. `device` says where it lies, None: on the current one."""
         name = unique_name.generate(f"{self._full_name}.{'b' if is_bias else 'w'}")
-        return make_parameter(shape, attr, dtype if dtype is not None else self._dtype, is_bias, default_initializer, name)
+        made = make_parameter(shape, attr, dtype if dtype is not None else self._dtype, is_bias, default_initializer, name)
+        if made is not None and device is not None:
+            made._place = as_place(device)
+        return made
 
     def create_variable(self, name: str | None = None, persistable: bool | None = None, dtype: Any = None) -> Tensor:
         """An empty tensor to keep an intermediate in, filled by `paddle.assign(x, tensor)`."""
         tensor = Tensor(None, dtype="float32" if dtype is None else dtype)
-        tensor.name = unique_name.generate(f"{self._full_name}.{name or '_generated_var'}")
+        tensor.name = f"{self._full_name}.{name}" if name is not None else unique_name.generate(f"{self._full_name}._generated_var")
         tensor.persistable = bool(persistable)
         return tensor
 
@@ -259,39 +302,45 @@ class Layer:
         return [layer for _, layer in self.named_sublayers(include_self=include_self)]
 
     def named_sublayers(
-        self, prefix: str = "", include_self: bool = False, layers_set: set[Layer] | None = None
+        self, prefix: str = "", include_self: bool = False, layers_set: set[Layer] | None = None, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Layer]]:
-        """All layers below with their dotted names, each once; `layers_set` records what was seen."""
+        """All layers below with their dotted names, each once unless `remove_duplicate` is False; `layers_set` records what was seen."""
         seen: set[Layer] = set() if layers_set is None else layers_set
         if include_self and self not in seen:
-            seen.add(self)
+            if remove_duplicate:
+                seen.add(self)
             yield prefix, self
         for name, layer in self._sub_layers.items():
             if layer is not None:
-                yield from layer.named_sublayers(prefix=f"{prefix}.{name}" if prefix else name, include_self=True, layers_set=seen)
+                path = f"{prefix}.{name}" if prefix else name
+                yield from layer.named_sublayers(path, True, seen, remove_duplicate)
 
-    def _members(self, table: str, prefix: str, include_sublayers: bool) -> Iterator[tuple[str, Any]]:
-        layers = self.named_sublayers(prefix=prefix, include_self=True) if include_sublayers else [(prefix, self)]
+    def _members(self, table: str, prefix: str, include_sublayers: bool, once: bool = True) -> Iterator[tuple[str, Any]]:
+        layers = self.named_sublayers(prefix, True, None, once) if include_sublayers else [(prefix, self)]
         seen: set[int] = set()
         for path, layer in layers:
             for name, member in layer.__dict__[table].items():
-                if member is not None and id(member) not in seen:
+                if member is not None and not (once and id(member) in seen):
                     seen.add(id(member))
                     yield f"{path}.{name}" if path else name, member
 
     def parameters(self, include_sublayers: bool = True) -> list[Parameter]:
         return [p for _, p in self.named_parameters(include_sublayers=include_sublayers)]
 
-    def named_parameters(self, prefix: str = "", include_sublayers: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """Parameters with their dotted names, own ones first."""
-        return self._members("_parameters", prefix, include_sublayers)
+    def named_parameters(
+        self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Parameters with their dotted names, own ones first; one held twice comes once unless `remove_duplicate` is False."""
+        return self._members("_parameters", prefix, include_sublayers, remove_duplicate)
 
     def buffers(self, include_sublayers: bool = True) -> list[Tensor]:
         return [b for _, b in self.named_buffers(include_sublayers=include_sublayers)]
 
-    def named_buffers(self, prefix: str = "", include_sublayers: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """Buffers with their dotted names, own ones first."""
-        return self._members("_buffers", prefix, include_sublayers)
+    def named_buffers(
+        self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Buffers with their dotted names, own ones first; one held twice comes once unless `remove_duplicate` is False."""
+        return self._members("_buffers", prefix, include_sublayers, remove_duplicate)
 
     def clear_gradients(self, set_to_zero: bool = True) -> None:
         """Clear the gradients of all parameters."""
@@ -349,12 +398,12 @@ class Layer:
         """
         own = self.state_dict(use_hook=False)
         wanted = own if use_structured_name else {tensor.name: tensor for tensor in own.values()}
-        paths = {id(tensor): path for path, tensor in own.items()}
+        paths = {id(tensor): path for path, tensor in reversed(own.items())}  # one held twice goes by its first name
         missing: list[str] = []
         unfit: list[str] = []
         fitting: list[tuple[Tensor, Any]] = []
         for name, tensor in wanted.items():
-            path = paths[id(tensor)]
+            path = name if use_structured_name else paths[id(tensor)]
             if name not in state_dict:
                 missing.append(path)
                 warnings.warn(f"Skip loading for {path}. {path} is not found in the provided dict.", stacklevel=2)
@@ -397,7 +446,7 @@ class Layer:
             layer._dtype = wanted
         return self
 
-    def to(self, device: Any = None, dtype: Any = None, blocking: bool | None = None) -> Layer:
+    def to(self, device: Any = None, dtype: Any = None, blocking: bool | None = None, non_blocking: bool | None = None) -> Layer:
         """Cast and move parameters and buffers; None keeps what is there. Returns itself."""
         place = None if device is None else as_place(device)
         if blocking is not None and not isinstance(blocking, bool):
@@ -410,7 +459,13 @@ class Layer:
             return self
         # A dtype that is there already changes nothing, not even how the layer is printed.
         wanted = dtypes.as_dtype(dtype)
-        return self if all(t.dtype is wanted for t in tensors) else self._cast(wanted, floating_only=False)
+        if all(t.dtype is wanted for t in tensors):
+            return self
+        self._cast(wanted, floating_only=False)
+        if isinstance(dtype, str):  # and is printed as it was given
+            for layer in self.sublayers(include_self=True):
+                layer._dtype = dtype
+        return self
 
     def astype(self, dtype: Any = None) -> Layer:
         """Cast all parameters and buffers. Returns itself."""
@@ -445,11 +500,10 @@ class Layer:
 
     def __repr__(self) -> str:
         lines = [_indented(f"({name}): {layer!r}") for name, layer in self._sub_layers.items()]
-        extra = self.extra_repr()
-        if not lines:
-            return f"{type(self).__name__}({extra})"
-        head = [extra] if extra else []
-        return "\n  ".join([f"{type(self).__name__}(", *head, *lines]) + "\n)"
+        head = self.extra_repr()
+        if "\n" in head:
+            head = "\n  " + head.replace("\n", "\n  ") + ("" if lines else "\n")
+        return f"{type(self).__name__}({head}" + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
 
 
 def _load(tensor: Tensor, value: Any) -> None:

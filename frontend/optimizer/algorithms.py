@@ -8,7 +8,7 @@ from typing import Any
 from polyreme.optimizer import rules
 from polyreme.optimizer.optimizer import Optimizer, check_fraction, check_not_negative
 
-__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Momentum", "RMSProp"]
+__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum", "RMSProp"]
 
 
 class SGD(Optimizer):
@@ -92,6 +92,7 @@ class AdamW(Adam):
     """
 
     rule = rules.ADAMW
+    _decays_gradients = False
 
     def __init__(
         self,
@@ -129,6 +130,44 @@ class AdamW(Adam):
     def _rate_factor(self, parameter: Any, group: Mapping[str, Any]) -> float:
         factor = super()._rate_factor(parameter, group)
         return factor if self._lr_ratio is None else factor * float(self._lr_ratio(parameter))
+
+
+class Lamb(Optimizer):
+    """Adam whose step is scaled, parameter by parameter, to the norm of the weights: `p -= lr * |p| / |r| * r` with `r = m̂ / (√v̂ + ε) + decay * p`.
+
+    `exclude_from_weight_decay_fn(parameter)` says which parameters do not decay; with `always_adapt` those are scaled, too.
+    """
+
+    rule = rules.LAMB
+    _decays_gradients = False
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        lamb_weight_decay: float = 0.01,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-06,
+        parameters: Any = None,
+        grad_clip: Any = None,
+        exclude_from_weight_decay_fn: Callable[[Any], bool] | None = None,
+        multi_precision: bool = False,
+        always_adapt: bool = False,
+        name: str | None = None,
+    ):
+        options = {
+            "beta1": check_fraction("beta1", beta1),
+            "beta2": check_fraction("beta2", beta2),
+            "epsilon": check_not_negative("epsilon", epsilon),
+            "always_adapt": always_adapt,
+        }
+        super().__init__(learning_rate, parameters, None, grad_clip, name, multi_precision=multi_precision, **options)
+        self._decay = float(lamb_weight_decay)
+        self._excluded = exclude_from_weight_decay_fn
+
+    def _parameter_options(self, parameter: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+        excluded = self._excluded is not None and self._excluded(parameter)
+        return {"decay": 0.0 if excluded else float(options.get("lamb_weight_decay", self._decay))}
 
 
 class Adagrad(Optimizer):

@@ -10,6 +10,7 @@ import numpy as np
 
 from polyreme import tape
 from polyreme.device import current_place
+from polyreme.nn.clip import ClipGradBase
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.optimizer.rules import Rule
 from polyreme.regularizer import L2Decay, WeightDecayRegularizer
@@ -28,11 +29,12 @@ class Optimizer:
     Args:
         learning_rate: a number, or a scheduler of `paddle.optimizer.lr`.
         parameters: the parameters, or dicts of parameters with options of their own (`params`, `learning_rate` as a factor, `weight_decay`, …).
-        weight_decay: the coefficient of an L2 penalty, or a regularizer; a parameter's own regularizer wins.
+        weight_decay: the coefficient of an L2 penalty, or a regularizer; a parameter's own regularizer wins (a group's over both).
         grad_clip: a `paddle.nn.ClipGradBy…`, applied before the decay.
     """
 
     rule: Rule
+    _decays_gradients = True  # weight decay is a part of the gradient, not of the update
 
     def __init__(
         self,
@@ -54,6 +56,8 @@ class Optimizer:
                 "`parameters` argument given to the optimizer should be an iterable of paddle Tensors, "
                 f"but got argument type is `{type(parameters)}`."
             )
+        if grad_clip is not None and not isinstance(grad_clip, ClipGradBase):
+            raise TypeError(f"expected grad_clip to be a paddle.nn.ClipGradBy… but got {type(grad_clip).__name__}")
         self._name = name
         self._learning_rate: Any = learning_rate
         self._grad_clip = grad_clip
@@ -66,8 +70,12 @@ class Optimizer:
         self._rate_variables: dict[int, Any] = {}  # of static programs
         self._groups: list[dict[str, Any]] = []
         given = list(parameters)
-        for group in given if given and isinstance(given[0], Mapping) else [{"params": given}]:
-            self._add_param_group(dict(group))
+        if given and isinstance(given[0], Mapping):
+            for group in given:
+                self._add_param_group(dict(group))
+                self._set_by_group(self._groups[-1])
+        else:
+            self._add_param_group({"params": given})
 
     @property
     def _parameter_list(self) -> list[Any]:
@@ -80,6 +88,14 @@ class Optimizer:
         if any(id(p) in known for p in group["params"]):
             raise ValueError("some parameters appear in more than one parameter group")
         self._groups.append(group)
+
+    def _set_by_group(self, group: Mapping[str, Any]) -> None:
+        """What a group says (or leaves at its default) takes the place of what the attributes of its parameters said, as in Paddle."""
+        decay = group.get("weight_decay", self._weight_decay)
+        for parameter in group["params"]:
+            if self._decays_gradients:
+                parameter.regularizer = L2Decay(decay) if isinstance(decay, (int, float)) else decay
+            parameter.optimize_attr = {**parameter.optimize_attr, "learning_rate": float(group.get("learning_rate", 1.0))}
 
     # --- learning rates
 
@@ -171,7 +187,7 @@ class Optimizer:
 
     def _rate_factor(self, parameter: Any, group: Mapping[str, Any]) -> float:
         """What the rate is multiplied by for a parameter."""
-        return float(group.get("learning_rate", 1.0) * parameter.optimize_attr.get("learning_rate", 1.0))
+        return float(parameter.optimize_attr.get("learning_rate", 1.0))
 
     def _update(self, parameter: Any, gradient: Tensor, group: dict[str, Any]) -> None:
         options = {**self._options, **{k: v for k, v in group.items() if k != "params"}}

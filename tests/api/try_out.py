@@ -6,6 +6,7 @@ import sys
 
 import polyreme
 from tests.api.compare import differences
+from tests.api.differences import unexplained
 from tests.api.outcome import run_case
 from tests.api.peer import run_under_paddle
 from tests.api.table import load
@@ -17,7 +18,7 @@ def main(arguments: list[str]) -> None:
     outcomes = run_under_paddle(list(cases))
     wrong = 0
     for i, case in cases.items():
-        found = differences(case, run_case(case, polyreme), outcomes[i][1])
+        found = unexplained(i, differences(case, run_case(case, polyreme), outcomes[i][1]))
         wrong += bool(found)
         if found or "-a" in arguments:
             print(f"{'differs' if found else 'same   '}  {i}", *found, sep="\n      ")

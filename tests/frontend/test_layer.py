@@ -100,10 +100,10 @@ def test_a_wrong_call_is_refused(call, error):
         call(Net())
 
 
-def test_modes_reach_every_layer_and_return_nothing():
+def test_modes_reach_every_layer():
     net = Net()
-    assert net.eval() is None and not net.drop.training and not net.last[0].training
-    assert net.train() is None and net.last[1].training
+    assert net.eval() is net and not net.drop.training and not net.last[0].training
+    assert net.train() is net and net.last[1].training
 
 
 def test_apply_goes_children_first():

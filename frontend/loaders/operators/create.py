@@ -10,7 +10,7 @@ import numpy as np
 from polyreme import dispatch, math
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Expr, product
-from polyreme.ir.types import ScalarType, f32, i64
+from polyreme.ir.types import ScalarType, f32, i32, i64
 from polyreme.loaders.errors import OperatorError
 from polyreme.loaders.meaning import Number, Scalar, Sizes, meaning
 from polyreme.math.common import cast_to
@@ -147,12 +147,12 @@ def tril_triu(x: Tensor, *, diagonal: int = 0, lower: bool = True) -> Tensor:
 
 @meaning("shape")
 def shape(input: Tensor) -> Tensor:
-    return math.shape(input)
+    return cast_to(math.shape(input), i32)
 
 
 @meaning("shape64")
 def shape64(input: Tensor) -> Tensor:
-    return cast_to(math.shape(input), i64)
+    return math.shape(input)
 
 
 @meaning()

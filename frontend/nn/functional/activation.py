@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
 from polyreme.math.common import axis_of, cast_to, number_of, tensor_arg
 from polyreme.math.elementwise import abs as abs_
-from polyreme.math.elementwise import add, clip, divide, expm1, in_place, minimum, multiply, neg, scale, sign, subtract
+from polyreme.math.elementwise import add, divide, expm1, in_place, multiply, neg, scale, sign, subtract
 from polyreme.math.manipulation import reshape
 from polyreme.math.reduction import max as max_
 from polyreme.tensor import Tensor
@@ -39,7 +41,19 @@ def relu(x: Tensor, name: str | None = None) -> Tensor:
 
 def relu6(x: Tensor, name: str | None = None) -> Tensor:
     """x held within [0, 6]."""
-    return minimum(relu(x), _number(x, 6.0))
+    return _held(tensor_arg(x, "relu6"), 0.0, 6.0)
+
+
+def _held(x: Tensor, low: float, high: float) -> Tensor:
+    """x held within [low, high], with the gradient 0 at both ends, too."""
+    below = dispatch.call(ops.LessEqual, x, _number(x, low))
+    above = dispatch.call(ops.GreaterEqual, x, _number(x, high))
+    return _where(below, _number(x, low), _where(above, _number(x, high), x))
+
+
+def _negative_part(x: Tensor) -> Tensor:
+    """min(x, 0), with the whole gradient at 0."""
+    return _where(_above(x, 0.0), _number(x, 0.0), x)
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01, name: str | None = None) -> Tensor:
@@ -53,7 +67,7 @@ def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW", name: str | None
     if weight.size != 1 and x.ndim > 1:
         channel = x.ndim - 1 if data_format.endswith("C") and len(data_format) > 2 else 1
         if weight.size != x.shape[channel]:
-            raise ValueError(f"prelu expected {x.shape[channel]} slopes, one per channel, but got {weight.size}")
+            raise AssertionError(f"prelu expected {x.shape[channel]} slopes, one per channel, but got {weight.size}")
         slope = reshape(weight, [weight.size if i == channel else 1 for i in range(x.ndim)])
     return _where(_above(x, 0.0), x, multiply(x, slope))
 
@@ -61,7 +75,7 @@ def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW", name: str | None
 def elu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
     """x where it is positive, else alpha * (exp(x) - 1)."""
     # The exponential is taken of the negative part alone: what is not chosen must not overflow, not even in the gradient.
-    negative = scale(expm1(minimum(x, _number(x, 0.0))), float(alpha))
+    negative = scale(expm1(_negative_part(x)), float(alpha))
     return _where(_above(x, 0.0), x, negative)
 
 
@@ -69,7 +83,7 @@ def celu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
     if alpha == 0:
         raise ZeroDivisionError("celu expected alpha other than 0")
-    negative = scale(expm1(scale(minimum(x, _number(x, 0.0)), 1.0 / alpha)), float(alpha))
+    negative = scale(expm1(scale(_negative_part(x), 1.0 / alpha)), float(alpha))
     return _where(_above(x, 0.0), x, negative)
 
 
@@ -79,7 +93,8 @@ def selu(x: Tensor, scale: float = 1.0507009873554805, alpha: float = 1.67326324
         raise ValueError(f"The scale must be greater than 1.0. Received: {scale}.")
     if alpha < 0:
         raise ValueError(f"The alpha must be no less than zero. Received: {alpha}.")
-    return multiply(elu(x, alpha), _number(x, scale))
+    # Paddle keeps both numbers in float32, and float64 tensors show it.
+    return multiply(elu(x, float(np.float32(alpha))), _number(x, float(np.float32(scale))))
 
 
 def gelu(x: Tensor, approximate: Any = False, name: str | None = None) -> Tensor:
@@ -120,7 +135,7 @@ def tanhshrink(x: Tensor, name: str | None = None) -> Tensor:
     return subtract(x, tanh(x))
 
 
-def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0, name: str | None = None) -> Tensor:
+def softplus(x: Tensor, beta: float = 1, threshold: float = 20, name: str | None = None) -> Tensor:
     """log(1 + exp(beta * x)) / beta, and x where beta * x is over the threshold."""
     return dispatch.call(ops.Softplus, tensor_arg(x, "softplus"), beta=float(beta), threshold=float(threshold))
 
@@ -132,12 +147,12 @@ def softsign(x: Tensor, name: str | None = None) -> Tensor:
 
 def hardtanh(x: Tensor, min: float = -1.0, max: float = 1.0, name: str | None = None) -> Tensor:
     """x held within [min, max]."""
-    return clip(x, float(min), float(max))
+    return _held(tensor_arg(x, "hardtanh"), float(min), float(max))
 
 
 def hardsigmoid(x: Tensor, slope: float = 0.1666667, offset: float = 0.5, name: str | None = None) -> Tensor:
     """slope * x + offset, held within [0, 1]."""
-    return clip(scale(x, slope, offset), 0.0, 1.0)
+    return _held(scale(x, float(np.float32(slope)), float(np.float32(offset))), 0.0, 1.0)
 
 
 def hardswish(x: Tensor, name: str | None = None) -> Tensor:
@@ -146,8 +161,8 @@ def hardswish(x: Tensor, name: str | None = None) -> Tensor:
 
 
 def hardshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:
-    """x where |x| is over the threshold, else 0."""
-    return _where(_above(abs_(x), float(threshold)), x, _number(x, 0.0))
+    """x where |x| is at or over the threshold, else 0."""
+    return _where(dispatch.call(ops.GreaterEqual, abs_(x), _number(x, float(threshold))), x, _number(x, 0.0))
 
 
 def softshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:

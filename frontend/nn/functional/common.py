@@ -39,8 +39,8 @@ def dropout(
     p: Any = 0.5,
     axis: Any = None,
     training: bool = True,
-    mode: str = "upscale_in_train",
     inplace: bool = False,
+    mode: str = "upscale_in_train",
     name: str | None = None,
 ) -> Tensor:
     """In training, elements become 0 with probability `p`, one draw each; with `axis`, one draw per position along those axes.
@@ -153,9 +153,12 @@ def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float
     """(1 - epsilon) * label + epsilon * prior, the prior being uniform unless given."""
     if not 0 <= epsilon <= 1:
         raise ValueError("The value of epsilon must be between 0 and 1.")
+    # Paddle computes both factors in float32, and float64 labels show it.
+    part = np.float32(epsilon)
+    kept = float(np.float32(1) - part)
     if prior_dist is not None:
-        return add(scale(label, 1 - epsilon), scale(prior_dist, epsilon))
-    return scale(label, 1 - epsilon, epsilon / label.shape[-1])
+        return add(scale(label, kept), scale(prior_dist, float(part)))
+    return scale(label, kept, float(part / np.float32(label.shape[-1])))
 
 
 def pad(
@@ -188,8 +191,10 @@ def pad(
         flat = tuple(w for pair in pairs for w in pair)
         return dispatch.call(ops.Pad, x, padding=flat, value=float(value) if x.type.dtype.kind == "f" else int(value))
     if mode not in ("reflect", "replicate", "circular"):
-        raise ValueError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
+        raise AssertionError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
     for axis, (low, high) in enumerate(pairs):
+        if mode == "reflect" and (low or high) and max(low, high) >= x.shape[axis]:
+            raise ValueError(f"pad by reflection expected widths below the size {x.shape[axis]} of axis {axis} but got {low} and {high}")
         if low or high:
             index = np.pad(np.arange(x.shape[axis]), (low, high), {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])  # type: ignore[call-overload]
             x = dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
@@ -210,10 +215,13 @@ def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW", name: str | No
     return pad(x, padding, "constant", 0.0, data_format)
 
 
-def normalize(x: Tensor, p: float = 2, axis: int = 1, epsilon: float = 1e-12, name: str | None = None) -> Tensor:
+def normalize(
+    x: Tensor, p: float = 2, axis: int = 1, epsilon: float = 1e-12, out: Tensor | None = None, name: str | None = None
+) -> Tensor:
     """Scaled so that the p-norm along `axis` is 1."""
     length = norm(x, float(p), axis_of(axis, x.ndim, "normalize"), keepdim=True)
-    return divide(x, maximum(length, dispatch.full((), epsilon, x.type.dtype)))
+    result = divide(x, maximum(length, dispatch.full((), epsilon, x.type.dtype)))
+    return result if out is None else dispatch.assign(out, result)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, axis: int = 1, eps: float = 1e-8) -> Tensor:

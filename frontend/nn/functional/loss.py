@@ -170,7 +170,7 @@ def cross_entropy(
     if label_smoothing > 0:
         if not soft_label:
             label = _one_hot_along(squeeze(label, place), input.shape[place], place)
-        soft_label = True
+        soft_label, squeezed = True, False
         label = (
             label_smooth(cast_to(label, input.type.dtype), epsilon=label_smoothing)
             if place == input.ndim - 1
@@ -202,9 +202,9 @@ def cross_entropy(
         return squeeze(loss, place) if squeezed else loss
     if soft_label:
         return mean(loss) if factor is None else _safe_divide(sum(loss), sum(factor))
-    counted = cast_to(dispatch.call(ops.NotEqual, label, _number(label, ignore_index)), input.type.dtype)
-    if factor is None and isinstance(label._value, np.ndarray) and label._value.size and not (label._value == ignore_index).any():
+    if factor is None and ignore_index < 0:  # what is ignored counts as a loss of 0
         return mean(loss)
+    counted = cast_to(dispatch.call(ops.NotEqual, label, _number(label, ignore_index)), input.type.dtype)
     return _safe_divide(sum(loss), sum(counted if factor is None else multiply(counted, factor)))
 
 

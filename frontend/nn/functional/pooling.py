@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import InferError, caller_location
+from polyreme.ir.types import i64
 from polyreme.math.common import tensor_arg
 from polyreme.math.elementwise import scale
-from polyreme.math.manipulation import stack
+from polyreme.math.manipulation import reshape, stack
 from polyreme.math.reduction import max as max_
 from polyreme.math.reduction import mean
 from polyreme.nn.functional.conv import is_channel_last, padding_pairs, sizes_of, to_channel_first, to_channel_last
@@ -222,19 +224,31 @@ def adaptive_avg_pool3d(x: Tensor, output_size: Any, data_format: str = "NCDHW",
     return _adaptive(3, x, output_size, data_format, False)
 
 
-def adaptive_max_pool1d(x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None) -> Tensor:
+def adaptive_max_pool1d(x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None) -> Any:
     return _adaptive_max(1, x, output_size, return_mask, "NCL")
 
 
-def adaptive_max_pool2d(x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None) -> Tensor:
+def adaptive_max_pool2d(x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None) -> Any:
     return _adaptive_max(2, x, output_size, return_mask, "NCHW")
 
 
-def adaptive_max_pool3d(x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None) -> Tensor:
+def adaptive_max_pool3d(x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None) -> Any:
     return _adaptive_max(3, x, output_size, return_mask, "NCDHW")
 
 
-def _adaptive_max(rank: int, x: Tensor, output_size: Any, return_mask: bool, data_format: str) -> Tensor:
-    if return_mask:
-        raise ValueError("expected return_mask=False: the positions of adaptive maxima are not supported")
-    return _adaptive(rank, x, output_size, data_format, True)
+def _adaptive_max(rank: int, x: Tensor, output_size: Any, return_mask: bool, data_format: str) -> Any:
+    largest = _adaptive(rank, x, output_size, data_format, True)
+    return (largest, _adaptive_places(x, largest.shape[2:])) if return_mask else largest
+
+
+def _adaptive_places(x: Tensor, counts: Sequence[int]) -> Tensor:
+    """Where the maximum of each adaptive window of `x` [N, C, *sizes] is, as a number into the flattened sizes: int32 [N, C, *counts]."""
+    sizes = x.shape[2:]
+    numbers = np.arange(int(np.prod(sizes))).reshape(sizes)
+    found = []
+    for cell in np.ndindex(*counts):
+        window = tuple(slice(i * size // n, -((-(i + 1) * size) // n)) for i, size, n in zip(cell, sizes, counts, strict=True))
+        flat = reshape(x[(slice(None), slice(None), *window)], [*x.shape[:2], -1])
+        place = dispatch.call(ops.ArgMax, flat, axis=2, keepdims=False, dtype=i64)
+        found.append(dispatch.call(ops.Gather, dispatch.constant(numbers[window].ravel().astype(np.int32)), place, axis=0))
+    return reshape(stack(found, 2), [*x.shape[:2], *counts])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from polyreme.nn import functional as F
@@ -20,32 +21,34 @@ class _Activation(Layer):
 
     function = ""
     options: dict[str, Any] = {}
+    spec = ""  # how the arguments are printed
 
-    def __init__(self, *args: Any, name: str | None = None, **kwargs: Any):
+    def __init__(self, *args: Any, **kwargs: Any):
         super().__init__()
-        names = list(self.options)
-        if len(args) > len(names):
-            *args, name = args  # type: ignore[assignment]
-        unknown = [k for k in kwargs if k not in names]
-        if len(args) > len(names) or unknown:
-            raise TypeError(
-                f"{type(self).__name__}() expected {', '.join(names) or 'no arguments'} but got {', '.join(unknown) or f'{len(args)} values'}"
-            )
-        self._arguments = {**self.options, **dict(zip(names, args, strict=False)), **kwargs}
+        try:
+            bound = inspect.signature(type(self)).bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}(): {error}; it takes {', '.join([*self.options, 'name'])}") from None
+        bound.apply_defaults()
+        self._arguments = {k: v for k, v in bound.arguments.items() if k in self.options}
         for key, value in self._arguments.items():
             setattr(self, f"_{key}", value)
-        self._name = name
+        self._name = bound.arguments["name"]
 
     def forward(self, x: Tensor) -> Tensor:
         return getattr(F, self.function)(x, **self._arguments)
 
     def extra_repr(self) -> str:
-        parts = [f"{k}={v}" for k, v in self._arguments.items()]
+        parts = [f"{k}={v:{self.spec}}" if self.spec else f"{k}={v}" for k, v in self._arguments.items()]
         return ", ".join(parts + ([f"name={self._name}"] if self._name else []))
 
 
-def _layer(name: str, function: str, doc: str, **options: Any) -> type[Layer]:
-    return type(name, (_Activation,), {"function": function, "options": options, "__doc__": doc, "__module__": __name__})
+def _layer(name: str, function: str, doc: str, *, spec: str = "", **options: Any) -> type[Layer]:
+    """A class of this name. Its parameters are the options, those without a default being `...`, then `name`."""
+    place = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(k, place, default=inspect.Parameter.empty if v is ... else v) for k, v in {**options, "name": None}.items()]
+    members = {"function": function, "options": options, "spec": spec, "__doc__": doc, "__module__": __name__, "__signature__": inspect.Signature(parameters)}
+    return type(name, (_Activation,), members)
 
 
 CELU = _layer("CELU", "celu", "max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).", alpha=1.0)
@@ -59,11 +62,11 @@ Hardtanh = _layer("Hardtanh", "hardtanh", "x held within [min, max].", min=-1.0,
 LeakyReLU = _layer("LeakyReLU", "leaky_relu", "x where it is positive, else negative_slope * x.", negative_slope=0.01)
 LogSigmoid = _layer("LogSigmoid", "log_sigmoid", "log(sigmoid(x)).")
 LogSoftmax = _layer("LogSoftmax", "log_softmax", "log(softmax(x)).", axis=-1)
-Maxout = _layer("Maxout", "maxout", "The largest of each `groups` neighbouring channels.", groups=1, axis=1)
+Maxout = _layer("Maxout", "maxout", "The largest of each `groups` neighbouring channels.", groups=..., axis=1)
 Mish = _layer("Mish", "mish", "x * tanh(softplus(x)).")
 ReLU = _layer("ReLU", "relu", "max(x, 0).")
 ReLU6 = _layer("ReLU6", "relu6", "x held within [0, 6].")
-SELU = _layer("SELU", "selu", "scale * elu(x, alpha).", scale=1.0507009873554805, alpha=1.6732632423543772)
+SELU = _layer("SELU", "selu", "scale * elu(x, alpha).", spec=".16f", scale=1.0507009873554805, alpha=1.6732632423543772)
 Sigmoid = _layer("Sigmoid", "sigmoid", "1 / (1 + exp(-x)).")
 Softmax = _layer("Softmax", "softmax", "exp(x) scaled to sum to one along `axis`.", axis=-1)
 Softplus = _layer("Softplus", "softplus", "log(1 + exp(beta * x)) / beta.", beta=1, threshold=20)

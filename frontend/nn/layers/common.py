@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from polyreme.dtypes import default_dtype
 from polyreme.math.manipulation import flatten, reshape
 from polyreme.nn import functional as F
 from polyreme.nn.layer import Layer
@@ -35,6 +36,7 @@ class Linear(Layer):
 
     def __init__(self, in_features: int, out_features: int, weight_attr: Any = None, bias_attr: Any = None, name: str | None = None):
         super().__init__()
+        self._dtype = default_dtype().name
         self.in_features, self.out_features, self.name = in_features, out_features, name
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.weight = self.create_parameter([in_features, out_features], weight_attr)
@@ -57,12 +59,18 @@ class Embedding(Layer):
         padding_idx: int | None = None,
         max_norm: float | None = None,
         norm_type: float = 2.0,
+        *,
+        scale_grad_by_freq: bool = False,
         sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: Any = None,
         weight_attr: Any = None,
         name: str | None = None,
-        scale_grad_by_freq: bool = False,
     ):
         super().__init__()
+        self._dtype = default_dtype().name if dtype is None else dtype
         if num_embeddings <= 0:
             raise ValueError("num_embeddings must be gather than 0")
         if embedding_dim <= 0:
@@ -71,20 +79,29 @@ class Embedding(Layer):
             raise ValueError(f"padding_idx must be within [-{num_embeddings}, {num_embeddings})")
         self._num_embeddings, self._embedding_dim, self._sparse, self._name = num_embeddings, embedding_dim, sparse, name
         self._max_norm, self._norm_type, self._scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
-        self._padding_idx = -1 if padding_idx is None else padding_idx % num_embeddings
-        self._has_padding = padding_idx is not None
-        self.weight = self.create_parameter([num_embeddings, embedding_dim], weight_attr)
-        if self._has_padding:
+        self._padding_idx = padding_idx
+        if _weight is not None:
+            if list(_weight.shape) != [num_embeddings, embedding_dim]:
+                raise AssertionError(f"expected a weight of shape {[num_embeddings, embedding_dim]} but got {list(_weight.shape)}")
+            self.weight = _weight
+            self.weight.stop_gradient = _freeze
+        else:
+            self.weight = self.create_parameter([num_embeddings, embedding_dim], weight_attr, device=device)
+            if weight_attr is None:
+                self.weight.stop_gradient = _freeze
+        if padding_idx is not None:
             values = self.weight.numpy()
-            values[self._padding_idx] = 0
+            values[padding_idx] = 0
             self.weight.set_value(values)
 
     def forward(self, x: Tensor) -> Tensor:
-        padding = self._padding_idx if self._has_padding else None
+        padding = self._padding_idx
+        if padding is not None and padding < 0:
+            padding += self._num_embeddings
         return F.embedding(x, self.weight, padding, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq)
 
     def extra_repr(self) -> str:
-        padding = f", padding_idx={self._padding_idx}" if self._has_padding else ""
+        padding = f", padding_idx={self._padding_idx}" if self._padding_idx is not None else ""
         text = (
             f"{self._num_embeddings}, {self._embedding_dim}{padding}, sparse={self._sparse}, scale_grad_by_freq={self._scale_grad_by_freq}"
         )
@@ -94,12 +111,12 @@ class Embedding(Layer):
 class Dropout(Layer):
     """In training, elements become 0 with probability p; see `nn.functional.dropout`."""
 
-    def __init__(self, p: Any = 0.5, axis: Any = None, mode: str = "upscale_in_train", inplace: bool = False, name: str | None = None):
+    def __init__(self, p: Any = 0.5, inplace: bool = False, axis: Any = None, mode: str = "upscale_in_train", name: str | None = None):
         super().__init__()
         self.p, self.axis, self.mode, self.inplace, self.name = p, axis, mode, inplace, name
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.axis, self.training, self.mode)
+        return F.dropout(input, self.p, self.axis, self.training, self.inplace, self.mode)
 
     def extra_repr(self) -> str:
         return _named(f"p={self.p}, axis={self.axis}, mode={self.mode}", self.name)
@@ -174,13 +191,13 @@ class Unflatten(Layer):
 
 
 class _Pad(Layer):
-    rank, default_format = 2, "NCHW"
+    rank = 2
 
-    def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str | None = None, name: str | None = None):
+    def __init__(self, padding: Any, mode: str, value: float, data_format: str, name: str | None):
         super().__init__()
         self._pad = [padding] * (2 * self.rank) if isinstance(padding, int) else padding
         self._mode, self._value, self._name = mode, value, name
-        self._data_format = self.default_format if data_format is None else data_format
+        self._data_format = data_format
 
     def forward(self, x: Tensor) -> Tensor:
         return F.pad(x, self._pad, self._mode, self._value, self._data_format)
@@ -192,17 +209,26 @@ class _Pad(Layer):
 class Pad1D(_Pad):
     """Sequences with elements added: left, right."""
 
-    rank, default_format = 1, "NCL"
+    rank = 1
+
+    def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCL", name: str | None = None):
+        super().__init__(padding, mode, value, data_format, name)
 
 
 class Pad2D(_Pad):
     """Images with elements added: left, right, top, bottom."""
 
+    def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCHW", name: str | None = None):
+        super().__init__(padding, mode, value, data_format, name)
+
 
 class Pad3D(_Pad):
     """Volumes with elements added: left, right, top, bottom, front, back."""
 
-    rank, default_format = 3, "NCDHW"
+    rank = 3
+
+    def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCDHW", name: str | None = None):
+        super().__init__(padding, mode, value, data_format, name)
 
 
 class ZeroPad2D(_Pad):
@@ -254,3 +280,7 @@ class PairwiseDistance(Layer):
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return F.pairwise_distance(x, y, self.p, self.epsilon, self.keepdim)
+
+    def extra_repr(self) -> str:
+        text = f"p={self.p}" + (f", epsilon={self.epsilon}" if self.epsilon != 1e-6 else "") + (f", keepdim={self.keepdim}" if self.keepdim else "")
+        return _named(text, self.name)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from functools import wraps
 from typing import Any
 
+from polyreme.dtypes import default_dtype
 from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.functional.conv import is_channel_last, sizes_of
@@ -19,7 +22,6 @@ class _Conv(Layer):
 
     rank = 2
     function = "conv2d"
-    default_format = "NCHW"
 
     def __init__(
         self,
@@ -30,12 +32,19 @@ class _Conv(Layer):
         padding: Any = 0,
         dilation: Any = 1,
         groups: int = 1,
+        *,
+        bias: bool = True,
         padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
         weight_attr: Any = None,
         bias_attr: Any = None,
-        data_format: str | None = None,
+        data_format: str = "NCHW",
     ):
         super().__init__()
+        self._dtype = default_dtype().name if dtype is None else dtype
+        if not bias:
+            bias_attr = False
         if weight_attr is False:
             raise AssertionError("weight_attr should not be False in Conv.")
         if groups < 1 or in_channels % groups:
@@ -51,12 +60,12 @@ class _Conv(Layer):
         self._stride = list(sizes_of(stride, self.rank, "stride"))
         self._dilation = list(sizes_of(dilation, self.rank, "dilation"))
         self._padding, self._padding_mode = padding, padding_mode
-        self._data_format = self.default_format if data_format is None else data_format
+        self._data_format = data_format
         is_channel_last(self._data_format, self.rank, type(self).__name__)
         deviation = math.sqrt(2.0 / (math.prod(self._kernel_size) * in_channels))
         shape = [out_channels, in_channels // groups, *self._kernel_size]
-        self.weight = self.create_parameter(shape, weight_attr, default_initializer=init.Normal(0.0, deviation))
-        self.bias = self.create_parameter([out_channels], bias_attr, is_bias=True)
+        self.weight = self.create_parameter(shape, weight_attr, default_initializer=init.Normal(0.0, deviation), device=device)
+        self.bias = self.create_parameter([out_channels], bias_attr, is_bias=True, device=device)
 
     def forward(self, x: Tensor) -> Tensor:
         padding = self._padding
@@ -81,10 +90,22 @@ class _Conv(Layer):
         return f"{text}, data_format={self._data_format}"
 
 
+def _with_format(data_format: str) -> inspect.Signature:
+    """The signature of a convolution whose layout is `data_format` unless another is given."""
+    own = inspect.signature(_Conv)
+    return own.replace(parameters=[p.replace(default=data_format) if n == "data_format" else p for n, p in own.parameters.items()])
+
+
 class Conv1D(_Conv):
     """Convolution of [N, C, L]."""
 
-    rank, function, default_format = 1, "conv1d", "NCL"
+    rank, function = 1, "conv1d"
+
+    @wraps(_Conv.__init__)
+    def __init__(self, *args: Any, data_format: str = "NCL", **kwargs: Any):
+        super().__init__(*args, data_format=data_format, **kwargs)
+
+    __signature__ = _with_format("NCL")
 
 
 class Conv2D(_Conv):
@@ -94,4 +115,10 @@ class Conv2D(_Conv):
 class Conv3D(_Conv):
     """Convolution of [N, C, D, H, W]."""
 
-    rank, function, default_format = 3, "conv3d", "NCDHW"
+    rank, function = 3, "conv3d"
+
+    @wraps(_Conv.__init__)
+    def __init__(self, *args: Any, data_format: str = "NCDHW", **kwargs: Any):
+        super().__init__(*args, data_format=data_format, **kwargs)
+
+    __signature__ = _with_format("NCDHW")

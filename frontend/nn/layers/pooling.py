@@ -143,10 +143,10 @@ class AvgPool3D(_Pool):
 class _AdaptiveAvg(Layer):
     function = ""
 
-    def __init__(self, output_size: Any, data_format: str | None = None, name: str | None = None):
+    def __init__(self, output_size: Any, name: str | None, **options: Any):
         super().__init__()
         self._output_size, self._name = output_size, name
-        self._options = {} if data_format is None else {"data_format": data_format}
+        self._options = options
 
     def forward(self, x: Tensor) -> Tensor:
         return getattr(F, self.function)(x, self._output_size, **self._options)
@@ -161,7 +161,7 @@ class AdaptiveAvgPool1D(_AdaptiveAvg):
     function = "adaptive_avg_pool1d"
 
     def __init__(self, output_size: Any, name: str | None = None):
-        super().__init__(output_size, None, name)
+        super().__init__(output_size, name)
 
 
 class AdaptiveAvgPool2D(_AdaptiveAvg):
@@ -169,11 +169,17 @@ class AdaptiveAvgPool2D(_AdaptiveAvg):
 
     function = "adaptive_avg_pool2d"
 
+    def __init__(self, output_size: Any, data_format: str = "NCHW", name: str | None = None):
+        super().__init__(output_size, name, data_format=data_format)
+
 
 class AdaptiveAvgPool3D(_AdaptiveAvg):
     """The means of as many windows of [N, C, D, H, W] as `output_size` says."""
 
     function = "adaptive_avg_pool3d"
+
+    def __init__(self, output_size: Any, data_format: str = "NCDHW", name: str | None = None):
+        super().__init__(output_size, name, data_format=data_format)
 
 
 class _AdaptiveMax(Layer):

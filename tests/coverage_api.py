@@ -1,0 +1,149 @@
+"""`python -m tests.coverage_api [-v] [GROUP ...]`: how much of Paddle's dynamic-graph API is here, tested and right, per group.
+
+Reads `tests/api/names.json`: name, group, kind and the signature of Paddle 3.3.1 (without annotations; null when Paddle tells none). Runs every recorded case, as the tests do.
+
+present    the name is here
+tested     a case compares it with Paddle
+dtypes     of the tested ones, those tested on two dtypes or more; likewise shapes: 0-d, empty, of ones, odd, non-contiguous, broadcast: two kinds or more
+gradient   of the tested ones, those with gradients compared
+wrong      a case differs from what Paddle gave, and not on purpose
+signature  parameters or defaults differ from Paddle's
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polyreme
+from tests.api.compare import differences
+from tests.api.differences import ON_PURPOSE, SIGNATURES, unexplained
+from tests.api.outcome import run_case
+from tests.api.record import stored
+from tests.api.table import load, resolve
+
+NAMES = Path(__file__).parent / "api" / "names.json"
+DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
+SHAPES = {"0-d", "empty", "one", "odd", "strided", "broadcast"}
+
+
+@dataclass
+class Row:
+    """What is known of one name."""
+
+    name: str
+    group: str
+    signature: str | None
+    present: bool = True
+    cases: int = 0
+    traits: set[str] = field(default_factory=set)
+    wrong: list[str] = field(default_factory=list)
+    signature_fault: str = ""
+
+
+def survey() -> list[Row]:
+    """A row for every name, all cases run."""
+    rows = {}
+    for entry in json.loads(NAMES.read_text(encoding="utf-8")):
+        row = rows[entry["name"]] = Row(entry["name"], entry["group"], entry["signature"])
+        try:
+            value = resolve(polyreme, row.name)
+        except AttributeError:
+            row.present = row.name in ATTRIBUTES_OF_INSTANCES
+            continue
+        if row.signature is not None and row.name not in SIGNATURES:
+            row.signature_fault = signature_fault(value, row.signature)
+    cases = load()
+    outcomes = stored({c.subject for c in cases.values()})
+    for i, case in cases.items():
+        fingerprint, expected = outcomes.get(i, (None, None))
+        if fingerprint != case.fingerprint:
+            found = ["not recorded as it stands"]
+        else:
+            found = unexplained(i, differences(case, run_case(case, polyreme), expected))
+        for name in case.names:
+            if name in rows:
+                rows[name].cases += 1
+                rows[name].traits |= case.traits
+                rows[name].wrong += [f"{i}: {f}" for f in found]
+    return list(rows.values())
+
+
+# What an instance has, and the class does not.
+ATTRIBUTES_OF_INSTANCES = ("paddle.nn.Linear.weight", "paddle.nn.Linear.bias")
+
+
+def signature_fault(value: Any, told: str) -> str:
+    """How the signature of `value` differs from the one told; empty when it does not. Further optional keywords of ours are no fault."""
+    wanted = _parameters(told)
+    try:
+        found = {
+            ("*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else "") + n: None if p.default is p.empty else _default(p.default)
+            for n, p in inspect.signature(value).parameters.items()
+            if n != "self"
+        }
+    except (TypeError, ValueError):
+        return ""
+    faults = [f"lacks {n}" for n in wanted if n not in found]
+    faults += [f"{n} = {found[n]} instead of {d}" for n, d in wanted.items() if n in found and found[n] != d]
+    faults += [f"needs {n}" for n, d in found.items() if n not in wanted and d is None and not n.startswith("*")]
+    both = [n for n in wanted if n in found]
+    if both != [n for n in found if n in wanted]:
+        faults.append(f"order {', '.join(found)} instead of {', '.join(wanted)}")
+    return "; ".join(faults)
+
+
+def _parameters(told: str) -> dict[str, str | None]:
+    arguments = ast.parse(f"def f{told}: pass").body[0].args  # type: ignore[attr-defined]
+    plain = arguments.posonlyargs + arguments.args
+    defaults = [None] * (len(plain) - len(arguments.defaults)) + arguments.defaults
+    found = {p.arg: None if d is None else ast.unparse(d) for p, d in zip(plain, defaults)}
+    if arguments.vararg:
+        found[f"*{arguments.vararg.arg}"] = None
+    found |= {p.arg: None if d is None else ast.unparse(d) for p, d in zip(arguments.kwonlyargs, arguments.kw_defaults)}
+    if arguments.kwarg:
+        found[f"**{arguments.kwarg.arg}"] = None
+    return found
+
+
+def _default(value: Any) -> str:
+    try:
+        return ast.unparse(ast.parse(repr(value), mode="eval"))
+    except SyntaxError:
+        return repr(value)
+
+
+def main(arguments: list[str]) -> None:
+    groups = [a for a in arguments if a != "-v"]
+    rows = [r for r in survey() if not groups or r.group in groups]
+    by_group: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_group[row.group].append(row)
+    print(f"{'group':20}{'names':>7}{'present':>9}{'tested':>8}{'dtypes':>8}{'shapes':>8}{'gradient':>10}{'wrong':>7}{'signature':>11}{'cases':>7}")
+    for group, members in [*by_group.items(), *([("all", rows)] if len(by_group) > 1 else [])]:
+        tested = [r for r in members if r.present and r.cases]
+        print(
+            f"{group:20}{len(members):7}{sum(r.present for r in members):9}{len(tested):8}{sum(len(r.traits & DTYPES) > 1 for r in tested):8}"
+            f"{sum(len(r.traits & SHAPES) > 1 for r in tested):8}{sum('gradient' in r.traits for r in tested):10}{sum(bool(r.wrong) for r in members):7}"
+            f"{sum(bool(r.signature_fault) for r in members):11}{sum(r.cases for r in members):7}"
+        )
+    _listed("absent", [r.name for r in rows if not r.present])
+    _listed("present but not tested", [r.name for r in rows if r.present and not r.cases])
+    _listed("signatures that differ", [f"{r.name}: {r.signature_fault}" for r in rows if r.signature_fault])
+    _listed("wrong", [f"{r.name}\n      " + "\n      ".join(r.wrong if "-v" in arguments else r.wrong[:2]) for r in rows if r.wrong])
+    print(f"\n{len(ON_PURPOSE)} ways and {len(SIGNATURES)} signatures differ on purpose: docs/differences.md")
+
+
+def _listed(title: str, lines: list[str]) -> None:
+    if lines:
+        print(f"\n{title}: {len(lines)}", *lines, sep="\n    ")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
