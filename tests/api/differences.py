@@ -27,6 +27,24 @@ ON_PURPOSE = (
         "paddle.nn.functional.softmax_with_cross_entropy(f32[3,5], i64[3,1]in(0,5), return_softmax=True)",
         "the softmax that is returned has a gradient, too; in Paddle it has none", ("grad",),
     ),
+    *(
+        Difference(case, "weight and bias have gradients, each without the other; in Paddle only both together have", ("grad.first[1]",))
+        for case in (
+            "paddle.nn.functional.batch_norm(f32[4,3,5], f32[3].fixed, f32[3]in(0.3,2).fixed, f32[3])",
+            "paddle.nn.functional.batch_norm(f32[4,3,5], f32[3].fixed, f32[3]in(0.3,2).fixed, None, f32[3]",
+            "paddle.nn.functional.instance_norm(f32[2,3,5], weight=f32[3])", "paddle.nn.functional.instance_norm(f32[2,3,5], bias=f32[3])",
+            "paddle.nn.BatchNorm1D(3, weight_attr=False)", "paddle.nn.BatchNorm2D(3, use_global_stats=False, bias_attr=False)",
+        )
+    ),
+    *(
+        Difference(case, "the gradient is that of the formula, as differences show; without a weight Paddle gives other numbers", ("grad.first[0]",))
+        for case in (
+            "paddle.nn.functional.group_norm(f32[2,6,5], 1)", "paddle.nn.functional.group_norm(f32[2,6,5], 2)", "paddle.nn.functional.group_norm(f32[2,6,5], 6)",
+            "paddle.nn.functional.group_norm(f32[2,6,5], 2, bias=", "paddle.nn.functional.group_norm: F.group_norm(input=x, num_groups=2, eps=0.1)",
+            "paddle.nn.functional.group_norm(f32[2,6,5].strided, 2)", "paddle.nn.GroupNorm(1, 4, affine=False)", "paddle.nn.GroupNorm(2, 4, weight_attr=False)",
+        )
+    ),
+    Difference("paddle.nn.SpectralNorm([3, 4", "the gradient is that of the formula, as differences show; Paddle gives other numbers unless all gradients that come in are equal", ("grad.first[0]",)),
     Difference("paddle.nn.Dropout(", "prints without `inplace`, as the documentation of Layer shows it; 3.3.1 adds `inplace=False`", ("repr",)),
 )  # fmt: skip
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
+import numpy as np
+
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, product
@@ -112,7 +114,8 @@ def by_batch(
 
 @tape.no_grad()
 def moved(running: Tensor, batch: Tensor, momentum: float) -> Tensor:
-    """momentum * running + (1 - momentum) * batch"""
+    """momentum * running + (1 - momentum) * batch, with a momentum that is a float32, as in Paddle"""
+    momentum = float(np.float32(momentum))
     if running.type.dtype != batch.type.dtype:
         batch = dispatch.call(ops.Cast, batch, dtype=running.type.dtype)
     return add(scale(running, momentum), scale(batch, 1.0 - momentum))

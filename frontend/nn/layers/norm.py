@@ -30,12 +30,8 @@ class _Running(Layer):
 
     def _create(self, channels: int, weight_attr: Any, bias_attr: Any, mean_name: str | None, variance_name: str | None, average: bool = True) -> None:
         shape = [channels]
-        # What is absent takes no number among the names of parameters.
-        self.weight = self.bias = None
-        if weight_attr is not False:
-            self.weight = self.create_parameter(shape, weight_attr, self._dtype, default_initializer=init.Constant(1.0))
-        if bias_attr is not False:
-            self.bias = self.create_parameter(shape, bias_attr, self._dtype, is_bias=True)
+        self.weight = self.create_parameter(shape, weight_attr, self._dtype, default_initializer=init.Constant(1.0))
+        self.bias = self.create_parameter(shape, bias_attr, self._dtype, is_bias=True)
         self._mean = self._statistic(mean_name, 0.0, shape, average)
         self._variance = self._statistic(variance_name, 1.0, shape, average)
 
@@ -241,9 +237,11 @@ class SyncBatchNorm(_BatchNormBase):
             made = SyncBatchNorm(
                 layer._num_features, layer._momentum, layer._epsilon, layer._weight_attr, layer._bias_attr, layer._data_format, layer._name
             )
+            taken = ["_mean", "_variance"]
             if layer._weight_attr is not False and layer._bias_attr is not False:
-                made.weight, made.bias = layer.weight, layer.bias
-            made._mean, made._variance = layer._mean, layer._variance
+                taken += ["weight", "bias"]
+            # In their places: as attributes they would come last.
+            made._parameters.update((key, layer._parameters[key]) for key in taken)
             made.training = layer.training
         for name, sublayer in layer.named_children():
             made.add_sublayer(name, cls.convert_sync_batchnorm(sublayer))
