@@ -47,7 +47,7 @@ def choose(
     if not cls.name.startswith("nn."):  # collectives, say
         return None
     row = _as_rows(cls, types, result_types)
-    general = row or free_batch(cls, types)
+    general = row or free_batch(cls, types, attributes)
     key: Any = (place.kind, cls, tuple(general), tuple((k, attribute_key(attributes[k])) for k in sorted(attributes)))
     try:
         program = _programs.get(key)

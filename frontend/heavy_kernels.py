@@ -1,4 +1,4 @@
-"""Compiled kernels for eager ops that numpy serves badly, on the CPU: convolutions, pooling, and their gradients. On a GPU all ops are compiled:
+"""Compiled kernels for eager ops that numpy serves badly, on the CPU: convolutions, pooling, normalisations, and their gradients. On a GPU all ops are compiled:
 `device_kernels.py`.
 
 An op is compiled as a module of its own, with a free batch size, once it has cost enough by reference to be worth it. What counts is work, not time, so that
@@ -31,7 +31,12 @@ BATCHED: dict[type[Op], tuple[int, ...]] = {
     nn.ConvFilter: (0, 1),
     nn.MaxPool: (0,),
     nn.AvgPool: (0,),
+    nn.BatchNorm: (0,),
+    nn.Standardize: (0,),
+    nn.StandardizeGradient: (0, 1),
 }
+# Passes over the operand that numpy makes for an op that touches each element a few times.
+PASSES: dict[type[Op], int] = {nn.BatchNorm: 2, nn.Standardize: 10, nn.StandardizeGradient: 20}
 BATCH = symbol("N")
 
 # Multiplications and comparisons that an op may spend by reference before it is compiled: some tenths of a second, as compiling takes.
@@ -79,9 +84,19 @@ def attribute_key(value: Any) -> Any:
     return (type(value), repr(value)) if isinstance(value, (float, int)) else tuple(value) if isinstance(value, list) else value
 
 
-def free_batch(cls: type[Op], types: Sequence[Any]) -> tuple[Any, ...]:
+def free_batch(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
     """The operands' types, with any batch size where the op has a batch."""
-    return tuple(TensorType((BATCH, *t.shape[1:]), t.dtype) if i in BATCHED.get(cls, ()) and t is not None else t for i, t in enumerate(types))
+    batched = _batched(cls, types, attributes)
+    return tuple(TensorType((BATCH, *t.shape[1:]), t.dtype) if i in batched and t is not None else t for i, t in enumerate(types))
+
+
+def _batched(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any]) -> tuple[int, ...]:
+    """The operands that have the batch as axis 0: of a normalisation also the statistics, where each image has its own, and none where the weight runs along it."""
+    found = BATCHED.get(cls, ())
+    if cls in (nn.Standardize, nn.StandardizeGradient):
+        over, along = ([a % types[0].rank for a in attributes[name]] for name in ("axes", "affine"))
+        return () if 0 in along else found if 0 in over or cls is nn.Standardize else (*found, 2, 3)
+    return () if cls is nn.BatchNorm and attributes["axis"] % types[0].rank == 0 else found
 
 
 _kernels: dict[Any, Kernel] = {}
@@ -93,7 +108,7 @@ def choose(
     """A kernel that is called with the arrays as the reference is; None for ops that the reference serves well."""
     if cls not in BATCHED or types[0].dtype not in (f32, f64):
         return None
-    free = free_batch(cls, types)
+    free = free_batch(cls, types, attributes)
     key = (cls, free, tuple((k, attribute_key(attributes[k])) for k in sorted(attributes)))
     kernel = _kernels.get(key)
     if kernel is None:
@@ -118,6 +133,8 @@ def _work(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], resul
         return _product(types[0].shape) * _product(types[1].shape[1:])
     if cls is nn.Conv:
         return result * _product(types[1].shape[1:])
+    if cls in PASSES:
+        return _product(types[0].shape) * PASSES[cls]
     # A numpy reduction over windows takes about ten times as long as a multiplication in a product.
     return result * _product(attributes["kernel"]) * 10
 

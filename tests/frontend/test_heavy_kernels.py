@@ -1,4 +1,4 @@
-"""Eager convolutions and pooling turn from the reference to compiled kernels, and nobody sees it in the results."""
+"""Eager convolutions, pooling and normalisations turn from the reference to compiled kernels, and nobody sees it in the results."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ CASES = {
     "conv with bias": lambda x, w: functional.conv2d(x, w, w.sum(axis=[1, 2, 3]), dilation=2),
     "max_pool": lambda x, w: functional.max_pool2d(x, 3, stride=2, padding=1) * w.sum(),
     "avg_pool": lambda x, w: functional.avg_pool2d(x, 2, stride=2, padding=1) * w.sum(),
+    "batch_norm": lambda x, w: functional.batch_norm(x, w.mean([1, 2, 3])[:3], w.sum([1, 2, 3])[:3] ** 2 + 1.0, w[0, :, 0, 0], w[1, :, 0, 0]),
+    "batch_norm in training": lambda x, w: functional.batch_norm(x, paddle.zeros([3], x.dtype), paddle.ones([3], x.dtype), w[0, :, 0, 0], w[1, :, 0, 0], True),
+    "layer_norm": lambda x, w: functional.layer_norm(x.transpose([0, 2, 3, 1]), 3, w[0, :, 0, 0], w[1, :, 0, 0]),
+    "instance_norm": lambda x, w: functional.instance_norm(x, weight=w[0, :, 0, 0]),
     "avg_pool inclusive": lambda x, w: functional.avg_pool2d(x, 3, stride=1, padding=1, exclusive=False) * w.mean(),
 }
 
