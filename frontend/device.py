@@ -167,8 +167,10 @@ def on_device(device: Any) -> Iterator[None]:
         set_device(before)
 
 
-def get_device() -> str:
-    """The name of the current device: `"cpu"`, `"gpu:0"` or `"gpu-emulated"`."""
+def get_device(input: Any = None) -> str | int:
+    """The name of the current device: `"cpu"`, `"gpu:0"` or `"gpu-emulated"`. For a tensor the number of its device, -1 on the CPU."""
+    if input is not None:
+        return getattr(input.place, "id", 0) if input.place.is_gpu_place() else -1
     return f"gpu:{_current.id}" if isinstance(_current, CUDAPlace) else _current.kind
 
 

@@ -3,8 +3,8 @@
 Reads `tests/api/names.json`: name, group, kind and the signature of Paddle 3.3.1 (without annotations; null when Paddle tells none). Runs every recorded case, as the tests do.
 
 present    the name is here
-tested     a case compares it with Paddle
-dtypes     of the tested ones, those tested on two dtypes or more; likewise shapes: 0-d, empty, of ones, odd, non-contiguous, broadcast: two kinds or more
+tested     a case compares it with Paddle: cases for which Paddle has no kernel do not count
+dtypes     of the tested ones, those where two dtypes or more went in or came out; likewise shapes: 0-d, empty, of ones, odd, non-contiguous, broadcast: two kinds or more
 gradient   of the tested ones, those with gradients compared
 wrong      a case differs from what Paddle gave, and not on purpose
 signature  parameters or defaults differ from Paddle's
@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import polyreme
-from tests.api.compare import differences
+from tests.api.compare import cannot_say, differences
 from tests.api.differences import ON_PURPOSE, SIGNATURES, unexplained
-from tests.api.outcome import run_case
+from tests.api.outcome import Leaf, run_case
 from tests.api.record import stored
 from tests.api.table import load, resolve
 
@@ -67,12 +67,25 @@ def survey() -> list[Row]:
             found = ["not recorded as it stands"]
         else:
             found = unexplained(i, differences(case, run_case(case, polyreme), expected))
+        if cannot_say(expected):  # no kernel, or no such form: nothing was compared
+            continue
+        traits = case.traits | traits_of(expected)
         for name in case.names:
             if name in rows:
                 rows[name].cases += 1
-                rows[name].traits |= case.traits
+                rows[name].traits |= traits
                 rows[name].wrong += [f"{i}: {f}" for f in found]
     return list(rows.values())
+
+
+def traits_of(outcome: Any) -> set[str]:
+    """Dtypes and kinds of shapes among what Paddle gave."""
+    if isinstance(outcome, Leaf):
+        shape = outcome.values.shape
+        kinds = {"0-d": not shape, "empty": 0 in shape, "one": 1 in shape, "odd": any(n % 2 and n > 1 for n in shape)}
+        return {outcome.dtype} | {k for k, holds in kinds.items() if holds}
+    parts = outcome.values() if isinstance(outcome, dict) else outcome if isinstance(outcome, (list, tuple)) else ()
+    return set().union(*map(traits_of, parts)) if parts else set()
 
 
 # What an instance has, and the class does not.

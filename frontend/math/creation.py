@@ -123,7 +123,7 @@ def empty_like(x: Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
     return full_like(x, 0, dtype)
 
 
-def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, name: str | None = None) -> Tensor:
+def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, *, name: str | None = None) -> Tensor:
     """From `start` up to but without `end`, `step` apart; int64 when all three are whole numbers."""
     if end is None:
         start, end = 0, start

@@ -83,14 +83,17 @@ def min(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
 amax, amin = max, min
 
 
-def prod(x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = None, name: str | None = None) -> Tensor:
+def prod(
+    x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = None, out: Tensor | None = None, name: str | None = None
+) -> Tensor:
     """Product over `axis` (all axes for None)."""
     tensor_arg(x, "prod")
     if dtype is not None:
         x = cast_to(x, as_dtype(dtype).scalar)
     elif x.type.dtype == i1:
         x = cast_to(x, i64)
-    return _reduce(ops.Prod, x, axis, keepdim, "prod")
+    result = _reduce(ops.Prod, x, axis, keepdim, "prod")
+    return result if out is None else dispatch.assign(out, result)
 
 
 def all(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
@@ -144,7 +147,9 @@ def count_nonzero(x: Tensor, axis: Any = None, keepdim: bool = False, name: str 
     return sum(cast_to(cast_to(x, i1), i64), axis, keepdim=keepdim)
 
 
-def norm(x: Tensor, p: Any = None, axis: Any = None, keepdim: bool = False, name: str | None = None, *, dtype: Any = None) -> Tensor:
+def norm(
+    x: Tensor, p: Any = None, axis: Any = None, keepdim: bool = False, out: Tensor | None = None, dtype: Any = None, name: str | None = None
+) -> Tensor:
     """The p-norm over `axis`, of all elements for None; `x` in `dtype` if given.
 
     "fro" or None is the root of the sum of squares. Over one axis (or all) p may be any number, infinite or 0 too: 0 counts, without a gradient. Over two axes
@@ -152,6 +157,11 @@ def norm(x: Tensor, p: Any = None, axis: Any = None, keepdim: bool = False, name
     """
     if dtype is not None:
         x = cast_to(x, as_dtype(dtype).scalar)
+    result = _norm(x, p, axis, keepdim)
+    return result if out is None else dispatch.assign(out, result)
+
+
+def _norm(x: Tensor, p: Any, axis: Any, keepdim: bool) -> Tensor:
     if isinstance(axis, (list, tuple)) and len(axis) == 2 and p not in (None, "fro"):
         return _matrix_norm(x, p, axis, keepdim)
     if p is None or p == "fro" or p == 2:

@@ -223,7 +223,7 @@ def a_build_for_cpus_says_so(paddle, np, rng):
         "set": str(paddle.set_device("cpu")), "get": paddle.get_device(), "places": [str(paddle.CPUPlace()), repr(paddle.CPUPlace()), paddle.CPUPlace() == paddle.CPUPlace()],
         "built": [paddle.is_compiled_with_cuda(), paddle.is_compiled_with_xpu(), paddle.is_compiled_with_rocm()], "cudnn": paddle.get_cudnn_version(),
         "on": str(paddle.ones([1], dtype="float32").place), "errors": [caught(lambda: paddle.set_device("gpu:0")), caught(lambda: paddle.set_device("abc")), caught(lambda: paddle.set_device("xpu"))],
-        "own": paddle.device.get_device(),
+        "own": paddle.device.get_device(), "of a tensor": paddle.get_device(paddle.ones([1])),
     }  # fmt: skip
 
 

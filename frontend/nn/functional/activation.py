@@ -115,9 +115,10 @@ def mish(x: Tensor, name: str | None = None) -> Tensor:
     return multiply(x, dispatch.call(ops.Tanh, softplus(x)))
 
 
-def sigmoid(x: Tensor, name: str | None = None) -> Tensor:
+def sigmoid(x: Tensor, name: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """1 / (1 + exp(-x))."""
-    return dispatch.call(ops.Sigmoid, tensor_arg(x, "sigmoid"))
+    result = dispatch.call(ops.Sigmoid, tensor_arg(x, "sigmoid"))
+    return result if out is None else dispatch.assign(out, result)
 
 
 def log_sigmoid(x: Tensor, name: str | None = None) -> Tensor:
@@ -177,9 +178,10 @@ def thresholded_relu(x: Tensor, threshold: float = 1.0, value: float = 0.0, name
     return _where(_above(x, float(threshold)), x, _number(x, float(value)))
 
 
-def softmax(x: Tensor, axis: int = -1, dtype: Any = None, name: str | None = None) -> Tensor:
+def softmax(x: Tensor, axis: int = -1, dtype: Any = None, name: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """exp(x) scaled to sum to one along `axis`."""
-    return _soft(ops.Softmax, x, axis, dtype, "softmax")
+    result = _soft(ops.Softmax, x, axis, dtype, "softmax")
+    return result if out is None else dispatch.assign(out, result)
 
 
 def log_softmax(x: Tensor, axis: int = -1, dtype: Any = None, name: str | None = None) -> Tensor:
