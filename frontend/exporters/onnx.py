@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from polyreme.dialects import nn
+from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Expr, symbols
 from polyreme.ir.types import TensorType
+from polyreme.lowering import normalization
 from polyreme.lowering.cleanup import Dce
 
 OPSET = 17
@@ -71,8 +73,9 @@ def export_onnx(module: Module) -> bytes:
     graph = OnnxGraph()
     helper = graph.onnx.helper
     module = module.clone()
-    Dce().run(module)
     main: Func = module.function()
+    _take_apart(main)
+    Dce().run(module)
     names: dict[Value, str] = {}
     inputs = []
     for i, arg in enumerate(main.args):
@@ -95,6 +98,17 @@ def export_onnx(module: Module) -> bytes:
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="polyreme")
     data: bytes = model.SerializeToString()
     return data
+
+
+def _take_apart(main: Func) -> None:
+    """What ONNX has in parts only: norms by their own statistics, and batch norms of channels that are not at axis 1."""
+    for op in list(main.block):
+        if isinstance(op, nn.Standardize):
+            b = Builder(main.block, op, op.location)
+            op.replace_with(*normalization.standardize(op, b, op.x, op.weight, op.bias))
+        elif isinstance(op, nn.BatchNorm) and op.axis % op.x.type.rank != 1:
+            b = Builder(main.block, op, op.location)
+            op.replace_with(normalization.batch_norm(op, b, op.x, op.mean, op.variance, op.weight, op.bias))
 
 
 def _value_info(helper: Any, name: str, type: TensorType) -> Any:
@@ -125,7 +139,7 @@ _PLAIN = {
     nn.Add: "Add", nn.Sub: "Sub", nn.Mul: "Mul", nn.Div: "Div", nn.Pow: "Pow", nn.Maximum: "Max", nn.Minimum: "Min", nn.Neg: "Neg",
     nn.Abs: "Abs", nn.Exp: "Exp", nn.Log: "Log", nn.Sqrt: "Sqrt", nn.Reciprocal: "Reciprocal", nn.Sin: "Sin", nn.Cos: "Cos", nn.Tanh: "Tanh",
     nn.Sigmoid: "Sigmoid", nn.Erf: "Erf", nn.Floor: "Floor", nn.Ceil: "Ceil", nn.Sign: "Sign", nn.Relu: "Relu", nn.Where: "Where",
-    nn.Equal: "Equal", nn.Less: "Less", nn.Greater: "Greater", nn.LogicalAnd: "And", nn.LogicalOr: "Or", nn.LogicalNot: "Not",
+    nn.Equal: "Equal", nn.Less: "Less", nn.LessEqual: "LessOrEqual", nn.Greater: "Greater", nn.GreaterEqual: "GreaterOrEqual", nn.LogicalAnd: "And", nn.LogicalOr: "Or", nn.LogicalNot: "Not",
 }  # fmt: skip
 for _cls, _kind in _PLAIN.items():
     RULES[_cls] = lambda graph, op, operands, kind=_kind: graph.add(kind, *operands)  # type: ignore[misc]
@@ -194,6 +208,15 @@ def _conv(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
         pads=_pads(op.padding, rank),
         group=_known(op.groups),
     )
+
+
+@_rule(nn.BatchNorm)
+def _batch_norm(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    x, mean, variance, *rest = operands
+    shape, dtype = [_known(op.x.type.shape[1])], op.x.type.dtype.np
+    scale = rest.pop(0) if op.weight is not None else graph.constant(np.ones(shape, dtype))
+    bias = rest.pop(0) if op.bias is not None else graph.constant(np.zeros(shape, dtype))
+    return graph.add("BatchNormalization", x, scale, bias, mean, variance, epsilon=op.epsilon)
 
 
 @_rule(nn.MaxPool, nn.AvgPool)
