@@ -1,11 +1,11 @@
-"""`paddle.vision`: models and data for images."""
+"""`paddle.vision`: models, data and transforms for images."""
 
 from typing import TYPE_CHECKING
 
 from polyreme.names import absent_from
-from polyreme.vision import datasets, models
+from polyreme.vision import datasets, models, ops, transforms
 
-__all__ = ["datasets", "models"]
+__all__ = ["datasets", "models", "ops", "transforms"]
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.
