@@ -147,6 +147,26 @@ def rates_are_read_and_set(paddle, np, rng):
     return {"rates": found, "errors": errors}
 
 
+@check("paddle.optimizer.LBFGS", "paddle.optimizer.SGD", rtol=1e-4, atol=1e-5, traits=("float32",))
+def lbfgs_finds_a_minimum(paddle, np, rng):
+    found = []
+    for options in ({}, {"line_search_fn": "strong_wolfe"}, {"max_iter": 3, "history_size": 2}):
+        layer = paddle.nn.Linear(3, 1)
+        x, y = (paddle.to_tensor(rng.standard_normal(s).astype("float32")) for s in ((6, 3), (6, 1)))
+        optimizer = paddle.optimizer.LBFGS(learning_rate=0.5, max_iter=options.pop("max_iter", 4), parameters=layer.parameters(), **options)
+
+        def closure():
+            optimizer.clear_grad()
+            loss = ((layer(x) - y) ** 2).mean()
+            loss.backward()
+            return loss
+
+        for _ in range(2):
+            loss = optimizer.step(closure)
+        found.append([float(loss), [p.detach() for p in layer.parameters()]])
+    return found
+
+
 @check("paddle.nn.ClipGradByValue", "paddle.nn.ClipGradByNorm", "paddle.nn.ClipGradByGlobalNorm", traits=("float32", "float64", "odd"))
 def gradients_are_clipped(paddle, np, rng):
     found = []
