@@ -1,20 +1,17 @@
 """Reading the text format: Lark takes the text apart by `grammar.lark`, and a reader makes ops of the pieces.
 
-The pieces are plain tuples, so deep nesting costs no Python stack until the reader, which has a limit. What the grammar does not
+The pieces (`pieces.py`) are plain, so deep nesting costs no Python stack until the reader, which has a limit. What the grammar does not
 allow ends the reading; of the other faults a `ParseError` has all, up to `MAX_FAULTS`, each at its place in the text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib.resources import files
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NoReturn, get_args, get_origin
 
-from lark import Lark, Token
+from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 
 from polyreme.ir.attributes import Dense, Number, SymbolRef, normalize
@@ -26,6 +23,7 @@ from polyreme.ir.diagnostics import Diagnostic, InferError, Location, ParseError
 from polyreme.ir.dims import Dim
 from polyreme.ir.literals import LiteralError, parse_bits, parse_dense, parse_size, parse_string, parse_symbol, parse_type
 from polyreme.ir.notes import operand_notes
+from polyreme.ir.pieces import OpText, Tagged, ValueText, grammar, terminal_text
 from polyreme.ir.resources import split_resources
 from polyreme.ir.types import BufferType, FunctionType, ScalarType, TensorType, Type
 from polyreme.ir.verify import MAX_DEPTH
@@ -39,248 +37,6 @@ def parse_module(text: str, filename: str = "<text>") -> Module:
     Ops without a `loc(…)` are located in the text itself, as `filename`. `ParseError` for text that is no module.
     """
     return _Reader(text, filename).module()
-
-
-# --- pieces of text
-
-
-@dataclass(slots=True)
-class _Value:
-    """An attribute's value: `kind` is the grammar's word for it, `at` its first token, `text` or `items` what it says."""
-
-    kind: str
-    at: Token
-    text: str = ""
-    items: Sequence[Any] = ()
-    type: Any = None
-
-
-@dataclass(slots=True)
-class _OpText:
-    """One op as written; `at` is the token that names it."""
-
-    form: str
-    at: Token
-    operands: list[Any] = field(default_factory=list)
-    attributes: list[tuple[Token, _Value]] = field(default_factory=list)
-    operand_types: list[Token] | None = None
-    result_types: list[Token] | None = None
-    regions: list[tuple[list[tuple[Token, Token]], list[Any]]] = field(default_factory=list)
-    args: list[tuple[Token, Token]] = field(default_factory=list)
-    results: list[tuple[Token, int]] = field(default_factory=list)  # each with how many results it names
-    location: Any = None
-
-
-class _Tagged(list[Any]):
-    """A piece whose rule's name is still needed where it is put together."""
-
-    def __init__(self, tag: str, items: Sequence[Any]):
-        super().__init__(items)
-        self.tag = tag
-
-
-def _tag(name: str) -> Callable[[Any, list[Any]], _Tagged]:
-    return lambda self, items: _Tagged(name, items)
-
-
-class _Pieces:
-    """What each rule of the grammar becomes while the text is being read."""
-
-    results = _tag("results")
-    values = _tag("values")
-    operands = _tag("operands")
-    attributes = _tag("attributes")
-    types = _tag("types")
-    block_args = _tag("block_args")
-    location = _tag("location")
-
-    def start(self, items: list[Any]) -> list[Any]:
-        return items
-
-    def type_name(self, items: list[Any]) -> Any:
-        return items[0]
-
-    def result_types(self, items: list[Any]) -> Any:
-        inner = items[0] if items else []
-        return _Tagged("result_types", [inner] if isinstance(inner, Token) else inner)
-
-    def operand(self, items: list[Any]) -> Any:
-        return items[0]
-
-    def group(self, items: list[Any]) -> Any:
-        return tuple(items)
-
-    def result(self, items: list[Any]) -> Any:
-        return (items[0], int(items[1][:9]) if len(items) > 1 else 1)
-
-    def attribute(self, items: list[Any]) -> Any:
-        return (items[0], items[1])
-
-    def properties(self, items: list[Any]) -> Any:
-        return items[0]
-
-    def block_arg(self, items: list[Any]) -> Any:
-        return (items[0], items[1])
-
-    def block_label(self, items: list[Any]) -> Any:
-        return next((i for i in items if isinstance(i, _Tagged)), _Tagged("block_args", ()))
-
-    def region(self, items: list[Any]) -> Any:
-        labelled = bool(items) and isinstance(items[0], _Tagged)
-        return _Tagged("region", [(list(items[0]) if labelled else [], items[1:] if labelled else items)])
-
-    # ops
-
-    def readable(self, items: list[Any]) -> _OpText:
-        piece = _OpText("readable", items[0])
-        for item in items[1:]:
-            if item.tag == "types":
-                piece.result_types = list(item)
-            elif item.tag == "region":
-                piece.regions += item
-            else:
-                setattr(piece, item.tag, list(item))
-        return piece
-
-    def generic(self, items: list[Any]) -> _OpText:
-        piece = _OpText("generic", items[0], operand_types=[])
-        for item in items[1:]:
-            if item.tag == "values":
-                piece.operands = list(item)
-            elif item.tag == "types":
-                piece.operand_types = list(item)
-            elif item.tag == "result_types":
-                piece.result_types = list(item)
-            elif item.tag == "region":
-                piece.regions += item
-            else:
-                piece.attributes += item
-        return piece
-
-    def func(self, items: list[Any]) -> _OpText:
-        piece = _OpText("func", items[1], result_types=[])
-        for item in items[2:]:
-            if isinstance(item, Token):
-                continue
-            if item.tag == "block_args":
-                piece.args = list(item)
-            elif item.tag == "result_types":
-                piece.result_types = list(item)
-            elif item.tag == "region":
-                piece.regions += item
-            else:
-                piece.attributes += item
-        return piece
-
-    def module(self, items: list[Any]) -> _OpText:
-        named = len(items) == 3
-        return _OpText("module", items[1] if named else items[0], regions=list(items[-1]))
-
-    def op(self, items: list[Any]) -> _OpText:
-        piece: _OpText
-        if isinstance(items[0], _OpText):
-            piece = items[0]
-        else:
-            piece = items[1]
-            piece.results = list(items[0])
-        if isinstance(items[-1], _Tagged) and items[-1].tag == "location":
-            piece.location = items[-1][-1]
-        return piece
-
-    # attribute values
-
-    def string(self, items: list[Any]) -> _Value:
-        return _Value("string", items[0], items[0])
-
-    def list_value(self, items: list[Any]) -> _Value:
-        first = items[0].at if items else None
-        return _Value("list", first, items=items)  # type: ignore[arg-type]
-
-    def symbol(self, items: list[Any]) -> _Value:
-        return _Value("symbol", items[0], items[0])
-
-    def dense(self, items: list[Any]) -> _Value:
-        return _Value("dense", items[0], items[0], type=items[1] if len(items) > 1 else None)
-
-    def type_value(self, items: list[Any]) -> _Value:
-        return _Value("type", items[0], items[0])
-
-    def function_type(self, items: list[Any]) -> _Value:
-        inputs = items[0] if items[0].tag == "types" else []
-        results = items[-1]
-        first = next(iter([*inputs, *results]), None)
-        return _Value("function_type", first, items=(list(inputs), list(results)))  # type: ignore[arg-type]
-
-    def array(self, items: list[Any]) -> _Value:
-        return _Value("array", items[0], items[0])
-
-    def float_value(self, items: list[Any]) -> _Value:
-        return _Value("float", items[0], items[0])
-
-    def bits(self, items: list[Any]) -> _Value:
-        return _Value("bits", items[0], items[0])
-
-    def size(self, items: list[Any]) -> _Value:
-        first, last = items[0]
-        return _Value("size", first, items=(first.start_pos, last.end_pos))
-
-    def size_attribute(self, items: list[Any]) -> _Value:
-        return _Value("size_attribute", items[0], items[0])
-
-    def sum(self, items: list[Any]) -> tuple[Token, Token]:
-        return (_first(items[0]), _last(items[-1]))
-
-    def call(self, items: list[Any]) -> tuple[Token, Token]:
-        return (items[0], items[-1])
-
-    def place(self, items: list[Any]) -> Any:
-        return tuple(items)
-
-    def fused(self, items: list[Any]) -> Any:
-        return _Tagged("fused", items)
-
-    def callsite(self, items: list[Any]) -> Any:
-        return items[0]
-
-    def alias(self, items: list[Any]) -> Any:
-        return _Tagged("alias", (items[0], items[1][-1]))
-
-
-# `return` is no name that a method may have in a class statement.
-setattr(_Pieces, "return", lambda self, items: _OpText("return", items[0], operands=list(items[1]) if len(items) > 1 else []))
-
-
-def _first(item: Any) -> Token:
-    return item if isinstance(item, Token) else item[0]
-
-
-def _last(item: Any) -> Token:
-    return item if isinstance(item, Token) else item[1]
-
-
-@lru_cache(maxsize=1)
-def _grammar() -> Lark:
-    text = files("polyreme.ir").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(text, parser="lalr", lexer="contextual", transformer=_Pieces(), maybe_placeholders=False)
-
-
-# What messages call the terminals of the grammar; punctuation is quoted as it is.
-_TERMINALS = {
-    "VALUE": "a value such as '%x'", "OPNAME": "an op", "STRING": "a string", "SYMBOL": "a name such as '@main'", "TYPE": "a type", "WORD": "a word",
-    "INT": "a number", "FLOAT": "a number", "BITS": "a number", "SIGN": "'+' or '-'", "STAR": "'*'", "END_CALL": "')'", "RETURN": "'return'",
-    "FUNC": "'func'", "MODULE": "'module'", "ATTRIBUTES": "'attributes'", "LOC": "'loc'", "UNKNOWN": "'unknown'", "LABEL": "a block label",
-    "ABSENT": "'_'", "DENSE": "a constant", "ARRAY": "an array", "SIZE": "a size", "ALIAS": "a name such as '#loc1'", "$END": "the end",
-}  # fmt: skip
-
-
-def _terminal(name: str) -> str:
-    if name in _TERMINALS:
-        return _TERMINALS[name]
-    found = next((t for t in _grammar().terminals if t.name == name), None)
-    return f"'{found.pattern.value}'" if found is not None else name
-
-
-# --- ops from pieces
 
 
 # A text with more faults than this is rather another kind of text.
@@ -382,35 +138,35 @@ class _Reader:
             raise _GivenUp
         return module
 
-    def give_up(self, piece: _OpText) -> None:
+    def give_up(self, piece: OpText) -> None:
         """Go on behind a faulty op. Its results are known as values that nobody can use: their uses are no faults of their own."""
         self.given_up += 1
         for token, count in piece.results:
             for i in range(count):
                 self.scopes[-1].setdefault(f"{token}#{i}" if i else str(token), None)
 
-    def pieces(self) -> list[_OpText]:
+    def pieces(self) -> list[OpText]:
         try:
             ops, self.resources = split_resources(self.text)
         except LiteralError as error:
             line, column = self.text.count("\n", 0, error.offset) + 1, error.offset - self.text.rfind("\n", 0, error.offset)
             raise ParseError(Diagnostic(str(error), Location(self.filename, line, column, column + 1), source=self.text, code="E0102")) from None
         try:
-            items: list[Any] = _grammar().parse(ops)  # type: ignore[assignment]
+            items: list[Any] = grammar().parse(ops)  # type: ignore[assignment]
         except UnexpectedToken as error:
             self.unexpected(f"'{error.token}'" if error.token.type != "$END" else "the end", error, error.accepts or error.expected)
         except UnexpectedCharacters as error:
             self.unexpected(f"'{self.text[error.pos_in_stream or 0]}'", error, error.allowed or ())
         except VisitError as error:
             raise error.orig_exc from error
-        for name, place in (item for item in items if isinstance(item, _Tagged)):
+        for name, place in (item for item in items if isinstance(item, Tagged)):
             if name in self.aliases:
                 self.fail("E0104", f"the alias '{name}' is defined twice", name)
             self.aliases[name] = place
-        return [item for item in items if isinstance(item, _OpText)]
+        return [item for item in items if isinstance(item, OpText)]
 
     def unexpected(self, got: str, error: UnexpectedInput, expected: Any) -> NoReturn:
-        names = sorted({_terminal(name) for name in expected})
+        names = sorted({terminal_text(name) for name in expected})
         wanted = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else "the end"
         if got == "the end":
             rows = self.text.rstrip().split("\n")
@@ -423,7 +179,7 @@ class _Reader:
 
     # ops
 
-    def name_of(self, piece: _OpText) -> str:
+    def name_of(self, piece: OpText) -> str:
         if piece.form == "readable":
             return str(piece.at)
         if piece.form == "generic":
@@ -431,7 +187,7 @@ class _Reader:
                 return parse_string(piece.at).removeprefix(PREFIX)
         return {"return": "func.return", "func": "func.func", "module": "builtin.module"}[piece.form]
 
-    def op(self, piece: _OpText) -> Op:
+    def op(self, piece: OpText) -> Op:
         self.at = piece.at
         location = self.place(piece.at) if piece.location is None else self.location(piece.location)
         if piece.form == "func":
@@ -455,7 +211,7 @@ class _Reader:
             _name_arguments(op)
         return op
 
-    def attributes(self, piece: _OpText, cls: type[Op]) -> dict[str, Any]:
+    def attributes(self, piece: OpText, cls: type[Op]) -> dict[str, Any]:
         declared = cls.definition.attributes
         named: dict[str, Any] = {}
         before = len(self.faults)
@@ -480,7 +236,7 @@ class _Reader:
             raise _GivenUp
         return named
 
-    def explicit_segments(self, piece: _OpText, cls: type[Op], named: dict[str, Any]) -> tuple[int, ...] | None:
+    def explicit_segments(self, piece: OpText, cls: type[Op], named: dict[str, Any]) -> tuple[int, ...] | None:
         """Segments that the text states; None when they follow from the number of operands."""
         if piece.form == "generic":
             stated = named.pop("operandSegmentSizes", None)
@@ -499,7 +255,7 @@ class _Reader:
             return None
         return tuple(len(o) if isinstance(o, tuple) else int(o.type == "VALUE") for o in piece.operands)
 
-    def operands(self, piece: _OpText) -> list[Value]:
+    def operands(self, piece: OpText) -> list[Value]:
         tokens: list[Token] = []
         for given in piece.operands:
             tokens += given if isinstance(given, tuple) else [given] if given.type == "VALUE" else []
@@ -517,7 +273,7 @@ class _Reader:
 
     def result_types(
         self,
-        piece: _OpText,
+        piece: OpText,
         cls: type[Op],
         operands: Sequence[Value],
         segments: tuple[int, ...] | None,
@@ -537,7 +293,7 @@ class _Reader:
 
     def inferred(
         self,
-        piece: _OpText,
+        piece: OpText,
         cls: type[Op],
         operands: Sequence[Value],
         segments: tuple[int, ...] | None,
@@ -553,13 +309,13 @@ class _Reader:
             # Operands so far off that the op's own checks trip over them: as much the text's fault as any other.
             self.fail("E0301", f"the types of '{cls.name}' cannot be inferred: {type(error).__name__}: {error}", piece.at)
 
-    def name_results(self, piece: _OpText, op: Op) -> None:
+    def name_results(self, piece: OpText, op: Op) -> None:
         results = iter(op.results)
         for token, count in piece.results:
             for i, result in zip(range(count), results, strict=False):
                 self.define(token, result, i)
 
-    def func(self, piece: _OpText, location: Location) -> Func:
+    def func(self, piece: OpText, location: Location) -> Func:
         if piece.results:
             self.fail("E0106", "expected a function to have no name for results", piece.results[0][0])
         named = self.attributes(piece, Func)
@@ -601,12 +357,12 @@ class _Reader:
         self.note("E0103", f"the value '{token}' is not defined here{did_you_mean(str(token), known)}", token)
         return None
 
-    def regions(self, piece: _OpText, cls: type[Op]) -> list[Region]:
+    def regions(self, piece: OpText, cls: type[Op]) -> list[Region]:
         if len(piece.regions) != len(cls.definition.regions):
             self.fail("E0106", f"expected {len(cls.definition.regions)} regions for '{cls.name}' but got {len(piece.regions)}", piece.at)
         return [self.region(args, ops, cls.traits >= {IsolatedFromAbove}) for args, ops in piece.regions]
 
-    def region(self, args: list[tuple[Token, Token]], ops: list[_OpText], isolated: bool) -> Region:
+    def region(self, args: list[tuple[Token, Token]], ops: list[OpText], isolated: bool) -> Region:
         if self.depth >= MAX_DEPTH:
             self.fail("E0205", f"expected regions to nest at most {MAX_DEPTH} deep", None)
         outer, before = self.scopes, self.given_up
@@ -635,7 +391,7 @@ class _Reader:
         with self.faults_at(token):
             return parse_type(str(token))
 
-    def value(self, value: _Value, kind: Any, depth: int) -> Any:
+    def value(self, value: ValueText, kind: Any, depth: int) -> Any:
         """The value as `kind` would have it; whether it is of that kind at all is for `AttrDef.bind` to say."""
         if depth > MAX_DEPTH:
             self.fail("E0102", f"expected lists to nest at most {MAX_DEPTH} deep", value.at)
@@ -667,7 +423,7 @@ class _Reader:
                     start, end = value.items
                     return _size_or_keyword(self.text[start:end], kind)
 
-    def dense(self, value: _Value) -> Dense:
+    def dense(self, value: ValueText) -> Dense:
         if value.type is not None:
             return parse_dense(value.text, self.type(value.type), self.resources)
         if self.result_type is None:
@@ -680,7 +436,7 @@ class _Reader:
             if depth > 2:
                 self.fail("E0102", "expected at most a name and a place in a location", place)
             return Location() if place.type == "UNKNOWN" else self.aliased(place, depth)
-        if isinstance(place, _Tagged):
+        if isinstance(place, Tagged):
             return self.fused(place, depth)
         text, *rest = place
         if depth > 2:
@@ -707,7 +463,7 @@ class _Reader:
             self.places[str(alias)] = self.location(place, depth + isinstance(place, Token))
         return self.places[alias]
 
-    def fused(self, places: _Tagged, depth: int) -> Location:
+    def fused(self, places: Tagged, depth: int) -> Location:
         """Two places in one line are the ends of one; of others, which only passes of MLIR's tools fuse, the first counts."""
         if depth > 2:
             self.fail("E0102", "expected at most a name and a place in a location", None)
