@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, overload
 
 from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.runtime.errors import RuntimeFault
@@ -167,6 +167,10 @@ def on_device(device: Any) -> Iterator[None]:
         set_device(before)
 
 
+@overload
+def get_device(input: None = None) -> str: ...
+@overload
+def get_device(input: Any) -> int: ...
 def get_device(input: Any = None) -> str | int:
     """The name of the current device: `"cpu"`, `"gpu:0"` or `"gpu-emulated"`. For a tensor the number of its device, -1 on the CPU."""
     if input is not None:

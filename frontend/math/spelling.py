@@ -70,7 +70,7 @@ def spelled(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         made.stop_gradient = not requires_grad
         return _given(out, made)
 
-    further = {"out": None} if with_out else {}
+    further: dict[str, Any] = {"out": None} if with_out else {}
     if makes:
         further |= {"device": None, "requires_grad": False} | ({"pin_memory": False} if name not in ("linspace", "uniform") else {})
     keywords = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v) for k, v in further.items()]

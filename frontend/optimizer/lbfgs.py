@@ -208,7 +208,8 @@ def _search(trial: Callable[[float], _Point], start: _Point, step: float, reach:
         before, now = now, trial(_cubic_minimum(before, now, further))
     else:
         return start if start.loss <= now.loss else now
-    return _zoom(trial, *sorted((before, now), key=lambda p: p.loss), falls_short, is_flat, reach, tolerance, MOST_TRIALS - tries)
+    low, high = sorted((before, now), key=lambda p: p.loss)
+    return _zoom(trial, low, high, falls_short, is_flat, reach, tolerance, MOST_TRIALS - tries)
 
 
 def _zoom(

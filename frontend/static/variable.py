@@ -200,7 +200,7 @@ class Variable(Tensor):
         self.stop_gradient = True
         return self
 
-    def backward(self, grad_tensor: Any = None, retain_graph: bool = False) -> None:
+    def backward(self, grad_tensor: Any = None, retain_graph: bool = False, *, dump_backward_graph_path: str | None = None) -> None:
         raise VariableError(f"expected a tensor of dygraph mode but backward() got the variable '{self.name}'; use paddle.static.append_backward(loss)", caller_location(), code="E0608")
 
     def register_hook(self, hook: Any) -> Any:

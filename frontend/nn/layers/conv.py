@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from functools import wraps
 from typing import Any
 
 from polyreme.dtypes import default_dtype
@@ -101,7 +100,6 @@ class Conv1D(_Conv):
 
     rank, function = 1, "conv1d"
 
-    @wraps(_Conv.__init__)
     def __init__(self, *args: Any, data_format: str = "NCL", **kwargs: Any):
         super().__init__(*args, data_format=data_format, **kwargs)
 
@@ -117,7 +115,6 @@ class Conv3D(_Conv):
 
     rank, function = 3, "conv3d"
 
-    @wraps(_Conv.__init__)
     def __init__(self, *args: Any, data_format: str = "NCDHW", **kwargs: Any):
         super().__init__(*args, data_format=data_format, **kwargs)
 
