@@ -20,6 +20,7 @@ from polyreme.ir.timing import reported
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.contract import build_contract
 from polyreme.lowering.conv import build_conv
+from polyreme.lowering.fold_norm import FoldBatchNorm
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
@@ -69,7 +70,7 @@ def pipeline(target: Target, prepare: str = "") -> list[Stage]:
     """
     return [
         # Sizes are solved first: everything after compares shapes.
-        Stage("nn", SolveDims(), Canonicalize(), Cse(), Dce()),
+        Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
         Stage("tensor", nn_to_tensor, Canonicalize(), Cse(), Dce(), SinkReshapes(), Fuse()),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.

@@ -413,14 +413,114 @@ for _name, _shape, _axes, _affine, _weights in [
     )  # fmt: skip
 case("nn.standardize with a large epsilon", nn.Standardize, floats(3, 4), axes=(1,), epsilon=0.5, formula=lambda x: standardized_formula(x, axes=(1,), epsilon=0.5))
 case("nn.standardize over no elements", nn.Standardize, floats(0, 3), axes=(0,), formula=lambda x: standardized_formula(x, axes=(0,)))
+_column = lambda v, n, axis: v.reshape([-1 if i == axis % n else 1 for i in range(n)])
 for _axis, _shape in [(1, (2, 3, 4)), (-1, (4, 3)), (0, (3,)), (1, (0, 3, 2))]:
     _size = _shape[_axis]
-    _column = lambda v, n, axis: v.reshape([-1 if i == axis % n else 1 for i in range(n)])
     case(
         f"nn.batch_norm {_shape} {_axis}", nn.BatchNorm, floats(*_shape), floats(_size), floats(_size, low=0.3), floats(_size), floats(_size), axis=_axis, epsilon=1e-3,
         formula=lambda x, m, v, w, b, a=_axis: (x - _column(m, x.ndim, a)) / _column(np.sqrt(v + 1e-3), x.ndim, a) * _column(w, x.ndim, a) + _column(b, x.ndim, a),
     )  # fmt: skip
 case("nn.batch_norm without weight and bias", nn.BatchNorm, floats(2, 3), floats(3), floats(3, low=0.3), formula=lambda x, m, v: (x - m) / np.sqrt(v + 1e-5))
+
+# --- recurrent layers
+
+
+def _squash(v):
+    return 1 / (1 + np.exp(-v))
+
+
+def _rnn_step(activation):
+    def step(x, weight, bias, h):
+        v = x + weight @ h
+        return (np.tanh(v) if activation == "tanh" else np.where(v.real > 0, v, 0),)
+    return step
+
+
+def _lstm_step(x, weight, bias, h, c):
+    i, f, g, o = (x + weight @ h).reshape(4, -1)
+    c = _squash(f) * c + _squash(i) * np.tanh(g)
+    return _squash(o) * np.tanh(c), c
+
+
+def _gru_step(x, weight, bias, h):
+    (xr, xz, xc), (ur, uz, uc) = x.reshape(3, -1), (weight @ h + (0 if bias is None else bias)).reshape(3, -1)
+    z, c = _squash(xz + uz), np.tanh(xc + _squash(xr + ur) * uc)
+    return (z * h + (1 - z) * c,)
+
+
+def recurrent_formula(step, x, weight, bias, first, lengths, reverse):
+    """Each sequence by itself, from its first step or from its last one: the states after every step."""
+    states = [np.zeros((*x.shape[:2], s.shape[1]), np.result_type(x, weight, *first)) for s in first]
+    for n in range(x.shape[1]):
+        now, length = [s[n] for s in first], x.shape[0] if lengths is None else min(int(lengths[n]), x.shape[0])
+        for t in range(x.shape[0])[::-1 if reverse else 1]:
+            now = step(x[t, n], weight, bias, *now) if t < length else now
+            for kept, state in zip(states, now, strict=True):
+                kept[t, n] = state
+    return states
+
+
+def complex_step(function, arrays, k):
+    """The derivative of a real function of arrays in the k-th of them, exact to rounding: its imaginary part a tiny imaginary step away."""
+    found = np.zeros(arrays[k].shape)
+    for place in np.ndindex(*found.shape):
+        moved = [a.astype(complex) if i == k else a for i, a in enumerate(arrays)]
+        moved[k][place] += 1e-30j
+        found[place] = np.imag(function(*moved)) / 1e-30
+    return found
+
+
+def _recurrent_cases(name, steps, batch, hidden, lengths, reverse, activation="tanh", bias=True):
+    """The three layers and their gradients on operands of these sizes."""
+    lengths = None if lengths is None else np.array(lengths)
+    seeds, more = floats(steps, batch, hidden), floats(steps, batch, hidden)
+    first, cell, shift = floats(batch, hidden), floats(batch, hidden), floats(3 * hidden) if bias else None
+    options = {"reverse": reverse}
+
+    def run(step, x, weight, shift, *states):
+        return recurrent_formula(step, x, weight, shift, states, lengths, reverse)
+
+    x, w, step = floats(steps, batch, hidden), floats(hidden, hidden), _rnn_step(activation)
+    states = run(step, x, w, None, first)[0]
+    loss = lambda x, h: np.sum(seeds * run(step, x, w, None, h)[0])
+    case(f"nn.simple_rnn {name}", nn.SimpleRNN, x, w, first, lengths, formula=lambda x, w, h, *_: run(step, x, w, None, h)[0], activation=activation, **options)
+    case(
+        f"nn.simple_rnn_gradient {name}", nn.SimpleRNNGradient, w, states, seeds, lengths, activation=activation, **options,
+        formula=lambda *_: (complex_step(loss, [x, first], 0), complex_step(loss, [x, first], 1)),
+    )  # fmt: skip
+
+    gates, wide = floats(steps, batch, 4 * hidden), floats(4 * hidden, hidden)
+    after = run(_lstm_step, gates, wide, None, first, cell)
+    both = lambda x, h, c: sum(np.sum(s * v) for s, v in zip([seeds, more] if bias else [seeds], run(_lstm_step, x, wide, None, h, c), strict=False))
+    case(f"nn.lstm {name}", nn.LSTM, gates, wide, first, cell, lengths, formula=lambda x, w, h, c, *_: tuple(run(_lstm_step, x, w, None, h, c)), **options)
+    case(
+        f"nn.lstm_gradient {name}", nn.LSTMGradient, gates, wide, first, cell, *after, seeds, more if bias else None, lengths, **options,
+        formula=lambda *_: tuple(complex_step(both, [gates, first, cell], k) for k in range(3)),
+    )  # fmt: skip
+
+    thrice, block = floats(steps, batch, 3 * hidden), floats(3 * hidden, hidden)
+    made = run(_gru_step, thrice, block, shift, first)[0]
+
+    def with_u(x, u, h):
+        """As if each step had a bias of its own beside the weight."""
+        each = lambda v, weight, _, state: _gru_step(v[: 3 * hidden], weight, v[3 * hidden :] + (0 if shift is None else shift), state)
+        return np.sum(seeds * run(each, np.concatenate([x, u], -1), block, None, h)[0])
+
+    case(
+        f"nn.gru {name}", nn.GRU, thrice, block, first, shift, lengths, formula=lambda x, w, h, *others: run(_gru_step, x, w, others[0] if bias else None, h)[0], **options
+    )
+    case(
+        f"nn.gru_gradient {name}", nn.GRUGradient, thrice, block, first, made, seeds, shift, lengths, **options,
+        formula=lambda *_: tuple(complex_step(with_u, [thrice, np.zeros_like(thrice), first], k) for k in range(3)),
+    )  # fmt: skip
+
+
+_recurrent_cases("forward", 3, 2, 2, None, False)
+_recurrent_cases("backward with lengths", 4, 3, 2, [4, 0, 2], True)
+_recurrent_cases("with lengths", 3, 3, 1, [1, 3, 9], False, activation="relu", bias=False)
+_recurrent_cases("of one step", 1, 1, 3, None, True, bias=False)
+_recurrent_cases("of no steps", 0, 2, 3, None, False)
+_recurrent_cases("of no sequences", 2, 0, 3, None, True)
 
 UNIFORM = Case("nn.uniform", nn.Uniform, (seed_state(7),), {"shape": (3, 5), "low": -1.0, "high": 2.0, "dtype": f32})
 """Random numbers have two results and no formula; `test_mt19937` checks them. Here only for the lowering."""

@@ -1,0 +1,115 @@
+"""Folding a batch norm into the product before it: a product by constants, scaled and shifted per channel, is a product by other constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from polyreme.dialects.nn import BatchNorm, Constant, Conv, Full, Linear, Transpose
+from polyreme.ir.attributes import Dense
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func
+from polyreme.ir.core import Op, Value
+from polyreme.ir.passes import FuncPass, register_pass
+
+Array = np.ndarray[Any, Any]
+
+
+@register_pass
+@dataclass(frozen=True)
+class FoldBatchNorm(FuncPass):
+    """batch_norm(conv(x, W, c), m, v, w, b)  ->  conv(x, W s, (c - m) s + b) with s = w / sqrt(v + epsilon); the same for linear, and through a transpose
+
+    Before and after: `nn` ops.  Where weights and statistics are constants, as in a model that is compiled for inference, and nothing else uses the product.
+    s is found in float64, and the folded weights are rounded once. 16-bit weights stay as they are: rounded again, they would lose more than the norm costs.
+    Runs after canonicalization, which gives reshaped and sliced constants their final form.
+    """
+
+    name: ClassVar[str] = "fold-batch-norm"
+    takes: ClassVar[tuple[str, ...]] = ("nn",)
+
+    def run_on(self, func: Func) -> None:
+        for op in func.block:
+            if isinstance(op, BatchNorm):
+                fold_batch_norm(op)
+
+
+class _Found(NamedTuple):
+    """A product, the transpose behind it if there is one, and all numbers in float64."""
+
+    product: Conv | Linear
+    transpose: Transpose | None
+    weight: Array
+    bias: Array | float
+    mean: Array
+    variance: Array
+    scale: Array | float
+    shift: Array | float
+
+
+def fold_batch_norm(op: BatchNorm) -> None:
+    """Fold `op` if it can be; its leftover constants are for dead code elimination."""
+    found = _match(op)
+    if found is None:
+        return
+    product = found.product
+    with np.errstate(all="ignore"):
+        s = found.scale / np.sqrt(found.variance + op.epsilon)
+        # Channels of the result are the first axis of a filter and the last one of a matrix.
+        weight = found.weight * (s.reshape(-1, *(1,) * (found.weight.ndim - 1)) if isinstance(product, Conv) else s)
+        bias = (found.bias - found.mean) * s + found.shift
+    if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+        # What is no number in the norm alone would be one in every product.
+        return
+    b = Builder.before_op(product)
+    dtype = op.result.type.dtype.np  # type: ignore[union-attr]
+    operands = [b(Constant, value=Dense(v.astype(dtype))) for v in (weight, np.broadcast_to(bias, s.shape))]
+    operands[0].name, operands[1].name = product.weight.name, product.bias.name if product.bias is not None else None
+    made = b(type(product), product.x, *operands, **product.attributes)
+    if found.transpose is not None:
+        made = b(Transpose, made, perm=found.transpose.perm)
+    made.name = op.result.name
+    op.replace_with(made)
+    for old in (found.transpose, product):
+        if old is not None:
+            old.erase()
+
+
+def _match(op: BatchNorm) -> _Found | None:
+    """What the norm is of, if that is a product by constants that nothing else uses."""
+    kind: Any = op.result.type
+    if kind.dtype.bits == 16:
+        return None
+    axis, value = op.axis % kind.rank, op.x
+    transpose = _only_use(value, Transpose)
+    if transpose is not None:
+        axis, value = transpose.perm[axis], transpose.x
+    product = _only_use(value, Conv) or _only_use(value, Linear)
+    if product is None or axis != (1 if isinstance(product, Conv) else kind.rank - 1):
+        return None
+    values: list[Any] = []
+    for operand, otherwise in ((product.weight, None), (product.bias, 0.0), (op.mean, None), (op.variance, None), (op.weight, 1.0), (op.bias, 0.0)):
+        array = otherwise if operand is None else _numbers(operand)
+        if array is None:
+            return None
+        values.append(array)
+    return _Found(product, transpose, *values)
+
+
+def _only_use(value: Value, kind: type[Op]) -> Any:
+    """The producer, if it is of this kind and nothing else uses what it makes."""
+    producer = value.producer(kind)
+    return producer if producer is not None and len(value.uses) == 1 else None
+
+
+def _numbers(value: Value) -> Array | None:
+    """The elements of a constant in float64."""
+    op = value.producer()
+    if isinstance(op, Constant):
+        array: Array = op.value.array
+        return array.astype(np.float64)
+    if isinstance(op, Full) and all(isinstance(d, int) for d in op.shape) and isinstance(op.value, (int, float)):
+        return np.full(op.shape, op.value, np.float64)
+    return None
