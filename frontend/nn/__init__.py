@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from polyreme.names import absent_from
-from polyreme.nn import clip, container, functional, initializer, layer
+from polyreme.nn import clip, container, functional, initializer, layer, utils
 from polyreme.nn.clip import *
 from polyreme.nn.container import *
 from polyreme.nn.layer import *
@@ -15,7 +15,7 @@ from polyreme.nn.layers.loss import *
 from polyreme.nn.layers.norm import *
 from polyreme.nn.layers.pooling import *
 
-__all__ = ["functional", "initializer"]
+__all__ = ["functional", "initializer", "utils"]
 __all__ += clip.__all__
 __all__ += container.__all__
 __all__ += layer.__all__

@@ -315,3 +315,53 @@ def the_format_prints_as_that_of_images_after_a_call(paddle, np, rng):
     before = repr(norm)
     norm(paddle.ones([2, 4, 3]))
     return [before, repr(norm), caught(lambda: norm(paddle.ones([2, 3, 4, 1])))]
+
+
+# --- weights made of other parameters
+
+
+def used(paddle, np, rng, layer, x):
+    """Output, gradients of all parameters, state, names and printing."""
+    y = layer(x)
+    parameters = layer.parameters()
+    grads = paddle.grad([y], parameters, [paddle.to_tensor(rng.standard_normal(tuple(y.shape)).astype("float32"))], allow_unused=True)
+    state = {k: v.detach().clone() for k, v in layer.state_dict().items()}
+    return {"result": y, "grad": list(grads), "state": state, "names": [(k, p.name) for k, p in layer.named_parameters()], "repr": repr(layer)}
+
+
+@check(f"{NN}.utils.weight_norm", f"{NN}.utils.remove_weight_norm", traits=("float32", "gradient"))
+def weights_by_length_and_direction(paddle, np, rng):
+    found = {}
+    for dim in (0, 1, 2, 3, -2, None):
+        layer = paddle.nn.Conv2D(3, 4, 2)
+        x = paddle.to_tensor(rng.standard_normal((2, 3, 4, 4)).astype("float32"))
+        before = layer(x)
+        same = paddle.nn.utils.weight_norm(layer, dim=dim) is layer
+        found[str(dim)] = [same, before, used(paddle, np, rng, layer, x), list(layer.weight_g.shape)]
+        if dim == 2:
+            layer.weight_g.set_value(np.array([2.0, 0.5], "float32"))
+            found["changed"] = layer(x)
+        paddle.nn.utils.remove_weight_norm(layer)
+        found[f"{dim} removed"] = used(paddle, np, rng, layer, x)
+    linear = paddle.nn.utils.weight_norm(paddle.nn.Linear(3, 2), "bias")
+    found["bias"] = linear(paddle.ones([1, 3]))
+    found["errors"] = [
+        caught(lambda: paddle.nn.utils.weight_norm(linear, "bias")), caught(lambda: paddle.nn.utils.weight_norm(linear, "weight", 2)),
+        caught(lambda: paddle.nn.utils.weight_norm(linear, "nothing")), caught(lambda: paddle.nn.utils.remove_weight_norm(linear, "weight")),
+    ]  # fmt: skip
+    return found
+
+
+@check(f"{NN}.utils.spectral_norm", traits=("float32", "gradient"))
+def weights_by_their_largest_singular_value(paddle, np, rng):
+    found = {}
+    for layer, shape, options in [
+        (paddle.nn.Linear(3, 4), (2, 3), {}), (paddle.nn.Conv2D(3, 4, 2), (2, 3, 4, 4), {"n_power_iterations": 3}), (paddle.nn.Conv1D(3, 4, 2), (2, 3, 4), {"dim": 1, "eps": 1e-6}),
+    ]:  # fmt: skip
+        key = type(layer).__name__
+        x = paddle.to_tensor(rng.standard_normal(shape).astype("float32"))
+        found[key] = [paddle.nn.utils.spectral_norm(layer, **options) is layer, layer.weight.detach(), used(paddle, np, rng, layer, x), used(paddle, np, rng, layer, x)]
+        layer.eval()
+        found[f"{key} evaluation"] = [layer(x), layer(x), dict(layer.state_dict())]
+    found["errors"] = [caught(lambda: paddle.nn.utils.spectral_norm(paddle.nn.Linear(2, 2), n_power_iterations=0)), caught(lambda: paddle.nn.utils.spectral_norm(layer))]
+    return found

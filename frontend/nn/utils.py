@@ -1,0 +1,153 @@
+"""`paddle.nn.utils`: weights that are computed from other parameters in front of every call of their layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polyreme import math as functions
+from polyreme import tape
+from polyreme.math.creation import assign
+from polyreme.nn import functional as F
+from polyreme.nn.layer import Layer
+from polyreme.nn.layers.common import Linear
+from polyreme.nn.layers.norm import as_matrix
+from polyreme.random import default_generator
+from polyreme.tensor import Tensor
+
+__all__ = ["remove_weight_norm", "spectral_norm", "weight_norm"]
+
+
+def _hook_of(layer: Layer, kind: type, name: str) -> Any:
+    """The key of the hook of this kind for the parameter `name`, None when there is none."""
+    return next((k for k, hook in layer._forward_pre_hooks.items() if isinstance(hook.function, kind) and hook.function.name == name), None)
+
+
+def _check_new(layer: Layer, kind: type, name: str, what: str) -> None:
+    if _hook_of(layer, kind, name) is not None:
+        raise RuntimeError(f"Cannot register two {what} hooks on the same parameter {name}")
+    if name not in layer._parameters:
+        raise KeyError(f"{what} expected the name of a parameter ({', '.join(layer._parameters)}) but got '{name}'")
+
+
+# --- length and direction
+
+
+class WeightNorm:
+    """A hook that sets `name` to g * v / |v|, of the parameters `name_g` and `name_v`; norms are over all axes but `dim`, and over all for -1."""
+
+    def __init__(self, name: str, dim: int):
+        self.name, self.dim = name, dim
+
+    def compute_weight(self, layer: Layer) -> Tensor:
+        g, v = getattr(layer, f"{self.name}_g"), getattr(layer, f"{self.name}_v")
+        if self.dim == -1:
+            length = functions.sqrt(functions.sum(functions.square(v)))
+            return functions.multiply(functions.divide(v, functions.scale(length, 1.0, 1e-12)), g)
+        rows = F.normalize(as_matrix(v, self.dim), axis=1)
+        scaled = functions.multiply(rows, functions.unsqueeze(g, 1))
+        order = [self.dim, *(i for i in range(v.ndim) if i != self.dim)]
+        back = functions.reshape(scaled, [v.shape[i] for i in order])
+        return functions.transpose(back, [order.index(i) for i in range(v.ndim)]) if self.dim else back
+
+    def __call__(self, layer: Layer, inputs: Any) -> None:
+        setattr(layer, self.name, self.compute_weight(layer))
+
+
+def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Layer:
+    """Let the parameter `name` be computed from its length and its direction, two parameters that are trained in its place. Returns the layer.
+
+    `name_v` has the weight's shape, `name_g` one length per place along `dim`, or one in all (a number) when that is None. w = g * v / |v|. Source:
+    Salimans and Kingma, "Weight Normalization" (2016).
+    """
+    _check_new(layer, WeightNorm, name, "weight_norm")
+    weight = layer._parameters[name]
+    rank = weight.ndim
+    dim = -1 if dim is None else dim
+    assert -rank <= dim < rank, "dim must set between [-R, R), R means the dimension of weight."
+    # As in Paddle, -1 stands for all axes, and other negative numbers count from the end.
+    hook = WeightNorm(name, dim if dim == -1 else dim % rank)
+    with tape.no_grad():
+        flat = weight if hook.dim == -1 else as_matrix(weight, hook.dim)
+        squares = functions.sum(functions.square(flat), None if hook.dim == -1 else 1)
+        length = functions.sqrt(functions.scale(squares, 1.0, 1e-12))
+        values = weight.detach()
+    del layer._parameters[name]
+    for suffix, value in (("_v", values), ("_g", length)):
+        made = layer.create_parameter(value.shape, dtype=value.dtype)
+        layer.add_parameter(name + suffix, made)
+        with tape.no_grad():
+            assign(value, made)
+    setattr(layer, name, hook.compute_weight(layer))
+    layer.register_forward_pre_hook(hook)
+    return layer
+
+
+def remove_weight_norm(layer: Layer, name: str = "weight") -> Layer:
+    """Undo `weight_norm`: `name` is a parameter again, with the value that it was computed to have. Returns the layer."""
+    key = _hook_of(layer, WeightNorm, name)
+    if key is None:
+        raise ValueError(f"weight_norm of '{name}' not found in {layer}")
+    with tape.no_grad():
+        value = layer._forward_pre_hooks.pop(key).function.compute_weight(layer)
+        delattr(layer, name)
+        del layer._parameters[f"{name}_g"], layer._parameters[f"{name}_v"]
+        made = layer.create_parameter(value.shape, dtype=value.dtype)
+        layer.add_parameter(name, made)
+        assign(value, made)
+    return layer
+
+
+# --- the largest singular value
+
+
+class SpectralNorm:
+    """A hook that sets `name` to the parameter `name_orig` divided by its largest singular value, for which training moves the buffers `name_u` and `name_v`."""
+
+    def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12):
+        if n_power_iterations <= 0:
+            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+        self.name, self.n_power_iterations, self.dim, self.eps = name, n_power_iterations, dim, eps
+
+    def compute_weight(self, layer: Layer, do_power_iteration: bool) -> Tensor:
+        weight, u, v = (getattr(layer, f"{self.name}_{part}") for part in ("orig", "u", "v"))
+        matrix = as_matrix(weight, self.dim)
+        if do_power_iteration:
+            with tape.no_grad():
+                for _ in range(self.n_power_iterations):
+                    assign(F.normalize(functions.matmul(matrix, u, transpose_x=True), axis=0, epsilon=self.eps), v)
+                    assign(F.normalize(functions.matmul(matrix, v), axis=0, epsilon=self.eps), u)
+                # Of their own, so that the next call may move the buffers before gradients flow through this one.
+                u, v = u.clone(), v.clone()
+        return functions.divide(weight, functions.dot(u, functions.mv(matrix, v)))
+
+    def __call__(self, layer: Layer, inputs: Any) -> None:
+        setattr(layer, self.name, self.compute_weight(layer, do_power_iteration=layer.training))
+
+
+def spectral_norm(layer: Layer, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Layer:
+    """Let the parameter `name` be divided by its largest singular value, as a matrix whose rows are its axis `dim`. Returns the layer.
+
+    `dim` None means where the layer's outputs are: 1 for Linear and transposed convolutions, else 0. The singular value comes from `n_power_iterations`
+    steps of power iteration per call in training. Source: Miyato et al., "Spectral Normalization" (2018).
+    """
+    if dim is None:
+        dim = 1 if isinstance(layer, Linear) or type(layer).__name__ in ("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose") else 0
+    hook = SpectralNorm(name, n_power_iterations, dim, eps)
+    _check_new(layer, SpectralNorm, name, "spectral_norm")
+    weight = layer._parameters[name]
+    with tape.no_grad():
+        vectors = []
+        for size in as_matrix(weight, dim).shape:
+            # Paddle makes a parameter first, which draws its initial values, and fills it with normal numbers then.
+            vector = layer.create_parameter([size])
+            assign(default_generator().normal((size,), 0.0, 1.0, vector.type.dtype), vector)
+            vectors.append(vector)
+        u, v = (F.normalize(vector, axis=0, epsilon=eps) for vector in vectors)
+    del layer._parameters[name]
+    layer.add_parameter(f"{name}_orig", weight)
+    # A plain tensor under the old name: whoever looks at the weight before the first call finds one.
+    setattr(layer, name, functions.scale(weight, 1.0))
+    layer.register_buffer(f"{name}_u", u)
+    layer.register_buffer(f"{name}_v", v)
+    layer.register_forward_pre_hook(hook)
+    return layer
