@@ -84,8 +84,10 @@ def traits_of(outcome: Any) -> set[str]:
         shape = outcome.values.shape
         kinds = {"0-d": not shape, "empty": 0 in shape, "one": 1 in shape, "odd": any(n % 2 and n > 1 for n in shape)}
         return {outcome.dtype} | {k for k, holds in kinds.items() if holds}
-    parts = outcome.values() if isinstance(outcome, dict) else outcome if isinstance(outcome, (list, tuple)) else ()
-    return set().union(*map(traits_of, parts)) if parts else set()
+    if isinstance(outcome, dict):
+        found = {k: traits_of(v) for k, v in outcome.items()}
+        return set().union(*found.values()) | ({"gradient"} if any(k.startswith("grad") and v for k, v in found.items()) else set())
+    return set().union(*map(traits_of, outcome)) if isinstance(outcome, (list, tuple)) else set()
 
 
 # What an instance has, and the class does not.

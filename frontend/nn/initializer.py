@@ -17,7 +17,7 @@ from polyreme.random import default_generator
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "Assign", "Constant", "Dirac", "Initializer", "KaimingNormal", "KaimingUniform", "Normal", "Orthogonal", "TruncatedNormal", "Uniform", "XavierNormal",
+    "Assign", "Constant", "Dirac", "Initializer", "KaimingNormal", "KaimingUniform", "Normal", "Orthogonal", "TruncatedNormal", "Uniform", "Xavier", "XavierNormal",
     "XavierUniform", "calculate_gain", "set_global_initializer",
 ]  # fmt: skip
 
@@ -35,12 +35,14 @@ class Initializer:
 
 
 def draw_uniform(shape: Shape, low: float, high: float, dtype: ScalarType) -> Tensor:
+    """Uniform in [low, high), both rounded to float32, as Paddle keeps them: float64 parameters show it."""
     with tape.recording(False):
-        return default_generator().uniform(shape, low, high, dtype)
+        return default_generator().uniform(shape, float(np.float32(low)), float(np.float32(high)), dtype)
 
 
 def draw_normal(shape: Shape, mean: float, std: float, dtype: ScalarType) -> Tensor:
-    return default_generator().normal(shape, mean, std, dtype)
+    """Normal with this mean and deviation, both rounded to float32, as Paddle keeps them."""
+    return default_generator().normal(shape, float(np.float32(mean)), float(np.float32(std)), dtype)
 
 
 class Constant(Initializer):
@@ -154,6 +156,18 @@ class KaimingUniform(Initializer):
     def values(self, shape: Shape, dtype: ScalarType) -> Tensor:
         limit = math.sqrt(3.0) * self.deviation(shape)
         return draw_uniform(shape, -limit, limit, dtype)
+
+
+class Xavier(Initializer):
+    """Glorot's initialization by its older name: `XavierUniform`, or `XavierNormal` for `uniform=False`. A seed other than 0 is not taken."""
+
+    def __init__(self, uniform: bool = True, fan_in: float | None = None, fan_out: float | None = None, seed: int = 0):
+        if seed != 0:
+            raise ValueError(f"Xavier expected seed=0 (paddle.seed is for all draws) but got {seed}")
+        self._chosen: Initializer = XavierUniform(fan_in, fan_out) if uniform else XavierNormal(fan_in, fan_out)
+
+    def values(self, shape: Shape, dtype: ScalarType) -> Tensor:
+        return self._chosen.values(shape, dtype)
 
 
 class KaimingNormal(KaimingUniform):

@@ -85,6 +85,8 @@ for name in ("softmax", "log_softmax"):
         c.layer()(normal(2, 3))
         c.layer(0)(normal(2, 3, dtype="float64"))
         c.layer(axis=1, name="s")(normal(2, 3, 4))
+        c.layer()(normal(3, 1).strided())
+        c.layer()(normal(0, 3))
 
 
 @cases(f"{F}.prelu")
@@ -103,6 +105,7 @@ def _(c):
     c.layer()(normal(2, 3))
     c.layer(3, 0.1)(normal(2, 3, 4))
     c.layer(num_parameters=4, data_format="NHWC")(normal(2, 3, 3, 4))
+    c.layer(1, _default="float64")(normal(3, 1, dtype="float64").strided())
 
 
 @cases(f"{F}.maxout")
@@ -119,6 +122,7 @@ def _(c):
 def _(c):
     c.layer(2)(apart(2, 4, 2, 2))
     c.layer(2, axis=3)(apart(2, 2, 2, 4, dtype="float64"))
+    c.layer(3)(apart(1, 3, 5, 3).strided())
 
 
 for name in ("relu_", "elu_", "softmax_", "tanh_", "leaky_relu_", "hardtanh_", "thresholded_relu_"):

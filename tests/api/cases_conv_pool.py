@@ -50,6 +50,8 @@ for n in (1, 2, 3):
         c.layer(4, 2, 2, weight_attr=of("paddle.nn.initializer.Constant(0.1)"), bias_attr=of("paddle.nn.initializer.Normal()"))(normal(*x))
         c.layer(4, 6, 2, data_format=channels_last)(normal(*last(x)))
         c.layer(4, 6, 2, padding="SAME")(normal(*x))
+        c.layer(4, 2, 2, _default="float64")(normal(1, 4, *[3] * n, dtype="float64").strided())
+        c.layer(4, 2, 2, 1, 1)(normal(3, 4, *[1] * n))
         c.layer(3, 4, 3, groups=2)(_raises=True)
 
     for kind in ("avg", "max"):
@@ -112,6 +114,7 @@ for n in (1, 2, 3):
         c.layer([1, 0] * n, mode="replicate")(normal(*x, dtype="float64"))
         c.layer([1, 2] * n, "constant", 2.5)(normal(*x))
         c.layer([0, 1] * n, "circular", data_format=channels_last)(normal(*last(x)))
+        c.layer([1, 2] * n)(normal(1, 2, *[1] * n).strided())
 
 
 @cases(f"{F}.pad")
@@ -161,6 +164,7 @@ def _(c):
     c.layer(4, 3, weight_attr=of("paddle.ParamAttr('own', trainable=False)"), bias_attr=of("paddle.nn.initializer.Constant(0.5)"), name="line")(normal(2, 4))
     c.layer(in_features=1, out_features=1)(normal(0, 1))
     c.layer(4, 3)(normal(2, 5), _raises=True)
+    c.layer(3, 5, _default="float64")(normal(3, 1, 3, dtype="float64").strided())
     c.expr("(lambda m: (m.weight, m.bias, m.weight.shape, m.bias.shape, m.weight.stop_gradient, m.weight.name, m.weight.trainable))(paddle.nn.Linear(2, 3))", _no_grad=True)
 
 
@@ -183,6 +187,9 @@ def _(c):
     c.layer(5, 3, padding_idx=1)(array([[0, 1], [1, 4]], "int64"))
     c.layer(5, 2, weight_attr=of("paddle.nn.initializer.Constant(0.5)"))(ints(3, dtype="int32"))
     c.layer(5, 3, -1)(ints(2, 4))
+    c.layer(5, 3, _default="float64")(ints(3, 5).strided())
+    c.layer(5, 3)(ints(0, 4))
+    c.layer(5, 3)(ints())
     c.layer(0, 3)(_raises=True)
     c.layer(5, 3, 7)(_raises=True)
 
@@ -214,6 +221,7 @@ for name in ("dropout", "dropout2d", "dropout3d", "alpha_dropout"):
         c.layer()(normal(*shape))
         c.layer(0.25)(normal(*shape, dtype="float64"))
         c.layer(p=0.0, name="own")(normal(*shape))
+        c.layer()(normal(*[1, 3, 5, 3, 3][: len(shape)]).strided())
         if name == "dropout":
             c.layer(0.3, axis=1, mode="downscale_in_infer")(normal(*shape))
 

@@ -74,6 +74,9 @@ def _(c):
     c.expr("(paddle.tanh_(t), t)", t=normal(3, 4).fixed())
     c.expr("(lambda y: (paddle.tanh_(y), y.inplace_version))(x * 2)", x=normal(3))
     c.expr("paddle.tanh_(x)", x=normal(3), _raises=True)
+    c.expr("(paddle.tanh_(t), t)", t=normal(3, 1, dtype="float64").fixed())
+    c.expr("(paddle.tanh_(t), t)", t=normal().fixed())
+    c.expr("(paddle.tanh_(t), t)", t=normal(0, 3).fixed())
 
 
 @cases("paddle.scale")

@@ -1,6 +1,6 @@
 """Gradients, modes, dtypes, devices and files."""
 
-from tests.api.table import caught, check
+from tests.api.table import cases, caught, check, normal
 
 PYLAYER = ("paddle.autograd.PyLayer", "paddle.autograd.PyLayer.apply", "paddle.autograd.PyLayer.forward", "paddle.autograd.PyLayer.backward",
            "paddle.autograd.PyLayerContext.save_for_backward", "paddle.autograd.PyLayerContext.saved_tensor")  # fmt: skip
@@ -182,6 +182,55 @@ def changes_in_place_are_noticed(paddle, np, rng):
         fine[0] = 3.0
 
     return [stale, y.inplace_version, a.grad, fine.grad, caught(writes_to_a_leaf), caught(lambda: fine.add_(paddle.ones([3])))]
+
+
+SHAPES_OF_LEAVES = ((3, 5), (), (0, 3), (1,), (2, 1, 3))
+
+
+@cases("paddle.grad")
+def _(c):
+    for dtype in ("float32", "float64"):
+        for shape in SHAPES_OF_LEAVES:
+            c.expr("paddle.grad(x * x * y, [x, y])", x=normal(*shape, dtype=dtype), y=normal(*shape, dtype=dtype))
+        c.expr("paddle.grad((x * y).sum(), x, paddle.full([], 3.0, x.dtype))", x=normal(3, 1, dtype=dtype), y=normal(4, dtype=dtype))
+        c.expr("(lambda g: paddle.grad(g.sum(), x))(paddle.grad(x ** 3, x, create_graph=True)[0])", x=normal(3, 4, dtype=dtype))
+    c.expr("paddle.grad((x[1:] * 2).sum(), x)", x=normal(3, 5).strided())
+
+
+@check("paddle.Tensor.backward", "paddle.Tensor.stop_gradient", traits=("float32", "float64", "0-d", "empty", "one", "odd"))
+def backward_reaches_leaves_of_all_shapes(paddle, np, rng):
+    found = []
+    for dtype in ("float32", "float64", "bfloat16"):
+        for shape in SHAPES_OF_LEAVES:
+            x = paddle.to_tensor(np.asarray(rng.standard_normal(shape)).astype("float64")).astype(dtype)
+            x.stop_gradient = False
+            (x * 3 + 1).backward()
+            found.append([x.grad, x.grad.dtype])
+    return found
+
+
+@check(*PYLAYER, "paddle.no_grad", traits=("float32", "float64", "0-d", "empty", "one", "odd"))
+def own_functions_take_all_shapes(paddle, np, rng):
+    class Twice(paddle.autograd.PyLayer):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensor()
+            return 2 * x * grad
+
+    found = []
+    for dtype in ("float32", "float64"):
+        for shape in SHAPES_OF_LEAVES:
+            x = leaf(paddle, np.asarray(rng.standard_normal(shape)).astype(dtype))
+            y = Twice.apply(x)
+            with paddle.no_grad():
+                other = Twice.apply(x)
+            found.append({"result": y.detach(), "grad": paddle.grad(y, x), "other": [other, other.stop_gradient]})
+    return found
 
 
 # --- modes, dtypes, devices

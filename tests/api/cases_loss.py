@@ -85,6 +85,8 @@ def _(c):
     c(probabilities(4, 1), label(4, 1))
     c(probabilities(4, 1), label(4, 1), 0.01)
     c(probabilities(1, 1), label(1, 1))
+    c(probabilities(3, 1, dtype="float64"), label(3, 1, dtype="float64"))
+    c(probabilities(5, 1).strided(), label(5, 1))
 
 
 @cases(f"{F}.sigmoid_focal_loss")
@@ -107,6 +109,7 @@ def _(c):
 
 @cases("paddle.nn.MarginRankingLoss")
 def _(c):
+    c.layer()(normal(3, 1, dtype="float64"), normal(3, 1, dtype="float64"), array([[1.0], [-1.0], [1.0]], "float64").fixed())
     for reduction in REDUCTIONS:
         c.layer(0.2, reduction)(normal(2, 3), normal(2, 3), array([[1.0, -1.0, 1.0], [-1.0, -1.0, 1.0]]).fixed())
 

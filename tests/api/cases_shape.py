@@ -32,6 +32,10 @@ def _(c):
     c.expr("(paddle.reshape_(y, [4, 3]), y, y.inplace_version)", y=normal(3, 4).fixed())
     c.expr("(lambda y: (paddle.reshape_(y, [-1]) is y, y, y.inplace_version))(x * 2)", x=normal(3, 4))
     c.expr("paddle.reshape_(x, [5])", x=normal(3, 4).fixed(), _raises=True)
+    for dtype in ("float64", "int32", "int64"):
+        c.expr("(paddle.reshape_(y, [0, -1]), y)", y=normal(3, 1, 5, dtype=dtype).fixed())
+    c.expr("paddle.reshape_(y, [1, 1])", y=normal().fixed())
+    c.expr("paddle.reshape_(y, [5, 0])", y=normal(0, 3).fixed())
 
 
 @cases("paddle.transpose")
@@ -97,6 +101,8 @@ for name, shape, choices in (
         c.expr(f"(paddle.{name}_(y, 0), y, y.inplace_version)", y=normal(*shape).fixed())
         c.expr(f"(lambda y: (paddle.{name}_(y, [0]) is y, y, y.inplace_version))(x * 2)", x=normal(*shape))
         c.expr(f"(lambda y: (y.{name}_(0) is y, y))(x * 2)", x=normal(*shape))
+        for dtype in ("float64", "int64"):
+            c.expr(f"(paddle.{name}_(y, 0), y)", y=normal(*shape, dtype=dtype).fixed())
 
 
 @cases("paddle.concat")

@@ -287,15 +287,17 @@ class Cases:
         options = {"raises": _raises, "exact": _exact, "rtol": _rtol, "atol": _atol}
         self._add(f"{self.names[0]}: {text} where {told}" + " second" * _second, call.run, recipes, options, gradients=call.with_grad)
 
-    def layer(self, *args: Any, _call: str = "", **kwargs: Any) -> Callable[..., None]:
-        """Build the class with these arguments after a seed; call the answer with the inputs of `forward` (none: only build).
+    def layer(self, *args: Any, _default: str = "float32", **kwargs: Any) -> Callable[..., None]:
+        """Build the class with these arguments after a seed; call the answer with the inputs of `forward` (none: only build). `_default` is the default dtype then.
 
         Compares `repr`, the keys, shapes, numbers and names of the state dict, outputs, gradients of inputs and parameters, and outputs in evaluation mode.
         """
 
         def add(*inputs: Any, _raises: bool = False, _exact: bool = False, _rtol: float | None = None, _atol: float | None = None, **keywords: Any) -> None:
             text = f"{self.names[0]}({_arguments(args, kwargs)})" + (f"({_arguments(inputs, keywords)})" if inputs or keywords else "")
-            built = Built(self.names[0], args, kwargs, inputs, keywords)
+            if _default != "float32":
+                text += f" in {_default}"
+            built = Built(self.names[0], args, kwargs, inputs, keywords, _default)
             options = {"raises": _raises, "exact": _exact, "rtol": _rtol, "atol": _atol}
             self._add(text, built.run, _recipes((inputs, keywords)), options, gradients=not _raises)
 
@@ -493,8 +495,16 @@ class Built:
     kwargs: dict[str, Any]
     inputs: tuple[Any, ...]
     keywords: dict[str, Any]
+    default: str = "float32"
 
     def run(self, paddle: Any, rng: Rng) -> Any:
+        paddle.set_default_dtype(self.default)
+        try:
+            return self.outcome(paddle, rng)
+        finally:
+            paddle.set_default_dtype("float32")
+
+    def outcome(self, paddle: Any, rng: Rng) -> Any:
         made = Inputs(paddle, rng, with_grad=True)
         layer = resolve(paddle, self.name)(*made(self.args), **made(self.kwargs))
         state = {k: v.detach().clone() for k, v in layer.state_dict().items()}

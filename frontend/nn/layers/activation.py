@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from polyreme.dtypes import default_dtype
 from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.layer import Layer
@@ -100,7 +101,7 @@ class PReLU(Layer):
     ):
         super().__init__()
         self._num_parameters, self._init, self._data_format, self._name = num_parameters, init, data_format, name
-        self._weight = self.create_parameter([num_parameters], weight_attr, default_initializer=_constant(init))
+        self._weight = self.create_parameter([num_parameters], weight_attr, default_dtype(), default_initializer=_constant(init))
 
     def forward(self, x: Tensor) -> Tensor:
         return F.prelu(x, self._weight, self._data_format)
