@@ -26,7 +26,7 @@ from polyreme.ir.dims import Dim, known_nonnegative, product
 from polyreme.ir.passes import register_pass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, TensorType, f32, i1
-from polyreme.lowering import normalization
+from polyreme.lowering import normalization, recurrence
 from polyreme.lowering.pooling import covered_elements, pool_padding
 
 Value = Any  # at these levels each is a tensor, so its type has a shape, a rank and an element type
@@ -452,6 +452,16 @@ def _pool(op: Any, b: Builder, x: Value, fn: str) -> Value:
 nn_to_tensor.lower(nn.Standardize)(normalization.standardize)
 nn_to_tensor.lower(nn.StandardizeGradient)(normalization.standardize_gradient)
 nn_to_tensor.lower(nn.BatchNorm)(normalization.batch_norm)
+
+
+# --- recurrent layers
+
+nn_to_tensor.lower(nn.SimpleRNN)(recurrence.simple_rnn)
+nn_to_tensor.lower(nn.SimpleRNNGradient)(recurrence.simple_rnn_gradient)
+nn_to_tensor.lower(nn.LSTM)(recurrence.lstm)
+nn_to_tensor.lower(nn.LSTMGradient)(recurrence.lstm_gradient)
+nn_to_tensor.lower(nn.GRU)(recurrence.gru)
+nn_to_tensor.lower(nn.GRUGradient)(recurrence.gru_gradient)
 
 
 # --- views

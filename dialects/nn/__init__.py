@@ -62,6 +62,7 @@ from polyreme.dialects.nn.linear import Linear, MatMul
 from polyreme.dialects.nn.loss import CrossEntropy
 from polyreme.dialects.nn.norm import BatchNorm, Standardize, StandardizeGradient
 from polyreme.dialects.nn.pool import AvgPool, MaxPool
+from polyreme.dialects.nn.recurrent import GRU, LSTM, GRUGradient, LSTMGradient, SimpleRNN, SimpleRNNGradient
 from polyreme.dialects.nn.reduce import All, Any, ArgMax, ArgMin, Max, Mean, Min, Prod, Sum
 from polyreme.dialects.nn.shape import BroadcastTo, Concat, Flip, Fold, Gather, Pad, Reshape, ScatterAdd, Slice, Transpose, Window
 
@@ -100,6 +101,8 @@ __all__ = [
     "FloorDivide",
     "Fold",
     "Full",
+    "GRU",
+    "GRUGradient",
     "Gather",
     "Gelu",
     "Greater",
@@ -108,6 +111,8 @@ __all__ = [
     "IsFinite",
     "IsInf",
     "IsNan",
+    "LSTM",
+    "LSTMGradient",
     "LeakyRelu",
     "Less",
     "LessEqual",
@@ -144,6 +149,8 @@ __all__ = [
     "Sigmoid",
     "Sign",
     "Silu",
+    "SimpleRNN",
+    "SimpleRNNGradient",
     "Sin",
     "Sinh",
     "Slice",

@@ -3,21 +3,24 @@
 from typing import TYPE_CHECKING
 
 from polyreme.names import absent_from
-from polyreme.nn import clip, container, functional, initializer, layer, utils
+from polyreme.nn import clip, container, decode, functional, initializer, layer, utils
 from polyreme.nn.clip import *
 from polyreme.nn.container import *
+from polyreme.nn.decode import *
 from polyreme.nn.layer import *
-from polyreme.nn.layers import activation, common, conv, loss, norm, pooling
+from polyreme.nn.layers import activation, common, conv, loss, norm, pooling, rnn
 from polyreme.nn.layers.activation import *
 from polyreme.nn.layers.common import *
 from polyreme.nn.layers.conv import *
 from polyreme.nn.layers.loss import *
 from polyreme.nn.layers.norm import *
 from polyreme.nn.layers.pooling import *
+from polyreme.nn.layers.rnn import *
 
 __all__ = ["functional", "initializer", "utils"]
 __all__ += clip.__all__
 __all__ += container.__all__
+__all__ += decode.__all__
 __all__ += layer.__all__
 __all__ += activation.__all__
 __all__ += common.__all__
@@ -25,6 +28,7 @@ __all__ += conv.__all__
 __all__ += loss.__all__
 __all__ += norm.__all__
 __all__ += pooling.__all__
+__all__ += rnn.__all__
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.

@@ -1,5 +1,6 @@
-"""Paddle's `paddle.utils`: unique names."""
+"""Paddle's `paddle.utils`: unique names, nested structures."""
 
 from polyreme.utils import unique_name
+from polyreme.utils.structures import flatten, map_structure
 
-__all__ = ["unique_name"]
+__all__ = ["flatten", "map_structure", "unique_name"]

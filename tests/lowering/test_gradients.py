@@ -178,7 +178,7 @@ def test_gradients_of_a_network_agree_with_finite_differences(batch):
     for i, grad in enumerate(found):
         direction = random.normal(size=grad.shape)
         high, low = (evaluate(func, [*inputs[:i], inputs[i] + sign * 1e-6 * direction, *inputs[i + 1 :]])[0] for sign in (1, -1))
-        assert (grad * direction).sum() == pytest.approx((high - low) / 2e-6, rel=1e-5)
+        assert (grad * direction).sum() == pytest.approx((high - low) / 2e-6, rel=1e-5, abs=1e-8)
 
 
 def test_arguments_are_shared_with_the_backward_half_and_not_returned():

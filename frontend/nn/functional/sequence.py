@@ -1,0 +1,61 @@
+"""Sequences of different lengths, and sequences as paths through a tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.dtypes import as_dtype
+from polyreme.math.common import cast_to, number_of, tensor_arg
+from polyreme.math.manipulation import stack, take_along_axis
+from polyreme.tensor import Tensor
+
+__all__ = ["gather_tree", "sequence_mask"]
+
+
+def sequence_mask(x: Tensor, maxlen: Any = None, dtype: Any = "int64", name: str | None = None) -> Tensor:
+    """A new last axis of `maxlen` elements, by default the longest length, with 1 at the first `x` of them and 0 at the others. It needs no gradient."""
+    tensor_arg(x, "sequence_mask")
+    if maxlen is None:
+        lengths = x._array("sequence_mask() without maxlen")
+        maxlen = int(lengths.max()) if lengths.size else 0
+    places = dispatch.call(ops.Iota, shape=(number_of(maxlen),), axis=0, dtype=x.type.dtype)
+    mask = dispatch.call(ops.Less, places, dispatch.call(ops.Reshape, x, shape=(*x.type.shape, 1)))
+    return cast_to(mask, as_dtype(dtype).scalar)
+
+
+def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
+    """The sequences that end in each beam after a beam search, from the last step back.
+
+    `ids` and `parents` are [steps, batch, beams] of int32 or int64: what was chosen in each step, and which beam of the step before it goes on from.
+    """
+    for value, name in ((ids, "ids"), (parents, "parents")):
+        tensor_arg(value, "gather_tree", name)
+    if ids.ndim != 3:
+        raise ValueError("The input ids must be a 3D tensor with shape [length, batch_size, beam_size]")
+    if ids.type.shape != parents.type.shape:
+        raise ValueError(f"gather_tree expected ids and parents of one shape but got {ids.shape} and {parents.shape}")
+    if ids.dtype.name not in ("int32", "int64"):
+        raise RuntimeError(f"gather_tree expected ids of int32 or int64 but got {ids.dtype.name}")
+    if parents.type.dtype != ids.type.dtype:
+        raise ValueError(f"gather_tree expected parents of {ids.dtype.name}, as the ids, but got {parents.dtype.name}")
+    steps, beams = ids.shape[0], ids.shape[2]
+    if not isinstance(steps, int):
+        raise ValueError(f"gather_tree expected a known number of steps but got {steps}")
+    if 0 in ids.shape:
+        return ids
+    kept, beam = [ids[steps - 1]], parents[steps - 1]
+    for step in range(steps - 2, -1, -1):
+        _check_beams(beam, beams)
+        kept.append(take_along_axis(ids[step], beam, 1))
+        beam = take_along_axis(parents[step], beam, 1)
+    return stack(kept[::-1])
+
+
+def _check_beams(beam: Tensor, beams: Any) -> None:
+    values = beam._value
+    if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= beams):
+        raise ValueError(f"gather_tree expected parents in [0, {beams}) but got values from {values.min()} to {values.max()}")
