@@ -66,6 +66,22 @@ def take(x: Array, index: Array, axis: int) -> Array:
     return np.take(x, gather_positions(index, x.shape[axis]), axis=axis)
 
 
+def scatter_array(x: Array, index: Array, updates: Array, axis: int, fn: str) -> Array:
+    """`x` with `updates` written ("set") or added ("add") along `axis` at the positions that `take` reads, one after the other in the order of `index`.
+
+    16-bit floats add up in float32.
+    """
+    positions = gather_positions(index, x.shape[axis]).reshape(-1)
+    narrow = fn == "add" and (x.dtype.kind == "V" or x.dtype == np.float16)
+    result = np.moveaxis(x, axis, 0).astype(np.float32 if narrow else x.dtype)
+    rows = np.moveaxis(updates.reshape(*updates.shape[:axis], index.size, *updates.shape[axis + index.ndim :]), axis, 0)
+    if fn == "add":
+        np.add.at(result, positions, rows.astype(result.dtype, copy=False))
+    else:
+        result[positions] = rows
+    return np.ascontiguousarray(np.moveaxis(result, 0, axis)).astype(x.dtype, copy=False)
+
+
 def gather_positions(index: Array, size: int) -> Array:
     """Positions in [0, size) that `index` means: negative ones count from the end, those outside are moved to the nearest end."""
     index = index.astype(np.int64)

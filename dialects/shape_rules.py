@@ -13,7 +13,7 @@ import numpy as np
 
 from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim, ceildiv, floordiv, known_nonnegative, maximum, product
-from polyreme.ir.facts import agree, agree_all
+from polyreme.ir.facts import agree
 from polyreme.ir.types import ScalarType, TensorType
 
 Shape = tuple[Dim, ...]
@@ -111,6 +111,18 @@ def joined_shape(shapes: Sequence[Shape], axis: int) -> Shape:
     for shape in shapes:
         total = total + shape[axis]
     return (*first[:axis], total, *first[axis + 1 :])
+
+
+def scattered_shape(updates: TensorType, index: TensorType, axis: int, size: Dim) -> Shape:
+    """The shape of what `updates` go into: with one axis of `size` in place of the axes of `index`, which stand in `updates` from `axis` on."""
+    rank = updates.rank - index.rank + 1
+    check_attr(0 <= axis < rank, f"expected axis in [0, {rank}) but got {axis}")
+    check_type(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
+    middle = updates.shape[axis : axis + index.rank]
+    fits = all(agree(a, b) for a, b in zip(middle, index.shape, strict=True))
+    check(fits, f"expected updates with the positions' shape {shape_text(index.shape)} from axis {axis} on but got {shape_text(middle)}")
+    check(size != 0, "expected at least one element along the axis but got 0")
+    return (*updates.shape[:axis], size, *updates.shape[axis + index.rank :])
 
 
 def padded_size(size: Dim, low: Dim, high: Dim, interior: Dim) -> Dim:

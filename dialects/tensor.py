@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.dialects import mt19937
-from polyreme.dialects.arrays import REDUCTIONS, Array, fold_array, pad_array, reduce_array, take, window_view
+from polyreme.dialects.arrays import REDUCTIONS, Array, fold_array, pad_array, reduce_array, scatter_array, take, window_view
 from polyreme.dialects.shape_rules import (
     Shape,
     broadcast_shapes,
@@ -32,6 +32,7 @@ from polyreme.dialects.shape_rules import (
     normal_axis,
     padded_size,
     reduced_shape,
+    scattered_shape,
     shape_text,
     sliced_shape,
     windowed_shape,
@@ -581,6 +582,37 @@ class Gather(Op):
     @staticmethod
     def reference(x: Array, index: Array, *, axis: int) -> Array:
         return take(x, index, axis)
+
+
+@op("tensor.scatter", Pure, accuracy=SUM)
+class Scatter(Op):
+    """`x` with the elements along `axis` at the positions in `index` combined with those of `updates`: replaced (`fn = "set"`) or added to ("add").
+
+        %y = tensor.scatter %x, %i, %u {axis = 0, fn = "add"} : tensor<4x2xf32>      // %x: tensor<4x2xf32>, %i: tensor<2x3xi64>, %u: tensor<2x3x2xf32>
+
+    The axes of `index` stand in `updates` from `axis` on, where `x` has one axis. Updates of one position are taken one after the other, in the order of `index`:
+    the last one stays, or their sum is added up in that order, 16-bit floats in float32. Positions are read as `tensor.gather` reads them. `axis` counts from the
+    front; it may not be known to be empty.
+    """
+
+    x = operand()
+    index = operand()
+    updates = operand()
+    axis = attr(int)
+    fn = attr(str, choices=("add", "set"))
+
+    @staticmethod
+    def infer(x: TensorType, index: TensorType, updates: TensorType, *, axis: int, fn: str) -> TensorType:
+        check_same_dtype([x, updates])
+        check_attr(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
+        check_type(fn == "set" or x.dtype.kind in "fiuc", f"expected numbers to add but got {x.dtype}")
+        made = scattered_shape(updates, index, axis, x.shape[axis])
+        check(x.shape == made, f"expected updates for the shape {shape_text(x.shape)} but got ones for {shape_text(made)}")
+        return x
+
+    @staticmethod
+    def reference(x: Array, index: Array, updates: Array, *, axis: int, fn: str) -> Array:
+        return scatter_array(x, index, updates, axis, fn)
 
 
 # --- groups

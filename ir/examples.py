@@ -20,7 +20,7 @@ from polyreme.ir.types import PendingType, type_symbols
 _CODE = re.compile(r"(\s*//.*\n)?\s*(%\w+.* = |[a-z]+\.[a-z_]+ %|(func|module)\b(?!\.))")
 _WHOLE = re.compile(r"(func|module)\b(?!\.)")
 _VALUE = re.compile(r"%[A-Za-z0-9_$.]+")
-_TYPE = re.compile(r"(?:tensor|pending|buffer|vector)<[^>]*>|\b(?:index|i1|i8|i16|i32|i64|ui8|ui16|ui32|ui64|f16|bf16|f32|f64)\b")
+_TYPE = re.compile(r"(?:tensor|pending|buffer|vector)<(?:[^<>]|<[^<>]*>)*>|\b(?:index|i1|i8|i16|i32|i64|ui8|ui16|ui32|ui64|f16|bf16|f32|f64)\b")
 _DECLARED = re.compile(rf"({_VALUE.pattern}): ({_TYPE.pattern})")
 
 

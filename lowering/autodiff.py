@@ -18,12 +18,12 @@ from polyreme.ir.define import ConstantLike, View
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.dims import Dim, line_of, symbols
 from polyreme.ir.types import TensorType, Type, type_symbols
-from polyreme.lowering.gradients import dist, elementwise, linear, norm, pool, recurrent, reduce, shape
+from polyreme.lowering.gradients import complex, dist, elementwise, linear, matrix, norm, pool, recurrent, reduce, shape
 from polyreme.lowering.gradients.table import GRADIENTS, gradient
 
 __all__ = ["GRADIENTS", "NOT_DIFFERENTIABLE", "Differentiated", "forward_backward", "gradient", "gradients_of"]
 
-_FAMILIES = (dist, elementwise, linear, norm, pool, recurrent, reduce, shape)  # importing them fills the table
+_FAMILIES = (complex, dist, elementwise, linear, matrix, norm, pool, recurrent, reduce, shape)  # importing them fills the table
 
 NOT_DIFFERENTIABLE: frozenset[type[Op]] = frozenset(
     {

@@ -380,13 +380,36 @@ def _gather(r: _Request) -> Value:
         raw = r.of(which, inner)
     else:
         raw = r.emitter.at(which, inner, 1, None, tuple(r.emitter._any_lane(g) for g in r.guards))
-    at = code.apply("cast", raw, dtype=index)
-    size = code.broadcast(code.value(_shape(x)[axis]), lanes)
-    zero = code.broadcast(code.constant(0, index), lanes)
-    at = code.apply("select", code.apply("lt", at, zero), code.apply("add", at, size), at)
-    last = code.apply("sub", size, code.broadcast(code.constant(1, index), lanes))
-    at = code.apply("max", code.apply("min", at, last), zero)
+    at = place_named(code, raw, _shape(x)[axis], lanes)
     return r.of(x, (*r.places[:axis], position(at), *r.places[axis + rank :]))
+
+
+def place_named(code: Code, raw: Value, size: Dim, lanes: int = 1) -> Value:
+    """The place along an axis of `size` that an element of an index tensor names: negative ones count from the end, those outside are moved to the nearest end."""
+    at = code.apply("cast", raw, dtype=index)
+    extent = code.broadcast(code.value(size), lanes)
+    zero = code.broadcast(code.constant(0, index), lanes)
+    at = code.apply("select", code.apply("lt", at, zero), code.apply("add", at, extent), at)
+    last = code.apply("sub", extent, code.broadcast(code.constant(1, index), lanes))
+    return code.apply("max", code.apply("min", at, last), zero)
+
+
+def _scatter(r: _Request) -> Value:
+    """All updates in their order, of which those that name the element's place count: for kernels that compute each element on its own. `scatter.py` has the
+    kernel that walks through the updates once."""
+    x, which, updates = r.op.operands
+    axis, fn, code = r.op.attributes["axis"], r.op.attributes["fn"], r.code
+    dtype = _dtype(x)
+    inner = wide(dtype) if fn == "add" else dtype
+    place = r.places[axis].lanes(code, r.lanes)
+
+    def step(offsets: list[Position], values: list[Value]) -> list[Value]:
+        raw = r.emitter.at(which, offsets, 1, None, tuple(r.emitter._any_lane(g) for g in r.guards))
+        named = code.apply("eq", code.broadcast(place_named(code, raw, _shape(x)[axis]), r.lanes), place)
+        element = convert(code, r.of(updates, (*r.places[:axis], *offsets, *r.places[axis + 1 :])), inner)
+        return [code.apply("select", named, code.apply("add", values[0], element) if fn == "add" else element, values[0])]
+
+    return convert(code, _accumulate(r, _shape(which), [convert(code, r.of(x, r.places), inner)], step)[0], dtype)
 
 
 def wide(dtype: ScalarType) -> ScalarType:
@@ -531,6 +554,7 @@ _RULES: dict[type[Op], Callable[[_Request], Value]] = {
     tensor.Pad: _pad,
     tensor.Concat: _concat,
     tensor.Gather: _gather,
+    tensor.Scatter: _scatter,
     tensor.Reduce: _reduce,
     tensor.ArgReduce: _arg_reduce,
     tensor.Contract: _contract,

@@ -174,6 +174,9 @@ class _Fusion:
         contracts = [op for op in ops if isinstance(op, tensor.Contract)]
         if contracts:
             return len(contracts) == 1 and _follows(ops, contracts[0], results)
+        scatters = [op for op in ops if isinstance(op, tensor.Scatter)]
+        if scatters:
+            return results == [scatters[0].result] and all(op is scatters[0] or isinstance(op, tensor.Map) or is_free(op) for op in ops)
         rows = rows_of(ops, results)
         if rows is None:
             return False
@@ -190,6 +193,9 @@ class _Fusion:
         """Whether computing `op` where `consumer` reads it computes no element much more often than once."""
         if isinstance(consumer, (tensor.Gather, tensor.Contract)):
             return False
+        if isinstance(consumer, tensor.Scatter):
+            # Updates are read once, each; positions once for every column that is written.
+            return isinstance(op, tensor.Map) and not way and op.result is not consumer.index
         if isinstance(consumer, tensor.Fold) and not isinstance(op, tensor.Reshape) and not (isinstance(op, tensor.Map) and op.fn in ("mul", "select", "eq", "cast", "add", "div", "sub")):
             return False
         if isinstance(op, (tensor.Reduce, tensor.Contract, tensor.ArgReduce, tensor.Fold)):

@@ -24,6 +24,7 @@ from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, buffer_l
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import Rows, rows_of, shape_of
+from polyreme.lowering.scatter import write_updates
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.sweep import Lanes, each, estimate, run, sweep
 
@@ -67,6 +68,12 @@ def describe(func: Func) -> str:
 
 def _emit(code: Code, request: Request, func: Func, leaves: dict[Value, Leaf], results: list[tuple[Value, Value]]) -> None:
     ops = [op for op in func.block if not isinstance(op, Return)]
+    scatter = results[0][0].producer(tensor.Scatter)
+    if scatter is not None:
+        alone = Rows(shape_of(scatter.x), (), (), {}, {scatter.x: tuple(range(len(shape_of(scatter.x))))})
+        _RowLoops(code, request, ops, leaves, [(scatter.x, results[0][1])], alone).emit()
+        write_updates(code, request.target, ElementEmitter(code, leaves), scatter, results[0][1])
+        return
     rows = rows_of(ops, [v for v, _ in results])
     concat = results[0][0].producer(tensor.Concat) if len(results) == 1 else None
     if concat is not None and rows is not None and not rows.staged:

@@ -26,7 +26,7 @@ from polyreme.ir.dims import Dim, known_nonnegative, product
 from polyreme.ir.passes import register_pass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, TensorType, f32, i1
-from polyreme.lowering import normalization, recurrence
+from polyreme.lowering import matrices, normalization, recurrence
 from polyreme.lowering.pooling import covered_elements, pool_padding
 
 Value = Any  # at these levels each is a tensor, so its type has a shape, a rank and an element type
@@ -464,6 +464,12 @@ nn_to_tensor.lower(nn.GRU)(recurrence.gru)
 nn_to_tensor.lower(nn.GRUGradient)(recurrence.gru_gradient)
 
 
+# --- matrices
+
+nn_to_tensor.lower(nn.Inverse)(matrices.inverse)
+nn_to_tensor.lower(nn.Cholesky)(matrices.cholesky)
+
+
 # --- views
 
 
@@ -524,20 +530,14 @@ def gather(op: Any, b: Builder, x: Value, index: Value) -> Value:
     return b(tt.Gather, x, index, axis=op.axis % x.type.rank)
 
 
+@nn_to_tensor.lower(nn.Scatter)
+def scatter(op: Any, b: Builder, x: Value, updates: Value, index: Value) -> Value:
+    return b(tt.Scatter, x, index, updates, axis=op.axis, fn="set")
+
+
 @nn_to_tensor.lower(nn.ScatterAdd)
 def scatter_add(op: Any, b: Builder, updates: Value, index: Value) -> Value:
-    """sum over all updates of select(position == place, update, 0): nothing is written twice, so the order of the sums is fixed"""
-    kind, axis = updates.type, op.axis
-    size, dtype = op.size, index.type.dtype
-    count = product(index.type.shape)
-    before, after = kind.shape[:axis], kind.shape[axis + index.type.rank :]
-    number = _size(b, size, dtype)
-    wrapped = _map(b, "select", _map(b, "lt", index, _number(b, 0, dtype)), _map(b, "add", index, number), index)
-    last = _size(b, size - 1, dtype)
-    position = _map(b, "min", _map(b, "max", wrapped, _number(b, 0, dtype)), last)
-    ones = (1,) * len(after)
-    position = _reshape(b, position, (*(1,) * len(before), count, 1, *ones))
-    places = b(tt.Iota, shape=(*(1,) * len(before), 1, size, *ones), axis=len(before) + 1, dtype=dtype)
-    spread = _reshape(b, updates, (*before, count, 1, *after))
-    chosen = _map(b, "select", _map(b, "eq", position, places), spread, _number(b, 0, kind.dtype))
-    return _reduce(b, chosen, "add", (len(before),), keepdims=False)
+    """Into zeros; 16-bit floats add up in float32"""
+    wide = _wide(b, updates)
+    zeros = b(tt.Full, value=0, shape=(*wide.type.shape[: op.axis], op.size, *wide.type.shape[op.axis + index.type.rank :]), dtype=wide.type.dtype)
+    return _cast(b, b(tt.Scatter, zeros, index, wide, axis=op.axis, fn="add"), updates.type.dtype)

@@ -349,6 +349,44 @@ def scatter_formula(u, i):
 
 case("nn.scatter_add", nn.ScatterAdd, floats(2, 4), np.array([3, 0, 3, -1]), axis=1, size=5, formula=scatter_formula)
 
+
+def written_formula(x, u, i):
+    result = x.copy()
+    for place in np.ndindex(*i.shape):
+        result[i[place]] = u[place]
+    return result
+
+
+case("nn.scatter", nn.Scatter, floats(5, 3), floats(2, 2, 3), np.array([[4, 0], [-1, 2]]), axis=0, formula=written_formula)
+case("nn.scatter of columns", nn.Scatter, floats(2, 5), floats(2, 2), np.array([3, -5], np.int32), axis=1, formula=lambda x, u, i: np.stack([u[:, 1], *x[:, 1:3].T, u[:, 0], x[:, 4]], 1))
+
+# --- matrices
+
+
+def eliminated(x):
+    """The inverses of 2x2 matrices by cofactors."""
+    (a, b), (c, d) = np.moveaxis(x, (-2, -1), (0, 1))
+    return np.moveaxis(np.array([[d, -b], [-c, a]]) / (a * d - b * c), (0, 1), (-2, -1))
+
+
+DEFINITE = np.array([[4.0, 1.0, -0.5], [1.0, 3.0, 0.25], [-0.5, 0.25, 2.0]])
+
+
+def factor_formula(x):
+    """Cholesky's L row by row."""
+    factor = np.zeros(x.shape)
+    for i, j in itertools.product(range(3), range(3)):
+        rest = x[i, j] - sum(factor[i, k] * factor[j, k] for k in range(j))
+        if i >= j:
+            factor[i, j] = math.sqrt(rest) if i == j else rest / factor[j, j]
+    return factor
+
+
+case("nn.inverse", nn.Inverse, np.array([[[2.0, 1.0], [0.5, -3.0]], [[0.0, 1.0], [-2.0, 0.5]]]), formula=eliminated)
+case("nn.inverse of one number", nn.Inverse, np.array([[4.0]]), formula=lambda x: 1 / x)
+case("nn.cholesky", nn.Cholesky, DEFINITE, formula=factor_formula)
+case("nn.cholesky, upper", nn.Cholesky, DEFINITE, upper=True, formula=lambda x: factor_formula(x).T)
+
 # --- normalization
 
 

@@ -1,6 +1,7 @@
 """The `nn` level: what a model means, in Paddle's terms. One file per family; every op is importable from here."""
 
 from polyreme.dialects.nn.activation import Gelu, LeakyRelu, LogSoftmax, Relu, Silu, Softmax, Softplus
+from polyreme.dialects.nn.complex import Complex, Conj, Imag, Real
 from polyreme.dialects.nn.conv import Conv, ConvFilter, ConvTranspose
 from polyreme.dialects.nn.create import Constant, DimValue, Dropout, Full, Iota, Uniform
 from polyreme.dialects.nn.elementwise import (
@@ -60,11 +61,12 @@ from polyreme.dialects.nn.elementwise import (
 from polyreme.dialects.nn.gradient import StopGradient
 from polyreme.dialects.nn.linear import Linear, MatMul
 from polyreme.dialects.nn.loss import CrossEntropy
+from polyreme.dialects.nn.matrix import Cholesky, Inverse
 from polyreme.dialects.nn.norm import BatchNorm, Standardize, StandardizeGradient
 from polyreme.dialects.nn.pool import AvgPool, MaxPool
 from polyreme.dialects.nn.recurrent import GRU, LSTM, GRUGradient, LSTMGradient, SimpleRNN, SimpleRNNGradient
 from polyreme.dialects.nn.reduce import All, Any, ArgMax, ArgMin, Max, Mean, Min, Prod, Sum
-from polyreme.dialects.nn.shape import BroadcastTo, Concat, Flip, Fold, Gather, Pad, Reshape, ScatterAdd, Slice, Transpose, Window
+from polyreme.dialects.nn.shape import BroadcastTo, Concat, Flip, Fold, Gather, Pad, Reshape, Scatter, ScatterAdd, Slice, Transpose, Window
 
 __all__ = [
     "Abs",
@@ -81,7 +83,10 @@ __all__ = [
     "BroadcastTo",
     "Cast",
     "Ceil",
+    "Cholesky",
+    "Complex",
     "Concat",
+    "Conj",
     "Constant",
     "Conv",
     "ConvFilter",
@@ -107,6 +112,8 @@ __all__ = [
     "Gelu",
     "Greater",
     "GreaterEqual",
+    "Imag",
+    "Inverse",
     "Iota",
     "IsFinite",
     "IsInf",
@@ -140,11 +147,13 @@ __all__ = [
     "Pad",
     "Pow",
     "Prod",
+    "Real",
     "Reciprocal",
     "Relu",
     "Reshape",
     "Round",
     "Rsqrt",
+    "Scatter",
     "ScatterAdd",
     "Sigmoid",
     "Sign",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.dialects.arrays import Array, fold_array, gather_positions, pad_array, take, window_view
+from polyreme.dialects.arrays import Array, fold_array, pad_array, scatter_array, take, window_view
 from polyreme.dialects.shape_rules import (
     Shape,
     broadcast_shapes,
@@ -22,6 +22,7 @@ from polyreme.dialects.shape_rules import (
     normal_axes,
     normal_axis,
     padded_size,
+    scattered_shape,
     shape_text,
     sliced_shape,
     windowed_shape,
@@ -283,6 +284,33 @@ class Gather(Op):
         return take(x, index, axis % x.ndim)
 
 
+@op("nn.scatter", Pure)
+class Scatter(Op):
+    """`x` with the elements along `axis` at the positions in `index` replaced by those of `updates`; of several for one position the last one stays.
+
+        %y = nn.scatter %x, %u, %i {axis = 0} : tensor<4x2xf32>      // %x: tensor<4x2xf32>, %u: tensor<2x3x2xf32>, %i: tensor<2x3xi64>
+
+    The axes of `index` stand in `updates` from `axis` on, where `x` has one axis. Positions are read as `nn.gather` reads them.
+    """
+
+    x = operand()
+    updates = operand()
+    index = operand()
+    axis = attr(int)
+
+    @staticmethod
+    def infer(x: TensorType, updates: TensorType, index: TensorType, *, axis: int) -> TensorType:
+        check_same_dtype([x, updates])
+        check_attr(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
+        made = scattered_shape(updates, index, axis, x.shape[axis])
+        check(agree_all(x.shape, made), f"expected updates for the shape {shape_text(x.shape)} but got ones for {shape_text(made)}")
+        return x
+
+    @staticmethod
+    def reference(x: Array, updates: Array, index: Array, *, axis: int) -> Array:
+        return scatter_array(x, index, updates, axis, "set")
+
+
 @op("nn.scatter_add", Pure, accuracy=SUM)
 class ScatterAdd(Op):
     """The adjoint of `nn.gather`: `updates` added into `size` zeros along `axis`, at the positions in `index`.
@@ -300,20 +328,10 @@ class ScatterAdd(Op):
 
     @staticmethod
     def infer(updates: TensorType, index: TensorType, *, axis: int, size: Dim) -> TensorType:
-        rank = updates.rank - index.rank + 1
-        check_attr(0 <= axis < rank, f"expected axis in [0, {rank}) but got {axis}")
         check_type(updates.dtype.kind in "fiuc", f"expected numbers but got {updates.dtype}")
-        check_type(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
-        middle = updates.shape[axis : axis + index.rank]
-        check(agree_all(middle, index.shape), f"expected updates with the positions' shape {shape_text(index.shape)} from axis {axis} on but got {shape_text(middle)}")
-        check(size != 0, "expected at least one element along the axis but got 0")
-        return updates.with_shape((*updates.shape[:axis], size, *updates.shape[axis + index.rank :]))
+        return updates.with_shape(scattered_shape(updates, index, axis, size))
 
     @staticmethod
     def reference(updates: Array, index: Array, *, axis: int, size: Dim) -> Array:
-        count = resolve(size)
-        positions = gather_positions(index, count).reshape(-1)
-        before, after = updates.shape[:axis], updates.shape[axis + index.ndim :]
-        total = np.zeros((count, *before, *after), np.float32 if updates.dtype.kind == "V" else updates.dtype)
-        np.add.at(total, positions, np.moveaxis(updates.reshape(*before, index.size, *after), axis, 0))
-        return np.moveaxis(total, 0, axis).astype(updates.dtype, copy=False)
+        shape = (*updates.shape[:axis], resolve(size), *updates.shape[axis + index.ndim :])
+        return scatter_array(np.zeros(shape, updates.dtype), index, updates, axis, "add")

@@ -247,8 +247,8 @@ class OpFacts:
 
     @cached_property
     def lowered_text(self) -> str:
-        """The example at the `tensor` level; empty for ops of other levels than `nn`."""
-        if self.cls.dialect != "nn":
+        """The example at the `tensor` level; empty for ops of other levels than `nn`, and for those that no kernel computes."""
+        if self.cls.dialect != "nn" or self.cls not in nn_to_tensor.rules:
             return ""
         module: Module = self.module.clone()
         nn_to_tensor.run(module)

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from polyreme.math import creation, elementwise, indexing, linalg, logic, manipulation, operators, reduction, search
+from polyreme.math import (
+    complexes,
+    creation,
+    elementwise,
+    indexing,
+    linalg,
+    logic,
+    manipulation,
+    matrices,
+    operators,
+    reduction,
+    scattering,
+    search,
+    statistics,
+)
+from polyreme.math.complexes import *
 from polyreme.math.creation import *
 from polyreme.math.elementwise import *
 from polyreme.math.linalg import *
 from polyreme.math.logic import *
 from polyreme.math.manipulation import *
+from polyreme.math.matrices import *
 from polyreme.math.reduction import *
+from polyreme.math.scattering import *
 from polyreme.math.search import *
 from polyreme.math.spelling import spelled
+from polyreme.math.statistics import *
 from polyreme.tensor import Tensor
 
-_SUBJECTS = (creation, elementwise, logic, reduction, manipulation, linalg, search)
+_SUBJECTS = (creation, elementwise, logic, reduction, manipulation, linalg, search, complexes, matrices, scattering, statistics)
 
 for _subject in _SUBJECTS:
     for _name in _subject.METHODS:
@@ -53,10 +71,14 @@ for _name in ("bool", "int", "float", "bfloat16", "float16", "float32", "float64
     setattr(Tensor, _name, lambda self, dtype=_dtype: elementwise.cast(self, dtype))
 
 __all__: list[str] = []
+__all__ += complexes.__all__
 __all__ += creation.__all__
 __all__ += elementwise.__all__
 __all__ += linalg.__all__
 __all__ += logic.__all__
 __all__ += manipulation.__all__
+__all__ += matrices.__all__
 __all__ += reduction.__all__
+__all__ += scattering.__all__
 __all__ += search.__all__
+__all__ += statistics.__all__

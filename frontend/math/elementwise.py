@@ -41,7 +41,6 @@ def _unary(name: str, cls: type[Op], doc: str, kinds: str = "float") -> Callable
     return function
 
 
-abs = _unary("abs", ops.Abs, "|x|.", "any")
 acos = _unary("acos", ops.Acos, "Arc cosine.")
 asin = _unary("asin", ops.Asin, "Arc sine.")
 atan = _unary("atan", ops.Atan, "Arc tangent.")
@@ -68,6 +67,17 @@ square = _unary("square", ops.Square, "x * x.", "any")
 tan = _unary("tan", ops.Tan, "Tangent.")
 tanh = _unary("tanh", ops.Tanh, "Hyperbolic tangent.")
 trunc = _unary("trunc", ops.Trunc, "x without its fraction.", "keep")
+
+
+def abs(x: Tensor, name: str | None = None) -> Tensor:
+    """|x|; for complex numbers their distance from 0."""
+    if tensor_arg(x, "abs").type.dtype.kind != "c":
+        return dispatch.call(ops.Abs, x)
+    squared = add(square(dispatch.call(ops.Real, x)), square(dispatch.call(ops.Imag, x)))
+    # At 0 the gradient is 0, not that of a root.
+    zero, one = dispatch.full((), 0, squared.type.dtype), dispatch.full((), 1, squared.type.dtype)
+    at_zero = dispatch.call(ops.Equal, squared, zero)
+    return dispatch.call(ops.Where, at_zero, zero, sqrt(dispatch.call(ops.Where, at_zero, one, squared)))
 
 
 def round(x: Tensor, decimals: int = 0, name: str | None = None) -> Tensor:

@@ -17,7 +17,7 @@ from polyreme.tensor import Tensor, shape_dims
 
 __all__ = [
     "broadcast_shape", "broadcast_tensors", "broadcast_to", "chunk", "concat", "crop", "expand", "expand_as", "flatten", "flip", "gather", "gather_nd", "index_select",
-    "masked_select", "moveaxis", "rank", "repeat_interleave", "reshape", "reverse", "roll", "scatter", "shape", "slice", "split", "squeeze", "stack", "strided_slice", "t",
+    "masked_select", "moveaxis", "rank", "repeat_interleave", "reshape", "reverse", "roll", "shape", "slice", "split", "squeeze", "stack", "strided_slice", "t",
     "take_along_axis", "tile", "transpose", "unbind", "unsqueeze", "unstack", "view",
 ]  # fmt: skip
 METHODS = [n for n in __all__ if n not in ("broadcast_shape", "broadcast_tensors", "shape")]
@@ -341,7 +341,7 @@ def roll(x: Tensor, shifts: Any, axis: Any = None, name: str | None = None) -> T
     return x
 
 
-def _check_index(index: Tensor, size: Any, function: str) -> None:
+def check_positions(index: Tensor, size: Any, function: str) -> None:
     """Positions must be within the axis, where that can be seen: in eager mode."""
     values = index._value
     if isinstance(values, np.ndarray) and isinstance(size, int) and values.size and (values.min() < -size or values.max() >= size):
@@ -355,7 +355,7 @@ def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) 
     place = 0 if axis is None else axis_of(axis, x.ndim, "gather")
     if index.type.dtype.kind not in "iu":
         raise TypeError(f"gather expected an integer index but got {index.dtype.name}")
-    _check_index(index, x.type.shape[place], "gather")
+    check_positions(index, x.type.shape[place], "gather")
     if index.ndim == 2 and index.type.shape[1] == 1:  # a column counts as a vector
         index = squeeze(index, 1)
     return dispatch.call(ops.Gather, x, index, axis=place)
@@ -368,19 +368,35 @@ def index_select(x: Tensor, index: Tensor, axis: int = 0, name: str | None = Non
     return gather(x, index, axis)
 
 
+def flat_positions(index: Tensor, shape: Sequence[Dim], function: str) -> Tensor:
+    """The places in a tensor of `shape`, its first axes joined, at the coordinates along the last axis of `index`; negative ones count from the end."""
+    depth = index.shape[-1]
+    for i in range(depth):
+        check_positions(index[..., i], shape[i], function)
+    steps = np.array([product(shape[i + 1 : depth]) for i in range(depth)], np.int64)
+    sizes = np.array(shape[:depth], np.int64)
+    wrapped = dispatch.call(ops.Mod, cast_to(index, i64), dispatch.constant(sizes)) if depth else index
+    return dispatch.call(ops.Sum, dispatch.call(ops.Mul, wrapped, dispatch.constant(steps)), axis=(index.ndim - 1,), keepdims=False)
+
+
 def gather_nd(x: Tensor, index: Tensor, name: str | None = None) -> Tensor:
     """The slices at the coordinates along the last axis of `index`."""
     depth = index.shape[-1]
     if depth > x.ndim:
         raise ValueError(f"gather_nd expected at most {x.ndim} coordinates but got {depth}")
-    steps = np.array([product(x.shape[i + 1 : depth]) for i in range(depth)], np.int64)
-    for i in range(depth):
-        _check_index(index[..., i], x.shape[i], "gather_nd")
-    sizes = np.array(x.shape[:depth], np.int64)
-    wrapped = dispatch.call(ops.Mod, cast_to(index, i64), dispatch.constant(sizes)) if depth else index
-    flat = dispatch.call(ops.Sum, dispatch.call(ops.Mul, wrapped, dispatch.constant(steps)), axis=(index.ndim - 1,), keepdims=False)
+    flat = flat_positions(index, x.type.shape, "gather_nd")
     joined = dispatch.call(ops.Reshape, x, shape=(product(x.shape[:depth]), *x.shape[depth:]))
     return dispatch.call(ops.Gather, joined, flat, axis=0)
+
+
+def positions_along(indices: Tensor, shape: Sequence[Any], axis: int) -> Tensor:
+    """The places in a flattened tensor of `shape` that `indices` name along `axis`, the other coordinates being those of the element of `indices`."""
+    steps: list[Any] = [product(shape[i + 1 :]) for i in range(len(shape))]
+    grid: Any = np.indices(indices.shape, sparse=True)
+    base = sum(g * s for i, (g, s) in enumerate(zip(grid, steps, strict=True)) if i != axis)
+    wrapped = dispatch.call(ops.Mod, cast_to(indices, i64), dispatch.full((), shape[axis], i64))
+    along = dispatch.call(ops.Mul, wrapped, dispatch.full((), steps[axis], i64))
+    return dispatch.call(ops.Add, along, dispatch.constant(np.broadcast_to(np.asarray(base, np.int64), tuple(indices.shape))))
 
 
 def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = True) -> Tensor:
@@ -390,16 +406,8 @@ def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = T
         shape = list(np.broadcast_shapes(*[tuple(1 if i == place else d for i, d in enumerate(v.shape)) for v in (arr, indices)]))
         indices = expand(indices, [indices.shape[place] if i == place else d for i, d in enumerate(shape)])
         arr = expand(arr, [arr.shape[place] if i == place else d for i, d in enumerate(shape)])
-    _check_index(indices, arr.shape[place], "take_along_axis")
-    grid: Any = np.indices(indices.shape, sparse=True)
-    steps: list[Any] = [product(arr.shape[i + 1 :]) for i in range(arr.ndim)]
-    base = sum(g * s for i, (g, s) in enumerate(zip(grid, steps, strict=True)) if i != place)
-    along = dispatch.call(
-        ops.Mul,
-        dispatch.call(ops.Mod, cast_to(indices, i64), dispatch.full((), arr.shape[place], i64)),
-        dispatch.full((), steps[place], i64),
-    )
-    flat = dispatch.call(ops.Add, along, dispatch.constant(np.broadcast_to(np.asarray(base, np.int64), tuple(indices.shape))))
+    check_positions(indices, arr.shape[place], "take_along_axis")
+    flat = positions_along(indices, arr.shape, place)
     return dispatch.call(ops.Gather, reshape(arr, [-1]), flat, axis=0)
 
 
@@ -411,28 +419,6 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
     places = np.flatnonzero(np.broadcast_to(mask._array("masked_select()"), shape))
     flat = reshape(expand(x, shape), [-1])
     return dispatch.call(ops.Gather, flat, dispatch.constant(places), axis=0) if len(places) else _span(flat, 0, 0, 0)
-
-
-def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, name: str | None = None) -> Tensor:
-    """`x` with the rows at `index` replaced by those of `updates` (the last one wins), or set to the sum of them with `overwrite=False`."""
-    from polyreme.math.elementwise import add
-
-    rows = index._array("scatter()").ravel()
-    _check_index(index, x.shape[0], "scatter")
-    if updates.ndim < x.ndim:
-        updates = reshape(updates, [len(rows), *x.shape[1:]])
-    if overwrite:
-        source = np.full(x.shape[0], -1, np.int64)
-        source[rows] = np.arange(len(rows))
-        picked = dispatch.call(ops.Gather, updates, dispatch.constant(np.maximum(source, 0)), axis=0)
-        mask = dispatch.constant((source >= 0).reshape(-1, *[1] * (x.ndim - 1)))
-        return dispatch.call(ops.Where, mask, picked, x)
-    hit = np.zeros((x.shape[0], len(rows)), x.type.dtype.np)
-    hit[rows, np.arange(len(rows))] = 1
-    flat = dispatch.call(ops.MatMul, dispatch.constant(hit), reshape(updates, [len(rows), -1]))
-    touched = dispatch.constant(hit.any(1).reshape(-1, *[1] * (x.ndim - 1)))
-    kept = dispatch.call(ops.Where, touched, dispatch.full((), 0, x.type.dtype), x)
-    return add(kept, reshape(flat, x.shape))
 
 
 def shape(input: Tensor) -> Tensor:
@@ -448,7 +434,7 @@ def rank(input: Tensor) -> Tensor:
     return dispatch.constant(np.array(input.ndim, np.int32))
 
 
-IN_PLACE = ["flatten", "reshape", "scatter", "squeeze", "t", "transpose", "unsqueeze"]
+IN_PLACE = ["flatten", "reshape", "squeeze", "t", "transpose", "unsqueeze"]
 for _name in IN_PLACE:
     globals()[_name + "_"] = in_place(globals()[_name])
 __all__ += [n + "_" for n in IN_PLACE]

@@ -41,6 +41,7 @@ from polyreme.dialects.nn import (
     Mul,
     Neg,
     Pow,
+    Real,
     Reciprocal,
     Relu,
     Round,
@@ -59,7 +60,7 @@ from polyreme.dialects.nn import (
     Trunc,
     Where,
 )
-from polyreme.lowering.gradients.table import Emitter, Value, gradient, number, unbroadcast, zeros_like
+from polyreme.lowering.gradients.table import Emitter, Value, conjugate, gradient, number, unbroadcast, zeros_like
 
 # d(op)/dx as a product with dy, for ops whose slope is one formula of the operand x and the result y.
 _SLOPES: dict[Any, Callable[[Emitter, Value, Value], Value]] = {
@@ -95,13 +96,13 @@ _DIVISORS: dict[Any, Callable[[Emitter, Value, Value], Value]] = {
 @gradient(*_SLOPES)
 def by_slope(op: Any, b: Emitter, dy: Value) -> Any:
     """dx = dy · slope"""
-    return (b(Mul, dy, _SLOPES[_class_of(op)](b, op.x, op.result)),)
+    return (b(Mul, dy, conjugate(b, _SLOPES[_class_of(op)](b, op.x, op.result))),)
 
 
 @gradient(*_DIVISORS)
 def by_divisor(op: Any, b: Emitter, dy: Value) -> Any:
     """dx = dy / (1 / slope)"""
-    return (b(Div, dy, _DIVISORS[_class_of(op)](b, op.x, op.result)),)
+    return (b(Div, dy, conjugate(b, _DIVISORS[_class_of(op)](b, op.x, op.result))),)
 
 
 def _class_of(op: Any) -> Any:
@@ -123,9 +124,11 @@ def steps(op: Any, b: Emitter, dy: Value) -> Any:
 
 @gradient(Cast)
 def cast(op: Any, b: Emitter, dy: Value) -> Any:
-    """dx = dy, in the type of x"""
-    dtype = op.x.type.dtype
-    return (b(Cast, dy, dtype=dtype) if dtype.is_float and dy.type.dtype.is_float else None,)
+    """dx = dy, in the type of x; of complex numbers the real part where x is real"""
+    dtype, arrived = op.x.type.dtype, dy.type.dtype
+    if dtype.is_float and arrived.kind == "c":
+        return (b(Cast, b(Real, dy), dtype=dtype),)
+    return (b(Cast, dy, dtype=dtype) if dtype.kind in "fc" and arrived.kind in "fc" else None,)
 
 
 # --- activations
@@ -199,14 +202,14 @@ def sub(op: Any, b: Emitter, dz: Value) -> Any:
 @gradient(Mul)
 def mul(op: Any, b: Emitter, dz: Value) -> Any:
     """dx = dz y, dy = dz x"""
-    return unbroadcast(b, b(Mul, dz, op.y), op.x.type), unbroadcast(b, b(Mul, dz, op.x), op.y.type)
+    return unbroadcast(b, b(Mul, dz, conjugate(b, op.y)), op.x.type), unbroadcast(b, b(Mul, dz, conjugate(b, op.x)), op.y.type)
 
 
 @gradient(Div)
 def div(op: Any, b: Emitter, dz: Value) -> Any:
     """dx = dz / y, dy = -(dz / y) z"""
-    quotient = b(Div, dz, op.y)
-    return unbroadcast(b, quotient, op.x.type), unbroadcast(b, b(Neg, b(Mul, quotient, op.result)), op.y.type)
+    quotient = b(Div, dz, conjugate(b, op.y))
+    return unbroadcast(b, quotient, op.x.type), unbroadcast(b, b(Neg, b(Mul, quotient, conjugate(b, op.result))), op.y.type)
 
 
 @gradient(Mod)

@@ -6,16 +6,17 @@ from typing import Any
 
 from polyreme.dialects.nn import Conv, ConvFilter, ConvTranspose, Linear, MatMul, Reshape, Sum
 from polyreme.ir.dims import product
-from polyreme.lowering.gradients.table import Emitter, Value, gradient, unbroadcast
+from polyreme.lowering.gradients.table import Emitter, Value, conjugate, gradient, unbroadcast
 
 
 @gradient(MatMul)
 def matmul(op: Any, b: Emitter, dz: Value) -> Any:
-    """dx = dz yᵀ, dy = xᵀ dz, each transposed back if its operand was"""
+    """dx = dz yᴴ, dy = xᴴ dz, each transposed back if its operand was"""
     x, y = op.x, op.y
     # Operands of rank 1 as the matrices they stand for, and the result with the axes that they lost.
     rows = x if x.type.rank > 1 else b(Reshape, x, shape=(1, *x.type.shape))
     columns = y if y.type.rank > 1 else b(Reshape, y, shape=(*y.type.shape, 1))
+    rows, columns = conjugate(b, rows), conjugate(b, columns)
     tx, ty = op.transpose_x and x.type.rank > 1, op.transpose_y and y.type.rank > 1
     shape = dz.type.shape
     shape = shape if y.type.rank > 1 else (*shape, 1)

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from polyreme.dialects.nn import BroadcastTo, Concat, Flip, Fold, Gather, Pad, Reshape, ScatterAdd, Slice, Transpose, Window
+from polyreme.dialects.nn import (
+    BroadcastTo,
+    Concat,
+    Equal,
+    Flip,
+    Fold,
+    Full,
+    Gather,
+    Iota,
+    Pad,
+    Reshape,
+    Scatter,
+    ScatterAdd,
+    Slice,
+    Transpose,
+    Where,
+    Window,
+)
 from polyreme.dialects.shape_rules import padded_size
-from polyreme.ir.dims import Dim
-from polyreme.lowering.gradients.table import Emitter, Value, gradient, unbroadcast
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.types import i64
+from polyreme.lowering.gradients.table import Emitter, Value, gradient, number, unbroadcast, zeros_like
 
 
 @gradient(Reshape)
@@ -82,6 +100,18 @@ def fold(op: Any, b: Emitter, dy: Value) -> Any:
 def gather(op: Any, b: Emitter, dy: Value) -> Any:
     axis = op.axis % op.x.type.rank
     return b(ScatterAdd, dy, op.index, axis=axis, size=op.x.type.shape[axis]), None
+
+
+@gradient(Scatter)
+def scatter(op: Any, b: Emitter, dy: Value) -> Any:
+    """dx = dy but 0 at the positions; du = dy there, but 0 for updates that later ones have replaced"""
+    shape, axis = op.index.type.shape, op.axis
+    numbers = b(Reshape, b(Iota, shape=(product(shape),), axis=0, dtype=i64), shape=shape)
+    last = b(Scatter, b(Full, value=-1, shape=(op.x.type.shape[axis],), dtype=i64), numbers, op.index, axis=0)
+    stayed = b(Equal, b(Gather, last, op.index, axis=0), numbers)
+    stayed = b(Reshape, stayed, shape=(*(1,) * axis, *shape, *(1,) * (op.x.type.rank - axis - 1)))
+    du = b(Where, stayed, b(Gather, dy, op.index, axis=axis), number(b, 0, dy))
+    return b(Scatter, dy, zeros_like(b, op.updates), op.index, axis=axis), du, None
 
 
 @gradient(ScatterAdd)

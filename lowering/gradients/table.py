@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from polyreme.dialects.nn import BroadcastTo, DimValue, Full, Reshape, Sum
+from polyreme.dialects.nn import BroadcastTo, Conj, DimValue, Full, Reshape, Sum
 from polyreme.ir.core import Op
 from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.types import ScalarType, TensorType
@@ -50,6 +50,11 @@ def size_number(b: Emitter, size: Dim, dtype: ScalarType) -> Value:
 
 def zeros_like(b: Emitter, value: Value) -> Value:
     return b(Full, value=0, shape=value.type.shape, dtype=value.type.dtype)
+
+
+def conjugate(b: Emitter, value: Value) -> Value:
+    """Complex numbers conjugated; any other value itself."""
+    return b(Conj, value) if value.type.dtype.kind == "c" else value
 
 
 def unbroadcast(b: Emitter, grad: Value, wanted: TensorType) -> Value:

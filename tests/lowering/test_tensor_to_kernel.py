@@ -279,3 +279,22 @@ def test_the_gradient_of_pooling_makes_no_copy_of_its_windows():
     made = check([((N, 16), f32), ((N, 8), f32)], build)
     allocated = [op.result.type.shape for op in made.walk() if isinstance(op, kernel.Alloc)]
     assert allocated == [(N, 8, 1)]
+
+
+# --- scatter
+
+
+@pytest.mark.parametrize("fn", ["add", "set"])
+@pytest.mark.parametrize("shape, named, axis", [((7, 5), (4,), 0), ((3, 6, 40), (2, 3), 1), ((9,), (30,), 0), ((4, 3), (0,), 0), ((2, 1, 3), (5,), 1)], ids=str)
+def test_a_scatter_takes_updates_in_the_order_of_the_index(shape, named, axis, fn):
+    types = [(shape, f32), (named, i64), ((*shape[:axis], *named, *shape[axis + 1 :]), f32)]
+    module = module_of(types, lambda b, x, i, u: b(tensor.Scatter, x, i, b(tensor.Map, u, u, fn="add"), axis=axis, fn=fn))
+    rng = np.random.default_rng(7)
+    x, u = (rng.standard_normal(t[0]).astype(np.float32) for t in (types[0], types[2]))
+    index = rng.integers(-shape[axis] - 2, shape[axis] + 2, named)
+    (expected,) = evaluate(module, [x, index, u])
+    kernels = lowered(module)
+    assert len([op for op in kernels.function("main").block if isinstance(op, kernel.Call)]) == 1
+    np.testing.assert_array_equal(evaluate(kernels, [x, index, u, np.empty(shape, np.float32)])[-1], expected)
+    (got,) = native(kernels)([x, index, u])
+    np.testing.assert_array_equal(got, expected)

@@ -1,0 +1,72 @@
+"""Inverses, Cholesky factors, and cross products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.math.common import axis_of, tensor_arg
+from polyreme.math.elementwise import multiply, subtract
+from polyreme.math.manipulation import roll
+from polyreme.tensor import Tensor
+
+__all__ = ["cholesky", "cross", "inverse"]
+METHODS = list(__all__)
+# The `axis` of `cross` that stands for the first one of size 3: Paddle's own default, more axes than a tensor has.
+FIRST_OF_THREE = 9
+
+
+def _of_numbers(x: Tensor, function: str, dtypes: tuple[str, ...]) -> Tensor:
+    if tensor_arg(x, function).dtype.name not in dtypes:
+        raise RuntimeError(f"{function} expected {', '.join(dtypes[:-1])} or {dtypes[-1]} but got {x.dtype.name}")
+    return x
+
+
+def _first_failure(x: Tensor, result: Tensor) -> int | None:
+    """The number of the first matrix that has no result, where that can be seen: in eager mode."""
+    made, given = result._value, x._value
+    if not isinstance(made, np.ndarray) or not isinstance(given, np.ndarray) or not made.size:
+        return None
+    failed = np.isnan(made).any((-1, -2)) & ~np.isnan(given).any((-1, -2))
+    return int(np.flatnonzero(failed.ravel())[0]) if failed.any() else None
+
+
+def inverse(x: Tensor, name: str | None = None) -> Tensor:
+    """The inverse of each matrix of the last two axes. A singular one is an error."""
+    _of_numbers(x, "inverse", ("float32", "float64", "complex64", "complex128"))
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"inverse expected square matrices along the last two axes but got shape {x.shape}")
+    result = dispatch.call(ops.Inverse, x)
+    if _first_failure(x, result) is not None:
+        raise ValueError(f"inverse expected matrices that can be inverted but number {_first_failure(x, result)} is singular")
+    return result
+
+
+def cholesky(x: Tensor, upper: bool = False, name: str | None = None) -> Tensor:
+    """The lower triangular L with x = L Lᵀ (or the upper triangular U with x = Uᵀ U) of each symmetric, positive definite matrix of the last two axes."""
+    _of_numbers(x, "cholesky", ("float32", "float64"))
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise AssertionError(f"Shape must have at least 2 dimensions and last two dimensions must be equal. But received {x.shape}.")
+    result = dispatch.call(ops.Cholesky, x, upper=bool(upper))
+    failed = _first_failure(x, result)
+    if failed is not None:
+        raise ValueError(f"cholesky expected positive definite matrices but number {failed} is not")
+    return result
+
+
+def cross(x: Tensor, y: Tensor, axis: int = FIRST_OF_THREE, name: str | None = None) -> Tensor:
+    """The cross products of the vectors of 3 along `axis`: the first axis of size 3 unless it is given."""
+    tensor_arg(x, "cross", "x")
+    tensor_arg(y, "cross", "y")
+    if x.shape != y.shape:
+        raise ValueError(f"cross expected tensors of one shape but got {x.shape} and {y.shape}")
+    if axis is None or axis == FIRST_OF_THREE:
+        if 3 not in x.shape:
+            raise ValueError(f"cross expected an axis of size 3 but got shape {x.shape}")
+        axis = x.shape.index(3)
+    place = axis_of(axis, x.ndim, "cross")
+    if x.shape[place] != 3:
+        raise ValueError(f"cross expected size 3 along axis {place} but got shape {x.shape}")
+    next_x, next_y = roll(x, -1, place), roll(y, -1, place)
+    return subtract(multiply(next_x, roll(y, -2, place)), multiply(roll(x, -2, place), next_y))

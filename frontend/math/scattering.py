@@ -1,0 +1,151 @@
+"""Writing to places that tensors name: scatter and its relatives, and `multiplex`, which picks rows.
+
+Where a place is named more than once, the last write wins and sums are added up in the order of the index: results do not depend on threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.ir.dims import product
+from polyreme.ir.types import i64
+from polyreme.math.common import axis_of, cast_to, tensor_arg
+from polyreme.math.creation import zeros
+from polyreme.math.elementwise import add, in_place
+from polyreme.math.manipulation import check_positions, expand, flat_positions, positions_along, reshape, stack
+from polyreme.tensor import Tensor
+
+__all__ = ["index_add", "multiplex", "put_along_axis", "scatter", "scatter_nd", "scatter_nd_add"]
+METHODS = list(__all__)
+
+
+def _integers(index: Tensor, function: str, argument: str = "index") -> Tensor:
+    if tensor_arg(index, function, argument).dtype.name not in ("int32", "int64"):
+        raise TypeError(f"{function} expected {argument} of int32 or int64 but got {index.dtype.name}")
+    return index
+
+
+def _same_dtype(x: Tensor, updates: Tensor, function: str) -> None:
+    if tensor_arg(x, function).type.dtype != tensor_arg(updates, function, "updates").type.dtype:
+        raise TypeError(f"{function} expected x and updates of one dtype but got {x.dtype.name} and {updates.dtype.name}")
+
+
+def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, name: str | None = None) -> Tensor:
+    """`x` with the rows at `index` replaced by those of `updates` (the last one wins), or set to the sum of them with `overwrite=False`."""
+    tensor_arg(x, "scatter")
+    _integers(index, "scatter")
+    check_positions(index, x.type.shape[0], "scatter")
+    rows = reshape(index, [-1])
+    wanted = (*rows.type.shape, *x.type.shape[1:])
+    if updates.ndim < x.ndim:
+        updates = reshape(updates, list(wanted))
+    if not rows.size if isinstance(rows.size, int) else False:
+        return dispatch.call(ops.Reshape, x, shape=x.type.shape)
+    if overwrite:
+        return dispatch.call(ops.Scatter, x, updates, rows, axis=0)
+    nothing = dispatch.call(ops.Scatter, x, dispatch.full(wanted, 0, x.type.dtype), rows, axis=0)
+    return add(nothing, dispatch.call(ops.ScatterAdd, updates, rows, axis=0, size=x.type.shape[0]))
+
+
+def scatter_nd_add(x: Tensor, index: Tensor, updates: Tensor, name: str | None = None) -> Tensor:
+    """`x` with `updates` added to the slices at the coordinates along the last axis of `index`.
+
+    index [*batch, depth] and updates [*batch, *x.shape[depth:]]; negative coordinates count from the end.
+    """
+    _same_dtype(x, updates, "scatter_nd_add")
+    _integers(index, "scatter_nd_add")
+    shape, depth = x.type.shape, index.type.shape[-1]
+    if index.size == 0:
+        return add(x, updates)
+    if not isinstance(depth, int) or depth > x.ndim:
+        raise ValueError(f"scatter_nd_add expected at most {x.ndim} coordinates along the last axis of index but got {depth}")
+    wanted = (*index.type.shape[:-1], *shape[depth:])
+    if len(wanted) != updates.ndim or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(wanted, updates.type.shape, strict=True)):
+        raise ValueError(f"scatter_nd_add expected updates of shape {list(wanted)} (index without its last axis, then the rest of x) but got {updates.shape}")
+    flat = reshape(flat_positions(index, shape, "scatter_nd_add"), [-1])
+    count, rest = product(shape[:depth]), product(shape[depth:])
+    if rest == 0:
+        return dispatch.call(ops.Reshape, x, shape=shape)
+    rows = dispatch.call(ops.Reshape, updates, shape=(*flat.type.shape, rest))
+    total = dispatch.call(ops.ScatterAdd, rows, flat, axis=0, size=count)
+    return add(x, dispatch.call(ops.Reshape, total, shape=shape))
+
+
+def scatter_nd(index: Tensor, updates: Tensor, shape: Any, name: str | None = None) -> Tensor:
+    """Zeros of `shape` with `updates` added as `scatter_nd_add` does."""
+    return scatter_nd_add(zeros(shape, updates.dtype), index, updates)
+
+
+def index_add(x: Tensor, index: Tensor, axis: int, value: Tensor, name: str | None = None) -> Tensor:
+    """`x` with the slices of `value` added to those at the positions of a 1-D `index` along `axis`."""
+    _same_dtype(x, value, "index_add")
+    place = axis_of(axis, x.ndim, "index_add")
+    if _integers(index, "index_add").ndim != 1:
+        raise ValueError(f"index_add expected a 1-D index but got shape {index.shape}")
+    check_positions(index, x.type.shape[place], "index_add")
+    return add(x, dispatch.call(ops.ScatterAdd, value, index, axis=place, size=x.type.shape[place]))
+
+
+def put_along_axis(arr: Tensor, indices: Tensor, values: Any, axis: int, reduce: str = "assign", include_self: bool = True, broadcast: bool = True) -> Tensor:
+    """`arr` with `values` written (`reduce="assign"`) or added ("add") along `axis` at positions that differ from place to place.
+
+    With `broadcast`, indices and values are repeated to the shape of `arr` along all other axes.
+    """
+    place = axis_of(axis, tensor_arg(arr, "put_along_axis").ndim, "put_along_axis")
+    _integers(indices, "put_along_axis", "indices")
+    if arr.ndim != indices.ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions!")
+    if reduce not in ("assign", "add") or not include_self:
+        raise ValueError(f"put_along_axis expected reduce 'assign' or 'add' with include_self=True but got {reduce!r} with include_self={include_self}")
+    if not isinstance(values, Tensor):
+        values = dispatch.full((), values, arr.type.dtype)
+    values = cast_to(values, arr.type.dtype)
+    if broadcast:
+        shape = list(np.broadcast_shapes(*[tuple(1 if i == place else d for i, d in enumerate(v.shape)) for v in (arr, indices)]))
+        indices = expand(indices, [indices.shape[place] if i == place else d for i, d in enumerate(shape)])
+    if values.ndim == 0 or broadcast:
+        values = expand(values, indices.type.shape)
+    elif values.ndim != arr.ndim:
+        raise ValueError("`indices` and `values` must have the same number of dimensions!")
+    elif values.shape != indices.shape:
+        values = values[tuple(slice(0, n) for n in indices.shape)]
+    check_positions(indices, arr.shape[place], "put_along_axis")
+    if indices.size == 0:
+        return dispatch.call(ops.Reshape, arr, shape=arr.type.shape)
+    flat = reshape(positions_along(indices, arr.shape, place), [-1])
+    whole, given = reshape(arr, [-1]), reshape(values, [-1])
+    if reduce == "add":
+        return reshape(add(whole, dispatch.call(ops.ScatterAdd, given, flat, axis=0, size=arr.size)), arr.type.shape)
+    return reshape(dispatch.call(ops.Scatter, whole, given, flat, axis=0), arr.type.shape)
+
+
+def multiplex(inputs: Sequence[Tensor], index: Tensor, name: str | None = None) -> Tensor:
+    """Row i of the result is row i of the tensor whose number stands in row i of `index`, which is [rows, 1]."""
+    tensors = list(inputs)
+    if len(tensors) < 2:
+        raise ValueError(f"multiplex expected at least 2 tensors to choose from but got {len(tensors)}")
+    _integers(index, "multiplex")
+    if index.ndim != 2 or index.type.shape[1] != 1:
+        raise RuntimeError(f"multiplex expected an index of shape [rows, 1] but got {index.shape}")
+    if any(t.shape != tensors[0].shape or t.ndim < 2 for t in tensors):
+        raise ValueError(f"multiplex expected tensors of one shape and of at least 2 axes but got {', '.join(str(t.shape) for t in tensors)}")
+    values = index._value
+    if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= len(tensors)):
+        raise RuntimeError(f"multiplex expected numbers of tensors in [0, {len(tensors)}) but got {values.min()} to {values.max()}")
+    together, rows = stack(tensors, 0), tensors[0].type.shape[0]
+    flat = dispatch.call(ops.Reshape, together, shape=(len(tensors) * rows, *tensors[0].type.shape[1:]))
+    chosen = dispatch.call(ops.Mul, cast_to(reshape(index, [-1]), i64), dispatch.full((), rows, i64))
+    own = dispatch.call(ops.Iota, shape=chosen.type.shape, axis=0, dtype=i64)
+    return dispatch.call(ops.Gather, flat, dispatch.call(ops.Add, chosen, own), axis=0)
+
+
+IN_PLACE = ["index_add", "put_along_axis", "scatter"]
+for _name in IN_PLACE:
+    globals()[_name + "_"] = in_place(globals()[_name])
+__all__ += [n + "_" for n in IN_PLACE]
+METHODS += [n + "_" for n in IN_PLACE]
