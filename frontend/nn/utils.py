@@ -17,12 +17,12 @@ from polyreme.tensor import Tensor
 __all__ = ["remove_weight_norm", "spectral_norm", "weight_norm"]
 
 
-def _hook_of(layer: Layer, kind: type, name: str) -> Any:
+def _hook_of(layer: Layer, kind: Any, name: str) -> Any:
     """The key of the hook of this kind for the parameter `name`, None when there is none."""
     return next((k for k, hook in layer._forward_pre_hooks.items() if isinstance(hook.function, kind) and hook.function.name == name), None)
 
 
-def _check_new(layer: Layer, kind: type, name: str, what: str) -> None:
+def _check_new(layer: Layer, kind: Any, name: str, what: str) -> None:
     if _hook_of(layer, kind, name) is not None:
         raise RuntimeError(f"Cannot register two {what} hooks on the same parameter {name}")
     if name not in layer._parameters:

@@ -90,7 +90,7 @@ class ProgramRecorder:
         """An operator under Paddle's name, as `append_op` makes it."""
         block = default_main_program().current_block()
         read = {slot: [variable_of(t, block)] for slot, t in inputs.items() if t is not None}
-        written = {slot: temporary(block, type, t) if isinstance(t, TensorType) else variable_of(t, block) for slot, t in outputs.items()}
+        written: dict[str, Tensor] = {slot: temporary(block, type, t) if isinstance(t, TensorType) else variable_of(t, block) for slot, t in outputs.items()}
         block.append_op(type, read, {slot: [variable] for slot, variable in written.items()}, attributes)
         return written
 

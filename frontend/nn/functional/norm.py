@@ -87,7 +87,7 @@ def batch_norm(
             "momentum": float(number_of(momentum)), "epsilon": float(epsilon), "is_test": not training, "data_layout": "NCHW" if data_format[1] == "C" else "NHWC",
             "use_global_stats": not of_batch if use_global_stats is None else use_global_stats, "trainable_statistics": use_global_stats is False,
         }  # fmt: skip
-        outputs = {"Y": x.type, "MeanOut": running_mean, "VarianceOut": running_var}
+        outputs: dict[str, Any] = {"Y": x.type, "MeanOut": running_mean, "VarianceOut": running_var}
         made = recorder.operator("batch_norm", inputs, outputs, attributes)
         if made is not None:
             return made["Y"]
@@ -142,12 +142,11 @@ def layer_norm(
 ) -> Tensor:
     """Each slice of the last axes, whose sizes are `normalized_shape`, to mean 0 and variance 1; then times `weight` plus `bias`, with an element for each of the slice's."""
     tensor_arg(x, "layer_norm")
-    if isinstance(normalized_shape, (list, tuple)):
-        sizes = [number_of(s) for s in normalized_shape]
-    elif isinstance(normalized_shape, str) or not hasattr(normalized_shape, "__index__"):
+    if isinstance(normalized_shape, (int, np.integer)):
+        normalized_shape = [int(normalized_shape)]
+    if not isinstance(normalized_shape, (list, tuple)):
         raise ValueError("`normalized_shape` should be int, list of ints or tuple of ints.")
-    else:
-        sizes = [int(normalized_shape)]
+    sizes = [number_of(s) for s in normalized_shape]
     first = x.ndim - len(sizes)
     tail: tuple[Dim, ...] = x.type.shape[max(first, 0) :]
     if first < 0 or list(tail) != sizes:

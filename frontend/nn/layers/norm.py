@@ -352,7 +352,8 @@ class GroupNorm(Layer):
         if data_format not in F.norm.SPATIAL_FORMATS:
             raise ValueError("unsupported data layout:" + data_format)
         self._data_format = "NCHW" if data_format[1] == "C" else "NHWC"
-        self._weight_attr, self._bias_attr = (weight_attr, bias_attr) if affine else (False, False)
+        self._weight_attr: Any = weight_attr if affine else False
+        self._bias_attr: Any = bias_attr if affine else False
         self.weight = self.create_parameter([num_channels], self._weight_attr, self._dtype, default_initializer=init.Constant(1.0), device=device)
         self.bias = self.create_parameter([num_channels], self._bias_attr, self._dtype, True, init.Constant(0.0), device=device)
         for parameter, attr in ((self.weight, self._weight_attr), (self.bias, self._bias_attr)):
