@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import linecache
 import os
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -67,7 +68,7 @@ class Diagnostic:
             rows = self.source.splitlines()
             text = rows[loc.line - 1] if loc.line <= len(rows) else ""
         else:
-            text = linecache.getline(loc.file, loc.line).rstrip("\n")
+            text = _source_line(loc.file, loc.line)
         if not text.strip():
             return []
         if not loc.column:
@@ -76,6 +77,12 @@ class Diagnostic:
         # Tabs are kept in the indent of the caret line, so that both lines are drawn alike.
         indent = "".join(c if c == "\t" else " " for c in text[: loc.column - 1])
         return ["    " + text, "    " + indent + "^" * width]
+
+
+def _source_line(file: str, line: int) -> str:
+    """A line of a source file, or of a cell or `exec` that put its text into `linecache`; empty when there is none."""
+    # linecache would look for files of relative names on `sys.path`, and find others that are called alike.
+    return linecache.getline(file, line).rstrip("\n") if file in linecache.cache or os.path.isfile(file) else ""
 
 
 class PolyremeError(Exception):
@@ -191,7 +198,7 @@ def _location(frame: FrameType, instruction: int, line: int, name: str = "") -> 
     start, end_line, column, end = next(islice(frame.f_code.co_positions(), instruction // 2, None), (None,) * 4)
     if start != line or column is None or end is None:
         return Location(file, line, name=name)
-    text = linecache.getline(file, line).rstrip("\n")
+    text = _source_line(file, line)
     if end_line != start:
         end = len(text.encode())
     if not text.isascii():
