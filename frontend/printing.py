@@ -53,7 +53,8 @@ def tensor_text(array: Array, dtype: str, stop_gradient: bool, place: Any, prefi
     # Paddle measures the elements that a summary would show, summary or not.
     shown = _edges(array).ravel()
     width = max((len(_element(v)) for v in shown), default=0)
-    signed = bool((shown < 0).any()) if shown.dtype.kind not in "cb" else False
+    # Complex numbers are ordered by their real parts first, as numpy has it.
+    signed = shown.dtype.kind != "b" and bool((shown < 0).any())
     data = _block(array, summary, indent, width, signed)
     head = f"{prefix}(shape={list(array.shape)}, dtype={dtype}, place={place}, stop_gradient={stop_gradient},"
     return f"{head}\n{' ' * indent}{data})"

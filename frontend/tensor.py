@@ -299,7 +299,8 @@ class Tensor:
         return id(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.ndim == 0 else repr(self)
+        held = self.ndim == 0 and isinstance(self._value, np.ndarray)
+        return format(self.item(), spec) if held else object.__format__(self, spec)
 
     def __repr__(self) -> str:
         if self._value is None:

@@ -158,3 +158,17 @@ def a_tensor_says_what_it_is_and_takes_values(paddle, np, rng):
     before = x.numpy()
     x.stop_gradient = False
     return {"found": found, "x": x.detach(), "y": y.detach(), "before": before, "stop": x.stop_gradient}
+
+
+@check("paddle.Tensor", traits=("float32", "float64", "int64", "bool", "bfloat16", "0-d", "empty", "one", "odd"))
+def tensors_print_as_paddle_prints_them(paddle, np, rng):
+    made = [
+        rng.standard_normal((3, 5)).astype("float32"), rng.standard_normal(()).astype("float64"), np.zeros((0, 3), "float32"), np.ones((1,), "float32"), np.arange(7),
+        np.array([[True], [False]]), np.array([1.0, np.nan, np.inf, -np.inf], "float32"), np.array([1e-8, 1e8, 0.5], "float32"), np.arange(2000, dtype="float32").reshape(40, 50),
+        np.array(3), np.array([[-1, 100], [5, -70]], "int8"), np.arange(24.0).reshape(2, 3, 4), np.array([1e20, 1.0]), np.array([0.1, 0.25, 1000.0], "float32"), np.array([1 + 2j, -0.5j], "complex64"),
+    ]  # fmt: skip
+    found = [repr(paddle.to_tensor(v)) for v in made]
+    x = paddle.to_tensor(made[0])
+    x.stop_gradient = False
+    found += [repr(x), str(x * 2), repr(x.astype("bfloat16")), repr(x.detach().transpose([1, 0])), f"{paddle.to_tensor(2.5)}", repr(paddle.nn.Linear(2, 2).weight)]
+    return found

@@ -269,3 +269,10 @@ def attributes_reach_the_parameter(paddle, np, rng):
     line = paddle.nn.Linear(2, 1, weight_attr=attr, bias_attr="named")
     w = line.weight
     return [w.name, w, w.optimize_attr, w.trainable, w.need_clip, w.stop_gradient, line.bias.name, caught(lambda: paddle.ParamAttr(trainable="yes"))]
+
+
+@check("paddle.nn.initializer.Xavier", traits=("float32", "float64", "odd", "one"))
+def xavier_by_its_older_name_is_the_uniform_one(paddle, np, rng):
+    make = paddle.nn.initializer
+    xavier = getattr(make, "Xavier", make.XavierUniform)  # 3.3.1 has the newer names alone
+    return [paddle.create_parameter(shape, dtype, default_initializer=xavier()) for shape in ([3, 5], [4, 1, 3]) for dtype in ("float32", "float64")]
