@@ -60,7 +60,7 @@ def test_a_model_with_paddles_weights_computes_what_paddle_computes(name: str, u
     net = build(paddle, name)
     missing, unexpected = net.set_state_dict(paddle.load(str(weights)))
     assert not missing and not unexpected
-    got = outcome(paddle, name, net, expected["images"])
+    got = outcome(paddle, net, expected["images"])
     assert {"images", *got} == set(expected.files)
     errors = {key: np.abs(value - expected[key]).max() / max(np.abs(expected[key]).max(), 1e-30) for key, value in got.items()}
     print(name, "scores", max(v for k, v in errors.items() if k.startswith("scores")), "gradients", max(v for k, v in errors.items() if "gradient" in k))
