@@ -99,3 +99,37 @@ def test_a_static_program_normalises_over_all_ranks_and_by_running_statistics_in
     np.testing.assert_allclose(np.concatenate([f[0] for f in found]), wanted, rtol=2e-5, atol=2e-5)
     np.testing.assert_allclose(np.concatenate([f[1] for f in found]), later, rtol=2e-5, atol=2e-5)
     np.testing.assert_allclose(found[0][2], plain._mean.numpy(), rtol=1e-6)
+
+
+class Net(paddle.nn.Layer):
+    def __init__(self, norm: Any) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = paddle.nn.Conv2D(3, 3, 1), layer(norm), paddle.nn.Linear(2, 2)
+        for p, values in zip((self.first.weight, self.last.weight), (RNG_WEIGHTS[:9], RNG_WEIGHTS[9:]), strict=True):
+            p.set_value(values.reshape(p.shape))
+
+    def forward(self, x: Any) -> Any:
+        return self.last(paddle.nn.functional.relu(self.norm(self.first(x))))
+
+
+RNG_WEIGHTS = RNG.normal(size=13).astype(np.float32)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_in_data_parallel_gradients_are_those_of_the_joined_batch(compiled: bool) -> None:
+    def gradients(net: Any, model: Any, rows: slice) -> dict[str, Any]:
+        loss = (model(paddle.to_tensor(BATCH[rows])) ** 2).mean()
+        loss.backward()
+        return {name: p.grad.numpy() for name, p in net.named_parameters() if not p.stop_gradient}
+
+    def rank(group: Group) -> dict[str, Any]:
+        net = Net(paddle.nn.SyncBatchNorm)
+        model = paddle.DataParallel(paddle.jit.to_static(net) if compiled else net)
+        return gradients(net, model, slice(3 * group.rank, 3 * group.rank + 3))
+
+    alone = Net(paddle.nn.BatchNorm2D)
+    wanted = gradients(alone, alone, slice(0, 6))
+    for found in run_ranks(2, rank):
+        assert list(found) == list(wanted)
+        for name, value in wanted.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
