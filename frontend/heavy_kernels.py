@@ -35,7 +35,9 @@ BATCHED: dict[type[Op], tuple[int, ...]] = {
     nn.Standardize: (0,),
     nn.StandardizeGradient: (0, 1),
 }
-# Passes over the operand that numpy makes for an op that touches each element a few times.
+# Passes over the operand that numpy makes for an op that touches each element a few times. Each of them is some calls, which cost as much as so many
+# multiplications before the first element: an op that is called often enough is compiled, however small its operands are.
+CALLS = 5_000
 PASSES: dict[type[Op], int] = {nn.BatchNorm: 2, nn.Standardize: 10, nn.StandardizeGradient: 20}
 BATCH = symbol("N")
 
@@ -134,7 +136,7 @@ def _work(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], resul
     if cls is nn.Conv:
         return result * _product(types[1].shape[1:])
     if cls in PASSES:
-        return _product(types[0].shape) * PASSES[cls]
+        return (_product(types[0].shape) + CALLS) * PASSES[cls]
     # A numpy reduction over windows takes about ten times as long as a multiplication in a product.
     return result * _product(attributes["kernel"]) * 10
 

@@ -118,7 +118,8 @@ def moved(running: Tensor, batch: Tensor, momentum: float) -> Tensor:
     momentum = float(np.float32(momentum))
     if running.type.dtype != batch.type.dtype:
         batch = dispatch.call(ops.Cast, batch, dtype=running.type.dtype)
-    return add(scale(running, momentum), scale(batch, 1.0 - momentum))
+    kept, taken = (dispatch.full((), share, running.type.dtype) for share in (momentum, 1.0 - momentum))
+    return add(dispatch.call(ops.Mul, running, kept), dispatch.call(ops.Mul, batch, taken))
 
 
 def move(running: Tensor, batch: Tensor | None, momentum: Any) -> None:
