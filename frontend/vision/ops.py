@@ -37,7 +37,7 @@ class ConvNormActivation(Sequential):
             bias = norm_layer is None
         # An attribute of None asks for the default bias.
         bias_attr = None if bias else False
-        layers = [Conv2D(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias_attr=bias_attr)]
+        layers: list[Layer] = [Conv2D(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias_attr=bias_attr)]
         if norm_layer is not None:
             layers.append(norm_layer(out_channels))
         if activation_layer is not None:

@@ -76,9 +76,11 @@ class DenseBlock(Layer):
     def __init__(self, num_channels: int, num_layers: int, bn_size: int, growth_rate: int, dropout: float, name: str | None = None):
         super().__init__()
         self.dropout = dropout
-        self.dense_layer_func = [
-            self.add_sublayer(f"{name}_{i + 1}", DenseLayer(num_channels + i * growth_rate, growth_rate, bn_size, dropout)) for i in range(num_layers)
-        ]  # fmt: skip
+        self.dense_layer_func: list[Layer] = []
+        for i in range(num_layers):
+            layer = DenseLayer(num_channels + i * growth_rate, growth_rate, bn_size, dropout)
+            self.add_sublayer(f"{name}_{i + 1}", layer)
+            self.dense_layer_func.append(layer)
 
     def forward(self, input: Tensor) -> Tensor:
         for layer in self.dense_layer_func:
@@ -119,16 +121,20 @@ class DenseNet(Layer):
         self._stages: list[Layer] = []
         last = len(self.block_config) + 1
         for i, depth in enumerate(self.block_config, 2):
-            self._stages.append(self.add_sublayer(f"db_conv_{i}", DenseBlock(channels, depth, bn_size, growth_rate, dropout, f"conv{i}")))
+            self._add(f"db_conv_{i}", DenseBlock(channels, depth, bn_size, growth_rate, dropout, f"conv{i}"))
             channels += depth * growth_rate
             if i != last:
-                self._stages.append(self.add_sublayer(f"tr_conv{i}_blk", TransitionLayer(channels, channels // 2)))
+                self._add(f"tr_conv{i}_blk", TransitionLayer(channels, channels // 2))
                 channels //= 2
         self.batch_norm = BatchNorm(channels, act="relu")
         if with_pool:
             self.pool2d_avg = AdaptiveAvgPool2D(1)
         if num_classes > 0:
             self.out = Linear(channels, num_classes, weight_attr=uniform(1.0 / math.sqrt(channels)))
+
+    def _add(self, name: str, stage: Layer) -> None:
+        self.add_sublayer(name, stage)
+        self._stages.append(stage)
 
     def forward(self, input: Tensor) -> Tensor:
         x: Tensor = self.pool2d_max(self.conv1_func(input))

@@ -56,9 +56,11 @@ class MobileNetV1(Layer):
         self.num_classes = num_classes
         self.with_pool = with_pool
         self.conv1 = ConvNormActivation(3, int(32 * scale), 3, stride=2, padding=1)
-        self.dwsl = [
-            self.add_sublayer(name, DepthwiseSeparable(int(inputs * scale), inputs, outputs, inputs, stride, scale)) for name, inputs, outputs, stride in BLOCKS
-        ]  # fmt: skip
+        self.dwsl: list[Layer] = []
+        for name, inputs, outputs, stride in BLOCKS:
+            block = DepthwiseSeparable(int(inputs * scale), inputs, outputs, inputs, stride, scale)
+            self.add_sublayer(name, block)
+            self.dwsl.append(block)
         if with_pool:
             self.pool2d_avg = AdaptiveAvgPool2D(1)
         if num_classes > 0:

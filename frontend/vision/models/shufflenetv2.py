@@ -91,7 +91,7 @@ class ShuffleNetV2(Layer):
         first, *stages, last = CHANNELS[scale]
         self._conv1 = ConvNormActivation(3, first, stride=2, activation_layer=activation)
         self._max_pool = MaxPool2D(kernel_size=3, stride=2, padding=1)
-        self._block_list = []
+        self._block_list: list[Layer] = []
         channels = first
         for number, (repeats, outputs) in enumerate(zip(REPEATS, stages), 2):
             for i in range(repeats):
@@ -100,7 +100,8 @@ class ShuffleNetV2(Layer):
                     block = InvertedResidualDS(channels, outputs, 2, activation)
                 else:
                     block = InvertedResidual(outputs, outputs, 1, activation)
-                self._block_list.append(self.add_sublayer(f"{number}_{i + 1}", block))
+                self.add_sublayer(f"{number}_{i + 1}", block)
+                self._block_list.append(block)
             channels = outputs
         self._last_conv = ConvNormActivation(channels, last, kernel_size=1, activation_layer=activation)
         if with_pool:

@@ -59,9 +59,11 @@ class SqueezeNet(Layer):
         (channels, kernel, padding), self._pooled_after = VERSIONS[version]
         self._conv = Conv2D(3, channels, kernel, stride=2, padding=padding)
         self._pool = MaxPool2D(kernel_size=3, stride=2, padding=0)
-        self._fires = []
+        self._fires: list[Layer] = []
         for i, (squeezed, half) in enumerate(FIRES, 1):
-            self._fires.append(self.add_sublayer(f"_conv{i}", MakeFire(channels, squeezed, half, half)))
+            fire = MakeFire(channels, squeezed, half, half)
+            self.add_sublayer(f"_conv{i}", fire)
+            self._fires.append(fire)
             channels = 2 * half
         self._drop = Dropout(p=0.5, mode="downscale_in_infer")
         self._conv9 = Conv2D(512, num_classes, 1)

@@ -152,7 +152,7 @@ def affine(
         raise TypeError(f"Shear should be either a single value or a sequence of two values but got {type(shear).__name__}")
     if not isinstance(interpolation, str):
         raise TypeError(f"Argument interpolation should be a string but got {type(interpolation).__name__}")
-    shears = [shear, 0.0] if isinstance(shear, Number) else list(shear) * (2 if len(shear) == 1 else 1)
+    shears: list[Any] = [shear, 0.0] if isinstance(shear, Number) else list(shear) * (2 if len(shear) == 1 else 1)
     if len(shears) != 2:
         raise ValueError(f"Shear should be a sequence containing two values. Got {shear}")
     if center is not None and not isinstance(center, (list, tuple)):

@@ -39,6 +39,7 @@ def _colour(image: Image.Image, fill: Any) -> Any:
 def to_tensor(image: Image.Image, data_format: str) -> Tensor:
     if data_format not in ("CHW", "HWC"):
         raise ValueError(f"data_format should be CHW or HWC. Got {data_format}")
+    values: np.ndarray[Any, Any]
     if image.mode in ("I", "I;16"):
         values = np.asarray(image, np.int32)
     elif image.mode == "F":

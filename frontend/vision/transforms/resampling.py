@@ -171,9 +171,10 @@ def warp_perspective(image: Array, matrix: Sequence[float], interpolation: str, 
     x, y = np.arange(width), np.arange(height)[:, None]
     w = g * x + h * y + 1
     scale = np.where(w == 0, 0, (1 if interpolation == "nearest" else 1 << PLACE_BITS) / np.where(w == 0, 1, w))
-    columns, rows = (a * x + b * y + c) * scale, (d * x + e * y + f) * scale
+    places = (a * x + b * y + c) * scale, (d * x + e * y + f) * scale
     far = 2.0**31 - 1
-    return _read(image, *(np.rint(np.clip(p, -far, far)).astype(np.int64) for p in (columns, rows)), interpolation, fill)
+    columns, rows = (np.rint(np.clip(p, -far, far)).astype(np.int64) for p in places)
+    return _read(image, columns, rows, interpolation, fill)
 
 
 def _read(image: Array, columns: Array, rows: Array, interpolation: str, fill: Any) -> Array:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from polyreme.math.common import cast_to
-from polyreme.math.creation import ones
+from polyreme.math.creation import full_like, ones
 from polyreme.math.creation import to_tensor as tensor_of
 from polyreme.math.elementwise import cast, clip, floor, lerp, trunc, where
+from polyreme.math.logic import equal
 from polyreme.math.manipulation import concat, expand, flip, reshape, squeeze, stack, tile, transpose, unbind, unsqueeze
 from polyreme.math.reduction import max as largest
 from polyreme.math.reduction import mean as mean_of
@@ -142,15 +143,15 @@ def adjust_hue(image: Tensor, factor: float) -> Tensor:
 def _to_hsv(image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Hue, saturation and value, each in [0, 1]: [C, H, W] in [0, 1] to three of [H, W]."""
     value, low = largest(image, axis=-3), smallest(image, axis=-3)
-    spread, is_gray = value - low, value == low
+    spread, is_gray = value - low, equal(value, low)
     one = value * 0 + 1.0
     saturation = spread / where(is_gray, one, value)
     red, green, blue = unbind(image, axis=-3)
     divisor = where(is_gray, one, spread)
     from_red, from_green, from_blue = (value - red) / divisor, (value - green) / divisor, (value - blue) / divisor
     zero = value * 0
-    otherwise = where(value == green, from_red - from_blue + 2.0, from_green - from_red + 4.0)
-    sixths = where(value == red, from_blue - from_green, otherwise)
+    otherwise = where(equal(value, green), from_red - from_blue + 2.0, from_green - from_red + 4.0)
+    sixths = where(equal(value, red), from_blue - from_green, otherwise)
     hue = where(is_gray, zero, sixths) / 6.0 + 1.0
     return hue - trunc(hue), saturation, value
 
@@ -171,11 +172,12 @@ def _from_hsv(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
 
 
 def _chosen(sector: Tensor, levels: Sequence[Tensor]) -> Tensor:
+    """The level of each element's sector."""
     result = levels[5]
-    for number, level in enumerate(levels[:5]):
-        result = where(sector == float(number), level, result)
     # A hue of one is a hue of zero.
-    return where(sector == 6.0, levels[0], result)
+    for number, level in [*enumerate(levels[:5]), (6, levels[0])]:
+        result = where(equal(sector, full_like(sector, number)), level, result)
+    return result
 
 
 def to_grayscale(image: Tensor, channels: int) -> Tensor:

@@ -360,7 +360,7 @@ class RandomResizedCrop(BaseTransform):
         """Top, left, height and width."""
         width, height = F.size_of(image)
         for _ in range(attempts):
-            area = np.random.uniform(*self.scale) * (height * width)
+            area = np.random.uniform(self.scale[0], self.scale[1]) * (height * width)
             aspect = math.exp(np.random.uniform(math.log(self.ratio[0]), math.log(self.ratio[1])))
             w, h = int(round(math.sqrt(area * aspect))), int(round(math.sqrt(area / aspect)))
             if 0 < w <= width and 0 < h <= height:
@@ -595,7 +595,7 @@ class RandomErasing(BaseTransform):
         shape = np.asarray(img).shape if F.is_pillow(img) else img.shape
         channels = shape[-3] if is_tensor else shape[2:]
         for _ in range(10):
-            area = np.random.uniform(*self.scale) * (h * w)
+            area = np.random.uniform(self.scale[0], self.scale[1]) * (h * w)
             aspect = np.exp(np.random.uniform(*np.log(self.ratio)))
             new_h, new_w = int(round(np.sqrt(area * aspect))), int(round(np.sqrt(area / aspect)))
             if new_h >= h or new_w >= w:
