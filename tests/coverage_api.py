@@ -106,7 +106,7 @@ def signature_fault(value: Any, told: str) -> str:
     except (TypeError, ValueError):
         return ""
     faults = [f"lacks {n}" for n in wanted if n not in found]
-    faults += [f"{n} = {found[n]} instead of {d}" for n, d in wanted.items() if n in found and found[n] != d]
+    faults += [f"{n} = {found[n] or 'nothing'} instead of {d or 'nothing'}" for n, d in wanted.items() if n in found and found[n] != d]
     faults += [f"needs {n}" for n, d in found.items() if n not in wanted and d is None and not n.startswith("*")]
     both = [n for n in wanted if n in found]
     if both != [n for n in found if n in wanted]:
