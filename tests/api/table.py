@@ -34,6 +34,7 @@ Case files import numpy and this module, neither of the frameworks.
 from __future__ import annotations
 
 import inspect
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -230,7 +231,7 @@ class Raised:
 
     def __init__(self, error: BaseException):
         self.kinds = [k.__name__ for k in type(error).__mro__ if k.__name__ not in ("object", "BaseException", "Exception")] or ["Exception"]
-        self.text = str(error)
+        self.text = re.sub(r"(?:/[\w.-]+)+/", "", str(error))  # without folders, which differ from machine to machine
 
 
 def caught(function: Callable[[], Any]) -> Any:
