@@ -26,7 +26,7 @@ from polyreme.dialects.nn import (
     Tanh,
     Where,
 )
-from polyreme.ir.diagnostics import PassError
+from polyreme.ir.diagnostics import UNKNOWN, PassError
 from polyreme.lowering.normalization import cast, wide
 
 Value = Any  # an IR value, or an eager tensor: anything with `.type`
@@ -61,7 +61,7 @@ class _Steps:
         if not isinstance(self.count, int):
             raise PassError(
                 f"expected a known number of steps for a recurrent layer, which is compiled step by step, but got {self.count}; "
-                "give its size, as in InputSpec([None, 20, 8])", getattr(op, "location", None), code="E0406",
+                "give its size, as in InputSpec([None, 20, 8])", getattr(op, "location", UNKNOWN), code="E0406",
             )  # fmt: skip
         self.kind = x.type.dtype
         self.running = None

@@ -196,6 +196,8 @@ _add("layer_norm", inputs={"X": "x", "Scale": "scale", "Bias": "bias"}, outputs=
 _add("instance_norm", inputs={"X": "x", "Scale": "scale", "Bias": "bias"}, outputs=("Y", "SavedMean", "SavedVariance"))
 _add("group_norm", inputs={"X": "x", "Scale": "scale", "Bias": "bias"}, outputs=("Y", "Mean", "Variance"),
      attributes={"data_layout": "data_format"})  # fmt: skip
+_add("rnn", inputs={"Input": "x", "PreState": "pre_state", "WeightList": "weight_list", "SequenceLength": "sequence_length"},
+     outputs=("Out", "DropoutState", "State", "Reserve"))  # fmt: skip
 _add("affine_channel", inputs={"X": "x", "Scale": "scale", "Bias": "bias"})
 _add("dropout", inputs={"X": "x", "Seed": "seed_tensor"}, outputs=("Out", "Mask"),
      attributes={"dropout_prob": "p", "dropout_implementation": "mode"})  # fmt: skip

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from polyreme.dtypes import DTYPES
 from polyreme.ir.types import SCALARS, ScalarType, TensorType
 from polyreme.jit.trace import Traced
@@ -29,6 +31,7 @@ __all__ = ["read_pir"]
 
 MAX_BYTES = 1 << 30
 MAX_ATTRIBUTE_DEPTH = 8
+_NOT_SAVED = "__non_persistable"  # ends the names of states that operators keep between runs, such as that of dropout
 DIALECTS = {"0": "builtin", "1": "pd_op", "2": "cf", "3": "custom_op", "4": "dist"}
 
 _ELEMENTS = {
@@ -102,8 +105,19 @@ def read_pir(path: str | os.PathLike[str], parameters: str | os.PathLike[str] | 
     declared = {op.get("A").items()[3].text(): op for op in ops if op.get("#").value == "p" and len(op.get("A").items()) > 3}
     if declared:
         beside = Path(parameters) if parameters is not None else file.with_suffix(".pdiparams")
-        arrays = read_parameters(beside, list(declared))
+        arrays = _read_parameters(beside, list(declared))
     return _Reader(ProgramBuilder(str(file), file.stem), ops, arrays, specs).run()
+
+
+def _read_parameters(file: Path, names: list[str]) -> dict[str, Any]:
+    """The arrays of a `.pdiparams`. States that operators keep between runs are in it when a static program was saved, and not when a Layer was."""
+    saved = [name for name in names if not name.endswith(_NOT_SAVED)]
+    if len(saved) < len(names):
+        try:
+            return read_parameters(file, names)
+        except LoaderError:
+            pass  # the number of tensors says which it is; what else is wrong with the file is told below
+    return read_parameters(file, saved)
 
 
 def _parse(file: Path) -> _Json:
@@ -186,8 +200,11 @@ class _Reader:
         if len(facts) < 4:
             raise op.get("A").fail("expected four facts about a parameter")
         name = facts[3].text()
-        array = self.arrays[name]
         declared = _tensor_type(result.get("TT"))
+        if name not in self.arrays:
+            array = np.zeros(tuple(map(int, declared.shape)), declared.dtype.np) if declared is not None and declared.is_static else np.zeros(())
+        else:
+            array = self.arrays[name]
         flags = [v.value for v in op.get("OA").items()] if op.has("OA") else []
         tensor = self.builder.parameter(name, array, trainable=len(flags) < 3 or bool(flags[2]) and not flags[1])
         if declared is None or declared != tensor.type:

@@ -9,8 +9,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from polyreme import dispatch
-from polyreme.dialects import nn as ops
 from polyreme.dtypes import DTYPES, default_dtype
 from polyreme.math.common import tensor_arg
 from polyreme.math.creation import full
@@ -21,7 +19,7 @@ from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.container import LayerList
 from polyreme.nn.layer import Layer
-from polyreme.random import default_generator
+from polyreme.nn.recurrence import Weights, run_layers
 from polyreme.tensor import Tensor
 from polyreme.utils.structures import flatten, map_structure
 
@@ -120,10 +118,6 @@ class _GatedCell(RNNCellBase):
     def _from_state(self, state: Tensor) -> Tensor:
         return add(matmul(state, self.weight_hh, transpose_y=True), self.bias_hh)
 
-    def _sweep(self, inputs: Tensor, first: Sequence[Tensor], lengths: Tensor | None, reverse: bool) -> tuple[Tensor, ...]:
-        """The states after every step of [steps, batch, …] inputs, as one op; of several states, the first is the output."""
-        raise NotImplementedError(f"expected '{type(self).__name__}' to be a cell of SimpleRNN, LSTM or GRU")
-
     @property
     def state_shape(self) -> Any:
         return (self.hidden_size,)
@@ -156,10 +150,6 @@ class SimpleRNNCell(_GatedCell):
         mixed = add(self._from_inputs(inputs), self._from_state(state))
         h = tanh(mixed) if self.activation == "tanh" else F.relu(mixed)
         return h, h
-
-    def _sweep(self, inputs: Tensor, first: Sequence[Tensor], lengths: Tensor | None, reverse: bool) -> tuple[Tensor, ...]:
-        x = add(self._from_inputs(inputs), self.bias_hh)
-        return (dispatch.call(ops.SimpleRNN, x, self.weight_hh, first[0], lengths, activation=self.activation, reverse=reverse),)
 
     def extra_repr(self) -> str:
         return super().extra_repr() + (f", activation={self.activation}" if self.activation != "tanh" else "")
@@ -202,11 +192,6 @@ class LSTMCell(_GatedCell):
             hidden = matmul(hidden, self.weight_ho)
         return hidden, (hidden, cell)
 
-    def _sweep(self, inputs: Tensor, first: Sequence[Tensor], lengths: Tensor | None, reverse: bool) -> tuple[Tensor, ...]:
-        x = add(self._from_inputs(inputs), self.bias_hh)
-        swept: tuple[Tensor, ...] = dispatch.call(ops.LSTM, x, self.weight_hh, *first, lengths, reverse=reverse)
-        return swept
-
     @property
     def state_shape(self) -> Any:
         return (self.proj_size or self.hidden_size,), (self.hidden_size,)
@@ -239,8 +224,7 @@ class GRUCell(_GatedCell):
         h = add((state - c) * z, c)
         return h, h
 
-    def _sweep(self, inputs: Tensor, first: Sequence[Tensor], lengths: Tensor | None, reverse: bool) -> tuple[Tensor, ...]:
-        return (dispatch.call(ops.GRU, self._from_inputs(inputs), self.weight_hh, first[0], self.bias_hh, lengths, reverse=reverse),)
+
 
 
 # --- a cell over sequences
@@ -427,25 +411,9 @@ class RNNBase(LayerList):
     def _by_ops(self, x: Tensor, states: Sequence[Tensor], lengths: Tensor | None) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
         """The outputs [steps, batch, …], and the last states of each layer and direction."""
         first = list(zip(*(unstack(state) for state in states), strict=True))
-        steps = x.shape[0]
-        running = None if lengths is None else _batch_first(F.sequence_mask(lengths, steps, "bool")).unsqueeze(-1)
-        draws = None
-        last = []
-        for n, layer in enumerate(self):
-            if n and self.dropout and self.training:
-                if draws is None:
-                    # One draw serves all layers: Paddle's kernel draws a mask once per call, in float32 for all dtypes.
-                    draws = default_generator().uniform(x.type.shape, 0.0, 1.0, DTYPES["float32"].scalar)
-                x = dispatch.call(ops.Dropout, x, draws, p=float(self.dropout))
-            outputs = []
-            for direction, cell in enumerate([layer.cell] if self.num_directions == 1 else [layer.cell_fw, layer.cell_bw]):
-                before = first[n * self.num_directions + direction]
-                swept = cell._sweep(x, before, lengths, direction == 1)
-                last.append(before if steps == 0 else tuple(s[0 if direction else -1] for s in swept))
-                zero = dispatch.full((), 0, x.type.dtype)
-                outputs.append(swept[0] if running is None else where(running, swept[0], zero))
-            x = outputs[0] if len(outputs) == 1 else concat(outputs, -1)
-        return x, last
+        cells = [cell for layer in self for cell in layer.children()]
+        weights = [Weights(cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh) for cell in cells]
+        return run_layers(self.mode, x, first, weights, lengths, self.num_directions, self.dropout if self.training else 0.0)
 
     def _by_cells(self, inputs: Tensor, states: Sequence[Tensor], lengths: Tensor | None) -> tuple[Tensor, Any]:
         """The layers' own `forward`: for projections, which no op has."""
