@@ -112,6 +112,10 @@ def test_a_model_without_classes_gives_features(name: str, undrawn: None) -> Non
         assert getattr(models, name)(num_classes=0, with_pool=with_pool)(paddle.zeros([1, 3, 64, 64])).shape == [1, channels, size, size]
 
 
+def test_a_squeezenet_without_classes_gives_features(undrawn: None) -> None:
+    assert models.squeezenet1_1(num_classes=0)(paddle.zeros([1, 3, 32, 32])).shape == [1, 512]
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [

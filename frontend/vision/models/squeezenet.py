@@ -66,7 +66,8 @@ class SqueezeNet(Layer):
             self._fires.append(fire)
             channels = 2 * half
         self._drop = Dropout(p=0.5, mode="downscale_in_infer")
-        self._conv9 = Conv2D(512, num_classes, 1)
+        if num_classes > 0:
+            self._conv9 = Conv2D(512, num_classes, 1)
         self._avg_pool = AdaptiveAvgPool2D(1)
 
     def forward(self, inputs: Tensor) -> Tensor:
