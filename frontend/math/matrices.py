@@ -8,10 +8,10 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.math.common import axis_of, tensor_arg
 from polyreme.math.elementwise import multiply, subtract
-from polyreme.math.manipulation import roll
+from polyreme.math.manipulation import reshape, roll, transpose
 from polyreme.tensor import Tensor
 
-__all__ = ["cholesky", "cross", "inverse"]
+__all__ = ["cholesky", "cross", "diag_embed", "inverse"]
 METHODS = list(__all__)
 # The `axis` of `cross` that stands for the first one of size 3: Paddle's own default, more axes than a tensor has.
 FIRST_OF_THREE = 9
@@ -70,3 +70,23 @@ def cross(x: Tensor, y: Tensor, axis: int = FIRST_OF_THREE, name: str | None = N
         raise ValueError(f"cross expected size 3 along axis {place} but got shape {x.shape}")
     next_x, next_y = roll(x, -1, place), roll(y, -1, place)
     return subtract(multiply(next_x, roll(y, -2, place)), multiply(roll(x, -2, place), next_y))
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The vectors along the last axis as diagonals of matrices of zeros, which lie along `dim1` and `dim2` of the result, `offset` above the main one."""
+    tensor_arg(input, "diag_embed", "input")
+    rank = input.ndim + 1
+    rows, columns = axis_of(dim1, rank, "diag_embed"), axis_of(dim2, rank, "diag_embed")
+    if rows == columns:
+        raise ValueError(f"diag_embed expected two different axes but got dim1={dim1} and dim2={dim2}")
+    count, extra = input.shape[-1], abs(offset)
+    wide = reshape(input, [*input.type.shape, 1])
+    zero = dispatch.full((), 0, input.type.dtype)
+    square = dispatch.call(ops.Where, dispatch.constant(np.eye(count, dtype=bool)), wide, zero)
+    above, below = (0, extra) if offset > 0 else (extra, 0)
+    padding = (*(0, 0) * (rank - 2), above, below, below, above)
+    made = dispatch.call(ops.Pad, square, padding=padding, value=0) if extra else square
+    order: list[int] = list(range(rank - 2))
+    for place, axis in sorted([(rows, rank - 2), (columns, rank - 1)]):
+        order.insert(place, axis)
+    return transpose(made, order)

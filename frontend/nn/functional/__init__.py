@@ -3,14 +3,16 @@
 from typing import TYPE_CHECKING
 
 from polyreme.names import absent_from
-from polyreme.nn.functional import activation, common, conv, loss, norm, pooling, sequence
+from polyreme.nn.functional import activation, common, conv, loss, norm, pooling, resize, sequence, vision
 from polyreme.nn.functional.activation import *
 from polyreme.nn.functional.common import *
 from polyreme.nn.functional.conv import *
 from polyreme.nn.functional.loss import *
 from polyreme.nn.functional.norm import *
 from polyreme.nn.functional.pooling import *
+from polyreme.nn.functional.resize import *
 from polyreme.nn.functional.sequence import *
+from polyreme.nn.functional.vision import *
 
 __all__: list[str] = []
 __all__ += activation.__all__
@@ -19,7 +21,9 @@ __all__ += conv.__all__
 __all__ += loss.__all__
 __all__ += norm.__all__
 __all__ += pooling.__all__
+__all__ += resize.__all__
 __all__ += sequence.__all__
+__all__ += vision.__all__
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.

@@ -13,7 +13,7 @@ from polyreme.math.common import number_of, tensor_arg
 from polyreme.math.manipulation import transpose
 from polyreme.tensor import Tensor
 
-__all__ = ["conv1d", "conv2d", "conv3d"]
+__all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose"]
 
 
 def sizes_of(value: Any, rank: int, name: str) -> tuple[int, ...]:
@@ -149,3 +149,111 @@ def conv3d(
 ) -> Tensor:
     """[N, C, D, H, W] by filters [out, C / groups, kd, kh, kw]."""
     return _conv(3, x, weight, bias, stride, padding, dilation, groups, data_format, "conv3d")
+
+
+# --- transposed
+
+
+def _conv_transpose(
+    rank: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    output_padding: Any,
+    dilation: Any,
+    groups: int,
+    output_size: Any,
+    data_format: str,
+    name: str,
+) -> Tensor:
+    tensor_arg(x, name)
+    tensor_arg(weight, name, "weight")
+    last = is_channel_last(data_format, rank, name)
+    for tensor, what in ((x, "Input x"), (weight, "Input weight")):
+        if tensor.ndim != rank + 2:
+            raise ValueError(f"{what} of {name} should be {rank + 2}D tensor, but received shape {tensor.shape}")
+    channels = x.type.shape[-1 if last else 1]
+    if groups == 0:
+        raise ValueError(f"The groups of {name} should not be zero.")
+    if isinstance(channels, int) and channels % groups:
+        raise ValueError(f"{name} expected channels that {groups} groups divide but got {channels} in shape {x.shape}")
+    if last:
+        x = to_channel_first(x)
+    strides, dilations = sizes_of(stride, rank, "stride"), sizes_of(dilation, rank, "dilation")
+    if isinstance(padding, str) and padding.upper() == "SAME":
+        dilations = (1,) * rank  # as Paddle sets them then
+    kernel = weight.shape[2:]
+    pairs = padding_pairs(padding, rank, x.type.shape[2:], kernel, strides, dilations, last)
+    extra = sizes_of(output_padding, rank, "output_padding")
+    least = [
+        (places - 1) * step - low - high + (k - 1) * gap + 1
+        for places, step, low, high, k, gap in zip(x.type.shape[2:], strides, pairs[::2], pairs[1::2], kernel, dilations, strict=True)
+    ]
+    if output_size is None:
+        sizes = [n + more for n, more in zip(least, extra, strict=True)]
+    else:
+        if any(extra):
+            raise ValueError("output_padding option is mutually exclusive with output_size")
+        given = output_size.tolist() if isinstance(output_size, Tensor) else output_size
+        sizes = list(sizes_of(given, rank, "output_size"))
+    for n, smallest, step in zip(sizes, least, strides, strict=True):
+        if isinstance(n, int) and isinstance(smallest, int) and not smallest <= n < smallest + step:
+            raise ValueError(f"{name} expected sizes from {least} on, each less than a stride more, but got {sizes}")
+    numbers = {"strides": strides, "padding": pairs, "dilations": dilations, "groups": int(groups)}
+    result = dispatch.call(ops.ConvTranspose, x, weight, sizes=tuple(sizes), **numbers)
+    if bias is not None:
+        result = dispatch.call(ops.Add, result, dispatch.call(ops.Reshape, bias, shape=(*bias.type.shape, *(1,) * rank)))
+    return to_channel_last(result) if last else result
+
+
+def conv1d_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+    output_size: Any = None,
+    data_format: str = "NCL",
+    name: str | None = None,
+) -> Tensor:
+    """[N, C, L] by filters [C, out / groups, k], each element adding its multiple of the filter; `output_padding` or `output_size` choose among the sizes that fit."""
+    return _conv_transpose(1, x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format, "conv1d_transpose")
+
+
+def conv2d_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    output_size: Any = None,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Tensor:
+    """[N, C, H, W] by filters [C, out / groups, kh, kw]; see `conv1d_transpose`."""
+    return _conv_transpose(2, x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format, "conv2d_transpose")
+
+
+def conv3d_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+    output_size: Any = None,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> Tensor:
+    """[N, C, D, H, W] by filters [C, out / groups, kd, kh, kw]; see `conv1d_transpose`."""
+    return _conv_transpose(3, x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format, "conv3d_transpose")

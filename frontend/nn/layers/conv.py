@@ -13,7 +13,7 @@ from polyreme.nn.functional.conv import is_channel_last, sizes_of
 from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
 
-__all__ = ["Conv1D", "Conv2D", "Conv3D"]
+__all__ = ["Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose"]
 
 
 class _Conv(Layer):
@@ -119,3 +119,126 @@ class Conv3D(_Conv):
         super().__init__(*args, data_format=data_format, **kwargs)
 
     __signature__ = _with_format("NCDHW")
+
+
+class _ConvTranspose(Layer):
+    """Filters [in, out / groups, *kernel], Xavier; bias [out], zeros."""
+
+    rank = 2
+    function = "conv2d_transpose"
+
+    def _build(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        output_padding: Any,
+        dilation: Any,
+        groups: int,
+        weight_attr: Any,
+        bias_attr: Any,
+        data_format: str,
+    ) -> None:
+        self._dtype = default_dtype().name
+        if weight_attr is False:
+            raise AssertionError("weight_attr should not be False in Conv.")
+        is_channel_last(data_format, self.rank, type(self).__name__)
+        self._in_channels, self._out_channels, self._groups = in_channels, out_channels, groups
+        self._kernel_size = list(sizes_of(kernel_size, self.rank, "kernel_size"))
+        self._stride = list(sizes_of(stride, self.rank, "stride"))
+        self._dilation = list(sizes_of(dilation, self.rank, "dilation"))
+        self._padding, self._data_format = padding, data_format
+        self.output_padding = output_padding
+        self.weight = self.create_parameter([in_channels, out_channels // groups, *self._kernel_size], weight_attr)
+        self.bias = self.create_parameter([out_channels], bias_attr, is_bias=True)
+
+    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
+        convolve = getattr(F, self.function)
+        made: Tensor = convolve(
+            x, self.weight, self.bias, stride=self._stride, padding=self._padding, output_padding=self.output_padding if output_size is None else 0,
+            dilation=self._dilation, groups=self._groups, output_size=output_size, data_format=self._data_format,
+        )  # fmt: skip
+        return made
+
+    def extra_repr(self) -> str:
+        text = f"{self._in_channels}, {self._out_channels}, kernel_size={self._kernel_size}"
+        if self._stride != [1] * self.rank:
+            text += f", stride={self._stride}"
+        if self._padding != 0:
+            text += f", padding={self._padding}"
+        if self.output_padding != 0:
+            text += f", output_padding={self.output_padding}"
+        if self._dilation != [1] * self.rank:
+            text += f", dilation={self._dilation}"
+        if self._groups != 1:
+            text += f", groups={self._groups}"
+        return f"{text}, data_format={self._data_format}"
+
+
+class Conv1DTranspose(_ConvTranspose):
+    """Transposed convolution of [N, C, L]."""
+
+    rank, function = 1, "conv1d_transpose"
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCL",
+    ):
+        super().__init__()
+        self._build(in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, weight_attr, bias_attr, data_format)
+
+
+class Conv2DTranspose(_ConvTranspose):
+    """Transposed convolution of [N, C, H, W]."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+    ):
+        super().__init__()
+        self._build(in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, weight_attr, bias_attr, data_format)
+
+
+class Conv3DTranspose(_ConvTranspose):
+    """Transposed convolution of [N, C, D, H, W]."""
+
+    rank, function = 3, "conv3d_transpose"
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCDHW",
+    ):
+        super().__init__()
+        self._build(in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, weight_attr, bias_attr, data_format)

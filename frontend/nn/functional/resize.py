@@ -1,0 +1,248 @@
+"""Signals, images and volumes in another size: one axis after the other, each element from its neighbours along that axis.
+
+Places and shares are computed in float32, rounded as Paddle's kernels round them, whatever the dtype of the tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.ir.dims import Dim
+from polyreme.math.common import number_of, tensor_arg
+from polyreme.math.elementwise import add, multiply
+from polyreme.math.linalg import matmul
+from polyreme.math.manipulation import expand, reshape, transpose, unsqueeze
+from polyreme.nn.functional.conv import to_channel_first, to_channel_last
+from polyreme.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from polyreme.tensor import Tensor
+
+__all__ = ["interpolate", "upsample"]
+
+Array = np.ndarray[Any, Any]
+HALF = np.float32(0.5)
+FORMATS = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
+
+
+def ratio_of(old: int, new: int, factor: float, align_corners: bool) -> np.float32:
+    """How far a step in the result is in the operand; `factor` is 0 where the sizes say it."""
+    if align_corners:
+        return np.float32((old - 1) / (new - 1)) if new > 1 else np.float32(0)
+    return np.float32(1 / np.float32(factor)) if factor > 0 else np.float32(old / new)
+
+
+def _known(old: Dim, new: Dim, what: str) -> tuple[int, int]:
+    if not isinstance(old, int) or not isinstance(new, int):
+        raise ValueError(f"expected known sizes for {what} interpolation but got '{old}' and '{new}'")
+    return old, new
+
+
+def _blend(x: Tensor, axis: int, parts: list[tuple[Array, Array]]) -> Tensor:
+    """The sum of elements along `axis` at some positions, each times its shares."""
+    total: Tensor | None = None
+    for index, share in parts:
+        weight = share.astype(x.type.dtype.np).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+        part = multiply(dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis), dispatch.constant(weight))
+        total = part if total is None else add(total, part)
+    assert total is not None
+    return total
+
+
+def nearest_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool = False) -> Tensor:
+    """Each element the nearest one before it (with `align_corners`: on either side). A symbolic size can be enlarged by a whole factor."""
+    old = x.type.shape[axis]
+    if old == new:
+        return x
+    if not isinstance(old, int) or not isinstance(new, int):
+        times = int(factor)
+        if align_corners or new != old * times:
+            raise ValueError(f"expected a whole scale to enlarge the symbolic size '{old}' but got the new size '{new}'")
+        shape = x.type.shape
+        wide = expand(unsqueeze(x, axis + 1), [*shape[: axis + 1], times, *shape[axis + 1 :]])
+        return reshape(wide, [*shape[:axis], new, *shape[axis + 1 :]])
+    steps = ratio_of(old, new, factor, align_corners) * np.arange(new, dtype=np.float32)
+    index = np.minimum((steps + HALF if align_corners else steps).astype(np.int64), old - 1)
+    return dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
+
+
+def linear_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool, align_mode: int) -> Tensor:
+    """Between its two neighbours, each element by its distance from the other."""
+    old, new = _known(x.type.shape[axis], new, "linear")
+    if old == new:
+        return x
+    ratio, steps = ratio_of(old, new, factor, align_corners), np.arange(new, dtype=np.float32)
+    # With cells for elements, a product and a difference that are rounded once, as by the fused instruction in Paddle's kernel.
+    cells = align_mode == 0 and not align_corners
+    places = (ratio.astype(np.float64) * (steps + HALF) - 0.5).astype(np.float32) if cells else ratio * steps
+    places = np.maximum(places, np.float32(0))
+    low = np.minimum(places.astype(np.int64), old - 1)
+    share = places - low.astype(np.float32)
+    return _blend(x, axis, [(low, 1 - share), (np.minimum(low + 1, old - 1), share)])
+
+
+def cubic_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool) -> Tensor:
+    """From four neighbours, by Keys' convolution with a = -0.75."""
+    old, new = _known(x.type.shape[axis], new, "cubic")
+    if old == new:
+        return x
+    ratio, steps = ratio_of(old, new, factor, align_corners), np.arange(new, dtype=np.float32)
+    places = ratio * steps if align_corners else ratio * (steps + HALF) - HALF
+    first = np.floor(places).astype(np.int64)
+    share = (places - first.astype(np.float32)).astype(np.float64 if x.dtype.name == "float64" else np.float32)
+    return _blend(x, axis, [(np.clip(first + k, 0, old - 1), _keys(np.abs(share - k), -0.75)) for k in (-1, 0, 1, 2)])
+
+
+def _keys(distance: Array, a: float) -> Array:
+    """The share of a neighbour at some distance, by Keys' cubic convolution."""
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+
+
+def _smoothed_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool, cubic: bool) -> Tensor:
+    """By a filter as wide as a step in the result, where that is wider than one of the operand, as Pillow resizes."""
+    old, new = _known(x.type.shape[axis], new, "smoothed")
+    ratio = float(ratio_of(old, new, factor, align_corners))
+    scale = max(ratio, 1.0)
+    reach = (2.0 if cubic else 1.0) * scale
+    weights = np.zeros((old, new))
+    for i in range(new):
+        center = ratio * (i + 0.5)
+        lo, hi = max(int(center - reach + 0.5), 0), min(int(center + reach + 0.5), old)
+        distance = np.abs((np.arange(lo, hi) - center + 0.5) / scale)
+        share = _keys(distance, -0.5) if cubic else np.maximum(1 - distance, 0)
+        weights[lo:hi, i] = share / share.sum()
+    order = [*(i for i in range(x.ndim) if i != axis), axis]
+    made = matmul(transpose(x, order), dispatch.constant(weights.astype(x.type.dtype.np)))
+    return transpose(made, [order.index(i) for i in range(x.ndim)])
+
+
+def _sizes(x: Tensor, size: Any, scale_factor: Any, recompute: bool | None) -> tuple[list[Dim], list[float]]:
+    """The new spatial sizes of a tensor with channels first, and the factor of each axis (0 where sizes were given)."""
+    old = x.type.shape[2:]
+    rank = len(old)
+    if size is not None:
+        if recompute:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        given = _numbers(size)
+        if not isinstance(given, list):
+            raise TypeError("size should be a list or tuple or Variable.")
+        if len(given) != rank:
+            raise ValueError("The x and size should satisfy rank(x) - 2 == len(size).")
+        if any(isinstance(n, int) and n <= 0 for n in given):
+            raise AssertionError(f"Each dimension size given in out_shape must be greater than 0, but got {given}")
+        return given, [0.0] * rank
+    factors = _numbers(scale_factor)
+    if isinstance(factors, (int, float)):
+        factors = [factors] * rank
+    if not isinstance(factors, list):
+        raise TypeError("Attr(scale)'s type should be float, int, list, tuple, or Tensor.")
+    if len(factors) != rank:
+        raise ValueError(f"scale_shape length should be {rank} for input {x.ndim}-D tensor, but got {factors}")
+    if any(f <= 0 for f in factors):
+        raise ValueError(f"Attr(scale) should be greater than zero, but got {factors}")
+    if recompute:
+        return [_times(n, math.floor, float(f)) for n, f in zip(old, factors, strict=True)], [0.0] * rank
+    return [_times(n, int, np.float32(f)) for n, f in zip(old, factors, strict=True)], [float(f) for f in factors]
+
+
+def _times(size: Dim, cut: Callable[[Any], int], factor: Any) -> Dim:
+    if isinstance(size, int):
+        return cut(factor * type(factor)(size))
+    if float(factor).is_integer():
+        return size * int(factor)
+    raise ValueError(f"expected a whole scale for the symbolic size '{size}' but got {factor}")
+
+
+def _numbers(value: Any) -> Any:
+    """A number, or a list of them, out of tensors and tuples."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [number_of(v) if not isinstance(v, Tensor) or v.ndim == 0 else v.item() for v in value]
+    return number_of(value)
+
+
+def interpolate(
+    x: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool = False,
+    align_mode: int = 0,
+    data_format: str | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """`x`, [batch, channels, *spatial] or with the channels last, with the spatial sizes `size`, or `scale_factor` times as large.
+
+    Modes: "nearest", "linear" (one spatial axis), "bilinear" and "bicubic" (two), "trilinear" (three), "area" (means over equal parts, by `size`). `align_corners`
+    puts the first and last elements on each other; otherwise `align_mode` 0 takes elements as cells with their middle at a half, 1 as points at whole places. With
+    `antialias` (bilinear and bicubic) the filter widens when images shrink.
+    """
+    tensor_arg(x, "interpolate")
+    if x.ndim not in FORMATS:
+        raise ValueError(f"The dimension of the input tensor should only be 3-D, 4-D or 5-D, but the received dimension is {x.ndim}.")
+    kind = mode.lower()
+    allowed = {"linear": (3,), "nearest": (4, 5), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,), "area": (3, 4, 5)}
+    if kind not in allowed:
+        raise ValueError(f"interpolate expected mode to be one of {', '.join(allowed)} but got '{mode}'")
+    if x.ndim not in allowed[kind]:
+        raise ValueError(f"'{kind}' only support {' or '.join(f'{n}-D' for n in allowed[kind])} tensor, but got shape {x.shape}")
+    if size is None and scale_factor is None:
+        raise ValueError("One of size and scale_factor must not be None.")
+    if isinstance(size, (list, tuple)) and len(size) != x.ndim - 2:
+        raise ValueError("The x and size should satisfy rank(x) - 2 == len(size).")
+    for value, argument in ((align_corners, "align_corners"), (antialias, "antialias")):
+        if not isinstance(value, bool):
+            raise TypeError(f"Attr {argument} should be a bool value")
+    if align_mode not in (0, 1):
+        raise ValueError("align_mode can only be 0 or 1")
+    if align_corners and kind == "nearest":
+        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    if antialias and kind not in ("bilinear", "bicubic"):
+        raise ValueError("Anti-alias option is only supported for bilinear and bicubic modes")
+    if kind == "area":
+        if size is None:
+            raise ValueError("output size can not be None in AREA mode")
+        return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[x.ndim - 3](x, _numbers(size))
+    layout = (data_format or FORMATS[x.ndim][0]).upper()
+    if layout not in FORMATS[x.ndim]:
+        raise ValueError(f"Got wrong value for param `data_format`: {layout} received but only {' or '.join(FORMATS[x.ndim])} supported for {x.ndim}-D input.")
+    if size is not None and scale_factor is not None:
+        raise ValueError("Only one of size or scale_factor should be defined.")
+    last = layout == FORMATS[x.ndim][1]
+    made = to_channel_first(x) if last else x
+    sizes, factors = _sizes(made, size, scale_factor, recompute_scale_factor)
+    for axis, (new, factor) in reversed(list(enumerate(zip(sizes, factors, strict=True), 2))):
+        if antialias:
+            made = _smoothed_axis(made, axis, new, factor, align_corners, kind == "bicubic")
+        elif kind == "nearest":
+            made = nearest_axis(made, axis, new, factor)
+        elif kind == "bicubic":
+            made = cubic_axis(made, axis, new, factor, align_corners)
+        else:
+            made = linear_axis(made, axis, new, factor, align_corners, align_mode)
+    if made is x:
+        return dispatch.call(ops.Reshape, x, shape=x.type.shape)
+    return to_channel_last(made) if last else made
+
+
+def upsample(
+    x: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool = False,
+    align_mode: int = 0,
+    data_format: str | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """As `interpolate`."""
+    return interpolate(x, size, scale_factor, mode, align_corners, align_mode, data_format)
