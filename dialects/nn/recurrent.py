@@ -62,7 +62,7 @@ def _running(lengths: Array | None, steps: int) -> Array | None:
     return None if lengths is None else (np.arange(steps)[:, None] < lengths[None, :])[:, :, None]
 
 
-def _kept(running: Array | None, step: int, made: Array, state: Array) -> Array:
+def _kept(running: Array | None, step: int, made: Array, state: Array | int) -> Array:
     return made if running is None else np.where(running[step], made, state)
 
 
@@ -152,7 +152,7 @@ class SimpleRNNGradient(Op):
             slope = 1 - np.square(h) if activation == "tanh" else (h > 0).astype(h.dtype)
             for t in _order(h.shape[0], not reverse):
                 dh = dh + seeds[t]
-                dx[t] = _kept(running, t, dh * slope[t], np.zeros_like(dh))
+                dx[t] = _kept(running, t, dh * slope[t], 0)
                 dh = _kept(running, t, dx[t] @ w, dh)
         return dx.astype(states.dtype, copy=False), dh.astype(states.dtype, copy=False)
 
@@ -269,7 +269,7 @@ class LSTMGradient(Op):
             for t in _order(x.shape[0], not reverse):
                 dh, dc = dh + seeds[t], dc + cell_seeds[t]
                 inner = dc + dh * through[t]
-                dx[t] = _kept(running, t, np.concatenate([inner, inner, inner, dh], axis=-1) * shares[t], np.zeros_like(dx[t]))
+                dx[t] = _kept(running, t, np.concatenate([inner, inner, inner, dh], axis=-1) * shares[t], 0)
                 dh, dc = _kept(running, t, dx[t] @ w, dh), _kept(running, t, inner * f[t], dc)
         kind = x.dtype
         return dx.astype(kind, copy=False), dh.astype(kind, copy=False), dc.astype(kind, copy=False)
@@ -380,8 +380,7 @@ class GRUGradient(Op):
             for t in _order(x.shape[0], not reverse):
                 dh = dh + seeds[t]
                 thrice = np.concatenate([dh, dh, dh], axis=-1)
-                none = np.zeros_like(thrice)
-                dx[t], du[t] = _kept(running, t, thrice * shares[t], none), _kept(running, t, thrice * hidden_shares[t], none)
+                dx[t], du[t] = _kept(running, t, thrice * shares[t], 0), _kept(running, t, thrice * hidden_shares[t], 0)
                 dh = _kept(running, t, dh * z[t] + du[t] @ w, dh)
         kind = x.dtype
         return dx.astype(kind, copy=False), du.astype(kind, copy=False), dh.astype(kind, copy=False)

@@ -32,10 +32,11 @@ class Weights(NamedTuple):
 
 def _sweep(mode: str, x: Tensor, weights: Weights, first: Sequence[Tensor], lengths: Tensor | None, reverse: bool) -> tuple[Tensor, ...]:
     """The states after every step of `x` [steps, batch, size], as one op; of several states, the first is the output."""
-    gates = add(matmul(x, weights.input, transpose_y=True), weights.input_bias)
+    gates = matmul(x, weights.input, transpose_y=True)
     if mode == "GRU":
+        gates = add(gates, weights.input_bias)
         return (dispatch.call(ops.GRU, gates, weights.state, first[0], weights.state_bias, lengths, reverse=reverse),)
-    gates = add(gates, weights.state_bias)
+    gates = add(gates, add(weights.input_bias, weights.state_bias))
     if mode == "LSTM":
         made: tuple[Tensor, ...] = dispatch.call(ops.LSTM, gates, weights.state, *first, lengths, reverse=reverse)
         return made

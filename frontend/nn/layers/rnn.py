@@ -330,6 +330,7 @@ class RNNBase(LayerList):
     `forward(inputs, initial_states=None, sequence_length=None)`: inputs [batch, steps, in], or [steps, batch, in] with `time_major`. States are [layers * directions, batch,
     hidden], directions within layers; an LSTM has a pair of them. Outputs are those of the last layer, [batch, steps, directions * hidden], and 0 where a sequence is over.
     Parameters are `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, the same with `_reverse`, and so on for each layer; they are those of the cells.
+    Compiled code stands step by step, so `to_static` and static programs need a known number of steps, as in InputSpec([None, 20, 8]); the batch may be free.
     """
 
     def __init__(
