@@ -116,6 +116,17 @@ def test_a_static_program_writes_them_in_place_and_its_clone_for_tests_reads_the
     assert norm.output("MeanOut") == norm.input("Mean") and norm.output("VarianceOut") == norm.input("Variance")
 
 
+def test_batches_of_one_or_none_move_nothing_when_the_batch_is_free() -> None:
+    norm = nn.BatchNorm1D(3)
+    compiled = paddle.jit.to_static(norm, input_spec=[paddle.static.InputSpec([None, 3], "float32", "x")])
+    before = state(norm)
+    for size in (1, 0):
+        assert compiled(paddle.ones([size, 3])).shape == [size, 3]
+        same(state(norm), before)
+    compiled(paddle.full([2, 3], 5.0))
+    np.testing.assert_allclose(norm._mean.numpy(), 0.5, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     "call",
     [

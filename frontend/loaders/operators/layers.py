@@ -14,7 +14,7 @@ from polyreme.loaders.operators.activation import apply_activation, channel_axis
 from polyreme.loaders.operators.arithmetic import matmul_with_flatten
 from polyreme.nn import functional
 from polyreme.nn.functional.conv import padding_pairs, to_channel_first, to_channel_last
-from polyreme.nn.functional.norm import by_batch, by_groups, moved
+from polyreme.nn.functional.norm import by_batch, by_groups, elements_per_channel, moved
 from polyreme.tensor import Tensor
 
 
@@ -245,7 +245,10 @@ def _batch_norm(
     y, batch_mean, batch_variance = statistics(x, scale, bias, axis, float(epsilon))
     if batch_mean is None or batch_variance is None:
         return y, mean, variance, mean, variance, None
-    return y, moved(mean, batch_mean, momentum), moved(variance, batch_variance, momentum), batch_mean, batch_variance, None
+    # All ranks together have enough elements.
+    count = elements_per_channel(x, axis) if statistics is by_batch else 2
+    after = (moved(old, new, momentum, count) for old, new in ((mean, batch_mean), (variance, batch_variance)))
+    return y, *after, batch_mean, batch_variance, None
 
 
 @meaning()

@@ -15,6 +15,7 @@ import numpy as np
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, product
+from polyreme.ir.types import i64
 from polyreme.math.common import number_of, tensor_arg
 from polyreme.math.creation import clone
 from polyreme.math.elementwise import add, divide, pow, scale, square
@@ -95,9 +96,15 @@ def batch_norm(
     if not of_batch:
         return dispatch.call(ops.BatchNorm, x, running_mean, running_var, weight, bias, axis=axis, epsilon=float(epsilon))  # type: ignore[no-any-return]
     y, batch_mean, batch_variance = by_batch(x, weight, bias, axis, float(epsilon))
-    move(running_mean, batch_mean, momentum)
-    move(running_var, batch_variance, momentum)
+    count = elements_per_channel(x, axis)
+    move(running_mean, batch_mean, momentum, count)
+    move(running_var, batch_variance, momentum, count)
     return y
+
+
+def elements_per_channel(x: Tensor, axis: int) -> Dim:
+    """How many elements share a place along `axis`."""
+    return product(d for i, d in enumerate(x.type.shape) if i != axis)
 
 
 def by_batch(
@@ -105,28 +112,34 @@ def by_batch(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """`x` by the statistics that it has per place along `axis`, and these; without them, as it is, when there is but one element of each or none."""
     others = tuple(i for i in range(x.ndim) if i != axis)
-    shape = x.type.shape
-    if product(shape[i] for i in others) == 1:
+    if elements_per_channel(x, axis) == 1:
         return clone(x), None, None
     y, batch_mean, batch_variance = dispatch.call(ops.Standardize, x, weight, bias, axes=others, affine=(axis,), epsilon=epsilon)
-    return (y, None, None) if 0 in shape else (y, batch_mean, batch_variance)
+    return (y, None, None) if 0 in x.type.shape else (y, batch_mean, batch_variance)
 
 
 @tape.no_grad()
-def moved(running: Tensor, batch: Tensor, momentum: float) -> Tensor:
-    """momentum * running + (1 - momentum) * batch, with a momentum that is a float32, as in Paddle"""
+def moved(running: Tensor, batch: Tensor, momentum: float, count: Dim = 2) -> Tensor:
+    """momentum * running + (1 - momentum) * batch, with a momentum that is a float32, as in Paddle
+
+    A `count` of elements that is known when the program runs only is looked at then: the statistics of one or none move nothing.
+    """
     momentum = float(np.float32(momentum))
     if running.type.dtype != batch.type.dtype:
         batch = dispatch.call(ops.Cast, batch, dtype=running.type.dtype)
     kept, taken = (dispatch.full((), share, running.type.dtype) for share in (momentum, 1.0 - momentum))
-    return add(dispatch.call(ops.Mul, running, kept), dispatch.call(ops.Mul, batch, taken))
+    new = add(dispatch.call(ops.Mul, running, kept), dispatch.call(ops.Mul, batch, taken))
+    if isinstance(count, int):
+        return new
+    several = dispatch.call(ops.Greater, dispatch.call(ops.DimValue, size=count, dtype=i64), dispatch.full((), 1, i64))
+    return dispatch.call(ops.Where, several, new, running)  # type: ignore[no-any-return]
 
 
-def move(running: Tensor, batch: Tensor | None, momentum: Any) -> None:
+def move(running: Tensor, batch: Tensor | None, momentum: Any, count: Dim = 2) -> None:
     """Let a running statistic take in the batch's, where there is one."""
     if batch is not None:
         with tape.recording(False):
-            dispatch.assign(running, moved(running, batch, float(number_of(momentum))))
+            dispatch.assign(running, moved(running, batch, float(number_of(momentum)), count))
 
 
 # --- layers, instances, groups
