@@ -99,7 +99,7 @@ def _(c):
     c(image(2, 4, 5), 0.5, _raises=True)
 
 
-@cases(f"{T}.functional.adjust_saturation")
+@cases(f"{T}.functional.adjust_saturation", f"{T}.adjust_saturation")
 def _(c):
     for factor in (0, 0.4, 1.0, 1.7):
         c(image(), factor)
@@ -196,3 +196,65 @@ def arrays_are_cut_and_normalised(paddle, np, rng):
         "by channel first": transforms.normalize(array.transpose(2, 0, 1), [1.0, 2.0, 3.0], [2.0, 3.0, 4.0]),
         "tensor": transforms.to_tensor(array),
     }
+
+
+@cases(f"{T}.resize")
+def _(c):
+    for how in ("nearest", "bilinear", "bicubic", "area"):
+        c(image(), (4, 9), how)
+    c(image(), 4)
+    c(image(), 6)
+    c(image(dtype="float64"), (3, 3))
+    c(image(), (3, 4), "lanczos", _raises=True)
+    c(image(), (1, 2, 3), _raises=True)
+
+
+@cases(f"{T}.rotate")
+def _(c):
+    for how in ("nearest", "bilinear"):
+        c(image(), 30, how)
+        c(image(), -100, how, True)
+        c(image(), 30, how, False, (1, 2), [1, 2, 3])
+    c(image(1, 5, 6), 45, "bilinear", fill=0.5)
+
+
+@cases(f"{T}.affine")
+def _(c):
+    for how in ("nearest", "bilinear"):
+        c(image(), 20, (1, -1), 1.2, (4, 8), how)
+        # Square, as Paddle takes the height for the width here.
+        c(image(3, 6, 6), -20, (0, 1), 0.8, 5, how, (1, 2, 3), (2, 4))
+    c(image(2, 3, 5, 6), 20, (0, 0), 1.0, (0, 0), "bilinear")
+    c(image(), 20, (1, 2, 3), 1.0, 0, _raises=True)
+    c(image(), 20, (1, 2), 0.0, 0, _raises=True)
+
+
+@cases(f"{T}.perspective")
+def _(c):
+    corners, moved = [[0, 0], [6, 0], [6, 5], [0, 5]], [[1, 0], [5, 1], [6, 4], [1, 5]]
+    for how in ("nearest", "bilinear"):
+        c(image(), corners, moved, how)
+        c(image(), corners, moved, how, (1, 2, 3))
+
+
+@cases(f"{T}.erase")
+def _(c):
+    c.expr("paddle.vision.transforms.erase(x, 1, 2, 3, 4, v)", x=image(), v=normal(3, 1, 1))
+    c.expr("paddle.vision.transforms.erase(x, 1, 2, 9, 9, v)", x=image(), v=normal(1))
+
+
+@check(f"{T}.Resize", f"{T}.RandomResizedCrop", f"{T}.RandomRotation", f"{T}.RandomAffine", f"{T}.RandomPerspective", f"{T}.RandomErasing")
+def places_are_drawn_as_paddle_draws_them(paddle, np, rng):
+    transforms = paddle.vision.transforms
+    x = paddle.to_tensor(rng.random(IMAGE).astype("float32"))
+    made = {
+        "resize": transforms.Resize((4, 5)),
+        "resized crop": transforms.RandomResizedCrop(5),
+        "narrow crop": transforms.RandomResizedCrop((4, 5), (1.0, 1.0), (3.0, 4.0)),
+        "rotation": transforms.RandomRotation(40, "bilinear"),
+        "rotation with room": transforms.RandomRotation((-80, -20), "bilinear", True, fill=(1, 2, 3)),
+        "affine": transforms.RandomAffine(30, (0.2, 0.3), (0.8, 1.2), (1, 2, 3, 4), "bilinear"),
+        "perspective": transforms.RandomPerspective(0.9, interpolation="bilinear"),
+        "erasing": transforms.RandomErasing(0.9, value=(1, 2, 3)),
+    }
+    return {name: [seeded(lambda: transform(x), seed) for seed in range(3)] for name, transform in made.items()}
