@@ -7,6 +7,7 @@ from types import ModuleType
 from polyreme.math import (
     complexes,
     creation,
+    edits,
     elementwise,
     indexing,
     linalg,
@@ -21,6 +22,7 @@ from polyreme.math import (
 )
 from polyreme.math.complexes import *
 from polyreme.math.creation import *
+from polyreme.math.edits import *
 from polyreme.math.elementwise import *
 from polyreme.math.linalg import *
 from polyreme.math.logic import *
@@ -33,7 +35,7 @@ from polyreme.math.spelling import spelled
 from polyreme.math.statistics import *
 from polyreme.tensor import Tensor
 
-_SUBJECTS = (creation, elementwise, logic, reduction, manipulation, linalg, search, complexes, matrices, scattering, statistics)
+_SUBJECTS = (creation, elementwise, logic, reduction, manipulation, linalg, search, complexes, matrices, scattering, statistics, edits)
 
 for _subject in _SUBJECTS:
     for _name in _subject.METHODS:
@@ -73,6 +75,7 @@ for _name in ("bool", "int", "float", "bfloat16", "float16", "float32", "float64
 __all__: list[str] = []
 __all__ += complexes.__all__
 __all__ += creation.__all__
+__all__ += edits.__all__
 __all__ += elementwise.__all__
 __all__ += linalg.__all__
 __all__ += logic.__all__
