@@ -85,6 +85,24 @@ def test_layers_run_over_no_steps_and_over_no_sequences(kind):
         assert list(y.shape) == outputs and all(list(s.shape) == states for s in flatten(last))
 
 
+def test_a_compiled_layer_takes_any_batch():
+    layer, x = paddle.nn.GRU(3, 4), sequences(5, 2, 3)
+    eager = layer(x)[0].numpy()
+    compiled = paddle.jit.to_static(layer, input_spec=[paddle.static.InputSpec([None, 2, 3], "float32", "x")])
+    for batch in (5, 1, 2):
+        np.testing.assert_allclose(compiled(x[:batch])[0].numpy(), eager[:batch], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_float16_is_computed_in_float32_and_rounded(kind):
+    layer, x = getattr(paddle.nn, kind)(3, 4), sequences(2, 4, 3)
+    wide = layer(x)[0].numpy()
+    layer.astype("float16")
+    y, _ = layer(x.astype("float16"))
+    assert y.dtype == paddle.float16
+    np.testing.assert_allclose(y.numpy().astype("float32"), wide, rtol=0, atol=4e-3)
+
+
 def test_a_number_of_steps_that_is_not_known_is_an_error_that_says_what_to_do():
     spec = [paddle.static.InputSpec([None, None, 3], "float32", "x")]
     with pytest.raises(PassError, match=r"expected a known number of steps .* give its size, as in InputSpec"):
