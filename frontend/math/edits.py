@@ -167,7 +167,7 @@ def _with_diagonal(x: Tensor, value: Any, offset: int = 0, wrap: bool = False, n
         raise ValueError(f"fill_diagonal_ expected a matrix, or a tensor of more axes that are all of one size, but got shape {x.shape}")
     mask = np.zeros(x.shape, bool)
     if x.ndim == 2:
-        mask = np.eye(*x.shape, offset, dtype=bool)
+        mask = np.eye(x.shape[0], x.shape[1], offset, dtype=bool)
         if wrap and offset == 0 and x.shape[0] > x.shape[1]:
             mask.ravel()[:: x.shape[1] + 1] = True
     else:

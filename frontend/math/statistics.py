@@ -23,7 +23,7 @@ METHODS = list(__all__)
 Array = np.ndarray[Any, Any]
 
 
-def median(x: Tensor, axis: int | None = None, keepdim: bool = False, mode: str = "avg", name: str | None = None) -> Any:
+def median(x: Tensor, axis: Any = None, keepdim: bool = False, mode: str = "avg", name: str | None = None) -> Any:
     """The middle element along `axis` (of all elements for None); nan where there is one.
 
     Of an even number of elements it is the mean of the two middle ones, in float32 (float64 for float64), or with `mode="min"` the lower one in the dtype of `x`, and then with
@@ -91,7 +91,7 @@ def _middle(values: Array, skip_nan: bool) -> tuple[Array, Array]:
 
 def _absent(values: Array, low: Array) -> Array:
     """Whether every element of a row is nan."""
-    return np.isnan(values.astype(np.float64, copy=False)).all(-1) if values.dtype.kind != "i" else np.zeros(low.shape, bool)
+    return np.asarray(np.isnan(values.astype(np.float64, copy=False)).all(-1)) if values.dtype.kind != "i" else np.zeros(low.shape, bool)
 
 
 def _picked(rows: Tensor, low: Array, high: Array, *, even: bool) -> Tensor:

@@ -115,7 +115,7 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True, name:
     Places run from -1 to 1: with `align_corners` between the middles of the outermost pixels, otherwise between their outer edges.
     """
     tensor_arg(theta, "affine_grid", "theta")
-    sizes = list(shape_dims(out_shape))
+    sizes = [int(n) for n in shape_dims(out_shape)]  # type: ignore[arg-type]
     spatial = len(sizes) - 2
     if spatial not in (2, 3) or theta.ndim != 3 or theta.shape[1:] != [spatial, spatial + 1]:
         raise ValueError(f"affine_grid expected theta [N, 2, 3] with 4 sizes, or [N, 3, 4] with 5 sizes, but got {theta.shape} with {sizes}")
