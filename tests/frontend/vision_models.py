@@ -1,6 +1,7 @@
 """The models of `paddle.vision.models` under either module: `python -m tests.frontend.vision_models` runs in a python that has Paddle.
 
-`… keys FILE` writes what the state dicts of all models look like; `… run MODEL FOLDER` writes weights, an input, and what Paddle makes of them.
+`… keys FILE` writes what the state dicts of all models look like; `… run MODEL FOLDER` writes weights, an input, and what Paddle makes of them;
+`… train MODEL FOLDER` writes what a seeded model starts with and learns.
 """
 
 from __future__ import annotations
@@ -69,6 +70,32 @@ def outcome(paddle: Any, net: Any, images: Any) -> dict[str, Any]:
     return found | {f"gradient of {k}": p.grad.numpy() for k, p in net.named_parameters() if p.grad is not None}
 
 
+def training(paddle: Any, name: str) -> dict[str, Any]:
+    """The first values of a seeded net, and its running statistics and loss after a step of training with dropout."""
+    paddle.seed(1)
+    net = build(paddle, name)
+    found = {f"first {key}": value.numpy() for key, value in net.state_dict().items()}
+    rng = np.random.default_rng(0)
+    images = paddle.to_tensor(rng.standard_normal((4, 3, 64, 64)).astype("float32"))
+    labels = paddle.to_tensor(rng.integers(0, CLASSES, 4))
+    optimizer = paddle.optimizer.SGD(0.01, parameters=net.parameters())
+    for step in range(2):
+        loss = paddle.nn.functional.cross_entropy(net(images), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        found[f"loss {step}"] = loss.numpy()
+        if step == 0:
+            found |= {f"after {k}": v.numpy() for k, v in net.state_dict().items() if k.endswith(("._mean", "._variance"))}
+    return found
+
+
+def _train(name: str, folder: Path) -> None:
+    import paddle
+
+    np.savez(folder / "training.npz", **training(paddle, name))
+
+
 def _scores(net: Any, x: Any) -> list[Any]:
     made = net(x)
     return list(made) if isinstance(made, (list, tuple)) else [made]
@@ -102,4 +129,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "keys":
         _keys(Path(sys.argv[2]))
     else:
-        _run(sys.argv[2], Path(sys.argv[3]))
+        {"run": _run, "train": _train}[sys.argv[1]](sys.argv[2], Path(sys.argv[3]))
