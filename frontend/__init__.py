@@ -36,7 +36,12 @@ _EXPORTERS = (
 )
 
 # Names whose modules bring much with them: only these names load them.
-_SINGLE = {"DataParallel": "polyreme.distributed.parallel"}
+_SINGLE = {
+    "DataParallel": "polyreme.distributed.parallel",
+    "batch": "polyreme.hapi.readers",
+    "flops": "polyreme.hapi.flops",
+    "summary": "polyreme.hapi.summary",
+}
 
 if TYPE_CHECKING:
     from polyreme import autograd, data, distributed, io, jit, metric, nn, optimizer, static, vision
@@ -44,6 +49,9 @@ if TYPE_CHECKING:
     from polyreme.device import *
     from polyreme.distributed.parallel import DataParallel
     from polyreme.dtypes import *
+    from polyreme.hapi.flops import flops
+    from polyreme.hapi.readers import batch
+    from polyreme.hapi.summary import summary
     from polyreme.inspection import *
     from polyreme.math import *
     from polyreme.nn.attributes import *

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
-from polyreme.device import current_place
+from polyreme.device import current_place, is_compiled_with_cuda
 from polyreme.dialects import mt19937
 from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import PolyremeError, caller_location
@@ -21,7 +21,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import ScalarType
 from polyreme.tensor import Tensor
 
-__all__ = ["get_rng_state", "seed", "set_rng_state"]
+__all__ = ["get_cuda_rng_state", "get_rng_state", "seed", "set_cuda_rng_state", "set_rng_state"]
 
 Array = np.ndarray[Any, Any]
 
@@ -192,3 +192,14 @@ def set_rng_state(state_list: Sequence[Any], device: str | None = None) -> None:
     if len(state_list) != 1:
         raise ValueError(f"expected the states of 1 generator but got {len(state_list)}")
     default_generator().set_state(state_list[0])
+
+
+def get_cuda_rng_state() -> list[Array]:
+    """The states of the generators of GPUs, for `set_cuda_rng_state`: none without a GPU, else the program's one, which draws for every device."""
+    return get_rng_state() if is_compiled_with_cuda() else []
+
+
+def set_cuda_rng_state(state_list: Sequence[Any]) -> None:
+    """Go on from states that `get_cuda_rng_state` gave. Nothing happens without a GPU, as with Paddle."""
+    if is_compiled_with_cuda():
+        set_rng_state(state_list)

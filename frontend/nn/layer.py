@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -21,19 +22,23 @@ from polyreme.utils import unique_name
 
 __all__ = ["Layer"]
 
+# Paddle's `paddle.nn.layer.layers` is where the base of layers stands; here it is `paddle.nn.layer` itself.
+layers = sys.modules[__name__]
+
 _hook_ids = itertools.count()
 
 
 class HookRemoveHelper:
-    """Takes a hook off again."""
+    """Takes a hook off again: out of the table `hooks`, and out of `extra_hook_dict`, a table or a list of tables that know it, too."""
 
-    def __init__(self, hooks: dict[int, Any]):
-        self._hooks = hooks
+    def __init__(self, hooks: dict[int, Any], *, extra_hook_dict: Any = None):
+        self._tables = [hooks, *([] if extra_hook_dict is None else extra_hook_dict if isinstance(extra_hook_dict, list) else [extra_hook_dict])]
         self._hook_id = next(_hook_ids)
 
     def remove(self) -> None:
         """Take the hook off; nothing happens when it is off already."""
-        self._hooks.pop(self._hook_id, None)
+        for table in self._tables:
+            table.pop(self._hook_id, None)
 
 
 @dataclass(frozen=True)
