@@ -238,7 +238,8 @@ def _equal_but(a, b, axis):
     return all(x == y for i, (x, y) in enumerate(zip(a.type.shape, b.type.shape, strict=True)) if i != axis)
 
 
-def gather(g):
+def _with_positions(g):
+    """A value, an axis, and positions along it; None where no value has an axis of known size."""
     x = g.pick(least_rank=1, where=lambda v: any(isinstance(d, int) for d in v.type.shape))
     if x is None:
         return None
@@ -246,8 +247,24 @@ def gather(g):
     shape = g.draw(st.lists(st.integers(1, 3), max_size=2))
     if x.type.rank - 1 + len(shape) > MAX_RANK:
         return None
-    index = g.constant(g.rng.integers(0, x.type.shape[axis], shape).astype(np.int64))
-    return g.b(g.dialect.Gather, x, index, axis=axis)
+    return x, axis, g.constant(g.rng.integers(0, x.type.shape[axis], shape).astype(np.int64))
+
+
+def gather(g):
+    found = _with_positions(g)
+    return found and g.b(g.dialect.Gather, found[0], found[2], axis=found[1])
+
+
+def scatter(g):
+    """Elements written, or added, to where they were read."""
+    found = _with_positions(g)
+    if found is None:
+        return None
+    x, axis, index = found
+    part = g.b(g.dialect.Gather, x, index, axis=axis)
+    if g.dialect is nn:
+        return g.b(nn.Scatter, x, g.b(nn.Neg, part), index, axis=axis) if g.draw(st.booleans()) else g.b(nn.ScatterAdd, part, index, axis=axis, size=x.type.shape[axis])
+    return g.b(tensor.Scatter, x, index, g.b(tensor.Map, part, fn="neg"), axis=axis, fn=g.draw(st.sampled_from(["add", "set"])))
 
 
 def full(g):
@@ -392,7 +409,7 @@ def iota(g):
 
 TENSOR_RULES = [
     map_one, map_two, map_two, map_divide, map_exp, map_select, integers, reduce, reduce, arg_reduce, contract, contract, reshape, transpose, broadcast,
-    slice_, reverse, pad, window, fold, concat, gather, full, iota,
+    slice_, reverse, pad, window, fold, concat, gather, scatter, full, iota,
 ]  # fmt: skip
 
 
@@ -527,7 +544,7 @@ def nn_pad(g):
 
 NN_RULES = [
     nn_one, nn_one, nn_two, nn_two, nn_divide, nn_where, nn_integers, nn_reduce, nn_softmax, nn_matmul, nn_linear, nn_conv, nn_pool, reshape, transpose, slice_,
-    concat, gather, full, nn_broadcast, nn_flip, nn_pad,
+    concat, gather, scatter, full, nn_broadcast, nn_flip, nn_pad,
 ]  # fmt: skip
 
 
