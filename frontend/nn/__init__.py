@@ -8,7 +8,7 @@ from polyreme.nn.clip import *
 from polyreme.nn.container import *
 from polyreme.nn.decode import *
 from polyreme.nn.layer import *
-from polyreme.nn.layers import activation, common, conv, loss, norm, pooling, rnn, vision
+from polyreme.nn.layers import activation, common, conv, loss, norm, pooling, rnn, transformer, vision
 from polyreme.nn.layers.activation import *
 from polyreme.nn.layers.common import *
 from polyreme.nn.layers.conv import *
@@ -16,6 +16,7 @@ from polyreme.nn.layers.loss import *
 from polyreme.nn.layers.norm import *
 from polyreme.nn.layers.pooling import *
 from polyreme.nn.layers.rnn import *
+from polyreme.nn.layers.transformer import *
 from polyreme.nn.layers.vision import *
 
 __all__ = ["functional", "initializer", "utils"]
@@ -30,6 +31,7 @@ __all__ += loss.__all__
 __all__ += norm.__all__
 __all__ += pooling.__all__
 __all__ += rnn.__all__
+__all__ += transformer.__all__
 __all__ += vision.__all__
 
 if not TYPE_CHECKING:

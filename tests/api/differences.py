@@ -47,6 +47,7 @@ ON_PURPOSE = (
     Difference("paddle.nn.SpectralNorm([3, 4", "the gradient is that of the formula, as differences show; Paddle gives other numbers unless all gradients that come in are equal", ("grad.first[0]",)),
     Difference("paddle.nn.functional.diag_embed(", "it has a gradient; in Paddle it has none", ("grad", "result: expected stop_gradient")),
     Difference("paddle.nn.Dropout(", "prints without `inplace`, as the documentation of Layer shows it; 3.3.1 adds `inplace=False`", ("repr",)),
+    Difference("paddle.nn.Transformer", "prints without `inplace`, as the documentation of Layer shows it; 3.3.1 adds `inplace=False`", ("repr",)),
     *(
         Difference(f"paddle.nn.{name}(3, 4, 2, direction='bidirect')(", "the gradient of a reversed layer with lengths and first states is that of the formula, as differences show; Paddle takes zeros for first states", ("grad",))
         for name in ("SimpleRNN", "LSTM", "GRU")

@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from polyreme.names import absent_from
-from polyreme.nn.functional import activation, common, conv, loss, norm, pooling, resize, sequence, vision
+from polyreme.nn.functional import activation, attention, common, conv, loss, norm, pooling, resize, sequence, vision
 from polyreme.nn.functional.activation import *
+from polyreme.nn.functional.attention import *
 from polyreme.nn.functional.common import *
 from polyreme.nn.functional.conv import *
 from polyreme.nn.functional.loss import *
@@ -16,6 +17,7 @@ from polyreme.nn.functional.vision import *
 
 __all__: list[str] = []
 __all__ += activation.__all__
+__all__ += attention.__all__
 __all__ += common.__all__
 __all__ += conv.__all__
 __all__ += loss.__all__
