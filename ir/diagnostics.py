@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import linecache
 import os
-import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

@@ -10,7 +10,7 @@ from polyreme.ir.facts import Guard, agree, assuming, at_least_zero, solve, with
 
 N, M, T = symbol("N"), symbol("M"), symbol("T")
 NAMES = ("N", "M", "T")
-NUMBERS = range(0, 13)
+NUMBERS = range(13)
 
 
 def solutions(a, b):
