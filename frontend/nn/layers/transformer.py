@@ -163,19 +163,19 @@ class _Block(Layer):
             setattr(self, f"dropout{i + 1}", Dropout(dropout))
         self.activation = getattr(F, activation)
 
-    def _before(self, part: int, x: Tensor) -> Tensor:
+    def _normed_first(self, part: int, x: Tensor) -> Tensor:
         """What goes into part number `part`, counted from 1."""
         return getattr(self, f"norm{part}")(x) if self.normalize_before else x  # type: ignore[no-any-return]
 
-    def _after(self, part: int, x: Tensor, made: Tensor) -> Tensor:
+    def _normed_last(self, part: int, x: Tensor, made: Tensor) -> Tensor:
         """What comes after it, from what was before it and what it made of that."""
         x = x + getattr(self, f"dropout{part}")(made)
         return x if self.normalize_before else getattr(self, f"norm{part}")(x)  # type: ignore[no-any-return]
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         part = len(self.attentions) + 1
-        made = self.linear2(self.dropout(self.activation(self.linear1(self._before(part, x)))))
-        return self._after(part, x, made)
+        made = self.linear2(self.dropout(self.activation(self.linear1(self._normed_first(part, x)))))
+        return self._normed_last(part, x, made)
 
 
 class TransformerEncoderLayer(_Block):
@@ -189,11 +189,11 @@ class TransformerEncoderLayer(_Block):
 
     def forward(self, src: Tensor, src_mask: Tensor | None = None, cache: Any = None) -> Any:
         mask = additive_mask(src_mask, src.type.dtype)
-        x = self._before(1, src)
+        x = self._normed_first(1, src)
         made = self.self_attn(x, x, x, mask, cache)
         if cache is not None:
             made, cache = made
-        out = self._feed_forward(self._after(1, src, made))
+        out = self._feed_forward(self._normed_last(1, src, made))
         return out if cache is None else (out, cache)
 
     def gen_cache(self, src: Tensor) -> Any:
@@ -217,15 +217,15 @@ class TransformerDecoderLayer(_Block):
         tgt_mask = additive_mask(tgt_mask, tgt.type.dtype)
         memory_mask = additive_mask(memory_mask, memory.type.dtype)
         own, other = (None, None) if cache is None else cache
-        x = self._before(1, tgt)
+        x = self._normed_first(1, tgt)
         made = self.self_attn(x, x, x, tgt_mask, own)
         if cache is not None:
             made, own = made
-        tgt = self._after(1, tgt, made)
-        made = self.cross_attn(self._before(2, tgt), memory, memory, memory_mask, other)
+        tgt = self._normed_last(1, tgt, made)
+        made = self.cross_attn(self._normed_first(2, tgt), memory, memory, memory_mask, other)
         if cache is not None:
             made, other = made
-        out = self._feed_forward(self._after(2, tgt, made))
+        out = self._feed_forward(self._normed_last(2, tgt, made))
         return out if cache is None else (out, (own, other))
 
     def gen_cache(self, memory: Tensor) -> tuple[Any, Any]:
