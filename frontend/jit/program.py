@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from polyreme import tape
-from polyreme.device import current_place, get_device
+from polyreme.device import current_place, get_device, on_device
 from polyreme.ir.builtin import Func, Module
 from polyreme.jit.trace import Traced
 from polyreme.jit.weights import WeightedFunction
@@ -48,12 +49,19 @@ def c_name(name: str) -> str:
 
 @dataclass
 class Differentiable:
-    """The two halves of a training step: `backward` takes the arguments `saved` of `forward`, the residuals, then gradients of float results."""
+    """The two halves of a training step on a device: `backward` takes the arguments `saved` of `forward`, the residuals, then gradients of float results."""
 
     forward: Any
-    backward: Any
     saved: tuple[int, ...]
     function: Func  # of `backward`
+    name: str
+    device: str
+
+    @cached_property
+    def backward(self) -> Any:
+        """Compiled when gradients are first asked for: whoever only looks at results never needs it, and neither do ranks, whose backward has collectives."""
+        with on_device(self.device):
+            return compile_function(self.function, f"{self.name}_backward")
 
 
 class Program:
@@ -132,8 +140,7 @@ class Program:
         halves = forward_backward(self.traced.func, wrt)
         # Weights change between most steps of training: only packs that every step would make are kept.
         forward = compile_function(halves.forward, f"{self.name}_forward", "worth")
-        backward = compile_function(halves.backward, f"{self.name}_backward")
-        return Differentiable(forward, backward, halves.saved, halves.backward)
+        return Differentiable(forward, halves.saved, halves.backward, self.name, get_device())
 
     def _with_collectives(self, halves: Differentiable, wrt: tuple[int, ...], order: tuple[int, ...], reducer: Any) -> Any:
         """The backward with the buckets of `reducer` in it; `order` says which results are the gradients of its parameters."""

@@ -13,7 +13,7 @@ import polyreme as paddle
 from polyreme import nn
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
-from polyreme.jit import StaticFunction, TraceError
+from polyreme.jit import StaticFunction, TraceError, program
 from polyreme.static import InputSpec
 
 
@@ -317,6 +317,20 @@ def test_training_steps_compiled_and_eager_end_in_the_same_weights() -> None:
 
     for a, b in zip(train(True), train(False), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_backward_is_compiled_only_when_gradients_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+    original = program.compile_function
+    monkeypatch.setattr(program, "compile_function", lambda func, name, *rest: compiled.append(name) or original(func, name, *rest))
+    layer = nn.Linear(3, 2)
+    fast = paddle.jit.to_static(lambda x: layer(x).sum())
+    loss = fast(paddle.ones([4, 3]))
+    assert [name.rpartition("_")[2] for name in compiled] == ["forward"]
+    loss.backward()
+    fast(paddle.ones([4, 3])).backward()
+    assert [name.rpartition("_")[2] for name in compiled] == ["forward", "backward"]
+    assert layer.weight.grad.numpy().tolist() == [[8.0, 8.0]] * 3
 
 
 def test_gradients_of_the_second_order_are_refused() -> None:
