@@ -205,3 +205,98 @@ def _(c):
 def _(c):
     c.layer()(normal(3, 5), ints(3))
     c.layer(of("paddle.to_tensor([1.0, 2.0, 0.5])"), 0, "sum")(normal(4, 3), ints(4, high=3))
+
+
+@cases(f"{F}.dice_loss")
+def _(c):
+    c(probabilities(3, 4), ints(3, 1, high=4))
+    c(probabilities(2, 3, 5, 4), ints(2, 3, 5, 1, high=4, dtype="int32"), 1e-3)
+    c(probabilities(3, 4, dtype="float64"), ints(3, 1, high=4))
+    c(probabilities(1, 3).strided(), ints(1, 1, high=3))
+    c(probabilities(2, 3, 4), ints(2, 3, 1, high=4), _second=True)
+    c(probabilities(3, 4), ints(3, high=4), _raises=True)
+    c(probabilities(3, 4), ints(2, 1, high=4), _raises=True)
+    c(probabilities(3, 4), label(3, 1), _raises=True)
+
+
+@cases(f"{F}.npair_loss")
+def _(c):
+    c(normal(5, 4), normal(5, 4), array([0, 1, 0, 2, 1], "int64"))
+    c(normal(3, 4), normal(3, 4), array([1.0, 2.0, 1.0]).fixed(), 0.1)
+    c(normal(1, 3), normal(1, 3), array([4], "int64"), l2_reg=0.0)
+    c(normal(3, 5).strided(), normal(3, 5), ints(3))
+    c(normal(0, 3), normal(0, 3), ints(0), _raises=True)
+
+
+@cases(f"{F}.bilinear")
+def _(c):
+    for dtype in FLOATS:
+        c(normal(3, 2, dtype=dtype), normal(3, 4, dtype=dtype), normal(5, 2, 4, dtype=dtype), normal(1, 5, dtype=dtype))
+    c(normal(3, 2), normal(3, 4), normal(5, 2, 4))
+    c(normal(1, 1), normal(1, 1), normal(1, 1, 1), normal(1, 1))
+    c(normal(3, 2).strided(), normal(3, 4), normal(5, 2, 4).strided())
+    c(normal(2, 2), normal(2, 3), normal(2, 2, 3), _second=True)
+    c(normal(3, 2), normal(3, 4), normal(5, 3, 4), _raises=True)
+
+
+@cases("paddle.nn.Bilinear")
+def _(c):
+    c.layer(2, 3, 4)(normal(5, 2), normal(5, 3))
+    c.layer(2, 3, 1, bias_attr=False, name="product")(normal(1, 2), normal(1, 3))
+    c.layer(3, 2, 2, weight_attr=of("paddle.nn.initializer.Constant(0.5)"), _default="float64")(normal(3, 3, dtype="float64"), normal(3, 2, dtype="float64"))
+
+
+def lengths(*values):
+    return array(values, "int64")
+
+
+def words(*rows):
+    return array(rows, "int32")
+
+
+@cases(f"{F}.ctc_loss")
+def _(c):
+    for dtype in FLOATS:
+        for reduction in REDUCTIONS:
+            c(normal(5, 3, 4, dtype=dtype), words([1, 2], [3, 3], [1, 0]), lengths(5, 5, 2), lengths(2, 2, 1), reduction=reduction)
+    c(normal(7, 2, 5), words([4, 4, 4], [1, 2, 1]), lengths(7, 6), lengths(3, 3), norm_by_times=True)
+    c(normal(6, 2, 4), words([0, 1], [2, 2]), lengths(6, 4), lengths(2, 2), 3, "sum")
+    c(normal(5, 3, 4), words([1, 2], [3, 3], [1, 1]), lengths(5, 2, 1), lengths(2, 2, 2), reduction="none")
+    c(normal(5, 3, 4), words([1, 2], [3, 3], [1, 1]), lengths(5, 2, 1), lengths(2, 2, 2), 0, "none", False, True)
+    c(normal(4, 2, 3), words([1, 2], [2, 1]), lengths(4, 3), lengths(0, 2), reduction="none")
+    c(normal(1, 1, 2), words([1]), lengths(1), lengths(1))
+    c(normal(20, 1, 3, scale=30.0), words([1, 2, 1, 1]), lengths(20), lengths(4))
+    c(normal(5, 1, 4).strided(), words([1, 2]), lengths(5), lengths(2))
+    c(normal(5, 1, 4), words([1, 2]), lengths(5), lengths(2), reduction="average", _raises=True)
+    c(normal(5, 1, 4), words([1, 2]), lengths(5), lengths(2), blank=4, _raises=True)
+
+
+@cases("paddle.nn.CTCLoss")
+def _(c):
+    c.layer()(normal(5, 2, 4), words([1, 2], [3, 0]), lengths(5, 4), lengths(2, 1))
+    c.layer(3, "sum", True)(normal(5, 2, 4), words([1, 2], [0, 0]), lengths(5, 4), lengths(2, 1), norm_by_times=True)
+
+
+TABLE, CODE = array([[0, 2, -1], [0, 1, 3]], "int64"), array([[1, 0, -1], [0, 1, 1]], "int64")
+
+
+@cases(f"{F}.hsigmoid_loss")
+def _(c):
+    for dtype in FLOATS:
+        c(normal(4, 3, dtype=dtype), array([[0], [4], [2], [3]], "int64"), 5, normal(4, 3, dtype=dtype), normal(4, 1, dtype=dtype))
+    for classes in (2, 3, 7, 8, 9):
+        c(normal(classes, 3), array([[i] for i in range(classes)], "int64"), classes, normal(classes - 1, 3))
+    c(normal(2, 3), array([1, 0], "int64"), 6, normal(5, 3), normal(5, 1))
+    c(normal(2, 3), array([[1], [0]], "int64"), 4, normal(4, 3), normal(4, 1), TABLE, CODE)
+    c(normal(2, 3), array([[1], [0]], "int64"), 4, normal(4, 3), None, TABLE, CODE)
+    c(normal(3, 5).strided(), ints(3, 1, high=4), 4, normal(3, 5))
+    c(normal(2, 3, scale=100.0), ints(2, 1, high=4), 4, normal(3, 3))
+    c(normal(2, 3), ints(2, 1, high=1), 1, normal(1, 3), _raises=True)
+
+
+@cases("paddle.nn.HSigmoidLoss")
+def _(c):
+    c.layer(3, 5)(normal(4, 3), ints(4, 1))
+    c.layer(3, 4, bias_attr=False, is_custom=True)(normal(2, 3), ints(2, 1, high=4), TABLE, CODE)
+    c.layer(3, 4, is_custom=True, is_sparse=False, _default="float64")(normal(2, 3, dtype="float64"), ints(2, 1, high=4), TABLE, CODE)
+    c(3, 1, _raises=True)

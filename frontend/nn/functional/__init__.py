@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING
 
 from polyreme.names import absent_from
-from polyreme.nn.functional import activation, attention, common, conv, loss, norm, pooling, resize, sequence, vision
+from polyreme.nn.functional import activation, attention, common, conv, loss, norm, path_loss, pooling, resize, sequence, vision
 from polyreme.nn.functional.activation import *
 from polyreme.nn.functional.attention import *
 from polyreme.nn.functional.common import *
 from polyreme.nn.functional.conv import *
 from polyreme.nn.functional.loss import *
 from polyreme.nn.functional.norm import *
+from polyreme.nn.functional.path_loss import *
 from polyreme.nn.functional.pooling import *
 from polyreme.nn.functional.resize import *
 from polyreme.nn.functional.sequence import *
@@ -22,6 +23,7 @@ __all__ += common.__all__
 __all__ += conv.__all__
 __all__ += loss.__all__
 __all__ += norm.__all__
+__all__ += path_loss.__all__
 __all__ += pooling.__all__
 __all__ += resize.__all__
 __all__ += sequence.__all__

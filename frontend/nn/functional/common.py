@@ -12,13 +12,14 @@ from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
 from polyreme.math.common import axes_of, axis_of, number_of, tensor_arg
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract
-from polyreme.math.manipulation import concat, reshape
+from polyreme.math.linalg import matmul
+from polyreme.math.manipulation import concat, reshape, transpose, unsqueeze
 from polyreme.math.reduction import norm, sum
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor, shape_dims
 
 __all__ = [
-    "alpha_dropout", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "label_smooth", "linear", "normalize", "one_hot", "pad",
+    "alpha_dropout", "bilinear", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "label_smooth", "linear", "normalize", "one_hot", "pad",
     "pairwise_distance", "unfold", "zeropad2d",
 ]  # fmt: skip
 
@@ -32,6 +33,21 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, name: str | No
     if x.ndim == 0:
         raise ValueError("linear expected a tensor of at least one axis but got a 0-D one")
     return dispatch.call(ops.Linear, x, weight, bias)
+
+
+def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None, name: str | None = None) -> Tensor:
+    """x1[n] weight[o] x2[n]ᵀ + bias[o]: x1 [batch, in1], x2 [batch, in2], weight [out, in1, in2], bias [1, out]; [batch, out]."""
+    for argument, tensor, rank in (("x1", x1, 2), ("x2", x2, 2), ("weight", weight, 3)):
+        tensor_arg(tensor, "bilinear", argument)
+        if tensor.ndim != rank:
+            raise ValueError(f"bilinear expected '{argument}' of {rank} axes but got shape {tensor.shape}")
+    out, first, second = weight.shape
+    if x1.shape[1] != first or x2.shape[1] != second:
+        raise ValueError(f"bilinear expected x1 [batch, {first}] and x2 [batch, {second}] for a weight of shape {weight.shape} but got {x1.shape} and {x2.shape}")
+    columns = reshape(transpose(weight, [1, 0, 2]), [first, out * second])
+    half = reshape(matmul(x1, columns), [0, out, second])
+    result = sum(multiply(half, unsqueeze(x2, 1)), -1)
+    return result if bias is None else add(result, bias)
 
 
 def dropout(

@@ -12,6 +12,7 @@ from polyreme.dialects import nn as ops
 from polyreme.math.common import axis_of, cast_to, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, exp, log, maximum, minimum, multiply, neg, pow, scale, square, subtract
+from polyreme.math.linalg import matmul
 from polyreme.math.manipulation import reshape, squeeze, unsqueeze
 from polyreme.math.reduction import mean, norm, sum
 from polyreme.nn.functional.activation import sigmoid, softmax, softplus
@@ -19,8 +20,8 @@ from polyreme.nn.functional.common import label_smooth, one_hot
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "hinge_embedding_loss", "kl_div", "l1_loss", "log_loss",
-    "margin_ranking_loss", "mse_loss", "nll_loss", "poisson_nll_loss", "sigmoid_focal_loss", "smooth_l1_loss", "soft_margin_loss", "softmax_with_cross_entropy",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "dice_loss", "hinge_embedding_loss", "kl_div", "l1_loss",
+    "log_loss", "margin_ranking_loss", "mse_loss", "nll_loss", "npair_loss", "poisson_nll_loss", "sigmoid_focal_loss", "smooth_l1_loss", "soft_margin_loss", "softmax_with_cross_entropy",
     "square_error_cost", "triplet_margin_loss",
 ]  # fmt: skip
 
@@ -378,3 +379,35 @@ def poisson_nll_loss(
         stirling = add(subtract(multiply(safe, log(safe)), safe), scale(log(scale(safe, 2 * math.pi)), 0.5))
         loss = add(loss, dispatch.call(ops.Where, above, stirling, _number(label, 0.0)))
     return _reduced(loss, reduction, "poisson_nll_loss")
+
+
+def dice_loss(input: Tensor, label: Tensor, epsilon: float = 1e-5, name: str | None = None) -> Tensor:
+    """The mean over the batch of 1 - 2 |input ∩ label| / (|input| + |label| + epsilon), sums of probabilities [batch, ..., classes] for sets.
+
+    `label` holds class numbers, [batch, ..., 1].
+    """
+    if input.dtype.name not in ("float32", "float64") or label.dtype.name not in ("int32", "int64"):
+        raise AssertionError(f"dice_loss expected an input of float32 or float64 and a label of int32 or int64 but got {input.dtype.name} and {label.dtype.name}")
+    if input.ndim < 2 or label.ndim != input.ndim or label.shape[-1] != 1 or input.shape[:-1] != label.shape[:-1]:
+        raise AssertionError(f"dice_loss expected an input [batch, ..., classes] and a label [batch, ..., 1] but got shapes {input.shape} and {label.shape}")
+    wanted = cast_to(one_hot(squeeze(label, -1), input.shape[-1]), input.type.dtype)
+    axes = list(range(1, input.ndim))
+    both = scale(sum(multiply(input, wanted), axes), 2.0)
+    total = add(sum(input, axes), sum(wanted, axes))
+    return mean(scale(divide(both, scale(total, 1.0, epsilon)), -1.0, 1.0))
+
+
+def npair_loss(anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float = 0.002) -> Tensor:
+    """The cross entropy of how similar each anchor is to each positive, against equal shares of those with its label; plus squares of both, weighted by l2_reg / 4.
+
+    `anchor` and `positive` are [batch, features], `labels` [batch] (Sohn, "Improved deep metric learning with multi-class N-pair loss objective", 2016).
+    """
+    for argument, tensor in (("anchor", anchor), ("positive", positive)):
+        if 0 in tensor.shape:
+            raise ValueError(f"npair_loss expected '{argument}' with elements but got shape {tensor.shape}")
+    same = dispatch.call(ops.Equal, reshape(labels, [-1, 1]), reshape(labels, [1, -1]))
+    shares = cast_to(same, anchor.type.dtype)
+    shares = divide(shares, sum(shares, 1, keepdim=True))
+    squares = scale(add(mean(sum(square(anchor), 1)), mean(sum(square(positive), 1))), 0.25 * l2_reg)
+    entropy = softmax_with_cross_entropy(matmul(anchor, positive, transpose_y=True), shares, soft_label=True)
+    return add(squares, mean(sum(multiply(shares, entropy), 0)))

@@ -12,7 +12,7 @@ from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "AlphaDropout", "CosineSimilarity", "Dropout", "Dropout2D", "Dropout3D", "Embedding", "Flatten", "Identity", "Linear", "Pad1D", "Pad2D", "Pad3D", "PairwiseDistance",
+    "AlphaDropout", "Bilinear", "CosineSimilarity", "Dropout", "Dropout2D", "Dropout3D", "Embedding", "Flatten", "Identity", "Linear", "Pad1D", "Pad2D", "Pad3D", "PairwiseDistance",
     "Unflatten", "Unfold", "ZeroPad2D",
 ]  # fmt: skip
 
@@ -47,6 +47,27 @@ class Linear(Layer):
 
     def extra_repr(self) -> str:
         return _named(f"in_features={self.in_features}, out_features={self.out_features}, dtype={self._dtype}", self.name)
+
+
+class Bilinear(Layer):
+    """x1 weight[o] x2ᵀ + bias: weight [out_features, in1_features, in2_features], Xavier; bias [1, out_features], zeros; `bias_attr=False` for none."""
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, weight_attr: Any = None, bias_attr: Any = None, name: str | None = None
+    ):
+        super().__init__()
+        self._dtype = default_dtype().name
+        self._in1_features, self._in2_features, self._out_features, self._name = in1_features, in2_features, out_features, name
+        self._weight_attr, self._bias_attr = weight_attr, bias_attr
+        self.weight = self.create_parameter([out_features, in1_features, in2_features], weight_attr)
+        self.bias = self.create_parameter([1, out_features], bias_attr, is_bias=True)
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return F.bilinear(x1, x2, self.weight, self.bias, self._name)
+
+    def extra_repr(self) -> str:
+        sizes = f"in1_features={self._in1_features}, in2_features={self._in2_features}, out_features={self._out_features}"
+        return _named(f"{sizes}, dtype={self._dtype}", self._name)
 
 
 class Embedding(Layer):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from polyreme.dtypes import default_dtype
 from polyreme.nn import functional as F
 from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "HingeEmbeddingLoss", "KLDivLoss", "L1Loss", "MSELoss", "MarginRankingLoss", "NLLLoss",
-    "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "HSigmoidLoss", "HingeEmbeddingLoss", "KLDivLoss", "L1Loss", "MSELoss",
+    "MarginRankingLoss", "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
 ]  # fmt: skip
 
 
@@ -175,3 +176,47 @@ class PoissonNLLLoss(_Loss):
 
     def __init__(self, log_input: bool = True, full: bool = False, epsilon: float = 1e-8, reduction: str = "mean", name: str | None = None):
         super().__init__(reduction, name, log_input=log_input, full=full, epsilon=epsilon)
+
+
+class CTCLoss(Layer):
+    """The cost of an unaligned sequence of labels; see `nn.functional.ctc_loss`."""
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False):
+        super().__init__()
+        self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
+
+    def forward(self, log_probs: Tensor, labels: Tensor, input_lengths: Tensor, label_lengths: Tensor, norm_by_times: bool = False) -> Tensor:
+        return F.ctc_loss(
+            log_probs, labels, input_lengths, label_lengths, self.blank, self.reduction, norm_by_times=norm_by_times, zero_infinity=self.zero_infinity
+        )
+
+
+class HSigmoidLoss(Layer):
+    """The cost of a class as a leaf of a tree of yes-or-no decisions; see `nn.functional.hsigmoid_loss`.
+
+    weight [decisions, feature_size] and bias [decisions, 1]: num_classes - 1 decisions, or num_classes for a tree of one's own (`is_custom`), whose paths
+    `forward` is given. `is_sparse` is accepted for its place: gradients are dense.
+    """
+
+    def __init__(
+        self,
+        feature_size: int,
+        num_classes: int,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        is_custom: bool = False,
+        is_sparse: bool = False,
+        name: str | None = None,
+    ):
+        super().__init__()
+        if num_classes < 2 and not is_custom:
+            raise ValueError(f"num_classes must not be less than 2 with default tree, but received {num_classes}")
+        self._feature_size, self._num_classes, self._is_custom, self._is_sparse, self._name = feature_size, num_classes, is_custom, is_sparse and is_custom, name
+        self._weight_attr, self._bias_attr = weight_attr, bias_attr
+        self._dtype = default_dtype().name
+        decisions = num_classes if is_custom else num_classes - 1
+        self.weight = self.create_parameter([decisions, feature_size], weight_attr)
+        self.bias = self.create_parameter([decisions, 1], bias_attr, is_bias=True)
+
+    def forward(self, input: Tensor, label: Tensor, path_table: Tensor | None = None, path_code: Tensor | None = None) -> Tensor:
+        return F.hsigmoid_loss(input, label, self._num_classes, self.weight, self.bias, path_table, path_code, self._is_sparse, self._name)
