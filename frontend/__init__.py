@@ -15,8 +15,8 @@ __version__ = "0.1.0"
 
 # Namespaces and rooms, reached as attributes without an import of their own.
 _MODULES = (
-    "autograd", "cli", "data", "device", "dialects", "dispatch", "distributed", "dtypes", "io", "ir", "jit", "lowering", "math", "metric", "nn", "optimizer",
-    "regularizer", "runtime", "static", "tensor", "utils", "vision",
+    "autograd", "callbacks", "cli", "data", "device", "dialects", "dispatch", "distributed", "dtypes", "hapi", "io", "ir", "jit", "lowering", "math", "metric",
+    "nn", "optimizer", "regularizer", "runtime", "static", "tensor", "utils", "vision",
 )  # fmt: skip
 
 # Where the names directly under `paddle` live. A name is looked up in each module's `__all__` in this order, cheap modules first.
@@ -37,6 +37,7 @@ _EXPORTERS = (
 
 # Names whose modules bring much with them: only these names load them.
 _SINGLE = {
+    "Model": "polyreme.hapi.model",
     "DataParallel": "polyreme.distributed.parallel",
     "batch": "polyreme.hapi.readers",
     "flops": "polyreme.hapi.flops",
@@ -44,12 +45,13 @@ _SINGLE = {
 }
 
 if TYPE_CHECKING:
-    from polyreme import autograd, data, distributed, io, jit, metric, nn, optimizer, static, vision
+    from polyreme import autograd, callbacks, data, distributed, io, jit, metric, nn, optimizer, static, vision
     from polyreme.compilation import *
     from polyreme.device import *
     from polyreme.distributed.parallel import DataParallel
     from polyreme.dtypes import *
     from polyreme.hapi.flops import flops
+    from polyreme.hapi.model import Model
     from polyreme.hapi.readers import batch
     from polyreme.hapi.summary import summary
     from polyreme.inspection import *

@@ -10,7 +10,7 @@ def printed(function):
     """What `function()` prints and returns; the counts of a summary, which Paddle makes numpy's, as plain numbers."""
     with redirect_stdout(StringIO()) as stream:
         result = function()
-    return stream.getvalue(), {k: int(v) for k, v in result.items()} if isinstance(result, dict) else result
+    return stream.getvalue(), {k: int(v) for k, v in result.items()} if isinstance(result, dict) and "total_params" in result else result
 
 
 @contextmanager
@@ -92,6 +92,130 @@ def flops_are_counted_by_layer(paddle, np, rng):
     other = paddle.nn.Sequential(paddle.nn.Conv2DTranspose(4, 6, 3), paddle.nn.AdaptiveAvgPool2D(2), paddle.nn.ReLU6(), paddle.nn.Sigmoid())
     found.append(table(lambda: paddle.flops(other, [2, 4, 6, 6], print_detail=True)))
     return [*found, net.training, sorted(net.state_dict())]
+
+
+# --- Model
+
+
+def points(paddle, np, rng, count=10):
+    """A dataset of `count` vectors of 4 with labels below 3."""
+    x, y = rng.standard_normal((count, 4)).astype("float32"), rng.integers(0, 3, (count, 1))
+
+    class Points(paddle.io.Dataset):
+        def __getitem__(self, index):
+            return x[index], y[index]
+
+        def __len__(self):
+            return count
+
+    return Points()
+
+
+def classifier(paddle, rate=0.1, optimizer="SGD", **options):
+    net = paddle.nn.Sequential(paddle.nn.Linear(4, 8), paddle.nn.ReLU(), paddle.nn.Linear(8, 3))
+    model = paddle.Model(net, paddle.static.InputSpec([None, 4], "float32", "x"), paddle.static.InputSpec([None, 1], "int64", "y"))
+    made = getattr(paddle.optimizer, optimizer)(learning_rate=rate, parameters=model.parameters(), **options)
+    model.prepare(made, paddle.nn.CrossEntropyLoss(), paddle.metric.Accuracy(topk=(1, 2)))
+    return model
+
+
+def recorder(paddle):
+    """A callback that notes what it is told, but for the logs that Paddle keeps by mistake from earlier batches and evaluations in one dict for all."""
+
+    class Recorder(paddle.callbacks.Callback):
+        def __init__(self):
+            super().__init__()
+            self.told = []
+
+        def __getattribute__(self, name):
+            if not name.startswith("on_"):
+                return super().__getattribute__(name)
+
+            def note(*args):
+                logs = {} if name.endswith("batch_begin") or name == "on_train_end" else args[-1] or {}
+                self.told.append([name, *args[:-1], plain(logs)])
+
+            return note
+
+    return Recorder()
+
+
+def plain(logs):
+    """Logs with plain numbers: Paddle's metrics give some of numpy's."""
+    return {k: float(v) if "acc" in k else v for k, v in logs.items()}
+
+
+def without_times(text):
+    """Lines of progress without how long a step takes."""
+    return [" - ".join(part for part in line.split(" - ") if "s/step" not in part and "cost" not in part and "ips" not in part) for line in text.splitlines()]
+
+
+@check("paddle.Model", traits=("float32", "gradient"), rtol=1e-5, atol=1e-6)
+def a_model_trains_by_batches(paddle, np, rng):
+    model = classifier(paddle, optimizer="Adam")
+    x, y = rng.standard_normal((6, 4)).astype("float32"), rng.integers(0, 3, (6, 1))
+    found = [model.train_batch([x], [y]), model.train_batch([x], [y], update=False), model.train_batch([paddle.to_tensor(x)], [paddle.to_tensor(y)])]
+    found.append(model.eval_batch([x], [y]))
+    found = [(losses, [[float(value) for value in metric] for metric in metrics]) for losses, metrics in found]
+    found += [model.predict_batch([x]), model.network.training]
+    model.prepare(loss=paddle.nn.CrossEntropyLoss())
+    found += [model.eval_batch([x], [y]), caught(lambda: model.train_batch([x], [y]))]
+    model.prepare()
+    return [*found, model.eval_batch([x], [y]), [p.shape for p in model.parameters()], dict(model.network.state_dict())]
+
+
+@check("paddle.Model", traits=("float32", "gradient"), rtol=1e-5, atol=1e-6)
+def a_model_fits_and_tells_its_callbacks(paddle, np, rng):
+    model, data, held_out, calls = classifier(paddle), points(paddle, np, rng), points(paddle, np, rng, 5), recorder(paddle)
+    model.fit(data, held_out, batch_size=(4, 2), epochs=3, eval_freq=2, verbose=0, callbacks=[calls])
+    found = [calls.told, dict(calls.params), dict(model.network.state_dict())]
+    found.append(plain(model.evaluate(held_out, batch_size=3, verbose=0)))
+    found.append(model.predict(held_out, batch_size=2, verbose=0))
+    found.append(model.predict(held_out, batch_size=2, stack_outputs=True, verbose=0))
+    calls = recorder(paddle)
+    model.fit(data, batch_size=4, verbose=0, shuffle=False, drop_last=True, accumulate_grad_batches=2, callbacks=calls)
+    model.fit(data, batch_size=4, verbose=0, shuffle=False, num_iters=5, callbacks=calls)
+    return [*found, calls.told, dict(model.network.state_dict())]
+
+
+@check("paddle.Model", traits=("float32",))
+def a_model_prints_its_progress(paddle, np, rng):
+    model, data, held_out = classifier(paddle), points(paddle, np, rng), points(paddle, np, rng, 5)
+    found = [without_times(printed(lambda: model.fit(data, held_out, batch_size=2, epochs=2, log_freq=2, verbose=v))[0]) for v in (0, 2, 3)]
+    found.append(without_times(printed(lambda: model.evaluate(held_out, batch_size=2, log_freq=1))[0]))
+    found.append(without_times(printed(lambda: model.predict(held_out, batch_size=2, verbose=2))[0]))
+    return [*found, printed(model.summary)]
+
+
+@check("paddle.Model", traits=("float32",), rtol=1e-5, atol=1e-6)
+def callbacks_of_a_model_steer_it(paddle, np, rng):
+    data, held_out, found = points(paddle, np, rng), points(paddle, np, rng, 5), []
+    callbacks = paddle.callbacks
+    for given in (
+        callbacks.EarlyStopping("loss", patience=1, min_delta=0.5, save_best_model=False),
+        callbacks.EarlyStopping("acc_top1", mode="max", patience=2, baseline=0.9, verbose=0),
+        callbacks.EarlyStopping("acc_top2", patience=1),
+        callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=0.3, cooldown=1, min_lr=0.02),
+        callbacks.ReduceLROnPlateau("acc_top1", factor=0.5, patience=1, mode="auto"),
+    ):
+        model, calls = classifier(paddle), recorder(paddle)
+        text, _ = printed(lambda m=model, g=given, c=calls: m.fit(data, held_out, batch_size=5, epochs=6, verbose=0, callbacks=[g, c]))
+        found.append([text, len(calls.told), model.stop_training, model._optimizer.get_lr()])
+        if not isinstance(given, callbacks.ReduceLROnPlateau):  # which in Paddle says that it changes the rate, but updates keep the old one
+            found.append(dict(model.network.state_dict()))
+    for given in ([], [callbacks.LRScheduler(by_step=False, by_epoch=True)]):
+        model = classifier(paddle, paddle.optimizer.lr.StepDecay(0.1, 2, 0.5))
+        model.fit(data, batch_size=5, epochs=3, verbose=0, callbacks=given)
+        found.append([model._optimizer.get_lr(), dict(model.network.state_dict())])
+    return [*found, caught(lambda: callbacks.LRScheduler(True, True)), caught(lambda: callbacks.ReduceLROnPlateau(factor=1.0))]
+
+
+@check("paddle.Model")
+def a_model_refuses_what_it_cannot_use(paddle, np, rng):
+    model = classifier(paddle)
+    return [caught(lambda: model.fit()), caught(lambda: model.fit(points(paddle, np, rng), batch_size=[1, 2, 3])), caught(lambda: model.prepare(loss=3)),
+            caught(lambda: model.prepare(metrics=[3])), caught(lambda: model.fit(points(paddle, np, rng), num_iters=0)),
+            caught(lambda: paddle.Model(model.network, paddle.static.InputSpec([4], "float32")))]  # fmt: skip
 
 
 @check("paddle.batch")
