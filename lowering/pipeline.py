@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
+from polyreme.ir.garbage import without_collections
 from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
@@ -97,7 +98,8 @@ def lower(
             raise PolyremeError(Diagnostic(why, op.location), code="E0408")
     lowered: Module = module.clone()
     made = stages(target or find_target(), "nn", to, prepare) if level_of(module) != "kernel" else []
-    return PassManager(made, verify_each=verify, inputs=inputs).run(lowered)
+    with without_collections():
+        return PassManager(made, verify_each=verify, inputs=inputs).run(lowered)
 
 
 def stages(target: Target, first: str, last: str, prepare: str = "") -> list[Stage]:
@@ -142,7 +144,7 @@ class CompiledModule:
         """The runtime's `Artifact`: code, constants, manifest."""
         from polyreme.lowering.link import build_artifact
 
-        with reported(f"compile {self.name}"):
+        with reported(f"compile {self.name}"), without_collections():
             final: Module = self.lowered.clone()
             take_prepare(final)
             return build_artifact(final, self.target, self.name, outline_constants(final))
@@ -152,7 +154,7 @@ class CompiledModule:
         """The `Artifact` that packs weights for `artifact`; None where there is nothing to pack."""
         from polyreme.lowering.link import build_artifact
 
-        with reported(f"compile {self.name}_prepare"):
+        with reported(f"compile {self.name}_prepare"), without_collections():
             final = take_prepare(self.lowered.clone())
             return None if final is None else build_artifact(final, self.target, f"{self.name}_prepare", outline_constants(final))
 
