@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.static import InputSpec
 
 F = paddle.nn.functional
 RNG = np.random.default_rng(4)
@@ -47,15 +48,31 @@ def test_the_gradient_of_ctc_is_that_of_differences() -> None:
     assert not x.grad.numpy()[3:, 1].any()
 
 
-def test_compiled_ctc_gives_what_eager_ctc_gives() -> None:
-    def run(loss: Any) -> list[Any]:
-        x = paddle.to_tensor(np.random.default_rng(0).normal(size=(4, 2, 3)).astype(np.float32), stop_gradient=False)
-        y = loss(x, paddle.to_tensor([[1, 2], [2, 0]], dtype="int32"), paddle.to_tensor([4, 3]), paddle.to_tensor([2, 1]))
+def test_compiled_ctc_gives_what_eager_ctc_gives_for_any_batch() -> None:
+    labels = np.array([[1, 2], [2, 0], [1, 1]], np.int32)
+    spec = [
+        InputSpec([4, "N", 3], "float32"), InputSpec(["N", 2], "int32"), InputSpec(["N"], "int64"), InputSpec(["N"], "int64")
+    ]  # fmt: skip
+    compiled = paddle.jit.to_static(paddle.nn.CTCLoss(), input_spec=spec)
+
+    def run(loss: Any, batch: int) -> list[Any]:
+        x = paddle.to_tensor(np.random.default_rng(0).normal(size=(4, batch, 3)).astype(np.float32), stop_gradient=False)
+        lengths = np.array([4, 3, 4])[:batch], np.array([2, 1, 2])[:batch]
+        y = loss(x, paddle.to_tensor(labels[:batch]), *map(paddle.to_tensor, lengths))
         y.backward()
         return [y.numpy(), x.grad.numpy()]
 
-    for found, wanted in zip(run(paddle.jit.to_static(paddle.nn.CTCLoss())), run(paddle.nn.CTCLoss()), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    for batch in (2, 3):
+        for found, wanted in zip(run(compiled, batch), run(paddle.nn.CTCLoss(), batch), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_ctc_of_an_unknown_number_of_steps_is_refused_with_the_way_out() -> None:
+    spec = [InputSpec(shape, dtype) for shape, dtype in (([None, 2, 3], "float32"), ([2, 2], "int32"), ([2], "int64"), ([2], "int64"))]
+    compiled = paddle.jit.to_static(paddle.nn.CTCLoss(), input_spec=spec)
+    ones = paddle.ones([2], "int64")
+    with pytest.raises(ValueError, match="known number of steps and classes .*: give both in the InputSpec"):
+        compiled(scores(4, 2, 3), paddle.ones([2, 2], "int32"), ones, ones)
 
 
 @pytest.mark.parametrize("classes", [2, 5, 8])

@@ -8,10 +8,11 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
+from polyreme.ir.facts import agree_all
 from polyreme.ir.types import i64
 from polyreme.math.common import cast_to, tensor_arg
 from polyreme.math.elementwise import add, clip, divide, maximum, multiply, neg, subtract
-from polyreme.math.manipulation import check_positions, concat, expand, reshape, squeeze, stack, take_along_axis, unsqueeze
+from polyreme.math.manipulation import check_positions, concat, reshape, squeeze, stack, unsqueeze
 from polyreme.math.reduction import logsumexp, mean, sum
 from polyreme.nn.functional.activation import log_softmax, softplus
 from polyreme.tensor import Tensor
@@ -60,21 +61,25 @@ def ctc_loss(
             raise ValueError(f"ctc_loss expected '{argument}' of {rank} axes but got shape {tensor.shape}")
     if reduction not in ("mean", "sum", "none"):
         raise AssertionError(f"ctc_loss expected 'mean', 'sum' or 'none' for the reduction but got {reduction!r}")
-    steps, batch, classes = log_probs.shape
+    steps, batch, classes = log_probs.type.shape
+    if not isinstance(steps, int) or not isinstance(classes, int):
+        raise ValueError(f"ctc_loss expected log_probs [steps, batch, classes] with a known number of steps and classes but got {log_probs.shape}: give both in the InputSpec")
     if not 0 <= blank < classes:
         raise ValueError(f"ctc_loss expected a blank in [0, {classes}) but got {blank}")
-    if labels.shape[0] != batch:
+    if not agree_all(labels.type.shape[:1], (batch,)):
         raise ValueError(f"ctc_loss expected labels of {batch} sequences but got shape {labels.shape}")
     lengths, counts = (reshape(cast_to(t, i64), [-1, 1]) for t in (input_lengths, label_lengths))
     states, allowed = _alignment_states(cast_to(labels, i64), counts, blank, log_probs.type.dtype)
     _check_classes(states, classes, "ctc_loss")
     width = states.shape[1]
-    chosen = take_along_axis(log_softmax(log_probs, -1), unsqueeze(states, 0), 2)
+    # Every step's scores as one row, in which a sequence's begin at its number times the classes.
+    starts = multiply(dispatch.call(ops.Iota, shape=(batch, 1), axis=0, dtype=i64), dispatch.full((), classes, i64))
+    chosen = dispatch.call(ops.Gather, reshape(log_softmax(log_probs, -1), [steps, batch * classes]), add(states, starts), axis=1)
 
     # Before the first step everything is in the first state: a blank, from which the first label can be reached.
     first = np.full((1, width), _NEVER)
     first[0, 0] = 0
-    reached = expand(cast_to(dispatch.constant(first), log_probs.type.dtype), [batch, width])
+    reached = dispatch.call(ops.BroadcastTo, cast_to(dispatch.constant(first), log_probs.type.dtype), shape=(batch, width))
     edge = dispatch.full((batch, 2), _NEVER, log_probs.type.dtype)
     for t in range(steps):
         wide = concat([edge, reached], 1)
@@ -102,11 +107,11 @@ def ctc_loss(
 def _alignment_states(labels: Tensor, counts: Tensor, blank: int, dtype: Any) -> tuple[Tensor, Tensor]:
     """blank, label, blank, label, …, blank, [batch, 2 labels + 1]; and what it costs to come from two states before, 0 or never: that is for a label that differs
     from the one before it."""
-    batch, most = labels.shape
+    batch, most = labels.type.shape
     places = dispatch.call(ops.Iota, shape=(1, most), axis=1, dtype=i64)
     blanks = dispatch.full((batch, most + 1), blank, i64)
     known = _where(dispatch.call(ops.Less, places, counts), labels, dispatch.full((), blank, i64))
-    states = concat([reshape(stack([blanks[:, :-1], known], 2), [batch, 2 * most]), blanks[:, -1:]], 1)
+    states = concat([reshape(stack([blanks[:, :-1], known], 2), [0, 2 * most]), blanks[:, -1:]], 1)
     before = concat([blanks[:, :1], blanks[:, :1], states], 1)[:, :-2]
     may_skip = dispatch.call(
         ops.LogicalAnd, dispatch.call(ops.NotEqual, states, dispatch.full((), blank, i64)), dispatch.call(ops.NotEqual, states, before)
