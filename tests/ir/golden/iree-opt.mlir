@@ -2491,6 +2491,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x2x3xf32, ["N"]>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<?x2x3xf32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x2x3xf32, ["N"]>, %arg1: tensor<2xf32>, %arg2: tensor<2xf32>, %arg3: tensor<2xf32>, %arg4: tensor<2xf32>):
+    %0 = "polyreme.nn.batch_norm"(%arg0, %arg1, %arg2, %arg3, %arg4) {axis = 1 : i64, epsilon = 1.000000e-05 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>} : (tensor<?x2x3xf32, ["N"]>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<?x2x3xf32, ["N"]>
+    "func.return"(%0) : (tensor<?x2x3xf32, ["N"]>) -> ()
+  }) {arg_names = ["x", "m", "v", "w", "b"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (tensor<4xf32>, tensor<?xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>, sym_name = "example"}> ({
   ^bb0(%arg0: tensor<4xf32>, %arg1: tensor<?xf32, ["N"]>):
     %0 = "polyreme.nn.broadcast_to"(%arg0) {shape = [#polyreme.size<"N">, 4]} : (tensor<4xf32>) -> tensor<?x4xf32, ["N"]>
@@ -2515,11 +2523,35 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x3x3xf32, ["N"]>) -> tensor<?x3x3xf32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x3x3xf32, ["N"]>):
+    %0 = "polyreme.nn.cholesky"(%arg0) {upper = false} : (tensor<?x3x3xf32, ["N"]>) -> tensor<?x3x3xf32, ["N"]>
+    "func.return"(%0) : (tensor<?x3x3xf32, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xcomplex<f32>, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?xf32, ["N"]>, %arg1: tensor<?xf32, ["N"]>):
+    %0 = "polyreme.nn.complex"(%arg0, %arg1) : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xcomplex<f32>, ["N"]>
+    "func.return"(%0) : (tensor<?xcomplex<f32>, ["N"]>) -> ()
+  }) {arg_names = ["x", "y"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<?x3xf32, ["N"]>) -> tensor<?x7xf32, ["N"]>, sym_name = "example"}> ({
   ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<?x3xf32, ["N"]>):
     %0 = "polyreme.nn.concat"(%arg0, %arg1) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>, tensor<?x3xf32, ["N"]>) -> tensor<?x7xf32, ["N"]>
     "func.return"(%0) : (tensor<?x7xf32, ["N"]>) -> ()
   }) {arg_names = ["x", "y"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xcomplex<f32>, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?xcomplex<f32>, ["N"]>):
+    %0 = "polyreme.nn.conj"(%arg0) : (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xcomplex<f32>, ["N"]>
+    "func.return"(%0) : (tensor<?xcomplex<f32>, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2706,6 +2738,38 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<3x2x12xf32>, tensor<12x4xf32>, tensor<2x4xf32>, tensor<12xf32>) -> tensor<3x2x4xf32>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<3x2x12xf32>, %arg1: tensor<12x4xf32>, %arg2: tensor<2x4xf32>, %arg3: tensor<12xf32>):
+    %0 = "polyreme.nn.gru"(%arg0, %arg1, %arg2, %arg3) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, reverse = false} : (tensor<3x2x12xf32>, tensor<12x4xf32>, tensor<2x4xf32>, tensor<12xf32>) -> tensor<3x2x4xf32>
+    "func.return"(%0) : (tensor<3x2x4xf32>) -> ()
+  }) {arg_names = ["x", "w", "s", "b"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<3x2x12xf32>, tensor<12x4xf32>, tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>, tensor<12xf32>) -> (tensor<3x2x12xf32>, tensor<3x2x12xf32>, tensor<2x4xf32>), sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<3x2x12xf32>, %arg1: tensor<12x4xf32>, %arg2: tensor<2x4xf32>, %arg3: tensor<3x2x4xf32>, %arg4: tensor<3x2x4xf32>, %arg5: tensor<12xf32>):
+    %0:3 = "polyreme.nn.gru_gradient"(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, reverse = false} : (tensor<3x2x12xf32>, tensor<12x4xf32>, tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>, tensor<12xf32>) -> (tensor<3x2x12xf32>, tensor<3x2x12xf32>, tensor<2x4xf32>)
+    "func.return"(%0#0, %0#1, %0#2) : (tensor<3x2x12xf32>, tensor<3x2x12xf32>, tensor<2x4xf32>) -> ()
+  }) {arg_names = ["x", "w", "s", "h", "d", "b"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xf32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?xcomplex<f32>, ["N"]>):
+    %0 = "polyreme.nn.imag"(%arg0) : (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xf32, ["N"]>
+    "func.return"(%0) : (tensor<?xf32, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x3x3xf32, ["N"]>) -> tensor<?x3x3xf32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x3x3xf32, ["N"]>):
+    %0 = "polyreme.nn.inverse"(%arg0) : (tensor<?x3x3xf32, ["N"]>) -> tensor<?x3x3xf32, ["N"]>
+    "func.return"(%0) : (tensor<?x3x3xf32, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = () -> tensor<2x5xi64>, sym_name = "example"}> ({
     %0 = "polyreme.nn.iota"() {axis = -1 : i64, dtype = i64, shape = [2, 5]} : () -> tensor<2x5xi64>
     "func.return"(%0) : (tensor<2x5xi64>) -> ()
@@ -2841,6 +2905,22 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<3x2x16xf32>, tensor<16x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> (tensor<3x2x4xf32>, tensor<3x2x4xf32>), sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<3x2x16xf32>, %arg1: tensor<16x4xf32>, %arg2: tensor<2x4xf32>, %arg3: tensor<2x4xf32>):
+    %0:2 = "polyreme.nn.lstm"(%arg0, %arg1, %arg2, %arg3) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, reverse = false} : (tensor<3x2x16xf32>, tensor<16x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> (tensor<3x2x4xf32>, tensor<3x2x4xf32>)
+    "func.return"(%0#0, %0#1) : (tensor<3x2x4xf32>, tensor<3x2x4xf32>) -> ()
+  }) {arg_names = ["x", "w", "s", "k"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<3x2x16xf32>, tensor<16x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>) -> (tensor<3x2x16xf32>, tensor<2x4xf32>, tensor<2x4xf32>), sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<3x2x16xf32>, %arg1: tensor<16x4xf32>, %arg2: tensor<2x4xf32>, %arg3: tensor<2x4xf32>, %arg4: tensor<3x2x4xf32>, %arg5: tensor<3x2x4xf32>, %arg6: tensor<3x2x4xf32>):
+    %0:3 = "polyreme.nn.lstm_gradient"(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5, %arg6) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0>, reverse = false} : (tensor<3x2x16xf32>, tensor<16x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>) -> (tensor<3x2x16xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+    "func.return"(%0#0, %0#1, %0#2) : (tensor<3x2x16xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> ()
+  }) {arg_names = ["x", "w", "s", "k", "h", "c", "d"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x2x3xf32, ["N"]>, tensor<4x3xf32>) -> tensor<?x2x4xf32, ["N"]>, sym_name = "example"}> ({
   ^bb0(%arg0: tensor<?x2x3xf32, ["N"]>, %arg1: tensor<4x3xf32>):
     %0 = "polyreme.nn.matmul"(%arg0, %arg1) {transpose_x = false, transpose_y = true} : (tensor<?x2x3xf32, ["N"]>, tensor<4x3xf32>) -> tensor<?x2x4xf32, ["N"]>
@@ -2953,6 +3033,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xf32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?xcomplex<f32>, ["N"]>):
+    %0 = "polyreme.nn.real"(%arg0) : (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xf32, ["N"]>
+    "func.return"(%0) : (tensor<?xf32, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>, sym_name = "example"}> ({
   ^bb0(%arg0: tensor<?x4xf32, ["N"]>):
     %0 = "polyreme.nn.reciprocal"(%arg0) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
@@ -2993,6 +3081,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<4x2xf32>, tensor<2x3x2xf32>, tensor<2x3xi64>) -> tensor<4x2xf32>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<4x2xf32>, %arg1: tensor<2x3x2xf32>, %arg2: tensor<2x3xi64>):
+    %0 = "polyreme.nn.scatter"(%arg0, %arg1, %arg2) {axis = 0 : i64} : (tensor<4x2xf32>, tensor<2x3x2xf32>, tensor<2x3xi64>) -> tensor<4x2xf32>
+    "func.return"(%0) : (tensor<4x2xf32>) -> ()
+  }) {arg_names = ["x", "u", "i"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (tensor<2x3x2xf32>, tensor<2x3xi64>) -> tensor<4x2xf32>, sym_name = "example"}> ({
   ^bb0(%arg0: tensor<2x3x2xf32>, %arg1: tensor<2x3xi64>):
     %0 = "polyreme.nn.scatter_add"(%arg0, %arg1) {axis = 0 : i64, size = 4 : i64} : (tensor<2x3x2xf32>, tensor<2x3xi64>) -> tensor<4x2xf32>
@@ -3022,6 +3118,22 @@
     %0 = "polyreme.nn.silu"(%arg0) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     "func.return"(%0) : (tensor<?x4xf32, ["N"]>) -> ()
   }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<3x2x4xf32>, tensor<4x4xf32>, tensor<2x4xf32>) -> tensor<3x2x4xf32>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<3x2x4xf32>, %arg1: tensor<4x4xf32>, %arg2: tensor<2x4xf32>):
+    %0 = "polyreme.nn.simple_rnn"(%arg0, %arg1, %arg2) {activation = "tanh", operandSegmentSizes = array<i32: 1, 1, 1, 0>, reverse = false} : (tensor<3x2x4xf32>, tensor<4x4xf32>, tensor<2x4xf32>) -> tensor<3x2x4xf32>
+    "func.return"(%0) : (tensor<3x2x4xf32>) -> ()
+  }) {arg_names = ["x", "w", "s"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<4x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>) -> (tensor<3x2x4xf32>, tensor<2x4xf32>), sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<4x4xf32>, %arg1: tensor<3x2x4xf32>, %arg2: tensor<3x2x4xf32>):
+    %0:2 = "polyreme.nn.simple_rnn_gradient"(%arg0, %arg1, %arg2) {activation = "tanh", operandSegmentSizes = array<i32: 1, 1, 1, 0>, reverse = false} : (tensor<4x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>) -> (tensor<3x2x4xf32>, tensor<2x4xf32>)
+    "func.return"(%0#0, %0#1) : (tensor<3x2x4xf32>, tensor<2x4xf32>) -> ()
+  }) {arg_names = ["w", "h", "d"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -3078,6 +3190,22 @@
     %0 = "polyreme.nn.square"(%arg0) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     "func.return"(%0) : (tensor<?x4xf32, ["N"]>) -> ()
   }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4xf32>, tensor<4xf32>) -> (tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>), sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<4xf32>, %arg2: tensor<4xf32>):
+    %0:3 = "polyreme.nn.standardize"(%arg0, %arg1, %arg2) {affine = [-1], axes = [-1], epsilon = 1.000000e-05 : f64, operandSegmentSizes = array<i32: 1, 1, 1>} : (tensor<?x4xf32, ["N"]>, tensor<4xf32>, tensor<4xf32>) -> (tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>)
+    "func.return"(%0#0, %0#1, %0#2) : (tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> ()
+  }) {arg_names = ["x", "w", "b"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<4xf32>) -> (tensor<?x4xf32, ["N"]>, tensor<4xf32>, tensor<4xf32>), sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<?x4xf32, ["N"]>, %arg2: tensor<?xf32, ["N"]>, %arg3: tensor<?xf32, ["N"]>, %arg4: tensor<4xf32>):
+    %0:3 = "polyreme.nn.standardize_gradient"(%arg0, %arg1, %arg2, %arg3, %arg4) {affine = [-1], axes = [-1], epsilon = 1.000000e-05 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>} : (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<4xf32>) -> (tensor<?x4xf32, ["N"]>, tensor<4xf32>, tensor<4xf32>)
+    "func.return"(%0#0, %0#1, %0#2) : (tensor<?x4xf32, ["N"]>, tensor<4xf32>, tensor<4xf32>) -> ()
+  }) {arg_names = ["x", "dy", "m", "v", "w"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -3300,6 +3428,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<4x2xf32>, tensor<2x3xi64>, tensor<2x3x2xf32>) -> tensor<4x2xf32>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<4x2xf32>, %arg1: tensor<2x3xi64>, %arg2: tensor<2x3x2xf32>):
+    %0 = "polyreme.tensor.scatter"(%arg0, %arg1, %arg2) {axis = 0 : i64, fn = "add"} : (tensor<4x2xf32>, tensor<2x3xi64>, tensor<2x3x2xf32>) -> tensor<4x2xf32>
+    "func.return"(%0) : (tensor<4x2xf32>) -> ()
+  }) {arg_names = ["x", "i", "u"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x2xf32, ["N"]>, sym_name = "example"}> ({
   ^bb0(%arg0: tensor<?x4xf32, ["N"]>):
     %0 = "polyreme.tensor.slice"(%arg0) {starts = [0, 1], stops = [#polyreme.size<"N">, 4], strides = [1, 2]} : (tensor<?x4xf32, ["N"]>) -> tensor<?x2xf32, ["N"]>
@@ -3345,32 +3481,29 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<f32>, sym_name = "main"}> ({
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<?x4xf32, ["N"]>, sym_name = "main"}> ({
   ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<4x4xf32>, %arg2: tensor<4x4xf32>):
     %0 = "polyreme.nn.full"() {dtype = f32, value = 1.500000e+00 : f64} : () -> tensor<f32>
     %1 = "polyreme.nn.matmul"(%arg0, %arg1) {transpose_x = false, transpose_y = false} : (tensor<?x4xf32, ["N"]>, tensor<4x4xf32>) -> tensor<?x4xf32, ["N"]>
     %2 = "polyreme.nn.erf"(%0) : (tensor<f32>) -> tensor<f32>
-    %3 = "polyreme.nn.full"() {dtype = f32, value = 8.000000e+00 : f64} : () -> tensor<f32>
-    %4 = "polyreme.nn.mul"(%arg1, %3) : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
-    %5 = "polyreme.nn.cast"(%4) {dtype = i64} : (tensor<4x4xf32>) -> tensor<4x4xi64>
-    %6 = "polyreme.nn.full"() {dtype = i64, value = 2 : i64} : () -> tensor<i64>
-    %7 = "polyreme.nn.add"(%5, %6) : (tensor<4x4xi64>, tensor<i64>) -> tensor<4x4xi64>
-    %8 = "polyreme.nn.cast"(%7) {dtype = f32} : (tensor<4x4xi64>) -> tensor<4x4xf32>
-    %9 = "polyreme.nn.sigmoid"(%0) : (tensor<f32>) -> tensor<f32>
-    %10 = "polyreme.nn.equal"(%arg1, %arg2) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
-    %11 = "polyreme.nn.where"(%10, %arg2, %arg1) : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-    %12 = "polyreme.nn.mean"(%9) {keepdims = false} : (tensor<f32>) -> tensor<f32>
-    "func.return"(%12) : (tensor<f32>) -> ()
+    %3 = "polyreme.nn.sum"(%0) {keepdims = false} : (tensor<f32>) -> tensor<f32>
+    %4 = "polyreme.nn.sigmoid"(%1) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    %5 = "polyreme.nn.not_equal"(%arg1, %arg2) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
+    %6 = "polyreme.nn.where"(%5, %arg2, %arg1) : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %7 = "polyreme.nn.log_softmax"(%1) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    "func.return"(%7) : (tensor<?x4xf32, ["N"]>) -> ()
   }) {arg_names = ["x0", "w1", "w2"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (tensor<?x3x1xf32, ["N"]>) -> tensor<1x?x3x2xf32, ["N"]>, sym_name = "main"}> ({
+  "func.func"() <{function_type = (tensor<?x3x1xf32, ["N"]>) -> (tensor<?x4x5xf32, ["2*N"]>, tensor<?x4x5xf32, ["N"]>), sym_name = "main"}> ({
   ^bb0(%arg0: tensor<?x3x1xf32, ["N"]>):
     %0 = "polyreme.nn.full"() {dtype = f32, shape = [#polyreme.size<"N">, 4, 5], value = -2.500000e-01 : f64} : () -> tensor<?x4x5xf32, ["N"]>
-    %1 = "polyreme.nn.slice"(%0) {starts = [0, 0, 1], stops = [#polyreme.size<"N">, 1, 3], strides = [1, 2, 3]} : (tensor<?x4x5xf32, ["N"]>) -> tensor<?x1x1xf32, ["N"]>
-    %2 = "polyreme.nn.broadcast_to"(%arg0) {shape = [1, #polyreme.size<"N">, 3, 2]} : (tensor<?x3x1xf32, ["N"]>) -> tensor<1x?x3x2xf32, ["N"]>
-    "func.return"(%2) : (tensor<1x?x3x2xf32, ["N"]>) -> ()
+    %1 = "polyreme.nn.concat"(%0, %0) {axis = 0 : i64} : (tensor<?x4x5xf32, ["N"]>, tensor<?x4x5xf32, ["N"]>) -> tensor<?x4x5xf32, ["2*N"]>
+    %2 = "polyreme.nn.constant"() {value = dense<2> : tensor<i64>} : () -> tensor<i64>
+    %3 = "polyreme.nn.gather"(%0, %2) {axis = 1 : i64} : (tensor<?x4x5xf32, ["N"]>, tensor<i64>) -> tensor<?x5xf32, ["N"]>
+    %4 = "polyreme.nn.scatter_add"(%3, %2) {axis = 1 : i64, size = 4 : i64} : (tensor<?x5xf32, ["N"]>, tensor<i64>) -> tensor<?x4x5xf32, ["N"]>
+    "func.return"(%1, %4) : (tensor<?x4x5xf32, ["2*N"]>, tensor<?x4x5xf32, ["N"]>) -> ()
   }) {arg_names = ["x0"]} : () -> ()
 }) : () -> ()
 // -----
@@ -3384,33 +3517,35 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>, sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<?x4xf32, ["N"]>):
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>) -> tensor<1x5x4xf32>, sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>):
     %0:2 = "polyreme.dist.all_reduce_start"(%arg0, %arg0) {bucket = 3 : i64, reduce = "sum"} : (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> (!polyreme.pending<?x4xf32, ["N"]>, !polyreme.pending<?x4xf32, ["N"]>)
     %1 = "polyreme.nn.leaky_relu"(%arg0) {alpha = 1.000000e-02 : f64} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     %2:2 = "polyreme.dist.wait"(%0#0, %0#1) : (!polyreme.pending<?x4xf32, ["N"]>, !polyreme.pending<?x4xf32, ["N"]>) -> (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>)
     %3 = "polyreme.nn.max"(%2#1) {axis = [0, 1], keepdims = true} : (tensor<?x4xf32, ["N"]>) -> tensor<1x1xf32>
     %4 = "polyreme.nn.pad"(%3) {padding = [2, 2, 1, 2], value = 1.500000e+00 : f64} : (tensor<1x1xf32>) -> tensor<5x4xf32>
     %5 = "polyreme.dist.all_gather"(%3) {ranks = 1 : i64} : (tensor<1x1xf32>) -> tensor<1x1x1xf32>
-    %6 = "polyreme.nn.greater"(%arg0, %arg1) : (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x4xi1, ["N"]>
-    %7 = "polyreme.nn.where"(%6, %arg1, %arg0) : (tensor<?x4xi1, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
-    %8 = "polyreme.nn.neg"(%3) : (tensor<1x1xf32>) -> tensor<1x1xf32>
-    %9 = "polyreme.nn.constant"() {value = dense<5.000000e-01> : tensor<f32>} : () -> tensor<f32>
-    %10 = "polyreme.nn.minimum"(%1, %9) : (tensor<?x4xf32, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>
-    "func.return"(%10) : (tensor<?x4xf32, ["N"]>) -> ()
-  }) {arg_names = ["x0", "w1"]} : () -> ()
+    %6 = "polyreme.nn.full"() {dtype = f32, value = 8.000000e+00 : f64} : () -> tensor<f32>
+    %7 = "polyreme.nn.mul"(%arg0, %6) : (tensor<?x4xf32, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>
+    %8 = "polyreme.nn.cast"(%7) {dtype = i64} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xi64, ["N"]>
+    %9 = "polyreme.nn.full"() {dtype = i64, value = -3 : i64} : () -> tensor<i64>
+    %10 = "polyreme.nn.mul"(%8, %9) : (tensor<?x4xi64, ["N"]>, tensor<i64>) -> tensor<?x4xi64, ["N"]>
+    %11 = "polyreme.nn.cast"(%10) {dtype = f32} : (tensor<?x4xi64, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    %12 = "polyreme.nn.reshape"(%3) {shape = [1]} : (tensor<1x1xf32>) -> tensor<1xf32>
+    %13 = "polyreme.dist.all_gather"(%4) {ranks = 1 : i64} : (tensor<5x4xf32>) -> tensor<1x5x4xf32>
+    "func.return"(%13) : (tensor<1x5x4xf32>) -> ()
+  }) {arg_names = ["x0"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>, tensor<12x1x2x2xf32>) -> (tensor<?x4x4x5xf32, ["N"]>, tensor<4x5x4x?xf32, ["N"]>), sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<?x4x4x5xf32, ["N"]>, %arg1: tensor<?x4x4x5xf32, ["N"]>, %arg2: tensor<12x1x2x2xf32>):
-    %0 = "polyreme.nn.constant"() {value = dense<[-6.250000e-01, 1.875000e+00, 1.250000e+00, -1.250000e+00, 2.000000e+00, -1.125000e+00, -2.500000e-01, 8.750000e-01, 2.500000e-01, 0.000000e+00, -3.750000e-01, -1.625000e+00]> : tensor<12xf32>} : () -> tensor<12xf32>
-    %1 = "polyreme.nn.conv"(%arg0, %arg2, %0) {dilations = [1, 2], groups = 4 : i64, operandSegmentSizes = array<i32: 1, 1, 1>, padding = [2, 0, 0, 0], strides = [3, 3]} : (tensor<?x4x4x5xf32, ["N"]>, tensor<12x1x2x2xf32>, tensor<12xf32>) -> tensor<?x12x2x1xf32, ["N"]>
-    %2:2 = "polyreme.dist.all_reduce"(%arg0, %arg0) {reduce = "sum"} : (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>) -> (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>)
-    %3 = "polyreme.nn.sub"(%arg1, %arg1) : (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>) -> tensor<?x4x4x5xf32, ["N"]>
-    %4 = "polyreme.nn.transpose"(%arg1) {perm = [1, 3, 2, 0]} : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<4x5x4x?xf32, ["N"]>
-    "func.return"(%3, %4) : (tensor<?x4x4x5xf32, ["N"]>, tensor<4x5x4x?xf32, ["N"]>) -> ()
-  }) {arg_names = ["x0", "x1", "w2"]} : () -> ()
+  "func.func"() <{function_type = (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>) -> tensor<1x?x4x4x5xf32, ["N"]>, sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<?x4x4x5xf32, ["N"]>, %arg1: tensor<?x4x4x5xf32, ["N"]>):
+    %0 = "polyreme.nn.max_pool"(%arg0) {ceil_mode = false, kernel = [3, 3], padding = [0, 0, 1, 1], strides = [1, 1]} : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<?x4x2x5xf32, ["N"]>
+    %1 = "polyreme.nn.erf"(%arg0) : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<?x4x4x5xf32, ["N"]>
+    %2 = "polyreme.nn.log_softmax"(%arg0) {axis = 0 : i64} : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<?x4x4x5xf32, ["N"]>
+    %3 = "polyreme.dist.all_gather"(%arg0) {ranks = 1 : i64} : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<1x?x4x4x5xf32, ["N"]>
+    "func.return"(%3) : (tensor<1x?x4x4x5xf32, ["N"]>) -> ()
+  }) {arg_names = ["x0", "x1"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -3423,39 +3558,36 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["3*N"]>, sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["N"]>):
-    %0 = "polyreme.tensor.concat"(%arg0, %arg0, %arg0) {axis = 0 : i64} : (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["3*N"]>
-    %1 = "polyreme.tensor.slice"(%arg0) {starts = [0, 1], stops = [#polyreme.size<"N">, 4], strides = [1, 2]} : (tensor<?x4xf32, ["N"]>) -> tensor<?x2xf32, ["N"]>
-    %2 = "polyreme.tensor.full"() {dtype = f32, value = 8.000000e+00 : f64} : () -> tensor<f32>
-    %3 = "polyreme.tensor.map"(%arg0, %2) {fn = "mul"} : (tensor<?x4xf32, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>
-    %4 = "polyreme.tensor.map"(%3) {dtype = i32, fn = "cast"} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xi32, ["N"]>
-    %5 = "polyreme.tensor.map"(%4, %4) {fn = "mul"} : (tensor<?x4xi32, ["N"]>, tensor<?x4xi32, ["N"]>) -> tensor<?x4xi32, ["N"]>
-    %6 = "polyreme.tensor.map"(%5) {dtype = f32, fn = "cast"} : (tensor<?x4xi32, ["N"]>) -> tensor<?x4xf32, ["N"]>
-    %7 = "polyreme.tensor.reshape"(%0) {shape = [#polyreme.size<"12*N">]} : (tensor<?x4xf32, ["3*N"]>) -> tensor<?xf32, ["12*N"]>
-    %8 = "polyreme.tensor.reshape"(%6) {shape = [#polyreme.size<"N">, 4]} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
-    %9 = "polyreme.tensor.window"(%0) {axes = [1], dilations = [2], sizes = [2], strides = [3]} : (tensor<?x4xf32, ["3*N"]>) -> tensor<?x1x2xf32, ["3*N"]>
-    %10 = "polyreme.tensor.reduce"(%9) {axes = [2], fn = "add", keepdims = false} : (tensor<?x1x2xf32, ["3*N"]>) -> tensor<?x1xf32, ["3*N"]>
-    %11 = "polyreme.tensor.map"(%10, %0) {fn = "max"} : (tensor<?x1xf32, ["3*N"]>, tensor<?x4xf32, ["3*N"]>) -> tensor<?x4xf32, ["3*N"]>
-    "func.return"(%11) : (tensor<?x4xf32, ["3*N"]>) -> ()
-  }) {arg_names = ["x0"]} : () -> ()
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4x?x3xf32, ["N"]>, tensor<?xf32, ["N"]>) -> (tensor<f32>, tensor<?xf32, ["N"]>), sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<4x?x3xf32, ["N"]>, %arg2: tensor<?xf32, ["N"]>):
+    %0 = "polyreme.tensor.constant"() {value = dense<2> : tensor<i64>} : () -> tensor<i64>
+    %1 = "polyreme.tensor.gather"(%arg0, %0) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>, tensor<i64>) -> tensor<?xf32, ["N"]>
+    %2 = "polyreme.tensor.contract"(%arg1, %arg0) {spec = "bam,ab->am"} : (tensor<4x?x3xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>
+    %3 = "polyreme.tensor.map"(%1) {fn = "tanh"} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %4 = "polyreme.tensor.map"(%1, %arg2) {fn = "min"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %5 = "polyreme.tensor.arg_reduce"(%arg2) {axis = 0 : i64, dtype = i64, fn = "min", keepdims = false} : (tensor<?xf32, ["N"]>) -> tensor<i64>
+    %6 = "polyreme.tensor.map"(%5) {dtype = f32, fn = "cast"} : (tensor<i64>) -> tensor<f32>
+    %7 = "polyreme.tensor.map"(%6, %6) {fn = "max"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %8 = "polyreme.tensor.reverse"(%4) {axes = []} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    "func.return"(%7, %8) : (tensor<f32>, tensor<?xf32, ["N"]>) -> ()
+  }) {arg_names = ["x0", "w1", "w2"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (tensor<2xf32>, tensor<2x2x4xf32>, tensor<4x5xf32>, tensor<2xf32>) -> tensor<3x1xf32>, sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<2xf32>, %arg1: tensor<2x2x4xf32>, %arg2: tensor<4x5xf32>, %arg3: tensor<2xf32>):
-    %0 = "polyreme.tensor.map"(%arg0, %arg0) {fn = "mul"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-    %1 = "polyreme.tensor.transpose"(%0) {perm = [0]} : (tensor<2xf32>) -> tensor<2xf32>
-    %2 = "polyreme.tensor.slice"(%arg2) {starts = [0, 1], stops = [3, 2], strides = [1, 2]} : (tensor<4x5xf32>) -> tensor<3x1xf32>
-    %3 = "polyreme.tensor.full"() {dtype = f32, shape = [2], value = -1.000000e+00 : f64} : () -> tensor<2xf32>
-    %4 = "polyreme.tensor.broadcast"(%arg0) {shape = [2]} : (tensor<2xf32>) -> tensor<2xf32>
-    %5 = "polyreme.tensor.window"(%4) {axes = [0], dilations = [1], sizes = [1], strides = [1]} : (tensor<2xf32>) -> tensor<2x1xf32>
-    %6 = "polyreme.tensor.fold"(%5) {axes = [0], dilations = [1], sizes = [2], strides = [1]} : (tensor<2x1xf32>) -> tensor<2xf32>
-    %7 = "polyreme.tensor.map"(%2) {fn = "abs"} : (tensor<3x1xf32>) -> tensor<3x1xf32>
-    %8 = "polyreme.tensor.map"(%7) {fn = "neg"} : (tensor<3x1xf32>) -> tensor<3x1xf32>
-    %9 = "polyreme.tensor.map"(%8) {fn = "exp"} : (tensor<3x1xf32>) -> tensor<3x1xf32>
-    "func.return"(%9) : (tensor<3x1xf32>) -> ()
-  }) {arg_names = ["x0", "x1", "x2", "x3"]} : () -> ()
+  "func.func"() <{function_type = (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<1xf32>) -> tensor<2x1xf32>, sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<?xf32, ["N"]>, %arg1: tensor<?xf32, ["N"]>, %arg2: tensor<1xf32>):
+    %0 = "polyreme.tensor.arg_reduce"(%arg1) {axis = 0 : i64, dtype = i64, fn = "max", keepdims = true} : (tensor<?xf32, ["N"]>) -> tensor<1xi64>
+    %1 = "polyreme.tensor.map"(%0) {dtype = f32, fn = "cast"} : (tensor<1xi64>) -> tensor<1xf32>
+    %2 = "polyreme.tensor.map"(%arg2, %1) {fn = "max"} : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %3 = "polyreme.tensor.constant"() {value = dense<0> : tensor<2x1xi64>} : () -> tensor<2x1xi64>
+    %4 = "polyreme.tensor.gather"(%1, %3) {axis = 0 : i64} : (tensor<1xf32>, tensor<2x1xi64>) -> tensor<2x1xf32>
+    %5 = "polyreme.tensor.map"(%1, %arg0) {fn = "max"} : (tensor<1xf32>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %6 = "polyreme.tensor.window"(%1) {axes = [0], dilations = [1], sizes = [1], strides = [2]} : (tensor<1xf32>) -> tensor<1x1xf32>
+    %7 = "polyreme.tensor.fold"(%6) {axes = [0], dilations = [1], sizes = [1], strides = [2]} : (tensor<1x1xf32>) -> tensor<1xf32>
+    %8 = "polyreme.tensor.constant"() {value = dense<[[[1.750000e+00]], [[-2.000000e+00]]]> : tensor<2x1x1xf32>} : () -> tensor<2x1x1xf32>
+    %9 = "polyreme.tensor.contract"(%8, %7) {spec = "mna,a->mn"} : (tensor<2x1x1xf32>, tensor<1xf32>) -> tensor<2x1xf32>
+    "func.return"(%9) : (tensor<2x1xf32>) -> ()
+  }) {arg_names = ["x0", "x1", "w2"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -3472,60 +3604,54 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["3*N"]>, sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["N"]>):
-    %0 = "polyreme.tensor.concat"(%arg0, %arg0, %arg0) {axis = 0 : i64} : (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["3*N"]>
-    %1 = "polyreme.tensor.fused"(%arg0) ({
-    ^bb0(%arg2: tensor<?x4xf32, ["N"]>):
-      %13 = "polyreme.tensor.slice"(%arg2) {starts = [0, 1], stops = [#polyreme.size<"N">, 4], strides = [1, 2]} : (tensor<?x4xf32, ["N"]>) -> tensor<?x2xf32, ["N"]>
-      "polyreme.tensor.yield"(%13) : (tensor<?x2xf32, ["N"]>) -> ()
-    }) : (tensor<?x4xf32, ["N"]>) -> tensor<?x2xf32, ["N"]>
-    %2 = "polyreme.tensor.fused"(%arg0) ({
-    ^bb0(%arg1: tensor<?x4xf32, ["N"]>):
-      %8 = "polyreme.tensor.full"() {dtype = f32, value = 8.000000e+00 : f64} : () -> tensor<f32>
-      %9 = "polyreme.tensor.map"(%arg1, %8) {fn = "mul"} : (tensor<?x4xf32, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>
-      %10 = "polyreme.tensor.map"(%9) {dtype = i32, fn = "cast"} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xi32, ["N"]>
-      %11 = "polyreme.tensor.map"(%10, %10) {fn = "mul"} : (tensor<?x4xi32, ["N"]>, tensor<?x4xi32, ["N"]>) -> tensor<?x4xi32, ["N"]>
-      %12 = "polyreme.tensor.map"(%11) {dtype = f32, fn = "cast"} : (tensor<?x4xi32, ["N"]>) -> tensor<?x4xf32, ["N"]>
-      "polyreme.tensor.yield"(%12) : (tensor<?x4xf32, ["N"]>) -> ()
-    }) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
-    %3 = "polyreme.tensor.reshape"(%0) {shape = [#polyreme.size<"12*N">]} : (tensor<?x4xf32, ["3*N"]>) -> tensor<?xf32, ["12*N"]>
-    %4 = "polyreme.tensor.reshape"(%2) {shape = [#polyreme.size<"N">, 4]} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
-    %5 = "polyreme.tensor.window"(%0) {axes = [1], dilations = [2], sizes = [2], strides = [3]} : (tensor<?x4xf32, ["3*N"]>) -> tensor<?x1x2xf32, ["3*N"]>
-    %6 = "polyreme.tensor.reduce"(%5) {axes = [2], fn = "add", keepdims = false} : (tensor<?x1x2xf32, ["3*N"]>) -> tensor<?x1xf32, ["3*N"]>
-    %7 = "polyreme.tensor.map"(%6, %0) {fn = "max"} : (tensor<?x1xf32, ["3*N"]>, tensor<?x4xf32, ["3*N"]>) -> tensor<?x4xf32, ["3*N"]>
-    "func.return"(%7) : (tensor<?x4xf32, ["3*N"]>) -> ()
-  }) {arg_names = ["x0"]} : () -> ()
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4x?x3xf32, ["N"]>, tensor<?xf32, ["N"]>) -> (tensor<f32>, tensor<?xf32, ["N"]>), sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<4x?x3xf32, ["N"]>, %arg2: tensor<?xf32, ["N"]>):
+    %0 = "polyreme.tensor.constant"() {value = dense<2> : tensor<i64>} : () -> tensor<i64>
+    %1 = "polyreme.tensor.gather"(%arg0, %0) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>, tensor<i64>) -> tensor<?xf32, ["N"]>
+    %2 = "polyreme.tensor.fused"(%arg1, %arg0, %1) ({
+    ^bb0(%arg3: tensor<4x?x3xf32, ["N"]>, %arg4: tensor<?x4xf32, ["N"]>, %arg5: tensor<?xf32, ["N"]>):
+      %8 = "polyreme.tensor.contract"(%arg3, %arg4) {spec = "bam,ab->am"} : (tensor<4x?x3xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>
+      %9 = "polyreme.tensor.map"(%arg5) {fn = "tanh"} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+      "polyreme.tensor.yield"(%9) : (tensor<?xf32, ["N"]>) -> ()
+    }) : (tensor<4x?x3xf32, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %3 = "polyreme.tensor.map"(%1, %arg2) {fn = "min"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %4 = "polyreme.tensor.arg_reduce"(%arg2) {axis = 0 : i64, dtype = i64, fn = "min", keepdims = false} : (tensor<?xf32, ["N"]>) -> tensor<i64>
+    %5 = "polyreme.tensor.map"(%4) {dtype = f32, fn = "cast"} : (tensor<i64>) -> tensor<f32>
+    %6 = "polyreme.tensor.map"(%5, %5) {fn = "max"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %7 = "polyreme.tensor.reverse"(%3) {axes = []} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    "func.return"(%6, %7) : (tensor<f32>, tensor<?xf32, ["N"]>) -> ()
+  }) {arg_names = ["x0", "w1", "w2"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (tensor<4xf32>, tensor<4x5xf32>, tensor<4xf32>) -> tensor<2xf32>, sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<4xf32>, %arg1: tensor<4x5xf32>, %arg2: tensor<4xf32>):
-    %0 = "polyreme.tensor.map"(%arg0, %arg0) {fn = "mul"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %1 = "polyreme.tensor.transpose"(%0) {perm = [0]} : (tensor<4xf32>) -> tensor<4xf32>
-    %2 = "polyreme.tensor.slice"(%arg1) {starts = [0, 1], stops = [3, 2], strides = [1, 2]} : (tensor<4x5xf32>) -> tensor<3x1xf32>
-    %3:2 = "polyreme.tensor.fused"(%arg0) ({
-    ^bb0(%arg3: tensor<4xf32>):
-      %8 = "polyreme.tensor.full"() {dtype = f32, shape = [2], value = -1.000000e+00 : f64} : () -> tensor<2xf32>
-      %9 = "polyreme.tensor.broadcast"(%arg3) {shape = [4]} : (tensor<4xf32>) -> tensor<4xf32>
-      %10 = "polyreme.tensor.window"(%9) {axes = [0], dilations = [1], sizes = [1], strides = [1]} : (tensor<4xf32>) -> tensor<4x1xf32>
-      "polyreme.tensor.yield"(%8, %10) : (tensor<2xf32>, tensor<4x1xf32>) -> ()
-    }) : (tensor<4xf32>) -> (tensor<2xf32>, tensor<4x1xf32>)
-    %4 = "polyreme.tensor.fold"(%3#1) {axes = [0], dilations = [1], sizes = [4], strides = [1]} : (tensor<4x1xf32>) -> tensor<4xf32>
-    %5 = "polyreme.tensor.map"(%3#0) {fn = "abs"} : (tensor<2xf32>) -> tensor<2xf32>
-    %6 = "polyreme.tensor.map"(%5) {fn = "neg"} : (tensor<2xf32>) -> tensor<2xf32>
-    %7 = "polyreme.tensor.map"(%6) {fn = "exp"} : (tensor<2xf32>) -> tensor<2xf32>
-    "func.return"(%7) : (tensor<2xf32>) -> ()
-  }) {arg_names = ["x0", "x1", "x2"]} : () -> ()
+  "func.func"() <{function_type = (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<2x1xf32>, sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<?x4x4x5xf32, ["N"]>, %arg1: tensor<?x4x4x5xf32, ["N"]>, %arg2: tensor<?x4xf32, ["N"]>):
+    %0 = "polyreme.tensor.contract"(%arg0, %arg2) {spec = "abcd,ab->dc"} : (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<5x4xf32>
+    %1 = "polyreme.tensor.full"() {dtype = f32, value = 8.000000e+00 : f64} : () -> tensor<f32>
+    %2 = "polyreme.tensor.map"(%arg0, %1) {fn = "mul"} : (tensor<?x4x4x5xf32, ["N"]>, tensor<f32>) -> tensor<?x4x4x5xf32, ["N"]>
+    %3 = "polyreme.tensor.map"(%2) {dtype = i32, fn = "cast"} : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<?x4x4x5xi32, ["N"]>
+    %4 = "polyreme.tensor.map"(%3, %3) {fn = "mul"} : (tensor<?x4x4x5xi32, ["N"]>, tensor<?x4x4x5xi32, ["N"]>) -> tensor<?x4x4x5xi32, ["N"]>
+    %5 = "polyreme.tensor.map"(%4) {dtype = f32, fn = "cast"} : (tensor<?x4x4x5xi32, ["N"]>) -> tensor<?x4x4x5xf32, ["N"]>
+    %6 = "polyreme.tensor.fused"() ({
+      %10 = "polyreme.tensor.full"() {dtype = f32, shape = [2], value = -1.000000e+00 : f64} : () -> tensor<2xf32>
+      "polyreme.tensor.yield"(%10) : (tensor<2xf32>) -> ()
+    }) : () -> tensor<2xf32>
+    %7 = "polyreme.tensor.fused"() ({
+      %9 = "polyreme.tensor.constant"() {value = dense<[[[-6.250000e-01, 1.875000e+00]], [[1.250000e+00, -1.250000e+00]]]> : tensor<2x1x2xf32>} : () -> tensor<2x1x2xf32>
+      "polyreme.tensor.yield"(%9) : (tensor<2x1x2xf32>) -> ()
+    }) : () -> tensor<2x1x2xf32>
+    %8 = "polyreme.tensor.contract"(%7, %6) {spec = "mna,a->mn"} : (tensor<2x1x2xf32>, tensor<2xf32>) -> tensor<2x1xf32>
+    "func.return"(%8) : (tensor<2x1xf32>) -> ()
+  }) {arg_names = ["x0", "x1", "w2"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
   "func.func"() <{function_type = (!polyreme.buffer<1xf32>, !polyreme.buffer<f32>) -> (), sym_name = "main"}> ({
   ^bb0(%arg3: !polyreme.buffer<1xf32>, %arg4: !polyreme.buffer<f32>):
-    "polyreme.kernel.call"(%arg3, %arg4) {callee = @k0} : (!polyreme.buffer<1xf32>, !polyreme.buffer<f32>) -> ()
+    "polyreme.kernel.call"(%arg3, %arg4) {callee = @k2} : (!polyreme.buffer<1xf32>, !polyreme.buffer<f32>) -> ()
     "func.return"() : () -> ()
   }) {arg_names = ["x0", "y0"], arg_roles = ["input", "output"]} : () -> ()
-  "func.func"() <{function_type = (!polyreme.buffer<1xf32>, !polyreme.buffer<f32>) -> (), sym_name = "k0"}> ({
+  "func.func"() <{function_type = (!polyreme.buffer<1xf32>, !polyreme.buffer<f32>) -> (), sym_name = "k2"}> ({
   ^bb0(%arg0: !polyreme.buffer<1xf32>, %arg1: !polyreme.buffer<f32>):
     %0 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
     %1 = "polyreme.kernel.constant"() {dtype = index, value = 0 : i64} : () -> index
@@ -3549,107 +3675,80 @@
 // -----
 "builtin.module"() ({
   "func.func"() <{function_type = (!polyreme.buffer<?x5xf32, ["N"]>, !polyreme.buffer<f32>, !polyreme.buffer<f32>) -> (), sym_name = "main"}> ({
-  ^bb0(%arg9: !polyreme.buffer<?x5xf32, ["N"]>, %arg10: !polyreme.buffer<f32>, %arg11: !polyreme.buffer<f32>):
-    %66 = "polyreme.kernel.view"(%arg9) {operandSegmentSizes = array<i32: 1, 0>, shape = [#polyreme.size<"5*N">]} : (!polyreme.buffer<?x5xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["5*N"]>
-    %67 = "polyreme.kernel.size"() {value = 1 : i64} : () -> index
-    "polyreme.kernel.call"(%66, %arg10, %67) {callee = @k0} : (!polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>, index) -> ()
-    %68 = "polyreme.kernel.view"(%arg9) {operandSegmentSizes = array<i32: 1, 0>, shape = [#polyreme.size<"5*N">]} : (!polyreme.buffer<?x5xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["5*N"]>
-    "polyreme.kernel.call"(%68, %arg11) {callee = @k1} : (!polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>) -> ()
+  ^bb0(%arg14: !polyreme.buffer<?x5xf32, ["N"]>, %arg15: !polyreme.buffer<f32>, %arg16: !polyreme.buffer<f32>):
+    %38 = "polyreme.kernel.alloc"() {dtype = f32, shape = [], space = "arena"} : () -> !polyreme.buffer<f32>
+    %39 = "polyreme.kernel.view"(%arg14) {operandSegmentSizes = array<i32: 1, 0>, shape = [#polyreme.size<"5*N">]} : (!polyreme.buffer<?x5xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["5*N"]>
+    "polyreme.kernel.call"(%arg14, %39, %38) {callee = @k1} : (!polyreme.buffer<?x5xf32, ["N"]>, !polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>) -> ()
+    %40 = "polyreme.kernel.view"(%arg14) {operandSegmentSizes = array<i32: 1, 0>, shape = [#polyreme.size<"5*N">]} : (!polyreme.buffer<?x5xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["5*N"]>
+    %41 = "polyreme.kernel.size"() {value = 1 : i64} : () -> index
+    "polyreme.kernel.call"(%40, %38, %arg15, %41) {callee = @k2} : (!polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>, !polyreme.buffer<f32>, index) -> ()
+    "polyreme.kernel.call"(%arg15, %arg16) {callee = @k3} : (!polyreme.buffer<f32>, !polyreme.buffer<f32>) -> ()
     "func.return"() : () -> ()
   }) {arg_names = ["x0", "y0", "y1"], arg_roles = ["input", "output", "output"]} : () -> ()
-  "func.func"() <{function_type = (!polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>, index) -> (), sym_name = "k0"}> ({
-  ^bb0(%arg3: !polyreme.buffer<?xf32, ["5*N"]>, %arg4: !polyreme.buffer<f32>, %arg5: index):
-    %30 = "polyreme.kernel.constant"() {dtype = index, value = 3 : i64} : () -> index
-    %31 = "polyreme.kernel.apply"(%arg5, %30) {fn = "add"} : (index, index) -> index
-    %32 = "polyreme.kernel.constant"() {dtype = index, value = 4 : i64} : () -> index
-    %33 = "polyreme.kernel.apply"(%31, %32) {fn = "div"} : (index, index) -> index
-    "polyreme.kernel.parallel"(%33) ({
-    ^bb0(%arg6: index):
-      %34 = "polyreme.kernel.constant"() {dtype = index, value = 4 : i64} : () -> index
-      %35 = "polyreme.kernel.apply"(%arg6, %34) {fn = "mul"} : (index, index) -> index
-      %36 = "polyreme.kernel.alloc"() {dtype = f32, shape = [4], space = "local"} : () -> !polyreme.buffer<4xf32>
-      %37 = "polyreme.kernel.constant"() {dtype = index, value = 0 : i64} : () -> index
-      %38 = "polyreme.kernel.constant"() {dtype = index, value = 4 : i64} : () -> index
-      "polyreme.kernel.for"(%37, %38) ({
-      ^bb0(%arg8: index):
-        %46 = "polyreme.kernel.apply"(%35, %arg8) {fn = "add"} : (index, index) -> index
-        %47 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
-        %48 = "polyreme.kernel.apply"(%arg5, %47) {fn = "sub"} : (index, index) -> index
-        %49 = "polyreme.kernel.apply"(%46, %48) {fn = "min"} : (index, index) -> index
-        %50 = "polyreme.kernel.constant"() {dtype = index, value = 5 : i64} : () -> index
-        %51 = "polyreme.kernel.apply"(%49, %50) {fn = "lt"} : (index, index) -> i1
-        %52 = "polyreme.kernel.if"(%51) ({
-          %62 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
-          %63 = "polyreme.kernel.apply"(%49, %62) {fn = "mod"} : (index, index) -> index
-          %64 = "polyreme.kernel.load"(%arg3, %63) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
-          %65 = "polyreme.kernel.broadcast"(%64) {lanes = 1 : i64} : (f32) -> f32
-          "polyreme.kernel.yield"(%65) : (f32) -> ()
-        }, {
-          %58 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
-          %59 = "polyreme.kernel.apply"(%49, %58) {fn = "mod"} : (index, index) -> index
-          %60 = "polyreme.kernel.load"(%arg3, %59) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
-          %61 = "polyreme.kernel.broadcast"(%60) {lanes = 1 : i64} : (f32) -> f32
-          "polyreme.kernel.yield"(%61) : (f32) -> ()
-        }) : (i1) -> f32
-        %53 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
-        %54 = "polyreme.kernel.apply"(%49, %53) {fn = "mod"} : (index, index) -> index
-        %55 = "polyreme.kernel.load"(%arg3, %54) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
-        %56 = "polyreme.kernel.broadcast"(%55) {lanes = 1 : i64} : (f32) -> f32
-        %57 = "polyreme.kernel.apply"(%52, %56) {fn = "max"} : (f32, f32) -> f32
-        "polyreme.kernel.store"(%57, %36, %arg8) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<4xf32>, index) -> ()
-        "polyreme.kernel.yield"() : () -> ()
-      }) {operandSegmentSizes = array<i32: 1, 1, 0>, step = 1 : i64} : (index, index) -> ()
-      %39 = "polyreme.kernel.constant"() {dtype = index, value = 4 : i64} : () -> index
-      %40 = "polyreme.kernel.apply"(%35, %39) {fn = "add"} : (index, index) -> index
-      %41 = "polyreme.kernel.apply"(%40, %arg5) {fn = "min"} : (index, index) -> index
-      "polyreme.kernel.for"(%35, %41) ({
-      ^bb0(%arg7: index):
-        %42 = "polyreme.kernel.constant"() {dtype = index, value = 3 : i64} : () -> index
-        %43 = "polyreme.kernel.apply"(%arg7, %35) {fn = "sub"} : (index, index) -> index
-        %44 = "polyreme.kernel.apply"(%42, %43) {fn = "sub"} : (index, index) -> index
-        %45 = "polyreme.kernel.load"(%36, %44) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<4xf32>, index) -> f32
-        "polyreme.kernel.store"(%45, %arg4, %arg7) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<f32>, index) -> ()
-        "polyreme.kernel.yield"() : () -> ()
-      }) {operandSegmentSizes = array<i32: 1, 1, 0>, step = 1 : i64} : (index, index) -> ()
+  "func.func"() <{function_type = (!polyreme.buffer<?x5xf32, ["N"]>, !polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>) -> (), sym_name = "k1"}> ({
+  ^bb0(%arg8: !polyreme.buffer<?x5xf32, ["N"]>, %arg9: !polyreme.buffer<?xf32, ["5*N"]>, %arg10: !polyreme.buffer<f32>):
+    %26 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
+    %27 = "polyreme.kernel.constant"() {dtype = f32, value = 0xFFF0000000000000 : f64} : () -> f32
+    %28 = "polyreme.kernel.constant"() {dtype = index, value = 0 : i64} : () -> index
+    %29 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
+    %30 = "polyreme.kernel.for"(%28, %29, %27) ({
+    ^bb0(%arg12: index, %arg13: f32):
+      %36 = "polyreme.kernel.load"(%arg9, %arg12) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
+      %37 = "polyreme.kernel.apply"(%arg13, %36) {fn = "max"} : (f32, f32) -> f32
+      "polyreme.kernel.yield"(%37) : (f32) -> ()
+    }) {operandSegmentSizes = array<i32: 1, 1, 1>, step = 1 : i64} : (index, index, f32) -> f32
+    "polyreme.kernel.parallel"(%26) ({
+    ^bb0(%arg11: index):
+      %31 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
+      %32 = "polyreme.kernel.apply"(%arg11, %31) {fn = "mod"} : (index, index) -> index
+      %33 = "polyreme.kernel.load"(%arg9, %32) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
+      %34 = "polyreme.kernel.broadcast"(%33) {lanes = 1 : i64} : (f32) -> f32
+      %35 = "polyreme.kernel.apply"(%30, %34) {fn = "add"} : (f32, f32) -> f32
+      "polyreme.kernel.store"(%35, %arg10, %arg11) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<f32>, index) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {grain = 1 : i64} : (index) -> ()
     "func.return"() : () -> ()
-  }) {arg_names = ["a0", "out", "n"]} : () -> ()
-  "func.func"() <{function_type = (!polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>) -> (), sym_name = "k1"}> ({
-  ^bb0(%arg0: !polyreme.buffer<?xf32, ["5*N"]>, %arg1: !polyreme.buffer<f32>):
+  }) {arg_names = ["a0", "a1", "out"]} : () -> ()
+  "func.func"() <{function_type = (!polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>, !polyreme.buffer<f32>, index) -> (), sym_name = "k2"}> ({
+  ^bb0(%arg3: !polyreme.buffer<?xf32, ["5*N"]>, %arg4: !polyreme.buffer<f32>, %arg5: !polyreme.buffer<f32>, %arg6: index):
+    %18 = "polyreme.kernel.constant"() {dtype = index, value = 0 : i64} : () -> index
+    %19 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
+    %20 = "polyreme.kernel.apply"(%arg6, %19) {fn = "sub"} : (index, index) -> index
+    "polyreme.kernel.for"(%18, %arg6) ({
+    ^bb0(%arg7: index):
+      %21 = "polyreme.kernel.apply"(%arg6, %arg7) {fn = "sub"} : (index, index) -> index
+      %22 = "polyreme.kernel.lane_mask"(%21) {lanes = 1 : i64} : (index) -> i1
+      %23 = "polyreme.kernel.load"(%arg4, %arg7, %22) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<f32>, index, i1) -> f32
+      %24 = "polyreme.kernel.apply"(%20, %arg7) {fn = "sub"} : (index, index) -> index
+      %25 = "polyreme.kernel.broadcast"(%24) {lanes = 1 : i64} : (index) -> index
+      "polyreme.kernel.scatter"(%23, %arg5, %25, %22) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (f32, !polyreme.buffer<f32>, index, i1) -> ()
+      "polyreme.kernel.yield"() : () -> ()
+    }) {operandSegmentSizes = array<i32: 1, 1, 0>, step = 1 : i64} : (index, index) -> ()
+    "func.return"() : () -> ()
+  }) {arg_names = ["a0", "a1", "out", "n"]} : () -> ()
+  "func.func"() <{function_type = (!polyreme.buffer<f32>, !polyreme.buffer<f32>) -> (), sym_name = "k3"}> ({
+  ^bb0(%arg0: !polyreme.buffer<f32>, %arg1: !polyreme.buffer<f32>):
     %0 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
     %1 = "polyreme.kernel.constant"() {dtype = index, value = 0 : i64} : () -> index
-    %2 = "polyreme.kernel.constant"() {dtype = index, value = 15 : i64} : () -> index
+    %2 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
     %3 = "polyreme.kernel.apply"(%0, %2) {fn = "add"} : (index, index) -> index
-    %4 = "polyreme.kernel.constant"() {dtype = index, value = 16 : i64} : () -> index
+    %4 = "polyreme.kernel.constant"() {dtype = index, value = 2 : i64} : () -> index
     %5 = "polyreme.kernel.apply"(%3, %4) {fn = "div"} : (index, index) -> index
     "polyreme.kernel.for"(%1, %5) ({
     ^bb0(%arg2: index):
-      %6 = "polyreme.kernel.constant"() {dtype = index, value = 16 : i64} : () -> index
+      %6 = "polyreme.kernel.constant"() {dtype = index, value = 2 : i64} : () -> index
       %7 = "polyreme.kernel.apply"(%arg2, %6) {fn = "mul"} : (index, index) -> index
       %8 = "polyreme.kernel.apply"(%0, %7) {fn = "sub"} : (index, index) -> index
-      %9 = "polyreme.kernel.lane_mask"(%8) {lanes = 16 : i64} : (index) -> vector<16xi1>
-      %10 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
-      %11 = "polyreme.kernel.iota"() {lanes = 16 : i64} : () -> vector<16xindex>
-      %12 = "polyreme.kernel.broadcast"(%7) {lanes = 16 : i64} : (index) -> vector<16xindex>
-      %13 = "polyreme.kernel.apply"(%11, %12) {fn = "add"} : (vector<16xindex>, vector<16xindex>) -> vector<16xindex>
-      %14 = "polyreme.kernel.broadcast"(%10) {lanes = 16 : i64} : (index) -> vector<16xindex>
-      %15 = "polyreme.kernel.apply"(%13, %14) {fn = "mod"} : (vector<16xindex>, vector<16xindex>) -> vector<16xindex>
-      %16 = "polyreme.kernel.gather"(%arg0, %15, %9) {operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<?xf32, ["5*N"]>, vector<16xindex>, vector<16xi1>) -> vector<16xf32>
-      %17 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
-      %18 = "polyreme.kernel.apply"(%7, %17) {fn = "mod"} : (index, index) -> index
-      %19 = "polyreme.kernel.load"(%arg0, %18) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
-      %20 = "polyreme.kernel.broadcast"(%19) {lanes = 16 : i64} : (f32) -> vector<16xf32>
-      %21 = "polyreme.kernel.apply"(%16, %20) {fn = "add"} : (vector<16xf32>, vector<16xf32>) -> vector<16xf32>
-      %22 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
-      %23 = "polyreme.kernel.iota"() {lanes = 16 : i64} : () -> vector<16xindex>
-      %24 = "polyreme.kernel.broadcast"(%7) {lanes = 16 : i64} : (index) -> vector<16xindex>
-      %25 = "polyreme.kernel.apply"(%23, %24) {fn = "add"} : (vector<16xindex>, vector<16xindex>) -> vector<16xindex>
-      %26 = "polyreme.kernel.broadcast"(%22) {lanes = 16 : i64} : (index) -> vector<16xindex>
-      %27 = "polyreme.kernel.apply"(%25, %26) {fn = "mod"} : (vector<16xindex>, vector<16xindex>) -> vector<16xindex>
-      %28 = "polyreme.kernel.gather"(%arg0, %27, %9) {operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<?xf32, ["5*N"]>, vector<16xindex>, vector<16xi1>) -> vector<16xf32>
-      %29 = "polyreme.kernel.apply"(%21, %28) {fn = "add"} : (vector<16xf32>, vector<16xf32>) -> vector<16xf32>
-      "polyreme.kernel.store"(%29, %arg1, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<16xf32>, !polyreme.buffer<f32>, index, vector<16xi1>) -> ()
+      %9 = "polyreme.kernel.lane_mask"(%8) {lanes = 2 : i64} : (index) -> vector<2xi1>
+      %10 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
+      %11 = "polyreme.kernel.apply"(%7, %10) {fn = "mod"} : (index, index) -> index
+      %12 = "polyreme.kernel.load"(%arg0, %11) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<f32>, index) -> f32
+      %13 = "polyreme.kernel.broadcast"(%12) {lanes = 2 : i64} : (f32) -> vector<2xf32>
+      %14 = "polyreme.kernel.apply"(%13) {fn = "sigmoid"} : (vector<2xf32>) -> vector<2xf32>
+      %15 = "polyreme.kernel.apply"(%14) {fn = "tanh"} : (vector<2xf32>) -> vector<2xf32>
+      %16 = "polyreme.kernel.load"(%arg0, %7, %9) {lanes = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<f32>, index, vector<2xi1>) -> vector<2xf32>
+      %17 = "polyreme.kernel.apply"(%15, %16) {fn = "mul"} : (vector<2xf32>, vector<2xf32>) -> vector<2xf32>
+      "polyreme.kernel.store"(%17, %arg1, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<2xf32>, !polyreme.buffer<f32>, index, vector<2xi1>) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {operandSegmentSizes = array<i32: 1, 1, 0>, step = 1 : i64} : (index, index) -> ()
     "func.return"() : () -> ()
@@ -3657,81 +3756,118 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (!polyreme.buffer<?xf32, ["N"]>, !polyreme.buffer<2x3xf32>) -> (), sym_name = "main"}> ({
-  ^bb0(%arg8: !polyreme.buffer<?xf32, ["N"]>, %arg9: !polyreme.buffer<2x3xf32>):
-    %50 = "polyreme.kernel.data"() {value = dense<[8.750000e-01, -1.750000e+00, -3.750000e-01, -1.750000e+00, 8.750000e-01, -3.750000e-01]> : tensor<6xf32>} : () -> !polyreme.buffer<6xf32>
-    %51 = "polyreme.kernel.alloc"() {dtype = f32, shape = [], space = "arena"} : () -> !polyreme.buffer<f32>
-    %52 = "polyreme.kernel.view"(%50) {operandSegmentSizes = array<i32: 1, 0>, shape = [6]} : (!polyreme.buffer<6xf32>) -> !polyreme.buffer<6xf32>
+  "func.func"() <{function_type = (!polyreme.buffer<2x3xf32>, !polyreme.buffer<f32>, !polyreme.buffer<5x4xf32>) -> (), sym_name = "main"}> ({
+  ^bb0(%arg16: !polyreme.buffer<2x3xf32>, %arg17: !polyreme.buffer<f32>, %arg18: !polyreme.buffer<5x4xf32>):
+    %65 = "polyreme.kernel.data"() {value = dense<[1.375000e+00, 1.125000e+00, 1.875000e+00]> : tensor<3xf32>} : () -> !polyreme.buffer<3xf32>
+    %66 = "polyreme.kernel.alloc"() {dtype = f32, shape = [], space = "arena"} : () -> !polyreme.buffer<f32>
+    %67 = "polyreme.kernel.view"(%65) {operandSegmentSizes = array<i32: 1, 0>, shape = [3]} : (!polyreme.buffer<3xf32>) -> !polyreme.buffer<3xf32>
+    %68 = "polyreme.kernel.view"(%65) {operandSegmentSizes = array<i32: 1, 0>, shape = [3]} : (!polyreme.buffer<3xf32>) -> !polyreme.buffer<3xf32>
+    "polyreme.kernel.call"(%67, %68, %66) {callee = @k0} : (!polyreme.buffer<3xf32>, !polyreme.buffer<3xf32>, !polyreme.buffer<f32>) -> ()
+    %69 = "polyreme.kernel.alloc"() {dtype = f32, shape = [4, 2], space = "arena"} : () -> !polyreme.buffer<4x2xf32>
+    "polyreme.kernel.call"(%arg16, %66, %69) {callee = @k1} : (!polyreme.buffer<2x3xf32>, !polyreme.buffer<f32>, !polyreme.buffer<4x2xf32>) -> ()
+    "polyreme.kernel.call"(%66, %arg17, %arg18) {callee = @k2} : (!polyreme.buffer<f32>, !polyreme.buffer<f32>, !polyreme.buffer<5x4xf32>) -> ()
+    "func.return"() : () -> ()
+  }) {arg_names = ["x0", "x1", "y0"], arg_roles = ["input", "input", "output"]} : () -> ()
+  "func.func"() <{function_type = (!polyreme.buffer<3xf32>, !polyreme.buffer<3xf32>, !polyreme.buffer<f32>) -> (), sym_name = "k0"}> ({
+  ^bb0(%arg10: !polyreme.buffer<3xf32>, %arg11: !polyreme.buffer<3xf32>, %arg12: !polyreme.buffer<f32>):
     %53 = "polyreme.kernel.size"() {value = 1 : i64} : () -> index
-    "polyreme.kernel.call"(%52, %51, %53) {callee = @k0} : (!polyreme.buffer<6xf32>, !polyreme.buffer<f32>, index) -> ()
-    %54 = "polyreme.kernel.view"(%arg8) {operandSegmentSizes = array<i32: 1, 0>, shape = [#polyreme.size<"N">]} : (!polyreme.buffer<?xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["N"]>
-    "polyreme.kernel.call"(%54, %51, %arg9) {callee = @k1} : (!polyreme.buffer<?xf32, ["N"]>, !polyreme.buffer<f32>, !polyreme.buffer<2x3xf32>) -> ()
-    "func.return"() : () -> ()
-  }) {arg_names = ["x0", "y0"], arg_roles = ["input", "output"]} : () -> ()
-  "func.func"() <{function_type = (!polyreme.buffer<6xf32>, !polyreme.buffer<f32>, index) -> (), sym_name = "k0"}> ({
-  ^bb0(%arg4: !polyreme.buffer<6xf32>, %arg5: !polyreme.buffer<f32>, %arg6: index):
-    %15 = "polyreme.kernel.constant"() {dtype = index, value = 0 : i64} : () -> index
-    %16 = "polyreme.kernel.apply"(%arg6, %15) {fn = "add"} : (index, index) -> index
-    %17 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
-    %18 = "polyreme.kernel.apply"(%16, %17) {fn = "div"} : (index, index) -> index
-    "polyreme.kernel.parallel"(%18) ({
-    ^bb0(%arg7: index):
-      %19 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
-      %20 = "polyreme.kernel.apply"(%arg7, %19) {fn = "mul"} : (index, index) -> index
-      %21 = "polyreme.kernel.apply"(%arg6, %20) {fn = "sub"} : (index, index) -> index
-      %22 = "polyreme.kernel.lane_mask"(%21) {lanes = 1 : i64} : (index) -> i1
-      %23 = "polyreme.kernel.constant"() {dtype = index, value = 6 : i64} : () -> index
-      %24 = "polyreme.kernel.apply"(%20, %23) {fn = "mod"} : (index, index) -> index
-      %25 = "polyreme.kernel.load"(%arg4, %24) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<6xf32>, index) -> f32
-      %26 = "polyreme.kernel.broadcast"(%25) {lanes = 1 : i64} : (f32) -> f32
-      %27 = "polyreme.kernel.size"() {value = 6 : i64} : () -> index
-      %28 = "polyreme.kernel.apply"(%20, %27) {fn = "mod"} : (index, index) -> index
-      %29 = "polyreme.kernel.load"(%arg4, %28) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<6xf32>, index) -> f32
-      %30 = "polyreme.kernel.broadcast"(%29) {lanes = 1 : i64} : (f32) -> f32
-      %31 = "polyreme.kernel.size"() {value = 6 : i64} : () -> index
-      %32 = "polyreme.kernel.apply"(%20, %31) {fn = "mod"} : (index, index) -> index
-      %33 = "polyreme.kernel.load"(%arg4, %32) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<6xf32>, index) -> f32
-      %34 = "polyreme.kernel.broadcast"(%33) {lanes = 1 : i64} : (f32) -> f32
-      %35 = "polyreme.kernel.size"() {value = 6 : i64} : () -> index
-      %36 = "polyreme.kernel.apply"(%20, %35) {fn = "mod"} : (index, index) -> index
-      %37 = "polyreme.kernel.load"(%arg4, %36) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<6xf32>, index) -> f32
-      %38 = "polyreme.kernel.broadcast"(%37) {lanes = 1 : i64} : (f32) -> f32
-      %39 = "polyreme.kernel.apply"(%34, %38) {fn = "ge"} : (f32, f32) -> i1
-      %40 = "polyreme.kernel.constant"() {dtype = index, value = 6 : i64} : () -> index
-      %41 = "polyreme.kernel.apply"(%20, %40) {fn = "mod"} : (index, index) -> index
-      %42 = "polyreme.kernel.load"(%arg4, %41) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<6xf32>, index) -> f32
-      %43 = "polyreme.kernel.broadcast"(%42) {lanes = 1 : i64} : (f32) -> f32
-      %44 = "polyreme.kernel.size"() {value = 6 : i64} : () -> index
-      %45 = "polyreme.kernel.apply"(%20, %44) {fn = "mod"} : (index, index) -> index
-      %46 = "polyreme.kernel.load"(%arg4, %45) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<6xf32>, index) -> f32
-      %47 = "polyreme.kernel.broadcast"(%46) {lanes = 1 : i64} : (f32) -> f32
-      %48 = "polyreme.kernel.apply"(%39, %43, %47) {fn = "select"} : (i1, f32, f32) -> f32
-      %49 = "polyreme.kernel.fma"(%26, %30, %48) : (f32, f32, f32) -> f32
-      "polyreme.kernel.store"(%49, %arg5, %20, %22) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (f32, !polyreme.buffer<f32>, index, i1) -> ()
+    %54 = "polyreme.kernel.constant"() {dtype = f32, value = 0x7FF0000000000000 : f64} : () -> f32
+    %55 = "polyreme.kernel.constant"() {dtype = index, value = 0 : i64} : () -> index
+    %56 = "polyreme.kernel.size"() {value = 3 : i64} : () -> index
+    %57 = "polyreme.kernel.for"(%55, %56, %54) ({
+    ^bb0(%arg14: index, %arg15: f32):
+      %63 = "polyreme.kernel.load"(%arg11, %arg14) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<3xf32>, index) -> f32
+      %64 = "polyreme.kernel.apply"(%arg15, %63) {fn = "min"} : (f32, f32) -> f32
+      "polyreme.kernel.yield"(%64) : (f32) -> ()
+    }) {operandSegmentSizes = array<i32: 1, 1, 1>, step = 1 : i64} : (index, index, f32) -> f32
+    "polyreme.kernel.parallel"(%53) ({
+    ^bb0(%arg13: index):
+      %58 = "polyreme.kernel.size"() {value = 3 : i64} : () -> index
+      %59 = "polyreme.kernel.apply"(%arg13, %58) {fn = "mod"} : (index, index) -> index
+      %60 = "polyreme.kernel.load"(%arg11, %59) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<3xf32>, index) -> f32
+      %61 = "polyreme.kernel.broadcast"(%60) {lanes = 1 : i64} : (f32) -> f32
+      %62 = "polyreme.kernel.apply"(%57, %61) {fn = "add"} : (f32, f32) -> f32
+      "polyreme.kernel.store"(%62, %arg12, %arg13) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<f32>, index) -> ()
       "polyreme.kernel.yield"() : () -> ()
-    }) {grain = 3 : i64} : (index) -> ()
+    }) {grain = 1 : i64} : (index) -> ()
     "func.return"() : () -> ()
-  }) {arg_names = ["a0", "out", "n"]} : () -> ()
-  "func.func"() <{function_type = (!polyreme.buffer<?xf32, ["N"]>, !polyreme.buffer<f32>, !polyreme.buffer<2x3xf32>) -> (), sym_name = "k1"}> ({
-  ^bb0(%arg0: !polyreme.buffer<?xf32, ["N"]>, %arg1: !polyreme.buffer<f32>, %arg2: !polyreme.buffer<2x3xf32>):
-    %0 = "polyreme.kernel.constant"() {dtype = index, value = 6 : i64} : () -> index
+  }) {arg_names = ["a0", "a1", "out"]} : () -> ()
+  "func.func"() <{function_type = (!polyreme.buffer<2x3xf32>, !polyreme.buffer<f32>, !polyreme.buffer<4x2xf32>) -> (), sym_name = "k1"}> ({
+  ^bb0(%arg4: !polyreme.buffer<2x3xf32>, %arg5: !polyreme.buffer<f32>, %arg6: !polyreme.buffer<4x2xf32>):
+    %20 = "polyreme.kernel.size"() {value = 8 : i64} : () -> index
+    %21 = "polyreme.kernel.constant"() {dtype = index, value = 3 : i64} : () -> index
+    %22 = "polyreme.kernel.apply"(%20, %21) {fn = "add"} : (index, index) -> index
+    %23 = "polyreme.kernel.constant"() {dtype = index, value = 4 : i64} : () -> index
+    %24 = "polyreme.kernel.apply"(%22, %23) {fn = "div"} : (index, index) -> index
+    "polyreme.kernel.parallel"(%24) ({
+    ^bb0(%arg7: index):
+      %25 = "polyreme.kernel.constant"() {dtype = index, value = 4 : i64} : () -> index
+      %26 = "polyreme.kernel.apply"(%arg7, %25) {fn = "mul"} : (index, index) -> index
+      %27 = "polyreme.kernel.alloc"() {dtype = f32, shape = [4], space = "local"} : () -> !polyreme.buffer<4xf32>
+      %28 = "polyreme.kernel.constant"() {dtype = index, value = 0 : i64} : () -> index
+      %29 = "polyreme.kernel.constant"() {dtype = index, value = 4 : i64} : () -> index
+      "polyreme.kernel.for"(%28, %29) ({
+      ^bb0(%arg9: index):
+        %37 = "polyreme.kernel.apply"(%26, %arg9) {fn = "add"} : (index, index) -> index
+        %38 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
+        %39 = "polyreme.kernel.apply"(%20, %38) {fn = "sub"} : (index, index) -> index
+        %40 = "polyreme.kernel.apply"(%37, %39) {fn = "min"} : (index, index) -> index
+        %41 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
+        %42 = "polyreme.kernel.apply"(%40, %41) {fn = "mod"} : (index, index) -> index
+        %43 = "polyreme.kernel.load"(%arg5, %42) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<f32>, index) -> f32
+        %44 = "polyreme.kernel.broadcast"(%43) {lanes = 1 : i64} : (f32) -> f32
+        %45 = "polyreme.kernel.constant"() {dtype = f32, value = 8.000000e+00 : f64} : () -> f32
+        %46 = "polyreme.kernel.broadcast"(%45) {lanes = 1 : i64} : (f32) -> f32
+        %47 = "polyreme.kernel.apply"(%44, %46) {fn = "mul"} : (f32, f32) -> f32
+        %48 = "polyreme.kernel.apply"(%47) {dtype = i32, fn = "cast"} : (f32) -> i32
+        %49 = "polyreme.kernel.constant"() {dtype = i32, value = -3 : i64} : () -> i32
+        %50 = "polyreme.kernel.broadcast"(%49) {lanes = 1 : i64} : (i32) -> i32
+        %51 = "polyreme.kernel.apply"(%48, %50) {fn = "sub"} : (i32, i32) -> i32
+        %52 = "polyreme.kernel.apply"(%51) {dtype = f32, fn = "cast"} : (i32) -> f32
+        "polyreme.kernel.store"(%52, %27, %arg9) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<4xf32>, index) -> ()
+        "polyreme.kernel.yield"() : () -> ()
+      }) {operandSegmentSizes = array<i32: 1, 1, 0>, step = 1 : i64} : (index, index) -> ()
+      %30 = "polyreme.kernel.constant"() {dtype = index, value = 4 : i64} : () -> index
+      %31 = "polyreme.kernel.apply"(%26, %30) {fn = "add"} : (index, index) -> index
+      %32 = "polyreme.kernel.apply"(%31, %20) {fn = "min"} : (index, index) -> index
+      "polyreme.kernel.for"(%26, %32) ({
+      ^bb0(%arg8: index):
+        %33 = "polyreme.kernel.constant"() {dtype = index, value = 3 : i64} : () -> index
+        %34 = "polyreme.kernel.apply"(%arg8, %26) {fn = "sub"} : (index, index) -> index
+        %35 = "polyreme.kernel.apply"(%33, %34) {fn = "sub"} : (index, index) -> index
+        %36 = "polyreme.kernel.load"(%27, %35) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<4xf32>, index) -> f32
+        "polyreme.kernel.store"(%36, %arg6, %arg8) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<4x2xf32>, index) -> ()
+        "polyreme.kernel.yield"() : () -> ()
+      }) {operandSegmentSizes = array<i32: 1, 1, 0>, step = 1 : i64} : (index, index) -> ()
+      "polyreme.kernel.yield"() : () -> ()
+    }) {grain = 1 : i64} : (index) -> ()
+    "func.return"() : () -> ()
+  }) {arg_names = ["a0", "a1", "out"]} : () -> ()
+  "func.func"() <{function_type = (!polyreme.buffer<f32>, !polyreme.buffer<f32>, !polyreme.buffer<5x4xf32>) -> (), sym_name = "k2"}> ({
+  ^bb0(%arg0: !polyreme.buffer<f32>, %arg1: !polyreme.buffer<f32>, %arg2: !polyreme.buffer<5x4xf32>):
+    %0 = "polyreme.kernel.size"() {value = 20 : i64} : () -> index
     %1 = "polyreme.kernel.constant"() {dtype = index, value = 0 : i64} : () -> index
     %2 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
-    %3 = "polyreme.kernel.apply"(%0, %2) {fn = "sub"} : (index, index) -> index
-    "polyreme.kernel.for"(%1, %0) ({
+    %3 = "polyreme.kernel.apply"(%0, %2) {fn = "add"} : (index, index) -> index
+    %4 = "polyreme.kernel.constant"() {dtype = index, value = 2 : i64} : () -> index
+    %5 = "polyreme.kernel.apply"(%3, %4) {fn = "div"} : (index, index) -> index
+    "polyreme.kernel.for"(%1, %5) ({
     ^bb0(%arg3: index):
-      %4 = "polyreme.kernel.apply"(%0, %arg3) {fn = "sub"} : (index, index) -> index
-      %5 = "polyreme.kernel.lane_mask"(%4) {lanes = 1 : i64} : (index) -> i1
-      %6 = "polyreme.kernel.size"() {value = #polyreme.size<"N">} : () -> index
-      %7 = "polyreme.kernel.apply"(%arg3, %6) {fn = "mod"} : (index, index) -> index
-      %8 = "polyreme.kernel.load"(%arg0, %7) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["N"]>, index) -> f32
-      %9 = "polyreme.kernel.broadcast"(%8) {lanes = 1 : i64} : (f32) -> f32
-      %10 = "polyreme.kernel.constant"() {dtype = f32, value = 2.500000e-01 : f64} : () -> f32
-      %11 = "polyreme.kernel.broadcast"(%10) {lanes = 1 : i64} : (f32) -> f32
-      %12 = "polyreme.kernel.apply"(%9, %11) {fn = "sub"} : (f32, f32) -> f32
-      %13 = "polyreme.kernel.apply"(%3, %arg3) {fn = "sub"} : (index, index) -> index
-      %14 = "polyreme.kernel.broadcast"(%13) {lanes = 1 : i64} : (index) -> index
-      "polyreme.kernel.scatter"(%12, %arg2, %14, %5) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (f32, !polyreme.buffer<2x3xf32>, index, i1) -> ()
+      %6 = "polyreme.kernel.constant"() {dtype = index, value = 2 : i64} : () -> index
+      %7 = "polyreme.kernel.apply"(%arg3, %6) {fn = "mul"} : (index, index) -> index
+      %8 = "polyreme.kernel.apply"(%0, %7) {fn = "sub"} : (index, index) -> index
+      %9 = "polyreme.kernel.lane_mask"(%8) {lanes = 2 : i64} : (index) -> vector<2xi1>
+      %10 = "polyreme.kernel.constant"() {dtype = index, value = 1 : i64} : () -> index
+      %11 = "polyreme.kernel.iota"() {lanes = 2 : i64} : () -> vector<2xindex>
+      %12 = "polyreme.kernel.broadcast"(%7) {lanes = 2 : i64} : (index) -> vector<2xindex>
+      %13 = "polyreme.kernel.apply"(%11, %12) {fn = "add"} : (vector<2xindex>, vector<2xindex>) -> vector<2xindex>
+      %14 = "polyreme.kernel.broadcast"(%10) {lanes = 2 : i64} : (index) -> vector<2xindex>
+      %15 = "polyreme.kernel.apply"(%13, %14) {fn = "mod"} : (vector<2xindex>, vector<2xindex>) -> vector<2xindex>
+      %16 = "polyreme.kernel.gather"(%arg1, %15, %9) {operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<f32>, vector<2xindex>, vector<2xi1>) -> vector<2xf32>
+      %17 = "polyreme.kernel.apply"(%16) {fn = "tanh"} : (vector<2xf32>) -> vector<2xf32>
+      %18 = "polyreme.kernel.apply"(%17) {fn = "cos"} : (vector<2xf32>) -> vector<2xf32>
+      %19 = "polyreme.kernel.apply"(%18) {fn = "cos"} : (vector<2xf32>) -> vector<2xf32>
+      "polyreme.kernel.store"(%19, %arg2, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<2xf32>, !polyreme.buffer<5x4xf32>, index, vector<2xi1>) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {operandSegmentSizes = array<i32: 1, 1, 0>, step = 1 : i64} : (index, index) -> ()
     "func.return"() : () -> ()

@@ -1260,6 +1260,14 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
+  ^bb0(%x: tensor<?x2x3xf32, ["N"]>, %m: tensor<2xf32>, %v: tensor<2xf32>, %w: tensor<2xf32>, %b: tensor<2xf32>):
+    %y = "polyreme.nn.batch_norm"(%x, %m, %v, %w, %b) {axis = 1 : i64, epsilon = 1.0e-05 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>} : (tensor<?x2x3xf32, ["N"]>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<?x2x3xf32, ["N"]>
+    "func.return"(%y) : (tensor<?x2x3xf32, ["N"]>) -> ()
+  }) {sym_name = "example", function_type = (tensor<?x2x3xf32, ["N"]>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<?x2x3xf32, ["N"]>, arg_names = ["x", "m", "v", "w", "b"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
   ^bb0(%x: tensor<4xf32>, %z: tensor<?xf32, ["N"]>):
     %y = "polyreme.nn.broadcast_to"(%x) {shape = [#polyreme.size<"N">, 4 : i64]} : (tensor<4xf32>) -> tensor<?x4xf32, ["N"]>
     "func.return"(%y) : (tensor<?x4xf32, ["N"]>) -> ()
@@ -1284,10 +1292,34 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
+  ^bb0(%x: tensor<?x3x3xf32, ["N"]>):
+    %y = "polyreme.nn.cholesky"(%x) {upper = false} : (tensor<?x3x3xf32, ["N"]>) -> tensor<?x3x3xf32, ["N"]>
+    "func.return"(%y) : (tensor<?x3x3xf32, ["N"]>) -> ()
+  }) {sym_name = "example", function_type = (tensor<?x3x3xf32, ["N"]>) -> tensor<?x3x3xf32, ["N"]>, arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<?xf32, ["N"]>, %y: tensor<?xf32, ["N"]>):
+    %z = "polyreme.nn.complex"(%x, %y) : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xcomplex<f32>, ["N"]>
+    "func.return"(%z) : (tensor<?xcomplex<f32>, ["N"]>) -> ()
+  }) {sym_name = "example", function_type = (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xcomplex<f32>, ["N"]>, arg_names = ["x", "y"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
   ^bb0(%x: tensor<?x4xf32, ["N"]>, %y: tensor<?x3xf32, ["N"]>):
     %z = "polyreme.nn.concat"(%x, %y) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>, tensor<?x3xf32, ["N"]>) -> tensor<?x7xf32, ["N"]>
     "func.return"(%z) : (tensor<?x7xf32, ["N"]>) -> ()
   }) {sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>, tensor<?x3xf32, ["N"]>) -> tensor<?x7xf32, ["N"]>, arg_names = ["x", "y"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<?xcomplex<f32>, ["N"]>):
+    %y = "polyreme.nn.conj"(%x) : (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xcomplex<f32>, ["N"]>
+    "func.return"(%y) : (tensor<?xcomplex<f32>, ["N"]>) -> ()
+  }) {sym_name = "example", function_type = (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xcomplex<f32>, ["N"]>, arg_names = ["x"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -1475,6 +1507,38 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
+  ^bb0(%x: tensor<3x2x12xf32>, %w: tensor<12x4xf32>, %s: tensor<2x4xf32>, %b: tensor<12xf32>):
+    %h = "polyreme.nn.gru"(%x, %w, %s, %b) {reverse = false, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>} : (tensor<3x2x12xf32>, tensor<12x4xf32>, tensor<2x4xf32>, tensor<12xf32>) -> tensor<3x2x4xf32>
+    "func.return"(%h) : (tensor<3x2x4xf32>) -> ()
+  }) {sym_name = "example", function_type = (tensor<3x2x12xf32>, tensor<12x4xf32>, tensor<2x4xf32>, tensor<12xf32>) -> tensor<3x2x4xf32>, arg_names = ["x", "w", "s", "b"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<3x2x12xf32>, %w: tensor<12x4xf32>, %s: tensor<2x4xf32>, %h: tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>, %b: tensor<12xf32>):
+    %dx, %du, %ds = "polyreme.nn.gru_gradient"(%x, %w, %s, %h, %d, %b) {reverse = false, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>} : (tensor<3x2x12xf32>, tensor<12x4xf32>, tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>, tensor<12xf32>) -> (tensor<3x2x12xf32>, tensor<3x2x12xf32>, tensor<2x4xf32>)
+    "func.return"(%dx, %du, %ds) : (tensor<3x2x12xf32>, tensor<3x2x12xf32>, tensor<2x4xf32>) -> ()
+  }) {sym_name = "example", function_type = (tensor<3x2x12xf32>, tensor<12x4xf32>, tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>, tensor<12xf32>) -> (tensor<3x2x12xf32>, tensor<3x2x12xf32>, tensor<2x4xf32>), arg_names = ["x", "w", "s", "h", "d", "b"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<?xcomplex<f32>, ["N"]>):
+    %y = "polyreme.nn.imag"(%x) : (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xf32, ["N"]>
+    "func.return"(%y) : (tensor<?xf32, ["N"]>) -> ()
+  }) {sym_name = "example", function_type = (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xf32, ["N"]>, arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<?x3x3xf32, ["N"]>):
+    %y = "polyreme.nn.inverse"(%x) : (tensor<?x3x3xf32, ["N"]>) -> tensor<?x3x3xf32, ["N"]>
+    "func.return"(%y) : (tensor<?x3x3xf32, ["N"]>) -> ()
+  }) {sym_name = "example", function_type = (tensor<?x3x3xf32, ["N"]>) -> tensor<?x3x3xf32, ["N"]>, arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
     %i = "polyreme.nn.iota"() {shape = [2 : i64, 5 : i64], axis = -1 : i64, dtype = i64} : () -> tensor<2x5xi64>
     "func.return"(%i) : (tensor<2x5xi64>) -> ()
   }) {sym_name = "example", function_type = () -> tensor<2x5xi64>} : () -> ()
@@ -1610,6 +1674,22 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
+  ^bb0(%x: tensor<3x2x16xf32>, %w: tensor<16x4xf32>, %s: tensor<2x4xf32>, %k: tensor<2x4xf32>):
+    %h, %c = "polyreme.nn.lstm"(%x, %w, %s, %k) {reverse = false, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>} : (tensor<3x2x16xf32>, tensor<16x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> (tensor<3x2x4xf32>, tensor<3x2x4xf32>)
+    "func.return"(%h, %c) : (tensor<3x2x4xf32>, tensor<3x2x4xf32>) -> ()
+  }) {sym_name = "example", function_type = (tensor<3x2x16xf32>, tensor<16x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> (tensor<3x2x4xf32>, tensor<3x2x4xf32>), arg_names = ["x", "w", "s", "k"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<3x2x16xf32>, %w: tensor<16x4xf32>, %s: tensor<2x4xf32>, %k: tensor<2x4xf32>, %h: tensor<3x2x4xf32>, %c: tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>):
+    %dx, %ds, %dk = "polyreme.nn.lstm_gradient"(%x, %w, %s, %k, %h, %c, %d) {reverse = false, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0>} : (tensor<3x2x16xf32>, tensor<16x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>) -> (tensor<3x2x16xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+    "func.return"(%dx, %ds, %dk) : (tensor<3x2x16xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> ()
+  }) {sym_name = "example", function_type = (tensor<3x2x16xf32>, tensor<16x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>) -> (tensor<3x2x16xf32>, tensor<2x4xf32>, tensor<2x4xf32>), arg_names = ["x", "w", "s", "k", "h", "c", "d"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
   ^bb0(%x: tensor<?x2x3xf32, ["N"]>, %y: tensor<4x3xf32>):
     %z = "polyreme.nn.matmul"(%x, %y) {transpose_x = false, transpose_y = true} : (tensor<?x2x3xf32, ["N"]>, tensor<4x3xf32>) -> tensor<?x2x4xf32, ["N"]>
     "func.return"(%z) : (tensor<?x2x4xf32, ["N"]>) -> ()
@@ -1722,6 +1802,14 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
+  ^bb0(%x: tensor<?xcomplex<f32>, ["N"]>):
+    %y = "polyreme.nn.real"(%x) : (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xf32, ["N"]>
+    "func.return"(%y) : (tensor<?xf32, ["N"]>) -> ()
+  }) {sym_name = "example", function_type = (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xf32, ["N"]>, arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
   ^bb0(%x: tensor<?x4xf32, ["N"]>):
     %y = "polyreme.nn.reciprocal"(%x) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     "func.return"(%y) : (tensor<?x4xf32, ["N"]>) -> ()
@@ -1762,6 +1850,14 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
+  ^bb0(%x: tensor<4x2xf32>, %u: tensor<2x3x2xf32>, %i: tensor<2x3xi64>):
+    %y = "polyreme.nn.scatter"(%x, %u, %i) {axis = 0 : i64} : (tensor<4x2xf32>, tensor<2x3x2xf32>, tensor<2x3xi64>) -> tensor<4x2xf32>
+    "func.return"(%y) : (tensor<4x2xf32>) -> ()
+  }) {sym_name = "example", function_type = (tensor<4x2xf32>, tensor<2x3x2xf32>, tensor<2x3xi64>) -> tensor<4x2xf32>, arg_names = ["x", "u", "i"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
   ^bb0(%u: tensor<2x3x2xf32>, %i: tensor<2x3xi64>):
     %y = "polyreme.nn.scatter_add"(%u, %i) {axis = 0 : i64, size = 4 : i64} : (tensor<2x3x2xf32>, tensor<2x3xi64>) -> tensor<4x2xf32>
     "func.return"(%y) : (tensor<4x2xf32>) -> ()
@@ -1790,6 +1886,22 @@
     %y = "polyreme.nn.silu"(%x) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     "func.return"(%y) : (tensor<?x4xf32, ["N"]>) -> ()
   }) {sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>, arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<3x2x4xf32>, %w: tensor<4x4xf32>, %s: tensor<2x4xf32>):
+    %h = "polyreme.nn.simple_rnn"(%x, %w, %s) {activation = "tanh", reverse = false, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (tensor<3x2x4xf32>, tensor<4x4xf32>, tensor<2x4xf32>) -> tensor<3x2x4xf32>
+    "func.return"(%h) : (tensor<3x2x4xf32>) -> ()
+  }) {sym_name = "example", function_type = (tensor<3x2x4xf32>, tensor<4x4xf32>, tensor<2x4xf32>) -> tensor<3x2x4xf32>, arg_names = ["x", "w", "s"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%w: tensor<4x4xf32>, %h: tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>):
+    %dx, %ds = "polyreme.nn.simple_rnn_gradient"(%w, %h, %d) {activation = "tanh", reverse = false, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (tensor<4x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>) -> (tensor<3x2x4xf32>, tensor<2x4xf32>)
+    "func.return"(%dx, %ds) : (tensor<3x2x4xf32>, tensor<2x4xf32>) -> ()
+  }) {sym_name = "example", function_type = (tensor<4x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>) -> (tensor<3x2x4xf32>, tensor<2x4xf32>), arg_names = ["w", "h", "d"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -1846,6 +1958,22 @@
     %y = "polyreme.nn.square"(%x) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     "func.return"(%y) : (tensor<?x4xf32, ["N"]>) -> ()
   }) {sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>, arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<?x4xf32, ["N"]>, %w: tensor<4xf32>, %b: tensor<4xf32>):
+    %y, %mean, %variance = "polyreme.nn.standardize"(%x, %w, %b) {axes = [-1 : i64], affine = [-1 : i64], epsilon = 1.0e-05 : f64, operandSegmentSizes = array<i32: 1, 1, 1>} : (tensor<?x4xf32, ["N"]>, tensor<4xf32>, tensor<4xf32>) -> (tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>)
+    "func.return"(%y, %mean, %variance) : (tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> ()
+  }) {sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>, tensor<4xf32>, tensor<4xf32>) -> (tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>), arg_names = ["x", "w", "b"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<?x4xf32, ["N"]>, %dy: tensor<?x4xf32, ["N"]>, %m: tensor<?xf32, ["N"]>, %v: tensor<?xf32, ["N"]>, %w: tensor<4xf32>):
+    %dx, %dw, %db = "polyreme.nn.standardize_gradient"(%x, %dy, %m, %v, %w) {axes = [-1 : i64], affine = [-1 : i64], epsilon = 1.0e-05 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>} : (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<4xf32>) -> (tensor<?x4xf32, ["N"]>, tensor<4xf32>, tensor<4xf32>)
+    "func.return"(%dx, %dw, %db) : (tensor<?x4xf32, ["N"]>, tensor<4xf32>, tensor<4xf32>) -> ()
+  }) {sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<4xf32>) -> (tensor<?x4xf32, ["N"]>, tensor<4xf32>, tensor<4xf32>), arg_names = ["x", "dy", "m", "v", "w"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2069,6 +2197,14 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
+  ^bb0(%x: tensor<4x2xf32>, %i: tensor<2x3xi64>, %u: tensor<2x3x2xf32>):
+    %y = "polyreme.tensor.scatter"(%x, %i, %u) {axis = 0 : i64, fn = "add"} : (tensor<4x2xf32>, tensor<2x3xi64>, tensor<2x3x2xf32>) -> tensor<4x2xf32>
+    "func.return"(%y) : (tensor<4x2xf32>) -> ()
+  }) {sym_name = "example", function_type = (tensor<4x2xf32>, tensor<2x3xi64>, tensor<2x3x2xf32>) -> tensor<4x2xf32>, arg_names = ["x", "i", "u"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
   ^bb0(%x: tensor<?x4xf32, ["N"]>):
     %y = "polyreme.tensor.slice"(%x) {starts = [0 : i64, 1 : i64], stops = [#polyreme.size<"N">, 4 : i64], strides = [1 : i64, 2 : i64]} : (tensor<?x4xf32, ["N"]>) -> tensor<?x2xf32, ["N"]>
     "func.return"(%y) : (tensor<?x2xf32, ["N"]>) -> ()
@@ -2118,28 +2254,25 @@
     %0 = "polyreme.nn.full"() {value = 1.5 : f64, dtype = f32} : () -> tensor<f32>
     %1 = "polyreme.nn.matmul"(%x0, %w1) {transpose_x = false, transpose_y = false} : (tensor<?x4xf32, ["N"]>, tensor<4x4xf32>) -> tensor<?x4xf32, ["N"]>
     %2 = "polyreme.nn.erf"(%0) : (tensor<f32>) -> tensor<f32>
-    %3 = "polyreme.nn.full"() {value = 8.0 : f64, dtype = f32} : () -> tensor<f32>
-    %4 = "polyreme.nn.mul"(%w1, %3) : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
-    %5 = "polyreme.nn.cast"(%4) {dtype = i64} : (tensor<4x4xf32>) -> tensor<4x4xi64>
-    %6 = "polyreme.nn.full"() {value = 2 : i64, dtype = i64} : () -> tensor<i64>
-    %7 = "polyreme.nn.add"(%5, %6) : (tensor<4x4xi64>, tensor<i64>) -> tensor<4x4xi64>
-    %8 = "polyreme.nn.cast"(%7) {dtype = f32} : (tensor<4x4xi64>) -> tensor<4x4xf32>
-    %9 = "polyreme.nn.sigmoid"(%0) : (tensor<f32>) -> tensor<f32>
-    %10 = "polyreme.nn.equal"(%w1, %w2) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
-    %11 = "polyreme.nn.where"(%10, %w2, %w1) : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-    %12 = "polyreme.nn.mean"(%9) {keepdims = false} : (tensor<f32>) -> tensor<f32>
-    "func.return"(%12) : (tensor<f32>) -> ()
-  }) {sym_name = "main", function_type = (tensor<?x4xf32, ["N"]>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<f32>, arg_names = ["x0", "w1", "w2"]} : () -> ()
+    %3 = "polyreme.nn.sum"(%0) {keepdims = false} : (tensor<f32>) -> tensor<f32>
+    %4 = "polyreme.nn.sigmoid"(%1) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    %5 = "polyreme.nn.not_equal"(%w1, %w2) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
+    %6 = "polyreme.nn.where"(%5, %w2, %w1) : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %7 = "polyreme.nn.log_softmax"(%1) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    "func.return"(%7) : (tensor<?x4xf32, ["N"]>) -> ()
+  }) {sym_name = "main", function_type = (tensor<?x4xf32, ["N"]>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<?x4xf32, ["N"]>, arg_names = ["x0", "w1", "w2"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
   "func.func"() ({
   ^bb0(%x0: tensor<?x3x1xf32, ["N"]>):
     %0 = "polyreme.nn.full"() {value = -0.25 : f64, shape = [#polyreme.size<"N">, 4 : i64, 5 : i64], dtype = f32} : () -> tensor<?x4x5xf32, ["N"]>
-    %1 = "polyreme.nn.slice"(%0) {starts = [0 : i64, 0 : i64, 1 : i64], stops = [#polyreme.size<"N">, 1 : i64, 3 : i64], strides = [1 : i64, 2 : i64, 3 : i64]} : (tensor<?x4x5xf32, ["N"]>) -> tensor<?x1x1xf32, ["N"]>
-    %2 = "polyreme.nn.broadcast_to"(%x0) {shape = [1 : i64, #polyreme.size<"N">, 3 : i64, 2 : i64]} : (tensor<?x3x1xf32, ["N"]>) -> tensor<1x?x3x2xf32, ["N"]>
-    "func.return"(%2) : (tensor<1x?x3x2xf32, ["N"]>) -> ()
-  }) {sym_name = "main", function_type = (tensor<?x3x1xf32, ["N"]>) -> tensor<1x?x3x2xf32, ["N"]>, arg_names = ["x0"]} : () -> ()
+    %1 = "polyreme.nn.concat"(%0, %0) {axis = 0 : i64} : (tensor<?x4x5xf32, ["N"]>, tensor<?x4x5xf32, ["N"]>) -> tensor<?x4x5xf32, ["2*N"]>
+    %2 = "polyreme.nn.constant"() {value = dense<2> : tensor<i64>} : () -> tensor<i64>
+    %3 = "polyreme.nn.gather"(%0, %2) {axis = 1 : i64} : (tensor<?x4x5xf32, ["N"]>, tensor<i64>) -> tensor<?x5xf32, ["N"]>
+    %4 = "polyreme.nn.scatter_add"(%3, %2) {axis = 1 : i64, size = 4 : i64} : (tensor<?x5xf32, ["N"]>, tensor<i64>) -> tensor<?x4x5xf32, ["N"]>
+    "func.return"(%1, %4) : (tensor<?x4x5xf32, ["2*N"]>, tensor<?x4x5xf32, ["N"]>) -> ()
+  }) {sym_name = "main", function_type = (tensor<?x3x1xf32, ["N"]>) -> (tensor<?x4x5xf32, ["2*N"]>, tensor<?x4x5xf32, ["N"]>), arg_names = ["x0"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2153,32 +2286,34 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
-  ^bb0(%x0: tensor<?x4xf32, ["N"]>, %w1: tensor<?x4xf32, ["N"]>):
+  ^bb0(%x0: tensor<?x4xf32, ["N"]>):
     %0, %1 = "polyreme.dist.all_reduce_start"(%x0, %x0) {reduce = "sum", bucket = 3 : i64} : (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> (!polyreme.pending<?x4xf32, ["N"]>, !polyreme.pending<?x4xf32, ["N"]>)
     %2 = "polyreme.nn.leaky_relu"(%x0) {alpha = 0.01 : f64} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     %3, %4 = "polyreme.dist.wait"(%0, %1) : (!polyreme.pending<?x4xf32, ["N"]>, !polyreme.pending<?x4xf32, ["N"]>) -> (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>)
     %5 = "polyreme.nn.max"(%4) {axis = [0 : i64, 1 : i64], keepdims = true} : (tensor<?x4xf32, ["N"]>) -> tensor<1x1xf32>
     %6 = "polyreme.nn.pad"(%5) {padding = [2 : i64, 2 : i64, 1 : i64, 2 : i64], value = 1.5 : f64} : (tensor<1x1xf32>) -> tensor<5x4xf32>
     %7 = "polyreme.dist.all_gather"(%5) {ranks = 1 : i64} : (tensor<1x1xf32>) -> tensor<1x1x1xf32>
-    %8 = "polyreme.nn.greater"(%x0, %w1) : (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x4xi1, ["N"]>
-    %9 = "polyreme.nn.where"(%8, %w1, %x0) : (tensor<?x4xi1, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
-    %10 = "polyreme.nn.neg"(%5) : (tensor<1x1xf32>) -> tensor<1x1xf32>
-    %11 = "polyreme.nn.constant"() {value = dense<0.5> : tensor<f32>} : () -> tensor<f32>
-    %12 = "polyreme.nn.minimum"(%2, %11) : (tensor<?x4xf32, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>
-    "func.return"(%12) : (tensor<?x4xf32, ["N"]>) -> ()
-  }) {sym_name = "main", function_type = (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>, arg_names = ["x0", "w1"]} : () -> ()
+    %8 = "polyreme.nn.full"() {value = 8.0 : f64, dtype = f32} : () -> tensor<f32>
+    %9 = "polyreme.nn.mul"(%x0, %8) : (tensor<?x4xf32, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>
+    %10 = "polyreme.nn.cast"(%9) {dtype = i64} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xi64, ["N"]>
+    %11 = "polyreme.nn.full"() {value = -3 : i64, dtype = i64} : () -> tensor<i64>
+    %12 = "polyreme.nn.mul"(%10, %11) : (tensor<?x4xi64, ["N"]>, tensor<i64>) -> tensor<?x4xi64, ["N"]>
+    %13 = "polyreme.nn.cast"(%12) {dtype = f32} : (tensor<?x4xi64, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    %14 = "polyreme.nn.reshape"(%5) {shape = [1 : i64]} : (tensor<1x1xf32>) -> tensor<1xf32>
+    %15 = "polyreme.dist.all_gather"(%6) {ranks = 1 : i64} : (tensor<5x4xf32>) -> tensor<1x5x4xf32>
+    "func.return"(%15) : (tensor<1x5x4xf32>) -> ()
+  }) {sym_name = "main", function_type = (tensor<?x4xf32, ["N"]>) -> tensor<1x5x4xf32>, arg_names = ["x0"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
   "func.func"() ({
-  ^bb0(%x0: tensor<?x4x4x5xf32, ["N"]>, %x1: tensor<?x4x4x5xf32, ["N"]>, %w2: tensor<12x1x2x2xf32>):
-    %0 = "polyreme.nn.constant"() {value = dense<[-0.625, 1.875, 1.25, -1.25, 2.0, -1.125, -0.25, 0.875, 0.25, 0.0, -0.375, -1.625]> : tensor<12xf32>} : () -> tensor<12xf32>
-    %1 = "polyreme.nn.conv"(%x0, %w2, %0) {strides = [3 : i64, 3 : i64], padding = [2 : i64, 0 : i64, 0 : i64, 0 : i64], dilations = [1 : i64, 2 : i64], groups = 4 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (tensor<?x4x4x5xf32, ["N"]>, tensor<12x1x2x2xf32>, tensor<12xf32>) -> tensor<?x12x2x1xf32, ["N"]>
-    %2, %3 = "polyreme.dist.all_reduce"(%x0, %x0) {reduce = "sum"} : (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>) -> (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>)
-    %4 = "polyreme.nn.sub"(%x1, %x1) : (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>) -> tensor<?x4x4x5xf32, ["N"]>
-    %5 = "polyreme.nn.transpose"(%x1) {perm = [1 : i64, 3 : i64, 2 : i64, 0 : i64]} : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<4x5x4x?xf32, ["N"]>
-    "func.return"(%4, %5) : (tensor<?x4x4x5xf32, ["N"]>, tensor<4x5x4x?xf32, ["N"]>) -> ()
-  }) {sym_name = "main", function_type = (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>, tensor<12x1x2x2xf32>) -> (tensor<?x4x4x5xf32, ["N"]>, tensor<4x5x4x?xf32, ["N"]>), arg_names = ["x0", "x1", "w2"]} : () -> ()
+  ^bb0(%x0: tensor<?x4x4x5xf32, ["N"]>, %x1: tensor<?x4x4x5xf32, ["N"]>):
+    %0 = "polyreme.nn.max_pool"(%x0) {kernel = [3 : i64, 3 : i64], strides = [1 : i64, 1 : i64], padding = [0 : i64, 0 : i64, 1 : i64, 1 : i64], ceil_mode = false} : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<?x4x2x5xf32, ["N"]>
+    %1 = "polyreme.nn.erf"(%x0) : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<?x4x4x5xf32, ["N"]>
+    %2 = "polyreme.nn.log_softmax"(%x0) {axis = 0 : i64} : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<?x4x4x5xf32, ["N"]>
+    %3 = "polyreme.dist.all_gather"(%x0) {ranks = 1 : i64} : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<1x?x4x4x5xf32, ["N"]>
+    "func.return"(%3) : (tensor<1x?x4x4x5xf32, ["N"]>) -> ()
+  }) {sym_name = "main", function_type = (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>) -> tensor<1x?x4x4x5xf32, ["N"]>, arg_names = ["x0", "x1"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2192,38 +2327,35 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
-  ^bb0(%x0: tensor<?x4xf32, ["N"]>):
-    %0 = "polyreme.tensor.concat"(%x0, %x0, %x0) {axis = 0 : i64} : (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["3*N"]>
-    %1 = "polyreme.tensor.slice"(%x0) {starts = [0 : i64, 1 : i64], stops = [#polyreme.size<"N">, 4 : i64], strides = [1 : i64, 2 : i64]} : (tensor<?x4xf32, ["N"]>) -> tensor<?x2xf32, ["N"]>
-    %2 = "polyreme.tensor.full"() {value = 8.0 : f64, dtype = f32} : () -> tensor<f32>
-    %3 = "polyreme.tensor.map"(%x0, %2) {fn = "mul"} : (tensor<?x4xf32, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>
-    %4 = "polyreme.tensor.map"(%3) {fn = "cast", dtype = i32} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xi32, ["N"]>
-    %5 = "polyreme.tensor.map"(%4, %4) {fn = "mul"} : (tensor<?x4xi32, ["N"]>, tensor<?x4xi32, ["N"]>) -> tensor<?x4xi32, ["N"]>
-    %6 = "polyreme.tensor.map"(%5) {fn = "cast", dtype = f32} : (tensor<?x4xi32, ["N"]>) -> tensor<?x4xf32, ["N"]>
-    %7 = "polyreme.tensor.reshape"(%0) {shape = [#polyreme.size<"12*N">]} : (tensor<?x4xf32, ["3*N"]>) -> tensor<?xf32, ["12*N"]>
-    %8 = "polyreme.tensor.reshape"(%6) {shape = [#polyreme.size<"N">, 4 : i64]} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
-    %9 = "polyreme.tensor.window"(%0) {axes = [1 : i64], sizes = [2 : i64], strides = [3 : i64], dilations = [2 : i64]} : (tensor<?x4xf32, ["3*N"]>) -> tensor<?x1x2xf32, ["3*N"]>
-    %10 = "polyreme.tensor.reduce"(%9) {fn = "add", axes = [2 : i64], keepdims = false} : (tensor<?x1x2xf32, ["3*N"]>) -> tensor<?x1xf32, ["3*N"]>
-    %11 = "polyreme.tensor.map"(%10, %0) {fn = "max"} : (tensor<?x1xf32, ["3*N"]>, tensor<?x4xf32, ["3*N"]>) -> tensor<?x4xf32, ["3*N"]>
-    "func.return"(%11) : (tensor<?x4xf32, ["3*N"]>) -> ()
-  }) {sym_name = "main", function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["3*N"]>, arg_names = ["x0"]} : () -> ()
+  ^bb0(%x0: tensor<?x4xf32, ["N"]>, %w1: tensor<4x?x3xf32, ["N"]>, %w2: tensor<?xf32, ["N"]>):
+    %0 = "polyreme.tensor.constant"() {value = dense<2> : tensor<i64>} : () -> tensor<i64>
+    %1 = "polyreme.tensor.gather"(%x0, %0) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>, tensor<i64>) -> tensor<?xf32, ["N"]>
+    %2 = "polyreme.tensor.contract"(%w1, %x0) {spec = "bam,ab->am"} : (tensor<4x?x3xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>
+    %3 = "polyreme.tensor.map"(%1) {fn = "tanh"} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %4 = "polyreme.tensor.map"(%1, %w2) {fn = "min"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %5 = "polyreme.tensor.arg_reduce"(%w2) {fn = "min", axis = 0 : i64, keepdims = false, dtype = i64} : (tensor<?xf32, ["N"]>) -> tensor<i64>
+    %6 = "polyreme.tensor.map"(%5) {fn = "cast", dtype = f32} : (tensor<i64>) -> tensor<f32>
+    %7 = "polyreme.tensor.map"(%6, %6) {fn = "max"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %8 = "polyreme.tensor.reverse"(%4) {axes = []} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    "func.return"(%7, %8) : (tensor<f32>, tensor<?xf32, ["N"]>) -> ()
+  }) {sym_name = "main", function_type = (tensor<?x4xf32, ["N"]>, tensor<4x?x3xf32, ["N"]>, tensor<?xf32, ["N"]>) -> (tensor<f32>, tensor<?xf32, ["N"]>), arg_names = ["x0", "w1", "w2"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
   "func.func"() ({
-  ^bb0(%x0: tensor<2xf32>, %x1: tensor<2x2x4xf32>, %x2: tensor<4x5xf32>, %x3: tensor<2xf32>):
-    %0 = "polyreme.tensor.map"(%x0, %x0) {fn = "mul"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-    %1 = "polyreme.tensor.transpose"(%0) {perm = [0 : i64]} : (tensor<2xf32>) -> tensor<2xf32>
-    %2 = "polyreme.tensor.slice"(%x2) {starts = [0 : i64, 1 : i64], stops = [3 : i64, 2 : i64], strides = [1 : i64, 2 : i64]} : (tensor<4x5xf32>) -> tensor<3x1xf32>
-    %3 = "polyreme.tensor.full"() {value = -1.0 : f64, shape = [2 : i64], dtype = f32} : () -> tensor<2xf32>
-    %4 = "polyreme.tensor.broadcast"(%x0) {shape = [2 : i64]} : (tensor<2xf32>) -> tensor<2xf32>
-    %5 = "polyreme.tensor.window"(%4) {axes = [0 : i64], sizes = [1 : i64], strides = [1 : i64], dilations = [1 : i64]} : (tensor<2xf32>) -> tensor<2x1xf32>
-    %6 = "polyreme.tensor.fold"(%5) {axes = [0 : i64], sizes = [2 : i64], strides = [1 : i64], dilations = [1 : i64]} : (tensor<2x1xf32>) -> tensor<2xf32>
-    %7 = "polyreme.tensor.map"(%2) {fn = "abs"} : (tensor<3x1xf32>) -> tensor<3x1xf32>
-    %8 = "polyreme.tensor.map"(%7) {fn = "neg"} : (tensor<3x1xf32>) -> tensor<3x1xf32>
-    %9 = "polyreme.tensor.map"(%8) {fn = "exp"} : (tensor<3x1xf32>) -> tensor<3x1xf32>
-    "func.return"(%9) : (tensor<3x1xf32>) -> ()
-  }) {sym_name = "main", function_type = (tensor<2xf32>, tensor<2x2x4xf32>, tensor<4x5xf32>, tensor<2xf32>) -> tensor<3x1xf32>, arg_names = ["x0", "x1", "x2", "x3"]} : () -> ()
+  ^bb0(%x0: tensor<?xf32, ["N"]>, %x1: tensor<?xf32, ["N"]>, %w2: tensor<1xf32>):
+    %0 = "polyreme.tensor.arg_reduce"(%x1) {fn = "max", axis = 0 : i64, keepdims = true, dtype = i64} : (tensor<?xf32, ["N"]>) -> tensor<1xi64>
+    %1 = "polyreme.tensor.map"(%0) {fn = "cast", dtype = f32} : (tensor<1xi64>) -> tensor<1xf32>
+    %2 = "polyreme.tensor.map"(%w2, %1) {fn = "max"} : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %3 = "polyreme.tensor.constant"() {value = dense<0> : tensor<2x1xi64>} : () -> tensor<2x1xi64>
+    %4 = "polyreme.tensor.gather"(%1, %3) {axis = 0 : i64} : (tensor<1xf32>, tensor<2x1xi64>) -> tensor<2x1xf32>
+    %5 = "polyreme.tensor.map"(%1, %x0) {fn = "max"} : (tensor<1xf32>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %6 = "polyreme.tensor.window"(%1) {axes = [0 : i64], sizes = [1 : i64], strides = [2 : i64], dilations = [1 : i64]} : (tensor<1xf32>) -> tensor<1x1xf32>
+    %7 = "polyreme.tensor.fold"(%6) {axes = [0 : i64], sizes = [1 : i64], strides = [2 : i64], dilations = [1 : i64]} : (tensor<1x1xf32>) -> tensor<1xf32>
+    %8 = "polyreme.tensor.constant"() {value = dense<[[[1.75]], [[-2.0]]]> : tensor<2x1x1xf32>} : () -> tensor<2x1x1xf32>
+    %9 = "polyreme.tensor.contract"(%8, %7) {spec = "mna,a->mn"} : (tensor<2x1x1xf32>, tensor<1xf32>) -> tensor<2x1xf32>
+    "func.return"(%9) : (tensor<2x1xf32>) -> ()
+  }) {sym_name = "main", function_type = (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<1xf32>) -> tensor<2x1xf32>, arg_names = ["x0", "x1", "w2"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2241,56 +2373,50 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
-  ^bb0(%x0: tensor<?x4xf32, ["N"]>):
-    %0 = "polyreme.tensor.concat"(%x0, %x0, %x0) {axis = 0 : i64} : (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["3*N"]>
-    %1 = "polyreme.tensor.fused"(%x0) ({
-    ^bb0(%2: tensor<?x4xf32, ["N"]>):
-      %3 = "polyreme.tensor.slice"(%2) {starts = [0 : i64, 1 : i64], stops = [#polyreme.size<"N">, 4 : i64], strides = [1 : i64, 2 : i64]} : (tensor<?x4xf32, ["N"]>) -> tensor<?x2xf32, ["N"]>
-      "polyreme.tensor.yield"(%3) : (tensor<?x2xf32, ["N"]>) -> ()
-    }) : (tensor<?x4xf32, ["N"]>) -> tensor<?x2xf32, ["N"]>
-    %4 = "polyreme.tensor.fused"(%x0) ({
-    ^bb0(%5: tensor<?x4xf32, ["N"]>):
-      %6 = "polyreme.tensor.full"() {value = 8.0 : f64, dtype = f32} : () -> tensor<f32>
-      %7 = "polyreme.tensor.map"(%5, %6) {fn = "mul"} : (tensor<?x4xf32, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>
-      %8 = "polyreme.tensor.map"(%7) {fn = "cast", dtype = i32} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xi32, ["N"]>
-      %9 = "polyreme.tensor.map"(%8, %8) {fn = "mul"} : (tensor<?x4xi32, ["N"]>, tensor<?x4xi32, ["N"]>) -> tensor<?x4xi32, ["N"]>
-      %10 = "polyreme.tensor.map"(%9) {fn = "cast", dtype = f32} : (tensor<?x4xi32, ["N"]>) -> tensor<?x4xf32, ["N"]>
-      "polyreme.tensor.yield"(%10) : (tensor<?x4xf32, ["N"]>) -> ()
-    }) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
-    %11 = "polyreme.tensor.reshape"(%0) {shape = [#polyreme.size<"12*N">]} : (tensor<?x4xf32, ["3*N"]>) -> tensor<?xf32, ["12*N"]>
-    %12 = "polyreme.tensor.reshape"(%4) {shape = [#polyreme.size<"N">, 4 : i64]} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
-    %13 = "polyreme.tensor.window"(%0) {axes = [1 : i64], sizes = [2 : i64], strides = [3 : i64], dilations = [2 : i64]} : (tensor<?x4xf32, ["3*N"]>) -> tensor<?x1x2xf32, ["3*N"]>
-    %14 = "polyreme.tensor.reduce"(%13) {fn = "add", axes = [2 : i64], keepdims = false} : (tensor<?x1x2xf32, ["3*N"]>) -> tensor<?x1xf32, ["3*N"]>
-    %15 = "polyreme.tensor.map"(%14, %0) {fn = "max"} : (tensor<?x1xf32, ["3*N"]>, tensor<?x4xf32, ["3*N"]>) -> tensor<?x4xf32, ["3*N"]>
-    "func.return"(%15) : (tensor<?x4xf32, ["3*N"]>) -> ()
-  }) {sym_name = "main", function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["3*N"]>, arg_names = ["x0"]} : () -> ()
+  ^bb0(%x0: tensor<?x4xf32, ["N"]>, %w1: tensor<4x?x3xf32, ["N"]>, %w2: tensor<?xf32, ["N"]>):
+    %0 = "polyreme.tensor.constant"() {value = dense<2> : tensor<i64>} : () -> tensor<i64>
+    %1 = "polyreme.tensor.gather"(%x0, %0) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>, tensor<i64>) -> tensor<?xf32, ["N"]>
+    %2 = "polyreme.tensor.fused"(%w1, %x0, %1) ({
+    ^bb0(%3: tensor<4x?x3xf32, ["N"]>, %4: tensor<?x4xf32, ["N"]>, %5: tensor<?xf32, ["N"]>):
+      %6 = "polyreme.tensor.contract"(%3, %4) {spec = "bam,ab->am"} : (tensor<4x?x3xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>
+      %7 = "polyreme.tensor.map"(%5) {fn = "tanh"} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+      "polyreme.tensor.yield"(%7) : (tensor<?xf32, ["N"]>) -> ()
+    }) : (tensor<4x?x3xf32, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %8 = "polyreme.tensor.map"(%1, %w2) {fn = "min"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %9 = "polyreme.tensor.arg_reduce"(%w2) {fn = "min", axis = 0 : i64, keepdims = false, dtype = i64} : (tensor<?xf32, ["N"]>) -> tensor<i64>
+    %10 = "polyreme.tensor.map"(%9) {fn = "cast", dtype = f32} : (tensor<i64>) -> tensor<f32>
+    %11 = "polyreme.tensor.map"(%10, %10) {fn = "max"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %12 = "polyreme.tensor.reverse"(%8) {axes = []} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    "func.return"(%11, %12) : (tensor<f32>, tensor<?xf32, ["N"]>) -> ()
+  }) {sym_name = "main", function_type = (tensor<?x4xf32, ["N"]>, tensor<4x?x3xf32, ["N"]>, tensor<?xf32, ["N"]>) -> (tensor<f32>, tensor<?xf32, ["N"]>), arg_names = ["x0", "w1", "w2"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
   "func.func"() ({
-  ^bb0(%x0: tensor<4xf32>, %x1: tensor<4x5xf32>, %x2: tensor<4xf32>):
-    %0 = "polyreme.tensor.map"(%x0, %x0) {fn = "mul"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %1 = "polyreme.tensor.transpose"(%0) {perm = [0 : i64]} : (tensor<4xf32>) -> tensor<4xf32>
-    %2 = "polyreme.tensor.slice"(%x1) {starts = [0 : i64, 1 : i64], stops = [3 : i64, 2 : i64], strides = [1 : i64, 2 : i64]} : (tensor<4x5xf32>) -> tensor<3x1xf32>
-    %3, %4 = "polyreme.tensor.fused"(%x0) ({
-    ^bb0(%5: tensor<4xf32>):
-      %6 = "polyreme.tensor.full"() {value = -1.0 : f64, shape = [2 : i64], dtype = f32} : () -> tensor<2xf32>
-      %7 = "polyreme.tensor.broadcast"(%5) {shape = [4 : i64]} : (tensor<4xf32>) -> tensor<4xf32>
-      %8 = "polyreme.tensor.window"(%7) {axes = [0 : i64], sizes = [1 : i64], strides = [1 : i64], dilations = [1 : i64]} : (tensor<4xf32>) -> tensor<4x1xf32>
-      "polyreme.tensor.yield"(%6, %8) : (tensor<2xf32>, tensor<4x1xf32>) -> ()
-    }) : (tensor<4xf32>) -> (tensor<2xf32>, tensor<4x1xf32>)
-    %9 = "polyreme.tensor.fold"(%4) {axes = [0 : i64], sizes = [4 : i64], strides = [1 : i64], dilations = [1 : i64]} : (tensor<4x1xf32>) -> tensor<4xf32>
-    %10 = "polyreme.tensor.map"(%3) {fn = "abs"} : (tensor<2xf32>) -> tensor<2xf32>
-    %11 = "polyreme.tensor.map"(%10) {fn = "neg"} : (tensor<2xf32>) -> tensor<2xf32>
-    %12 = "polyreme.tensor.map"(%11) {fn = "exp"} : (tensor<2xf32>) -> tensor<2xf32>
-    "func.return"(%12) : (tensor<2xf32>) -> ()
-  }) {sym_name = "main", function_type = (tensor<4xf32>, tensor<4x5xf32>, tensor<4xf32>) -> tensor<2xf32>, arg_names = ["x0", "x1", "x2"]} : () -> ()
+  ^bb0(%x0: tensor<?x4x4x5xf32, ["N"]>, %x1: tensor<?x4x4x5xf32, ["N"]>, %w2: tensor<?x4xf32, ["N"]>):
+    %0 = "polyreme.tensor.contract"(%x0, %w2) {spec = "abcd,ab->dc"} : (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<5x4xf32>
+    %1 = "polyreme.tensor.full"() {value = 8.0 : f64, dtype = f32} : () -> tensor<f32>
+    %2 = "polyreme.tensor.map"(%x0, %1) {fn = "mul"} : (tensor<?x4x4x5xf32, ["N"]>, tensor<f32>) -> tensor<?x4x4x5xf32, ["N"]>
+    %3 = "polyreme.tensor.map"(%2) {fn = "cast", dtype = i32} : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<?x4x4x5xi32, ["N"]>
+    %4 = "polyreme.tensor.map"(%3, %3) {fn = "mul"} : (tensor<?x4x4x5xi32, ["N"]>, tensor<?x4x4x5xi32, ["N"]>) -> tensor<?x4x4x5xi32, ["N"]>
+    %5 = "polyreme.tensor.map"(%4) {fn = "cast", dtype = f32} : (tensor<?x4x4x5xi32, ["N"]>) -> tensor<?x4x4x5xf32, ["N"]>
+    %6 = "polyreme.tensor.fused"() ({
+      %7 = "polyreme.tensor.full"() {value = -1.0 : f64, shape = [2 : i64], dtype = f32} : () -> tensor<2xf32>
+      "polyreme.tensor.yield"(%7) : (tensor<2xf32>) -> ()
+    }) : () -> tensor<2xf32>
+    %8 = "polyreme.tensor.fused"() ({
+      %9 = "polyreme.tensor.constant"() {value = dense<[[[-0.625, 1.875]], [[1.25, -1.25]]]> : tensor<2x1x2xf32>} : () -> tensor<2x1x2xf32>
+      "polyreme.tensor.yield"(%9) : (tensor<2x1x2xf32>) -> ()
+    }) : () -> tensor<2x1x2xf32>
+    %10 = "polyreme.tensor.contract"(%8, %6) {spec = "mna,a->mn"} : (tensor<2x1x2xf32>, tensor<2xf32>) -> tensor<2x1xf32>
+    "func.return"(%10) : (tensor<2x1xf32>) -> ()
+  }) {sym_name = "main", function_type = (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<2x1xf32>, arg_names = ["x0", "x1", "w2"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
   "func.func"() ({
   ^bb0(%x0: !polyreme.buffer<1xf32>, %y0: !polyreme.buffer<f32>):
-    "polyreme.kernel.call"(%x0, %y0) {callee = @k0} : (!polyreme.buffer<1xf32>, !polyreme.buffer<f32>) -> ()
+    "polyreme.kernel.call"(%x0, %y0) {callee = @k2} : (!polyreme.buffer<1xf32>, !polyreme.buffer<f32>) -> ()
     "func.return"() : () -> ()
   }) {sym_name = "main", function_type = (!polyreme.buffer<1xf32>, !polyreme.buffer<f32>) -> (), arg_names = ["x0", "y0"], arg_roles = ["input", "output"]} : () -> ()
   "func.func"() ({
@@ -2312,196 +2438,206 @@
       "polyreme.kernel.yield"() : () -> ()
     }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (index, index) -> ()
     "func.return"() : () -> ()
-  }) {sym_name = "k0", function_type = (!polyreme.buffer<1xf32>, !polyreme.buffer<f32>) -> (), arg_names = ["a0", "out"]} : () -> ()
+  }) {sym_name = "k2", function_type = (!polyreme.buffer<1xf32>, !polyreme.buffer<f32>) -> (), arg_names = ["a0", "out"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
   "func.func"() ({
   ^bb0(%x0: !polyreme.buffer<?x5xf32, ["N"]>, %y0: !polyreme.buffer<f32>, %y1: !polyreme.buffer<f32>):
-    %0 = "polyreme.kernel.view"(%x0) {shape = [#polyreme.size<"5*N">], operandSegmentSizes = array<i32: 1, 0>} : (!polyreme.buffer<?x5xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["5*N"]>
-    %1 = "polyreme.kernel.size"() {value = 1 : i64} : () -> index
-    "polyreme.kernel.call"(%0, %y0, %1) {callee = @k0} : (!polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>, index) -> ()
+    %0 = "polyreme.kernel.alloc"() {shape = [], dtype = f32, space = "arena"} : () -> !polyreme.buffer<f32>
+    %1 = "polyreme.kernel.view"(%x0) {shape = [#polyreme.size<"5*N">], operandSegmentSizes = array<i32: 1, 0>} : (!polyreme.buffer<?x5xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["5*N"]>
+    "polyreme.kernel.call"(%x0, %1, %0) {callee = @k1} : (!polyreme.buffer<?x5xf32, ["N"]>, !polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>) -> ()
     %2 = "polyreme.kernel.view"(%x0) {shape = [#polyreme.size<"5*N">], operandSegmentSizes = array<i32: 1, 0>} : (!polyreme.buffer<?x5xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["5*N"]>
-    "polyreme.kernel.call"(%2, %y1) {callee = @k1} : (!polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>) -> ()
+    %3 = "polyreme.kernel.size"() {value = 1 : i64} : () -> index
+    "polyreme.kernel.call"(%2, %0, %y0, %3) {callee = @k2} : (!polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>, !polyreme.buffer<f32>, index) -> ()
+    "polyreme.kernel.call"(%y0, %y1) {callee = @k3} : (!polyreme.buffer<f32>, !polyreme.buffer<f32>) -> ()
     "func.return"() : () -> ()
   }) {sym_name = "main", function_type = (!polyreme.buffer<?x5xf32, ["N"]>, !polyreme.buffer<f32>, !polyreme.buffer<f32>) -> (), arg_names = ["x0", "y0", "y1"], arg_roles = ["input", "output", "output"]} : () -> ()
   "func.func"() ({
-  ^bb0(%a0: !polyreme.buffer<?xf32, ["5*N"]>, %out: !polyreme.buffer<f32>, %n: index):
-    %0 = "polyreme.kernel.constant"() {value = 3 : i64, dtype = index} : () -> index
-    %1 = "polyreme.kernel.apply"(%n, %0) {fn = "add"} : (index, index) -> index
-    %2 = "polyreme.kernel.constant"() {value = 4 : i64, dtype = index} : () -> index
-    %3 = "polyreme.kernel.apply"(%1, %2) {fn = "div"} : (index, index) -> index
-    "polyreme.kernel.parallel"(%3) ({
+  ^bb0(%a0: !polyreme.buffer<?x5xf32, ["N"]>, %a1: !polyreme.buffer<?xf32, ["5*N"]>, %out: !polyreme.buffer<f32>):
+    %0 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
+    %1 = "polyreme.kernel.constant"() {value = 0xFFF0000000000000 : f64, dtype = f32} : () -> f32
+    %2 = "polyreme.kernel.constant"() {value = 0 : i64, dtype = index} : () -> index
+    %3 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
+    %4 = "polyreme.kernel.for"(%2, %3, %1) ({
+    ^bb0(%i: index, %5: f32):
+      %6 = "polyreme.kernel.load"(%a1, %i) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
+      %7 = "polyreme.kernel.apply"(%5, %6) {fn = "max"} : (f32, f32) -> f32
+      "polyreme.kernel.yield"(%7) : (f32) -> ()
+    }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (index, index, f32) -> f32
+    "polyreme.kernel.parallel"(%0) ({
+    ^bb0(%i_1: index):
+      %8 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
+      %9 = "polyreme.kernel.apply"(%i_1, %8) {fn = "mod"} : (index, index) -> index
+      %10 = "polyreme.kernel.load"(%a1, %9) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
+      %11 = "polyreme.kernel.broadcast"(%10) {lanes = 1 : i64} : (f32) -> f32
+      %12 = "polyreme.kernel.apply"(%4, %11) {fn = "add"} : (f32, f32) -> f32
+      "polyreme.kernel.store"(%12, %out, %i_1) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<f32>, index) -> ()
+      "polyreme.kernel.yield"() : () -> ()
+    }) {grain = 1 : i64} : (index) -> ()
+    "func.return"() : () -> ()
+  }) {sym_name = "k1", function_type = (!polyreme.buffer<?x5xf32, ["N"]>, !polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>) -> (), arg_names = ["a0", "a1", "out"]} : () -> ()
+  "func.func"() ({
+  ^bb0(%a0: !polyreme.buffer<?xf32, ["5*N"]>, %a1: !polyreme.buffer<f32>, %out: !polyreme.buffer<f32>, %n: index):
+    %0 = "polyreme.kernel.constant"() {value = 0 : i64, dtype = index} : () -> index
+    %1 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
+    %2 = "polyreme.kernel.apply"(%n, %1) {fn = "sub"} : (index, index) -> index
+    "polyreme.kernel.for"(%0, %n) ({
     ^bb0(%i: index):
-      %4 = "polyreme.kernel.constant"() {value = 4 : i64, dtype = index} : () -> index
-      %5 = "polyreme.kernel.apply"(%i, %4) {fn = "mul"} : (index, index) -> index
-      %6 = "polyreme.kernel.alloc"() {shape = [4 : i64], dtype = f32, space = "local"} : () -> !polyreme.buffer<4xf32>
-      %7 = "polyreme.kernel.constant"() {value = 0 : i64, dtype = index} : () -> index
-      %8 = "polyreme.kernel.constant"() {value = 4 : i64, dtype = index} : () -> index
-      "polyreme.kernel.for"(%7, %8) ({
+      %3 = "polyreme.kernel.apply"(%n, %i) {fn = "sub"} : (index, index) -> index
+      %4 = "polyreme.kernel.lane_mask"(%3) {lanes = 1 : i64} : (index) -> i1
+      %5 = "polyreme.kernel.load"(%a1, %i, %4) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<f32>, index, i1) -> f32
+      %6 = "polyreme.kernel.apply"(%2, %i) {fn = "sub"} : (index, index) -> index
+      %7 = "polyreme.kernel.broadcast"(%6) {lanes = 1 : i64} : (index) -> index
+      "polyreme.kernel.scatter"(%5, %out, %7, %4) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (f32, !polyreme.buffer<f32>, index, i1) -> ()
+      "polyreme.kernel.yield"() : () -> ()
+    }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (index, index) -> ()
+    "func.return"() : () -> ()
+  }) {sym_name = "k2", function_type = (!polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>, !polyreme.buffer<f32>, index) -> (), arg_names = ["a0", "a1", "out", "n"]} : () -> ()
+  "func.func"() ({
+  ^bb0(%a0: !polyreme.buffer<f32>, %out: !polyreme.buffer<f32>):
+    %0 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
+    %1 = "polyreme.kernel.constant"() {value = 0 : i64, dtype = index} : () -> index
+    %2 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
+    %3 = "polyreme.kernel.apply"(%0, %2) {fn = "add"} : (index, index) -> index
+    %4 = "polyreme.kernel.constant"() {value = 2 : i64, dtype = index} : () -> index
+    %5 = "polyreme.kernel.apply"(%3, %4) {fn = "div"} : (index, index) -> index
+    "polyreme.kernel.for"(%1, %5) ({
+    ^bb0(%i: index):
+      %6 = "polyreme.kernel.constant"() {value = 2 : i64, dtype = index} : () -> index
+      %7 = "polyreme.kernel.apply"(%i, %6) {fn = "mul"} : (index, index) -> index
+      %8 = "polyreme.kernel.apply"(%0, %7) {fn = "sub"} : (index, index) -> index
+      %9 = "polyreme.kernel.lane_mask"(%8) {lanes = 2 : i64} : (index) -> vector<2xi1>
+      %10 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
+      %11 = "polyreme.kernel.apply"(%7, %10) {fn = "mod"} : (index, index) -> index
+      %12 = "polyreme.kernel.load"(%a0, %11) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<f32>, index) -> f32
+      %13 = "polyreme.kernel.broadcast"(%12) {lanes = 2 : i64} : (f32) -> vector<2xf32>
+      %14 = "polyreme.kernel.apply"(%13) {fn = "sigmoid"} : (vector<2xf32>) -> vector<2xf32>
+      %15 = "polyreme.kernel.apply"(%14) {fn = "tanh"} : (vector<2xf32>) -> vector<2xf32>
+      %16 = "polyreme.kernel.load"(%a0, %7, %9) {lanes = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<f32>, index, vector<2xi1>) -> vector<2xf32>
+      %17 = "polyreme.kernel.apply"(%15, %16) {fn = "mul"} : (vector<2xf32>, vector<2xf32>) -> vector<2xf32>
+      "polyreme.kernel.store"(%17, %out, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<2xf32>, !polyreme.buffer<f32>, index, vector<2xi1>) -> ()
+      "polyreme.kernel.yield"() : () -> ()
+    }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (index, index) -> ()
+    "func.return"() : () -> ()
+  }) {sym_name = "k3", function_type = (!polyreme.buffer<f32>, !polyreme.buffer<f32>) -> (), arg_names = ["a0", "out"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x0: !polyreme.buffer<2x3xf32>, %x1: !polyreme.buffer<f32>, %y0: !polyreme.buffer<5x4xf32>):
+    %0 = "polyreme.kernel.data"() {value = dense<[1.375, 1.125, 1.875]> : tensor<3xf32>} : () -> !polyreme.buffer<3xf32>
+    %1 = "polyreme.kernel.alloc"() {shape = [], dtype = f32, space = "arena"} : () -> !polyreme.buffer<f32>
+    %2 = "polyreme.kernel.view"(%0) {shape = [3 : i64], operandSegmentSizes = array<i32: 1, 0>} : (!polyreme.buffer<3xf32>) -> !polyreme.buffer<3xf32>
+    %3 = "polyreme.kernel.view"(%0) {shape = [3 : i64], operandSegmentSizes = array<i32: 1, 0>} : (!polyreme.buffer<3xf32>) -> !polyreme.buffer<3xf32>
+    "polyreme.kernel.call"(%2, %3, %1) {callee = @k0} : (!polyreme.buffer<3xf32>, !polyreme.buffer<3xf32>, !polyreme.buffer<f32>) -> ()
+    %4 = "polyreme.kernel.alloc"() {shape = [4 : i64, 2 : i64], dtype = f32, space = "arena"} : () -> !polyreme.buffer<4x2xf32>
+    "polyreme.kernel.call"(%x0, %1, %4) {callee = @k1} : (!polyreme.buffer<2x3xf32>, !polyreme.buffer<f32>, !polyreme.buffer<4x2xf32>) -> ()
+    "polyreme.kernel.call"(%1, %x1, %y0) {callee = @k2} : (!polyreme.buffer<f32>, !polyreme.buffer<f32>, !polyreme.buffer<5x4xf32>) -> ()
+    "func.return"() : () -> ()
+  }) {sym_name = "main", function_type = (!polyreme.buffer<2x3xf32>, !polyreme.buffer<f32>, !polyreme.buffer<5x4xf32>) -> (), arg_names = ["x0", "x1", "y0"], arg_roles = ["input", "input", "output"]} : () -> ()
+  "func.func"() ({
+  ^bb0(%a0: !polyreme.buffer<3xf32>, %a1: !polyreme.buffer<3xf32>, %out: !polyreme.buffer<f32>):
+    %0 = "polyreme.kernel.size"() {value = 1 : i64} : () -> index
+    %1 = "polyreme.kernel.constant"() {value = 0x7FF0000000000000 : f64, dtype = f32} : () -> f32
+    %2 = "polyreme.kernel.constant"() {value = 0 : i64, dtype = index} : () -> index
+    %3 = "polyreme.kernel.size"() {value = 3 : i64} : () -> index
+    %4 = "polyreme.kernel.for"(%2, %3, %1) ({
+    ^bb0(%i: index, %5: f32):
+      %6 = "polyreme.kernel.load"(%a1, %i) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<3xf32>, index) -> f32
+      %7 = "polyreme.kernel.apply"(%5, %6) {fn = "min"} : (f32, f32) -> f32
+      "polyreme.kernel.yield"(%7) : (f32) -> ()
+    }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (index, index, f32) -> f32
+    "polyreme.kernel.parallel"(%0) ({
+    ^bb0(%i_1: index):
+      %8 = "polyreme.kernel.size"() {value = 3 : i64} : () -> index
+      %9 = "polyreme.kernel.apply"(%i_1, %8) {fn = "mod"} : (index, index) -> index
+      %10 = "polyreme.kernel.load"(%a1, %9) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<3xf32>, index) -> f32
+      %11 = "polyreme.kernel.broadcast"(%10) {lanes = 1 : i64} : (f32) -> f32
+      %12 = "polyreme.kernel.apply"(%4, %11) {fn = "add"} : (f32, f32) -> f32
+      "polyreme.kernel.store"(%12, %out, %i_1) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<f32>, index) -> ()
+      "polyreme.kernel.yield"() : () -> ()
+    }) {grain = 1 : i64} : (index) -> ()
+    "func.return"() : () -> ()
+  }) {sym_name = "k0", function_type = (!polyreme.buffer<3xf32>, !polyreme.buffer<3xf32>, !polyreme.buffer<f32>) -> (), arg_names = ["a0", "a1", "out"]} : () -> ()
+  "func.func"() ({
+  ^bb0(%a0: !polyreme.buffer<2x3xf32>, %a1: !polyreme.buffer<f32>, %out: !polyreme.buffer<4x2xf32>):
+    %0 = "polyreme.kernel.size"() {value = 8 : i64} : () -> index
+    %1 = "polyreme.kernel.constant"() {value = 3 : i64, dtype = index} : () -> index
+    %2 = "polyreme.kernel.apply"(%0, %1) {fn = "add"} : (index, index) -> index
+    %3 = "polyreme.kernel.constant"() {value = 4 : i64, dtype = index} : () -> index
+    %4 = "polyreme.kernel.apply"(%2, %3) {fn = "div"} : (index, index) -> index
+    "polyreme.kernel.parallel"(%4) ({
+    ^bb0(%i: index):
+      %5 = "polyreme.kernel.constant"() {value = 4 : i64, dtype = index} : () -> index
+      %6 = "polyreme.kernel.apply"(%i, %5) {fn = "mul"} : (index, index) -> index
+      %7 = "polyreme.kernel.alloc"() {shape = [4 : i64], dtype = f32, space = "local"} : () -> !polyreme.buffer<4xf32>
+      %8 = "polyreme.kernel.constant"() {value = 0 : i64, dtype = index} : () -> index
+      %9 = "polyreme.kernel.constant"() {value = 4 : i64, dtype = index} : () -> index
+      "polyreme.kernel.for"(%8, %9) ({
       ^bb0(%i_1: index):
-        %9 = "polyreme.kernel.apply"(%5, %i_1) {fn = "add"} : (index, index) -> index
-        %10 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
-        %11 = "polyreme.kernel.apply"(%n, %10) {fn = "sub"} : (index, index) -> index
-        %12 = "polyreme.kernel.apply"(%9, %11) {fn = "min"} : (index, index) -> index
-        %13 = "polyreme.kernel.constant"() {value = 5 : i64, dtype = index} : () -> index
-        %14 = "polyreme.kernel.apply"(%12, %13) {fn = "lt"} : (index, index) -> i1
-        %15 = "polyreme.kernel.if"(%14) ({
-          %16 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
-          %17 = "polyreme.kernel.apply"(%12, %16) {fn = "mod"} : (index, index) -> index
-          %18 = "polyreme.kernel.load"(%a0, %17) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
-          %19 = "polyreme.kernel.broadcast"(%18) {lanes = 1 : i64} : (f32) -> f32
-          "polyreme.kernel.yield"(%19) : (f32) -> ()
-        }, {
-          %20 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
-          %21 = "polyreme.kernel.apply"(%12, %20) {fn = "mod"} : (index, index) -> index
-          %22 = "polyreme.kernel.load"(%a0, %21) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
-          %23 = "polyreme.kernel.broadcast"(%22) {lanes = 1 : i64} : (f32) -> f32
-          "polyreme.kernel.yield"(%23) : (f32) -> ()
-        }) : (i1) -> f32
-        %24 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
-        %25 = "polyreme.kernel.apply"(%12, %24) {fn = "mod"} : (index, index) -> index
-        %26 = "polyreme.kernel.load"(%a0, %25) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
-        %27 = "polyreme.kernel.broadcast"(%26) {lanes = 1 : i64} : (f32) -> f32
-        %28 = "polyreme.kernel.apply"(%15, %27) {fn = "max"} : (f32, f32) -> f32
-        "polyreme.kernel.store"(%28, %6, %i_1) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<4xf32>, index) -> ()
+        %10 = "polyreme.kernel.apply"(%6, %i_1) {fn = "add"} : (index, index) -> index
+        %11 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
+        %12 = "polyreme.kernel.apply"(%0, %11) {fn = "sub"} : (index, index) -> index
+        %13 = "polyreme.kernel.apply"(%10, %12) {fn = "min"} : (index, index) -> index
+        %14 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
+        %15 = "polyreme.kernel.apply"(%13, %14) {fn = "mod"} : (index, index) -> index
+        %16 = "polyreme.kernel.load"(%a1, %15) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<f32>, index) -> f32
+        %17 = "polyreme.kernel.broadcast"(%16) {lanes = 1 : i64} : (f32) -> f32
+        %18 = "polyreme.kernel.constant"() {value = 8.0 : f64, dtype = f32} : () -> f32
+        %19 = "polyreme.kernel.broadcast"(%18) {lanes = 1 : i64} : (f32) -> f32
+        %20 = "polyreme.kernel.apply"(%17, %19) {fn = "mul"} : (f32, f32) -> f32
+        %21 = "polyreme.kernel.apply"(%20) {fn = "cast", dtype = i32} : (f32) -> i32
+        %22 = "polyreme.kernel.constant"() {value = -3 : i64, dtype = i32} : () -> i32
+        %23 = "polyreme.kernel.broadcast"(%22) {lanes = 1 : i64} : (i32) -> i32
+        %24 = "polyreme.kernel.apply"(%21, %23) {fn = "sub"} : (i32, i32) -> i32
+        %25 = "polyreme.kernel.apply"(%24) {fn = "cast", dtype = f32} : (i32) -> f32
+        "polyreme.kernel.store"(%25, %7, %i_1) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<4xf32>, index) -> ()
         "polyreme.kernel.yield"() : () -> ()
       }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (index, index) -> ()
-      %29 = "polyreme.kernel.constant"() {value = 4 : i64, dtype = index} : () -> index
-      %30 = "polyreme.kernel.apply"(%5, %29) {fn = "add"} : (index, index) -> index
-      %31 = "polyreme.kernel.apply"(%30, %n) {fn = "min"} : (index, index) -> index
-      "polyreme.kernel.for"(%5, %31) ({
+      %26 = "polyreme.kernel.constant"() {value = 4 : i64, dtype = index} : () -> index
+      %27 = "polyreme.kernel.apply"(%6, %26) {fn = "add"} : (index, index) -> index
+      %28 = "polyreme.kernel.apply"(%27, %0) {fn = "min"} : (index, index) -> index
+      "polyreme.kernel.for"(%6, %28) ({
       ^bb0(%i_2: index):
-        %32 = "polyreme.kernel.constant"() {value = 3 : i64, dtype = index} : () -> index
-        %33 = "polyreme.kernel.apply"(%i_2, %5) {fn = "sub"} : (index, index) -> index
-        %34 = "polyreme.kernel.apply"(%32, %33) {fn = "sub"} : (index, index) -> index
-        %35 = "polyreme.kernel.load"(%6, %34) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<4xf32>, index) -> f32
-        "polyreme.kernel.store"(%35, %out, %i_2) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<f32>, index) -> ()
+        %29 = "polyreme.kernel.constant"() {value = 3 : i64, dtype = index} : () -> index
+        %30 = "polyreme.kernel.apply"(%i_2, %6) {fn = "sub"} : (index, index) -> index
+        %31 = "polyreme.kernel.apply"(%29, %30) {fn = "sub"} : (index, index) -> index
+        %32 = "polyreme.kernel.load"(%7, %31) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<4xf32>, index) -> f32
+        "polyreme.kernel.store"(%32, %out, %i_2) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<4x2xf32>, index) -> ()
         "polyreme.kernel.yield"() : () -> ()
       }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (index, index) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {grain = 1 : i64} : (index) -> ()
     "func.return"() : () -> ()
-  }) {sym_name = "k0", function_type = (!polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>, index) -> (), arg_names = ["a0", "out", "n"]} : () -> ()
+  }) {sym_name = "k1", function_type = (!polyreme.buffer<2x3xf32>, !polyreme.buffer<f32>, !polyreme.buffer<4x2xf32>) -> (), arg_names = ["a0", "a1", "out"]} : () -> ()
   "func.func"() ({
-  ^bb0(%a0: !polyreme.buffer<?xf32, ["5*N"]>, %out: !polyreme.buffer<f32>):
-    %0 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
+  ^bb0(%a0: !polyreme.buffer<f32>, %a1: !polyreme.buffer<f32>, %out: !polyreme.buffer<5x4xf32>):
+    %0 = "polyreme.kernel.size"() {value = 20 : i64} : () -> index
     %1 = "polyreme.kernel.constant"() {value = 0 : i64, dtype = index} : () -> index
-    %2 = "polyreme.kernel.constant"() {value = 15 : i64, dtype = index} : () -> index
+    %2 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
     %3 = "polyreme.kernel.apply"(%0, %2) {fn = "add"} : (index, index) -> index
-    %4 = "polyreme.kernel.constant"() {value = 16 : i64, dtype = index} : () -> index
+    %4 = "polyreme.kernel.constant"() {value = 2 : i64, dtype = index} : () -> index
     %5 = "polyreme.kernel.apply"(%3, %4) {fn = "div"} : (index, index) -> index
     "polyreme.kernel.for"(%1, %5) ({
     ^bb0(%i: index):
-      %6 = "polyreme.kernel.constant"() {value = 16 : i64, dtype = index} : () -> index
+      %6 = "polyreme.kernel.constant"() {value = 2 : i64, dtype = index} : () -> index
       %7 = "polyreme.kernel.apply"(%i, %6) {fn = "mul"} : (index, index) -> index
       %8 = "polyreme.kernel.apply"(%0, %7) {fn = "sub"} : (index, index) -> index
-      %9 = "polyreme.kernel.lane_mask"(%8) {lanes = 16 : i64} : (index) -> vector<16xi1>
-      %10 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
-      %11 = "polyreme.kernel.iota"() {lanes = 16 : i64} : () -> vector<16xindex>
-      %12 = "polyreme.kernel.broadcast"(%7) {lanes = 16 : i64} : (index) -> vector<16xindex>
-      %13 = "polyreme.kernel.apply"(%11, %12) {fn = "add"} : (vector<16xindex>, vector<16xindex>) -> vector<16xindex>
-      %14 = "polyreme.kernel.broadcast"(%10) {lanes = 16 : i64} : (index) -> vector<16xindex>
-      %15 = "polyreme.kernel.apply"(%13, %14) {fn = "mod"} : (vector<16xindex>, vector<16xindex>) -> vector<16xindex>
-      %16 = "polyreme.kernel.gather"(%a0, %15, %9) {operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<?xf32, ["5*N"]>, vector<16xindex>, vector<16xi1>) -> vector<16xf32>
-      %17 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
-      %18 = "polyreme.kernel.apply"(%7, %17) {fn = "mod"} : (index, index) -> index
-      %19 = "polyreme.kernel.load"(%a0, %18) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
-      %20 = "polyreme.kernel.broadcast"(%19) {lanes = 16 : i64} : (f32) -> vector<16xf32>
-      %21 = "polyreme.kernel.apply"(%16, %20) {fn = "add"} : (vector<16xf32>, vector<16xf32>) -> vector<16xf32>
-      %22 = "polyreme.kernel.size"() {value = #polyreme.size<"5*N">} : () -> index
-      %23 = "polyreme.kernel.iota"() {lanes = 16 : i64} : () -> vector<16xindex>
-      %24 = "polyreme.kernel.broadcast"(%7) {lanes = 16 : i64} : (index) -> vector<16xindex>
-      %25 = "polyreme.kernel.apply"(%23, %24) {fn = "add"} : (vector<16xindex>, vector<16xindex>) -> vector<16xindex>
-      %26 = "polyreme.kernel.broadcast"(%22) {lanes = 16 : i64} : (index) -> vector<16xindex>
-      %27 = "polyreme.kernel.apply"(%25, %26) {fn = "mod"} : (vector<16xindex>, vector<16xindex>) -> vector<16xindex>
-      %28 = "polyreme.kernel.gather"(%a0, %27, %9) {operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<?xf32, ["5*N"]>, vector<16xindex>, vector<16xi1>) -> vector<16xf32>
-      %29 = "polyreme.kernel.apply"(%21, %28) {fn = "add"} : (vector<16xf32>, vector<16xf32>) -> vector<16xf32>
-      "polyreme.kernel.store"(%29, %out, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<16xf32>, !polyreme.buffer<f32>, index, vector<16xi1>) -> ()
+      %9 = "polyreme.kernel.lane_mask"(%8) {lanes = 2 : i64} : (index) -> vector<2xi1>
+      %10 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
+      %11 = "polyreme.kernel.iota"() {lanes = 2 : i64} : () -> vector<2xindex>
+      %12 = "polyreme.kernel.broadcast"(%7) {lanes = 2 : i64} : (index) -> vector<2xindex>
+      %13 = "polyreme.kernel.apply"(%11, %12) {fn = "add"} : (vector<2xindex>, vector<2xindex>) -> vector<2xindex>
+      %14 = "polyreme.kernel.broadcast"(%10) {lanes = 2 : i64} : (index) -> vector<2xindex>
+      %15 = "polyreme.kernel.apply"(%13, %14) {fn = "mod"} : (vector<2xindex>, vector<2xindex>) -> vector<2xindex>
+      %16 = "polyreme.kernel.gather"(%a1, %15, %9) {operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<f32>, vector<2xindex>, vector<2xi1>) -> vector<2xf32>
+      %17 = "polyreme.kernel.apply"(%16) {fn = "tanh"} : (vector<2xf32>) -> vector<2xf32>
+      %18 = "polyreme.kernel.apply"(%17) {fn = "cos"} : (vector<2xf32>) -> vector<2xf32>
+      %19 = "polyreme.kernel.apply"(%18) {fn = "cos"} : (vector<2xf32>) -> vector<2xf32>
+      "polyreme.kernel.store"(%19, %out, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<2xf32>, !polyreme.buffer<5x4xf32>, index, vector<2xi1>) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (index, index) -> ()
     "func.return"() : () -> ()
-  }) {sym_name = "k1", function_type = (!polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>) -> (), arg_names = ["a0", "out"]} : () -> ()
-}) : () -> ()
-// -----
-"builtin.module"() ({
-  "func.func"() ({
-  ^bb0(%x0: !polyreme.buffer<?xf32, ["N"]>, %y0: !polyreme.buffer<2x3xf32>):
-    %0 = "polyreme.kernel.data"() {value = dense<[0.875, -1.75, -0.375, -1.75, 0.875, -0.375]> : tensor<6xf32>} : () -> !polyreme.buffer<6xf32>
-    %1 = "polyreme.kernel.alloc"() {shape = [], dtype = f32, space = "arena"} : () -> !polyreme.buffer<f32>
-    %2 = "polyreme.kernel.view"(%0) {shape = [6 : i64], operandSegmentSizes = array<i32: 1, 0>} : (!polyreme.buffer<6xf32>) -> !polyreme.buffer<6xf32>
-    %3 = "polyreme.kernel.size"() {value = 1 : i64} : () -> index
-    "polyreme.kernel.call"(%2, %1, %3) {callee = @k0} : (!polyreme.buffer<6xf32>, !polyreme.buffer<f32>, index) -> ()
-    %4 = "polyreme.kernel.view"(%x0) {shape = [#polyreme.size<"N">], operandSegmentSizes = array<i32: 1, 0>} : (!polyreme.buffer<?xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["N"]>
-    "polyreme.kernel.call"(%4, %1, %y0) {callee = @k1} : (!polyreme.buffer<?xf32, ["N"]>, !polyreme.buffer<f32>, !polyreme.buffer<2x3xf32>) -> ()
-    "func.return"() : () -> ()
-  }) {sym_name = "main", function_type = (!polyreme.buffer<?xf32, ["N"]>, !polyreme.buffer<2x3xf32>) -> (), arg_names = ["x0", "y0"], arg_roles = ["input", "output"]} : () -> ()
-  "func.func"() ({
-  ^bb0(%a0: !polyreme.buffer<6xf32>, %out: !polyreme.buffer<f32>, %n: index):
-    %0 = "polyreme.kernel.constant"() {value = 0 : i64, dtype = index} : () -> index
-    %1 = "polyreme.kernel.apply"(%n, %0) {fn = "add"} : (index, index) -> index
-    %2 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
-    %3 = "polyreme.kernel.apply"(%1, %2) {fn = "div"} : (index, index) -> index
-    "polyreme.kernel.parallel"(%3) ({
-    ^bb0(%i: index):
-      %4 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
-      %5 = "polyreme.kernel.apply"(%i, %4) {fn = "mul"} : (index, index) -> index
-      %6 = "polyreme.kernel.apply"(%n, %5) {fn = "sub"} : (index, index) -> index
-      %7 = "polyreme.kernel.lane_mask"(%6) {lanes = 1 : i64} : (index) -> i1
-      %8 = "polyreme.kernel.constant"() {value = 6 : i64, dtype = index} : () -> index
-      %9 = "polyreme.kernel.apply"(%5, %8) {fn = "mod"} : (index, index) -> index
-      %10 = "polyreme.kernel.load"(%a0, %9) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<6xf32>, index) -> f32
-      %11 = "polyreme.kernel.broadcast"(%10) {lanes = 1 : i64} : (f32) -> f32
-      %12 = "polyreme.kernel.size"() {value = 6 : i64} : () -> index
-      %13 = "polyreme.kernel.apply"(%5, %12) {fn = "mod"} : (index, index) -> index
-      %14 = "polyreme.kernel.load"(%a0, %13) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<6xf32>, index) -> f32
-      %15 = "polyreme.kernel.broadcast"(%14) {lanes = 1 : i64} : (f32) -> f32
-      %16 = "polyreme.kernel.size"() {value = 6 : i64} : () -> index
-      %17 = "polyreme.kernel.apply"(%5, %16) {fn = "mod"} : (index, index) -> index
-      %18 = "polyreme.kernel.load"(%a0, %17) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<6xf32>, index) -> f32
-      %19 = "polyreme.kernel.broadcast"(%18) {lanes = 1 : i64} : (f32) -> f32
-      %20 = "polyreme.kernel.size"() {value = 6 : i64} : () -> index
-      %21 = "polyreme.kernel.apply"(%5, %20) {fn = "mod"} : (index, index) -> index
-      %22 = "polyreme.kernel.load"(%a0, %21) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<6xf32>, index) -> f32
-      %23 = "polyreme.kernel.broadcast"(%22) {lanes = 1 : i64} : (f32) -> f32
-      %24 = "polyreme.kernel.apply"(%19, %23) {fn = "ge"} : (f32, f32) -> i1
-      %25 = "polyreme.kernel.constant"() {value = 6 : i64, dtype = index} : () -> index
-      %26 = "polyreme.kernel.apply"(%5, %25) {fn = "mod"} : (index, index) -> index
-      %27 = "polyreme.kernel.load"(%a0, %26) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<6xf32>, index) -> f32
-      %28 = "polyreme.kernel.broadcast"(%27) {lanes = 1 : i64} : (f32) -> f32
-      %29 = "polyreme.kernel.size"() {value = 6 : i64} : () -> index
-      %30 = "polyreme.kernel.apply"(%5, %29) {fn = "mod"} : (index, index) -> index
-      %31 = "polyreme.kernel.load"(%a0, %30) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<6xf32>, index) -> f32
-      %32 = "polyreme.kernel.broadcast"(%31) {lanes = 1 : i64} : (f32) -> f32
-      %33 = "polyreme.kernel.apply"(%24, %28, %32) {fn = "select"} : (i1, f32, f32) -> f32
-      %34 = "polyreme.kernel.fma"(%11, %15, %33) : (f32, f32, f32) -> f32
-      "polyreme.kernel.store"(%34, %out, %5, %7) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (f32, !polyreme.buffer<f32>, index, i1) -> ()
-      "polyreme.kernel.yield"() : () -> ()
-    }) {grain = 3 : i64} : (index) -> ()
-    "func.return"() : () -> ()
-  }) {sym_name = "k0", function_type = (!polyreme.buffer<6xf32>, !polyreme.buffer<f32>, index) -> (), arg_names = ["a0", "out", "n"]} : () -> ()
-  "func.func"() ({
-  ^bb0(%a0: !polyreme.buffer<?xf32, ["N"]>, %a1: !polyreme.buffer<f32>, %out: !polyreme.buffer<2x3xf32>):
-    %0 = "polyreme.kernel.constant"() {value = 6 : i64, dtype = index} : () -> index
-    %1 = "polyreme.kernel.constant"() {value = 0 : i64, dtype = index} : () -> index
-    %2 = "polyreme.kernel.constant"() {value = 1 : i64, dtype = index} : () -> index
-    %3 = "polyreme.kernel.apply"(%0, %2) {fn = "sub"} : (index, index) -> index
-    "polyreme.kernel.for"(%1, %0) ({
-    ^bb0(%i: index):
-      %4 = "polyreme.kernel.apply"(%0, %i) {fn = "sub"} : (index, index) -> index
-      %5 = "polyreme.kernel.lane_mask"(%4) {lanes = 1 : i64} : (index) -> i1
-      %6 = "polyreme.kernel.size"() {value = #polyreme.size<"N">} : () -> index
-      %7 = "polyreme.kernel.apply"(%i, %6) {fn = "mod"} : (index, index) -> index
-      %8 = "polyreme.kernel.load"(%a0, %7) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["N"]>, index) -> f32
-      %9 = "polyreme.kernel.broadcast"(%8) {lanes = 1 : i64} : (f32) -> f32
-      %10 = "polyreme.kernel.constant"() {value = 0.25 : f64, dtype = f32} : () -> f32
-      %11 = "polyreme.kernel.broadcast"(%10) {lanes = 1 : i64} : (f32) -> f32
-      %12 = "polyreme.kernel.apply"(%9, %11) {fn = "sub"} : (f32, f32) -> f32
-      %13 = "polyreme.kernel.apply"(%3, %i) {fn = "sub"} : (index, index) -> index
-      %14 = "polyreme.kernel.broadcast"(%13) {lanes = 1 : i64} : (index) -> index
-      "polyreme.kernel.scatter"(%12, %out, %14, %5) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (f32, !polyreme.buffer<2x3xf32>, index, i1) -> ()
-      "polyreme.kernel.yield"() : () -> ()
-    }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (index, index) -> ()
-    "func.return"() : () -> ()
-  }) {sym_name = "k1", function_type = (!polyreme.buffer<?xf32, ["N"]>, !polyreme.buffer<f32>, !polyreme.buffer<2x3xf32>) -> (), arg_names = ["a0", "a1", "out"]} : () -> ()
+  }) {sym_name = "k2", function_type = (!polyreme.buffer<f32>, !polyreme.buffer<f32>, !polyreme.buffer<5x4xf32>) -> (), arg_names = ["a0", "a1", "out"]} : () -> ()
 }) : () -> ()
