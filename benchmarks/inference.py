@@ -14,17 +14,16 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks.models import MODELS
+from benchmarks.processes import Worker
 
 PEERS = ("onnxruntime", "paddle")
 
@@ -45,29 +44,10 @@ class Row:
     largest_difference: float
 
 
-class Worker:
-    """A library's process."""
-
-    def __init__(self, library: str, threads: int, python: str):
-        self.library = library
-        env = dict(os.environ, OMP_NUM_THREADS=str(threads), POLYREME_THREADS=str(threads))
-        command = [python, "-m", "benchmarks.workers", library, str(threads)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
-
-    def ask(self, **request: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            _, errors = self.process.communicate()
-            raise SystemExit(f"{self.library} stopped:\n{errors[-2000:]}")
-        reply: dict[str, Any] = json.loads(line)
-        return reply
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.communicate()
+def start(library: str, threads: int, python: str) -> Worker:
+    """A library's process, with that many threads."""
+    env = dict(os.environ, OMP_NUM_THREADS=str(threads), POLYREME_THREADS=str(threads))
+    return Worker(library, [python, "-m", "benchmarks.workers", library, str(threads)], env)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -78,7 +58,7 @@ def measure(name: str, batch: int, threads: int, libraries: dict[str, str], roun
     """Time one model at one batch size with every library (name → Python to run it with)."""
     with tempfile.TemporaryDirectory() as scratch:
         _write_shapes(name, Path(scratch))
-        workers = {library: Worker(library, threads, python) for library, python in libraries.items()}
+        workers = {library: start(library, threads, python) for library, python in libraries.items()}
         try:
             first = {lib: w.ask(do="prepare", model=name, batch=batch, folder=scratch) for lib, w in workers.items()}
             outputs = {lib: np.asarray(reply["y"]) for lib, reply in first.items()}

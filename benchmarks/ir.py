@@ -26,7 +26,6 @@ import os
 import platform
 import random
 import statistics
-import subprocess
 import sys
 import time
 import tracemalloc
@@ -34,6 +33,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks.processes import Worker, answer
 
 STEPS = ("parse", "print", "verify", "cse+dce")
 LIBRARIES = ("polyreme", "xdsl", "xdsl-unregistered")
@@ -198,14 +199,8 @@ MAKERS: dict[str, Callable[[], Library]] = {
 
 
 def work(library: Library, text: str) -> None:
-    """Answer requests, one JSON line each: the seconds of every step, or the memory of one module."""
-    # Libraries print; the protocol keeps the real standard output for itself.
-    channel = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    for line in sys.stdin:
-        reply = _memory(library, text) if line.strip() == "memory" else _times(library, text)
-        channel.write(json.dumps(reply) + "\n")
-        channel.flush()
+    """Answer requests: the seconds of every step, or the memory of one module."""
+    answer(lambda request: _memory(library, text) if request["do"] == "memory" else _times(library, text))
 
 
 def _times(library: Library, text: str) -> dict[str, Any]:
@@ -236,38 +231,15 @@ def _memory(library: Library, text: str) -> dict[str, Any]:
     return {"bytes": held / library.count(module)}
 
 
-class Worker:
-    """A library's process."""
-
-    def __init__(self, name: str, text_path: Path):
-        command = [sys.executable, "-m", "benchmarks.ir", "--worker", name, str(text_path)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(self, what: str) -> dict[str, Any]:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(what + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"a worker ended with code {self.process.wait()}")
-        reply: dict[str, Any] = json.loads(line)
-        return reply
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def measure(text: str, rounds: int, folder: Path) -> dict[str, Any]:
     """Best and median milliseconds of every step, bytes per op, and the numbers of ops before and after, by library."""
     path = folder / "chain.mlir"
     path.write_text(text)
-    workers = {name: Worker(name, path) for name in LIBRARIES}
+    workers = {name: Worker(name, [sys.executable, "-m", "benchmarks.ir", "--worker", name, str(path)]) for name in LIBRARIES}
     taken: dict[str, list[dict[str, Any]]] = {name: [] for name in LIBRARIES}
     for number in range(rounds + 1):
         for name, worker in workers.items():
-            reply = worker.ask("times")
+            reply = worker.ask(do="times")
             if number:  # the first round loads and fills caches
                 taken[name].append(reply)
     figures: dict[str, Any] = {}
@@ -276,11 +248,11 @@ def measure(text: str, rounds: int, folder: Path) -> dict[str, Any]:
         figures[name] = {
             "best": {step: min(ms) for step, ms in steps.items()},
             "median": {step: statistics.median(ms) for step, ms in steps.items()},
-            "bytes": worker.ask("memory")["bytes"],
+            "bytes": worker.ask(do="memory")["bytes"],
             "before": taken[name][0]["before"],
             "after": taken[name][0]["after"],
         }
-        worker.close()
+        worker.stop()
     ours, peer, unregistered = (figures[name] for name in LIBRARIES)
     assert ours["before"] == peer["before"] == unregistered["before"], "the libraries read different modules"
     assert ours["after"] == peer["after"] < ours["before"], f"ours keeps {ours['after']} ops where xDSL keeps {peer['after']}"

@@ -7,7 +7,6 @@ library takes a numpy array and gives a numpy array, so that what is timed is wh
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.models import MODELS, Model, inputs, with_weights, write_onnx
+from benchmarks.processes import answer
 
 Call = Callable[[Any], Any]
 
@@ -120,26 +120,23 @@ def _time_for(call: Call, x: Any, seconds: float) -> list[float]:
 
 def main() -> None:
     library, threads = sys.argv[1], int(sys.argv[2])
-    # Libraries print; the protocol keeps the real standard output for itself.
-    channel = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
     call: Call | None = None
     x: Any = None
+
+    def handle(request: dict[str, Any]) -> dict[str, Any]:
+        nonlocal call, x
+        if request["do"] == "time":
+            assert call is not None
+            return {"seconds": _time_for(call, x, request["seconds"])}
+        model = MODELS[request["model"]]
+        folder = Path(request["folder"]) / f"{library}-{threads}-{request['batch']}-{Path(scratch).name}"
+        folder.mkdir(parents=True)
+        x = inputs(model, request["batch"])
+        call = LIBRARIES[library](model, request["batch"], threads, folder)
+        return {"y": np.asarray(call(x)).tolist()}
+
     with tempfile.TemporaryDirectory() as scratch:
-        for line in sys.stdin:
-            request = json.loads(line)
-            if request["do"] == "prepare":
-                model = MODELS[request["model"]]
-                folder = Path(request["folder"]) / f"{library}-{threads}-{request['batch']}-{Path(scratch).name}"
-                folder.mkdir(parents=True)
-                x = inputs(model, request["batch"])
-                call = LIBRARIES[library](model, request["batch"], threads, folder)
-                reply: dict[str, Any] = {"y": np.asarray(call(x)).tolist()}
-            else:
-                assert call is not None
-                reply = {"seconds": _time_for(call, x, request["seconds"])}
-            channel.write(json.dumps(reply) + "\n")
-            channel.flush()
+        answer(handle)
 
 
 if __name__ == "__main__":
