@@ -58,6 +58,9 @@ class Case:
         return module
 
 
+# Complex numbers are not compiled; `dialects/test_complex.py` has their cases.
+WITHOUT_KERNELS = {nn.Real, nn.Imag, nn.Conj, nn.Complex}
+
 CASES: list[Case] = []
 _random = np.random.default_rng(20)
 
