@@ -104,6 +104,7 @@ def test_the_examples_of_the_help_are_commands_with_options_that_there_are(line:
             pass
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_help_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Those of the commands that take a model on its way; the others have tests of their own."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")

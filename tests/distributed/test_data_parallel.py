@@ -338,6 +338,7 @@ class LeNet(paddle.nn.Layer):
         return self.head(paddle.flatten(self.features(paddle.reshape(x, [-1, 1, 12, 12])), 1))
 
 
+@pytest.mark.slow
 def test_no_bucket_size_changes_a_bit_of_a_compiled_convolutional_model() -> None:
     images = np.random.default_rng(5).normal(size=(8, 144)).astype(np.float32)
 

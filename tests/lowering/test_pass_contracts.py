@@ -22,7 +22,7 @@ from tests.lowering.test_cleanup import FIRES, STAYS, cleaned
 from tests.strategies import LEVELS, modules
 
 load_passes()
-SETTINGS = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 # Levels by the word that passes use for them; groups are tensor ops, too.
 TAKEN = {"nn": ["nn"], "dist": ["dist"], "tensor": ["tensor", "fused"], "kernel": ["kernel"]}
 # What a module of a level may consist of.
