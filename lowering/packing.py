@@ -255,7 +255,7 @@ class PlanParts:
         """The panels of `value`: ahead of time for a constant or kept operand, else by a step, which does nothing where it is not `worth` it."""
         source = access.source
         dtype = source.type.dtype
-        made = partial(pack_kernel, self.request.name("pack"), access, panels, dtype, self.request.target.lanes(dtype))
+        made = partial(pack_kernel, self.request.name("pack"), access, panels, dtype, min(self.request.target.lanes(dtype), panels.width))
         if isinstance(source, BlockArgument) and worth is None and source.index in self.request.constant | self.request.kept:
             kernel = made() if source.index in self.request.kept else None
             self.packs.append(Pack(source.index, panels_of(value, letters, panels), kernel))

@@ -1,0 +1,399 @@
+"""Windows that slide over a channels-last image, each channel on its own: depthwise convolutions and poolings.
+
+The lanes of a vector are neighbouring channels, so nothing is gathered or transposed. A tile is a run of pixels of a row, one accumulator each; for each
+row of the window the pixels below it are read once and go to every accumulator that they belong to:
+
+    acc[x] = acc[x] + image[y * stride + m][x * stride + n] * weights[m][n]        for all n, for all x of the tile
+
+A pad around the image is not made: rows of the window that lie outside are left out of the loop over them, and the taps outside at both ends of
+a row are left out of its first and last tile. Weights lie in panels `[C / lanes][taps][lanes]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import BlockArgument, Op, Value
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.scalar import identity_of
+from polyreme.ir.types import ScalarType, element_type, f32, f64
+from polyreme.lowering.access import trace
+from polyreme.lowering.code import Code, Index
+from polyreme.lowering.elements import ElementEmitter, buffer_leaf
+from polyreme.lowering.epilogue import Epilogue, follow
+from polyreme.lowering.hoist import tidy
+from polyreme.lowering.packing import Panels, PlanParts
+from polyreme.lowering.positions import Position, position
+from polyreme.lowering.rows import shape_of
+from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
+from polyreme.lowering.sweep import Lanes, each, estimate, run, sweep
+
+# Multiply-adds that are written out in one tile: a row of the window for each of its pixels.
+MOST_TAPS = 96
+# Tiles of a row that are written out one by one, because taps of theirs lie outside of the image.
+MOST_EDGES = 6
+# Rows of work below which channels are cut into blocks for the threads as well.
+ENOUGH_ROWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Slide:
+    """A windowed axis: `places` windows of `taps` elements, over an image of `size` with `low` elements of padding before it."""
+
+    axis: int
+    size: int
+    low: int
+    places: int
+    taps: int
+    stride: int
+    dilation: int
+
+    def inside(self, place: int, tap: int) -> bool:
+        """Whether a tap of the window at `place` lies in the image."""
+        return 0 <= place * self.stride + tap * self.dilation - self.low < self.size
+
+    def whole(self, place: int) -> bool:
+        """Whether all of the window at `place` lies in the image."""
+        return self.inside(place, 0) and self.inside(place, self.taps - 1)
+
+    @property
+    def clipped(self) -> bool:
+        """Whether some window reaches out of the image."""
+        return not (self.whole(0) and self.whole(self.places - 1))
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """A group to be computed: `image` under the windows, its last axis the channels; what is made of them by `op`, a contract or a reduction.
+
+    `letters` of the result give the image's axes in order; a contract with several results of each channel has their `copies` as a further axis behind them.
+    """
+
+    request: Request
+    op: tensor.Contract | tensor.Reduce
+    image: Value
+    slides: tuple[Slide, ...]
+    epilogue: Epilogue
+    copies: int | None = None
+
+    @property
+    def dtype(self) -> ScalarType:
+        return element_type(self.op.result.type)
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The result's: outer axes, places and channels in the image's order, and copies."""
+        return shape_of(self.op.result)
+
+    @property
+    def channels(self) -> int:
+        channels = shape_of(self.image)[-1]
+        assert isinstance(channels, int)
+        return channels
+
+
+def build_sliding(request: Request) -> KernelPlan | None:
+    """The plan of a group around a depthwise convolution or an overlapping pooling with channels last; None for any other group."""
+    sliding = _find_convolution(request) or _find_pooling(request)
+    return None if sliding is None else _Kernel(sliding).build()
+
+
+def _find_convolution(request: Request) -> Sliding | None:
+    """A contract of windows and weights [channels, (copies,) taps…] whose channels are neither summed nor mixed."""
+    contracts = request.ops(tensor.Contract)
+    if len(contracts) != 1:
+        return None
+    contract = contracts[0]
+    window = contract.a.producer(tensor.Window)
+    spec = tensor.ContractSpec(contract.spec)
+    if window is None or len(spec.batch) != 1:
+        return None
+    rank = len(shape_of(window.x))
+    image, taps = spec.a[:rank], spec.a[rank:]
+    mixed = spec.free_b
+    if spec.contracted != taps or spec.b not in (spec.batch + mixed + taps,) or spec.out != image + mixed or len(mixed) > 1 or image[-1] != spec.batch:
+        return None
+    copies = spec.sizes(shape_of(contract.a), shape_of(contract.b))[mixed] if mixed else None
+    if copies is not None and not isinstance(copies, int):
+        return None
+    return _sliding(request, contract, window, 0.0, copies)
+
+
+def _find_pooling(request: Request) -> Sliding | None:
+    """A reduction of overlapping windows over memory as it stands; others are as well computed by the general loops."""
+    reduces = request.ops(tensor.Reduce)
+    if len(reduces) != 1 or request.ops(tensor.Contract):
+        return None
+    op = reduces[0]
+    window = op.x.producer(tensor.Window)
+    if window is None or op.keepdims or op.fn not in ("max", "min", "add"):
+        return None
+    rank = len(shape_of(window.x))
+    if op.axes != tuple(range(rank, rank + len(window.axes))):
+        return None
+    return _sliding(request, op, window, identity_of(op.fn, element_type(op.result.type)), None)
+
+
+def _sliding(request: Request, op: tensor.Contract | tensor.Reduce, window: tensor.Window, filling: float, copies: int | None) -> Sliding | None:
+    """The group if sizes and what follows are of a kind that the kernel takes. Padding with `filling` is left to the kernel's loops, other padding
+    (or so much of it that most tiles would be written out on their own) is made in memory first."""
+    if element_type(op.result.type) not in (f32, f64) or 0 in shape_of(op.result):
+        return None
+    epilogue = follow(request, op)
+    if epilogue is None or epilogue.pools:
+        return None
+    rank = len(shape_of(window.x))
+    if window.axes != tuple(sorted(window.axes)) or window.axes[-1] != rank - 2 or not isinstance(shape_of(window.x)[-1], int):
+        return None
+    pad = window.x.producer(tensor.Pad)
+    if pad is not None and _only_around(pad, window.axes, filling):
+        slides = _slides(window, pad.x, pad.low)
+        sliding = None if slides is None else Sliding(request, op, pad.x, slides, epilogue, copies)
+        if sliding is not None and _is_memory(pad.x) and sum(1 for tile in _tiles(sliding) if tile.count == 1) <= MOST_EDGES:
+            return sliding
+    slides = _slides(window, window.x, (0,) * rank)
+    if slides is None or not (pad is not None or _is_memory(window.x)):
+        return None
+    return Sliding(request, op, window.x, slides, epilogue, copies)
+
+
+def _only_around(pad: tensor.Pad, axes: tuple[int, ...], filling: float) -> bool:
+    """Whether a pad puts `filling` around an image, along some of `axes`."""
+    known = all(isinstance(n, int) and n >= 0 for n in (*pad.low, *pad.high))
+    elsewhere = any(pad.low[axis] != 0 or pad.high[axis] != 0 for axis in range(len(pad.low)) if axis not in axes)
+    return known and not elsewhere and not any(pad.interior) and pad.value == filling
+
+
+def _is_memory(image: Value) -> bool:
+    """Whether an image is (a view of) an argument with channels as neighbours."""
+    letters = "abcdefgh"[: len(shape_of(image))]
+    access = trace(image, letters)
+    return isinstance(access.source, BlockArgument) and access.stride(letters[-1]) == 1
+
+
+def _slides(window: tensor.Window, image: Value, low: Sequence[Dim]) -> tuple[Slide, ...] | None:
+    """The axes of windows over `image`, which has `low` padding; None where a size is not known or a row of taps too long to be written out."""
+    slides = []
+    for axis, taps, stride, dilation in zip(window.axes, window.sizes, window.strides, window.dilations, strict=True):
+        numbers = (axis, shape_of(image)[axis], low[axis], shape_of(window.result)[axis], taps, stride, dilation)
+        if not all(isinstance(n, int) for n in numbers):
+            return None
+        slides.append(Slide(*numbers))  # type: ignore[arg-type]
+    return tuple(slides) if slides[-1].taps <= MOST_TAPS else None
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """`count` neighbouring tiles of `width` pixels each from pixel `start` on; more than one only where no window reaches out of the image."""
+
+    start: int
+    width: int
+    count: int = 1
+
+
+def _tiles(sliding: Sliding) -> list[Tile]:
+    """A row of the result in tiles of nearly equal width."""
+    slide = sliding.slides[-1]
+    copies = sliding.copies or 1
+    most = max(1, min(sliding.request.target.vector_registers * 7 // 16, MOST_TAPS // slide.taps) // copies)
+    count = -(-slide.places // most)
+    width = -(-slide.places // count)
+    tiles: list[Tile] = []
+    for start in range(0, slide.places, width):
+        tile = Tile(start, min(width, slide.places - start))
+        last = tiles[-1] if tiles else None
+        plain = all(slide.whole(x) for x in range(tile.start, tile.start + tile.width))
+        if plain and last is not None and last.width == tile.width and all(slide.whole(x) for x in range(last.start, start)):
+            tiles[-1] = Tile(last.start, last.width, last.count + 1)
+        else:
+            tiles.append(tile)
+    return tiles
+
+
+class _Kernel:
+    """Makes the plan of one group."""
+
+    def __init__(self, sliding: Sliding):
+        self.s = sliding
+        self.parts = PlanParts(sliding.request)
+        target = sliding.request.target
+        widest = target.lanes(sliding.dtype)
+        n = sliding.channels
+        if n < widest:
+            widest = 1 << ((n - 1).bit_length() if target.masked else n.bit_length() - 1)
+        self.lanes = Lanes(widest, target.masked)
+        self.taps = prod(slide.taps for slide in sliding.slides)
+        self.tiles = _tiles(sliding)
+
+    def build(self) -> KernelPlan:
+        s = self.s
+        made = s.image.producer(tensor.Pad) is not None
+        read: list[Value] = [s.image] if made else list(_arguments(s.image))
+        weights = self._weights()
+        slots: list[Slot] = [*(self.parts.memory_of(x) for x in read), *weights]
+        slots += [*(operand(a.index) for a in s.epilogue.args), *(result(i) for i in range(len(s.epilogue.values)))]
+        func = Func.empty(s.request.name("depthwise" if weights else "pool"), [self.parts.buffer_type(x) for x in slots], loc=s.op.location)
+        code = Code(Builder.at_end(func.block, func.location))
+        args = list(func.args)
+        self.code = code
+        self.inputs = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(read, args, strict=False)}
+        self.weights = args[len(read)] if weights else None
+        after = args[len(read) + len(weights) :]
+        self.buffers = dict(zip(s.epilogue.args, after, strict=False))
+        self.outs = after[len(s.epilogue.args) :]
+        self._nest()
+        code.b.insert(Return([]))
+        tidy(func)
+        self.parts.steps.append(Step(func, tuple(slots)))
+        return self.parts.plan("depthwise" if weights else "pool")
+
+    def _weights(self) -> list[Slot]:
+        """The panels of weights; none for a pooling."""
+        op = self.s.op
+        if isinstance(op, tensor.Reduce):
+            return []
+        spec = tensor.ContractSpec(op.spec)
+        sizes = spec.sizes(shape_of(op.a), shape_of(op.b))
+        panels = Panels((), (*spec.free_b, *spec.contracted), spec.batch, self.lanes.count, sizes)
+        return [self.parts.packed(op.b, spec.b, trace(op.b, spec.b), panels)]
+
+    def _nest(self) -> None:
+        """Rows of the result, and blocks of channels where rows are few, on threads."""
+        s, code = self.s, self.code
+        row = s.slides[-1].axis
+        sizes = list(s.shape[:row])
+        vectors = -(-s.channels // self.lanes.count)
+        rows = estimate(product(sizes))
+        blocks = 1 if rows >= ENOUGH_ROWS else min(vectors, -(-ENOUGH_ROWS // max(rows, 1)))
+        block = -(-vectors // blocks) * self.lanes.count
+        blocks = -(-s.channels // block)
+        cycles = s.slides[-1].places * (self.taps * (s.copies or 1) / 2 + 4) * vectors / blocks
+
+        def body(places: list[Position]) -> None:
+            first: Index = 0
+            end: Index = s.channels
+            if blocks > 1:
+                first = code.mul(places[-1].scalar(code), block)
+                end = code.min(code.add(first, block), s.channels)
+            self._row(places[:row], first, end)
+
+        each(code, s.request.target, [*sizes, *([blocks] if blocks > 1 else [])], cycles, body)
+
+    def _row(self, places: list[Position], first: Index, end: Index) -> None:
+        """One row of the result: `places` of its outer axes, channels from `first` to `end`."""
+        code = self.code
+        ranges = [self._range(s, places[s.axis]) for s in self.s.slides[:-1]]
+        for tile in self.tiles:
+
+            def at(start: Index, values: list[Value], tile: Tile = tile) -> list[Value]:
+                def vector(c: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+                    self._tile(places, ranges, tile, position(start), c, lanes, mask)
+                    return carried
+
+                return sweep(code, first, end, self.lanes, [], vector)
+
+            if tile.count == 1:
+                at(tile.start, [])
+            else:
+                with code.loop(tile.start, tile.start + tile.count * tile.width, step=tile.width, name="x") as loop:
+                    at(loop.iv, [])
+
+    def _range(self, slide: Slide, place: Position) -> tuple[Index, Index]:
+        """The taps of a window at `place` that lie in the image: from the first to before the second."""
+        if not slide.clipped:
+            return 0, slide.taps
+        code = self.code
+        start = code.mul(place.scalar(code), slide.stride)
+        zero = code.value(0)
+        before = code.apply("max", code.value(code.sub(slide.low, start)), zero)
+        left = code.apply("max", code.value(code.sub(slide.size + slide.low, start)), zero)
+        return code.ceildiv(before, slide.dilation), code.min(slide.taps, code.ceildiv(left, slide.dilation))
+
+    def _tile(self, places: list[Position], ranges: list[tuple[Index, Index]], tile: Tile, start: Position, c: Position, lanes: int, mask: Value | None) -> None:
+        """The results of one tile for one vector of channels."""
+        s, code = self.s, self.code
+        fn = s.op.fn if isinstance(s.op, tensor.Reduce) else "add"
+        identity = code.broadcast(code.constant(identity_of(fn, s.dtype), s.dtype), lanes)
+        copies = s.copies or 1
+        panel = self._panel(c, lanes)
+
+        def nest(k: int, taps: list[Position], sums: list[Value]) -> list[Value]:
+            if k < len(ranges):
+                lo, hi = ranges[k]
+                return run(code, lo, hi, 1, sums, lambda tap, inner: nest(k + 1, [*taps, tap], inner), name="m")
+            return self._steps(places, taps, tile, start, c, lanes, mask, panel, sums)
+
+        sums = nest(0, [], [identity] * (tile.width * copies))
+        emitter = s.epilogue.emitter(code, self.buffers, lambda _places, _lanes, _mask: current[0])
+        for x in range(tile.width):
+            for copy in range(copies):
+                current = [sums[x * copies + copy]]
+                at = [*places, start.plus(code, Position(x)), c]
+                if s.copies is not None:
+                    at.append(Position(copy))
+                s.epilogue.write(emitter, self.outs, at, lanes, mask)
+
+    def _steps(
+        self, places: list[Position], taps: list[Position], tile: Tile, start: Position, c: Position, lanes: int, mask: Value | None, panel: Index, sums: list[Value]
+    ) -> list[Value]:
+        """One row of the window: every tap of it for every pixel of the tile."""
+        s, code, row = self.s, self.code, self.s.slides[-1]
+        copies = s.copies or 1
+        sums = list(sums)
+        around = list(places)
+        for slide, tap in zip(s.slides[:-1], taps, strict=True):
+            around[slide.axis] = places[slide.axis].times(code, slide.stride).plus(code, tap.times(code, slide.dilation)).plus(code, Position(-slide.low))
+        first = start.times(code, row.stride).plus(code, Position(-row.low))
+        pixels = ElementEmitter(code, self.inputs)
+        strides = [prod(x.taps for x in s.slides[i + 1 :]) for i in range(len(s.slides))]
+        along = code.add(*(code.mul(tap.scalar(code), k) for tap, k in zip(taps, strides, strict=False)), 0)
+        for n in range(row.taps):
+            weights = self._tap(panel, along, n, lanes)
+            for x in range(tile.width):
+                if tile.count == 1 and not row.inside(tile.start + x, n):
+                    continue
+                pixel = pixels.at(s.image, [*around, first.plus(code, Position(x * row.stride + n * row.dilation)), c], lanes, mask)
+                for copy in range(copies):
+                    i = x * copies + copy
+                    if isinstance(s.op, tensor.Reduce):
+                        sums[i] = code.apply(s.op.fn, sums[i], pixel)
+                    else:
+                        sums[i] = code.fma(pixel, weights[copy], sums[i])
+        return sums
+
+    def _panel(self, c: Position, lanes: int) -> Index:
+        """Where the weights of channel `c` begin; for a single lane of a panel, its lane."""
+        code, at = self.code, c.scalar(self.code)
+        depth = self.taps * (self.s.copies or 1)
+        if lanes == self.lanes.count:
+            return code.mul(at, depth)
+        lane = code.mod(at, self.lanes.count)
+        return code.add(code.mul(code.sub(at, lane), depth), lane)
+
+    def _tap(self, panel: Index, along: Index, n: int, lanes: int) -> list[Value]:
+        """The weights of a tap, one vector per copy."""
+        if self.weights is None:
+            return []
+        code, width = self.code, self.lanes.count
+        at = code.add(panel, code.mul(along, width))
+        align = width * self.s.dtype.bytes if lanes == width else None
+        return [code.load(self.weights, code.add(at, (copy * self.taps + n) * width), lanes, None, align) for copy in range(self.s.copies or 1)]
+
+
+def _arguments(value: Value) -> list[BlockArgument]:
+    """The arguments of the group that `value` is made from."""
+    found: dict[Value, None] = {}
+    todo = [value]
+    while todo:
+        value = todo.pop()
+        if value in found:
+            continue
+        found[value] = None
+        if isinstance(value.owner, Op):
+            todo += value.owner.operands
+    return [v for v in found if isinstance(v, BlockArgument)]

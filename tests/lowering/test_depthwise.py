@@ -1,0 +1,163 @@
+"""Depthwise convolutions and poolings over channels-last images, against numpy in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Module
+from polyreme.ir.dims import Dim, symbol
+from polyreme.ir.types import ScalarType, TensorType, f32, f64
+from polyreme.lowering.depthwise import build_sliding
+from polyreme.lowering.targets import TARGETS
+from tests.lowering import products
+from tests.lowering.products import root_of
+
+N = symbol("N")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Windows of `taps` over `x` [batch, *sizes, channels], padded by `pad` (before and after) along each spatial axis; `fn` is "conv" or the pooling's."""
+
+    x: tuple[int, ...]
+    taps: tuple[int, ...]
+    stride: int = 1
+    pad: tuple[int, int] = (0, 0)
+    dilation: int = 1
+    fn: str = "conv"
+    copies: int = 0
+    constant: bool = True
+    free: bool = False
+    dtype: ScalarType = f32
+    tail: bool = False
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        return (self.x[-1], *((self.copies,) if self.copies else ()), *self.taps)
+
+    def arrays(self) -> tuple[Any, Any, Any]:
+        rng = np.random.default_rng(5)
+        shapes = [self.x, self.weights, (self.x[-1], *((self.copies,) if self.copies else ()))]
+        x, w, bias = (rng.standard_normal(s).astype(self.dtype.np) for s in shapes)
+        return x, w, bias
+
+
+def expected_of(case: Case) -> Any:
+    """The result in float64, tap by tap."""
+    x, w, bias = (a.astype(np.float64) for a in case.arrays())
+    outside = {"conv": 0.0, "add": 0.0, "max": -np.inf, "min": np.inf}[case.fn]
+    x = np.pad(x, [(0, 0), *[case.pad] * len(case.taps), (0, 0)], constant_values=outside)
+    places = [(n - (k - 1) * case.dilation - 1) // case.stride + 1 for n, k in zip(x.shape[1:-1], case.taps, strict=True)]
+    y: Any = None
+    for tap in product(*map(range, case.taps)):
+        at = tuple(slice(t * case.dilation, t * case.dilation + (n - 1) * case.stride + 1, case.stride) for t, n in zip(tap, places, strict=True))
+        part = x[(slice(None), *at)]
+        if case.fn == "conv":
+            weights = w[(Ellipsis, *tap)]
+            part = part[..., None] * weights if case.copies else part * weights
+        y = part if y is None else {"conv": np.add, "add": np.add, "max": np.maximum, "min": np.minimum}[case.fn](y, part)
+    return np.maximum(y + bias, 0) if case.tail else y
+
+
+def module_of(case: Case) -> tuple[Module, list[Any]]:
+    """The group of the case, and its inputs."""
+    x, w, bias = case.arrays()
+    spatial = len(case.taps)
+    batch: Dim = N if case.free else case.x[0]
+    places, taps, copies = "hwd"[:spatial], "klm"[:spatial], "j" if case.copies else ""
+
+    def make(b: Builder, *args: Any) -> Any:
+        image, bias, weights = (*args[:2], args[-1])
+        if any(case.pad):
+            outside = {"conv": 0.0, "add": 0.0, "max": -np.inf, "min": np.inf}[case.fn]
+            low, high = ((0, *(n,) * spatial, 0) for n in case.pad)
+            image = b(tensor.Pad, image, low=low, high=high, interior=(0,) * (spatial + 2), value=outside)
+        axes = tuple(range(1, 1 + spatial))
+        y = b(tensor.Window, image, axes=axes, sizes=case.taps, strides=(case.stride,) * spatial, dilations=(case.dilation,) * spatial)
+        if case.fn == "conv":
+            y = b(tensor.Contract, y, weights, spec=f"n{places}g{taps},g{copies}{taps}->n{places}g{copies}")
+        else:
+            y = b(tensor.Reduce, y, fn=case.fn, axes=tuple(range(spatial + 2, 2 * spatial + 2)))
+        if case.tail:
+            bias = b(tensor.Reshape, bias, shape=(*(1,) * (spatial + 1), *bias.type.shape))
+            y = b(tensor.Map, y, bias, fn="add")
+            y = b(tensor.Map, y, b(tensor.Full, value=0.0, shape=(), dtype=case.dtype), fn="max")
+        return y
+
+    types = [TensorType((batch, *case.x[1:]), case.dtype), TensorType(bias.shape, case.dtype)]
+    if case.constant:
+        return root_of(types, make, [w]), [x, bias]
+    return root_of([*types, TensorType(w.shape, case.dtype)], make), [x, bias, w]
+
+
+@pytest.fixture(autouse=True)
+def _only_sliding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "build_conv", build_sliding)
+
+
+@st.composite
+def cases(draw: Any) -> Case:
+    """Any small case that has a result."""
+    spatial = draw(st.integers(1, 3))
+    taps = tuple(draw(st.integers(1, 4)) for _ in range(spatial))
+    stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    pad = draw(st.tuples(st.integers(0, 3), st.integers(0, 3)))
+    sizes = tuple(max(1, (k - 1) * dilation + 1 - sum(pad) + draw(st.integers(0, 6 if i + 1 < spatial else 20))) for i, k in enumerate(taps))
+    fn = draw(st.sampled_from(["conv", "conv", "max", "add", "min"]))
+    copies = draw(st.sampled_from([0, 0, 1, 3])) if fn == "conv" else 0
+    flags = {name: draw(st.booleans()) for name in ("constant", "free", "tail")}
+    x = (draw(st.integers(1, 2)), *sizes, draw(st.sampled_from([1, 3, 8, 17, 33])))
+    return Case(x, taps, stride, pad, dilation, fn, copies, dtype=draw(st.sampled_from([f32, f32, f64])), **flags)
+
+
+@settings(max_examples=25, deadline=None)
+@given(cases(), st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]))
+def test_kernels_of_each_target_agree_with_numpy_and_touch_no_memory_outside(case: Case, target: str) -> None:
+    module, inputs = module_of(case)
+    products.check_evaluated(module, inputs, expected_of(case), case.dtype, TARGETS[target])
+
+
+NATIVE = [
+    Case((2, 9, 11, 20), (3, 3), pad=(1, 1), tail=True),
+    Case((1, 15, 40, 33), (3, 3), 2, (0, 1), tail=True),
+    Case((1, 7, 7, 48), (5, 5), pad=(2, 2), free=True),
+    Case((1, 40, 40, 64), (7, 7), pad=(3, 3)),
+    Case((1, 30, 31, 5), (3, 2), 2, (0, 1), 2, "add"),
+    Case((2, 19, 19, 64), (3, 3), 2, (1, 1), fn="max", tail=True),
+    Case((1, 500, 48), (31,), pad=(15, 15)),
+    Case((1, 3, 4, 20, 9), (3, 3, 3), pad=(1, 1), constant=False),
+    Case((2, 8, 8, 19), (3, 3), pad=(1, 1), copies=2, tail=True),
+    Case((1, 64, 70, 40), (3, 3), pad=(1, 1), dtype=f64),
+]
+
+
+@pytest.mark.parametrize("case", NATIVE, ids=str)
+def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case) -> None:
+    module, inputs = module_of(case)
+    products.check_native(module, inputs, expected_of(case), case.dtype)
+
+
+@pytest.mark.parametrize("case", NATIVE, ids=str)
+def test_a_pad_is_made_in_memory_only_where_taps_are_many(case: Case) -> None:
+    lowered, builders = products.to_kernels(module_of(case)[0], TARGETS["x86-64-avx512"])
+    assert builders == ["depthwise" if case.fn == "conv" else "pool"]
+    pads = [f.sym_name for f in lowered.functions if f.sym_name.startswith("pad")]
+    assert bool(pads) == (case.taps[-1] > 7)
+
+
+def test_windows_along_the_last_axis_are_left_to_other_builders() -> None:
+    def make(b: Builder, x: Any) -> Any:
+        windows = b(tensor.Window, x, axes=(2, 3), sizes=(3, 3), strides=(2, 2), dilations=(1, 1))
+        return b(tensor.Reduce, windows, fn="max", axes=(4, 5))
+
+    module = root_of([TensorType((1, 4, 9, 9), f32)], make)
+    assert products.to_kernels(module, TARGETS["x86-64-avx512"])[1] == ["loops"]
