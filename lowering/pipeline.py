@@ -21,6 +21,7 @@ from polyreme.ir.timing import reported
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.contract import build_contract
 from polyreme.lowering.conv import build_conv
+from polyreme.lowering.depthwise import build_sliding
 from polyreme.lowering.fold_norm import FoldBatchNorm
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.loops import build_loops
@@ -35,7 +36,7 @@ from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
 
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
-BUILDERS = (build_conv, build_contract, build_random, build_loops)
+BUILDERS = (build_sliding, build_conv, build_contract, build_random, build_loops)
 
 
 def builders(target: Target) -> tuple[KernelBuilder, ...]:
