@@ -18,6 +18,7 @@ from polyreme.ir.garbage import without_collections
 from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
+from polyreme.lowering.channels_last import ChannelsLast
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.contract import build_contract
 from polyreme.lowering.conv import build_conv
@@ -70,11 +71,13 @@ def pipeline(target: Target, prepare: str = "") -> list[Stage]:
 
     `prepare` says which packs of weights leave `main` for a function of their own, as `TensorToKernel` has it.
     """
+    # The builders for GPUs have threads along rows of pixels.
+    layouts = () if target.code == "ptx" else (ChannelsLast(), Dce())
     return [
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, Canonicalize(), Cse(), Dce(), SinkReshapes(), Fuse()),
+        Stage("tensor", nn_to_tensor, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse()),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", TensorToKernel(target, builders(target), prepare)),
     ]

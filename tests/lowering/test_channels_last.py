@@ -1,0 +1,199 @@
+"""Channels last: networks compute the same in the other order of axes, and few transposes are left of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyreme.dialects import nn, tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Value
+from polyreme.ir.dims import symbol
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.passes import PassManager, Stage
+from polyreme.ir.types import TensorType, f64
+from polyreme.ir.verify import verify
+from polyreme.lowering.channels_last import ChannelsLast
+from polyreme.lowering.cleanup import Canonicalize, Dce
+from polyreme.lowering.nn_to_tensor import nn_to_tensor
+
+
+class Net:
+    """A module of `nn` ops in float64, written step by step; weights are constants."""
+
+    def __init__(self, *shape: Any):
+        self.main = Func.empty("main", [TensorType(shape, f64)], arg_names=["x"], arg_roles=("input",))
+        self.b = Builder.at_end(self.main.block)
+        self.rng = np.random.default_rng(3)
+        self.x: Value = self.main.args[0]
+
+    def constant(self, *shape: int) -> Value:
+        return self.b(nn.Constant, value=self.rng.standard_normal(shape))  # type: ignore[no-any-return]
+
+    def conv(self, x: Value, out: int, taps: int = 3, stride: int = 1, groups: int = 1, pad: int | None = None) -> Value:
+        channels, spatial = x.type.shape[1], x.type.rank - 2  # type: ignore[union-attr]
+        weight, bias = self.constant(out, channels // groups, *(taps,) * spatial), self.constant(out)
+        padding = (taps // 2 if pad is None else pad,) * (2 * spatial)
+        return self.b(nn.Conv, x, weight, bias, strides=(stride,) * spatial, padding=padding, groups=groups)  # type: ignore[no-any-return]
+
+    def module(self, *results: Value) -> Module:
+        self.b.insert(Return(list(results)))
+        module = Module.empty()
+        module.block.append(self.main.finish())
+        verify(module)
+        return PassManager([Stage("tensor", nn_to_tensor, Canonicalize(), Dce())]).run(module)
+
+
+def turned(module: Module, channels: int = 1) -> Module:
+    """The module after the pass."""
+    copy: Module = module.clone()
+    made = PassManager([Stage("tensor", ChannelsLast(channels), Dce())]).run(copy)
+    verify(made)
+    return made
+
+
+def count(module: Module, kind: Any) -> int:
+    return sum(isinstance(op, kind) for op in module.walk())
+
+
+def check_same(module: Module, x: Any, channels: int = 1) -> Module:
+    """The module after the pass, which computes the same."""
+    made = turned(module, channels)
+    for expected, got in zip(evaluate(module.function("main"), [x]), evaluate(made.function("main"), [x]), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max(initial=1))
+    return made
+
+
+def specs(module: Module) -> list[str]:
+    return [op.spec for op in module.walk() if isinstance(op, tensor.Contract)]
+
+
+def test_a_chain_of_convolutions_reads_the_image_as_it_stands_and_gives_channels_last() -> None:
+    net = Net(2, 3, 9, 8)
+    y = net.b(nn.Relu, net.conv(net.x, 4, stride=2))
+    y = net.b(nn.Relu, net.conv(y, 5))
+    made = check_same(net.module(net.b(nn.Mean, y, axis=(2, 3))), np.random.default_rng(0).standard_normal((2, 3, 9, 8)))
+    assert specs(made) == ["NCabmn,OCmn->NabO", "NabCmn,OCmn->NabO"]
+    assert count(made, tensor.Transpose) == 0
+
+
+def test_a_convolution_of_single_pixels_is_a_product_with_a_row_for_each() -> None:
+    n = symbol("N")
+    net = Net(n, 3, 6, 6)
+    y = net.conv(net.conv(net.x, 4), 5, taps=1)
+    made = turned(net.module(net.b(nn.Mean, y, axis=(2, 3))))
+    product = [op for op in made.walk() if isinstance(op, tensor.Contract)][-1]
+    assert product.result.type.shape == (36 * n, 5)
+    assert count(made, tensor.Window) == 1 and count(made, tensor.Transpose) == 0
+
+
+def test_a_residual_net_with_pools_and_squeezes_has_no_transpose_left() -> None:
+    net = Net(1, 3, 16, 16)
+    x = net.b(nn.MaxPool, net.b(nn.Relu, net.conv(net.x, 8)), kernel=(3, 3), strides=(2, 2), padding=(1,) * 4)
+    y = net.conv(net.b(nn.Relu, net.conv(x, 8)), 8)
+    gate = net.b(nn.Sigmoid, net.conv(net.b(nn.Mean, y, axis=(2, 3), keepdims=True), 8, taps=1))
+    y = net.b(nn.Relu, net.b(nn.Add, net.b(nn.Mul, y, gate), net.conv(x, 8, taps=1)))
+    y = net.b(nn.Concat, [y, net.b(nn.AvgPool, y, kernel=(3, 3), strides=(1, 1), padding=(1,) * 4)], axis=1)
+    flat = net.b(nn.Reshape, net.b(nn.Mean, y, axis=(2, 3), keepdims=True), shape=(1, 16))
+    made = check_same(net.module(flat), np.random.default_rng(0).standard_normal((1, 3, 16, 16)))
+    assert count(made, tensor.Transpose) == 0
+
+
+def test_a_depthwise_convolution_is_elementwise_along_channels() -> None:
+    net = Net(1, 3, 8, 8)
+    y = net.conv(net.conv(net.conv(net.x, 6), 6, groups=6), 4, taps=1)
+    made = check_same(net.module(net.b(nn.Mean, y, axis=(2, 3))), np.random.default_rng(0).standard_normal((1, 3, 8, 8)))
+    assert specs(made) == ["NCabmn,OCmn->NabO", "NabGmn,Gmn->NabG", "rC,OC->rO"]
+    assert count(made, tensor.Transpose) == 0
+
+
+def test_shuffled_channels_are_brought_into_order_where_they_are_joined() -> None:
+    net = Net(2, 3, 4, 5)
+    y = net.conv(net.x, 6)
+    split = net.b(nn.Reshape, y, shape=(2, 2, 3, 4, 5))
+    joined = net.b(nn.Reshape, net.b(nn.Transpose, split, perm=(0, 2, 1, 3, 4)), shape=(2, 6, 4, 5))
+    made = check_same(net.module(net.b(nn.Mean, net.conv(joined, 4), axis=(2, 3))), np.random.default_rng(0).standard_normal((2, 3, 4, 5)))
+    (shuffle,) = [op for op in made.walk() if isinstance(op, tensor.Transpose)]
+    assert shuffle.perm == (0, 1, 2, 4, 3)
+
+
+def test_patches_become_rows_of_a_matrix() -> None:
+    net = Net(2, 3, 8, 8)
+    y = net.b(nn.Reshape, net.conv(net.x, 6, taps=4, stride=4, pad=0), shape=(2, 6, 4))
+    y = net.b(nn.Softmax, net.b(nn.Transpose, y, perm=(0, 2, 1)), axis=-1)
+    made = check_same(net.module(net.b(nn.Mean, y, axis=(1,))), np.random.default_rng(0).standard_normal((2, 3, 8, 8)))
+    assert count(made, tensor.Transpose) == 0
+
+
+@pytest.mark.parametrize("taps", [1, 3])
+def test_few_channels_stay_as_they_are(taps: int) -> None:
+    net = Net(1, 1, 28, 28)
+    y = net.conv(net.conv(net.x, 6), 16, taps=taps)
+    module = net.module(net.b(nn.Mean, y, axis=(2, 3)))
+    assert str(turned(module, 32)) == str(module)
+
+
+def test_a_function_that_gives_back_all_it_computes_stays_as_it_is() -> None:
+    net = Net(1, 3, 8, 8)
+    module = net.module(net.conv(net.x, 64))
+    assert str(turned(module)) == str(module)
+
+
+STEPS = ("conv", "strided", "grouped", "depthwise", "pointwise", "transposed", "relu", "scale", "residual", "pool", "mean", "concat", "slice", "pad", "flip", "shuffle", "outside")
+
+
+def step(net: Net, kind: str, x: Value) -> Value:
+    """One more layer on `x`, [2, 4, *sizes]."""
+    b, shape = net.b, x.type.shape  # type: ignore[union-attr]
+    spatial = len(shape) - 2
+    if kind == "conv":
+        return net.conv(x, 4)
+    if kind == "strided":
+        return net.conv(x, 4, stride=2)
+    if kind == "grouped":
+        return net.conv(x, 4, groups=2)
+    if kind == "depthwise":
+        return net.conv(x, 4, groups=4)
+    if kind == "pointwise":
+        return net.conv(x, 4, taps=1)
+    if kind == "transposed":
+        return b(nn.ConvTranspose, x, net.constant(4, 4, *(3,) * spatial), strides=(2,) * spatial, padding=(1,) * (2 * spatial))  # type: ignore[no-any-return]
+    if kind == "relu":
+        return b(nn.Relu, x)  # type: ignore[no-any-return]
+    if kind == "scale":
+        return b(nn.Mul, x, net.constant(4, *(1,) * spatial))  # type: ignore[no-any-return]
+    if kind == "residual":
+        return b(nn.Add, x, net.conv(x, 4))  # type: ignore[no-any-return]
+    if kind == "pool":
+        return b(nn.MaxPool, x, kernel=(3,) * spatial, strides=(1,) * spatial, padding=(1,) * (2 * spatial))  # type: ignore[no-any-return]
+    if kind == "mean":
+        return b(nn.Sub, x, b(nn.Mean, x, axis=tuple(range(2, len(shape))), keepdims=True))  # type: ignore[no-any-return]
+    if kind == "concat":
+        return net.conv(b(nn.Concat, [x, b(nn.Relu, x)], axis=1), 4, taps=1)
+    if kind == "slice":
+        return b(nn.Slice, x, starts=(0,) * len(shape), stops=shape, strides=(1, 1, *(2,) * spatial))  # type: ignore[no-any-return]
+    if kind == "pad":
+        return b(nn.Pad, x, padding=(0, 0, 0, 0, *(1, 0) * spatial))  # type: ignore[no-any-return]
+    if kind == "flip":
+        return b(nn.Flip, x, axes=(1, 2))  # type: ignore[no-any-return]
+    if kind == "shuffle":
+        split = b(nn.Reshape, x, shape=(2, 2, 2, *shape[2:]))
+        return b(nn.Reshape, b(nn.Transpose, split, perm=(0, 2, 1, *range(3, len(shape) + 1))), shape=shape)  # type: ignore[no-any-return]
+    return b(nn.Add, x, net.constant(2, *shape[1:]))  # type: ignore[no-any-return]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=7), st.integers(1, 3))
+def test_any_net_computes_the_same(kinds: list[str], spatial: int) -> None:
+    shape = (2, 3, *(6, 5, 4)[:spatial])
+    net = Net(*shape)
+    y = net.conv(net.x, 4)
+    for kind in kinds:
+        y = step(net, kind, y)
+    module = net.module(net.b(nn.Sum, y, axis=tuple(range(2, spatial + 2))))
+    check_same(module, np.random.default_rng(1).standard_normal(shape))
