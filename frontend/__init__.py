@@ -41,6 +41,7 @@ _SINGLE = {
     "DataParallel": "polyreme.distributed.parallel",
     "batch": "polyreme.hapi.readers",
     "flops": "polyreme.hapi.flops",
+    "profile": "polyreme.profiling",
     "summary": "polyreme.hapi.summary",
 }
 
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from polyreme.math import *
     from polyreme.nn.attributes import *
     from polyreme.printing import *
+    from polyreme.profiling import profile
     from polyreme.random import *
     from polyreme.serialization import *
     from polyreme.static.mode import *

@@ -27,7 +27,7 @@ from polyreme.runtime.cache import Cache, digest_of
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.schedule import Schedule, ScheduledStep
 
-__all__ = ["load_module", "load_schedule", "load_with_prepare", "scheduled"]
+__all__ = ["load_module", "load_profiled", "load_schedule", "load_with_prepare", "scheduled"]
 
 MOST_LOADED = 512
 
@@ -68,6 +68,16 @@ def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any
     if all(spec.role != "packed" for spec in main.manifest.inputs):
         return main, None
     return main, _load(keys[1], lambda: compiled.prepare_artifact)
+
+
+def load_profiled(module: Module, name: str = "model") -> Any:
+    """As `load_module` for this machine's CPU, with the times of kernels as one more output, which `lowering/profile.py` tells how to read."""
+    from polyreme.lowering import targets
+    from polyreme.lowering.profile import profiled_artifact
+
+    target = targets.host()
+    key = digest_of(print_module(module, names=False), name, repr(target), "profile", compiler_version())
+    return _load(key, lambda: profiled_artifact(module, target, name))
 
 
 def _load(key: str, make: Callable[[], Artifact], driver: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""How loops, branches, calls and parallel loops are written in LLVM IR.
+"""How loops, branches, calls, parallel loops and the clock are written in LLVM IR.
 
 Loops test at their end, behind a guard unless the bounds are known. The body of `kernel.parallel` becomes a function on a range of iterations, and a
 second one that unpacks its context for `polyreme_parallel`, so that buffers keep their `noalias` inside.
@@ -215,7 +215,24 @@ def _written_buffers(e: FunctionEmitter, op: Op) -> Iterator[Value]:
             yield from (nested.operands[i] for i in e.module.facts[nested.callee.name].written)
 
 
+# CLOCK_MONOTONIC of Linux.
+CLOCK = 1
+
+
+def _emit_clock(e: FunctionEmitter, op: Any) -> Lane:
+    if e.target.pointer_bytes != 8 or "linux" not in e.target.triple:
+        raise PolyremeError(f"'kernel.clock' expected a 64-bit Linux target but got {e.target.triple}", op.location, code="E0408")
+    code = e.code
+    time = code.name("time")
+    code.entry.append(f"  {time} = alloca [2 x i64]")
+    code.line(f"call i32 @clock_gettime(i32 {CLOCK}, ptr {time})")
+    place = code.value("ptr", 1, f"getelementptr inbounds i64, ptr {time}, i64 1", "at")
+    seconds, rest = (code.value("i64", 1, f"load i64, ptr {at}", hint) for at, hint in ((time, "seconds"), (place.ref, "rest")))
+    return seconds * 1_000_000_000 + rest
+
+
 CONTROL: dict[type[Op], EmitOp] = {
+    kernel.Clock: _emit_clock,
     kernel.For: _emit_for,
     kernel.If: _emit_if,
     kernel.Call: _emit_call,

@@ -25,7 +25,7 @@ from polyreme.lowering.vector_math import LIBM, LIBM_FLOAT32
 EmitOp = Callable[["FunctionEmitter", Any], Any]
 
 # Functions that code generation itself may call or define.
-RESERVED_FUNCTIONS = ("polyreme_parallel", "memcpy", "memset", "memmove", "fmod", "fmodf", "power.i8", "power.i16", "power.i32", "power.i64")
+RESERVED_FUNCTIONS = ("polyreme_parallel", "clock_gettime", "memcpy", "memset", "memmove", "fmod", "fmodf", "power.i8", "power.i16", "power.i32", "power.i64")
 # Parameters and blocks that are not named after a value.
 RESERVED_VALUES = ("entry", "pool", "buffers", "sizes", "arena", "out", "context")
 

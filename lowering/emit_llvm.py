@@ -56,6 +56,7 @@ def _text(emission: Emission) -> str:
         f'target triple = "{target.triple}"',
         "",
         "declare void @polyreme_parallel(ptr, ptr, ptr, i64, i64)",
+        *(["declare i32 @clock_gettime(i32, ptr)"] if "@clock_gettime(" in body else []),
         *used,
     ]
     attributes = (

@@ -60,11 +60,13 @@ POOL_FUNCTIONS = ("polyreme_pool_create", "polyreme_pool_destroy", "polyreme_poo
 MAX_INSIDE_BYTES = 8 << 20
 
 
-def build_artifact(module: Module, target: Target, name: str = "model", constants: Mapping[str, Array] | None = None) -> Artifact:
+def build_artifact(
+    module: Module, target: Target, name: str = "model", constants: Mapping[str, Array] | None = None, extra: Mapping[str, str] | None = None
+) -> Artifact:
     """Machine code, constants and manifest of a module at kernel level.
 
     `constants` gives the data of `main`'s arguments by name: of every argument of role "constant", and of those of other roles that
-    are to be fixed. The rest are inputs of the model, in order. Buffers of `main` without an offset in the arena get one.
+    are to be fixed. The rest are inputs of the model, in order. Buffers of `main` without an offset in the arena get one. `extra` goes into the manifest.
     """
     if isinstance(target, GpuTarget):
         from polyreme.lowering.gpu.link import build_gpu_artifact
@@ -79,7 +81,7 @@ def build_artifact(module: Module, target: Target, name: str = "model", constant
     config.say(4, lambda: text)
     with timed("llvm"):
         code = assemble(text, target)
-    return Artifact(manifest, code, data)
+    return Artifact(replace(manifest, extra={**manifest.extra, **(extra or {})}), code, data)
 
 
 def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array]) -> tuple[Manifest, bytes]:

@@ -33,7 +33,7 @@ from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.shapes import SolveDims
 from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.targets import GpuTarget, Target, find_target
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants, take_prepare
+from polyreme.lowering.tensor_to_kernel import TensorToKernel, Watch, outline_constants, take_prepare
 
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
@@ -66,10 +66,10 @@ class MakeKernels(Pass):
         TensorToKernel(target, builders(target), self.prepare).run(module)
 
 
-def pipeline(target: Target, prepare: str = "") -> list[Stage]:
+def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> list[Stage]:
     """What the model says, what is computed, how it is computed. The rest, LLVM IR and machine code, is `link.build_artifact`'s.
 
-    `prepare` says which packs of weights leave `main` for a function of their own, as `TensorToKernel` has it.
+    `prepare` says which packs of weights leave `main` for a function of their own, and `watch` is told of every root, as `TensorToKernel` has it.
     """
     # The builders for GPUs have threads along rows of pixels.
     layouts = () if target.code == "ptx" else (ChannelsLast(), Dce())
@@ -79,7 +79,7 @@ def pipeline(target: Target, prepare: str = "") -> list[Stage]:
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
         Stage("tensor", nn_to_tensor, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse()),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
-        Stage("kernel", TensorToKernel(target, builders(target), prepare)),
+        Stage("kernel", TensorToKernel(target, builders(target), prepare, watch)),
     ]
 
 

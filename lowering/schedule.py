@@ -188,11 +188,15 @@ def choose(request: Request, builders: Sequence[KernelBuilder]) -> KernelPlan:
     raise PolyremeError(f"no kernel builder takes the ops {names}", request.func.location, code="E0408")
 
 
+def op_names(request: Request) -> str:
+    """The ops of a root, for people: `contract add maximum`, `mulx3`, or `copy` where there are none."""
+    names = Counter(op.attributes.get("fn") or op.name.partition(".")[2] for op in request.ops())
+    return " ".join(name if n == 1 else f"{name}x{n}" for name, n in names.items()) or "copy"
+
+
 def title(request: Request) -> str:
     """What a root is, for people: its ops, and where they come from."""
-    names = Counter(op.attributes.get("fn") or op.name.partition(".")[2] for op in request.ops())
-    ops = " ".join(name if n == 1 else f"{name}x{n}" for name, n in names.items()) or "copy"
-    return f"'{ops}'{f' at {request.func.location}' if request.func.location else ''}"
+    return f"'{op_names(request)}'{f' at {request.func.location}' if request.func.location else ''}"
 
 
 def schedule_text(request: Request, plan: KernelPlan) -> str:

@@ -7,7 +7,7 @@ Results of kernels that are returned are written where the caller wants them. Re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -30,6 +30,8 @@ from polyreme.lowering.targets import Target
 
 # A place in memory: a buffer of the new `main`, or an array known now.
 Memory = Value | Dense
+# Told of a root, its plan and the calls in `main` that were made for it.
+Watch = Callable[[Request, KernelPlan, Sequence[Op]], None]
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class TensorToKernel(Pass):
 
     if there are any; and weights that `main` needs in no other form are no arguments of it any more. "worth" moves the packs that are worth
     making at every run, "always" packs weights wherever a constant would be.
+
+    `watch` is told of each root, its plan and the calls made for it.
     """
 
     name: ClassVar[str] = "tensor-to-kernel"
@@ -53,6 +57,7 @@ class TensorToKernel(Pass):
     target: Target
     builders: tuple[KernelBuilder, ...]
     prepare: str = ""
+    watch: Watch | None = None
 
     def options(self) -> dict[str, Any]:
         # As text has it: builders follow from the target.
@@ -75,7 +80,7 @@ class _Bufferize:
     """Builds the new `main`, which comes first, and the kernels."""
 
     def __init__(self, main: Func, options: TensorToKernel):
-        self.old, self.target, self.builders = main, options.target, options.builders
+        self.old, self.target, self.builders, self.watch = main, options.target, options.builders, options.watch
         self.plans: dict[str, KernelPlan] = {}
         self.kernels: dict[Func, Func] = {}
         self.names: set[str] = {"main", "prepare"}
@@ -156,6 +161,7 @@ class _Bufferize:
         config.say(3, lambda: schedule_text(request, plan))
         packs = [self._pack(p, operands[p.operand]) for p in plan.packs]
         scratch = [self._alloc(type) for type in plan.scratch]
+        before = len(self.new.block.ops)
         for step in plan.steps:
             buffers = [self._slot(slot, operands, results, packs, scratch) for slot in step.slots]
             buffers = [self._shaped(buffer, arg.type) for buffer, arg in zip(buffers, step.func.args, strict=True)]
@@ -163,6 +169,8 @@ class _Bufferize:
                 self.b(kernel.Launch, *buffers, callee=self._kernel(step.func), grid=step.grid, block=step.block)
             else:
                 self.b(kernel.Call, *buffers, callee=self._kernel(step.func))
+        if self.watch is not None:
+            self.watch(request, plan, [op for op in self.new.block.ops[before:] if isinstance(op, (kernel.Call, kernel.Launch))])
 
     def _plan(self, request: Request) -> KernelPlan:
         if request.key not in self.plans:

@@ -33,7 +33,7 @@ from polyreme.dialects.kernel.grid import (
     WarpShuffle,
 )
 from polyreme.dialects.kernel.memory import Alloc, Data, Gather, Load, Prefetch, Scatter, Store, View
-from polyreme.dialects.kernel.values import Apply, Broadcast, Constant, Extract, Fma, Insert, Iota, LaneMask, Reduce, Shuffle, Size
+from polyreme.dialects.kernel.values import Apply, Broadcast, Clock, Constant, Extract, Fma, Insert, Iota, LaneMask, Reduce, Shuffle, Size
 
 __all__ = [
     "Alloc",
@@ -44,6 +44,7 @@ __all__ = [
     "BlockId",
     "Broadcast",
     "Call",
+    "Clock",
     "Constant",
     "CopyAsync",
     "CopyCommit",

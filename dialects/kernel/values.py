@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from polyreme.ir.diagnostics import UNKNOWN, Location, check, check_attr, check_
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve
 from polyreme.ir.scalar import FUNCTIONS, apply_scalar, function_accuracy, reduction_accuracy, scalar_function
-from polyreme.ir.types import ScalarType, Type, VectorType, i1, index
+from polyreme.ir.types import ScalarType, Type, VectorType, i1, i64, index
 
 
 @op("kernel.constant", Pure, ConstantLike)
@@ -72,6 +73,31 @@ class Size(Op):
     @staticmethod
     def reference(*, value: Dim) -> Any:
         return np.int64(resolve(value))
+
+
+@op("kernel.clock")
+class Clock(Op):
+    """The time now, in nanoseconds since some moment in the past.
+
+        func @back(%answer: buffer<1xi1>) {
+          %first = kernel.clock : i64
+          %second = kernel.clock : i64
+          %back = kernel.apply %second, %first {fn = "lt"} : i1
+          %zero = kernel.constant {value = 0, dtype = index} : index
+          kernel.store %back, %answer, %zero
+          return
+        }
+
+    It never goes back, and stays between the ops around it: it is what tells how long they take. For processors that run Linux.
+    """
+
+    @staticmethod
+    def infer() -> Type:
+        return i64
+
+    @staticmethod
+    def reference() -> Any:
+        return np.int64(time.perf_counter_ns())
 
 
 @op("kernel.apply", Pure, Elementwise, accuracy=function_accuracy)

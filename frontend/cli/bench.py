@@ -6,19 +6,20 @@ import json
 from typing import Any
 
 import click
-import numpy as np
 
 from polyreme.cli import Command
-from polyreme.cli.models import find_model, input_option
+from polyreme.cli.models import Model, find_model, input_option
 from polyreme.cli.peers import peer_calls
 from polyreme.cli.run import load_executable
 from polyreme.cli.timing import QUANTILES, duration, measure
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.profiling import profile_module, random_inputs
 from polyreme.runtime.threads import get_num_threads
 
 EXAMPLES = (
     ("A library, for a batch of 8", "polyreme bench lenet.so --size N=8 --seconds 0.1"),
     ("A model beside its eager run, as JSON", "polyreme bench examples/lenet.py:LeNet --eager --seconds 0.1 --json"),
+    ("Where the time goes, by kernel", "polyreme bench examples/lenet.py:LeNet --profile --seconds 0.1"),
 )
 
 
@@ -29,6 +30,7 @@ EXAMPLES = (
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="How long to measure.")
 @click.option("--eager", is_flag=True, help="Measure the Python model run eagerly, too.")
 @click.option("--against", default="", metavar="RUNTIMES", help="Measure other runtimes too, in turns: onnxruntime (where installed).")
+@click.option("--profile", is_flag=False, flag_value="kernels", default=None, type=click.Choice(["kernels", "order"]), help="Show the time by kernel instead: the dearest first, or in the order in which they run.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @input_option
 def command(
@@ -38,11 +40,15 @@ def command(
     seconds: float,
     eager: bool,
     against: str,
+    profile: str | None,
     as_json: bool,
     inputs: list[Any],
 ) -> None:
     """Measure the latency of MODEL on random inputs."""
     found = find_model(model, inputs)
+    if profile:
+        click.echo(_profile(found, sizes, threads, seconds, profile, as_json))
+        return
     executable = load_executable(found, threads)
     values = parse_sizes(sizes, executable.manifest.size_names)
     arrays = random_inputs(executable.manifest, values)
@@ -64,6 +70,21 @@ def command(
         click.echo("".join(f"{cell:>12}" for cell in cells))
 
 
+def _profile(found: Model, sizes: tuple[str, ...], threads: int | None, seconds: float, order: str, as_json: bool) -> str:
+    """The profile of a model as text."""
+    from polyreme.executables import load_profiled
+    from polyreme.runtime.threads import set_num_threads
+
+    module = found.module(freeze=True)
+    if threads is not None:
+        set_num_threads(threads)
+    values = parse_sizes(sizes, load_profiled(module).manifest.size_names)
+    made = profile_module(module, found.name, None, values, seconds)
+    if as_json:
+        return json.dumps(made.to_dict())
+    return made.table(made.entries if order == "order" else None)
+
+
 def parse_sizes(given: tuple[str, ...], names: tuple[str, ...]) -> dict[str, int]:
     """Values of free sizes from options `N=8`; 1 where none is given."""
     values = dict.fromkeys(names, 1)
@@ -75,22 +96,6 @@ def parse_sizes(given: tuple[str, ...], names: tuple[str, ...]) -> dict[str, int
             raise click.BadParameter(f"expected a size of the model ({', '.join(names) or 'it has none'}) but got '{name}'", param_hint="--size")
         values[name] = int(number)
     return values
-
-
-def random_inputs(manifest: Any, sizes: dict[str, int]) -> list[Any]:
-    """An array for each input: normal numbers, or small whole ones for integers."""
-    from polyreme.runtime.cpu import numpy_dtype
-    from polyreme.runtime.sizes import parse_size
-
-    rng = np.random.default_rng(0)
-    arrays = []
-    names = manifest.size_names
-    for spec in manifest.inputs:
-        shape = [parse_size(d, names)(sizes) if isinstance(d, str) else d for d in spec.shape]
-        dtype = numpy_dtype(spec.dtype)
-        numbers = rng.integers(0, 2, shape) if dtype.kind in "iub" else rng.standard_normal(shape)
-        arrays.append(np.ascontiguousarray(numbers.astype(dtype)))
-    return arrays
 
 
 def eager_call(model: Any, arrays: list[Any]) -> Any:
