@@ -59,8 +59,8 @@ class Panels:
         return {**moves, **{c: s * self.count * self.panel_size for c, s in zip(self.outer, around, strict=True)}}
 
 
-def panels_of(value: Value, letters: str, panels: Panels) -> Func:
-    """The packing of `value`, an argument of its function or views of one, as a function at tensor level from the argument to flat panels."""
+def copied_views(value: Value) -> tuple[Func, Builder, Value]:
+    """A function at tensor level from the argument that `value` views (or is) to be, a builder at its end, and `value` in it; without a return."""
     chain: list[Op] = []
     source = value
     while not isinstance(source, BlockArgument):
@@ -72,7 +72,12 @@ def panels_of(value: Value, letters: str, panels: Panels) -> Func:
     mapping: dict[Value, Value] = {source: func.args[0]}
     for op in reversed(chain):
         b.insert(op.clone(mapping))
-    x = mapping.get(value, value)
+    return func, b, mapping.get(value, value)
+
+
+def panels_of(value: Value, letters: str, panels: Panels) -> Func:
+    """The packing of `value`, an argument of its function or views of one, as a function at tensor level from the argument to flat panels."""
+    func, b, x = copied_views(value)
     order = [*panels.outer, *panels.contracted, panels.lane]
     # Letters of size one may be missing from the layout.
     perm = [letters.index(c) for c in letters if c not in order] + [letters.index(c) for c in order]
