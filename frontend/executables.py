@@ -23,7 +23,7 @@ from polyreme.ir.text import print_module
 from polyreme.lowering.bucket import OverlapCollectives
 from polyreme.lowering.regions import has_host_ops, split_regions
 from polyreme.runtime.artifact import Artifact
-from polyreme.runtime.cache import Cache, digest_of
+from polyreme.runtime.cache import cache_in, digest_of
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.schedule import Schedule, ScheduledStep
 
@@ -90,7 +90,7 @@ def _load(key: str, make: Callable[[], Artifact], driver: Any = None) -> Any:
     if found is not None:
         _loaded.move_to_end(key)
         return found
-    cache = _cache(config.cache_folder())
+    cache = cache_in(config.cache_folder())
     artifact = _stored(cache.get(key))
     if artifact is None:
         artifact = make()
@@ -158,11 +158,6 @@ def _stored(data: bytes | None) -> Artifact | None:
     except ArtifactError:
         # Whole, but written by another version: as good as none.
         return None
-
-
-@functools.cache
-def _cache(folder: Path | None) -> Cache:
-    return Cache(folder)
 
 
 @functools.cache

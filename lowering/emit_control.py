@@ -94,7 +94,7 @@ def _emit_if(e: FunctionEmitter, op: Any) -> list[Lane]:
 
 def _emit_call(e: FunctionEmitter, op: Any) -> None:
     facts = e.module.facts[op.callee.name]
-    func = e.module.module.function(op.callee.name)
+    func = e.module.called[op.callee.name] = e.module.by_name[op.callee.name]
     wanted = [a.type for a in func.args]
     if len(wanted) != len(op.operands):
         raise PolyremeError(
@@ -146,6 +146,12 @@ def _emit_parallel(e: FunctionEmitter, op: Any) -> None:
     code.line(f"call void @polyreme_parallel(ptr {e.pool.ref}, ptr @{unpack}, ptr {context}, i64 {e.lane(count).ref}, i64 {op.grain})")
 
 
+def _emit_threads(e: FunctionEmitter, op: Any) -> Lane:
+    assert e.pool is not None
+    count = e.code.value("i32", 1, f"call i32 @polyreme_pool_threads(ptr {e.pool.ref})", "threads")
+    return count.convert("sext", "i64")
+
+
 def _capture(e: FunctionEmitter, inner: FunctionEmitter, op: Any) -> tuple[list[str], list[Lane]]:
     """Bind in `inner` what the body uses from outside: its parameters there, and the same values out here."""
     inside: set[Any] = set()
@@ -160,7 +166,7 @@ def _capture(e: FunctionEmitter, inner: FunctionEmitter, op: Any) -> tuple[list[
         if isinstance(nested, kernel.Call):
             facts = e.module.facts[nested.callee.name]
             needs_pool, needs_sizes = needs_pool or facts.pool, needs_sizes or facts.sizes
-        elif nested is not op and isinstance(nested, kernel.Parallel):
+        elif nested is not op and isinstance(nested, (kernel.Parallel, kernel.Threads)):
             needs_pool = True
         elif isinstance(nested, kernel.Size):
             needs_sizes = needs_sizes or bool(symbols(nested.value))
@@ -237,4 +243,5 @@ CONTROL: dict[type[Op], EmitOp] = {
     kernel.If: _emit_if,
     kernel.Call: _emit_call,
     kernel.Parallel: _emit_parallel,
+    kernel.Threads: _emit_threads,
 }

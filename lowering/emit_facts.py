@@ -12,6 +12,9 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, product, symbols
 from polyreme.ir.types import BufferType, Type
 
+# Most ops of a kernel are of these: they only make values.
+_SILENT = frozenset({kernel.Apply, kernel.Fma, kernel.Load, kernel.Constant, kernel.Shuffle, kernel.Broadcast, kernel.For, kernel.Yield, kernel.LaneMask})
+
 
 @dataclass
 class Facts:
@@ -21,6 +24,7 @@ class Facts:
     sizes: bool
     written: frozenset[int]
     shared: frozenset[int]  # arguments that may overlap another one
+    ops: int  # how many there are in the function
 
 
 def overlap(a: Value, b: Value) -> bool:
@@ -56,7 +60,11 @@ def gather_facts(module: Module) -> dict[str, Facts]:
         pool = sizes = False
         written: set[int] = set()
         position = {arg: i for i, arg in enumerate(func.args)}
+        count = 0
         for op in func.walk():
+            count += 1
+            if op.__class__ in _SILENT:
+                continue
             if isinstance(op, (kernel.Call, kernel.Launch)):
                 if op.callee.name not in functions:
                     raise PolyremeError(f"'{op.name}' expected a function of the module but got {op.callee}", op.location, code="E0212")
@@ -68,11 +76,11 @@ def gather_facts(module: Module) -> dict[str, Facts]:
                     if any(i != j and overlap(value, other) for j, other in buffers):
                         shared[op.callee.name].add(i)
             else:
-                pool = pool or isinstance(op, kernel.Parallel)
+                pool = pool or isinstance(op, (kernel.Parallel, kernel.Threads))
                 sizes = sizes or (isinstance(op, kernel.Size) and bool(symbols(op.value)))
                 targets = list(written_by(op))
             written.update(position[root_of(v)] for v in targets if root_of(v) in position)
-        facts[name] = Facts(pool, sizes, frozenset(written), frozenset())
+        facts[name] = Facts(pool, sizes, frozenset(written), frozenset(), count)
         return facts[name]
 
     for func in functions.values():

@@ -25,7 +25,7 @@ from polyreme.lowering.vector_math import LIBM, LIBM_FLOAT32
 EmitOp = Callable[["FunctionEmitter", Any], Any]
 
 # Functions that code generation itself may call or define.
-RESERVED_FUNCTIONS = ("polyreme_parallel", "clock_gettime", "memcpy", "memset", "memmove", "fmod", "fmodf", "power.i8", "power.i16", "power.i32", "power.i64")
+RESERVED_FUNCTIONS = ("polyreme_parallel", "polyreme_pool_threads", "clock_gettime", "memcpy", "memset", "memmove", "fmod", "fmodf", "power.i8", "power.i16", "power.i32", "power.i64")
 # Parameters and blocks that are not named after a value.
 RESERVED_VALUES = ("entry", "pool", "buffers", "sizes", "arena", "out", "context")
 
@@ -36,9 +36,14 @@ def size_names(main: Func) -> tuple[str, ...]:
 
 
 class Emission:
-    """One module on its way to text: what its functions share."""
+    """One module on its way to text: what its functions share.
 
-    def __init__(self, module: Module, target: Target, name: str, table: Mapping[type[Op], EmitOp]):
+    `split`: functions end up in several texts, each compiled alone. Then kernels have names that nothing outside of the module has, and texts say no more than
+    machine code depends on: values are numbered, and no comment tells where they come from.
+    """
+
+    def __init__(self, module: Module, target: Target, name: str, table: Mapping[type[Op], EmitOp], split: bool = False):
+        self.split = split
         self.module = module
         self.table = table
         self.target = target
@@ -50,12 +55,18 @@ class Emission:
         self.taken = {*exported, *RESERVED_FUNCTIONS, *LIBM, *LIBM_FLOAT32}
         self.symbols: dict[str, str] = {}
         self.functions: list[str] = []
+        self.called: dict[str, Func] = {}
+        self.by_name = {func.sym_name: func for func in module.functions}
+        if split:
+            # All at once, so that names do not depend on which text is written first.
+            for func in module.functions:
+                self.symbol(func)
 
     def symbol(self, func: Func) -> str:
         """The LLVM name of a kernel."""
         name = func.sym_name
         if name not in self.symbols:
-            self.symbols[name] = self.unique(name)
+            self.symbols[name] = self.unique(f"kernel.{name}" if self.split else name)
         return self.symbols[name]
 
     def unique(self, name: str) -> str:
@@ -70,7 +81,8 @@ class Emission:
 
     def finish(self, emitter: FunctionEmitter, head: str, func: Func | None = None) -> None:
         """Add the function that `emitter` has written under the line `head`."""
-        comment = [comment_text(f"@{func.sym_name}" + (f", {func.location}" if func.location else ""))] if func is not None else []
+        named = func is not None and not self.split
+        comment = [comment_text(f"@{func.sym_name}" + (f", {func.location}" if func.location else ""))] if named else []
         code = emitter.code
         self.functions.append("\n".join([*comment, f"{head} #0 {{", "entry:", *code.entry, *code.lines, "}"]))
 
@@ -109,7 +121,7 @@ class FunctionEmitter:
         self.module = module
         self.target = target
         self.name = name
-        self.code = Code(target.fma, target.has("avx512f") and target.vector_bytes == 64)
+        self.code = Code(target.fma, target.has("avx512f") and target.vector_bytes == 64, module.split)
         for reserved in RESERVED_VALUES:
             self.code.name(reserved)
         self.values: dict[Value, Any] = {}
@@ -237,15 +249,13 @@ class FunctionEmitter:
 
     def run_block(self, block: Block) -> list[Any]:
         """Write the ops of a block; what its terminator passes on."""
+        table, plain = self.module.table, self.module.split
         for op in block:
-            emit = self.module.table.get(type(op))
+            emit = table.get(type(op))
             if emit is None:
                 raise PolyremeError(f"'{op.name}' has no machine code: expected an op of the kernel level", op.location, code="E0408")
-            if op.location and (place := str(op.location)) != self._place:
-                self._place = place
-                self.code.lines.append("  " + comment_text(place))
-            named = op.results[0].name if op.results else ""
-            self.code.hint = symbol_text(named) if named else op.attributes.get("fn") or op.name.rpartition(".")[2]
+            if not plain:
+                self._name_after(op)
             results = emit(self, op)
             if results is not None:
                 if len(op.results) == 1 and not isinstance(results, list):
@@ -254,9 +264,17 @@ class FunctionEmitter:
                     self.bind(result, lane)
         return [self.values[v] for v in block.terminator.operands]
 
+    def _name_after(self, op: Op) -> None:
+        """Say where the op comes from, and let what it computes be called after it."""
+        if op.location and (place := str(op.location)) != self._place:
+            self._place = place
+            self.code.lines.append("  " + comment_text(place))
+        named = op.results[0].name if op.results else ""
+        self.code.hint = symbol_text(named) if named else op.attributes.get("fn") or op.name.rpartition(".")[2]
+
     def run_region(self, region: Region) -> list[Any]:
         with self.scope():
             return self.run_block(region.block)
 
     def hint(self, value: Value, otherwise: str) -> str:
-        return symbol_text(value.name) if value.name else otherwise
+        return symbol_text(value.name) if value.name and not self.module.split else otherwise

@@ -9,10 +9,15 @@ A module NAME exports three functions, and everything else is internal:
 `sizes` are int64 values of the names that `size_names` lists. The rows of the table stand in `emit_ops.py` (values, memory, vectors) and `emit_control.py`
 (loops, branches, calls, threads); `emit_function.py` has what they share.
 
-Comments give the source line of what follows. The same module gives the same text.
+Comments give the source line of what follows. The same module gives the same text. `split_llvm` gives the same functions as several texts, to be compiled
+side by side; a kernel's text depends on nothing but what it does, so that its object can be kept and used again by other models.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from polyreme.dialects import kernel
 from polyreme.ir.builtin import Func, Module
@@ -28,36 +33,77 @@ from polyreme.lowering.scalar_code import power_definition
 from polyreme.lowering.targets import Target
 from polyreme.lowering.vector_math import libm_declarations
 
-__all__ = ["EMIT", "emit_llvm", "size_names"]
+__all__ = ["EMIT", "Part", "emit_llvm", "size_names", "split_llvm"]
 
 EMIT = {**OPS, **CONTROL}
+# Kernels of fewer ops stand in one text with `main`: an object of their own would cost more than it saves.
+LEAST_OPS = 64
+
+_CALLED = re.compile(r" @(\w+)\(")
 
 
 def emit_llvm(module: Module, target: Target, name: str = "model") -> str:
     """The LLVM IR of a kernel-level module whose memory is planned, as text for `codegen.assemble`."""
-    return _text(Emission(module, target, symbol_text(name), EMIT))
+    emission = Emission(module, target, symbol_text(name), EMIT)
+    return _text(emission, tuple(module.functions), emission.name)
 
 
-def _text(emission: Emission) -> str:
-    for func in emission.module.functions:
+@dataclass(frozen=True)
+class Part:
+    """Functions that become one object; `ops` says how much work that is."""
+
+    emission: Emission
+    functions: tuple[Func, ...]
+    ops: int
+
+    def text(self) -> str:
+        """The LLVM IR, written anew each time."""
+        return _text(self.emission, self.functions, "part")
+
+
+def split_llvm(module: Module, target: Target, name: str = "model", worth: int = 0) -> list[Part]:
+    """The LLVM IR of a kernel-level module whose memory is planned, in parts; `main` is in the first, with all that is small.
+
+    A module of fewer than `worth` ops is a single part.
+    """
+    emission = Emission(module, target, symbol_text(name), EMIT, split=True)
+    main, kernels = [], []
+    whole = sum(facts.ops for facts in emission.facts.values()) < worth
+    for func in module.functions:
+        ops = emission.facts[func.sym_name].ops
+        if whole or func is emission.main or ops < LEAST_OPS:
+            main.append((func, ops))
+        else:
+            kernels.append(Part(emission, (func,), ops))
+    return [Part(emission, tuple(func for func, _ in main), sum(ops for _, ops in main)), *kernels]
+
+
+def _text(emission: Emission, functions: Sequence[Func], source: str) -> str:
+    emission.functions, emission.called = [], {}
+    for func in functions:
         if func is not emission.main:
             _emit_kernel(emission, func)
-    _emit_entry(emission)
-    _emit_arena_bytes(emission)
-    _emit_output_shapes(emission)
+    if emission.main in functions:
+        _emit_entry(emission)
+        _emit_arena_bytes(emission)
+        _emit_output_shapes(emission)
     body = "\n\n".join(emission.functions)
-    used = [line for line in libm_declarations() if f" {line.split()[2].split('(')[0]}(" in body]
+    names = set(_CALLED.findall(body))
+    used = [line for line in libm_declarations() if line.split()[2].split("(")[0][1:] in names]
     powers = [power_definition(kind) for kind in ("i8", "i16", "i32", "i64") if f"@power.{kind}(" in body]
+    elsewhere = [_declaration(emission, func) for func in emission.called.values() if func not in functions]
     target = emission.target
     head = [
-        f"; {emission.name} for {target.name}",
-        f'source_filename = "{emission.name}"',
+        *([] if emission.split else [f"; {source} for {target.name}"]),
+        f'source_filename = "{source}"',
         f'target datalayout = "{target.layout}"',
         f'target triple = "{target.triple}"',
         "",
         "declare void @polyreme_parallel(ptr, ptr, ptr, i64, i64)",
-        *(["declare i32 @clock_gettime(i32, ptr)"] if "@clock_gettime(" in body else []),
+        *(["declare i32 @polyreme_pool_threads(ptr)"] if "polyreme_pool_threads" in names else []),
+        *(["declare i32 @clock_gettime(i32, ptr)"] if "clock_gettime" in names else []),
         *used,
+        *elsewhere,
     ]
     attributes = (
         f'attributes #0 = {{ nounwind "frame-pointer"="none" "no-trapping-math"="true" "prefer-vector-width"="{target.vector_bytes * 8}"'
@@ -88,7 +134,17 @@ def _emit_kernel(emission: Emission, func: Func) -> None:
         emitter.size_array = Lane(emitter.code, "ptr", 1, "%sizes")
         params.append("ptr readonly %sizes")
     emitter.run_block(func.block)
-    emission.finish(emitter, f"define internal void @{emission.symbol(func)}({', '.join(params)})", func)
+    # A kernel that other objects call stays unknown outside of the library.
+    seen = "hidden" if emission.split else "internal"
+    emission.finish(emitter, f"define {seen} void @{emission.symbol(func)}({', '.join(params)})", func)
+
+
+def _declaration(emission: Emission, func: Func) -> str:
+    """A kernel of another text, for those who call it."""
+    facts = emission.facts[func.sym_name]
+    code = FunctionEmitter(emission, "declared").code
+    types = [typed_lane(code, arg.type, "").type for arg in func.args] + ["ptr"] * (facts.pool + facts.sizes)
+    return f"declare hidden void @{emission.symbol(func)}({', '.join(types)})"
 
 
 def _emit_entry(emission: Emission) -> None:

@@ -28,7 +28,8 @@ from polyreme.ir.types import BufferType
 from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
 from polyreme.lowering.codegen import assemble
-from polyreme.lowering.emit_llvm import emit_llvm, size_names
+from polyreme.lowering.emit_llvm import size_names
+from polyreme.lowering.objects import make_objects
 from polyreme.lowering.shared_library import link_shared
 from polyreme.lowering.targets import GpuTarget, Target, find_target, host
 from polyreme.runtime.artifact import (
@@ -76,12 +77,9 @@ def build_artifact(
     with timed("plan-memory"):
         plan_memory(main)
     manifest, data = make_manifest(main, target, name, constants or {})
-    with timed("emit-llvm"):
-        text = emit_llvm(module, target, MODEL)
-    config.say(4, lambda: text)
-    with timed("llvm"):
-        code = assemble(text, target)
-    return Artifact(replace(manifest, extra={**manifest.extra, **(extra or {})}), code, data)
+    objects = make_objects(module, target, MODEL)
+    manifest = replace(manifest, extra={**manifest.extra, **(extra or {})}, objects=tuple(map(len, objects)))
+    return Artifact(manifest, b"".join(objects), data)
 
 
 def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array]) -> tuple[Manifest, bytes]:
@@ -185,7 +183,8 @@ def load(artifact: Artifact, driver: Any = None) -> Executable | GpuExecutable:
     what = f"the artifact '{artifact.name}'"
     check_runs_here(artifact.manifest.target, what)
     pool = _process_pool()
-    library = _load_object(artifact.code, MODEL_FUNCTIONS, {"polyreme_parallel": _native_pool()["polyreme_parallel"]})
+    pool_code = _native_pool()
+    library = _load_objects(artifact.objects, MODEL_FUNCTIONS, {name: pool_code[name] for name in ("polyreme_parallel", "polyreme_pool_threads")})
     constants = aligned_empty(max(1, len(artifact.constants)), ALIGNMENT)
     constants[: len(artifact.constants)] = np.frombuffer(artifact.constants, np.uint8)
     functions = ModelFunctions(*(library[f] for f in MODEL_FUNCTIONS))
@@ -203,7 +202,7 @@ def _process_pool() -> Pool:
 @functools.cache
 def _native_pool() -> Any:
     """The pool's code in this process."""
-    return _load_object(native_object(pool_text(host()), host()), ("polyreme_parallel", *POOL_FUNCTIONS), {})
+    return _load_objects([native_object(pool_text(host()), host())], ("polyreme_parallel", *POOL_FUNCTIONS), {})
 
 
 @functools.cache
@@ -220,13 +219,16 @@ def _jit() -> Any:
 _loaded = 0
 
 
-def _load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int]) -> Any:
-    """An object file in memory: a mapping from the names in `exports` to addresses. Its code lives as long as the result."""
+def _load_objects(objects: Sequence[bytes], exports: Sequence[str], imports: Mapping[str, int]) -> Any:
+    """Object files in memory: a mapping from the names in `exports` to addresses. Their code lives as long as the result."""
     import llvmlite.binding as llvm
 
     global _loaded
     _loaded += 1
-    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    builder = llvm.JITLibraryBuilder()
+    for code in objects:
+        builder.add_object_img(code)
+    builder.add_current_process()
     for name, address in imports.items():
         builder.import_symbol(name, address)
     for name in exports:
@@ -263,7 +265,7 @@ def write_library(
     manifest = replace(artifact.manifest, name=name, extra=extra)
     identity = hashlib.blake2b(manifest.to_bytes() + artifact.code + artifact.constants, digest_size=32).digest()
     objects = {
-        "model.o": artifact.code,
+        **{f"model{i}.o": code for i, code in enumerate(artifact.objects)},
         "interface.o": native_object(c_interface(manifest, name, place, identity), target),
         "pool.o": native_object(pool_text(target), target),
     }

@@ -54,11 +54,13 @@ def comment_text(text: str) -> str:
 
 
 class Code:
-    """The lines of one function under construction."""
+    """The lines of one function under construction. `plain`: values are numbered, whatever they might be called."""
 
-    def __init__(self, fma: bool = True, avx512: bool = False):
+    def __init__(self, fma: bool = True, avx512: bool = False, plain: bool = False):
         self.fma = fma
         self.avx512 = avx512
+        self.plain = plain
+        self._count = 0
         self.lines: list[str] = []
         self.entry: list[str] = []  # goes to the front of the entry block
         self.block = "entry"
@@ -67,6 +69,9 @@ class Code:
 
     def name(self, hint: str) -> str:
         """A fresh value name (with the `%`) that starts with `hint`."""
+        if self.plain:
+            self._count += 1
+            return f"%v{self._count}"
         count = self._names.get(hint)
         if count is None:
             self._names[hint] = 0

@@ -6,7 +6,6 @@ what the host is.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -201,8 +200,3 @@ def _host_caches() -> tuple[int, int, int]:
         if kind != "Instruction" and 1 <= level <= 3 and text[-1:] in "KM" and text[:-1].isdigit():
             sizes[level - 1] = int(text[:-1]) << (10 if text.endswith("K") else 20)
     return (sizes[0], sizes[1], sizes[2])
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,8 @@ class TargetSpec:
 class Manifest:
     """Everything that must be known to call a model.
 
-    `arguments` gives the order of the native function's buffers: pairs ("input" | "constant" | "output", number).
+    `arguments` gives the order of the native function's buffers: pairs ("input" | "constant" | "output", number). `objects` gives the bytes of each object
+    file in the code, which is a single one when there are none.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Manifest:
     target: TargetSpec
     extra: Mapping[str, str] = field(default_factory=dict)
     guards: tuple[GuardSpec, ...] = ()
+    objects: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         _check_consistent(self)
@@ -161,7 +164,9 @@ class Manifest:
             "arguments": [list(a) for a in self.arguments],
             "target": {"triple": self.target.triple, "cpu": self.target.cpu, "features": self.target.features},
             "extra": dict(sorted(self.extra.items())),
-        } | ({"guards": [{"size": g.size, "what": g.what, "kind": g.kind, "low": g.low, "high": g.high} for g in self.guards]} if self.guards else {})
+        } | ({"guards": [{"size": g.size, "what": g.what, "kind": g.kind, "low": g.low, "high": g.high} for g in self.guards]} if self.guards else {}) | (
+            {"objects": list(self.objects)} if self.objects else {}
+        )
 
     def to_bytes(self) -> bytes:
         """JSON; equal manifests give equal bytes."""
@@ -184,6 +189,7 @@ class Manifest:
             target=_target(top.child("target")),
             extra=_extra(top.child("extra")),
             guards=tuple(_guard(item) for item in top.items("guards")) if "guards" in top.data else (),
+            objects=top.counts("objects") if "objects" in top.data else (),
         )
         top.finish()
         return manifest
@@ -249,6 +255,14 @@ class _Reader:
 
     def child(self, key: str) -> _Reader:
         return _Reader(self.take(key), f"{self.path}.{key}")
+
+    def counts(self, key: str) -> tuple[int, ...]:
+        """A list of numbers of bytes."""
+        values = self.entries(key)
+        for value in values:
+            if not _is_int(value) or not 0 <= value <= MAX_SIZE:
+                raise ArtifactError(f"expected '{self.path}.{key}' to be numbers of bytes but got {value!r:.100}")
+        return tuple(values)
 
     def static_shape(self, key: str) -> tuple[int, ...]:
         shape = self.entries(key, MAX_RANK)
@@ -380,7 +394,7 @@ def _check_unique(names: Sequence[str], what: str) -> None:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A compiled model. `code` is an object file (ELF) for `manifest.target`."""
+    """A compiled model. `code` is one object file (ELF) for `manifest.target` or several, one after the other."""
 
     manifest: Manifest
     code: bytes
@@ -389,6 +403,16 @@ class Artifact:
     def __post_init__(self) -> None:
         if len(self.constants) < self.manifest.constant_bytes:
             raise ArtifactError(f"expected {self.manifest.constant_bytes} bytes of constants but got {len(self.constants)}")
+        if self.manifest.objects and sum(self.manifest.objects) != len(self.code):
+            raise ArtifactError(f"expected {sum(self.manifest.objects)} bytes of object code but got {len(self.code)}")
+
+    @property
+    def objects(self) -> list[bytes]:
+        """The object files that `code` consists of."""
+        if not self.manifest.objects:
+            return [self.code]
+        ends = list(accumulate(self.manifest.objects, initial=0))
+        return [self.code[start:end] for start, end in pairwise(ends)]
 
     @property
     def name(self) -> str:

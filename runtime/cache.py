@@ -7,6 +7,7 @@ be read or written costs time, not correctness: it is warned about once.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import threading
@@ -32,6 +33,12 @@ def digest_of(*parts: bytes | str) -> str:
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
+
+
+@functools.cache
+def cache_in(folder: Path | None) -> Cache:
+    """The one cache of this process for a folder; None for memory only."""
+    return Cache(folder)
 
 
 class Cache:

@@ -15,7 +15,7 @@ Conventions of the whole dialect:
 
 from polyreme.dialects.kernel.checks import check_kernels
 from polyreme.dialects.kernel.common import MAX_LANES, REDUCTIONS, lanes_of, of_lanes
-from polyreme.dialects.kernel.control import Call, For, If, Parallel, Yield
+from polyreme.dialects.kernel.control import Call, For, If, Parallel, Threads, Yield
 from polyreme.dialects.kernel.grid import (
     Atomic,
     Barrier,
@@ -74,6 +74,7 @@ __all__ = [
     "Store",
     "ThreadCount",
     "ThreadId",
+    "Threads",
     "View",
     "WarpShuffle",
     "Yield",

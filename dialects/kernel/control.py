@@ -129,6 +129,24 @@ class Parallel(Op):
         return ()
 
 
+@op("kernel.threads")
+class Threads(Op):
+    """How many threads may take iterations of a `kernel.parallel`: at least 1.
+
+        %n = kernel.threads : index
+
+    For cutting work into as many pieces, each of which then mostly stays with one thread and its cache. What is computed must not depend on it. On numpy it is 3.
+    """
+
+    @staticmethod
+    def infer() -> Type:
+        return index
+
+    @staticmethod
+    def reference() -> np.int64:
+        return np.int64(3)
+
+
 @op("kernel.if")
 class If(Op):
     """Runs one of two bodies and gives what it yields.

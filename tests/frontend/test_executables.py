@@ -15,6 +15,7 @@ from polyreme import executables
 from polyreme.ir.builtin import Module
 from polyreme.ir.text import parse_module
 from polyreme.lowering import pipeline
+from polyreme.runtime.cache import cache_in
 
 TEXT = "func @main(%x: tensor<Nx4xf32>) -> tensor<Nx4xf32> {\n  %y = nn.tanh %x : tensor<Nx4xf32>\n  return %y\n}\n"
 
@@ -38,7 +39,7 @@ def compilations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a new process: nothing in memory."""
     monkeypatch.setattr(executables, "_loaded", type(executables._loaded)())
-    executables._cache.cache_clear()
+    cache_in.cache_clear()
 
 
 def check() -> None:

@@ -1,6 +1,5 @@
 """Targets, and object code for each of them."""
 
-import os
 import struct
 import subprocess
 import sys
@@ -9,7 +8,7 @@ import pytest
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import bf16, f32, f64
-from polyreme.lowering.codegen import CodegenError, assemble, assemble_all, assembly
+from polyreme.lowering.codegen import CodegenError, assemble, assembly
 from polyreme.lowering.targets import TARGETS, find_target, host
 
 # e_machine of ELF headers.
@@ -50,24 +49,6 @@ def test_a_use_before_its_definition_is_found_by_verifying():
     body = "  br i1 true, label %a, label %b\na:\n  %v = add i32 1, 2\n  br label %b\nb:\n  store i32 %v, ptr %x\n  ret void"
     with pytest.raises(CodegenError, match="dominate"):
         assemble(text_for(host(), body), host())
-
-
-def test_many_texts_give_the_same_objects_side_by_side():
-    target = host()
-    texts = [text_for(target, f"  store i32 {n}, ptr %x\n  ret void") for n in range(7)]
-    alone = [assemble(text, target) for text in texts]
-    assert assemble_all(texts, target, workers=3) == alone
-    assert assemble_all(texts, target, workers=1) == alone
-    assert assemble_all([], target) == []
-
-
-def test_an_error_in_another_process_comes_back_and_leaves_no_child():
-    target = host()
-    texts = [text_for(target), text_for(target, "  ret i32 0"), text_for(target)]
-    with pytest.raises(CodegenError, match="expected valid LLVM IR"):
-        assemble_all(texts, target, workers=2)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
 
 
 def test_assembly_is_text():

@@ -1,0 +1,178 @@
+"""Objects of a module's kernels: split, made by several processes, kept by content."""
+
+import os
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.text import parse_module
+from polyreme.lowering import objects
+from polyreme.lowering.arena import plan_memory
+from polyreme.lowering.codegen import CodegenError, assemble
+from polyreme.lowering.emit_llvm import split_llvm
+from polyreme.lowering.link import MODEL, build_artifact, load
+from polyreme.lowering.pipeline import compile_module, lower
+from polyreme.lowering.targets import find_target, host
+from polyreme.lowering.tensor_to_kernel import outline_constants
+from polyreme.lowering.workers import share_out, workers_for
+from polyreme.runtime.artifact import Artifact
+from polyreme.runtime.cache import cache_in
+
+TWO_PRODUCTS = """
+func @main(%x: tensor<{n}x40xf32>, %a: tensor<40x50xf32>, %b: tensor<50x30xf32>) -> tensor<{n}x30xf32> {{
+  %y = nn.linear %x, %a : tensor<{n}x50xf32>
+  %h = nn.relu %y : tensor<{n}x50xf32>
+  %z = nn.linear %h, %b : tensor<{n}x30xf32>
+  return %z
+}}
+"""
+
+
+def kernels(n=17):
+    """A module with two kernels of their own objects, memory planned."""
+    module = lower(parse_module(TWO_PRODUCTS.format(n=n)))
+    outline_constants(module)
+    return module
+
+
+def arrays(n=17):
+    random = np.random.default_rng(1)
+    x, a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((n, 40), (40, 50), (50, 30)))
+    return [x, a, b], np.maximum(x @ a, 0) @ b
+
+
+@pytest.fixture
+def split(monkeypatch, tmp_path):
+    """Every module is split, and objects are kept in an empty folder."""
+    monkeypatch.setattr(objects, "WORTH_SPLITTING", 0)
+    monkeypatch.setenv("POLYREME_CACHE", str(tmp_path / "cache"))
+    cache_in.cache_clear()
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_split_module_computes_the_same_however_many_processes_make_it(split, monkeypatch, jobs):
+    monkeypatch.setenv("POLYREME_JOBS", jobs)
+    inputs, expected = arrays()
+    artifact = build_artifact(kernels(), host())
+    assert len(artifact.objects) > 2
+    np.testing.assert_allclose(load(artifact).run(inputs)[0], expected, rtol=1e-5, atol=1e-4)
+
+
+def test_objects_are_the_same_bytes_from_one_process_or_two(split, monkeypatch):
+    made = []
+    for jobs in ("1", "2"):
+        monkeypatch.setenv("POLYREME_JOBS", jobs)
+        monkeypatch.setenv("POLYREME_CACHE", "off")
+        made.append(build_artifact(kernels(), host()).code)
+    assert made[0] == made[1]
+
+
+def test_an_artifact_of_several_objects_survives_its_file(split):
+    inputs, expected = arrays()
+    artifact = build_artifact(kernels(), host())
+    again = Artifact.from_bytes(artifact.to_bytes())
+    assert again.objects == artifact.objects
+    np.testing.assert_allclose(load(again).run(inputs)[0], expected, rtol=1e-5, atol=1e-4)
+
+
+def test_kernels_are_found_again_by_another_model_with_the_same_layer(split, monkeypatch):
+    monkeypatch.setenv("POLYREME_JOBS", "1")
+    build_artifact(kernels(), host())
+    made = []
+    monkeypatch.setattr(objects, "assemble", lambda text, target: made.append(text) or assemble(text, target))
+    other = TWO_PRODUCTS.format(n=17).replace("%x", "%image").replace("nn.relu %y", "nn.tanh %y").replace("@main(", "@main(%more: tensor<2xf32>, ")
+    module = lower(parse_module(other))
+    outline_constants(module)
+    build_artifact(module, host())
+    # `main` and the first product, which ends in another function now; the second product is there.
+    defined = [line.split("@")[1].split("(")[0] for text in made for line in text.splitlines() if line.startswith("define hidden")]
+    assert sum(name.startswith("kernel.contract") for name in defined) == 1, defined
+
+
+def test_a_kernels_text_says_nothing_of_the_model_it_stands_in():
+    def texts(source):
+        module = lower(parse_module(source, "somewhere.tir"))
+        return [part.text() for part in split_llvm(module, host(), MODEL)[1:]]
+
+    plain = TWO_PRODUCTS.format(n=17)
+    assert texts(plain) == texts("\n\n" + plain.replace("%x", "%image").replace("%h", "%hidden"))
+
+
+@pytest.mark.parametrize("name", ["x86-64", "aarch64", "riscv64"])
+def test_parts_are_valid_for_other_targets(name):
+    target = find_target(name)
+    module = lower(parse_module(TWO_PRODUCTS.format(n=3)), target)
+    plan_memory(module.function("main"))
+    for part in split_llvm(module, target, MODEL):
+        assert assemble(part.text(), target)[:4] == b"\x7fELF"
+
+
+def test_a_damaged_object_is_made_again(split, tmp_path, monkeypatch):
+    monkeypatch.setenv("POLYREME_JOBS", "1")
+    code = build_artifact(kernels(), host()).code
+    files = [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
+    assert files
+    for file in files:
+        data = bytearray(file.read_bytes())
+        data[-9] ^= 1
+        file.write_bytes(data)
+    cache_in.cache_clear()
+    assert build_artifact(kernels(), host()).code == code
+
+
+def test_works_come_back_in_their_order():
+    assert share_out([partial(pow, n, 2) for n in range(50)], 3) == [n * n for n in range(50)]
+    assert share_out([], 1) == []
+
+
+def test_an_error_in_another_process_is_raised_here_and_leaves_no_child():
+    here = os.getpid()
+
+    def work():
+        if os.getpid() != here:
+            raise CodegenError("expected valid LLVM IR but got: nothing")
+        # Long enough for the other process to take one, too.
+        threading.Event().wait(0.2)
+
+    with pytest.raises(PolyremeError, match="expected valid LLVM IR but got: nothing"):
+        share_out([work] * 4, 2)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_process_that_dies_is_an_error_and_not_a_wait():
+    here = os.getpid()
+
+    def work():
+        if os.getpid() != here:
+            os._exit(9)
+        threading.Event().wait(0.2)
+
+    with pytest.raises(PolyremeError, match="ended with status"):
+        share_out([work] * 4, 2)
+
+
+def test_a_process_with_threads_is_not_forked():
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    try:
+        assert workers_for(100) == 1
+    finally:
+        stop.set()
+        thread.join()
+    assert workers_for(1) == 1
+
+
+def test_a_compiled_library_links_all_objects(split, tmp_path):
+    from polyreme.lowering.link import write_library
+    from polyreme.runtime.library import load_compiled
+
+    inputs, expected = arrays()
+    artifact = compile_module(parse_module(TWO_PRODUCTS.format(n=17)), host()).artifact
+    assert len(artifact.objects) > 1
+    write_library(artifact, tmp_path / "two.so")
+    np.testing.assert_allclose(load_compiled(tmp_path / "two.so").run(inputs)[0], expected, rtol=1e-5, atol=1e-4)
