@@ -1,0 +1,501 @@
+"""Convolutions whose results end with channels: products of a row of taps for each pixel, over windows that are read where they stand.
+
+Lanes run along the channels of the result, and the rows of a register tile are the pixels of a small rectangle, so a tile is one of the matrix product between
+all windows and the weights, which lie in panels `[C / width][taps][width]`. Sums leave the registers with bias, activation and residual applied, straight
+into the result. A task is a piece of one image: panel by panel, it goes through the tiles of its pixels, whose image stays in the second-level cache.
+
+The image may be in any order of axes, planar as it came from outside or channels-last. A pad around it is not made in memory: a task copies
+the pixels under its windows into a scratch buffer of its own, with the padding around them, unless all of them are known to lie inside.
+
+Pooled results are made from a scratch tile that holds the sums of one panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from math import prod
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import Value
+from polyreme.ir.dims import Dim, product
+from polyreme.lowering.access import row_major
+from polyreme.lowering.code import Code, Index
+from polyreme.lowering.contract import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Problem, find_problem, typical
+from polyreme.lowering.conv import tile_sizes
+from polyreme.lowering.elements import load
+from polyreme.lowering.epilogue import place
+from polyreme.lowering.microkernel import Axis, accumulate, cover, join_axes, split_extent, step_cycles, zeros
+from polyreme.lowering.packing import Panels, PlanParts
+from polyreme.lowering.positions import Position, total
+from polyreme.lowering.rows import shape_of
+from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
+
+# The part of the second-level cache for the image of a task, and for the sums that wait to be pooled; also what they may take of the stack.
+IMAGE_SHARE, SUMS_SHARE = 8, 8
+
+
+def build_direct(request: Request) -> KernelPlan | None:
+    """The plan of a group around a convolution that gives its channels last; None for any other group."""
+    problem = find_problem(request)
+    if problem is None:
+        return None
+    lane = next((c for c in reversed(problem.out) if problem.size(c) != 1), None)
+    if lane is None or lane in problem.batch:
+        return None
+    if lane in problem.rows:
+        problem = problem.flipped()
+    window = _windows(problem)
+    if window is None or not isinstance(problem.size(lane), int):
+        return None
+    rows = [c for c in problem.rows if problem.size(c) != 1]
+    spatial: list[str] = []
+    while rows and len(spatial) < 2 and isinstance(problem.size(rows[-1]), int):
+        spatial.insert(0, rows.pop())
+    direct = Direct(problem, lane, tuple(spatial), window)
+    return direct.build() if spatial and direct.possible() else None
+
+
+def _windows(p: Problem) -> tensor.Window | None:
+    """What slides over the image, when the left operand is its windows as they are."""
+    value = p.contract.a if p.right_is_b else p.contract.b
+    window: tensor.Window | None = value.producer(tensor.Window)
+    return window
+
+
+class Direct:
+    """Makes the plan: the memory of image and weights, tile, pieces, then the kernel."""
+
+    def __init__(self, problem: Problem, lane: str, spatial: tuple[str, ...], window: tensor.Window):
+        self.p, self.lane, self.spatial, self.window = problem, lane, spatial, window
+        self.parts = PlanParts(problem.request)
+        self.lanes = problem.registers.lanes
+        self.outer = [c for c in problem.out if c != lane and c not in spatial and problem.size(c) != 1]
+        self.n = typical(problem.size(lane))
+        self.k = typical(product(problem.size(c) for c in problem.contracted))
+        self.extents = [typical(problem.size(c)) for c in spatial]
+        at = [problem.out.index(c) for c in spatial]
+        self.steps = [typical(problem.epilogue.steps[i]) for i in at]
+        self.reaches = [typical(problem.epilogue.reaches[i]) for i in at]
+        self.outputs = [typical(problem.epilogue.shape[i]) for i in at]
+
+    def possible(self) -> bool:
+        """Whether pooling is along the pixels only, by known sizes."""
+        epilogue = self.p.epilogue
+        others = [i for i, c in enumerate(self.p.out) if c not in self.spatial]
+        known = all(isinstance(n, int) for n in (*epilogue.steps, *epilogue.reaches))
+        return known and all(n > 0 for n in self.outputs) and all(epilogue.steps[i] == 1 and epilogue.reaches[i] == 1 for i in others)
+
+    # --- the image
+
+    @cached_property
+    def pad(self) -> tensor.Pad | None:
+        """The pad under the windows, if tasks see to it: one around an image in memory, that leaves its batch and channels alone."""
+        pad: tensor.Pad | None = self.window.x.producer(tensor.Pad)
+        if pad is None or any(n != 0 for n in pad.interior):
+            return None
+        sizes = (*shape_of(pad.x), *pad.low, *pad.high)
+        known = all(isinstance(n, int) for i, n in enumerate(sizes) if i % len(pad.low) in self.window.axes)
+        others = [n for i, n in enumerate((*pad.low, *pad.high)) if i % len(pad.low) not in self.window.axes]
+        return pad if known and not any(others) else None
+
+    def region(self, counts: Sequence[int]) -> tuple[int, ...]:
+        """The extents of the image under the windows of a rectangle of `counts` pixels, by axis."""
+        letters = self.p.left_letters
+        counted = dict(zip(self.spatial, counts, strict=True))
+        sizes = []
+        for axis, size in enumerate(shape_of(self.window.x)):
+            if axis in self.window.axes:
+                i = self.window.axes.index(axis)
+                taps, stride, dilation = (typical(v[i]) for v in (self.window.sizes, self.window.strides, self.window.dilations))
+                sizes.append((counted.get(letters[axis], 1) - 1) * stride + (taps - 1) * dilation + 1)
+            else:
+                sizes.append(1 if letters[axis] in self.outer or letters[axis] in self.p.out else typical(size))
+        return tuple(sizes)
+
+    # --- sizes of tiles and tasks
+
+    @cached_property
+    def tile(self) -> tuple[int, int, int]:
+        """(high, wide, vectors) with the fewest estimated cycles: part of a row of pixels, or some whole rows."""
+        across = -(-self.n // self.lanes)
+        *above, width = self.extents
+        height = above[0] if above else 1
+        most = self.p.registers.accumulators
+        best: tuple[float, int, int, int] | None = None
+        for vectors in range(1, min(across, 6) + 1):
+            pixels = max(1, most // vectors)
+            wide = -(-width // -(-width // min(pixels, width)))
+            high = max(1, min(height, pixels // wide)) if wide == width else 1
+            high = -(-height // -(-height // high))
+            cost = sum(
+                times_v * times_y * times_x * (self.k * step_cycles(y * x, v) + 20 + 1.5 * y * x * v)
+                for v, times_v in split_extent(across, vectors)
+                for y, times_y in split_extent(height, high)
+                for x, times_x in split_extent(width, wide)
+            )
+            if best is None or (cost, -vectors) < best[:2]:
+                best = cost, -vectors, high, wide
+        assert best is not None
+        return best[2], best[3], -best[1]
+
+    @property
+    def width(self) -> int:
+        """Lanes of a panel."""
+        return self.tile[2] * self.lanes
+
+    def cycles(self) -> float:
+        """An estimate for one place of the outer letters."""
+        high, wide, vectors = self.tile
+        across = -(-self.n // self.lanes)
+        return prod(self.extents) * across / (high * wide * vectors) * self.k * step_cycles(high * wide, vectors)
+
+    def _needed(self, outputs: Sequence[int]) -> list[int]:
+        """The pixels of the contract that so many of the result need, by letter."""
+        return [(n - 1) * s + r for n, s, r in zip(outputs, self.steps, self.reaches, strict=True)]
+
+    def _fits(self, outputs: Sequence[int]) -> bool:
+        room = self.p.request.target.caches[1]
+        needed = self._needed(outputs)
+        image = prod(self.region(needed)) * self.p.dtype.bytes
+        sums = prod(needed) * self.width * self.p.dtype.bytes if self.p.epilogue.pools else 0
+        return image <= room // IMAGE_SHARE and sums <= room // SUMS_SHARE
+
+    def pieces(self) -> list[int]:
+        """Pixels of the result in a task, by letter: what fits the cache, and no more than leaves work for the threads."""
+        size = list(self.outputs)
+        high, wide, _ = self.tile
+        least = [-(-t // s) for t, s in zip(([high, wide] if len(size) > 1 else [wide]), self.steps, strict=True)]
+        while not self._fits([1] * (len(size) - 1) + size[-1:]) and size[-1] >= 2 * least[-1]:
+            size[-1] = _even(self.outputs[-1], -(-self.outputs[-1] // size[-1]) + 1, least[-1])
+        if len(size) > 1:
+            while size[0] > least[0] and not self._fits(size):
+                size[0] = _even(self.outputs[0], -(-self.outputs[0] // size[0]) + 1, least[0])
+            around = typical(product(self.p.size(c) for c in self.outer)) * -(-self.outputs[-1] // size[-1])
+            wanted = min(-(-PIECES // around), int(self.cycles() / PIECE_CYCLES), self.outputs[0] // least[0])
+            if wanted > -(-self.outputs[0] // size[0]):
+                size[0] = _even(self.outputs[0], wanted, least[0])
+        return size
+
+    # --- the kernel
+
+    def build(self) -> KernelPlan:
+        p, parts = self.p, self.parts
+        image = self._image_slot()
+        outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
+        moves = p.left.strides
+        order = sorted(p.contracted, key=lambda c: -typical(moves.get(c, 0)))
+        self.panels = Panels(outer, tuple(order), self.lane, self.width, p.sizes)
+        weights = parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels)
+        slots = [image, weights, *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
+        func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location)
+        code = Code(Builder.at_end(func.block, func.location))
+        size = self.pieces()
+        counts = [-(-n // s) for n, s in zip(self.outputs, size, strict=True)]
+        sizes = [p.size(c) for c in self.outer]
+        tasks = typical(product(sizes)) * prod(counts)
+        panels = -(-self.n // self.width)
+        chunk = -(-panels // max(1, min(panels, PIECES // tasks, int(self.cycles() / PIECE_CYCLES / prod(counts)))))
+        chunks = -(-panels // chunk)
+        per_task = self.cycles() / prod(counts) / chunks
+        with code.parallel(code.value(product(sizes) * prod(counts) * chunks), grain=max(1, int(GRAIN_CYCLES / max(per_task, 1))), name="task") as flat:
+            *around, part = code.split(flat, [*sizes, chunks * prod(counts)])
+            *corner, first = code.split(part, [*counts, chunks])
+            here = dict(zip(self.outer, around, strict=True))
+            starts = [code.mul(i, s) for i, s in zip(corner, size, strict=True)]
+
+            def run(axis: int, chosen: list[int]) -> None:
+                """The last piece along an axis may be smaller than the others."""
+                if axis == len(size):
+                    _Task(self, code, func.args, here, starts, chosen).run(code.mul(first, chunk), chunk, panels)
+                    return
+                rest = self.outputs[axis] % size[axis]
+                if not rest:
+                    run(axis + 1, [*chosen, size[axis]])
+                    return
+                whole = code.condition("lt", corner[axis], counts[axis] - 1)
+                if isinstance(whole, bool):
+                    run(axis + 1, [*chosen, size[axis] if whole else rest])
+                    return
+                with code.when(whole):
+                    run(axis + 1, [*chosen, size[axis]])
+                with code.when(whole, then=False):
+                    run(axis + 1, [*chosen, rest])
+
+            run(0, [])
+        code.b.insert(Return([]))
+        parts.steps.append(Step(func, tuple(slots)))
+        return parts.plan("direct")
+
+    def _image_slot(self) -> Slot:
+        if self.pad is None:
+            return self.parts.memory_of(self.p.left.source)
+        return self.parts.memory_of(_behind_reshapes(self.pad.x))
+
+
+def _behind_reshapes(value: Value) -> Value:
+    reshape = value.producer(tensor.Reshape)
+    while reshape is not None:
+        value = reshape.x
+        reshape = value.producer(tensor.Reshape)
+    return value
+
+
+def _even(whole: int, pieces: int, multiple: int) -> int:
+    """The size of about so many equal pieces of `whole`, each but the last a multiple of `multiple`: one that leaves no rest, if some is near."""
+    size = max(multiple, -(-whole // max(pieces, 1) // multiple) * multiple)
+    return next((s for s in range(size, max(multiple, size // 2) - 1, -multiple) if whole % s == 0), size)
+
+
+class _Task:
+    """A rectangle of `outputs` pixels of one image, and some of its panels."""
+
+    def __init__(self, direct: Direct, code: Code, args: Sequence[Value], around: dict[str, Index], starts: Sequence[Index], outputs: Sequence[int]):
+        self.direct, self.p, self.code = direct, direct.p, code
+        count = len(self.p.epilogue.args)
+        self.image, self.weights = args[0], args[1]
+        self.buffers: dict[Value, Value] = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
+        self.results = list(args[2 + count :])
+        self.around, self.starts, self.outputs = around, list(starts), list(outputs)
+        self.counts = direct._needed(outputs)
+        self.pixels0 = [code.mul(i, s) for i, s in zip(starts, direct.steps, strict=True)]
+
+    def run(self, first: Index, chunk: int, panels: int) -> None:
+        """All panels from `first` on, `chunk` of them at most."""
+        direct, p, code = self.direct, self.p, self.code
+        left = dict(p.left.strides)
+        if direct.pad is None:
+            self.at = code.add(p.left.base, *(code.mul(i, p.left.stride(c)) for c, i in self.around.items()))
+            self.at = code.add(self.at, *(code.mul(i, p.left.stride(c)) for c, i in zip(direct.spatial, self.pixels0, strict=True)))
+        else:
+            left = self._copy(direct.pad)
+            self.at = 0
+        self.moves = [left.get(c, 0) for c in direct.spatial]
+        strides = direct.panels.strides
+        self.axes = join_axes([Axis(p.size(c), left.get(c, 0), strides[c]) for c in direct.panels.contracted])
+        self.weights0 = code.add(0, *(code.mul(i, strides[c] if c in strides else 0) for c, i in self.around.items() if c in strides))
+        if p.epilogue.pools:
+            self.sums = code.scratch(prod(self.counts) * direct.width, p.dtype)
+        end: Index = code.add(first, chunk) if panels % chunk == 0 else code.min(code.add(first, chunk), panels)
+        full, rest = divmod(direct.n, direct.width)
+        vectors = direct.tile[2]
+        if not rest:
+            self._panels(first, end, vectors, None)
+            return
+        if full:
+            self._panels(first, code.min(end, full), vectors, None)
+        with code.loop(code.apply("max", code.value(first), code.value(full)), end, name="panel") as loop:
+            self._panel(loop.iv, -(-rest // direct.lanes), rest)
+
+    def _panels(self, first: Index, end: Index, vectors: int, valid: int | None) -> None:
+        with self.code.loop(first, end, name="panel") as loop:
+            self._panel(loop.iv, vectors, valid)
+
+    # --- the image of a task, with its padding
+
+    def _copy(self, pad: tensor.Pad) -> dict[str, Dim]:
+        """Copy the image under the task's windows; the strides of the letters in the copy."""
+        direct, p, code, window = self.direct, self.p, self.code, self.direct.window
+        region = direct.region(self.counts)
+        inside = tuple(int(s) for s in row_major(region))
+        letters = p.left_letters
+        rank = len(region)
+        moves: dict[str, Dim] = {}
+        starts: list[Index] = []
+        origin = dict(zip(direct.spatial, self.pixels0, strict=True))
+        for axis in range(rank):
+            letter = letters[axis]
+            if axis in window.axes:
+                i = window.axes.index(axis)
+                moves[letter], moves[letters[rank + i]] = window.strides[i] * inside[axis], window.dilations[i] * inside[axis]
+                here = origin.get(letter, self.around.get(letter, 0))
+                starts.append(code.sub(code.mul(here, window.strides[i]), pad.low[axis]))
+            else:
+                moves[letter] = inside[axis]
+                starts.append(self.around.get(letter, 0))
+        copy = code.scratch(prod(region), p.dtype)
+        self._fill(pad, region, starts, copy)
+        self.image = copy
+        return moves
+
+    def _fill(self, pad: tensor.Pad, region: tuple[int, ...], starts: Sequence[Index], copy: Value) -> None:
+        """The region of the padded image from `starts` on: rows that lie outside are filled, others copied between what lies outside of them."""
+        code, p, lanes = self.code, self.p, self.direct.lanes
+        shape = shape_of(pad.x)
+        outside = row_major(shape)
+        inside = tuple(int(s) for s in row_major(region))
+        row = max(self.direct.window.axes)
+        filler = code.broadcast(code.constant(pad.value, p.dtype), lanes)
+
+        def each(to: Index, count: Index, body: Callable[[Index, int, Value | None], None]) -> None:
+            """`body(at, lanes, mask)` for all of `count` elements."""
+            whole = code.mul(code.div(count, lanes), lanes)
+            with code.loop(0, whole, step=lanes, name="x") as loop:
+                body(loop.iv, lanes, None)
+            if isinstance(count, int) and count % lanes == 0:
+                return
+            if lanes > 1 and p.request.target.masked:
+                body(whole, lanes, code.lane_mask(code.sub(count, whole), lanes))
+            elif lanes > 1:
+                with code.loop(whole, count, name="x") as loop:
+                    body(loop.iv, 1, None)
+
+        def fill(to: Index, count: Index) -> None:
+            one = code.constant(pad.value, p.dtype)
+            each(to, count, lambda i, n, mask: code.store(filler if n == lanes else one, copy, code.add(to, i), mask))
+
+        def nest(axis: int, at: Index, to: Index) -> None:
+            if axis == row:
+                self._row(pad, region, starts, at, to, each, fill, copy)
+                return
+            if region[axis] == 1 and pad.low[axis] == 0 and pad.high[axis] == 0:
+                nest(axis + 1, code.add(at, code.mul(starts[axis], outside[axis])), to)
+                return
+            with code.loop(0, region[axis], name="y") as loop:
+                here = code.add(starts[axis], loop.iv)
+                there = code.add(to, code.mul(loop.iv, inside[axis]))
+                inner = code.add(at, code.mul(here, outside[axis]))
+                if pad.low[axis] == 0 and pad.high[axis] == 0:
+                    nest(axis + 1, inner, there)
+                    return
+                hit = code.apply("and", code.apply("ge", code.value(here), code.value(0)), code.apply("lt", code.value(here), code.value(shape[axis])))
+                with code.when(hit):
+                    nest(axis + 1, inner, there)
+                with code.when(hit, then=False):
+                    fill(there, inside[axis])
+
+        nest(0, 0, 0)
+
+    def _row(
+        self,
+        pad: tensor.Pad,
+        region: tuple[int, ...],
+        starts: Sequence[Index],
+        at: Index,
+        to: Index,
+        each: Callable[..., None],
+        fill: Callable[[Index, Index], None],
+        copy: Value,
+    ) -> None:
+        """A row of pixels: what lies left of the image, what lies in it, what lies right of it."""
+        code, row = self.code, max(self.direct.window.axes)
+        size, count, start = shape_of(pad.x)[row], region[row], starts[row]
+        inner = prod(region[row + 1 :])
+        zero = code.value(0)
+        low = code.apply("min", code.apply("max", code.value(code.sub(0, start)), zero), code.value(count))
+        high = code.apply("max", code.apply("min", code.value(code.sub(size, start)), code.value(count)), low)
+        if pad.low[row] != 0:
+            fill(to, code.mul(low, inner))
+        source = code.add(at, code.mul(code.add(start, low), inner))
+        target = code.add(to, code.mul(low, inner))
+
+        def move(i: Index, lanes: int, mask: Value | None) -> None:
+            code.store(code.load(self.image, code.add(source, i), lanes, mask), copy, code.add(target, i), mask)
+
+        each(target, code.mul(code.sub(high, low), inner), move)
+        if pad.high[row] != 0:
+            fill(code.add(to, code.mul(high, inner)), code.mul(code.sub(count, high), inner))
+
+    # --- tiles
+
+    def _panel(self, panel: Index, vectors: int, valid: int | None) -> None:
+        """All pixels by the lanes of one panel, of which `valid` exist (None: all)."""
+        direct, code = self.direct, self.code
+        high, wide, _ = direct.tile
+        weights = code.add(self.weights0, code.mul(panel, direct.panels.panel_size))
+        lane0 = code.mul(panel, direct.width)
+        *above, width = self.counts
+
+        def row(y: Index, rows: int) -> None:
+            cover(code, width, tile_sizes(width, wide), lambda x, columns: self._tile([y, x][-len(self.counts) :], (rows, columns), weights, lane0, vectors, valid), "x")
+
+        if above:
+            cover(code, above[0], tile_sizes(above[0], high), row, "y")
+        else:
+            row(0, 1)
+        if self.p.epilogue.pools:
+            self._pooled(lane0, vectors, valid)
+
+    def _tile(self, corner: Sequence[Index], size: tuple[int, int], weights: Index, lane0: Index, vectors: int, valid: int | None) -> None:
+        code, lanes, dtype = self.code, self.direct.lanes, self.p.dtype
+        offsets = [(y, x)[-len(corner) :] for y in range(size[0]) for x in range(size[1])]
+        moved = [sum(o * m for o, m in zip(offset, self.moves, strict=True)) for offset in offsets]
+        align = lanes * dtype.bytes
+
+        def image(r: int, position: Index) -> Value:
+            return code.broadcast(code.load(self.image, code.add(position, moved[r])), lanes)
+
+        def weight(v: int, position: Index) -> Value:
+            return code.load(self.weights, code.add(position, v * lanes), lanes, None, align)
+
+        at = code.add(self.at, *(code.mul(c, m) for c, m in zip(corner, self.moves, strict=True)))
+        acc = accumulate(code, self.axes, image, weight, zeros(code, len(offsets), vectors, dtype, lanes), at, weights)
+        if self.p.epilogue.pools:
+            self._keep(corner, offsets, acc)
+        else:
+            self._finish(corner, offsets, acc, lane0, valid)
+
+    def _masks(self, vectors: int, valid: int | None) -> list[Value | None]:
+        lanes = self.direct.lanes
+        return [None if valid is None else self.code.lane_mask(valid - v * lanes, lanes) for v in range(vectors)]
+
+    def _places(self, pixel: Sequence[Position], lane: Position) -> list[Position]:
+        at = {c: place(i) for c, i in self.around.items()}
+        at.update(zip(self.direct.spatial, pixel, strict=True))
+        at[self.direct.lane] = lane
+        return [at.get(c, Position()) for c in self.p.out]
+
+    def _finish(self, corner: Sequence[Index], offsets: Sequence[tuple[int, ...]], acc: list[list[Value]], lane0: Index, valid: int | None) -> None:
+        """The results of a tile from its sums."""
+        code, p, lanes = self.code, self.p, self.direct.lanes
+        masks = self._masks(len(acc[0]), valid)
+        current: list[Value] = []
+
+        def leaf(places: tuple[Position, ...], _lanes: int, _mask: Value | None) -> Value:
+            return current[0]
+
+        leaf.varies = lanes > 1  # type: ignore[attr-defined]
+        emitter = p.epilogue.emitter(code, self.buffers, leaf)
+        start = [place(code.add(o, c)) for o, c in zip(self.pixels0, corner, strict=True)]
+        for offset, line in zip(offsets, acc, strict=True):
+            pixel = [s.plus(code, Position(o)) for s, o in zip(start, offset, strict=True)]
+            for v, sums in enumerate(line):
+                current[:] = [sums]
+                p.epilogue.write(emitter, self.results, self._places(pixel, place(lane0, v * lanes, int(lanes > 1))), lanes, masks[v])
+
+    # --- pooling
+
+    def _keep(self, corner: Sequence[Index], offsets: Sequence[tuple[int, ...]], acc: list[list[Value]]) -> None:
+        code, lanes, width = self.code, self.direct.lanes, self.direct.width
+        strides = [int(s) * width for s in row_major(tuple(self.counts))]
+        at = code.add(0, *(code.mul(c, s) for c, s in zip(corner, strides, strict=True)))
+        for offset, line in zip(offsets, acc, strict=True):
+            to = code.add(at, sum(o * s for o, s in zip(offset, strides, strict=True)))
+            for v, sums in enumerate(line):
+                code.store(sums, self.sums, code.add(to, v * lanes), None, lanes * self.p.dtype.bytes)
+
+    def _pooled(self, lane0: Index, vectors: int, valid: int | None) -> None:
+        """The task's results for one panel, from the scratch tile with its sums."""
+        code, p, direct, lanes = self.code, self.p, self.direct, self.direct.lanes
+        masks = self._masks(vectors, valid)
+        strides = [int(s) * direct.width for s in row_major(tuple(self.counts))]
+
+        def pixels(axis: int, pixel: list[Position]) -> None:
+            if axis < len(self.outputs):
+                with code.loop(0, self.outputs[axis], name="yx"[axis]) as loop:
+                    pixels(axis + 1, [*pixel, place(self.starts[axis]).plus(code, place(loop.iv))])
+                return
+
+            def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
+                at = dict(zip(p.out, places, strict=True))
+                parts = [at[c].plus(code, place(o).times(code, -1)).times(code, s) for c, o, s in zip(direct.spatial, self.pixels0, strides, strict=True)]
+                return load(code, self.sums, total(code, [*parts, at[direct.lane].plus(code, place(lane0).times(code, -1))]), lanes, mask)
+
+            emitter = p.epilogue.emitter(code, self.buffers, leaf)
+            for v in range(vectors):
+                p.epilogue.write(emitter, self.results, self._places(pixel, place(lane0, v * lanes, int(lanes > 1))), lanes, masks[v])
+
+        pixels(0, [])
+
