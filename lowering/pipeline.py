@@ -30,17 +30,15 @@ from polyreme.lowering.loops import build_loops
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.random import build_random
 from polyreme.lowering.regions import is_host_op
-from polyreme.lowering.scan import build_scan
 from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.shapes import SolveDims
 from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.targets import GpuTarget, Target, find_target
-from polyreme.lowering.steps import HoistFromScans, UnrollScans
-from polyreme.lowering.tensor_to_kernel import Program, TensorToKernel, Watch, has_prepare, outline_constants
+from polyreme.lowering.tensor_to_kernel import TensorToKernel, Watch, outline_constants, take_prepare
 
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
-BUILDERS = (build_sliding, build_direct, build_conv, build_contract, build_random, build_scan, build_loops)
+BUILDERS = (build_sliding, build_direct, build_conv, build_contract, build_random, build_loops)
 
 
 def builders(target: Target) -> tuple[KernelBuilder, ...]:
@@ -76,13 +74,11 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
     """
     # The builders for GPUs have threads along rows of pixels.
     layouts = () if target.code == "ptx" else (ChannelsLast(), Dce())
-    # Nor have they kernels that run through steps.
-    steps = UnrollScans() if target.code == "ptx" else HoistFromScans()
     return [
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, steps, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse()),
+        Stage("tensor", nn_to_tensor, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse()),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", TensorToKernel(target, builders(target), prepare, watch)),
     ]
@@ -154,7 +150,8 @@ class CompiledModule:
         from polyreme.lowering.link import build_artifact
 
         with reported(f"compile {self.name}"), without_collections():
-            final = Program.of(self.lowered)
+            final: Module = self.lowered.clone()
+            take_prepare(final)
             return build_artifact(final, self.target, self.name, outline_constants(final))
 
     @cached_property
@@ -163,10 +160,8 @@ class CompiledModule:
         from polyreme.lowering.link import build_artifact
 
         with reported(f"compile {self.name}_prepare"), without_collections():
-            if not has_prepare(self.lowered):
-                return None
-            final = Program.of(self.lowered, "prepare")
-            return build_artifact(final, self.target, f"{self.name}_prepare", outline_constants(final))
+            final = take_prepare(self.lowered.clone())
+            return None if final is None else build_artifact(final, self.target, f"{self.name}_prepare", outline_constants(final))
 
     @cached_property
     def stages(self) -> Mapping[str, str]:
@@ -217,7 +212,8 @@ def llvm_text(module: Module, target: Target) -> str:
     from polyreme.lowering.emit_llvm import emit_llvm
     from polyreme.lowering.link import MODEL
 
-    final = Program.of(module)
+    final: Module = module.clone()
+    take_prepare(final)
     outline_constants(final)
     plan_memory(final.function())
     return emit_llvm(final, target, MODEL)
