@@ -11,6 +11,7 @@ from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, product, symbols
 from polyreme.ir.types import BufferType, Type
+from polyreme.lowering.program import Program
 
 # Most ops of a kernel are of these: they only make values.
 _SILENT = frozenset({kernel.Apply, kernel.Fma, kernel.Load, kernel.Constant, kernel.Shuffle, kernel.Broadcast, kernel.For, kernel.Yield, kernel.LaneMask})
@@ -45,7 +46,7 @@ def bytes_of(buffer: Type) -> Dim:
     return product(buffer.shape) * buffer.dtype.bytes
 
 
-def gather_facts(module: Module) -> dict[str, Facts]:
+def gather_facts(module: Module | Program) -> dict[str, Facts]:
     """Facts of every function; callees come before callers, because kernels do not recurse."""
     functions = {f.sym_name: f for f in module.functions}
     facts: dict[str, Facts] = {}

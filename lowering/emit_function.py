@@ -18,6 +18,7 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, index, type_symbols
 from polyreme.lowering.emit_facts import gather_facts
 from polyreme.lowering.llvm_text import Code, Lane, comment_text, symbol_text
+from polyreme.lowering.program import Program
 from polyreme.lowering.scalar_code import apply_code, element, memory_element
 from polyreme.lowering.targets import Target
 from polyreme.lowering.vector_math import LIBM, LIBM_FLOAT32
@@ -42,7 +43,7 @@ class Emission:
     machine code depends on: values are numbered, and no comment tells where they come from.
     """
 
-    def __init__(self, module: Module, target: Target, name: str, table: Mapping[type[Op], EmitOp], split: bool = False):
+    def __init__(self, module: Module | Program, target: Target, name: str, table: Mapping[type[Op], EmitOp], split: bool = False):
         self.split = split
         self.module = module
         self.table = table

@@ -29,6 +29,7 @@ from polyreme.lowering.emit_facts import bytes_of
 from polyreme.lowering.emit_function import Emission, FunctionEmitter, size_names, typed_lane
 from polyreme.lowering.emit_ops import OPS
 from polyreme.lowering.llvm_text import Lane, symbol_text
+from polyreme.lowering.program import Program
 from polyreme.lowering.scalar_code import power_definition
 from polyreme.lowering.targets import Target
 from polyreme.lowering.vector_math import libm_declarations
@@ -42,7 +43,7 @@ LEAST_OPS = 64
 _CALLED = re.compile(r" @(\w+)\(")
 
 
-def emit_llvm(module: Module, target: Target, name: str = "model") -> str:
+def emit_llvm(module: Module | Program, target: Target, name: str = "model") -> str:
     """The LLVM IR of a kernel-level module whose memory is planned, as text for `codegen.assemble`."""
     emission = Emission(module, target, symbol_text(name), EMIT)
     return _text(emission, tuple(module.functions), emission.name)
@@ -61,7 +62,7 @@ class Part:
         return _text(self.emission, self.functions, "part")
 
 
-def split_llvm(module: Module, target: Target, name: str = "model", worth: int = 0) -> list[Part]:
+def split_llvm(module: Module | Program, target: Target, name: str = "model", worth: int = 0) -> list[Part]:
     """The LLVM IR of a kernel-level module whose memory is planned, in parts; `main` is in the first, with all that is small.
 
     A module of fewer than `worth` ops is a single part.

@@ -30,6 +30,7 @@ from polyreme.lowering.c_interface import Weights, c_header, c_interface, c_name
 from polyreme.lowering.codegen import assemble
 from polyreme.lowering.emit_llvm import size_names
 from polyreme.lowering.objects import make_objects
+from polyreme.lowering.program import Program
 from polyreme.lowering.shared_library import link_shared
 from polyreme.lowering.targets import GpuTarget, Target, find_target, host
 from polyreme.runtime.artifact import (
@@ -62,7 +63,7 @@ MAX_INSIDE_BYTES = 8 << 20
 
 
 def build_artifact(
-    module: Module, target: Target, name: str = "model", constants: Mapping[str, Array] | None = None, extra: Mapping[str, str] | None = None
+    module: Module | Program, target: Target, name: str = "model", constants: Mapping[str, Array] | None = None, extra: Mapping[str, str] | None = None
 ) -> Artifact:
     """Machine code, constants and manifest of a module at kernel level.
 

@@ -13,6 +13,7 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.timing import timed
 from polyreme.lowering.codegen import assemble, load_llvm, version
 from polyreme.lowering.emit_llvm import Part, emit_llvm, split_llvm
+from polyreme.lowering.program import Program
 from polyreme.lowering.targets import Target
 from polyreme.lowering.workers import share_out, workers_for
 from polyreme.runtime.cache import Cache, cache_in, digest_of
@@ -23,7 +24,7 @@ __all__ = ["make_objects"]
 WORTH_SPLITTING = 2000
 
 
-def make_objects(module: Module, target: Target, name: str) -> list[bytes]:
+def make_objects(module: Module | Program, target: Target, name: str) -> list[bytes]:
     """The object files of a kernel-level module whose memory is planned; its native functions are called after `name`. The first has `main`."""
     config.say(4, lambda: emit_llvm(module, target, name))
     parts = split_llvm(module, target, name, WORTH_SPLITTING)

@@ -28,13 +28,14 @@ from polyreme.lowering.fold_norm import FoldBatchNorm
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.program import Program, has_prepare
 from polyreme.lowering.random import build_random
 from polyreme.lowering.regions import is_host_op
 from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.shapes import SolveDims
 from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.targets import GpuTarget, Target, find_target
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, Watch, outline_constants, take_prepare
+from polyreme.lowering.tensor_to_kernel import TensorToKernel, Watch, outline_constants
 
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
@@ -150,8 +151,7 @@ class CompiledModule:
         from polyreme.lowering.link import build_artifact
 
         with reported(f"compile {self.name}"), without_collections():
-            final: Module = self.lowered.clone()
-            take_prepare(final)
+            final = Program.of(self.lowered)
             return build_artifact(final, self.target, self.name, outline_constants(final))
 
     @cached_property
@@ -160,8 +160,10 @@ class CompiledModule:
         from polyreme.lowering.link import build_artifact
 
         with reported(f"compile {self.name}_prepare"), without_collections():
-            final = take_prepare(self.lowered.clone())
-            return None if final is None else build_artifact(final, self.target, f"{self.name}_prepare", outline_constants(final))
+            if not has_prepare(self.lowered):
+                return None
+            final = Program.of(self.lowered, "prepare")
+            return build_artifact(final, self.target, f"{self.name}_prepare", outline_constants(final))
 
     @cached_property
     def stages(self) -> Mapping[str, str]:
@@ -212,8 +214,7 @@ def llvm_text(module: Module, target: Target) -> str:
     from polyreme.lowering.emit_llvm import emit_llvm
     from polyreme.lowering.link import MODEL
 
-    final: Module = module.clone()
-    take_prepare(final)
+    final = Program.of(module)
     outline_constants(final)
     plan_memory(final.function())
     return emit_llvm(final, target, MODEL)

@@ -24,9 +24,10 @@ from polyreme.ir.passes import Pass, PassManager, register_pass
 from polyreme.ir.types import BufferType, TensorType, i64
 from polyreme.lowering.code import Code
 from polyreme.lowering.costs import cost_of
+from polyreme.lowering.program import Program
 from polyreme.lowering.schedule import KernelPlan, Request, op_names
 from polyreme.lowering.targets import Target
-from polyreme.lowering.tensor_to_kernel import outline_constants, take_prepare
+from polyreme.lowering.tensor_to_kernel import outline_constants
 
 __all__ = ["OUTPUT", "ProfileKernels", "StepInfo", "profiled_artifact", "steps_of"]
 
@@ -109,11 +110,11 @@ def profiled_artifact(module: Module, target: Target, name: str = "model") -> An
     module = module.clone()
     if level_of(module) != "kernel":
         PassManager(pipeline(target, watch=watch)).run(module)
-    take_prepare(module)
     infos = _describe(module, requests)
-    constants = outline_constants(module)
     ProfileKernels().run(module)
-    return build_artifact(module, target, name, constants, {KEY: json.dumps([asdict(info) for info in infos])})
+    program = Program.of(module)
+    constants = outline_constants(program)
+    return build_artifact(program, target, name, constants, {KEY: json.dumps([asdict(info) for info in infos])})
 
 
 def steps_of(manifest: Any) -> list[StepInfo]:

@@ -25,6 +25,7 @@ from polyreme.ir.passes import Pass
 from polyreme.ir.types import BufferType, TensorType, i64
 from polyreme.lowering.code import Code
 from polyreme.lowering.costs import cost_of
+from polyreme.lowering.program import Program
 from polyreme.lowering.schedule import KernelBuilder, KernelPlan, Pack, Request, Slot, choose, request_of, schedule_text, structure, title
 from polyreme.lowering.targets import Target
 
@@ -266,14 +267,15 @@ class _Bufferize:
 
     def _kernel(self, func: Func) -> str:
         if func not in self.kernels:
-            copy: Func = func.clone()
-            copy.attributes = {**copy.attributes, "sym_name": _free_name(func.sym_name, self.names)}
-            self.names.add(copy.sym_name)
-            self.kernels[func] = copy
+            # A plan is made for this module only, as a rule, and so are its kernels.
+            own: Func = func if func.parent is None else func.clone()
+            own.attributes = {**own.attributes, "sym_name": _free_name(func.sym_name, self.names)}
+            self.names.add(own.sym_name)
+            self.kernels[func] = own
         return self.kernels[func].sym_name
 
 
-def outline_constants(module: Module) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+def outline_constants(module: Module | Program) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
     """Turn each `kernel.data` of `main` into an argument of role "constant", in front of the outputs; the arrays by argument name."""
     main = module.function("main")
     data = [op for op in main.block if isinstance(op, kernel.Data)]
@@ -286,37 +288,6 @@ def outline_constants(module: Module) -> dict[str, np.ndarray]:  # type: ignore[
         arrays[arg.name] = op.value.array
     main.finish()
     return arrays
-
-
-def take_prepare(module: Module) -> Module | None:
-    """Take the function `prepare` out of a module at kernel level: it becomes `main` of a module of its own. None where there is none."""
-    found = [func for func in module.functions if func.sym_name == "prepare"]
-    if not found:
-        return None
-    taken = Module.empty(loc=module.location)
-    for func in [found[0], *_called(module, found[0])]:
-        taken.block.append(func.clone())
-    taken.function("prepare").attributes["sym_name"] = "main"
-    found[0].erase()
-    needed = {"main", *(func.sym_name for func in _called(module, module.function("main")))}
-    for func in list(module.functions):
-        if func.sym_name not in needed:
-            func.erase()
-    return taken
-
-
-def _called(module: Module, caller: Func) -> list[Func]:
-    """The functions that `caller` calls, directly or not."""
-    functions = {func.sym_name: func for func in module.functions}
-    found: dict[str, Func] = {}
-    waiting = [caller]
-    while waiting:
-        for op in waiting.pop().walk():
-            name = op.callee.name if isinstance(op, (kernel.Call, kernel.Launch)) else None
-            if name is not None and name not in found:
-                found[name] = functions[name]
-                waiting.append(functions[name])
-    return list(found.values())
 
 
 def _add_argument(main: Func, type: BufferType, name: str, role: str) -> Value:

@@ -19,6 +19,7 @@ from polyreme.ir.types import BufferType
 from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.emit_ptx import PtxModule, emit_ptx
 from polyreme.lowering.link import make_manifest
+from polyreme.lowering.program import Program
 from polyreme.lowering.targets import GpuTarget
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.gpu_plan import KEY, Argument, GpuPlan, LaunchSpec
@@ -26,7 +27,7 @@ from polyreme.runtime.gpu_plan import KEY, Argument, GpuPlan, LaunchSpec
 Array = np.ndarray[Any, Any]
 
 
-def build_gpu_artifact(module: Module, target: GpuTarget, name: str, constants: Mapping[str, Array]) -> Artifact:
+def build_gpu_artifact(module: Module | Program, target: GpuTarget, name: str, constants: Mapping[str, Array]) -> Artifact:
     """PTX, constants and manifest of a module at kernel level, as `link.build_artifact` makes them for processors."""
     main = module.function("main")
     with timed("plan-memory"):

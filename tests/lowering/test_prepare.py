@@ -10,10 +10,12 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, parse_passes
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
+from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.link import load
 from polyreme.lowering.pipeline import compile_module, lower
+from polyreme.lowering.program import Program, has_prepare
 from polyreme.lowering.targets import TARGETS
-from polyreme.lowering.tensor_to_kernel import take_prepare
+from polyreme.lowering.tensor_to_kernel import outline_constants
 from polyreme.runtime.errors import CallError
 
 LINEAR = """
@@ -110,18 +112,19 @@ def test_worth_leaves_weights_where_they_are_when_few_rows_read_them() -> None:
 def test_without_the_option_weights_stay_arguments() -> None:
     made = lower(parse_module(LINEAR.format(n=64)))
     assert set(roles(made.function("main")).values()) == {"input", "param", "output"}
-    assert take_prepare(made) is None
+    assert not has_prepare(made)
 
 
-def test_taking_prepare_out_leaves_each_module_with_its_own_kernels() -> None:
+def test_each_program_has_its_own_kernels_and_leaves_the_module_alone() -> None:
     made = lower(parse_module(TWO), prepare="always")
-    count = len(list(made.functions))
-    taken = take_prepare(made)
-    assert taken is not None
-    verify(made)
-    verify(taken)
-    assert len(list(made.functions)) + len(list(taken.functions)) == count
-    assert not any(f.sym_name.startswith("pack") for f in made.functions)
+    before = print_module(made)
+    main, prepare = Program.of(made), Program.of(made, "prepare")
+    assert len(main.functions) + len(prepare.functions) == len(list(made.functions))
+    assert [f.sym_name for f in (main.function(), prepare.function())] == ["main", "main"]
+    assert not any(f.sym_name.startswith("pack") for f in main.functions)
+    outline_constants(main)
+    plan_memory(main.function())
+    assert print_module(made) == before
 
 
 def test_one_weight_of_two_equal_products_is_packed_once() -> None:
