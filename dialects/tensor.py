@@ -9,13 +9,16 @@ floats); kernels may add in another order, so results agree to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from polyreme.dialects import mt19937
 from polyreme.dialects.arrays import REDUCTIONS, Array, fold_array, pad_array, reduce_array, scatter_array, take, window_view
+from polyreme.dialects.groups import Fused as Fused
+from polyreme.dialects.groups import Scan as Scan
+from polyreme.dialects.groups import Yield as Yield
 from polyreme.dialects.shape_rules import (
     Shape,
     broadcast_shapes,
@@ -39,8 +42,8 @@ from polyreme.dialects.shape_rules import (
 )
 from polyreme.ir.accuracy import SUM
 from polyreme.ir.attributes import Dense, Number
-from polyreme.ir.core import Block, Op, Region, Value
-from polyreme.ir.define import ConstantLike, Elementwise, IsolatedFromAbove, Pure, Terminator, View, attr, op, operand, region, variadic
+from polyreme.ir.core import Op, Value
+from polyreme.ir.define import ConstantLike, Elementwise, Pure, View, attr, op, operand, variadic
 from polyreme.ir.diagnostics import UNKNOWN, Location, check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve, resolve_all
@@ -613,64 +616,3 @@ class Scatter(Op):
     @staticmethod
     def reference(x: Array, index: Array, updates: Array, *, axis: int, fn: str) -> Array:
         return scatter_array(x, index, updates, axis, fn)
-
-
-# --- groups
-
-
-@op("tensor.yield", Terminator)
-class Yield(Op):
-    """Ends the region of a `tensor.fused` with its results.
-
-        func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-          %y = tensor.fused %x : tensor<4xf32> { (%a: tensor<4xf32>)
-            %b = tensor.map %a {fn = "exp"} : tensor<4xf32>
-            tensor.yield %b
-          }
-          return %y
-        }
-
-    Any number of values, in the order of the results and of their types.
-    """
-
-    values = variadic()
-
-    @staticmethod
-    def infer(values: Sequence[Type]) -> None:
-        return None
-
-    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
-        return ()
-
-
-@op("tensor.fused", Pure, IsolatedFromAbove)
-class Fused(Op):
-    """Ops of the `tensor` level that share one kernel.
-
-        func @main(%x: tensor<Nx4xf32>, %y: tensor<1x4xf32>) -> tensor<Nx4xf32> {
-          %z = tensor.fused %x, %y : tensor<Nx4xf32> { (%a: tensor<Nx4xf32>, %b: tensor<1x4xf32>)
-            %c = tensor.map %a, %b {fn = "add"} : tensor<Nx4xf32>
-            %d = tensor.map %c {fn = "tanh"} : tensor<Nx4xf32>
-            tensor.yield %d
-          }
-          return %z
-        }
-
-    The block's arguments are the operands, one for one and of their types; `tensor.yield` gives the results. The region sees no other
-    values. What is computed is what the ops compute one by one.
-    """
-
-    xs = variadic()
-    body = region()
-
-    @staticmethod
-    def infer(xs: Sequence[TensorType], *, body: Region) -> tuple[Type, ...]:
-        block: Block = body.block
-        taken = [a.type for a in block.args]
-        check(taken == list(xs), f"expected block arguments like the operands, ({', '.join(map(str, xs))}), but got ({', '.join(map(str, taken))})", code="E0305")
-        check(isinstance(block.last, Yield), "expected the region to end with 'tensor.yield'", code="E0305")
-        return tuple(v.type for v in block.terminator.operands)
-
-    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
-        results: Sequence[Any] = run_region(self.body, args)
-        return results

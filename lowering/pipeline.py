@@ -31,15 +31,17 @@ from polyreme.lowering.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.program import Program, has_prepare
 from polyreme.lowering.random import build_random
 from polyreme.lowering.regions import is_host_op
+from polyreme.lowering.scan import build_scan
 from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.shapes import SolveDims
 from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.targets import GpuTarget, Target, find_target
+from polyreme.lowering.steps import HoistFromScans, UnrollScans
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, Watch, outline_constants
 
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
-BUILDERS = (build_sliding, build_direct, build_conv, build_contract, build_random, build_loops)
+BUILDERS = (build_sliding, build_direct, build_conv, build_contract, build_random, build_scan, build_loops)
 
 
 def builders(target: Target) -> tuple[KernelBuilder, ...]:
@@ -75,11 +77,13 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
     """
     # The builders for GPUs have threads along rows of pixels.
     layouts = () if target.code == "ptx" else (ChannelsLast(), Dce())
+    # Nor have they kernels that run through steps.
+    steps = UnrollScans() if target.code == "ptx" else HoistFromScans()
     return [
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse()),
+        Stage("tensor", nn_to_tensor, steps, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse()),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", TensorToKernel(target, builders(target), prepare, watch)),
     ]

@@ -1,13 +1,15 @@
-"""Recurrent layers taken apart, step by step, in `nn` ops.
+"""Recurrent layers taken apart: what one step computes in `nn` ops, and how the steps are run.
 
-The steps stand one after the other, so their number must be known; what all of them share (the gates' inputs in backward, lengths) is made at once.
+When a model is compiled they become one `tensor.scan` for any number of steps. Gradients of gradients need them one after the other (`unrolled`), so that their number
+must be known then. What all steps share, the gates' inputs in backward for example, is made at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from polyreme.dialects import tensor
 from polyreme.dialects.nn import (
     Add,
     Concat,
@@ -26,7 +28,10 @@ from polyreme.dialects.nn import (
     Tanh,
     Where,
 )
+from polyreme.ir.builder import Builder
+from polyreme.ir.core import Block, Region
 from polyreme.ir.diagnostics import UNKNOWN, PassError
+from polyreme.ir.dims import floordiv
 from polyreme.lowering.normalization import cast, wide
 
 Value = Any  # an IR value, or an eager tensor: anything with `.type`
@@ -44,58 +49,75 @@ def _part(b: Emitter, x: Value, axis: int, start: Any, stop: Any) -> Value:
 def states_before(b: Emitter, first: Value, states: Value, reverse: bool) -> Value:
     """The states before every step, from `first`, the one before all, and those after every step."""
     steps = states.type.shape[0]
-    if steps == 0:
-        return states
     lead = b(Reshape, first, shape=(1, *first.type.shape))
-    if steps == 1:
-        return lead
-    return b(Concat, [_part(b, states, 0, 1, steps), lead] if reverse else [lead, _part(b, states, 0, 0, steps - 1)], axis=0)
+    # All of them, and then one less: so that it holds for no steps as well.
+    if reverse:
+        return _part(b, b(Concat, [states, lead], axis=0), 0, 1, steps + 1)
+    return _part(b, b(Concat, [lead, states], axis=0), 0, 0, steps)
 
 
-class _Steps:
-    """The steps of a recurrent op one by one: slices of what comes in, and what comes out put together."""
+# One step: an emitter, the step's own parts, what the step before handed on, and what all steps share, to what it hands on and what it gives.
+Step = Callable[[Emitter, Sequence[Value], Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]]
 
-    def __init__(self, op: Any, b: Emitter, x: Value, lengths: Value | None, hidden: Any):
-        self.b, self.hidden = b, hidden
-        self.count, self.batch, _ = x.type.shape
-        if not isinstance(self.count, int):
-            raise PassError(
-                f"expected a known number of steps for a recurrent layer, which is compiled step by step, but got {self.count}; "
-                "give its size, as in InputSpec([None, 20, 8])", getattr(op, "location", UNKNOWN), code="E0406",
-            )  # fmt: skip
-        self.kind = x.type.dtype
-        self.running = None
-        if lengths is not None:
-            numbers = b(Iota, shape=(self.count, 1, 1), axis=0, dtype=lengths.type.dtype)
-            self.running = b(Less, numbers, b(Reshape, lengths, shape=(1, self.batch, 1)))
 
-    def order(self, reverse: bool) -> range:
-        return range(self.count - 1, -1, -1) if reverse else range(self.count)
+def scanned(
+    op: Any, b: Builder, step: Step, xs: Sequence[Value], inits: Sequence[Value], shared: Sequence[Value], reverse: bool
+) -> tuple[Sequence[Value], Sequence[Value]]:
+    """What the last step hands on, and what all steps give: as one `tensor.scan` over the first axis of `xs`."""
+    parts = [*(x.type.with_shape(x.type.shape[1:]) for x in xs), *(x.type for x in inits), *(x.type for x in shared)]
+    block = Block(parts)
+    inside = Builder.at_end(block, b.loc)
+    first, second = len(xs), len(xs) + len(inits)
+    handed, given = step(inside, block.args[:first], block.args[first:second], block.args[second:])
+    inside.insert(tensor.Yield([*handed, *given]))
+    scan = b.insert_op(tensor.Scan(xs, inits, shared, steps=xs[0].type.shape[0], reverse=reverse, body=Region(block)))
+    return scan.results[: len(inits)], scan.results[len(inits) :]
 
-    def at(self, x: Value, t: int) -> Value:
-        """Step `t` of [steps, batch, n]."""
-        return self.b(Reshape, _part(self.b, x, 0, t, t + 1), shape=x.type.shape[1:])
 
-    def kept(self, t: int, made: Value, state: Value) -> Value:
-        """What is made in step `t`, or `state` in sequences that are over."""
-        return made if self.running is None else self.b(Where, self.at(self.running, t), made, state)
+def unrolled(
+    op: Any, b: Emitter, step: Step, xs: Sequence[Value], inits: Sequence[Value], shared: Sequence[Value], reverse: bool
+) -> tuple[Sequence[Value], Sequence[Value]]:
+    """The same, step by step."""
+    steps = xs[0].type.shape[0]
+    if not isinstance(steps, int):
+        raise PassError(
+            f"expected a known number of steps for gradients of the gradients of a recurrent layer, which are taken step by step, but got {steps}; "
+            "give its size, as in InputSpec([None, 20, 8])", getattr(op, "location", UNKNOWN), code="E0406",
+        )  # fmt: skip
+    handed: Sequence[Value] = inits
+    given: dict[int, Sequence[Value]] = {}
+    if not steps:
+        _, example = step(b, [b(Full, value=0, shape=x.type.shape[1:], dtype=x.type.dtype) for x in xs], handed, shared)
+        return inits, [b(Full, value=0, shape=(0, *y.type.shape), dtype=y.type.dtype) for y in example]
+    for t in range(steps - 1, -1, -1) if reverse else range(steps):
+        handed, given[t] = step(b, [b(Reshape, _part(b, x, 0, t, t + 1), shape=x.type.shape[1:]) for x in xs], handed, shared)
+    rows = [[b(Reshape, y, shape=(1, *y.type.shape)) for y in given[t]] for t in range(steps)]
+    return handed, [b(Concat, list(column), axis=0) for column in zip(*rows, strict=True)]
 
-    def nothing(self, t: int, made: Value) -> Value:
-        """What is made in step `t`, or 0 in sequences that are over."""
-        return made if self.running is None else self.kept(t, made, self.b(Full, value=0, dtype=made.type.dtype))
 
-    def whole(self, parts: dict[int, Value], size: Any) -> Value:
-        """[steps, batch, size] of what the steps made, in the element type of the op's operands."""
-        b = self.b
-        if not self.count:
-            return b(Full, value=0, shape=(0, self.batch, size), dtype=self.kind)
-        rows = [b(Reshape, parts[t], shape=(1, self.batch, size)) for t in range(self.count)]
-        return cast(b, b(Concat, rows, axis=0), self.kind)
+def _running(b: Emitter, steps: Any, lengths: Value | None) -> list[Value]:
+    """[steps, batch, 1], whether a sequence has that step, as the only element; nothing where all have all steps."""
+    if lengths is None:
+        return []
+    numbers = b(Iota, shape=(steps, 1, 1), axis=0, dtype=lengths.type.dtype)
+    return [b(Less, numbers, b(Reshape, lengths, shape=(1, lengths.type.shape[0], 1)))]
 
-    def blocks(self, x: Value, count: int) -> list[Value]:
-        """The `count` blocks of `hidden` elements along the last axis."""
-        last = len(x.type.shape) - 1
-        return [_part(self.b, x, last, k * self.hidden, (k + 1) * self.hidden) for k in range(count)]
+
+def _kept(b: Emitter, on: Sequence[Value], made: Value, state: Value) -> Value:
+    """What a step makes, or `state` in sequences that are over."""
+    return b(Where, on[0], made, state) if on else made
+
+
+def _nothing(b: Emitter, on: Sequence[Value], made: Value) -> Value:
+    """What a step makes, or 0 in sequences that are over."""
+    return b(Where, on[0], made, b(Full, value=0, dtype=made.type.dtype)) if on else made
+
+
+def _blocks(b: Emitter, x: Value, count: int) -> list[Value]:
+    """The `count` equal blocks of the last axis."""
+    last = len(x.type.shape) - 1
+    size = floordiv(x.type.shape[last], count)
+    return [_part(b, x, last, k * size, (k + 1) * size) for k in range(count)]
 
 
 def _product(b: Emitter, factors: Sequence[Value]) -> Value:
@@ -123,43 +145,55 @@ def _wide_all(b: Emitter, *xs: Value | None) -> Iterable[Value]:
     return (None if x is None else wide(b, x) for x in xs)
 
 
-def simple_rnn(op: Any, b: Emitter, x: Value, weight: Value, first: Value, lengths: Value | None) -> Value:
+def simple_rnn(op: Any, b: Emitter, x: Value, weight: Value, first: Value, lengths: Value | None, loop: Any = scanned) -> Value:
     """state = activation(x[t] + state weightᵀ), for each t"""
-    steps = _Steps(op, b, x, lengths, first.type.shape[1])
     v, w, state = _wide_all(b, x, weight, first)
-    states = {}
-    for t in steps.order(op.reverse):
-        made = b(Tanh if op.activation == "tanh" else Relu, b(Add, steps.at(v, t), _through(b, state, w)))
-        states[t] = state = steps.kept(t, made, state)
-    return steps.whole(states, steps.hidden)
+
+    def step(b: Emitter, xs: Sequence[Value], handed: Sequence[Value], shared: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        (gate, *on), (state,), (w,) = xs, handed, shared
+        made = b(Tanh if op.activation == "tanh" else Relu, b(Add, gate, _through(b, state, w)))
+        state = _kept(b, on, made, state)
+        return [state], [state]
+
+    _, (states,) = loop(op, b, step, [v, *_running(b, v.type.shape[0], lengths)], [state], [w], op.reverse)
+    return cast(b, states, x.type.dtype)
 
 
-def simple_rnn_gradient(op: Any, b: Emitter, weight: Value, states: Value, dstates: Value, lengths: Value | None) -> tuple[Value, ...]:
+def simple_rnn_gradient(
+    op: Any, b: Emitter, weight: Value, states: Value, dstates: Value, lengths: Value | None, loop: Any = scanned
+) -> tuple[Value, ...]:
     """dx[t] = (dstates[t] + dstate) activation', dstate = dx[t] weight, for each t backward"""
-    steps = _Steps(op, b, states, lengths, states.type.shape[2])
     w, h, seeds = _wide_all(b, weight, states, dstates)
     zero = b(Full, value=0, dtype=h.type.dtype)
     slope = _rest(b, b(Square, h)) if op.activation == "tanh" else cast(b, b(Greater, h, zero), h.type.dtype)
-    dstate = b(Full, value=0, shape=h.type.shape[1:], dtype=h.type.dtype)
-    dx = {}
-    for t in steps.order(not op.reverse):
-        dstate = b(Add, dstate, steps.at(seeds, t))
-        dx[t] = steps.nothing(t, b(Mul, dstate, steps.at(slope, t)))
-        dstate = steps.kept(t, b(MatMul, dx[t], w), dstate)
-    return steps.whole(dx, steps.hidden), cast(b, dstate, steps.kind)
+
+    def step(b: Emitter, xs: Sequence[Value], handed: Sequence[Value], shared: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        (seed, slope, *on), (dstate,), (w,) = xs, handed, shared
+        dstate = b(Add, dstate, seed)
+        dx = _nothing(b, on, b(Mul, dstate, slope))
+        return [_kept(b, on, b(MatMul, dx, w), dstate)], [dx]
+
+    first = b(Full, value=0, shape=h.type.shape[1:], dtype=h.type.dtype)
+    (dfirst,), (dx,) = loop(op, b, step, [seeds, slope, *_running(b, h.type.shape[0], lengths)], [first], [w], not op.reverse)
+    kind = states.type.dtype
+    return cast(b, dx, kind), cast(b, dfirst, kind)
 
 
-def lstm(op: Any, b: Emitter, x: Value, weight: Value, first: Value, first_cell: Value, lengths: Value | None) -> tuple[Value, ...]:
+def lstm(
+    op: Any, b: Emitter, x: Value, weight: Value, first: Value, first_cell: Value, lengths: Value | None, loop: Any = scanned
+) -> tuple[Value, ...]:
     """cell = sigmoid(f) cell + sigmoid(i) tanh(g), state = sigmoid(o) tanh(cell), for each t"""
-    steps = _Steps(op, b, x, lengths, first.type.shape[1])
     v, w, state, cell = _wide_all(b, x, weight, first, first_cell)
-    states, cells = {}, {}
-    for t in steps.order(op.reverse):
-        i, f, g, o = steps.blocks(b(Add, steps.at(v, t), _through(b, state, w)), 4)
+
+    def step(b: Emitter, xs: Sequence[Value], handed: Sequence[Value], shared: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        (gates, *on), (state, cell), (w,) = xs, handed, shared
+        i, f, g, o = _blocks(b, b(Add, gates, _through(b, state, w)), 4)
         made = b(Add, b(Mul, b(Sigmoid, f), cell), b(Mul, b(Sigmoid, i), b(Tanh, g)))
-        cells[t] = cell = steps.kept(t, made, cell)
-        states[t] = state = steps.kept(t, b(Mul, b(Sigmoid, o), b(Tanh, made)), state)
-    return steps.whole(states, steps.hidden), steps.whole(cells, steps.hidden)
+        both = [_kept(b, on, b(Mul, b(Sigmoid, o), b(Tanh, made)), state), _kept(b, on, made, cell)]
+        return both, both
+
+    _, (states, cells) = loop(op, b, step, [v, *_running(b, v.type.shape[0], lengths)], [state, cell], [w], op.reverse)
+    return cast(b, states, x.type.dtype), cast(b, cells, x.type.dtype)
 
 
 def lstm_gradient(
@@ -174,47 +208,62 @@ def lstm_gradient(
     dstates: Value,
     dcells: Value | None,
     lengths: Value | None,
+    loop: Any = scanned,
 ) -> tuple[Value, ...]:
     """dx[t] = what dstate and dcell make of the four gates, made again; dstate = dx[t] weight, dcell = its share through f, for each t backward"""
-    steps = _Steps(op, b, x, lengths, first.type.shape[1])
     v, w, h, c, h0, c0, seeds, cell_seeds = _wide_all(b, x, weight, states, cells, first, first_cell, dstates, dcells)
     before = states_before(b, c0, c, op.reverse)
-    i, f, g, o = steps.blocks(b(Add, v, _through(b, states_before(b, h0, h, op.reverse), w)), 4)
+    i, f, g, o = _blocks(b, b(Add, v, _through(b, states_before(b, h0, h, op.reverse), w)), 4)
     i, f, g, o, bent = b(Sigmoid, i), b(Sigmoid, f), b(Tanh, g), b(Sigmoid, o), b(Tanh, c)
     shares = [
         _product(b, [g, i, _rest(b, i)]), _product(b, [before, f, _rest(b, f)]), b(Mul, i, _rest(b, b(Square, g))), _product(b, [bent, o, _rest(b, o)]),
     ]  # fmt: skip
     through = b(Mul, o, _rest(b, b(Square, bent)))
-    dstate = dcell = _zeros(b, h0)
-    dx = {}
-    for t in steps.order(not op.reverse):
-        dstate = b(Add, dstate, steps.at(seeds, t))
-        if cell_seeds is not None:
-            dcell = b(Add, dcell, steps.at(cell_seeds, t))
-        inner = b(Add, dcell, b(Mul, dstate, steps.at(through, t)))
-        made = [b(Mul, d, steps.at(share, t)) for d, share in zip((inner, inner, inner, dstate), shares, strict=True)]
-        dx[t] = steps.nothing(t, b(Concat, made, axis=1))
-        dstate = steps.kept(t, b(MatMul, dx[t], w), dstate)
-        dcell = steps.kept(t, b(Mul, inner, steps.at(f, t)), dcell)
-    return steps.whole(dx, x.type.shape[2]), cast(b, dstate, steps.kind), cast(b, dcell, steps.kind)
+    seeded = [] if cell_seeds is None else [cell_seeds]
+
+    def step(b: Emitter, xs: Sequence[Value], handed: Sequence[Value], shared: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        (seed, through, f, *rest), (dstate, dcell), (w,) = xs, handed, shared
+        shares, on = rest[len(seeded) : len(seeded) + 4], rest[len(seeded) + 4 :]
+        dstate = b(Add, dstate, seed)
+        if seeded:
+            dcell = b(Add, dcell, rest[0])
+        inner = b(Add, dcell, b(Mul, dstate, through))
+        parts = [_nothing(b, on, b(Mul, d, share)) for d, share in zip((inner, inner, inner, dstate), shares, strict=True)]
+        dx = b(Concat, parts, axis=1)
+        return [_kept(b, on, b(MatMul, dx, w), dstate), _kept(b, on, b(Mul, inner, f), dcell)], [dx]
+
+    xs = [seeds, through, f, *seeded, *shares, *_running(b, v.type.shape[0], lengths)]
+    (dfirst, dfirst_cell), (dx,) = loop(op, b, step, xs, [_zeros(b, h0), _zeros(b, h0)], [w], not op.reverse)
+    kind = x.type.dtype
+    return cast(b, dx, kind), cast(b, dfirst, kind), cast(b, dfirst_cell, kind)
 
 
-def gru(op: Any, b: Emitter, x: Value, weight: Value, first: Value, bias: Value | None, lengths: Value | None) -> Value:
+def gru(
+    op: Any, b: Emitter, x: Value, weight: Value, first: Value, bias: Value | None, lengths: Value | None, loop: Any = scanned
+) -> Value:
     """state = z state + (1 - z) tanh(x_c + r u_c), with r, z, u of the blocks of x[t] and state weightᵀ + bias, for each t"""
-    steps = _Steps(op, b, x, lengths, first.type.shape[1])
     v, w, state, shift = _wide_all(b, x, weight, first, bias)
-    states = {}
-    for t in steps.order(op.reverse):
+
+    def step(b: Emitter, xs: Sequence[Value], handed: Sequence[Value], shared: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        (gates, *on), (state,), (w, *shift) = xs, handed, shared
         u = _through(b, state, w)
-        r, z, c, _ = _gru_gates(b, steps, steps.at(v, t), u if shift is None else b(Add, u, shift))
-        states[t] = state = steps.kept(t, b(Add, b(Mul, b(Sub, state, c), z), c), state)
-    return steps.whole(states, steps.hidden)
+        r, z, c, _ = _gru_gates(b, gates, b(Add, u, shift[0]) if shift else u)
+        state = _kept(b, on, b(Add, b(Mul, b(Sub, state, c), z), c), state)
+        return [state], [state]
+
+    _, (states,) = loop(op, b, step, [v, *_running(b, v.type.shape[0], lengths)], [state], [w, *_row(b, shift)], op.reverse)
+    return cast(b, states, x.type.dtype)
 
 
-def _gru_gates(b: Emitter, steps: _Steps, x: Value, u: Value) -> tuple[Value, ...]:
+def _row(b: Emitter, x: Value | None) -> list[Value]:
+    """[n] as [1, n], as the only element; nothing for None."""
+    return [] if x is None else [b(Reshape, x, shape=(1, *x.type.shape))]
+
+
+def _gru_gates(b: Emitter, x: Value, u: Value) -> tuple[Value, ...]:
     """r, z, c, and the third block of u."""
-    xr, xz, xc = steps.blocks(x, 3)
-    ur, uz, uc = steps.blocks(u, 3)
+    xr, xz, xc = _blocks(b, x, 3)
+    ur, uz, uc = _blocks(b, u, 3)
     r, z = b(Sigmoid, b(Add, xr, ur)), b(Sigmoid, b(Add, xz, uz))
     return r, z, b(Tanh, b(Add, xc, b(Mul, r, uc))), uc
 
@@ -229,23 +278,25 @@ def gru_gradient(
     dstates: Value,
     bias: Value | None,
     lengths: Value | None,
+    loop: Any = scanned,
 ) -> tuple[Value, ...]:
     """dx[t], du[t] = what dstate makes of the gates, made again; dstate = z dstate + du[t] weight, for each t backward"""
-    steps = _Steps(op, b, x, lengths, first.type.shape[1])
     v, w, h, h0, seeds, shift = _wide_all(b, x, weight, states, first, dstates, bias)
     before = states_before(b, h0, h, op.reverse)
     u = _through(b, before, w)
-    r, z, c, uc = _gru_gates(b, steps, v, u if shift is None else b(Add, u, shift))
+    r, z, c, uc = _gru_gates(b, v, u if shift is None else b(Add, u, shift))
     inner = b(Mul, _rest(b, z), _rest(b, b(Square, c)))
     shares = [_product(b, [inner, uc, r, _rest(b, r)]), _product(b, [b(Sub, before, c), z, _rest(b, z)])]
-    dstate = _zeros(b, h0)
-    dx, du = {}, {}
-    for t in steps.order(not op.reverse):
-        dstate = b(Add, dstate, steps.at(seeds, t))
-        made = [b(Mul, dstate, steps.at(share, t)) for share in shares]
-        last = b(Mul, dstate, steps.at(inner, t))
-        dx[t] = steps.nothing(t, b(Concat, [*made, last], axis=1))
-        du[t] = steps.nothing(t, b(Concat, [*made, b(Mul, last, steps.at(r, t))], axis=1))
-        dstate = steps.kept(t, b(Add, b(Mul, dstate, steps.at(z, t)), b(MatMul, du[t], w)), dstate)
-    size = x.type.shape[2]
-    return steps.whole(dx, size), steps.whole(du, size), cast(b, dstate, steps.kind)
+
+    def step(b: Emitter, xs: Sequence[Value], handed: Sequence[Value], shared: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        (seed, of_r, of_z, inner, r, z, *on), (dstate,), (w,) = xs, handed, shared
+        dstate = b(Add, dstate, seed)
+        both = [_nothing(b, on, b(Mul, dstate, share)) for share in (of_r, of_z)]
+        last = _nothing(b, on, b(Mul, dstate, inner))
+        dx, du = b(Concat, [*both, last], axis=1), b(Concat, [*both, b(Mul, last, r)], axis=1)
+        return [_kept(b, on, b(Add, b(Mul, dstate, z), b(MatMul, du, w)), dstate)], [dx, du]
+
+    xs = [seeds, *shares, inner, r, z, *_running(b, v.type.shape[0], lengths)]
+    (dfirst,), (dx, du) = loop(op, b, step, xs, [_zeros(b, h0)], [w], not op.reverse)
+    kind = x.type.dtype
+    return cast(b, dx, kind), cast(b, du, kind), cast(b, dfirst, kind)

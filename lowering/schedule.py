@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from polyreme.dialects import tensor
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
@@ -160,7 +161,7 @@ def request_of(op: Op, target: Target, constant: Iterable[int] = (), kept: Itera
     func = Func.empty("root", [v.type for v in op.operands], arg_names=names, loc=op.location)
     mapping: dict[Value, Value] = {}
     b = Builder.at_end(func.block, op.location)
-    if op.regions:
+    if isinstance(op, tensor.Fused):
         mapping.update(zip(op.regions[0].block.args, func.args, strict=True))
         for inner in op.regions[0].block.ops[:-1]:
             b.insert(inner.clone(mapping))

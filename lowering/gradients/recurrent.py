@@ -56,18 +56,18 @@ def gru(op: Any, b: Emitter, dstates: Value) -> Any:
 def second_of_simple_rnn(op: Any, b: Emitter, *grads: Value | None) -> Any:
     """by the steps it is made of"""
     operands = (op.weight, op.states, op.dstates, op.lengths)
-    return gradients_through(b, lambda emit: recurrence.simple_rnn_gradient(op, emit, *operands), operands, grads)
+    return gradients_through(b, lambda emit: recurrence.simple_rnn_gradient(op, emit, *operands, loop=recurrence.unrolled), operands, grads)
 
 
 @gradient(LSTMGradient)
 def second_of_lstm(op: Any, b: Emitter, *grads: Value | None) -> Any:
     """by the steps it is made of"""
     operands = (op.x, op.weight, op.first, op.first_cell, op.states, op.cells, op.dstates, op.dcells, op.lengths)
-    return gradients_through(b, lambda emit: recurrence.lstm_gradient(op, emit, *operands), operands, grads)
+    return gradients_through(b, lambda emit: recurrence.lstm_gradient(op, emit, *operands, loop=recurrence.unrolled), operands, grads)
 
 
 @gradient(GRUGradient)
 def second_of_gru(op: Any, b: Emitter, *grads: Value | None) -> Any:
     """by the steps it is made of"""
     operands = (op.x, op.weight, op.first, op.states, op.dstates, op.bias, op.lengths)
-    return gradients_through(b, lambda emit: recurrence.gru_gradient(op, emit, *operands), operands, grads)
+    return gradients_through(b, lambda emit: recurrence.gru_gradient(op, emit, *operands, loop=recurrence.unrolled), operands, grads)

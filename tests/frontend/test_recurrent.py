@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.inspection import model_module
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.verify import verify
 from polyreme.loaders import read_model
 from polyreme.loaders.errors import LoaderError, OperatorError
 from polyreme.loaders.meaning import find_meaning
+from polyreme.lowering.pipeline import lower
+from polyreme.lowering.targets import find_target
 from polyreme.nn.decode import Decoder
 from polyreme.utils import flatten, map_structure
 
@@ -103,12 +106,23 @@ def test_float16_is_computed_in_float32_and_rounded(kind):
     np.testing.assert_allclose(y.numpy().astype("float32"), wide, rtol=0, atol=4e-3)
 
 
-def test_a_number_of_steps_that_is_not_known_is_an_error_that_says_what_to_do():
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_compiled_layer_takes_any_number_of_steps(kind):
+    layer = getattr(paddle.nn, kind)(3, 4, 2, direction="bidirect")
+    compiled = paddle.jit.to_static(layer, input_spec=[paddle.static.InputSpec([None, None, 3], "float32", "x")])
+    for batch, steps in ((2, 4), (1, 9), (3, 1)):
+        x = sequences(batch, steps, 3)
+        for got, expected in zip(flatten(compiled(x)), flatten(type(layer).forward(layer, x)), strict=True):
+            np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_where_steps_run_one_by_one_an_unknown_number_of_them_is_an_error_that_says_what_to_do():
     spec = [paddle.static.InputSpec([None, None, 3], "float32", "x")]
-    with pytest.raises(PassError, match=r"expected a known number of steps .* give its size, as in InputSpec"):
-        paddle.jit.to_static(paddle.nn.LSTM(3, 4), input_spec=spec)(sequences(2, 4, 3))
     with pytest.raises(ValueError, match="expected a known number of steps, which are run one by one"):
         paddle.jit.to_static(paddle.nn.RNN(paddle.nn.LSTMCell(3, 4)), input_spec=spec)(sequences(2, 4, 3))
+    module = model_module(paddle.nn.LSTM(3, 4), spec, freeze=True)
+    with pytest.raises(PassError, match=r"expected a known number of steps .* give its size, as in InputSpec"):
+        lower(module, find_target("cuda:sm_80"))
 
 
 def test_the_names_of_a_layer_are_the_parameters_of_its_cells():

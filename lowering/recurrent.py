@@ -1,0 +1,540 @@
+"""Recurrent layers: scans whose steps multiply a state by a weight, and are elementwise around that, as kernels that make all steps in one call.
+
+All values of such a step are [batch, blocks * units]: a state has one block, the gates of a layer several, and unit j of a result depends on unit j of each
+block and on nothing else, but for the product. So the units are cut into panels, and a panel's step is a register tile of the product (the panel's lanes of all
+blocks, packed side by side ahead of time) whose sums wait in the first-level cache for the elementwise part. Steps in backward are elementwise first: the product's
+operand is made of the units, too. They are turned around, so that a panel makes its part of the product, what follows it, and what comes before the next one.
+
+Threads share the panels of each step. A thread gets the same panels in every step, so that their weights stay in its second-level cache; they are visited to
+and fro, because what a round has read last is what is still there. Each sum is added up in one order, whoever does it: results do not depend on threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import BlockArgument, Op, Value
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, f64
+from polyreme.lowering.access import Access, trace
+from polyreme.lowering.code import Code, Index
+from polyreme.lowering.elements import ElementEmitter, Leaf, buffer_leaf, linear, load, store
+from polyreme.lowering.hoist import tidy
+from polyreme.lowering.microkernel import Axis, Registers, accumulate, cover, zeros
+from polyreme.lowering.positions import Position, position
+from polyreme.lowering.rows import shape_of
+from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
+from polyreme.lowering.sweep import Lanes, run, sweep
+
+# Cycles of a step below which it is not worth another thread's attention; and about what a vector of units costs beside the product.
+WORTH_SHARING = 6000
+GATE_CYCLES = 150
+# Accumulators that hide the latency of multiply-adds; more of them than that read the weights no faster.
+ENOUGH_ACCUMULATORS = 8
+MOST_ACCUMULATORS_OF_ROW = 16
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """A scan with one product, `state` by `weight` as [batch, depth] by [depth, blocks * units], elementwise in its units around it."""
+
+    request: Request
+    scan: tensor.Scan
+    contract: tensor.Contract
+    state: Value
+    weight: Access
+    weight_value: Value
+    weight_letters: str
+    batch: Dim
+    units: int
+
+    @property
+    def dtype(self) -> ScalarType:
+        return element_type(self.contract.result.type)
+
+    @property
+    def blocks(self) -> int:
+        columns = shape_of(self.contract.result)[1]
+        assert isinstance(columns, int)
+        return columns // self.units
+
+    @property
+    def depth(self) -> int:
+        depth = shape_of(self.state)[1]
+        assert isinstance(depth, int)
+        return depth
+
+    @cached_property
+    def carried(self) -> list[Value]:
+        first = len(self.scan.xs)
+        return list(self.scan.block.args[first : first + len(self.scan.inits)])
+
+    @property
+    def handed(self) -> Sequence[Value]:
+        """What a step hands on, one value for each of `carried`."""
+        return self.scan.block.terminator.operands[: len(self.carried)]
+
+    @property
+    def given(self) -> Sequence[Value]:
+        return self.scan.block.terminator.operands[len(self.carried) :]
+
+    @cached_property
+    def after(self) -> frozenset[Value]:
+        """The values that depend on the product."""
+        found: set[Value] = {self.contract.result}
+        for op in self.scan.block:
+            if any(v in found for v in op.operands):
+                found.update(op.results)
+        return frozenset(found)
+
+
+def find_recurrence(request: Request) -> Recurrence | None:
+    """The scan of a request, if it is of the kind described above."""
+    ops = request.ops()
+    if len(ops) != 1 or not isinstance(ops[0], tensor.Scan):
+        return None
+    scan = ops[0]
+    contracts = [op for op in scan.block if isinstance(op, tensor.Contract)]
+    if len(contracts) != 1 or element_type(contracts[0].result.type) not in (f32, f64):
+        return None
+    shapes = {shape_of(x) for x in scan.inits}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 2:
+        return None
+    batch, units = next(iter(shapes))
+    if not isinstance(units, int) or units < 1 or batch == 0:
+        return None
+    found = _operands_of(scan, contracts[0])
+    if found is None:
+        return None
+    state, weight, access, letters = found
+    made = Recurrence(request, scan, contracts[0], state, access, weight, letters, batch, units)
+    return made if _fits(made) else None
+
+
+def _operands_of(scan: tensor.Scan, contract: tensor.Contract) -> tuple[Value, Value, Access, str] | None:
+    """The product's operands, the one made of units first; the other one is `shared`, seen through views."""
+    spec = tensor.ContractSpec(contract.spec)
+    if (len(spec.a), len(spec.b), len(spec.contracted), len(spec.batch)) != (2, 2, 1, 0):
+        return None
+    shared = scan.block.args[len(scan.block.args) - len(scan.shared) :]
+    for state, letters, weight, weight_letters in ((contract.a, spec.a, contract.b, spec.b), (contract.b, spec.b, contract.a, spec.a)):
+        access = trace(weight, weight_letters)
+        if access.source in shared and letters[1] == spec.contracted and spec.out[0] == letters[0]:
+            return state, weight, access, weight_letters
+    return None
+
+
+def _fits(r: Recurrence) -> bool:
+    columns = [shape_of(v)[1] for v in (r.state, r.contract.result)]
+    if any(not isinstance(n, int) or n == 0 or n % r.units for n in columns) or shape_of(r.state)[0] != r.batch:
+        return False
+    if isinstance(r.state, BlockArgument) and r.state not in r.carried:
+        return False
+    outputs = [*r.handed, *r.given]
+    whole = all(len(shape_of(v)) == 2 and shape_of(v)[0] == r.batch and _blocks_of(r, v) for v in outputs)
+    return whole and _is_by_units(r, [*outputs, r.state])
+
+
+def _blocks_of(r: Recurrence, value: Value) -> int:
+    """How many blocks of units a value has; 0 where it has none."""
+    columns = shape_of(value)[-1]
+    return columns // r.units if isinstance(columns, int) and columns % r.units == 0 else 0
+
+
+def _is_by_units(r: Recurrence, values: Sequence[Value]) -> bool:
+    """Whether each unit of `values` is made of the same unit of what a step is given, and of the product."""
+    todo, seen = list(values), set()
+    while todo:
+        value = todo.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        shape = shape_of(value)
+        if shape and not (len(shape) == 2 and shape[0] in (1, r.batch) and (shape[1] == 1 or _blocks_of(r, value))):
+            return False
+        op = value.producer()
+        if op is None or op is r.contract:
+            continue
+        if not _is_local(r, op):
+            return False
+        todo += op.operands
+    return True
+
+
+def _is_local(r: Recurrence, op: Op) -> bool:
+    if isinstance(op, tensor.Slice):
+        rows, columns = shape_of(op.x)
+        return op.strides == (1, 1) and op.starts[0] == 0 and op.stops[0] == rows and isinstance(op.starts[1], int) and op.starts[1] % r.units == 0 and columns != 1
+    if isinstance(op, tensor.Concat):
+        return op.axis == 1 and all(_blocks_of(r, x) for x in op.xs)
+    if isinstance(op, tensor.Map):
+        wide = shape_of(op.result)
+        return all(not shape_of(x) or shape_of(x)[1] in (1, wide[1]) for x in op.xs)
+    return isinstance(op, (tensor.Full, tensor.Broadcast)) or (isinstance(op, tensor.Constant) and op.value.array.size == 1)
+
+
+# --- the tile
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A panel has `vectors` vectors of `lanes` units; of its product, `rows` rows are made at once."""
+
+    lanes: int
+    vectors: int
+    rows: int
+    panels: int
+
+    @property
+    def width(self) -> int:
+        """Units of a panel."""
+        return self.lanes * self.vectors
+
+
+def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers) -> Tile | None:
+    """The tile that makes a step in the fewest cycles; None where not even one vector of each block fits in the registers.
+
+    A row of the product takes a cycle for each vector of weights, which come from the second-level cache, and no less than the latency of a multiply-add; further rows
+    use what has been read. Panels in pairs, so that two threads have equally many, and wide ones where nothing else counts.
+    """
+    lanes = min(registers.lanes, 1 << (units - 1).bit_length())
+    total = -(-units // lanes)
+    most = registers.accumulators // blocks
+    if not most:
+        return None
+    if not isinstance(batch, int):
+        vectors = min(-(-4 // blocks), total, most)
+        return Tile(lanes, vectors, most // vectors, -(-total // vectors))
+    best: tuple[float, int, Tile] | None = None
+    for vectors in range(1, min(total, most) + 1):
+        rows = min(most // vectors, batch)
+        if rows == 1 and blocks * vectors > MOST_ACCUMULATORS_OF_ROW and vectors > 1:
+            continue
+        panels = -(-total // vectors)
+        step = max(blocks * vectors, rows * blocks * vectors / 2, 4.0)
+        cycles = -(-batch // rows) * step * (panels + panels % 2 if total > 1 else panels)
+        key = (cycles, -vectors)
+        if best is None or key < best[:2]:
+            best = (*key, Tile(lanes, vectors, rows, panels))
+    assert best is not None
+    return best[2]
+
+
+# --- the plan
+
+
+def build_recurrent(request: Request) -> KernelPlan | None:
+    """The plan of a scan around a product of its state; None for any other root."""
+    r = find_recurrence(request)
+    tile = None if r is None else choose_tile(r.units, r.blocks, r.batch, Registers.of(request.target, r.dtype))
+    if r is None or tile is None:
+        return None
+    return _Kernel(r, tile).build()
+
+
+def packed_weight(r: Recurrence, tile: Tile) -> Func:
+    """From the weight to `[panels][depth][blocks][units of a panel]`, flat, with zeros for units that do not exist; at tensor level."""
+    chain: list[Op] = []
+    source = r.weight_value
+    while (op := source.producer()) is not None:
+        chain.append(op)
+        (source,) = op.operands
+    func = Func.empty("pack", [source.type])
+    b = Builder.at_end(func.block)
+    mapping: dict[Value, Value] = {source: func.args[0]}
+    for op in reversed(chain):
+        b.insert(op.clone(mapping))
+    x = mapping.get(r.weight_value, r.weight_value)
+    lane = tensor.ContractSpec(r.contract.spec).out[1]
+    if r.weight_letters[0] == lane:
+        x = b(tensor.Transpose, x, perm=(1, 0))
+    x = b(tensor.Reshape, x, shape=(r.depth, r.blocks, r.units))
+    x = b(tensor.Pad, x, low=(0, 0, 0), high=(0, 0, tile.panels * tile.width - r.units), interior=(0, 0, 0))
+    x = b(tensor.Reshape, x, shape=(r.depth, r.blocks, tile.panels, tile.width))
+    x = b(tensor.Transpose, x, perm=(2, 0, 1, 3))
+    x = b(tensor.Reshape, x, shape=(tile.panels * tile.width * r.blocks * r.depth,))
+    b.insert(Return([x]))
+    return func.finish()
+
+
+@dataclass
+class _Place:
+    """Where the elementwise part stands: a step, a row, and units from `panel` (the first of the panel) plus `local` on."""
+
+    t: Position
+    parity: Index
+    row: Position
+    panel: Position
+    local: Position
+    sums: Callable[[int], Index] | None = None
+
+    def unit(self, code: Code, block: int, units: int) -> Position:
+        return self.panel.plus(code, self.local).plus(code, Position(block * units))
+
+
+@dataclass
+class _Memory:
+    """The buffers of the kernel, by what they hold."""
+
+    values: dict[Value, Value] = field(default_factory=dict)  # of the step's arguments, as they come into the scan
+    states: dict[Value, Value] = field(default_factory=dict)  # of what is carried
+    last: list[Value] = field(default_factory=list)
+    given: list[Value] = field(default_factory=list)
+
+
+class _Kernel:
+    """Writes the kernel of a recurrence."""
+
+    def __init__(self, r: Recurrence, tile: Tile):
+        self.r, self.tile = r, tile
+        self.steps: Dim = r.scan.steps
+        self.made = not isinstance(r.state, BlockArgument)  # whether the product's operand is made in the step
+        self.scratch: list[BufferType] = []
+        self.slots: list[Slot] = []
+        self.types: list[BufferType] = []
+
+    def build(self) -> KernelPlan:
+        r, request = self.r, self.r.request
+        source = r.weight.source
+        assert isinstance(source, BlockArgument)
+        packed = Pack(source.index, packed_weight(r, self.tile))
+        # The weight itself stays outside, unless something else reads it.
+        args = [a for a in r.scan.block.args if a is not source or len(a.users) > 1]
+        for arg in args:
+            self._add(operand(arg.index), _buffer_of(r.scan.operands[arg.index]))
+        self._add(pack(0), BufferType(packed.type.shape, packed.type.dtype))
+        for state in r.carried:
+            size = product((r.batch, r.units))
+            self._add_scratch(2 * size if state is r.state else size, element_type(state.type))
+        if self.made:
+            self._add_scratch(2 * product((r.batch, r.depth)), r.dtype)
+        for i, type in enumerate(request.result_types):
+            self._add(result(i), BufferType(type.shape, type.dtype))
+        func = Func.empty(request.name("recurrence"), self.types, loc=r.scan.location)
+        code = self.code = Code(Builder.at_end(func.block, func.location))
+        given = iter(func.args)
+        memory = self.memory = _Memory()
+        memory.values = {arg: next(given) for arg in args}
+        self.weights = next(given)
+        memory.states = {state: next(given) for state in r.carried}
+        if self.made:
+            memory.states[r.state] = next(given)
+        memory.last = [next(given) for _ in r.carried]
+        memory.given = list(given)
+        self._write()
+        code.b.insert(Return([]))
+        tidy(func)
+        return KernelPlan((Step(func, tuple(self.slots)),), (packed,), tuple(self.scratch), "recurrent")
+
+    def _add(self, slot: Slot, type: BufferType) -> None:
+        self.slots.append(slot)
+        self.types.append(type)
+
+    def _add_scratch(self, size: Dim, dtype: ScalarType) -> None:
+        self.scratch.append(BufferType((size,), dtype))
+        self._add(scratch(len(self.scratch) - 1), self.scratch[-1])
+
+    # --- all steps
+
+    def _write(self) -> None:
+        code, r = self.code, self.r
+        size = product((r.batch, r.units))
+        for state in r.carried:
+            self._copy(self.memory.values[state], 0, self.memory.states[state], 0, size)
+        if self.made:
+            some = code.condition("gt", self.steps, 0)
+            if isinstance(some, Value):
+                with code.when(some):
+                    self._before_first()
+            elif some:
+                self._before_first()
+        pieces = self._pieces()
+        with code.loop(0, self.steps, name="t") as loop:
+            parity = code.mod(loop.iv, 2)
+            with code.parallel(pieces, name="piece") as piece:
+                panels = self.tile.panels
+                first = code.div(code.mul(piece, panels), pieces)
+                end = code.div(code.mul(code.add(piece, 1), panels), pieces)
+                with code.loop(first, end, name="panel") as turn:
+                    # To and fro: in odd steps the last panel comes first.
+                    back = code.sub(code.add(first, end, -1), code.mul(turn.iv, 2))
+                    self._panel(loop.iv, parity, code.add(turn.iv, code.mul(parity, back)))
+        for state, last in zip(r.carried, self.memory.last, strict=True):
+            start = code.mul(code.mod(code.value(self.steps), 2), size) if state is r.state else 0
+            self._copy(self.memory.states[state], start, last, 0, size)
+
+    def _copy(self, source: Value, start: Index, target: Value, to: Index, count: Dim) -> None:
+        code = self.code
+
+        def body(at: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+            store(code, load(code, source, at.plus(code, position(start)), lanes, mask), target, at.plus(code, position(to)), mask)
+            return carried
+
+        sweep(code, 0, count, Lanes(self.tile.lanes, self.r.request.target.masked), [], body)
+
+    def _pieces(self) -> Value:
+        """How many pieces the panels of a step are cut into: one for each thread, where there is enough to do."""
+        code, r, tile = self.code, self.r, self.tile
+        per_row = tile.panels * tile.vectors * (r.depth * r.blocks + GATE_CYCLES)
+        enough = code.condition("ge", r.batch * per_row, WORTH_SHARING)
+        if tile.panels == 1 or enough is False:
+            return code.value(1)
+        from polyreme.dialects import kernel
+
+        threads = code.apply("min", code.b(kernel.Threads), code.value(tile.panels))
+        return threads if enough is True else code.apply("select", enough, threads, code.value(1))
+
+    def _before_first(self) -> None:
+        """The operand of the first product, for all units."""
+        code = self.code
+        with code.loop(0, self.tile.panels, name="panel") as loop:
+            self._elements(0, 0, code.mul(loop.iv, self.tile.width), 0, self.r.batch, None)
+
+    # --- one panel in one step
+
+    def _panel(self, t: Value, parity: Index, panel: Index) -> None:
+        code, tile, r = self.code, self.tile, self.r
+        start = code.mul(panel, tile.width)
+        sums = code.scratch(tile.rows * r.blocks * tile.width, r.dtype)
+        if isinstance(r.batch, int):
+            sizes = [tile.rows, r.batch % tile.rows] if r.batch % tile.rows else [tile.rows]
+        else:
+            sizes = [tile.rows]
+            while sizes[-1] > 1:
+                sizes.append(sizes[-1] // 2)
+
+        def rows(first: Index, count: int) -> None:
+            self._product(panel, parity, first, count, sums)
+            self._elements(t, parity, start, first, count, sums)
+
+        cover(code, r.batch, sizes, rows)
+        if self.made:
+            following = code.add(t, 1)
+            more = code.condition("lt", following, self.steps)
+            assert isinstance(more, Value)
+            with code.when(more):
+                self._elements(following, code.sub(1, parity), start, 0, r.batch, None)
+
+    def _product(self, panel: Index, parity: Index, first: Index, rows: int, sums: Value) -> None:
+        """The panel's sums of `rows` rows from `first` on, into `sums` [rows][blocks][width]."""
+        code, tile, r = self.code, self.tile, self.r
+        vectors = r.blocks * tile.vectors
+        line = vectors * tile.lanes
+        state = self.memory.states[r.state]
+        at_state = code.add(code.mul(parity, product((r.batch, r.depth))), code.mul(first, r.depth))
+        bytes = tile.lanes * r.dtype.bytes
+
+        def read_state(row: int, at: Index) -> Value:
+            return code.broadcast(code.load(state, code.add(at, row * r.depth)), tile.lanes)
+
+        def read_weight(v: int, at: Index) -> Value:
+            return code.load(self.weights, code.add(at, v * tile.lanes), tile.lanes, None, bytes)
+
+        acc = accumulate(
+            code, [Axis(r.depth, 1, line)], read_state, read_weight, zeros(code, rows, vectors, r.dtype, tile.lanes), at_state, code.mul(panel, r.depth * line)
+        )
+        for row, values in enumerate(acc):
+            for v, value in enumerate(values):
+                code.store(value, sums, row * line + v * tile.lanes, None, bytes)
+
+    def _elements(self, t: Index, parity: Index, start: Index, first: Index, rows: Dim, sums: Value | None) -> None:
+        """What follows the product, from its `sums`; or without them what comes before the product of step `t`. For `rows` rows and the units of a panel."""
+        code, tile, r = self.code, self.tile, self.r
+        here = position(code.sub(code.sub(self.steps, 1), t) if r.scan.reverse else t)
+        count: Index = tile.width if r.units % tile.width == 0 else code.min(tile.width, code.sub(r.units, start))
+        line = r.blocks * tile.width
+
+        def row(at: Position, values: list[Value]) -> list[Value]:
+            def body(local: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+                place = _Place(here, parity, at.plus(code, position(first)), position(start), local)
+                leaf = None
+                if sums is not None:
+                    base = at.times(code, line)
+
+                    def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
+                        block = places[1].const // r.units
+                        assert isinstance(block, int)
+                        return load(code, sums, base.plus(code, local).plus(code, Position(block * tile.width)), lanes, mask)
+
+                self._vector(place, lanes, mask, leaf)
+                return carried
+
+            sweep(code, 0, count, Lanes(tile.lanes, r.request.target.masked), [], body)
+            return values
+
+        run(code, 0, rows, 1, [], row, "row")
+
+    def _vector(self, place: _Place, lanes: int, mask: Value | None, sums: Leaf | None) -> None:
+        """The results of one vector of units, or of one unit; all are made before any is stored, because some take the place of what others read."""
+        code, r = self.code, self.r
+        leaves: dict[Value, Leaf] = {arg: self._leaf(arg, place) for arg in r.scan.block.args if arg in self.memory.values}
+        if sums is not None:
+            leaves[r.contract.result] = sums
+        emitter = ElementEmitter(code, leaves)
+        stores: list[tuple[Value, Value, Position]] = []
+
+        def make(value: Value, buffer: Value, start: Position, columns: Dim) -> None:
+            for block in range(_blocks_of(r, value)):
+                part, inner = _block_of(r, value, block)
+                made = emitter.at(part, (place.row, place.unit(code, inner, r.units)), lanes, mask)
+                at = start.plus(code, place.row.times(code, columns)).plus(code, place.unit(code, block, r.units))
+                stores.append((made, buffer, at))
+
+        for value, buffer in zip(r.given, self.memory.given, strict=True):
+            if (value in r.after or not self.made) == (sums is not None):
+                columns = shape_of(value)[1]
+                make(value, buffer, place.t.times(code, product((r.batch, columns))), columns)
+        if sums is None:
+            size = product((r.batch, r.depth))
+            make(r.state, self.memory.states[r.state], position(code.mul(place.parity, size)), r.depth)
+        else:
+            for state, value in zip(r.carried, r.handed, strict=True):
+                parity: Index = code.sub(1, place.parity) if state is r.state else 0
+                make(value, self.memory.states[state], position(code.mul(parity, product((r.batch, r.units)))), r.units)
+        for made, buffer, at in stores:
+            store(code, made, buffer, at, mask)
+
+    def _leaf(self, arg: Value, place: _Place) -> Leaf:
+        """How a step reads an argument of its own."""
+        code, r = self.code, self.r
+        assert isinstance(arg, BlockArgument) and isinstance(arg.type, TensorType)
+        shape = arg.type.shape
+        if arg in r.carried:
+            parity = place.parity if arg is r.state else 0
+            return _moved(code, self.memory.states[arg], position(parity), shape)
+        if arg.index < len(r.scan.xs):
+            return _moved(code, self.memory.values[arg], place.t, shape)
+        return buffer_leaf(code, self.memory.values[arg], shape)
+
+
+def _moved(code: Code, buffer: Value, at: Position, shape: Sequence[Dim]) -> Leaf:
+    """Reads part `at` of a row-major buffer of parts of this shape."""
+    size = product(shape)
+
+    def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
+        return load(code, buffer, at.times(code, size).plus(code, linear(code, places, shape)), lanes, mask)
+
+    return leaf
+
+
+def _block_of(r: Recurrence, value: Value, block: int) -> tuple[Value, int]:
+    """Where block number `block` of a value comes from: a concat's operands are looked through."""
+    concat = value.producer(tensor.Concat)
+    while concat is not None:
+        for x in concat.xs:
+            count = _blocks_of(r, x)
+            if block < count:
+                break
+            block -= count
+        value, concat = x, x.producer(tensor.Concat)
+    return value, block
+
+
+def _buffer_of(value: Value) -> BufferType:
+    assert isinstance(value.type, TensorType)
+    return BufferType(value.type.shape, value.type.dtype)
