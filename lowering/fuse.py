@@ -308,7 +308,7 @@ class _Fusion:
             if len(ops) == 1:
                 made.append(ops[0].clone(mapping))
             elif results:
-                made.append(_outline(ops, inputs, results, mapping))
+                made.append(outline(ops, inputs, results, mapping))
 
         for group in dict.fromkeys(self.group[op] for op in block if op in self.group):
             place(group)
@@ -387,7 +387,7 @@ def _follows(ops: Sequence[Op], contract: tensor.Contract, results: Sequence[Val
     return bool(results) and all(v in stage for v in results)
 
 
-def _outline(ops: Sequence[Op], inputs: Sequence[Value], results: Sequence[Value], mapping: dict[Value, Value]) -> tensor.Fused:
+def outline(ops: Sequence[Op], inputs: Sequence[Value], results: Sequence[Value], mapping: dict[Value, Value]) -> tensor.Fused:
     """The ops as one `tensor.fused`; `mapping` says what stands for values outside and learns what stands for the results."""
     block = Block([v.type for v in inputs], [v.name for v in inputs])
     inside: dict[Value, Value] = dict(zip(inputs, block.args, strict=True))

@@ -167,6 +167,20 @@ def transpose_lanes(code: Code, rows: Sequence[Value]) -> list[Value]:
     return block
 
 
+def sum_lanes(code: Code, rows: Sequence[Value]) -> Value:
+    """The sum over the lanes of each of as many vectors as each has lanes (a power of two), in the lane of the vector's number."""
+    lanes = len(rows)
+    left = list(rows)
+    width = lanes // 2
+    while width:
+        low = [i if not i & width else lanes + (i ^ width) for i in range(lanes)]
+        high = [i | width if not i & width else lanes + i for i in range(lanes)]
+        pairs = zip(left[:width], left[width:], strict=True)
+        left = [code.apply("add", code.shuffle(a, b, low), code.shuffle(a, b, high)) for a, b in pairs]
+        width //= 2
+    return left[0]
+
+
 # --- choice of the tile
 
 

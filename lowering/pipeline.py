@@ -18,12 +18,14 @@ from polyreme.ir.garbage import without_collections
 from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
+from polyreme.lowering.attention import GroupAttention
 from polyreme.lowering.channels_last import ChannelsLast
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.contract import build_contract
 from polyreme.lowering.conv import build_conv
 from polyreme.lowering.depthwise import build_sliding
 from polyreme.lowering.direct import build_direct
+from polyreme.lowering.flash import build_attention
 from polyreme.lowering.fold_norm import FoldBatchNorm
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.loops import build_loops
@@ -41,7 +43,7 @@ from polyreme.lowering.tensor_to_kernel import TensorToKernel, Watch, outline_co
 
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
-BUILDERS = (build_sliding, build_direct, build_conv, build_contract, build_random, build_scan, build_loops)
+BUILDERS = (build_attention, build_sliding, build_direct, build_conv, build_contract, build_random, build_scan, build_loops)
 
 
 def builders(target: Target) -> tuple[KernelBuilder, ...]:
@@ -75,8 +77,8 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
 
     `prepare` says which packs of weights leave `main` for a function of their own, and `watch` is told of every root, as `TensorToKernel` has it.
     """
-    # The builders for GPUs have threads along rows of pixels.
-    layouts = () if target.code == "ptx" else (ChannelsLast(), Dce())
+    # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
+    layouts = () if target.code == "ptx" else (GroupAttention(), ChannelsLast(), Dce())
     # Nor have they kernels that run through steps.
     steps = UnrollScans() if target.code == "ptx" else HoistFromScans()
     return [

@@ -1,0 +1,230 @@
+"""Attention as one group: which ops form it, and that its kernels compute what the ops do: odd sizes, masks, rows that see nothing, large scores, free sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from polyreme.dialects import nn, tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.dims import Dim, substitute, symbol
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.types import ScalarType, TensorType, f32, f64, i64
+from polyreme.ir.verify import verify
+from polyreme.lowering.attention import find_attention
+from polyreme.lowering.flash import build_attention
+from polyreme.lowering.pipeline import compile_module, lower
+from polyreme.lowering.targets import TARGETS, host
+from polyreme.runtime.threads import get_num_threads, set_num_threads
+
+M, N, B = symbol("M"), symbol("N"), symbol("B")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Attention of [batch, queries, heads * depth] to keys [batch, keys, heads * depth] and values [batch, keys, heads * width].
+
+    `mask` is the shape of what is added to the scores; `causal` hides keys after a query with -inf, by a sum or by a choice. Sizes called B, M and N are
+    `named` at run time.
+    """
+
+    batch: Dim
+    heads: int
+    queries: Dim
+    keys: Dim
+    depth: int
+    width: int
+    mask: tuple[Dim, ...] | None = None
+    causal: str = ""
+    offset: Dim = 0
+    dtype: ScalarType = f32
+    named: tuple[int, int, int] = (2, 3, 5)
+
+    def module(self, weights: bool = False) -> Module:
+        heads, dtype = self.heads, self.dtype
+        sizes = ((self.queries, self.depth), (self.keys, self.depth), (self.keys, self.width))
+        types = [TensorType((self.batch, n, heads * d), dtype) for n, d in sizes]
+        types += [TensorType(self.mask, dtype)] if self.mask else []
+        main = Func.empty("main", types, arg_names=("q", "k", "v", "mask")[: len(types)], arg_roles=("input",) * len(types))
+        b = Builder.at_end(main.block)
+        q, k, v = (
+            b(nn.Transpose, b(nn.Reshape, x, shape=(self.batch, n, heads, d)), perm=(0, 2, 1, 3)) for x, (n, d) in zip(main.args, sizes, strict=False)
+        )
+        scores = b(nn.MatMul, b(nn.Mul, q, b(nn.Full, value=self.depth**-0.5, dtype=dtype)), k, transpose_y=True)
+        if self.mask:
+            scores = b(nn.Add, scores, main.args[3])
+        if self.causal:
+            row, column = b(nn.Iota, shape=(self.queries, 1), axis=0, dtype=i64), b(nn.Iota, shape=(1, self.keys), axis=1, dtype=i64)
+            row = b(nn.Add, row, b(nn.DimValue, size=self.offset, dtype=i64))
+            low, zero = b(nn.Full, value=-np.inf, dtype=dtype), b(nn.Full, value=0.0, dtype=dtype)
+            if self.causal == "add":
+                scores = b(nn.Add, scores, b(nn.Where, b(nn.Greater, column, row), low, zero))
+            else:
+                scores = b(nn.Where, b(nn.GreaterEqual, row, column), scores, low)
+        shares = b(nn.Softmax, scores)
+        out = b(nn.Transpose, b(nn.MatMul, shares, v), perm=(0, 2, 1, 3))
+        out = b(nn.Reshape, out, shape=(self.batch, self.queries, heads * self.width))
+        b.insert(Return([out, shares] if weights else [out]))
+        main.finish()
+        module = Module.empty()
+        module.block.append(main)
+        verify(module)
+        return module
+
+    def inputs(self, module: Module, seed: int = 0, scale: float = 1.0, hidden: float = 0.0) -> list[Any]:
+        """Random arrays; so many of the mask's elements are -inf."""
+        rng = np.random.default_rng(seed)
+        known = dict(zip("BMN", self.named, strict=True))
+        arrays = []
+        for arg in module.function("main").args:
+            shape = [substitute(d, known) for d in arg.type.shape]
+            x = rng.standard_normal(shape)
+            if arg.name == "mask":
+                x[rng.random(shape) < hidden] = -np.inf
+            elif arg.name != "v":
+                x *= scale
+            arrays.append(x.astype(self.dtype.np))
+        return arrays
+
+
+def groups(module: Module) -> int:
+    """How many groups with two products the module has at tensor level."""
+    return sum(len([op for op in fused.body.block if isinstance(op, tensor.Contract)]) == 2 for fused in lower(module, to="tensor").walk() if isinstance(fused, tensor.Fused))
+
+
+def assert_same(got: Any, expected: Any, dtype: ScalarType = f32) -> None:
+    assert got.shape == expected.shape
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5 if dtype == f32 else 1e-12)
+
+
+def check(case: Case, seed: int = 0, scale: float = 1.0, hidden: float = 0.0) -> None:
+    """One kernel takes the attention, and agrees with the ops one by one, in float64, on one thread and on two."""
+    module = case.module()
+    assert groups(module) == (case.keys != 1)
+    inputs = case.inputs(module, seed, scale, hidden)
+    executable = compile_module(module).load()
+    before = get_num_threads()
+    try:
+        results = []
+        for threads in (1, 2):
+            set_num_threads(threads)
+            results.append(np.array(executable.run(inputs)[0]))
+    finally:
+        set_num_threads(before)
+    assert_same(results[0], evaluate(module, inputs)[0], case.dtype)
+    np.testing.assert_array_equal(*results)
+
+
+ONCE = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def cases(draw: Any, most: int = 600) -> Case:
+    batch, heads = draw(st.sampled_from([1, 1, 2])), draw(st.integers(1, 3))
+    queries = draw(st.one_of(st.integers(1, 40), st.sampled_from([1, 16, 32, 33, 64, 80])))
+    keys = draw(st.one_of(st.integers(1, 60), st.sampled_from([1, 12, 128, 255, 256, 257, most])))
+    depth, width = draw(st.integers(1, 40)), draw(st.one_of(st.integers(1, 40), st.just(64)))
+    mask = None
+    if draw(st.booleans()):
+        mask = tuple(draw(st.sampled_from([1, n])) for n in (batch, heads, queries, keys))[draw(st.integers(0, 2)) :]
+    causal = draw(st.sampled_from(["", "", "add", "select"]))
+    return Case(batch, heads, queries, keys, depth, width, mask, causal, draw(st.sampled_from([0, 0, 3, -2])), draw(st.sampled_from([f32, f32, f32, f64])))
+
+
+@ONCE
+@given(cases(), st.integers(0, 9), st.sampled_from([0.0, 0.3, 0.97]))
+def test_machine_code_agrees_with_the_ops_one_by_one(case: Case, seed: int, hidden: float) -> None:
+    check(case, seed, hidden=hidden)
+
+
+@pytest.mark.slow
+@MANY
+@given(cases(), st.integers(0, 9), st.sampled_from([0.0, 0.3, 0.97]))
+def test_machine_code_agrees_with_the_ops_one_by_one_on_many_shapes(case: Case, seed: int, hidden: float) -> None:
+    check(case, seed, hidden=hidden)
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"])
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases(most=70), st.integers(0, 9))
+def test_kernels_of_each_target_agree_on_numpy(target: str, case: Case, seed: int) -> None:
+    small = Case(1, 1, *(min(n, 19) for n in (case.queries, case.keys)), min(case.depth, 9), min(case.width, 9), None, case.causal, case.offset, case.dtype)  # type: ignore[type-var,arg-type]
+    module = small.module()
+    inputs = small.inputs(module, seed)
+    assert_same(evaluate(lower(module, TARGETS[target]), inputs)[0], evaluate(module, inputs)[0], case.dtype)
+
+
+@pytest.mark.parametrize("case", [Case(1, 2, 33, 600, 16, 16), Case(1, 2, 1, 600, 16, 16), Case(1, 1, 40, 40, 8, 8, causal="add")], ids=str)
+def test_scores_may_be_larger_than_exponentials_can_be(case: Case) -> None:
+    check(case, scale=40.0)
+
+
+def test_queries_that_see_no_key_are_nan_and_others_are_not() -> None:
+    case = Case(1, 2, 40, 300, 8, 8, (40, 1))
+    module = case.module()
+    inputs = case.inputs(module)
+    inputs[3][[3, 39]] = -np.inf
+    got = compile_module(module).load().run(inputs)[0]
+    assert_same(got, evaluate(module, inputs)[0])
+    assert np.isnan(got[0, [3, 39]]).all() and not np.isnan(got[0, 4:39]).any()
+
+
+@pytest.mark.parametrize("n", [1, 16, 40, 300])
+@pytest.mark.parametrize(
+    "case", [Case(B, 2, M, N, 8, 8), Case(1, 2, M, M, 8, 8, causal="add"), Case(B, 1, 1, N + 1, 24, 8, (B, 1, 1, N + 1)), Case(1, 2, N, 2 * N, 8, 8, causal="select", offset=N)], ids=str
+)
+def test_sizes_may_be_known_at_run_time_only(case: Case, n: int) -> None:
+    check(Case(**{**case.__dict__, "named": (2, max(1, n // 3), n)}))
+
+
+def test_views_of_keys_and_values_cost_no_kernel() -> None:
+    names = [func.sym_name for func in lower(Case(2, 3, 20, 30, 8, 8).module()).functions]
+    assert len(names) == 2 and names[1].startswith("attention")
+
+
+def test_weights_that_are_read_keep_the_ops_apart() -> None:
+    module = Case(1, 2, 20, 30, 8, 8).module(weights=True)
+    assert groups(module) == 0
+    inputs = Case(1, 2, 20, 30, 8, 8).inputs(module)
+    for got, expected in zip(compile_module(module).load().run(inputs), evaluate(module, inputs), strict=True):
+        assert_same(got, expected)
+
+
+@pytest.mark.parametrize(("causal", "offset", "last"), [("add", 0, 0), ("select", 0, 0), ("add", 7, 7), ("select", -1, -1), ("", 0, None)])
+def test_keys_after_all_queries_are_known_by_their_mask(causal: str, offset: int, last: int | None) -> None:
+    from polyreme.lowering.nn_to_tensor import nn_to_tensor
+
+    module = Case(1, 2, 20, 30, 8, 8, (20, 30) if causal == "add" else None, causal=causal, offset=offset).module()
+    nn_to_tensor.run(module)
+    second = [op for op in module.walk() if isinstance(op, tensor.Contract)][-1]
+    found = find_attention(second, second.result)
+    assert found is not None and found.last_key() == last
+
+
+def test_a_mask_of_large_numbers_hides_no_key_for_certain() -> None:
+    case = Case(1, 1, 20, 30, 8, 8, (20, 30))
+    module = case.module()
+    inputs = case.inputs(module)
+    inputs[3][:] = np.where(np.arange(30) > np.arange(20)[:, None], -1e4, 0)
+    inputs[1][0, 29] *= 1e7
+    assert_same(compile_module(module).load().run(inputs)[0], evaluate(module, inputs)[0])
+
+
+def test_groups_of_two_products_without_softmax_are_not_taken() -> None:
+    from polyreme.lowering.schedule import request_of
+    from tests.lowering.products import root_of
+
+    def make(b: Any, x: Any, y: Any, z: Any) -> Any:
+        return b(tensor.Contract, b(tensor.Contract, x, y, spec="mk,kn->mn"), z, spec="mn,nw->mw")
+
+    module = root_of([TensorType((4, 4), f32)] * 3, make)
+    (fused,) = [op for op in module.walk() if isinstance(op, tensor.Fused)]
+    assert build_attention(request_of(fused, host())) is None
