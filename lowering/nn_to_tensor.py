@@ -27,6 +27,7 @@ from polyreme.ir.passes import register_pass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, TensorType, f32, i1
 from polyreme.lowering import matrices, normalization, recurrence
+from polyreme.lowering.cleanup import known_number
 from polyreme.lowering.pooling import covered_elements, pool_padding
 
 Value = Any  # at these levels each is a tensor, so its type has a shape, a rank and an element type
@@ -136,7 +137,30 @@ def logical_not(op: Any, b: Builder, x: Value) -> Value:
 
 @nn_to_tensor.lower(nn.Where)
 def where(op: Any, b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    return _map(b, "select", condition, x, y)
+    return _held(op, b, condition, x, y) or _map(b, "select", condition, x, y)
+
+
+def _held(op: Any, b: Builder, condition: Value, x: Value, y: Value) -> Value | None:
+    """select(v <= c, c, v) -> max(v, c),  select(v >= c, c, v) -> min(v, c),  select(v <= c, c, min(v, d)) -> max(min(v, d), c) for c <= d
+
+    For a known number c: one instruction for two. Equal but for the sign of zero where c is 0, which max and min leave open.
+    """
+    test = condition.producer(tt.Map)
+    if test is None or test.fn not in ("le", "lt", "ge", "gt") or y.type != op.result.type:
+        return None
+    value, bound = test.operands
+    number = known_number(bound)
+    if number is None or number != number or known_number(x) != number or value.type != y.type:
+        return None
+    inner = y.producer(tt.Map)
+    below = test.fn in ("le", "lt")
+    if y is not value:
+        if not below or inner is None or inner.fn != "min" or inner.operands[0] is not value:
+            return None
+        above = known_number(inner.operands[1])
+        if above is None or not above >= number:
+            return None
+    return _map(b, "max" if below else "min", y, _number(b, number, y.type.dtype))
 
 
 @nn_to_tensor.lower(nn.Cast)

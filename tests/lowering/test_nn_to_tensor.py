@@ -107,3 +107,21 @@ def test_one_lowering_serves_any_number_of_rows(body, rows):
     x = np.random.default_rng(4).normal(size=(rows, 6)).astype(np.float32)
     (got,) = evaluate(lowered(module, nn_to_tensor, *CLEANUP), [x])
     numbers_close(got, evaluate(module, [x])[0], np.float32)
+
+
+# --- values held by numbers
+
+
+@pytest.mark.parametrize("low, high, maps", [(0.0, 6.0, ["min", "max"]), (-1.0, -1.0, ["min", "max"]), (2.0, 1.0, None)])
+def test_a_value_held_within_known_bounds_becomes_a_min_and_a_max(low, high, maps):
+    def body(b, x):
+        bounds = [b(nn.Full, value=v, shape=(), dtype=f32) for v in (low, high)]
+        inner = b(nn.Where, b(nn.GreaterEqual, x, bounds[1]), bounds[1], x)
+        return b(nn.Where, b(nn.LessEqual, x, bounds[0]), bounds[0], inner)
+
+    x = np.array([-np.inf, -2, -1, -0.0, 0, 0.5, 1.5, 2, 6, 7, np.inf, np.nan], np.float32)
+    module = built([TensorType(x.shape, f32)], body)
+    after = lowered(module, nn_to_tensor, Dce())
+    np.testing.assert_array_equal(evaluate(after, [x])[0], evaluate(module, [x])[0])
+    found = [op.fn for op in after.walk() if op.name == "tensor.map"]
+    assert found == maps if maps else "select" in found
