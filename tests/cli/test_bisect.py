@@ -95,7 +95,7 @@ def gelu_by_tanh(patch: pytest.MonkeyPatch) -> None:
 
 def operands_by_name(patch: pytest.MonkeyPatch) -> None:
     """A fusion that mixes up the operands of differences."""
-    outline = fuse._outline
+    outline = fuse.outline
 
     def wrong(*args: Any) -> Any:
         made = outline(*args)
@@ -104,7 +104,7 @@ def operands_by_name(patch: pytest.MonkeyPatch) -> None:
                 op.set_operands(op.operands[::-1], op.segments)
         return made
 
-    patch.setattr(fuse, "_outline", wrong)
+    patch.setattr(fuse, "outline", wrong)
 
 
 def inexact_tanh(patch: pytest.MonkeyPatch) -> None:
