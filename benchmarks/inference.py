@@ -1,10 +1,11 @@
-"""Latency of Polyreme and its peers on the same weights, interleaved.
+"""Latency, compile time and memory of Polyreme and its peers on the same weights, interleaved.
 
-    python -m benchmarks.inference --peer-python ../peers/bin/python --markdown docs/benchmarks.md
+    python -m benchmarks.inference FOLDER --python onnxruntime=../peers/bin/python torch=../torch/bin/python --markdown table.md
 
-Each library runs in a process of its own, in rounds: in a round every library is timed for a short turn, one after another, so
-that a slow moment of the machine meets them all. Ratios are taken within a round; the median round is reported with the spread. All
-results are compared before anything is timed.
+Three steps, each of which may run alone (`--steps`): *files* writes each model for every library into FOLDER; *compile* starts each library with an empty cache and notes how
+long it takes to be ready and its memory; *time* starts them again, compares results and times calls in turns. Figures gather in FOLDER/figures.json.
+
+`polyreme/peers` has the libraries' settings (`runner.py`) and how turns become figures (`compare.py`).
 """
 
 from __future__ import annotations
@@ -12,131 +13,208 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import statistics
+import shutil
+import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from benchmarks.models import MODELS
-from benchmarks.processes import Worker
+from benchmarks.zoo import MODELS, Model, draw_inputs, draw_weights, load_weights
+from polyreme.peers.compare import LARGEST_SPREAD, OURS, PEERS, Comparison, LibraryError, Worker, compare
+from polyreme.peers.files import write_files
 
-PEERS = ("onnxruntime", "paddle")
-
-
-@dataclass
-class Row:
-    """One model at one batch and thread count; latencies in microseconds by library."""
-
-    model: str
-    batch: int
-    threads: int
-    p10_us: dict[str, float]
-    median_us: dict[str, float]
-    best_us: dict[str, float]
-    ratio: float
-    ratio_low: float
-    ratio_high: float
-    largest_difference: float
+ATTEMPTS = 3
+Figures = dict[str, Any]
 
 
-def start(library: str, threads: int, python: str) -> Worker:
-    """A library's process, with that many threads."""
-    env = dict(os.environ, OMP_NUM_THREADS=str(threads), POLYREME_THREADS=str(threads))
-    return Worker(library, [python, "-m", "benchmarks.workers", library, str(threads)], env)
+def place_of(folder: Path, model: Model, batch: int) -> Path:
+    """Where the files of one model at one batch size stand."""
+    return folder / f"{model.name.replace(' ', '-')}-{batch}"
 
 
-def percentile(values: Sequence[float], percent: float) -> float:
-    return float(np.percentile(values, percent))
-
-
-def measure(name: str, batch: int, threads: int, libraries: dict[str, str], rounds: int, turn: float) -> Row:
-    """Time one model at one batch size with every library (name → Python to run it with)."""
-    with tempfile.TemporaryDirectory() as scratch:
-        _write_shapes(name, Path(scratch))
-        workers = {library: start(library, threads, python) for library, python in libraries.items()}
-        try:
-            first = {lib: w.ask(do="prepare", model=name, batch=batch, folder=scratch) for lib, w in workers.items()}
-            outputs = {lib: np.asarray(reply["y"]) for lib, reply in first.items()}
-            difference = max(float(np.max(np.abs(outputs["polyreme"] - y)) / np.max(np.abs(y))) for y in outputs.values())
-            if difference > 1e-4:
-                raise SystemExit(f"{name}, batch {batch}: the libraries disagree by {difference:.2g}")
-            timings: dict[str, list[list[float]]] = {lib: [] for lib in workers}
-            for _ in range(rounds):
-                for lib, worker in workers.items():
-                    reply = worker.ask(do="time", seconds=turn)
-                    timings[lib].append(reply["seconds"])
-        finally:
-            for worker in workers.values():
-                worker.stop()
-    peers = [lib for lib in timings if lib != "polyreme"]
-    per_round = {lib: [percentile(turns, 10) for turns in rows] for lib, rows in timings.items()}
-    ratios = sorted(min(per_round[p][r] for p in peers) / per_round["polyreme"][r] for r in range(rounds))
-    flat = {lib: [s * 1e6 for turns in rows for s in turns] for lib, rows in timings.items()}
-    return Row(
-        model=name,
-        batch=batch,
-        threads=threads,
-        p10_us={lib: statistics.median(per_round[lib]) * 1e6 for lib in timings},
-        median_us={lib: statistics.median(values) for lib, values in flat.items()},
-        best_us={lib: min(values) for lib, values in flat.items()},
-        ratio=statistics.median(ratios),
-        ratio_low=ratios[0],
-        ratio_high=ratios[-1],
-        largest_difference=difference,
-    )
-
-
-def _write_shapes(name: str, folder: Path) -> None:
-    """Parameter shapes by name, so that the ONNX writer needs no framework."""
+def make_files(model: Model, batch: int, place: Path, libraries: Mapping[str, str]) -> None:
+    """The model with the same weights for every library."""
     import polyreme as paddle
+    from polyreme.inspection import model_module
 
-    layer = MODELS[name].build(paddle)
-    shapes = {key: list(p.shape) for key, p in layer.state_dict().items()}
-    (folder / f"{name}.json").write_text(json.dumps(shapes))
+    place.mkdir(parents=True, exist_ok=True)
+    layer = model.build(paddle)
+    weights = draw_weights({name: tuple(p.shape) for name, p in layer.state_dict().items()})
+    load_weights(layer, weights, paddle)
+    spec = [paddle.static.InputSpec(shape, dtype, name) for name, shape, dtype in model.shapes(batch)]
+    paddle.jit.save(layer, str(place / "model"), input_spec=spec)
+    write_files(model_module(layer, spec, freeze=True), list(draw_inputs(model, batch).values()), place, list(libraries))
+    if "paddle" in libraries:
+        np.savez(place / "weights.npz", **weights)
+        command = [libraries["paddle"], "-m", "benchmarks.zoo", model.name, str(batch), str(place)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"Paddle does not write {model.name}:\n{done.stderr[-2000:]}")
+        (place / "weights.npz").unlink()
+    (place / "complete").touch()
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """The table of `rows`: tenth percentile of the latency, and best peer / ours (above 1 is ahead)."""
-    libraries = list(rows[0].p10_us)
-    head = ["model", "batch", "threads", *(f"{lib} µs" for lib in libraries), "best peer / ours", "lowest to highest round"]
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    for row in rows:
-        cells = [row.model, str(row.batch), str(row.threads), *(f"{row.p10_us[lib]:.1f}" for lib in libraries)]
-        cells += [f"**{row.ratio:.2f}**", f"{row.ratio_low:.2f} to {row.ratio_high:.2f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def compile_cold(place: Path, threads: int, libraries: Mapping[str, str], patience: float) -> Figures:
+    """For each library, what getting ready takes when nothing was compiled before; what it compiles stays for the next start."""
+    cold = {}
+    for library, python in libraries.items():
+        cache = cache_of(place, threads) / library
+        shutil.rmtree(cache, ignore_errors=True)
+        worker = Worker(library, threads, python)
+        try:
+            cold[library] = worker.ask(patience, do="prepare", folder=str(place), cache=str(cache))
+        except LibraryError as error:
+            cold[library] = {"error": error.message}
+        finally:
+            worker.stop()
+    return cold
+
+
+def cache_of(place: Path, threads: int) -> Path:
+    """Where libraries keep what they compiled."""
+    return place / f"cache-{threads}"
+
+
+def time_rounds(place: Path, threads: int, libraries: Mapping[str, str], seconds: float, rounds: int) -> Comparison:
+    """The comparison whose rounds agree best, of as many as it takes for them to agree well, `ATTEMPTS` at most."""
+    found: Comparison | None = None
+    for _ in range(ATTEMPTS):
+        made = compare(place, libraries, threads, cache_of(place, threads), seconds, rounds)
+        if found is None or not made.ratios or made.spread < found.spread:
+            found = made
+        if not found.ratios or found.spread <= LARGEST_SPREAD:
+            break
+    assert found is not None
+    return found
+
+
+# --- tables
+
+
+def latency_table(figures: Sequence[Figures], libraries: Sequence[str]) -> str:
+    """Tenth percentiles in milliseconds, and best peer / ours: above 1 is ahead. A ~ stands where rounds do not agree."""
+    head = ["model", "batch", "threads", *(f"{library} ms" for library in libraries), "best peer / ours", "lowest to highest round"]
+    rows = []
+    for row in figures:
+        times = row.get("latencies", {})
+        if not row.get("ratios"):
+            continue
+        mark = " ~" if row["spread"] > LARGEST_SPREAD else ""
+        cells = [f"{times[library]['p10'] * 1e3:.4g}" if library in times else "" for library in libraries]
+        rows.append([row["model"], row["batch"], row["threads"], *cells, f"**{row['ratio']:.2f}**{mark}", f"{min(row['ratios']):.2f} to {max(row['ratios']):.2f}"])
+    return table(head, rows)
+
+
+def start_table(figures: Sequence[Figures], libraries: Sequence[str]) -> str:
+    """Seconds from the file to the first result, without and with what the library keeps of an earlier start, and the most memory of the latter process."""
+    head = ["model", "batch", "threads", *(f"{library}: s, again s, MiB" for library in libraries)]
+    rows = []
+    for row in figures:
+        cold, warm = row.get("cold", {}), row.get("latencies", {})
+        cells = []
+        for library in libraries:
+            first, again = cold.get(library, {}), warm.get(library)
+            cells.append(", ".join([f"{first['compile_s'] + first['first_s']:.2f}" if "compile_s" in first else "", *_again(again)]))
+        rows.append([row["model"], row["batch"], row["threads"], *cells])
+    return table(head, rows)
+
+
+def _again(latency: Mapping[str, Any] | None) -> list[str]:
+    return ["", ""] if latency is None else [f"{latency['compile_s'] + latency['first_s']:.2f}", f"{latency['peak_mib']:.0f}"]
+
+
+def table(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+# --- the command
+
+
+class Store:
+    """The figures of all rows, in a file that is written after each."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.rows: dict[tuple[Any, ...], Figures] = {}
+        if path.exists():
+            self.rows = {self.key(row): row for row in json.loads(path.read_text())}
+
+    @staticmethod
+    def key(row: Figures) -> tuple[Any, ...]:
+        return row["model"], row["batch"], row["threads"]
+
+    def add(self, row: Figures) -> None:
+        """Enter what is new of a row."""
+        self.rows[self.key(row)] = {**self.rows.get(self.key(row), {}), **row}
+        self.path.write_text(json.dumps(list(self.rows.values()), indent=1))
+
+    def ordered(self) -> list[Figures]:
+        """The rows in the order of the models."""
+        names = list(MODELS)
+        return sorted(self.rows.values(), key=lambda row: (names.index(row["model"]), row["batch"], row["threads"]))
+
+
+def chosen_rows(options: argparse.Namespace) -> Iterator[tuple[Model, int, int]]:
+    for name in options.models:
+        for batch in MODELS[name].batches:
+            for threads in options.threads:
+                if not options.batches or batch in options.batches:
+                    yield MODELS[name], batch, threads
+
+
+def run_row(model: Model, batch: int, threads: int, libraries: Mapping[str, str], options: argparse.Namespace, store: Store) -> None:
+    """The steps of one row; what it finds goes to the store."""
+    place = place_of(options.folder, model, batch)
+    if "files" in options.steps and not (place / "complete").exists():
+        make_files(model, batch, place, libraries)
+    row: Figures = {"model": model.name, "batch": batch, "threads": threads}
+    if "compile" in options.steps:
+        store.add({**row, "cold": compile_cold(place, threads, libraries, options.patience)})
+    if "time" in options.steps:
+        found = time_rounds(place, threads, libraries, options.turn, options.rounds)
+        row["latencies"] = {library: asdict(latency) for library, latency in found.latencies.items()}
+        if found.ratios:
+            row |= {"ratios": found.ratios, "ratio": found.ratio, "spread": found.spread}
+        store.add({**row, "faults": found.faults})
+        print(latency_table([row], list(libraries)).splitlines()[-1], *found.faults.values(), flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where files, caches and figures are kept")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--batches", nargs="+", type=int, default=[1, 128])
+    parser.add_argument("--batches", nargs="+", type=int, help="only these")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--steps", nargs="+", default=["files", "compile", "time"], choices=["files", "compile", "time"])
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
-    parser.add_argument("--peer-python", default=sys.executable, help="the Python that has the peers installed")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--turn", type=float, default=0.3, help="seconds that each library is timed for in a round")
-    parser.add_argument("--json", type=Path, help="write all figures here")
-    parser.add_argument("--markdown", type=Path, help="write the table here")
+    parser.add_argument("--python", nargs="+", default=[], metavar="PEER=PYTHON", help="the Python that has a peer installed, if it is another one than this")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--turn", type=float, default=0.3, help="seconds that each library is timed for in a round, two calls at least")
+    parser.add_argument("--patience", type=float, default=600.0, help="seconds that a library may take to get ready")
+    parser.add_argument("--markdown", type=Path, help="write the tables here")
     options = parser.parse_args()
-    libraries = {"polyreme": sys.executable, **dict.fromkeys(options.peers, options.peer_python)}
-    rows = []
-    for name in options.models:
-        for batch in options.batches:
-            for threads in options.threads:
-                rows.append(measure(name, batch, threads, libraries, options.rounds, options.turn))
-                print(markdown(rows).splitlines()[-1], flush=True)
-    table = markdown(rows)
-    print(table)
-    if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    pythons = dict(text.split("=", 1) for text in options.python)
+    libraries = {OURS: sys.executable, **{peer: pythons.get(peer, sys.executable) for peer in options.peers}}
+    options.folder.mkdir(parents=True, exist_ok=True)
+    store = Store(options.folder / "figures.json")
+    failed = False
+    for model, batch, threads in chosen_rows(options):
+        try:
+            run_row(model, batch, threads, libraries, options, store)
+        except LibraryError as error:
+            failed = True
+            print(f"{model.name}, batch {batch}, {threads} threads: {error.message}", file=sys.stderr, flush=True)
+    tables = f"{latency_table(store.ordered(), list(libraries))}\n\n{start_table(store.ordered(), list(libraries))}\n"
     if options.markdown:
-        options.markdown.write_text(f"{table}\n\nMeasured on {platform.processor() or platform.machine()}, {os.cpu_count()} cores.\n")
+        options.markdown.write_text(f"{tables}\nMeasured on {os.cpu_count()} cores.\n")
+    print(tables)
+    raise SystemExit(int(failed))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.models import Model, find_model, input_option
-from polyreme.cli.peers import peer_calls
+from polyreme.cli.peers import compare_model, comparison_json, comparison_text, parse_peers
 from polyreme.cli.run import load_executable
 from polyreme.cli.timing import QUANTILES, duration, measure
 from polyreme.ir.diagnostics import PolyremeError
@@ -29,7 +29,8 @@ EXAMPLES = (
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads compute.")
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="How long to measure.")
 @click.option("--eager", is_flag=True, help="Measure the Python model run eagerly, too.")
-@click.option("--against", default="", metavar="RUNTIMES", help="Measure other runtimes too, in turns: onnxruntime (where installed).")
+@click.option("--against", default="", metavar="RUNTIMES", help="Measure other runtimes too, in turns: onnxruntime, openvino, torch, paddle.")
+@click.option("--python", "pythons", multiple=True, metavar="RUNTIME=PYTHON", help="The Python that has a runtime installed, if it is another one.")
 @click.option("--profile", is_flag=False, flag_value="kernels", default=None, type=click.Choice(["kernels", "order"]), help="Show the time by kernel instead: the dearest first, or in the order in which they run.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @input_option
@@ -40,11 +41,15 @@ def command(
     seconds: float,
     eager: bool,
     against: str,
+    pythons: tuple[str, ...],
     profile: str | None,
     as_json: bool,
     inputs: list[Any],
 ) -> None:
     """Measure the latency of MODEL on random inputs."""
+    peers = parse_peers(against, pythons)
+    if peers and (eager or profile):
+        raise click.UsageError("expected --against alone, without --eager and --profile: each runtime has a process of its own")
     found = find_model(model, inputs)
     if profile:
         click.echo(_profile(found, sizes, threads, seconds, profile, as_json))
@@ -52,13 +57,15 @@ def command(
     executable = load_executable(found, threads)
     values = parse_sizes(sizes, executable.manifest.size_names)
     arrays = random_inputs(executable.manifest, values)
+    shapes = ", ".join(f"{s.name}: {a.dtype}{list(a.shape)}" for s, a in zip(executable.manifest.inputs, arrays, strict=True))
+    if peers:
+        made = compare_model(found, model, arrays, values, peers, get_num_threads(), seconds)
+        click.echo(comparison_json(made, model, shapes) if as_json else f"{model}  {shapes}\n{comparison_text(made)}")
+        return
     calls = {"compiled" if found.kind != "library" else "library": lambda: executable.run(arrays)}
     if eager:
         calls["eager"] = eager_call(found, arrays)
-    if against:
-        calls |= peer_calls(against, found, arrays, values, get_num_threads(), executable.run(arrays))
     results = measure(calls, seconds)
-    shapes = ", ".join(f"{s.name}: {a.dtype}{list(a.shape)}" for s, a in zip(executable.manifest.inputs, arrays, strict=True))
     if as_json:
         rows = {n: {"best": r.best, **{f"p{q}": v for q, v in zip(QUANTILES, r.percentiles, strict=True)}, "calls": r.calls} for n, r in results.items()}
         click.echo(json.dumps({"model": model, "inputs": shapes, "seconds": rows}))

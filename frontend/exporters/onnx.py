@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.dialects import nn
+from polyreme.exporters.idioms import layer_norm, program
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Op, Value
@@ -82,7 +83,10 @@ def export_onnx(module: Module) -> bytes:
         names[arg] = arg.name or f"x{i}"
         inputs.append(_value_info(helper, names[arg], arg.type))
     outputs: list[Any] = []
-    for op in main.block:
+    for op, idiom in program(main):
+        if idiom is not None:
+            names[op.results[0]] = IDIOMS[idiom.kind](graph, [names[v] for v in idiom.operands], idiom.numbers)
+            continue
         operands = [names[v] for v in op.operands]
         if isinstance(op, Return):
             wanted = main.result_names or [f"y{i}" for i in range(len(operands))]
@@ -93,7 +97,7 @@ def export_onnx(module: Module) -> bytes:
         rule = RULES.get(type(op))
         if rule is None:
             raise ExportError(f"ONNX export has no rule for '{op.name}'", op.location)
-        names[op.result] = rule(graph, op, operands)
+        names[op.results[0]] = rule(graph, op, operands)
     made = helper.make_graph(graph.nodes, "main", inputs, outputs, graph.initializers)
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="polyreme")
     data: bytes = model.SerializeToString()
@@ -101,9 +105,9 @@ def export_onnx(module: Module) -> bytes:
 
 
 def _take_apart(main: Func) -> None:
-    """What ONNX has in parts only: norms by their own statistics, and batch norms of channels that are not at axis 1."""
+    """What ONNX has in parts only: norms by their own statistics that are no layer norms, and batch norms of channels that are not at axis 1."""
     for op in list(main.block):
-        if isinstance(op, nn.Standardize):
+        if isinstance(op, nn.Standardize) and layer_norm(op) is None:
             b = Builder(main.block, op, op.location)
             op.replace_with(*normalization.standardize(op, b, op.x, op.weight, op.bias))
         elif isinstance(op, nn.BatchNorm) and op.axis % op.x.type.rank != 1:
@@ -168,6 +172,35 @@ def _rsqrt(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
 @_rule(nn.Silu)
 def _silu(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
     return graph.add("Mul", operands[0], graph.add("Sigmoid", operands[0]))
+
+
+@_rule(nn.Gelu)
+def _gelu(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    # In the form that runtimes know as one op.
+    x, number = operands[0], op.x.type.dtype.np.type
+    constant = lambda value: graph.constant(np.array(value, number))
+    if op.approximate:
+        cube = graph.add("Mul", graph.add("Pow", x, constant(3)), constant(0.044715))
+        inner = graph.add("Tanh", graph.add("Mul", graph.add("Add", x, cube), constant((2 / np.pi) ** 0.5)))
+    else:
+        inner = graph.add("Erf", graph.add("Div", x, constant(2**0.5)))
+    return graph.add("Mul", graph.add("Mul", x, graph.add("Add", inner, constant(1))), constant(0.5))
+
+
+@_rule(nn.Standardize)
+def _layer_norm(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    sizes, dtype = [_known(d) for d in layer_norm(op) or ()], op.x.type.dtype.np
+    given = list(operands[1:])
+    scale = given.pop(0) if op.weight is not None else graph.constant(np.ones(sizes, dtype))
+    if op.weight is not None and len(sizes) > 1:
+        scale = graph.add("Reshape", scale, graph.integers(sizes))
+    bias = [graph.add("Reshape", b, graph.integers(sizes)) if len(sizes) > 1 else b for b in given]
+    return graph.add("LayerNormalization", operands[0], scale, *bias, axis=-len(sizes), epsilon=op.epsilon)
+
+
+@_rule(nn.Gather)
+def _gather(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.add("Gather", *operands, axis=op.axis)
 
 
 @_rule(nn.LeakyRelu)
@@ -278,3 +311,42 @@ def _slice(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
 def symbols_of(shape: Sequence[Any]) -> frozenset[str]:
     """Names of the free sizes of a shape."""
     return frozenset().union(*(symbols(d) for d in shape))
+
+
+# --- ops that the nn level says in several, as `idioms.py` finds them
+
+
+def _clip(graph: OnnxGraph, operands: Sequence[str], numbers: dict[str, Any]) -> str:
+    return graph.add("Clip", operands[0], *(graph.constant(np.float32(numbers[bound])) for bound in ("low", "high")))
+
+
+def _hard_sigmoid(graph: OnnxGraph, operands: Sequence[str], numbers: dict[str, Any]) -> str:
+    return graph.add("HardSigmoid", operands[0], alpha=numbers["slope"], beta=numbers["offset"])
+
+
+def _hard_swish(graph: OnnxGraph, operands: Sequence[str], numbers: dict[str, Any]) -> str:
+    return graph.add("HardSwish", operands[0])
+
+
+def _recurrent(kind: str, order: str, wanted: str) -> Callable[[OnnxGraph, Sequence[str], dict[str, Any]], str]:
+    """A layer whose gates stand as in `order` here, and as in `wanted` there."""
+
+    def rule(graph: OnnxGraph, operands: Sequence[str], numbers: dict[str, Any]) -> str:
+        hidden = numbers["weight"].shape[1]
+        sort = lambda array: np.concatenate([array[order.index(gate) * hidden :][:hidden] for gate in wanted])
+        weights = [sort(numbers[name])[None] for name in ("inputs", "weight")]
+        bias = np.concatenate([sort(numbers["bias"]), sort(numbers["own_bias"])])[None]
+        more = {"linear_before_reset": 1} if kind == "GRU" else {}
+        states = graph.add(kind, operands[0], *map(graph.constant, (*weights, bias)), hidden_size=hidden, **more)
+        return graph.add("Squeeze", states, graph.integers([1]))
+
+    return rule
+
+
+IDIOMS: dict[str, Callable[[OnnxGraph, Sequence[str], dict[str, Any]], str]] = {
+    "clip": _clip,
+    "hard_sigmoid": _hard_sigmoid,
+    "hard_swish": _hard_swish,
+    "lstm": _recurrent("LSTM", "ifgo", "iofg"),
+    "gru": _recurrent("GRU", "rzc", "zrc"),
+}

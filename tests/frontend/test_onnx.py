@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.cli import run_command
 from polyreme.cli.models import find_model
 from polyreme.ir.evaluate import evaluate
 
@@ -80,16 +79,3 @@ def test_an_op_without_a_rule_is_named() -> None:
     module = model_module(paddle.jit.to_static(lambda x: paddle.flip(x, 0), input_spec=spec), spec, True)
     with pytest.raises(ExportError, match="no rule for 'nn.flip'"):
         export_onnx(module)
-
-
-@pytest.mark.peer
-def test_bench_measures_another_runtime_in_turns(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("onnxruntime")
-    assert run_command(["bench", str(ROOT / "examples/mlp.py:MLP"), "--against", "onnxruntime", "--seconds", "0.05"]) == 0
-    printed = capsys.readouterr().out
-    assert "compiled" in printed and "onnxruntime" in printed
-
-
-def test_bench_refuses_a_runtime_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["bench", str(ROOT / "examples/mlp.py:MLP"), "--against", "onnxrt", "--seconds", "0.05"]) == 1
-    assert "did you mean 'onnxruntime'?" in capsys.readouterr().err
