@@ -148,7 +148,7 @@ def _sliding(request: Request, op: tensor.Contract | tensor.Reduce, window: tens
     if epilogue is None or epilogue.pools:
         return None
     rank = len(shape_of(window.x))
-    if window.axes != tuple(sorted(window.axes)) or window.axes[-1] != rank - 2 or not isinstance(shape_of(window.x)[-1], int):
+    if not window.axes or window.axes != tuple(sorted(window.axes)) or window.axes[-1] != rank - 2 or not isinstance(shape_of(window.x)[-1], int):
         return None
     pad = window.x.producer(tensor.Pad)
     if pad is not None and _only_around(pad, window.axes, filling):
