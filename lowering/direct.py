@@ -169,10 +169,10 @@ class Direct:
         high, wide, _ = self.tile
         least = [-(-t // s) for t, s in zip(([high, wide] if len(size) > 1 else [wide]), self.steps, strict=True)]
         while not self._fits([1] * (len(size) - 1) + size[-1:]) and size[-1] >= 2 * least[-1]:
-            size[-1] = _even(self.outputs[-1], -(-self.outputs[-1] // size[-1]) + 1, least[-1])
+            size[-1] = _smaller(self.outputs[-1], size[-1], least[-1])
         if len(size) > 1:
             while size[0] > least[0] and not self._fits(size):
-                size[0] = _even(self.outputs[0], -(-self.outputs[0] // size[0]) + 1, least[0])
+                size[0] = _smaller(self.outputs[0], size[0], least[0])
             around = typical(product(self.p.size(c) for c in self.outer)) * -(-self.outputs[-1] // size[-1])
             wanted = min(-(-PIECES // around), int(self.cycles() / PIECE_CYCLES), self.outputs[0] // least[0])
             if wanted > -(-self.outputs[0] // size[0]):
@@ -247,6 +247,11 @@ def _even(whole: int, pieces: int, multiple: int) -> int:
     """The size of about so many equal pieces of `whole`, each but the last a multiple of `multiple`: one that leaves no rest, if some is near."""
     size = max(multiple, -(-whole // max(pieces, 1) // multiple) * multiple)
     return next((s for s in range(size, max(multiple, size // 2) - 1, -multiple) if whole % s == 0), size)
+
+
+def _smaller(whole: int, size: int, multiple: int) -> int:
+    """The next size below `size`, which is more than `multiple`, for more equal pieces of `whole`."""
+    return next((s for pieces in range(-(-whole // size) + 1, whole + 1) if (s := _even(whole, pieces, multiple)) < size), multiple)
 
 
 class _Task:
