@@ -32,6 +32,7 @@ from polyreme.lowering.microkernel import (
     UNROLL,
     Accumulators,
     Axis,
+    Beside,
     Registers,
     accumulate,
     choose_tile,
@@ -40,7 +41,7 @@ from polyreme.lowering.microkernel import (
     step_cycles,
     zeros,
 )
-from polyreme.lowering.packing import Panels, PlanParts
+from polyreme.lowering.packing import PanelFill, Panels, PlanParts
 from polyreme.lowering.positions import Position
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
 
@@ -48,6 +49,10 @@ from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand,
 TYPICAL = 64
 # Fewer rows than this do not pay for a packing of B at run time.
 ROWS_WORTH_PACKING = 16
+# A task packs the panels that it needs for itself when it has so many rows for each.
+ROWS_WORTH_PACKING_TWICE = 48
+# The most lines of memory that a round of steps asks for ahead.
+MOST_PREFETCHED = 4
 # The tile where lanes run over the contracted axis.
 ROWS_OF_DOT, COLUMNS_OF_DOT = 4, 8
 # Cycles of work below which another thread is not worth its waking.
@@ -197,6 +202,9 @@ class ProductBuilder:
         _, vectors = self._tile()
         outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
         panels = Panels(outer, tuple(p.contracted), self.lane, vectors * self.lanes, p.sizes)
+        if reuse is None and self._packs_in_tasks(panels):
+            self._tiles(self._open("contract", [left, self.parts.memory_of(p.right.source)]), panels, local=True)
+            return
         value = p.contract.b if p.right_is_b else p.contract.a
         worth = None if reuse is None else (reuse, ROWS_WORTH_PACKING)
         packed = self.parts.packed(value, p.right_letters, p.right, panels, worth)
@@ -210,6 +218,24 @@ class ProductBuilder:
             self._tiles(kernel, panels)
         with kernel.code.when(many, then=False):
             self._read_in_place(replace(kernel, right=kernel.func.args[2]), along)
+
+    def _packs_in_tasks(self, panels: Panels) -> bool:
+        """Whether each task packs its panels into memory of its own, which stays in the second-level cache: B then is read once and never written back."""
+        source, request = self.p.right.source, self.p.request
+        if isinstance(source, BlockArgument) and source.index in request.constant | request.kept:
+            return False
+        sizes = [panels.sizes[c] for c in panels.contracted if panels.sizes[c] != 1]
+        if not isinstance(panels.depth, int) or not isinstance(self.m, int):
+            return False
+        if panels.depth * panels.width * self.p.dtype.bytes > self._room and len(sizes) != 1:
+            return False
+        shared = any(self.p.right.stride(c) == 0 for c in self.outer)
+        return self.m >= ROWS_WORTH_PACKING_TWICE or not shared
+
+    @property
+    def _room(self) -> int:
+        """Bytes of a panel, or of a block of one, that leave room for rows of A in the second-level cache."""
+        return self.p.request.target.caches[1] // 4
 
     def _read_in_place(self, kernel: _Kernel, along: str | None) -> None:
         if along is None:
@@ -234,19 +260,21 @@ class ProductBuilder:
         return _Kernel(func, code, func.args[0], func.args[1], dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])
 
     def _depth(self, panels: Panels | None) -> int | None:
-        """Steps of a block of a panel that leaves room for rows of A in the second-level cache; None when a panel is such a block as a whole."""
+        """Steps of a block of a panel that has room in the second-level cache; None when a panel is such a block as a whole."""
         if panels is None or not isinstance(panels.depth, int) or typical(self.m) < 2 * ROWS_WORTH_PACKING:
             return None
-        room = self.p.request.target.caches[1] // 4
-        blocks = -(-panels.depth * panels.width * self.p.dtype.bytes // room)
+        blocks = -(-panels.depth * panels.width * self.p.dtype.bytes // self._room)
         if blocks < 2 or len(self.p.axes(panels.strides)) != 1:
             return None
         return -(-panels.depth // blocks // UNROLL) * UNROLL
 
-    def _row_pieces(self, rows: int, outer: int, most: int | None) -> tuple[Dim, int | None]:
-        """How many pieces the rows are cut into for the threads, and how many rows each has (None: all of them); `most` if that is given."""
+    def _row_pieces(self, rows: int, outer: int, most: int | None, local: bool) -> tuple[Dim, int | None]:
+        """How many pieces the rows are cut into for the threads, and how many rows each has (None: all of them); `most` if that is given. `local` panels
+        are packed for each piece anew."""
         cycles = typical(self.m) * -(-typical(self.n) // self.lanes) * typical(self.k) * outer / 2
         wanted = min(-(-PIECES // max(outer, 1)), int(cycles / PIECE_CYCLES / max(outer, 1)))
+        if local:
+            wanted = min(wanted, typical(self.m) // ROWS_OF_BLOCKS)
         if most is not None:
             wanted = max(wanted, -(-typical(self.m) // most))
         if not isinstance(self.m, int):
@@ -257,22 +285,25 @@ class ProductBuilder:
         piece = -(-self.m // (wanted * rows)) * rows
         return (1, None) if piece >= self.m else (-(-self.m // piece), piece)
 
-    def _tiles(self, kernel: _Kernel, panels: Panels | None) -> None:
-        """Tiles of all rows and lanes, B read from `panels` or in place."""
+    def _tiles(self, kernel: _Kernel, panels: Panels | None, local: bool = False) -> None:
+        """Tiles of all rows and lanes, B read from `panels` or in place; the panels are made by each task when they are `local`."""
         p, code = self.p, kernel.code
         rows, vectors = self._tile()
         width = vectors * self.lanes
         blocks = ceildiv(self.n, width)
         sizes = [p.size(c) for c in self.outer]
         depth = self._depth(panels)
-        pieces, piece = self._row_pieces(rows, typical(product(sizes)) * typical(blocks), None if depth is None else ROWS_OF_BLOCKS)
+        pieces, piece = self._row_pieces(rows, typical(product(sizes)) * typical(blocks), None if depth is None else ROWS_OF_BLOCKS * (1 + local), local)
         per_task = typical(piece or self.m) * step_cycles(rows, vectors) / rows * typical(self.k)
         grain = max(1, int(GRAIN_CYCLES / max(per_task, 1)))
         with code.parallel(code.value(product(sizes) * blocks * pieces), grain=grain, name="task") as task:
             *around, block, part = code.split(task, [*sizes, blocks, pieces])
-            tile = _Tile(self, kernel, dict(zip(self.outer, around, strict=True)), block, panels, vectors)
+            tile = _Tile(self, kernel, dict(zip(self.outer, around, strict=True)), block, panels, vectors, local)
             if depth is not None:
                 tile.blocks = _Blocks(depth, piece or typical(self.m), width)
+            if local:
+                assert panels is not None and isinstance(panels.depth, int)
+                tile.local = code.scratch((depth or panels.depth) * width, p.dtype)
             first: Index = 0
             count: Index = self.m
             if piece is not None:
@@ -296,12 +327,12 @@ class ProductBuilder:
                         tile.cover(first, count, self._row_sizes(rows), -(-left_over // self.lanes), left_over)
 
     def _row_sizes(self, rows: int) -> list[int]:
-        """Tiles by rows that cover any piece: whole ones, then the one rest that a known size leaves, or halves for one that is not known."""
+        """Tiles by rows that cover any piece: whole ones, then the one rest that a known size leaves, or powers of two for one that is not known."""
         if isinstance(self.m, int):
             return [rows, self.m % rows] if self.m % rows else [rows]
         sizes = [rows]
         while sizes[-1] > 1:
-            sizes.append(sizes[-1] // 2)
+            sizes.append(1 << (sizes[-1] - 1).bit_length() - 1)
         return sizes
 
     # --- lanes along the contracted axis
@@ -355,17 +386,49 @@ class _Blocks:
     width: int
 
 
+@dataclass(frozen=True)
+class _Ahead:
+    """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on, `lines` in all."""
+
+    buffer: Value
+    at: Index
+    lines: int
+    inner: int
+    step: Dim
+    stride: Dim
+
+    def prefetch(self, code: Code, line: Index) -> None:
+        """Ask for a line, for the second-level cache."""
+        outer = code.div(line, self.inner)
+        inner = code.sub(line, code.mul(outer, self.inner))
+        code.prefetch(self.buffer, code.add(self.at, code.mul(inner, self.step), code.mul(outer, self.stride)), locality=2)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Steps over contracted `axes`, from `left` elements further on in A and from position `at` of the buffer `right`, which holds B."""
+
+    right: Value
+    left: Index
+    at: Index
+    axes: list[Axis]
+    ahead: _Ahead | None = None
+
+
 class _Tile:
     """Writes the tiles of one task: a block of lanes at one place of the outer letters."""
 
-    def __init__(self, builder: ProductBuilder, kernel: _Kernel, around: dict[str, Index], block: Index, panels: Panels | None, vectors: int):
+    def __init__(
+        self, builder: ProductBuilder, kernel: _Kernel, around: dict[str, Index], block: Index, panels: Panels | None, vectors: int, local: bool = False
+    ):
         self.builder, self.p, self.kernel, self.code = builder, builder.p, kernel, kernel.code
         self.around, self.panels = around, panels
         self.blocks: _Blocks | None = None
+        self.local: Value | None = None
         code, p = self.code, builder.p
         self.lane0 = code.mul(block, vectors * builder.lanes)
         self.left0 = code.add(p.left.base, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
-        if panels is None:
+        if panels is None or local:
             moved = code.add(p.right.base, *(code.mul(i, p.right.stride(c)) for c, i in around.items()))
             self.right0 = code.add(moved, code.mul(self.lane0, p.right.stride(builder.lane)))
             self.moves = {c: p.right.stride(c) for c in p.contracted}
@@ -383,7 +446,8 @@ class _Tile:
         """The rows from `first` on, by tiles of `sizes` rows; `valid` lanes exist (None: all)."""
         code, blocks = self.code, self.blocks
         if blocks is None:
-            cover(code, count, sizes, lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid))
+            steps = self.steps(vectors, valid)
+            cover(code, count, sizes, lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid, steps, self.beside(at, rows, sizes[0], count, steps)))
             return
         assert self.panels is not None and isinstance(self.panels.depth, int)
         sums = code.scratch(blocks.rows * blocks.width, self.p.dtype)
@@ -393,23 +457,78 @@ class _Tile:
             code.store(zero, sums, clear.iv, None, lanes * self.p.dtype.bytes)
         whole = -(-self.panels.depth // blocks.depth) - 1
         with code.loop(0, whole, name="block") as loop:
-            start = code.mul(loop.iv, blocks.depth)
+            steps = self.steps(vectors, valid, code.mul(loop.iv, blocks.depth), blocks.depth)
 
             def partial(at: Index, rows: int) -> None:
-                acc = self.sums(code.add(first, at), rows, vectors, valid, self.saved(sums, at, rows, vectors), start, blocks.depth)
+                acc = self.sums(code.add(first, at), rows, vectors, valid, self.saved(sums, at, rows, vectors), steps, self.beside(at, rows, sizes[0], count, steps))
                 for r, line in enumerate(acc):
                     for v, value in enumerate(line):
                         code.store(value, sums, self._saved_at(at, r, v), None, lanes * self.p.dtype.bytes)
 
             cover(code, count, sizes, partial)
         done = whole * blocks.depth
-        rest = self.panels.depth - done
+        rest = self.steps(vectors, valid, done, self.panels.depth - done)
 
         def last(at: Index, rows: int) -> None:
             row = code.add(first, at)
-            self.close(row, self.sums(row, rows, vectors, valid, self.saved(sums, at, rows, vectors), done, rest), valid)
+            acc = self.sums(row, rows, vectors, valid, self.saved(sums, at, rows, vectors), rest, self.beside(at, rows, sizes[0], count, rest))
+            self.close(row, acc, valid)
 
         cover(code, count, sizes, last)
+
+    def steps(self, vectors: int, valid: Index | None, start: Index = 0, depth: int | None = None) -> _Steps:
+        """All steps, or the `depth` ones from `start` on; what they read of B is packed first where this is the task's to do."""
+        code, p = self.code, self.p
+        if self.local is None:
+            axes, at = p.axes(self.moves), self.right0
+            if depth is None:
+                return _Steps(self.kernel.right, 0, at, axes, self.ahead(at))
+            (axis,) = axes
+            at = code.add(at, code.mul(start, axis.b))
+            return _Steps(self.kernel.right, code.mul(start, axis.a), at, [Axis(depth, axis.a, axis.b)], self.ahead(at, depth))
+        assert self.panels is not None
+        at, sizes, left = self.right0, dict(self.panels.sizes), 0
+        if depth is not None:
+            (letter,) = (c for c in p.contracted if p.size(c) != 1)
+            at, left = code.add(at, code.mul(start, p.right.stride(letter))), code.mul(start, p.left.stride(letter))
+            sizes[letter] = depth
+        width = vectors * self.builder.lanes
+        panel = Panels((), tuple(p.contracted), self.builder.lane, width, sizes)
+        PanelFill(code, p.right, panel, self.kernel.right, self.local, self.builder.lanes).fill(at, 0, width if valid is None else valid)
+        moves = panel.strides
+        axes = join_axes([Axis(sizes[c], p.left.stride(c), moves[c]) for c in p.contracted])
+        return _Steps(self.local, left, 0, axes, self.ahead_in_place(at, depth, start))
+
+    def ahead(self, at: Index, depth: int | None = None) -> _Ahead | None:
+        """What follows a panel, or a block of `depth` steps, at position `at` of packed panels: the next one."""
+        panels = self.panels
+        if panels is None or not isinstance(panels.depth, int):
+            return None
+        size = (depth or panels.depth) * panels.width
+        line = self.p.request.target.line_bytes // self.p.dtype.bytes
+        return _Ahead(self.kernel.right, self.code.add(at, size), -(-size // line), 1, 0, line)
+
+    def ahead_in_place(self, at: Index, depth: int | None, start: Index) -> _Ahead | None:
+        """The same for a panel that is packed from position `at` on: the next block of this panel, or the first one of the next panel."""
+        code, p, panels = self.code, self.p, self.panels
+        letters = [c for c in p.contracted if p.size(c) != 1]
+        assert panels is not None and isinstance(panels.depth, int)
+        if len(letters) != 1:
+            return None
+        along, across = p.right.stride(letters[0]), p.right.stride(self.builder.lane)
+        next_panel = code.mul(across, panels.width)
+        if depth is None:
+            at, size = code.add(at, next_panel), panels.depth
+        elif isinstance(start, Value):
+            at, size = code.add(at, code.mul(depth, along)), depth
+        else:
+            at, size = code.add(at, next_panel, code.mul(-start, along)), min(depth, start) or depth
+        line = p.request.target.line_bytes // p.dtype.bytes
+        if across == 1:
+            return _Ahead(self.kernel.right, at, size * panels.width // line, panels.width // line, line, along)
+        if along == 1:
+            return _Ahead(self.kernel.right, at, -(-size // line) * panels.width, panels.width, across, line)
+        return None
 
     def _saved_at(self, row: Index, r: int, v: int) -> Index:
         assert self.blocks is not None
@@ -420,15 +539,46 @@ class _Tile:
         lanes, align = self.builder.lanes, self.builder.lanes * self.p.dtype.bytes
         return [[self.code.load(sums, self._saved_at(row, r, v), lanes, None, align) for v in range(vectors)] for r in range(rows)]
 
-    def compute(self, row: Index, rows: int, vectors: int, valid: Index | None) -> None:
+    def compute(self, row: Index, rows: int, vectors: int, valid: Index | None, steps: _Steps, beside: Beside | None) -> None:
         """One tile, from beginning to end."""
+        self.prefetch_results(row, rows, vectors)
         fresh = zeros(self.code, rows, vectors, self.p.dtype, self.builder.lanes)
-        self.close(row, self.sums(row, rows, vectors, valid, fresh), valid)
+        self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, beside), valid)
+
+    def prefetch_results(self, row: Index, rows: int, vectors: int) -> None:
+        """Ask for the memory of a tile's results, and for what is read at their places."""
+        code, p, epilogue = self.code, self.p, self.p.epilogue
+        line = p.request.target.line_bytes // p.dtype.bytes
+        read = [self.kernel.buffers[a] for a in epilogue.args if a.type.shape == epilogue.shape]
+        at = code.add(self.out0, code.mul(row, self.row_out), self.lane0)
+        for r in range(rows):
+            for lane in range(0, vectors * self.builder.lanes, line):
+                here = code.add(at, r * self.row_out + lane)
+                for buffer in (*read, *self.kernel.outputs):
+                    code.prefetch(buffer, here, write=buffer in self.kernel.outputs)
+
+    def beside(self, at: Index, rows: int, whole: int, count: Index, steps: _Steps) -> Beside | None:
+        """What the tile that begins `at` of `count` rows prefetches in each of its rounds: its share of what is needed after all tiles of `whole` rows."""
+        code, ahead = self.code, steps.ahead
+        depth = steps.axes[0].size if len(steps.axes) == 1 else None
+        if ahead is None or rows != whole or not isinstance(depth, int) or depth < 8 * UNROLL:
+            return None
+        rounds = depth // UNROLL
+        tiles = (typical(self.builder.m) if isinstance(count, Value) else count) // whole
+        each = min(-(-ahead.lines // (tiles * rounds)), MOST_PREFETCHED)
+        first = code.mul(code.div(at, whole), rounds * each)
+
+        def prefetch(turn: Value) -> None:
+            line = code.add(first, code.mul(turn, each))
+            for i in range(each):
+                ahead.prefetch(code, code.add(line, i))
+
+        return prefetch
 
     def sums(
-        self, row: Index, rows: int, vectors: int, valid: Index | None, acc: Accumulators, start: Index = 0, depth: int | None = None
+        self, row: Index, rows: int, vectors: int, valid: Index | None, acc: Accumulators, steps: _Steps, beside: Beside | None = None
     ) -> Accumulators:
-        """The accumulators after all steps, or after the `depth` steps of a panel from `start` on."""
+        """The accumulators after `steps`."""
         code, p, lanes = self.code, self.p, self.builder.lanes
         masks = self._masks(vectors, valid)
         align = lanes * p.dtype.bytes if self.panels is not None else None
@@ -438,14 +588,10 @@ class _Tile:
 
         def read_right(v: int, at: Index) -> Value:
             mask = masks[v] if self.panels is None else None
-            return code.load(self.kernel.right, code.add(at, v * lanes), lanes, mask, align)
+            return code.load(steps.right, code.add(at, v * lanes), lanes, mask, align)
 
-        left, right, axes = code.add(self.left0, code.mul(row, self.row_left)), self.right0, p.axes(self.moves)
-        if depth is not None:
-            (axis,) = axes
-            left, right = code.add(left, code.mul(start, axis.a)), code.add(right, code.mul(start, axis.b))
-            axes = [Axis(depth, axis.a, axis.b)]
-        return accumulate(code, axes, read_left, read_right, acc, left, right)
+        left = code.add(self.left0, code.mul(row, self.row_left), steps.left)
+        return accumulate(code, steps.axes, read_left, read_right, acc, left, steps.at, beside)
 
     def _masks(self, vectors: int, valid: Index | None) -> list[Value | None]:
         code, lanes = self.code, self.builder.lanes

@@ -24,6 +24,7 @@ from polyreme.lowering.code import Code, Index
 from polyreme.lowering.targets import Target
 
 Read = Callable[[int, Index], Value]
+Beside = Callable[[Value], None]
 Accumulators = list[list[Value]]
 
 UNROLL = 4
@@ -75,10 +76,13 @@ def join_axes(axes: Sequence[Axis]) -> list[Axis]:
     return joined
 
 
-def accumulate(code: Code, axes: Sequence[Axis], a: Read, b: Read, acc: Accumulators, at_a: Index = 0, at_b: Index = 0) -> Accumulators:
+def accumulate(
+    code: Code, axes: Sequence[Axis], a: Read, b: Read, acc: Accumulators, at_a: Index = 0, at_b: Index = 0, beside: Beside | None = None
+) -> Accumulators:
     """The accumulators (`acc[row][vector]`) after all steps over `axes`, from positions `at_a` and `at_b` on.
 
-    `a(row, position)` reads the scalar of a row (broadcast to all lanes), `b(vector, position)` a vector.
+    `a(row, position)` reads the scalar of a row (broadcast to all lanes), `b(vector, position)` a vector. `beside(round)` writes what is done beside
+    the `UNROLL` steps of each round of a single long axis.
     """
     outer = list(axes)
     steps: list[tuple[Index, Index]] = [(0, 0)]
@@ -87,7 +91,8 @@ def accumulate(code: Code, axes: Sequence[Axis], a: Read, b: Read, acc: Accumula
         assert isinstance(axis.size, int)
         steps = [(code.add(i * axis.a, x), code.add(i * axis.b, y)) for i in range(axis.size) for x, y in steps]
     if outer and len(steps) == 1:
-        return _nest(code, outer[:-1], lambda acc, x, y: _long_axis(code, outer[-1], a, b, acc, x, y), acc, at_a, at_b)
+        beside = beside if len(outer) == 1 else None
+        return _nest(code, outer[:-1], lambda acc, x, y: _long_axis(code, outer[-1], a, b, acc, x, y, beside), acc, at_a, at_b)
     return _nest(code, outer, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b)
 
 
@@ -102,20 +107,26 @@ def _nest(code: Code, axes: Sequence[Axis], body: _Body, acc: Accumulators, at_a
     return _loop(code, axis.size, axis.a, axis.b, lambda acc, x, y: _nest(code, axes[1:], body, acc, x, y), acc, at_a, at_b)
 
 
-def _loop(code: Code, count: Index, step_a: Dim, step_b: Dim, body: _Body, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
+def _loop(
+    code: Code, count: Index, step_a: Dim, step_b: Dim, body: _Body, acc: Accumulators, at_a: Index, at_b: Index, beside: Beside | None = None
+) -> Accumulators:
     vectors = len(acc[0])
     with code.loop(0, count, [x for row in acc for x in row], name="k") as loop:
+        if beside is not None:
+            beside(loop.iv)
         carried = [loop.carried[i : i + vectors] for i in range(0, len(loop.carried), vectors)]
         last = body(carried, code.add(at_a, code.mul(loop.iv, step_a)), code.add(at_b, code.mul(loop.iv, step_b)))
         loop.next = [x for row in last for x in row]
     return [loop.results[i : i + vectors] for i in range(0, len(loop.results), vectors)]
 
 
-def _long_axis(code: Code, axis: Axis, a: Read, b: Read, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
+def _long_axis(
+    code: Code, axis: Axis, a: Read, b: Read, acc: Accumulators, at_a: Index, at_b: Index, beside: Beside | None = None
+) -> Accumulators:
     """`UNROLL` steps at a time, then those left over."""
     steps = [(code.mul(u, axis.a), code.mul(u, axis.b)) for u in range(UNROLL)]
     rounds = code.div(axis.size, UNROLL)
-    acc = _loop(code, rounds, UNROLL * axis.a, UNROLL * axis.b, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b)
+    acc = _loop(code, rounds, UNROLL * axis.a, UNROLL * axis.b, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b, beside)
     done = code.mul(rounds, UNROLL)
     at_a, at_b = code.add(at_a, code.mul(done, axis.a)), code.add(at_b, code.mul(done, axis.b))
     if isinstance(axis.size, int):

@@ -117,14 +117,14 @@ def pack_kernel(name: str, access: Access, panels: Panels, dtype: ScalarType, la
         lane0 = code.mul(z, panels.width)
         start = code.add(start, code.mul(lane0, access.stride(panels.lane)))
         left = code.sub(panels.sizes[panels.lane], lane0)
-        _Panel(code, access, panels, read, write, lanes).fill(start, target, left)
+        PanelFill(code, access, panels, read, write, lanes).fill(start, target, left)
     code.b.insert(Return([]))
     return func.finish()
 
 
 @dataclass
-class _Panel:
-    """Fills one panel from position `start` on; `left` lanes of it exist."""
+class PanelFill:
+    """Writes one panel to position `target` of `write`, from position `start` of `read` on; `left` lanes of it exist."""
 
     code: Code
     access: Access
