@@ -184,6 +184,10 @@ def _reshaped(b: Builder, x: Value, shape: tuple[Dim, ...]) -> Value:
     source = x.producer(tensor.Reshape)
     if source is not None:
         x = source.x
+    number = x.producer(tensor.Full)
+    if number is not None:
+        full: Value = b(tensor.Full, value=number.value, shape=shape, dtype=number.dtype)
+        return full
     made: Value = x if shape_of(x) == shape else b(tensor.Reshape, x, shape=shape)
     return made
 

@@ -13,6 +13,7 @@ Pooled results are made from a scratch tile that holds the sums of one panel.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 
@@ -27,14 +28,16 @@ from polyreme.lowering.contract import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Probl
 from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.elements import load
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import Axis, accumulate, cover, join_axes, split_extent, step_cycles, zeros
+from polyreme.lowering.microkernel import UNROLL, Axis, accumulate, cover, join_axes, split_extent, step_cycles, zeros
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.positions import Position, total
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
 
-# The part of the second-level cache for the image of a task, and for the sums that wait to be pooled; also what they may take of the stack.
-IMAGE_SHARE, SUMS_SHARE = 8, 8
+# Parts of the second-level cache, 1 / so many each: the image of a task, sums that wait, and what is read of a panel before the next tile reads it again.
+IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 8, 2
+# Tiles of a task, before it is cut for the threads' sake.
+ENOUGH_TILES = 8
 
 
 def build_direct(request: Request) -> KernelPlan | None:
@@ -50,10 +53,9 @@ def build_direct(request: Request) -> KernelPlan | None:
     window = _windows(problem)
     if window is None or not isinstance(problem.size(lane), int):
         return None
-    rows = [c for c in problem.rows if problem.size(c) != 1]
-    spatial: list[str] = []
-    while rows and len(spatial) < 2 and isinstance(problem.size(rows[-1]), int):
-        spatial.insert(0, rows.pop())
+    slid = [problem.left_letters[axis] for axis in window.axes]
+    # Only the innermost two letters are tiled; others become loops outside.
+    spatial = [c for c in problem.rows if c in slid and problem.size(c) != 1 and isinstance(problem.size(c), int)][-2:]
     direct = Direct(problem, lane, tuple(spatial), window)
     return direct.build() if spatial and direct.possible() else None
 
@@ -146,6 +148,17 @@ class Direct:
         """Lanes of a panel."""
         return self.tile[2] * self.lanes
 
+    @cached_property
+    def blocks(self) -> int:
+        """Into how many blocks the taps are cut, so that a panel's part stays in the second-level cache from tile to tile."""
+        room = self.p.request.target.caches[1] // PANEL_SHARE
+        return -(-self.k * self.width * self.p.dtype.bytes // room)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the sums of a panel wait in a scratch tile."""
+        return self.p.epilogue.pools or self.blocks > 1
+
     def cycles(self) -> float:
         """An estimate for one place of the outer letters."""
         high, wide, vectors = self.tile
@@ -159,8 +172,9 @@ class Direct:
     def _fits(self, outputs: Sequence[int]) -> bool:
         room = self.p.request.target.caches[1]
         needed = self._needed(outputs)
-        image = prod(self.region(needed)) * self.p.dtype.bytes
-        sums = prod(needed) * self.width * self.p.dtype.bytes if self.p.epilogue.pools else 0
+        # Windows with gaps between them leave out some of the region.
+        image = min(prod(self.region(needed)), prod(needed) * self.k) * self.p.dtype.bytes
+        sums = prod(needed) * self.width * self.p.dtype.bytes if self.keeps else 0
         return image <= room // IMAGE_SHARE and sums <= room // SUMS_SHARE
 
     def pieces(self) -> list[int]:
@@ -168,16 +182,23 @@ class Direct:
         size = list(self.outputs)
         high, wide, _ = self.tile
         least = [-(-t // s) for t, s in zip(([high, wide] if len(size) > 1 else [wide]), self.steps, strict=True)]
-        while not self._fits([1] * (len(size) - 1) + size[-1:]) and size[-1] >= 2 * least[-1]:
-            size[-1] = _smaller(self.outputs[-1], size[-1], least[-1])
+        size[-1] = self._piece(-1, least[-1], lambda n: self._fits([1] * (len(size) - 1) + [n]))
         if len(size) > 1:
-            while size[0] > least[0] and not self._fits(size):
-                size[0] = _smaller(self.outputs[0], size[0], least[0])
-            around = typical(product(self.p.size(c) for c in self.outer)) * -(-self.outputs[-1] // size[-1])
-            wanted = min(-(-PIECES // around), int(self.cycles() / PIECE_CYCLES), self.outputs[0] // least[0])
+            size[0] = self._piece(0, least[0], lambda n: self._fits([n, size[1]]))
+            # Threads share panels rather than pixels: a task takes each panel from far away once.
+            panels = -(-self.n // self.width)
+            around = typical(product(self.p.size(c) for c in self.outer)) * panels * -(-self.outputs[-1] // size[-1])
+            enough = self.outputs[0] * -(-self.outputs[-1] // self.tile[1]) // (ENOUGH_TILES * self.tile[0])
+            wanted = min(-(-PIECES // around), int(self.cycles() / PIECE_CYCLES), self.outputs[0] // least[0], max(1, enough))
             if wanted > -(-self.outputs[0] // size[0]):
                 size[0] = _even(self.outputs[0], wanted, least[0])
         return size
+
+    def _piece(self, axis: int, least: int, fits: Callable[[int], bool]) -> int:
+        """The largest of about equal pieces along a letter that fits; `least` if none does."""
+        whole = self.outputs[axis]
+        sizes = (_even(whole, pieces, least) for pieces in range(2, whole // least + 1))
+        return whole if fits(whole) else next((n for n in sizes if fits(n)), min(least, whole))
 
     # --- the kernel
 
@@ -246,12 +267,7 @@ def _behind_reshapes(value: Value) -> Value:
 def _even(whole: int, pieces: int, multiple: int) -> int:
     """The size of about so many equal pieces of `whole`, each but the last a multiple of `multiple`: one that leaves no rest, if some is near."""
     size = max(multiple, -(-whole // max(pieces, 1) // multiple) * multiple)
-    return next((s for s in range(size, max(multiple, size // 2) - 1, -multiple) if whole % s == 0), size)
-
-
-def _smaller(whole: int, size: int, multiple: int) -> int:
-    """The next size below `size`, which is more than `multiple`, for more equal pieces of `whole`."""
-    return next((s for pieces in range(-(-whole // size) + 1, whole + 1) if (s := _even(whole, pieces, multiple)) < size), multiple)
+    return next((s for s in range(size, max(multiple, size * 3 // 4) - 1, -multiple) if whole % s == 0), size)
 
 
 class _Task:
@@ -281,7 +297,7 @@ class _Task:
         strides = direct.panels.strides
         self.axes = join_axes([Axis(p.size(c), left.get(c, 0), strides[c]) for c in direct.panels.contracted])
         self.weights0 = code.add(0, *(code.mul(i, strides[c] if c in strides else 0) for c, i in self.around.items() if c in strides))
-        if p.epilogue.pools:
+        if direct.keeps:
             self.sums = code.scratch(prod(self.counts) * direct.width, p.dtype)
         end: Index = code.add(first, chunk) if panels % chunk == 0 else code.min(code.add(first, chunk), panels)
         full, rest = divmod(direct.n, direct.width)
@@ -331,7 +347,8 @@ class _Task:
         shape = shape_of(pad.x)
         outside = row_major(shape)
         inside = tuple(int(s) for s in row_major(region))
-        row = max(self.direct.window.axes)
+        # From here on an axis is copied with all that lies inside of it in one go.
+        row = max(axis for axis in range(len(region)) if axis in self.direct.window.axes or region[axis] != shape[axis])
         filler = code.broadcast(code.constant(pad.value, p.dtype), lanes)
 
         def each(to: Index, count: Index, body: Callable[[Index, int, Value | None], None]) -> None:
@@ -353,7 +370,7 @@ class _Task:
 
         def nest(axis: int, at: Index, to: Index) -> None:
             if axis == row:
-                self._row(pad, region, starts, at, to, each, fill, copy)
+                self._row(row, pad, region, starts, at, to, each, fill, copy)
                 return
             if region[axis] == 1 and pad.low[axis] == 0 and pad.high[axis] == 0:
                 nest(axis + 1, code.add(at, code.mul(starts[axis], outside[axis])), to)
@@ -375,6 +392,7 @@ class _Task:
 
     def _row(
         self,
+        row: int,
         pad: tensor.Pad,
         region: tuple[int, ...],
         starts: Sequence[Index],
@@ -385,12 +403,15 @@ class _Task:
         copy: Value,
     ) -> None:
         """A row of pixels: what lies left of the image, what lies in it, what lies right of it."""
-        code, row = self.code, max(self.direct.window.axes)
+        code = self.code
         size, count, start = shape_of(pad.x)[row], region[row], starts[row]
         inner = prod(region[row + 1 :])
-        zero = code.value(0)
-        low = code.apply("min", code.apply("max", code.value(code.sub(0, start)), zero), code.value(count))
-        high = code.apply("max", code.apply("min", code.value(code.sub(size, start)), code.value(count)), low)
+        low: Index = 0
+        high: Index = count
+        if pad.low[row] != 0:
+            low = code.min(code.apply("max", code.value(code.sub(0, start)), code.value(0)), count)
+        if pad.high[row] != 0:
+            high = code.apply("max", code.value(code.min(code.sub(size, start), count)), code.value(low))
         if pad.low[row] != 0:
             fill(to, code.mul(low, inner))
         source = code.add(at, code.mul(code.add(start, low), inner))
@@ -413,17 +434,50 @@ class _Task:
         lane0 = code.mul(panel, direct.width)
         *above, width = self.counts
 
-        def row(y: Index, rows: int) -> None:
-            cover(code, width, tile_sizes(width, wide), lambda x, columns: self._tile([y, x][-len(self.counts) :], (rows, columns), weights, lane0, vectors, valid), "x")
+        def tiles(axes: Sequence[Axis], at: Index, weights: Index, add: bool) -> None:
+            def row(y: Index, rows: int) -> None:
+                def tile(x: Index, columns: int) -> None:
+                    corner = [y, x][-len(self.counts) :]
+                    self._tile(corner, (rows, columns), axes, at, weights, lane0, vectors, valid, add)
 
-        if above:
-            cover(code, above[0], tile_sizes(above[0], high), row, "y")
+                cover(code, width, tile_sizes(width, wide), tile, "x")
+
+            if above:
+                cover(code, above[0], tile_sizes(above[0], high), row, "y")
+            else:
+                row(0, 1)
+
+        if direct.blocks == 1:
+            tiles(self.axes, self.at, weights, False)
         else:
-            row(0, 1)
-        if self.p.epilogue.pools:
-            self._pooled(lane0, vectors, valid)
+            self._clear()
+            outermost, *inner = self.axes
+            depth = -(-typical(outermost.size) // direct.blocks)
+            depth = depth if inner else -(-depth // UNROLL) * UNROLL
+            whole, rest = divmod(typical(outermost.size), depth)
+            with code.loop(0, whole, name="block") as loop:
+                start = code.mul(loop.iv, depth)
+                here, there = code.add(self.at, code.mul(start, outermost.a)), code.add(weights, code.mul(start, outermost.b))
+                tiles([replace(outermost, size=depth), *inner], here, there, True)
+            if rest:
+                done = whole * depth
+                tiles([replace(outermost, size=rest), *inner], code.add(self.at, done * outermost.a), code.add(weights, done * outermost.b), True)
+        if direct.keeps:
+            self._kept(lane0, vectors, valid)
 
-    def _tile(self, corner: Sequence[Index], size: tuple[int, int], weights: Index, lane0: Index, vectors: int, valid: int | None) -> None:
+    def _tile(
+        self,
+        corner: Sequence[Index],
+        size: tuple[int, int],
+        axes: Sequence[Axis],
+        at: Index,
+        weights: Index,
+        lane0: Index,
+        vectors: int,
+        valid: int | None,
+        add: bool,
+    ) -> None:
+        """One tile, from beginning to end, or with `add` some of its steps."""
         code, lanes, dtype = self.code, self.direct.lanes, self.p.dtype
         offsets = [(y, x)[-len(corner) :] for y in range(size[0]) for x in range(size[1])]
         moved = [sum(o * m for o, m in zip(offset, self.moves, strict=True)) for offset in offsets]
@@ -435,12 +489,19 @@ class _Task:
         def weight(v: int, position: Index) -> Value:
             return code.load(self.weights, code.add(position, v * lanes), lanes, None, align)
 
-        at = code.add(self.at, *(code.mul(c, m) for c, m in zip(corner, self.moves, strict=True)))
-        acc = accumulate(code, self.axes, image, weight, zeros(code, len(offsets), vectors, dtype, lanes), at, weights)
-        if self.p.epilogue.pools:
-            self._keep(corner, offsets, acc)
+        at = code.add(at, *(code.mul(c, m) for c, m in zip(corner, self.moves, strict=True)))
+        start = self._kept_at(corner, offsets) if self.direct.keeps else []
+        if add:
+            acc = [[code.load(self.sums, code.add(to, v * lanes), lanes, None, align) for v in range(vectors)] for to in start]
         else:
+            acc = zeros(code, len(offsets), vectors, dtype, lanes)
+        acc = accumulate(code, axes, image, weight, acc, at, weights)
+        if not self.direct.keeps:
             self._finish(corner, offsets, acc, lane0, valid)
+            return
+        for to, line in zip(start, acc, strict=True):
+            for v, sums in enumerate(line):
+                code.store(sums, self.sums, code.add(to, v * lanes), None, align)
 
     def _masks(self, vectors: int, valid: int | None) -> list[Value | None]:
         lanes = self.direct.lanes
@@ -470,22 +531,27 @@ class _Task:
                 current[:] = [sums]
                 p.epilogue.write(emitter, self.results, self._places(pixel, place(lane0, v * lanes, int(lanes > 1))), lanes, masks[v])
 
-    # --- pooling
+    # --- sums that wait: to be pooled, or for more of the taps
 
-    def _keep(self, corner: Sequence[Index], offsets: Sequence[tuple[int, ...]], acc: list[list[Value]]) -> None:
-        code, lanes, width = self.code, self.direct.lanes, self.direct.width
-        strides = [int(s) * width for s in row_major(tuple(self.counts))]
+    def _kept_at(self, corner: Sequence[Index], offsets: Sequence[tuple[int, ...]]) -> list[Index]:
+        code, strides = self.code, self._kept_strides()
         at = code.add(0, *(code.mul(c, s) for c, s in zip(corner, strides, strict=True)))
-        for offset, line in zip(offsets, acc, strict=True):
-            to = code.add(at, sum(o * s for o, s in zip(offset, strides, strict=True)))
-            for v, sums in enumerate(line):
-                code.store(sums, self.sums, code.add(to, v * lanes), None, lanes * self.p.dtype.bytes)
+        return [code.add(at, sum(o * s for o, s in zip(offset, strides, strict=True))) for offset in offsets]
 
-    def _pooled(self, lane0: Index, vectors: int, valid: int | None) -> None:
+    def _kept_strides(self) -> list[int]:
+        return [int(s) * self.direct.width for s in row_major(tuple(self.counts))]
+
+    def _clear(self) -> None:
+        code, lanes = self.code, self.direct.lanes
+        zero = code.zero(self.p.dtype, lanes)
+        with code.loop(0, prod(self.counts) * self.direct.width, step=lanes, name="clear") as loop:
+            code.store(zero, self.sums, loop.iv, None, lanes * self.p.dtype.bytes)
+
+    def _kept(self, lane0: Index, vectors: int, valid: int | None) -> None:
         """The task's results for one panel, from the scratch tile with its sums."""
         code, p, direct, lanes = self.code, self.p, self.direct, self.direct.lanes
         masks = self._masks(vectors, valid)
-        strides = [int(s) * direct.width for s in row_major(tuple(self.counts))]
+        strides = self._kept_strides()
 
         def pixels(axis: int, pixel: list[Position]) -> None:
             if axis < len(self.outputs):

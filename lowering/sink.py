@@ -76,8 +76,8 @@ def _shape_in_front(x: Value, shape: tuple[Dim, ...], old: tuple[Dim, ...]) -> t
     given = shape_of(x)
     if not given or all(n == 1 for n in given):
         return (1,) * len(old) if given else ()
-    if not isinstance(x, BlockArgument) and not isinstance(x.producer(), (tensor.Reshape, tensor.Constant)):
-        # What is computed nearby might have shared the map's kernel; a reshape in between would keep it out.
+    if not isinstance(x, BlockArgument) and not isinstance(x.producer(), (tensor.Reshape, tensor.Constant)) and len(x.uses) < 2:
+        # What is computed nearby might have shared the map's kernel; a reshape in between would keep it out. What others read too lies in memory anyway.
         return None
     found: list[Dim] = []
     for before, after in matching_groups(old, shape):

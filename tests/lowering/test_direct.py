@@ -1,0 +1,253 @@
+"""Convolutions that give their channels last, with what follows them, against products in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Module
+from polyreme.ir.diagnostics import PassError
+from polyreme.ir.dims import Dim, symbol
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.passes import PassManager, Stage
+from polyreme.ir.types import ScalarType, TensorType, f32, f64
+from polyreme.ir.verify import verify
+from polyreme.lowering.direct import build_direct
+from polyreme.lowering.link import build_artifact, load
+from polyreme.lowering.schedule import KernelPlan, Request
+from polyreme.lowering.targets import TARGETS, Target, host
+from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.runtime.threads import get_num_threads, set_num_threads
+from tests.lowering.products import assert_close, root_of
+
+N = symbol("N")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution of an image [batch, *sizes, channels] (or planar) with `w` [out, channels / groups, *taps]; the batch is symbolic when `free`."""
+
+    x: tuple[int, ...]
+    w: tuple[int, ...]
+    stride: int = 1
+    pad: tuple[int, int] = (0, 0)
+    dilation: int = 1
+    groups: int = 1
+    planar: bool = False
+    constant: bool = True
+    free: bool = False
+    dtype: ScalarType = f32
+    tail: str = ""
+
+    def __str__(self) -> str:
+        words = [f"x{list(self.x)} w{list(self.w)} s{self.stride}p{self.pad[0]},{self.pad[1]}d{self.dilation}g{self.groups} {self.dtype}", self.tail]
+        return " ".join([*words, *(name for name in ("planar", "constant", "free") if getattr(self, name))])
+
+    @property
+    def spatial(self) -> int:
+        return len(self.x) - 2
+
+    @property
+    def first(self) -> int:
+        """The first of the image's axes that windows slide along."""
+        return 2 if self.planar else 1
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.x[self.first : self.first + self.spatial]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        return tuple((n + sum(self.pad) - (k - 1) * self.dilation - 1) // self.stride + 1 for n, k in zip(self.sizes, self.w[2:], strict=True))
+
+    def arrays(self) -> list[Any]:
+        rng = np.random.default_rng(11)
+        shapes = [self.x, self.w, (*(1,) * (self.spatial + 1), self.w[0]), (self.x[0], *self.places, self.w[0])]
+        return [rng.standard_normal(s).astype(self.dtype.np) for s in shapes]
+
+
+def expected(case: Case) -> Any:
+    """What the case computes, in float64, channels last."""
+    x, w, bias, other = case.arrays()
+    x = np.moveaxis(x, 1, -1) if case.planar else x
+    x = np.pad(x.astype(np.float64), [(0, 0), *[case.pad] * case.spatial, (0, 0)])
+    reach = [(k - 1) * case.dilation + 1 for k in case.w[2:]]
+    windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(1, case.spatial + 1)))
+    windows = windows[(slice(None), *[slice(None, None, case.stride)] * case.spatial, slice(None), *[slice(None, None, case.dilation)] * case.spatial)]
+    out, per_group, letters, taps = case.w[0] // case.groups, case.w[1], "hwd"[: case.spatial], "klm"[: case.spatial]
+    parts = []
+    for g in range(case.groups):
+        part = windows[(slice(None), *[slice(None)] * case.spatial, slice(g * per_group, (g + 1) * per_group))]
+        parts.append(np.einsum(f"n{letters}c{taps},oc{taps}->n{letters}o", part, w[g * out : (g + 1) * out].astype(np.float64)))
+    y = np.concatenate(parts, axis=-1)
+    if case.tail:
+        y = y + bias + (other if "residual" in case.tail else 0)
+        y = np.maximum(y, 0)
+    if "pool" in case.tail:
+        windows = np.lib.stride_tricks.sliding_window_view(y, (2,) * case.spatial, axis=tuple(range(1, case.spatial + 1)))
+        y = windows[(slice(None), *[slice(None, None, 2)] * case.spatial)].max(axis=tuple(range(-case.spatial, 0)))
+    return y
+
+
+def module_of(case: Case) -> tuple[Module, list[Any]]:
+    """The group of the case at tensor level, and its inputs."""
+    x, w, bias, other = case.arrays()
+    batch: Dim = N if case.free else case.x[0]
+    spatial, first = case.spatial, case.first
+    places, taps = "hwd"[:spatial], "klm"[:spatial]
+    axes = tuple(range(first, first + spatial))
+
+    def make(b: Builder, image: Any, bias: Any, other: Any, weights: Any) -> Any:
+        letters = f"nc{places}" if case.planar else f"n{places}c"
+        around = axes
+        if case.groups > 1:
+            image = b(tensor.Reshape, image, shape=(batch, *case.sizes, case.groups, case.w[1]))
+            weights = b(tensor.Reshape, weights, shape=(case.groups, case.w[0] // case.groups, *case.w[1:]))
+            letters = f"n{places}gc"
+        if any(case.pad):
+            low, high = ([p if i in around else 0 for i in range(len(letters))] for p in case.pad)
+            image = b(tensor.Pad, image, low=tuple(low), high=tuple(high), interior=(0,) * len(letters))
+        windows = b(tensor.Window, image, axes=axes, sizes=case.w[2:], strides=(case.stride,) * spatial, dilations=(case.dilation,) * spatial)
+        group = "g" if case.groups > 1 else ""
+        y = b(tensor.Contract, windows, weights, spec=f"{letters}{taps},{group}oc{taps}->n{places}{group}o")
+        if case.tail:
+            shape = (1, *(1,) * spatial, case.groups, case.w[0] // case.groups) if group else bias.type.shape
+            y = b(tensor.Map, y, b(tensor.Reshape, bias, shape=shape) if group else bias, fn="add")
+        if "residual" in case.tail:
+            y = b(tensor.Map, y, b(tensor.Reshape, other, shape=y.type.shape) if group else other, fn="add")
+        if case.tail:
+            y = b(tensor.Map, y, b(tensor.Full, value=0.0, shape=(), dtype=case.dtype), fn="max")
+        if "pool" in case.tail:
+            pooled = tuple(range(1, 1 + spatial))
+            windows = b(tensor.Window, y, axes=pooled, sizes=(2,) * spatial, strides=(2,) * spatial, dilations=(1,) * spatial)
+            rank = y.type.rank
+            y = b(tensor.Reduce, windows, fn="max", axes=tuple(range(rank, rank + spatial)))
+        return y
+
+    types = [TensorType((batch, *case.x[1:]), case.dtype), TensorType(bias.shape, case.dtype), TensorType((batch, *other.shape[1:]), case.dtype)]
+    if case.constant:
+        return root_of(types, make, [w]), [x, bias, other]
+    return root_of([*types, TensorType(case.w, case.dtype)], make), [x, bias, other, w]
+
+
+def to_kernels(module: Module, target: Target) -> Module:
+    """The module at kernel level, made by the builder of direct convolutions and by no other."""
+
+    def only(request: Request) -> KernelPlan:
+        plan = build_direct(request)
+        assert plan is not None
+        return plan
+
+    lowered: Module = module.clone()
+    PassManager([Stage("kernel", TensorToKernel(target, (only,)))]).run(lowered)
+    verify(lowered)
+    return lowered
+
+
+def check_native(case: Case) -> None:
+    """Machine code gives the expected numbers, bit for bit the same on one thread and on two."""
+    module, inputs = module_of(case)
+    lowered = to_kernels(module, host())
+    executable = load(build_artifact(lowered, host(), "direct", outline_constants(lowered)))
+    before = get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2):
+            set_num_threads(threads)
+            results.append(np.array(executable.run(list(inputs))[0]))
+    finally:
+        set_num_threads(before)
+    assert_close(results[0].reshape(expected(case).shape), expected(case), case.dtype)
+    np.testing.assert_array_equal(*results)
+
+
+def check_evaluated(case: Case, target: Target) -> None:
+    """The kernels for `target` give the expected numbers on numpy, where every access is checked."""
+    module, inputs = module_of(case)
+    made = evaluate(to_kernels(module, target), inputs)[0]
+    assert_close(made.reshape(expected(case).shape), expected(case), case.dtype)
+
+
+PLAIN = [
+    Case((2, 9, 11, 5), (20, 5, 3, 3), pad=(1, 1)),
+    Case((1, 3, 19, 21), (40, 3, 7, 7), stride=2, pad=(3, 2), planar=True),
+    Case((1, 14, 14, 24), (50, 24, 3, 3), pad=(1, 1), tail="residual"),
+    Case((1, 12, 13, 8), (33, 8, 5, 3), pad=(0, 2), dilation=2),
+    Case((2, 15, 16, 8), (24, 8, 1, 1), stride=2, tail="residual"),
+    Case((3, 30, 6), (17, 6, 3), stride=2, pad=(2, 0)),
+    Case((1, 5, 6, 7, 4), (18, 4, 3, 2, 3), pad=(1, 1), tail="relu"),
+    Case((2, 10, 9, 8), (40, 4, 3, 3), pad=(1, 1), groups=2, tail="residual"),
+    Case((1, 9, 8, 12), (36, 4, 3, 3), stride=2, groups=3),
+    Case((1, 3, 18, 18), (20, 3, 3, 3), pad=(1, 1), planar=True, tail="pool"),
+    Case((1, 18, 17, 8), (48, 8, 3, 3), pad=(1, 1), tail="pool"),
+    Case((1, 9, 20, 64), (20, 64, 3, 3), dtype=f64, pad=(1, 1), tail="relu"),
+]
+FREE = [replace(PLAIN[i], free=True) for i in (0, 1, 7, 9)]
+PARAMETERS = [replace(PLAIN[i], constant=False) for i in (2, 7)]
+# Panels too deep for the second-level cache, images too large for a task, and several pieces along both axes.
+LARGE = [
+    Case((1, 8, 8, 1024), (40, 1024, 3, 3), pad=(1, 1), tail="residual"),
+    Case((1, 40, 300, 64), (16, 64, 3, 3), pad=(1, 1), tail="relu"),
+    Case((1, 4, 500, 130), (20, 130, 3, 3), pad=(1, 1), tail="pool"),
+    Case((1, 7, 7, 2050), (64, 2050, 1, 1), stride=2),
+]
+
+
+@pytest.mark.parametrize("case", [*PLAIN, *FREE, *PARAMETERS, *LARGE], ids=str)
+def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case) -> None:
+    check_native(case)
+
+
+@pytest.mark.parametrize("target", ["x86-64-avx512", "x86-64-avx2", "x86-64", "aarch64"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((1, 3, 8, 7), (18, 3, 3, 3), stride=2, pad=(1, 1), planar=True, tail="relu"),
+        Case((2, 4, 6, 3), (5, 3, 3, 3), pad=(1, 1), tail="pool"),
+        Case((1, 5, 6, 4), (20, 2, 2, 3), pad=(1, 0), groups=2, tail="residual"),
+        Case((1, 12, 3), (17, 3, 3), dilation=2, pad=(2, 2)),
+    ],
+    ids=str,
+)
+def test_kernels_of_each_target_touch_no_memory_outside_of_their_buffers(case: Case, target: str) -> None:
+    check_evaluated(case, TARGETS[target])
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    spatial = draw(st.integers(1, 2))
+    taps = tuple(draw(st.integers(1, 3)) for _ in range(spatial))
+    groups = draw(st.sampled_from([1, 1, 2]))
+    pad, dilation = (draw(st.integers(0, 2)), draw(st.integers(0, 2))), draw(st.integers(1, 2))
+    sizes = tuple(draw(st.integers(max((k - 1) * dilation + 1 - sum(pad), 1) + 3, 12)) for k in taps)
+    channels = draw(st.integers(1, 5))
+    planar = groups == 1 and draw(st.booleans())
+    x = (draw(st.integers(1, 2)), channels, *sizes) if planar else (1, *sizes, channels * groups)
+    tail = draw(st.sampled_from(["", "relu", "residual", "pool"]))
+    return Case(x, (draw(st.integers(2, 20)) * groups, channels, *taps), draw(st.integers(1, 3)), pad, dilation, groups, planar, tail=tail)
+
+
+@settings(max_examples=12, deadline=None)
+@given(cases(), st.sampled_from(["x86-64-avx512", "x86-64-avx2"]))
+def test_any_convolution_agrees_with_float64(case: Case, target: str) -> None:
+    assume(max(case.places) > 1 and ("pool" not in case.tail or min(case.places) > 1))
+    check_evaluated(case, TARGETS[target])
+
+
+def test_what_gives_pixels_last_or_slides_over_nothing_is_left_to_others() -> None:
+    def make(b: Builder, x: Any, w: Any) -> Any:
+        windows = b(tensor.Window, x, axes=(2, 3), sizes=(3, 3), strides=(1, 1), dilations=(1, 1))
+        return b(tensor.Contract, windows, w, spec="ncabmk,ocmk->noab")
+
+    image, weights = TensorType((1, 4, 8, 8), f32), TensorType((16, 4, 3, 3), f32)
+    with pytest.raises(PassError):
+        to_kernels(root_of([image, weights], make), host())
+    with pytest.raises(PassError):
+        to_kernels(root_of([TensorType((9, 4), f32), TensorType((4, 8), f32)], lambda b, x, w: b(tensor.Contract, x, w, spec="rc,co->ro")), host())
