@@ -172,7 +172,7 @@ def step(net: Net, kind: str, x: Value) -> Value:
     if kind == "pool":
         return b(nn.MaxPool, x, kernel=(3,) * spatial, strides=(1,) * spatial, padding=(1,) * (2 * spatial))  # type: ignore[no-any-return]
     if kind == "mean":
-        return b(nn.Sub, x, b(nn.Mean, x, axis=tuple(range(2, len(shape))), keepdims=True))  # type: ignore[no-any-return]
+        return b(nn.Add, x, b(nn.Mean, x, axis=tuple(range(2, len(shape))), keepdims=True))  # type: ignore[no-any-return]
     if kind == "concat":
         return net.conv(b(nn.Concat, [x, b(nn.Relu, x)], axis=1), 4, taps=1)
     if kind == "slice":
