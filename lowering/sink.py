@@ -22,7 +22,7 @@ from polyreme.lowering.rows import shape_of
 @register_pass
 @dataclass(frozen=True)
 class SinkReshapes(FuncPass):
-    """map(reshape(x), y)  ->  reshape(map(x, reshape(y))), where x comes from a contract and y lies in memory or is one number.
+    """map(reshape(x), y)  ->  reshape(map(x, reshape(y))), where x comes from a contract and y lies in memory or is known.
 
     Before and after: `tensor` ops on values.  Runs right before fusion, for which reshapes are borders between groups.
     """
@@ -51,6 +51,8 @@ def _sink(op: tensor.Map) -> None:
         other = x.producer(tensor.Reshape)
         if other is not None and shape_of(other.x) == wanted:
             operands.append(other.x)
+        elif (full := x.producer(tensor.Full)) is not None:
+            operands.append(b(tensor.Full, value=full.value, shape=wanted, dtype=full.dtype))
         else:
             operands.append(x if shape_of(x) == wanted else b(tensor.Reshape, x, shape=wanted))
     moved = b(tensor.Map, *operands, fn=op.fn, dtype=op.dtype)
@@ -76,7 +78,7 @@ def _shape_in_front(x: Value, shape: tuple[Dim, ...], old: tuple[Dim, ...]) -> t
     given = shape_of(x)
     if not given or all(n == 1 for n in given):
         return (1,) * len(old) if given else ()
-    if not isinstance(x, BlockArgument) and not isinstance(x.producer(), (tensor.Reshape, tensor.Constant)) and len(x.uses) < 2:
+    if not isinstance(x, BlockArgument) and not isinstance(x.producer(), (tensor.Reshape, tensor.Constant, tensor.Full)) and len(x.uses) < 2:
         # What is computed nearby might have shared the map's kernel; a reshape in between would keep it out. What others read too lies in memory anyway.
         return None
     found: list[Dim] = []
