@@ -9,7 +9,6 @@ import numpy as np
 
 from polyreme.dialects.arrays import Array
 from polyreme.dialects.shape_rules import check_sizes
-from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import Block, Op, Region
 from polyreme.ir.define import IsolatedFromAbove, Pure, Terminator, attr, op, region, variadic
 from polyreme.ir.diagnostics import check
@@ -78,7 +77,7 @@ class Fused(Op):
         return results
 
 
-@op("tensor.scan", Pure, IsolatedFromAbove, accuracy=Accuracy(ulp=16, absolute=128, summed=16))
+@op("tensor.scan", Pure, IsolatedFromAbove)
 class Scan(Op):
     """Steps one after the other, each with a part of some operands and with what the step before handed on.
 

@@ -17,6 +17,7 @@ correct implementations agree to rounding. Comparisons, positions of maxima and 
 """
 
 import math
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,6 +142,20 @@ class _Grower:
         value = self.func.block.add_arg(TensorType(tuple(shape), f32), f"w{len(self.args)}")
         self.args.append(value)
         return value
+
+    def step(self, types, shared):
+        """A grower of the body of a scan, whose arguments are of `types`; parameters that it makes come in by `shared`."""
+        inner = copy(self)
+        block = Block(types)
+        inner.b = Builder.at_end(block)
+        inner.values = list(block.args)
+
+        def parameter(shape):
+            shared.append(self.parameter(shape))
+            return block.add_arg(shared[-1].type)
+
+        inner.parameter = parameter
+        return inner
 
     def pick(self, least_rank=0, most_rank=MAX_RANK, where=lambda value: True):
         """One of the values so far, favouring late ones; None when none fits."""
@@ -407,9 +422,30 @@ def iota(g):
     return g.b(tensor.Iota, shape=shape, axis=g.draw(st.integers(0, len(shape) - 1)), dtype=f32)
 
 
+def scan(g):
+    """Up to four steps that hand on a bounded value, made by a few smooth ops of their own."""
+    x = g.pick(least_rank=1, most_rank=4, where=lambda v: isinstance(v.type.shape[0], int))
+    first = g.pick(most_rank=3)
+    if x is None or first is None:
+        return None
+    more = g.pick(least_rank=1, most_rank=4, where=lambda v: v.type.shape[0] == x.type.shape[0])
+    xs, inits, shared = [x, more], [first, g.b(tensor.Map, first, fn="tanh")], []
+    inner = g.step([*(v.type.with_shape(v.type.shape[1:]) for v in xs), *(v.type for v in inits)], shared)
+    for _ in range(g.draw(st.integers(1, 4))):
+        made = g.draw(st.sampled_from(STEP_RULES))(inner)
+        if made is not None and _elements(made.type, g.sizes) <= MAX_ELEMENTS // 8:
+            inner.values.append(made)
+    handed = [inner.pick(where=lambda v, k=v.type: v.type == k) for v in inits]
+    inner.b(tensor.Yield, [*(inner.b(tensor.Map, v, fn="tanh") for v in handed), inner.values[-1]])
+    made = g.b(tensor.Scan, xs, inits, shared, steps=x.type.shape[0], reverse=g.draw(st.booleans()), body=Region(inner.b.block))
+    g.values += [v for v in made[:-1] if g.draw(st.booleans())]
+    return made[-1]
+
+
+STEP_RULES = [map_one, map_two, map_exp, reduce, contract, contract, reshape, transpose, broadcast, slice_, reverse, pad, concat, full]
 TENSOR_RULES = [
     map_one, map_two, map_two, map_divide, map_exp, map_select, integers, reduce, reduce, arg_reduce, contract, contract, reshape, transpose, broadcast,
-    slice_, reverse, pad, window, fold, concat, gather, scatter, full, iota,
+    slice_, reverse, pad, window, fold, concat, gather, scatter, full, iota, scan,
 ]  # fmt: skip
 
 

@@ -1,0 +1,221 @@
+"""Loops over steps: scans as kernels, recurrent layers among them, on random shapes; and the passes that move ops out of scans and take them apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from polyreme.dialects import nn, tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.text import parse_module
+from polyreme.ir.tolerance import expect
+from polyreme.ir.types import TensorType, f32, f64, i64
+from polyreme.ir.verify import verify
+from polyreme.lowering.microkernel import Registers
+from polyreme.lowering.pipeline import compile_module, lower
+from polyreme.lowering.recurrent import choose_tile
+from polyreme.lowering.steps import HoistFromScans, UnrollScans
+from polyreme.lowering.targets import find_target
+from polyreme.runtime.threads import get_num_threads, set_num_threads
+from tests.strategies import map_one, modules, scan
+
+SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+GATES = {nn.LSTM: 4, nn.GRU: 3, nn.SimpleRNN: 1}
+TARGETS = ["x86-64", "x86-64-avx2", "aarch64"]
+
+
+def layer(kind: Any, steps: Any, batch: Any, units: int, dtype: Any, lengths: bool, backward: bool, reverse: bool) -> Module:
+    """A module of one op: a recurrent layer, or what its backward needs. Sizes may be symbolic."""
+    gates = GATES[kind] * units
+    states, gate, state = (steps, batch, units), (steps, batch, gates), (batch, units)
+    weight = (gates, units)
+    shapes: dict[Any, list[tuple[Any, ...]]] = {
+        nn.LSTM: [gate, weight, state, state], nn.GRU: [gate, weight, state, (gates,)], nn.SimpleRNN: [gate, weight, state],
+        nn.LSTMGradient: [gate, weight, state, state, states, states, states, states], nn.GRUGradient: [gate, weight, state, states, states, (gates,)],
+        nn.SimpleRNNGradient: [weight, states, states],
+    }  # fmt: skip
+    cls = {nn.LSTM: nn.LSTMGradient, nn.GRU: nn.GRUGradient, nn.SimpleRNN: nn.SimpleRNNGradient}[kind] if backward else kind
+    types = [TensorType(s, dtype) for s in shapes[cls]] + [TensorType((batch,), i64)] * lengths
+    func = Func.empty("main", types, arg_names=[f"x{i}" for i in range(len(types))], arg_roles=("input",) * len(types))
+    b = Builder.at_end(func.block)
+    op = b.insert_op(cls(*func.args, reverse=reverse))
+    b.insert(Return(op.results))
+    module = Module.empty()
+    module.block.append(func.finish())
+    return module
+
+
+def numbers(module: Module, sizes: dict[str, int], seed: int) -> list[Any]:
+    """Inputs: moderate numbers, weights that keep sums so, and lengths from 0 to more steps than there are."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for arg in module.function().args:
+        shape = tuple(d if isinstance(d, int) else sizes[str(d)] for d in arg.type.shape)
+        if arg.type.dtype == i64:
+            found.append(rng.integers(0, sizes["T"] + 2, shape))
+        else:
+            scale = 1 / np.sqrt(shape[1]) if len(shape) == 2 and shape[0] >= shape[1] else 1.0
+            found.append((rng.uniform(-1, 1, shape) * scale).astype(arg.type.dtype.np))
+    return found
+
+
+def run_on_threads(module: Module, inputs: list[Any]) -> list[Any]:
+    """The results of machine code, bit for bit the same on one, two and three threads."""
+    executable = compile_module(module).load()
+    before = get_num_threads()
+    try:
+        results = []
+        for threads in (1, 2, 3):
+            set_num_threads(threads)
+            results.append([np.array(x) for x in executable.run(inputs)])
+    finally:
+        set_num_threads(before)
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+    return results[0]
+
+
+def assert_near(results: list[Any], expected: list[Any], dtype: Any) -> None:
+    for got, wanted in zip(results, expected, strict=True):
+        assert got.shape == wanted.shape and got.dtype == wanted.dtype
+        scale = max(1.0, float(np.abs(wanted).max(initial=0)))
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=scale * (3e-5 if dtype == f32 else 1e-12))
+
+
+layers = st.fixed_dictionaries({
+    "kind": st.sampled_from(list(GATES)), "dtype": st.sampled_from([f32, f32, f64]), "lengths": st.booleans(), "backward": st.booleans(), "reverse": st.booleans(),
+})  # fmt: skip
+
+
+def symbolic(dims: dict[str, int], names: set[str]) -> dict[str, Any]:
+    from polyreme.ir.dims import symbol
+
+    return {"steps": symbol("T") if "T" in names else dims["T"], "batch": symbol("N") if "N" in names else dims["N"]}
+
+
+@settings(SETTINGS, max_examples=10)
+@given(layers, st.integers(0, 6), st.integers(1, 9), st.integers(1, 70), st.sets(st.sampled_from(["T", "N"])), st.integers(0, 99))
+def test_recurrent_layers_become_machine_code_that_gives_what_their_ops_mean(made, steps, batch, units, free, seed):
+    sizes = {"T": steps, "N": batch}
+    module = layer(units=units, **symbolic(sizes, free), **made)
+    inputs = numbers(module, sizes, seed)
+    assert_near(run_on_threads(module, inputs), evaluate(module, inputs), made["dtype"])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@settings(SETTINGS, max_examples=5)
+@given(layers, st.integers(0, 3), st.integers(1, 4), st.integers(1, 21), st.sets(st.sampled_from(["T", "N"])), st.integers(0, 99))
+def test_the_kernels_of_recurrent_layers_touch_no_memory_but_their_own_on_any_machine(target, made, steps, batch, units, free, seed):
+    """The evaluator checks every access, and starts all memory as nan."""
+    sizes = {"T": steps, "N": batch}
+    module = layer(units=units, **symbolic(sizes, free), **made)
+    inputs = numbers(module, sizes, seed)
+    lowered = lower(module, find_target(target), verify=True)
+    assert any(f.sym_name.startswith("recurrence") for f in lowered.functions)
+    assert_near(evaluate(lowered, inputs), evaluate(module, inputs), made["dtype"])
+
+
+@pytest.mark.parametrize("kind", list(GATES))
+def test_wide_layers_share_their_panels_between_threads(kind):
+    """Two panels and more in a step, and enough of them to wake another thread."""
+    for backward in (False, True):
+        module = layer(kind, 5, 1, 160, f32, False, backward, True)
+        inputs = numbers(module, {"T": 5}, 3)
+        assert_near(run_on_threads(module, inputs), evaluate(module, inputs), f32)
+
+
+def test_more_steps_make_no_more_code():
+    def sizes(steps: int) -> list[int]:
+        lowered = lower(layer(nn.LSTM, steps, 1, 32, f32, False, True, False))
+        return [sum(1 for _ in f.walk()) for f in lowered.functions if f.sym_name.startswith("recurrence")]
+
+    assert len(sizes(64)) == 1 and sizes(64) == sizes(3)
+
+
+def test_a_step_of_an_lstm_reads_few_vectors_a_round_in_panels_of_even_number():
+    registers = Registers(32, 16)
+    tile = choose_tile(256, 4, 1, registers)
+    assert tile is not None and tile.rows == 1 and tile.panels % 2 == 0 and 4 * tile.vectors <= 16
+    wide = choose_tile(256, 4, 64, registers)
+    assert wide is not None and wide.rows * 4 * wide.vectors in range(16, 25)
+    assert choose_tile(8, 40, 1, registers) is None
+
+
+# --- any other scan
+
+
+@settings(SETTINGS, max_examples=10)
+@given(modules("tensor", max_ops=3, symbolic=False, rules=[scan, scan, map_one]))
+def test_scans_of_any_body_become_machine_code_that_gives_what_they_mean(sample):
+    expected = expect(sample.module, sample.inputs)
+    assert not expected.misfits(run_on_threads(sample.module, sample.inputs))
+
+
+@settings(SETTINGS, max_examples=25)
+@given(modules("tensor", max_ops=3, symbolic=False, rules=[scan, scan, map_one]), st.sampled_from([HoistFromScans, UnrollScans]))
+def test_moving_ops_out_of_scans_and_taking_them_apart_change_nothing(sample, kind):
+    module = sample.module.clone()
+    kind().run(module)
+    verify(module)
+    assert kind is HoistFromScans or not any(isinstance(op, tensor.Scan) for op in module.walk())
+    for got, wanted in zip(evaluate(module, sample.inputs), evaluate(sample.module, sample.inputs), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)
+
+
+SWAPPING = """
+func @main(%x: tensor<Tx2xf32>, %a: tensor<2xf32>, %b: tensor<2xf32>, %n: tensor<i64>, %w: tensor<2x2xf32>)
+    -> (tensor<2xf32>, tensor<2xf32>, tensor<i64>, tensor<Tx2xf32>, tensor<Tx2x2xf32>) {
+  %la, %lb, %ln, %old, %grid = tensor.scan [%x], [%a, %b, %n], [%w] {steps = T, reverse = true}
+      : tensor<2xf32>, tensor<2xf32>, tensor<i64>, tensor<Tx2xf32>, tensor<Tx2x2xf32> {
+    (%xt: tensor<2xf32>, %ca: tensor<2xf32>, %cb: tensor<2xf32>, %cn: tensor<i64>, %cw: tensor<2x2xf32>)
+    %c = tensor.constant {value = dense<[[1.0, 2.0], [3.0, 4.0]]>} : tensor<2x2xf32>
+    %both = tensor.map %c, %cw {fn = "add"} : tensor<2x2xf32>
+    %u = tensor.contract %ca, %both {spec = "k,kn->n"} : tensor<2xf32>
+    %v = tensor.map %u, %xt {fn = "add"} : tensor<2xf32>
+    %bounded = tensor.map %v {fn = "tanh"} : tensor<2xf32>
+    %one = tensor.full {value = 1, dtype = i64} : tensor<i64>
+    %count = tensor.map %cn, %one {fn = "add"} : tensor<i64>
+    %outer = tensor.contract %bounded, %cb {spec = "i,j->ij"} : tensor<2x2xf32>
+    tensor.yield %cb, %bounded, %count, %ca, %outer
+  }
+  return %la, %lb, %ln, %old, %grid
+}
+"""
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 5])
+def test_values_may_be_handed_on_in_other_places_than_they_came_in(steps):
+    module = parse_module(SWAPPING)
+    verify(module)
+    rng = np.random.default_rng(steps)
+    x, a, b, w = (rng.uniform(-1, 1, s).astype("float32") for s in ((steps, 2), 2, 2, (2, 2)))
+    weight = w + np.array([[1, 2], [3, 4]], "float32")
+    old, grid = np.empty((steps, 2), "float32"), np.empty((steps, 2, 2), "float32")
+    state, other = a, b
+    for t in reversed(range(steps)):
+        bounded = np.tanh(state @ weight + x[t])
+        old[t], grid[t] = state, np.outer(bounded, other)
+        state, other = other, bounded
+    inputs = [x, a, b, np.array(7), w]
+    for results in (evaluate(module, inputs), run_on_threads(module, inputs), evaluate(lower(module), inputs)):
+        for got, wanted in zip(results, [state, other, np.array(7 + steps), old, grid], strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-6)
+
+
+def test_what_is_the_same_in_all_steps_is_made_once():
+    module = parse_module(SWAPPING)
+    HoistFromScans().run(module)
+    verify(module)
+    (loop,) = [op for op in module.walk() if isinstance(op, tensor.Scan)]
+    assert [op.fn for op in module.function().block if isinstance(op, tensor.Map)] == ["add"]
+    assert not any(isinstance(op, tensor.Constant) for op in loop.block) and len(loop.shared) == 2
+    text = str(loop)
+    HoistFromScans().run(module)
+    assert str(loop) == text, "nothing is left to move"
