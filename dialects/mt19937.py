@@ -8,6 +8,7 @@ on a CPU sees the same numbers, bit for bit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -114,39 +115,64 @@ def _working(dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.float64 if np.dtype(dtype) == np.float64 else np.float32)
 
 
-def uniform(state: Array, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0, dtype: Any = np.float32) -> tuple[Array, Array]:
+def units(state: Array, count: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """`count` numbers in [0, 1) of float32 or float64, one draw each, and the state after them."""
+    words, state = draw(state, count)
+    return _canonical(words, dtype), state
+
+
+# What draws numbers as `units` does.
+Units = Callable[[Array, int, "np.dtype[Any]"], tuple[Array, Array]]
+# So many draws at a time stay in a core's cache while they are worked on.
+BATCH = 1 << 15
+
+
+def uniform(
+    state: Array, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0, dtype: Any = np.float32, units: Units = units
+) -> tuple[Array, Array]:
     """Numbers in [low, high), one draw each in row-major order, and the state after them."""
     working = _working(dtype)
-    words, state = draw(state, int(np.prod(shape, dtype=np.int64)))
     low, high = working.type(low), working.type(high)
-    values = _canonical(words, working) * (high - low) + low
-    return values.reshape(shape).astype(dtype), state
+    values = np.empty(int(np.prod(shape, dtype=np.int64)), dtype)
+    for start in range(0, len(values), BATCH):
+        part = values[start : start + BATCH]
+        drawn, state = units(state, len(part), working)
+        part[:] = drawn * (high - low) + low
+    return values.reshape(shape), state.copy()
 
 
-def normal(state: Array, shape: tuple[int, ...], mean: float = 0.0, std: float = 1.0, dtype: Any = np.float32) -> tuple[Array, Array]:
+def normal(
+    state: Array, shape: tuple[int, ...], mean: float = 0.0, std: float = 1.0, dtype: Any = np.float32, units: Units = units
+) -> tuple[Array, Array]:
     """Normal numbers by the polar method, in row-major order, and the state after them.
 
     A point (x, y) of the unit disc gives two numbers, y's first; the second of an odd last pair is thrown away.
     """
     working = _working(dtype)
     count = int(np.prod(shape, dtype=np.int64))
-    pairs = (count + 1) // 2
-    # pi/4 of the points are kept; a little more than the mean seldom needs a second try.
-    tries = int(pairs * 1.35) + 16 if pairs else 0
-    while True:
-        words, _ = draw(state, 2 * tries)
-        points = working.type(2) * _canonical(words, working).reshape(tries, 2) - working.type(1)
-        radius = points[:, 0] * points[:, 0] + points[:, 1] * points[:, 1]
-        kept = np.flatnonzero((radius <= 1) & (radius > 0))[:pairs]
-        if len(kept) == pairs:
-            break
-        tries *= 2
-    _, state = draw(state, 2 * (int(kept[-1]) + 1) if pairs else 0)
-    r = radius[kept]
-    log = _logf(r) if working == np.float32 else np.log(r)
-    scale = np.sqrt(working.type(-2) * log / r)
-    values = (points[kept, ::-1] * scale[:, None]).reshape(-1)[:count]
-    return (values * working.type(std) + working.type(mean)).reshape(shape).astype(dtype), state
+    values = np.empty((count + 1) // 2 * 2, dtype)
+    done = 0
+    while done < count:
+        missing = (len(values) - done) // 2
+        # pi/4 of the points are kept; a little more than the mean seldom needs another batch.
+        tries = min(BATCH // 2, int(missing * 1.35) + 16)
+        drawn, following = units(state, 2 * tries, working)
+        points = working.type(2) * drawn.reshape(tries, 2) - working.type(1)
+        squares = points * points
+        radius = squares[:, 0] + squares[:, 1]
+        kept = np.flatnonzero((radius <= 1) & (radius > 0))
+        if len(kept) >= missing:
+            # The draws end with the last point that is needed.
+            kept = kept[:missing]
+            _, following = draw(state, 2 * (int(kept[-1]) + 1))
+        r = radius[kept]
+        log = _logf(r) if working == np.float32 else np.log(r)
+        scale = np.sqrt(working.type(-2) * log / r)
+        pairs = points[kept, ::-1] * scale[:, None]
+        values[done : done + 2 * len(kept)] = (pairs * working.type(std) + working.type(mean)).reshape(-1)
+        done += 2 * len(kept)
+        state = following
+    return values[:count].reshape(shape), state.copy()
 
 
 # 1/c and log(c) for 16 points c in [0.7, 1.4), and a polynomial for what is left: the numbers of glibc's logf (from Arm's optimized routines, MIT).

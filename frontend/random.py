@@ -5,6 +5,7 @@ Its state is a tensor, so that a traced function can take it as an argument and 
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import dispatch, tape
+from polyreme import dispatch, native_draws, tape
 from polyreme.device import current_place, is_compiled_with_cuda
 from polyreme.dialects import mt19937
 from polyreme.dialects import nn as ops
@@ -69,7 +70,8 @@ class Generator:
         with tape.recording(False):
             if dispatch.active_trace() is None and current_place().is_cpu_place():
                 # Words are drawn as the op's reference draws them, without planning a call per shape and range.
-                values, state = mt19937.uniform(self._words(), tuple(int(d) for d in shape), low, high, dtype.np)
+                sizes = tuple(int(d) for d in shape)
+                values, state = mt19937.uniform(self._words(), sizes, low, high, dtype.np, native_draws.units_for(math.prod(sizes)))
                 self._set(state)
                 return Tensor._wrap(values)
             made, state = dispatch.call(ops.Uniform, self.state, shape=tuple(shape), low=float(low), high=float(high), dtype=dtype)
@@ -79,7 +81,8 @@ class Generator:
     def normal(self, shape: Sequence[Dim], mean: float, std: float, dtype: ScalarType) -> Tensor:
         """Normal numbers by the polar method. It draws until it succeeds, which no op can say, so it is for eager mode only."""
         self._eager_only("normal numbers")
-        values, state = mt19937.normal(self._words(), tuple(int(d) for d in shape), mean, std, dtype.np)
+        sizes = tuple(int(d) for d in shape)
+        values, state = mt19937.normal(self._words(), sizes, mean, std, dtype.np, native_draws.units_for(math.prod(sizes)))
         self._set(state)
         return Tensor._wrap(values)
 
