@@ -28,6 +28,7 @@ from polyreme.lowering.direct import build_direct
 from polyreme.lowering.flash import build_attention
 from polyreme.lowering.fold_norm import FoldBatchNorm
 from polyreme.lowering.fuse import Fuse
+from polyreme.lowering.interleave import StackRows, build_interleave
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.program import Program, has_prepare
@@ -43,7 +44,7 @@ from polyreme.lowering.tensor_to_kernel import TensorToKernel, Watch, outline_co
 
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
-BUILDERS = (build_attention, build_sliding, build_direct, build_conv, build_contract, build_random, build_scan, build_loops)
+BUILDERS = (build_attention, build_sliding, build_interleave, build_direct, build_conv, build_contract, build_random, build_scan, build_loops)
 
 
 def builders(target: Target) -> tuple[KernelBuilder, ...]:
@@ -78,7 +79,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
     `prepare` says which packs of weights leave `main` for a function of their own, and `watch` is told of every root, as `TensorToKernel` has it.
     """
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
-    layouts = () if target.code == "ptx" else (GroupAttention(), ChannelsLast(), Dce())
+    layouts = () if target.code == "ptx" else (GroupAttention(), ChannelsLast(), Dce(), StackRows())
     # Nor have they kernels that run through steps.
     steps = UnrollScans() if target.code == "ptx" else HoistFromScans()
     return [
