@@ -438,7 +438,8 @@ def _before_queries(value: Value) -> set[Op]:
         elif isinstance(op, tensor.Map):
             numbers = [from_nothing(x) for x in op.xs]
             inner = [x for x, made in zip(op.xs, numbers, strict=True) if made is None]
-            if len(inner) != 1 or shape_of(inner[0]) != shape_of(op.result):
+            if len(inner) != 1 or shape_of(inner[0]) != shape_of(op.result) or inner[0].producer(tensor.Contract):
+                # What follows a product at once belongs to its own kernel, which has the elements in registers.
                 break
             ops |= pending | {op} | {n for made in numbers if made for n in made}
             pending = set()
