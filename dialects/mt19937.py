@@ -164,7 +164,7 @@ def normal(
         if len(kept) >= missing:
             # The draws end with the last point that is needed.
             kept = kept[:missing]
-            _, following = draw(state, 2 * (int(kept[-1]) + 1))
+            _, following = units(state, 2 * (int(kept[-1]) + 1), working)
         r = radius[kept]
         log = _logf(r) if working == np.float32 else np.log(r)
         scale = np.sqrt(working.type(-2) * log / r)
