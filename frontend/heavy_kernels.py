@@ -1,4 +1,4 @@
-"""Compiled kernels for eager ops that numpy serves badly, on the CPU: convolutions, pooling, normalisations, and their gradients. On a GPU all ops are compiled:
+"""Compiled kernels for eager ops that numpy serves badly, on the CPU: convolutions, pooling, normalisations, recurrent layers, and their gradients. On a GPU all ops are compiled:
 `device_kernels.py`.
 
 An op is compiled as a module of its own, with a free batch size, once it has cost enough by reference to be worth it. What counts is work, not time, so that
@@ -40,6 +40,17 @@ BATCHED: dict[type[Op], tuple[int, ...]] = {
 CALLS = 5_000
 PASSES: dict[type[Op], int] = {nn.BatchNorm: 2, nn.Standardize: 10, nn.StandardizeGradient: 20}
 BATCH = symbol("N")
+STEPS = symbol("T")
+# Recurrent layers, with the sizes in front of each operand that are free: all of a sequence is one call of a kernel, where numpy is called a dozen times a step.
+_SEQUENCE, _STATE, _WHOLE = (STEPS, BATCH), (BATCH,), ()
+STEPPED: dict[type[Op], tuple[tuple[Any, ...], ...]] = {
+    nn.SimpleRNN: (_SEQUENCE, _WHOLE, _STATE, _STATE),
+    nn.LSTM: (_SEQUENCE, _WHOLE, _STATE, _STATE, _STATE),
+    nn.GRU: (_SEQUENCE, _WHOLE, _STATE, _WHOLE, _STATE),
+    nn.SimpleRNNGradient: (_WHOLE, _SEQUENCE, _SEQUENCE, _STATE),
+    nn.LSTMGradient: (_SEQUENCE, _WHOLE, _STATE, _STATE, _SEQUENCE, _SEQUENCE, _SEQUENCE, _SEQUENCE, _STATE),
+    nn.GRUGradient: (_SEQUENCE, _WHOLE, _STATE, _SEQUENCE, _SEQUENCE, _WHOLE, _STATE),
+}
 
 # Multiplications and comparisons that an op may spend by reference before it is compiled: some tenths of a second, as compiling takes.
 WORTH_COMPILING = 300_000_000
@@ -108,9 +119,14 @@ def choose(
     cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], result_types: tuple[TensorType, ...]
 ) -> Callable[..., Sequence[Array]] | None:
     """A kernel that is called with the arrays as the reference is; None for ops that the reference serves well."""
-    if cls not in BATCHED or types[0].dtype not in (f32, f64):
+    if cls in STEPPED:
+        if types[0].dtype not in (f32, f64) or 0 in result_types[0].shape:
+            return None
+        free = tuple(t and TensorType((*sizes, *t.shape[len(sizes) :]), t.dtype) for t, sizes in zip(types, STEPPED[cls], strict=True))
+    elif cls not in BATCHED or types[0].dtype not in (f32, f64):
         return None
-    free = free_batch(cls, types, attributes)
+    else:
+        free = free_batch(cls, types, attributes)
     key = (cls, free, tuple((k, attribute_key(attributes[k])) for k in sorted(attributes)))
     kernel = _kernels.get(key)
     if kernel is None:
@@ -127,6 +143,10 @@ def choose(
 def _work(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], result_types: tuple[TensorType, ...]) -> int:
     """Multiplications, or comparisons, of one call."""
     result = _product(result_types[0].shape)
+    if cls in STEPPED:
+        steps, batch, _ = result_types[0].shape
+        weight = types[0] if cls is nn.SimpleRNNGradient else types[1]
+        return int(steps) * (_product((batch, *weight.shape)) + 10 * CALLS)
     if cls is nn.ConvFilter:
         # Each element of the filter sums over the batch and the places of the output.
         batch, _, *places = types[1].shape

@@ -15,7 +15,7 @@ from polyreme.nn.functional.sequence import sequence_mask
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor
 
-__all__ = ["MODES", "Weights", "run_layers"]
+__all__ = ["MODES", "Weights", "joined", "run_layers"]
 
 MODES = {"LSTM": 2, "GRU": 1, "RNN_TANH": 1, "RNN_RELU": 1}
 """What Paddle calls the kinds of layers, and how many states each has."""
@@ -43,6 +43,25 @@ def _sweep(mode: str, x: Tensor, weights: Weights, first: Sequence[Tensor], leng
     return (dispatch.call(ops.SimpleRNN, gates, weights.state, first[0], lengths, activation=mode[4:].lower(), reverse=reverse),)
 
 
+def _alone(state: Tensor) -> Tensor:
+    """[batch, hidden] as [1, batch, hidden]."""
+    made: Tensor = dispatch.call(ops.Reshape, state, shape=(1, *state.type.shape))
+    return made
+
+
+def _step(states: Tensor, first: bool) -> Tensor:
+    """The first or the last of states [steps, batch, hidden], as [1, batch, hidden]."""
+    steps, *shape = states.type.shape
+    start = 0 if first else steps - 1
+    made: Tensor = dispatch.call(ops.Slice, states, starts=(start, 0, 0), stops=(start + 1, *shape), strides=(1, 1, 1))
+    return made
+
+
+def joined(states: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """States of each layer and direction, [1, batch, hidden] each, as one tensor per component."""
+    return tuple(component[0] if len(component) == 1 else concat(list(component)) for component in zip(*states, strict=True))
+
+
 def run_layers(
     mode: str,
     x: Tensor,
@@ -52,7 +71,7 @@ def run_layers(
     directions: int = 1,
     dropout: float = 0.0,
 ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-    """The outputs of the last layer, [steps, batch, directions * hidden], and the last states of each layer and direction.
+    """The outputs of the last layer, [steps, batch, directions * hidden], and the last states of each layer and direction, each [1, batch, hidden].
 
     `x` is [steps, batch, size]; `first` and `weights` have an entry for each layer and direction, directions within layers. Outputs are 0 where a sequence is over by
     `lengths` [batch]. Between layers, elements become 0 with probability `dropout`.
@@ -74,7 +93,7 @@ def run_layers(
         for direction in range(directions):
             at = layer * directions + direction
             made = _sweep(mode, x, weights[at], first[at], lengths, direction == 1)
-            last.append(tuple(first[at]) if steps == 0 else tuple(s[0 if direction else -1] for s in made))
+            last.append(tuple(map(_alone, first[at])) if steps == 0 else tuple(_step(s, direction == 1) for s in made))
             outputs.append(made[0] if running is None else where(running, made[0], dispatch.full((), 0, x.type.dtype)))
         x = outputs[0] if len(outputs) == 1 else concat(outputs, -1)
     return x, last

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme import heavy_kernels
 from polyreme.inspection import model_module
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.evaluate import evaluate
@@ -66,6 +67,25 @@ def test_gradients_of_gradients_are_those_of_a_cell_run_step_by_step(kind):
         layer.clear_gradients()
     for got, expected in zip(*found, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_eager_layers_are_compiled_once_they_have_cost_enough_for_any_number_of_steps(kind, monkeypatch):
+    monkeypatch.setattr(heavy_kernels, "WORTH_COMPILING", 1)
+    monkeypatch.setattr(heavy_kernels, "_kernels", {})
+    layer = getattr(paddle.nn, kind)(3, 6)
+    for batch, steps in ((2, 5), (1, 3)):
+        x, found = sequences(batch, steps, 3), []
+        for run in (layer, paddle.nn.RNN(layer[0].cell)):
+            y, last = run(x, sequence_length=paddle.to_tensor([steps - 1, steps][:batch]))
+            sum((s * s).sum() for s in flatten(last)).backward()
+            found.append([*(s.numpy().reshape(batch, 6) for s in flatten(last)), x.grad.numpy(), *(p.grad.numpy() for p in layer.parameters())])
+            x.clear_grad()
+            layer.clear_gradients()
+        for got, expected in zip(*found, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
+    made = [kernel.cls for kernel in heavy_kernels._kernels.values() if kernel.cls in heavy_kernels.STEPPED and kernel.executable is not None]
+    assert len(made) == 2, "one kernel forward and one backward"
 
 
 def test_dropout_between_layers_is_drawn_in_training_only_and_by_the_seed():

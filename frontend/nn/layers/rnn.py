@@ -19,7 +19,7 @@ from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.container import LayerList
 from polyreme.nn.layer import Layer
-from polyreme.nn.recurrence import Weights, run_layers
+from polyreme.nn.recurrence import Weights, joined, run_layers
 from polyreme.tensor import Tensor
 from polyreme.utils.structures import flatten, map_structure
 
@@ -330,7 +330,7 @@ class RNNBase(LayerList):
     `forward(inputs, initial_states=None, sequence_length=None)`: inputs [batch, steps, in], or [steps, batch, in] with `time_major`. States are [layers * directions, batch,
     hidden], directions within layers; an LSTM has a pair of them. Outputs are those of the last layer, [batch, steps, directions * hidden], and 0 where a sequence is over.
     Parameters are `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, the same with `_reverse`, and so on for each layer; they are those of the cells.
-    Compiled code stands step by step, so `to_static` and static programs need a known number of steps, as in InputSpec([None, 20, 8]); the batch may be free.
+    Numbers of steps and of sequences may be free in compiled code, as in InputSpec([None, None, 8]); on a GPU, where steps are compiled one by one, steps must be known.
     """
 
     def __init__(
@@ -384,21 +384,23 @@ class RNNBase(LayerList):
             return self._by_cells(inputs, states, lengths)
         x = inputs if self.time_major else _batch_first(inputs)
         y, last = self._by_ops(x, states, lengths)
-        return y if self.time_major else _batch_first(y), self._joined(last)
+        return y if self.time_major else _batch_first(y), self._as_given(joined(last))
 
-    def _first_states(self, inputs: Tensor, given: Any) -> list[Tensor]:
-        """One tensor per component: what is given, or zeros."""
+    def _first_states(self, inputs: Tensor, given: Any) -> list[tuple[Tensor, ...]]:
+        """Of each layer and direction the components, [batch, hidden] each: what is given, or zeros."""
         sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self.state_components]
-        shapes = [[self.num_layers * self.num_directions, inputs.shape[1 if self.time_major else 0], size] for size in sizes]
+        count, batch = self.num_layers * self.num_directions, inputs.shape[1 if self.time_major else 0]
+        shapes = [[count, batch, size] for size in sizes]
         if given is None:
-            return [full(shape, 0, inputs.dtype) for shape in shapes]
+            zeros = {size: full([batch, size], 0, inputs.dtype) for size in sizes}
+            return [tuple(zeros[size] for size in sizes)] * count
         states = [given] if isinstance(given, Tensor) else list(given)
         if len(states) != self.state_components:
             raise ValueError(f"{type(self).__name__} expected {self.state_components} initial states but got {len(states)}")
         for state, shape in zip(states, shapes, strict=True):
             if list(state.shape) != shape:
                 raise ValueError(f"{type(self).__name__} expected an initial state of shape {shape} but got {list(state.shape)}")
-        return states
+        return list(zip(*(unstack(state) if count > 1 else [state.reshape(state.shape[1:])] for state in states), strict=True))
 
     def _lengths(self, inputs: Tensor, lengths: Tensor) -> Tensor:
         tensor_arg(lengths, type(self).__name__, "sequence_length")
@@ -409,16 +411,14 @@ class RNNBase(LayerList):
             raise ValueError(f"{type(self).__name__} expected lengths of shape {[batch]} but got {list(lengths.shape)}")
         return lengths
 
-    def _by_ops(self, x: Tensor, states: Sequence[Tensor], lengths: Tensor | None) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+    def _by_ops(self, x: Tensor, first: Sequence[tuple[Tensor, ...]], lengths: Tensor | None) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
         """The outputs [steps, batch, …], and the last states of each layer and direction."""
-        first = list(zip(*(unstack(state) for state in states), strict=True))
         cells = [cell for layer in self for cell in layer.children()]
         weights = [Weights(cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh) for cell in cells]
         return run_layers(self.mode, x, first, weights, lengths, self.num_directions, self.dropout if self.training else 0.0)
 
-    def _by_cells(self, inputs: Tensor, states: Sequence[Tensor], lengths: Tensor | None) -> tuple[Tensor, Any]:
+    def _by_cells(self, inputs: Tensor, first: Sequence[tuple[Tensor, ...]], lengths: Tensor | None) -> tuple[Tensor, Any]:
         """The layers' own `forward`: for projections, which no op has."""
-        first: list[Any] = list(zip(*(unstack(state) for state in states), strict=True))
         last: list[tuple[Tensor, ...]] = []
         for n, layer in enumerate(self):
             if n:
@@ -426,12 +426,11 @@ class RNNBase(LayerList):
             given = first[n] if self.num_directions == 1 else (first[2 * n], first[2 * n + 1])
             inputs, after = layer(inputs, given, lengths)
             last += [after] if self.num_directions == 1 else list(after)
-        return inputs, self._joined(last)
+        return inputs, self._as_given(tuple(stack(component) for component in zip(*last, strict=True)))
 
-    def _joined(self, states: Sequence[tuple[Tensor, ...]]) -> Any:
-        """States of each layer and direction as one tensor per component."""
-        joined = tuple(stack(component) for component in zip(*states, strict=True))
-        return joined if self.state_components > 1 else joined[0]
+    def _as_given(self, states: tuple[Tensor, ...]) -> Any:
+        """A pair for an LSTM, the state itself for the others."""
+        return states if self.state_components > 1 else states[0]
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
