@@ -28,7 +28,7 @@ from polyreme.lowering.contract import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Probl
 from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.elements import load
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import UNROLL, Axis, accumulate, cover, join_axes, split_extent, step_cycles, zeros
+from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, Axis, accumulate, cover, join_axes, split_extent, step_cycles, zeros
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.positions import Position, total
 from polyreme.lowering.rows import shape_of
@@ -36,6 +36,8 @@ from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand,
 
 # Parts of the second-level cache, 1 / so many each: the image of a task, sums that wait, and what is read of a panel before the next tile reads it again.
 IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 8, 2
+# Weights of more than this part of the third-level cache are taken for far.
+FAR_SHARE = 8
 # Tiles of a task, before it is cut for the threads' sake.
 ENOUGH_TILES = 8
 
@@ -51,7 +53,7 @@ def build_direct(request: Request) -> KernelPlan | None:
     if lane in problem.rows:
         problem = problem.flipped()
     window = _windows(problem)
-    if window is None or not isinstance(problem.size(lane), int):
+    if window is None or not all(isinstance(problem.size(c), int) for c in (lane, *problem.contracted)):
         return None
     slid = [problem.left_letters[axis] for axis in window.axes]
     # Only the innermost two letters are tiled; others become loops outside.
@@ -155,6 +157,11 @@ class Direct:
         return -(-self.k * self.width * self.p.dtype.bytes // room)
 
     @property
+    def is_far(self) -> bool:
+        """Whether the weights come from memory each time: so many that a network of such convolutions leaves none in the third-level cache."""
+        return self.k * -(-self.n // self.width) * self.width * self.p.dtype.bytes > self.p.request.target.caches[2] // FAR_SHARE
+
+    @property
     def keeps(self) -> bool:
         """Whether the sums of a panel wait in a scratch tile."""
         return self.p.epilogue.pools or self.blocks > 1
@@ -206,9 +213,7 @@ class Direct:
         p, parts = self.p, self.parts
         image = self._image_slot()
         outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
-        moves = p.left.strides
-        order = sorted(p.contracted, key=lambda c: -typical(moves.get(c, 0)))
-        self.panels = Panels(outer, tuple(order), self.lane, self.width, p.sizes)
+        self.panels = Panels(outer, tuple(self._order()), self.lane, self.width, p.sizes)
         weights = parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels)
         slots = [image, weights, *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
         func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location)
@@ -249,6 +254,20 @@ class Direct:
         code.b.insert(Return([]))
         parts.steps.append(Step(func, tuple(slots)))
         return parts.plan("direct")
+
+    def _order(self) -> list[str]:
+        """The contracted letters, far ones first. Taps along a row of pixels come before all others where steps over them would be written out side by side:
+        neighbouring pixels share what they read, and would keep it in more registers than there are."""
+        p = self.p
+        order = sorted(p.contracted, key=lambda c: -typical(p.left.stride(c)))
+        taps = p.left_letters[len(shape_of(self.window.x)) :]
+        along = taps[self.window.axes.index(p.left_letters.index(self.spatial[-1]))]
+        inner = 1
+        for letter in reversed(order):
+            inner *= typical(p.size(letter))
+            if letter == along and inner <= MOST_UNROLLED:
+                return [along, *(c for c in order if c != along)]
+        return order
 
     def _image_slot(self) -> Slot:
         if self.pad is None:
@@ -429,16 +448,25 @@ class _Task:
     def _panel(self, panel: Index, vectors: int, valid: int | None) -> None:
         """All pixels by the lanes of one panel, of which `valid` exist (None: all)."""
         direct, code = self.direct, self.code
-        high, wide, _ = direct.tile
+        high, wide, most = direct.tile
         weights = code.add(self.weights0, code.mul(panel, direct.panels.panel_size))
         lane0 = code.mul(panel, direct.width)
         *above, width = self.counts
 
+        across = -(-width // wide)
+        # Lines of a step of the next panel, or the next part of this one, that each tile asks for ahead of time: together they ask for all.
+        lines = -(-most // (across * (-(-above[0] // high) if above else 1)))
+
         def tiles(axes: Sequence[Axis], at: Index, weights: Index, add: bool) -> None:
+            further = product(a.size for a in axes) * direct.width
+
             def row(y: Index, rows: int) -> None:
                 def tile(x: Index, columns: int) -> None:
                     corner = [y, x][-len(self.counts) :]
-                    self._tile(corner, (rows, columns), axes, at, weights, lane0, vectors, valid, add)
+                    number = code.add(code.mul(code.div(y, high), across), code.div(x, wide))
+                    first = code.mul(code.mod(number, -(-most // lines)), lines * direct.lanes)
+                    ahead = [code.add(further, first, i * direct.lanes) for i in range(lines)] if direct.is_far else []
+                    self._tile(corner, (rows, columns), axes, at, weights, lane0, vectors, valid, add, ahead)
 
                 cover(code, width, tile_sizes(width, wide), tile, "x")
 
@@ -476,8 +504,9 @@ class _Task:
         vectors: int,
         valid: int | None,
         add: bool,
+        ahead: Sequence[Index],
     ) -> None:
-        """One tile, from beginning to end, or with `add` some of its steps."""
+        """One tile, from beginning to end, or with `add` some of its steps; each asks for the weights that lie `ahead` of it by so many elements."""
         code, lanes, dtype = self.code, self.direct.lanes, self.p.dtype
         offsets = [(y, x)[-len(corner) :] for y in range(size[0]) for x in range(size[1])]
         moved = [sum(o * m for o, m in zip(offset, self.moves, strict=True)) for offset in offsets]
@@ -487,6 +516,8 @@ class _Task:
             return code.broadcast(code.load(self.image, code.add(position, moved[r])), lanes)
 
         def weight(v: int, position: Index) -> Value:
+            for further in ahead if v == 0 else ():
+                code.prefetch(self.weights, code.add(position, further), locality=2)
             return code.load(self.weights, code.add(position, v * lanes), lanes, None, align)
 
         at = code.add(at, *(code.mul(c, m) for c, m in zip(corner, self.moves, strict=True)))
