@@ -22,12 +22,15 @@ import numpy as np
 from polyreme import tape
 from polyreme.device import CPU, Place, follow
 from polyreme.dialects import nn as ops
-from polyreme.heavy_kernels import attribute_key, choose
+from polyreme.dialects.nn.elementwise import ScalarOp
+from polyreme.heavy_gradients import rule_for
+from polyreme.heavy_kernels import BATCHED, attribute_key, choose
 from polyreme.ir.attributes import Dense
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import Diagnostic, InferError, caller_location
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.notes import MOST_NOTES
+from polyreme.ir.scalar import scalar_function
 from polyreme.ir.types import ScalarType, TensorType, scalar_type
 from polyreme.tensor import Tensor
 
@@ -113,7 +116,7 @@ def use_heavy_kernels(chooser: Callable[..., Kernel | None] | None) -> None:
 class _Plan:
     """What is settled about calls of one op on one device with operands of the same types and the same attributes."""
 
-    __slots__ = ("attributes", "kernel", "result_types")
+    __slots__ = ("attributes", "fast", "kernel", "result_types")
 
     def __init__(self, place: Place, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]):
         definition = cls.definition
@@ -121,11 +124,13 @@ class _Plan:
         self.attributes = definition.bind_attributes(attributes)
         types = [_types(o) for o in operands] + [None] * (len(definition.operands) - len(operands))
         self.result_types: tuple[TensorType, ...] = definition.infer_types(types, self.attributes)
+        self.fast: Callable[..., Any] | None = None
         self.kernel = _kernel(place, cls, types, self.attributes, self.result_types)
         if self.kernel is None:
             missing = [None] * (len(definition.operands) - len(operands))
             reference, bound = cls.reference, self.attributes  # type: ignore[attr-defined]
             self.kernel = lambda *arrays: reference(*arrays, *missing, **bound)
+            self.fast = _scalar_kernel(cls, self.result_types)
 
 
 def _types(operand: Any) -> Any:
@@ -140,6 +145,18 @@ def _kernel(place: Place, cls: type[Op], types: Sequence[Any], attributes: dict[
 
         return device_kernels.choose(place, cls, types, attributes, result_types)
     return heavy_kernels(cls, types, attributes, result_types) if heavy_kernels is not None else None
+
+
+def _scalar_kernel(cls: type[Op], result_types: tuple[TensorType, ...]) -> Callable[..., Any] | None:
+    """The scalar function of an elementwise op as it stands, where it gives the right element type by itself."""
+    if not issubclass(cls, ScalarOp) or not cls.scalar_fn or cls.definition.attributes:
+        return None
+    (type,) = result_types
+    row = scalar_function(cls.scalar_fn)
+    if row.result == "bool":
+        return row.numpy
+    sample = row.numpy(*(np.ones(1, type.dtype.np) for _ in range(row.arity)))
+    return row.numpy if sample.dtype == type.dtype.np else None
 
 
 class _Plans(dict[Any, _Plan]):
@@ -189,10 +206,37 @@ def call(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
     return results
 
 
+def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
+    """What `call(cls, x, y)` gives, on the short way; None where it is no eager call of an elementwise op that is planned already.
+
+    Most ops of a training loop's Python are such calls, and what they cost besides numpy is what dygraph mode costs.
+    """
+    if _state.recorder is not None:
+        return None
+    try:
+        a, b = x._value, y._value
+        plan = _plans.get((cls, (a.shape, a.dtype), (b.shape, b.dtype)))
+    except AttributeError:  # a number, say: the long way tells
+        return None
+    if plan is None or plan.fast is None:
+        return None
+    made = plan.fast(a, b)
+    result = Tensor._wrap(made if made.__class__ is np.ndarray else np.asarray(made), plan.result_types[0])
+    if not (x.stop_gradient and y.stop_gradient) and tape.is_grad_enabled():
+        tape.record(cls, (x, y), plan.attributes, (result,))
+    return result
+
+
 def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     plans = _plans
     try:
-        key = (cls, *map(_signature, operands), *[(k, attribute_key(v)) for k, v in attributes.items()])
+        if attributes:
+            key = (cls, *map(_signature, operands), *[(k, attribute_key(v)) for k, v in attributes.items()])
+        elif len(operands) == 1 and operands[0].__class__ is Tensor:
+            array = operands[0]._value
+            key = (cls, (array.shape, array.dtype))
+        else:
+            key = (cls, *map(_signature, operands))
         plan = plans.get(key)
     except TypeError:  # an attribute that cannot be a key
         key, plan = None, None
@@ -208,13 +252,48 @@ def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> 
             plans.clear()
         if key is not None:
             plans[key] = plan
+    wrap = Tensor._wrap
+    if plan.fast is not None:
+        return wrap(np.asarray(plan.fast(*[o._value for o in operands])), plan.result_types[0]), plan.attributes
     arrays = [o._value if isinstance(o, Tensor) else None if o is None else tuple(t._value for t in o) for o in operands]
     out = plan.kernel(*arrays)  # type: ignore[misc]
-    wrap = Tensor._wrap
     if len(plan.result_types) == 1:
         (out,) = out if isinstance(out, (tuple, list)) else (out,)
         return wrap(np.asarray(out), plan.result_types[0]), plan.attributes
     return tuple(wrap(np.asarray(a), t) for a, t in zip(out, plan.result_types, strict=True)), plan.attributes
+
+
+def compiled_gradient(
+    cls: type[Op],
+    flat: Sequence[Tensor],
+    segments: Sequence[int] | None,
+    attributes: dict[str, Any],
+    results: Sequence[Array],
+    grads: Sequence[Tensor | None],
+    edges: Sequence[Any],
+) -> list[Tensor | None] | None:
+    """The gradients of the flat operands by one compiled kernel of the op's rule; None where its steps are run one by one.
+
+    `results` are what the op gave, `grads` their gradients; an operand without an edge needs none.
+    """
+    if cls not in BATCHED or heavy_kernels is None or _state.recorder is not None or not _plans.place.is_cpu_place():
+        return None
+    operands: list[Tensor | None] = list(flat)
+    wanted = [edge is not None for edge in edges]
+    if segments is not None:
+        # Heavy ops have optional operands at most: what is absent takes up a place again.
+        present = iter(zip(flat, wanted, strict=True))
+        operands, wanted = (list(x) for x in zip(*(next(present) if size else (None, False) for size in segments), strict=True))
+    found = rule_for(cls, operands, attributes, [g is not None for g in grads], wanted)
+    if found is None:
+        return None
+    rule, work = found
+    arrays = {"operand": [None if t is None else t._value for t in operands], "result": results, "grad": [None if g is None else g._value for g in grads]}
+    made = rule.run(arrays, work)
+    if made is None:
+        return None
+    given = [None if array is None else Tensor._wrap(array) for array in made]
+    return given if segments is None else [g for g, size in zip(given, segments, strict=True) if size]
 
 
 def _placed(error: InferError, cls: type[Op], operands: Sequence[Any]) -> InferError:

@@ -1,4 +1,4 @@
-"""Compiled kernels for eager ops that numpy serves badly, on the CPU: convolutions, pooling, normalisations, recurrent layers, and their gradients. On a GPU all ops are compiled:
+"""Compiled kernels for eager ops that numpy serves badly, on the CPU: convolutions, pooling, normalisations, activations, recurrent layers, and their gradients. On a GPU all ops are compiled:
 `device_kernels.py`.
 
 An op is compiled as a module of its own, with a free batch size, once it has cost enough by reference to be worth it. What counts is work, not time, so that
@@ -20,7 +20,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.dims import symbol
 from polyreme.ir.types import TensorType, f32, f64
 
-__all__ = ["attribute_key", "choose", "free_batch", "one_op_module"]
+__all__ = ["BATCHED", "WORTH_COMPILING", "attribute_key", "choose", "free_batch", "one_op_module", "work_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -39,6 +39,12 @@ BATCHED: dict[type[Op], tuple[int, ...]] = {
 # multiplications before the first element: an op that is called often enough is compiled, however small its operands are.
 CALLS = 5_000
 PASSES: dict[type[Op], int] = {nn.BatchNorm: 2, nn.Standardize: 10, nn.StandardizeGradient: 20}
+# The same for activations, an exponential counting as several passes and numpy's lack of an error function as many; they are one call in all.
+ACTIVATIONS: dict[type[Op], int] = {
+    nn.Relu: 2, nn.LeakyRelu: 4, nn.Gelu: 100, nn.Silu: 15, nn.Softplus: 30, nn.Softmax: 15, nn.LogSoftmax: 15,
+    nn.Sigmoid: 15, nn.Tanh: 10, nn.Erf: 100, nn.Exp: 5,
+}
+BATCHED.update(dict.fromkeys(ACTIVATIONS, (0,)))
 BATCH = symbol("N")
 STEPS = symbol("T")
 # Recurrent layers, with the sizes in front of each operand that are free: all of a sequence is one call of a kernel, where numpy is called a dozen times a step.
@@ -53,7 +59,7 @@ STEPPED: dict[type[Op], tuple[tuple[Any, ...], ...]] = {
 }
 
 # Multiplications and comparisons that an op may spend by reference before it is compiled: some tenths of a second, as compiling takes.
-WORTH_COMPILING = 300_000_000
+WORTH_COMPILING = 200_000_000
 
 
 class Kernel:
@@ -109,7 +115,7 @@ def _batched(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any]) ->
     if cls in (nn.Standardize, nn.StandardizeGradient):
         over, along = ([a % types[0].rank for a in attributes[name]] for name in ("axes", "affine"))
         return () if 0 in along else found if 0 in over or cls is nn.Standardize else (*found, 2, 3)
-    return () if cls is nn.BatchNorm and attributes["axis"] % types[0].rank == 0 else found
+    return () if cls in (nn.BatchNorm, nn.Softmax, nn.LogSoftmax) and attributes["axis"] % types[0].rank == 0 else found
 
 
 _kernels: dict[Any, Kernel] = {}
@@ -123,7 +129,7 @@ def choose(
         if types[0].dtype not in (f32, f64) or 0 in result_types[0].shape:
             return None
         free = tuple(t and TensorType((*sizes, *t.shape[len(sizes) :]), t.dtype) for t, sizes in zip(types, STEPPED[cls], strict=True))
-    elif cls not in BATCHED or types[0].dtype not in (f32, f64):
+    elif cls not in BATCHED or types[0].dtype not in (f32, f64) or not types[0].shape:
         return None
     else:
         free = free_batch(cls, types, attributes)
@@ -131,7 +137,7 @@ def choose(
     kernel = _kernels.get(key)
     if kernel is None:
         kernel = _kernels[key] = Kernel(cls, free, attributes, cls.name.replace(".", "_"))
-    work = _work(cls, types, attributes, result_types)
+    work = work_of(cls, types, attributes, result_types)
     missing = [None] * len(types)
 
     def run(*arrays: Array | None) -> Sequence[Array]:
@@ -140,8 +146,8 @@ def choose(
     return run
 
 
-def _work(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], result_types: tuple[TensorType, ...]) -> int:
-    """Multiplications, or comparisons, of one call."""
+def work_of(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], result_types: Sequence[TensorType]) -> int:
+    """Multiplications, or comparisons, of one call of an op that may be compiled."""
     result = _product(result_types[0].shape)
     if cls in STEPPED:
         steps, batch, _ = result_types[0].shape
@@ -155,6 +161,8 @@ def _work(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], resul
         return _product(types[0].shape) * _product(types[1].shape[1:])
     if cls is nn.Conv:
         return result * _product(types[1].shape[1:])
+    if cls in ACTIVATIONS:
+        return result * ACTIVATIONS[cls] + CALLS
     if cls in PASSES:
         return (_product(types[0].shape) + CALLS) * PASSES[cls]
     # A numpy reduction over windows takes about ten times as long as a multiplication in a product.

@@ -167,11 +167,15 @@ class OpNode(Node):
     __slots__ = ("arrays", "attributes", "cls", "saved", "segments")
 
     def __init__(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], results: Sequence[Tensor]):
-        flat, self.segments = cls.definition.bind_operands(operands)
+        definition = cls.definition
+        flat: Sequence[Tensor] = operands
+        self.segments: tuple[int, ...] | None = None
+        if not definition.plain or len(operands) != len(definition.operands):
+            flat, self.segments = definition.bind_operands(operands)
         super().__init__(flat, len(results))
         self.cls = cls
         self.attributes = attributes
-        self.saved: list[tuple[Tensor, int, TensorType]] | None = [(t, t._version, t.type) for t in flat]
+        self.saved: list[tuple[Tensor, int, TensorType]] | None = [(t, t._version, t._type or t.type) for t in flat]
         self.arrays: list[Any] | None = [r._value for r in results]
 
     def __getattr__(self, name: str) -> Any:
@@ -237,6 +241,8 @@ class OpNode(Node):
             self._operand(0)
         assert self.saved is not None
         fresh = all(tensor._version == version for tensor, version, _ in self.saved)
+        if fresh and not _state.enabled and (made := self._by_compiled_rule(grads)) is not None:
+            return made
         result = gradient_rules()[self.cls](self, _emit if fresh else _emit_around_stale, *grads)
         given = list(result) if isinstance(result, (tuple, list)) else [result]
         if self.segments is None:
@@ -248,6 +254,13 @@ class OpNode(Node):
             elif size:
                 flat.append(entry)
         return flat
+
+    def _by_compiled_rule(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None] | None:
+        """The gradients by a kernel of the whole rule, where it has one; None elsewhere, and where gradients of gradients are recorded."""
+        from polyreme.dispatch import compiled_gradient
+
+        assert self.saved is not None and self.arrays is not None
+        return compiled_gradient(self.cls, [t for t, _, _ in self.saved], self.segments, self.attributes, self.arrays, grads, self.edges)
 
     def free(self) -> None:
         self.saved = None
@@ -311,10 +324,8 @@ def _emit_around_stale(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
 
 def record(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], results: Sequence[Tensor]) -> None:
     """Remember that `results` came from an op; those of floating dtype need gradients from now on."""
-    if cls not in gradient_rules():
-        return
-    node = OpNode(cls, operands, attributes, results)
-    attach(node, results)
+    if cls in (_rules or gradient_rules()):
+        attach(OpNode(cls, operands, attributes, results), results)
 
 
 def record_function(

@@ -168,6 +168,9 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 
 def _binary(name: str, cls: type[Op], doc: str, for_bool: type[Op] | None = None) -> Callable[..., Tensor]:
     def function(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+        done = dispatch.planned_pair(cls, x, y)
+        if done is not None:
+            return done
         tensor_arg(x, function.__name__, "x")
         tensor_arg(y, function.__name__, "y")
         x, y = promote(x, y)

@@ -7,14 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.ir.core import Op
 from polyreme.ir.dims import Expr
 from polyreme.math import elementwise, linalg, logic
 from polyreme.math.common import floating, number_of
 from polyreme.tensor import Tensor
 
 
-def _operator(symbol: str, function: Callable[..., Tensor], reverse: bool = False) -> Callable[..., Any]:
+def _operator(symbol: str, function: Callable[..., Tensor], reverse: bool = False, cls: type[Op] | None = None) -> Callable[..., Any]:
+    """The operator as a method: `function` of both operands. `cls` is the op that comes of it mostly, to be tried first."""
+
     def apply(self: Tensor, other: Any) -> Any:
+        if cls is not None and (done := dispatch.planned_pair(cls, self, other)) is not None:
+            return done
         if isinstance(other, Tensor):
             return function(other, self) if reverse else function(self, other)
         if isinstance(other, (bool, int, float, complex, Expr)):
@@ -49,13 +56,13 @@ def _equality(function: Callable[..., Tensor], otherwise: bool) -> Callable[...,
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {
-    "__add__": _operator("+", elementwise.add),
+    "__add__": _operator("+", elementwise.add, cls=ops.Add),
     "__radd__": _operator("+", elementwise.add, reverse=True),
-    "__sub__": _operator("-", elementwise.subtract),
+    "__sub__": _operator("-", elementwise.subtract, cls=ops.Sub),
     "__rsub__": _operator("-", elementwise.subtract, reverse=True),
-    "__mul__": _operator("*", elementwise.multiply),
+    "__mul__": _operator("*", elementwise.multiply, cls=ops.Mul),
     "__rmul__": _operator("*", elementwise.multiply, reverse=True),
-    "__truediv__": _operator("/", elementwise.divide),
+    "__truediv__": _operator("/", elementwise.divide, cls=ops.Div),
     "__rtruediv__": _operator("/", elementwise.divide, reverse=True),
     "__floordiv__": _operator("//", elementwise.floor_divide),
     "__rfloordiv__": _operator("//", elementwise.floor_divide, reverse=True),
@@ -67,10 +74,10 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "__rmatmul__": lambda self, other: linalg.matmul(other, self),
     "__eq__": _equality(logic.equal, False),
     "__ne__": _equality(logic.not_equal, True),
-    "__lt__": _operator("<", logic.less_than),
-    "__le__": _operator("<=", logic.less_equal),
-    "__gt__": _operator(">", logic.greater_than),
-    "__ge__": _operator(">=", logic.greater_equal),
+    "__lt__": _operator("<", logic.less_than, cls=ops.Less),
+    "__le__": _operator("<=", logic.less_equal, cls=ops.LessEqual),
+    "__gt__": _operator(">", logic.greater_than, cls=ops.Greater),
+    "__ge__": _operator(">=", logic.greater_equal, cls=ops.GreaterEqual),
     "__and__": _operator("&", logic.bitwise_and),
     "__rand__": _operator("&", logic.bitwise_and, reverse=True),
     "__or__": _operator("|", logic.bitwise_or),

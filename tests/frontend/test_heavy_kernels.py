@@ -1,4 +1,4 @@
-"""Eager convolutions, pooling and normalisations turn from the reference to compiled kernels, and nobody sees it in the results."""
+"""Eager convolutions, pooling, normalisations and activations, and their gradients, turn from the reference to compiled kernels, and nobody sees it in the results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme import dispatch, heavy_kernels
+from polyreme import dispatch, heavy_gradients, heavy_kernels
 from polyreme.nn import functional
 
 
@@ -18,6 +18,7 @@ def _from_the_first_call(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every call is worth compiling, and nothing is compiled yet."""
     monkeypatch.setattr(heavy_kernels, "WORTH_COMPILING", 0)
     monkeypatch.setattr(heavy_kernels, "_kernels", {})
+    monkeypatch.setattr(heavy_gradients, "_rules", {})
     dispatch.use_heavy_kernels(heavy_kernels.choose)
     yield
     dispatch.use_heavy_kernels(heavy_kernels.choose)
@@ -27,6 +28,10 @@ def random(*shape: int, seed: int = 0, dtype: str = "float32") -> Any:
     return paddle.to_tensor(np.random.default_rng(seed).standard_normal(shape).astype(dtype))
 
 
+ACTIVATIONS = [
+    *(functional.relu, functional.gelu, functional.silu, functional.sigmoid, functional.leaky_relu, functional.softplus),
+    *(paddle.tanh, paddle.exp, paddle.erf),
+]  # fmt: skip
 CASES = {
     "conv": lambda x, w: functional.conv2d(x, w, stride=2, padding=1),
     "conv with bias": lambda x, w: functional.conv2d(x, w, w.sum(axis=[1, 2, 3]), dilation=2),
@@ -36,6 +41,10 @@ CASES = {
     "batch_norm in training": lambda x, w: functional.batch_norm(x, paddle.zeros([3], x.dtype), paddle.ones([3], x.dtype), w[0, :, 0, 0], w[1, :, 0, 0], True),
     "layer_norm": lambda x, w: functional.layer_norm(x.transpose([0, 2, 3, 1]), 3, w[0, :, 0, 0], w[1, :, 0, 0]),
     "instance_norm": lambda x, w: functional.instance_norm(x, weight=w[0, :, 0, 0]),
+    "max_pool apart": lambda x, w: functional.max_pool2d(x, 2, stride=3) * w.sum(),
+    "activations": lambda x, w: sum(f(x) for f in ACTIVATIONS) * w.sum(),
+    "softmax": lambda x, w: functional.softmax(x, axis=1) * functional.log_softmax(x, axis=0) * w.sum(),
+    "conv_transpose": lambda x, w: functional.conv2d_transpose(x, w[:3], stride=2),
     "avg_pool inclusive": lambda x, w: functional.avg_pool2d(x, 3, stride=1, padding=1, exclusive=False) * w.mean(),
 }
 
@@ -61,6 +70,28 @@ def test_compiled_kernels_agree_with_the_reference(case: str, dtype: str) -> Non
             assert a.dtype == b.dtype and a.shape == b.shape
             np.testing.assert_allclose(a, b, rtol=1e-4 if dtype == "float32" else 1e-10, atol=1e-4 if dtype == "float32" else 1e-10)
     assert any(k.executable is not None for k in heavy_kernels._kernels.values())
+
+
+def used_rules() -> list[Any]:
+    return [rule for rule, _ in heavy_gradients._rules.values() if rule.executable is not None]
+
+
+def test_a_rule_is_one_kernel_for_what_is_asked_for() -> None:
+    x, w = random(2, 3, 9, 8), random(4, 3, 3, 3, seed=1)
+    w.stop_gradient = False
+    functional.max_pool2d(functional.conv2d(x, w), 2).sum().backward()
+    assert {rule.name: list(rule.wanted) for rule in used_rules()} == {"nn_conv_gradient": [False, True, False], "nn_max_pool_gradient": [True]}
+    assert x.grad is None and w.grad.shape == w.shape
+
+
+def test_gradients_that_are_differentiated_again_are_taken_step_by_step() -> None:
+    x = random(2, 3, 9, 8)
+    x.stop_gradient = False
+    (first,) = paddle.grad(functional.sigmoid(x).sum(), [x], create_graph=True)
+    assert not used_rules()
+    (second,) = paddle.grad(first.sum(), [x])
+    s = 1 / (1 + np.exp(-x.numpy().astype(np.float64)))
+    np.testing.assert_allclose(second.numpy(), s * (1 - s) * (1 - 2 * s), rtol=1e-4, atol=1e-6)
 
 
 def test_one_kernel_serves_every_batch_size() -> None:
