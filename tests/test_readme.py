@@ -33,7 +33,7 @@ def test_the_first_command_installs_and_runs_the_demo() -> None:
 
 
 def test_the_second_command_installs_and_runs_the_tests() -> None:
-    assert blocks("sh")[1].strip() == ".venv/bin/pip install -e '.[test]' && .venv/bin/pytest"
+    assert blocks("sh")[1].strip() == ".venv/bin/pip install -e '.[test]' && .venv/bin/pytest -n auto"
 
 
 @pytest.mark.parametrize("line", [line for line in blocks("sh")[2].splitlines() if line])
