@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from polyreme.dialects import tensor
-from polyreme.ir.builtin import Func, Return
+from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
-from polyreme.ir.define import ConstantLike, Elementwise, View
+from polyreme.ir.define import ConstantLike, Elementwise, Terminator, View
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import TensorType
 
@@ -36,14 +36,20 @@ class Cost:
 
 def cost_of(root: Func) -> Cost:
     """The cost of a root as `schedule.Request` holds it: a function at tensor level."""
-    operations: Dim = 0
-    for op in root.walk():
-        operations = operations + _operations(op)
-    return Cost(operations, _bytes(root.args), _bytes(root.block.terminator.operands))
+    return Cost(_within(root), _bytes(root.args), _bytes(root.block.terminator.operands))
+
+
+def _within(op: Op) -> Dim:
+    """The operations of all ops inside; those of a scan are counted for each of its steps."""
+    total: Dim = 0
+    for region in op.regions:
+        for inner in region.block:
+            total = total + (_within(inner) if inner.regions else _operations(inner))
+    return total * op.steps if isinstance(op, tensor.Scan) else total
 
 
 def _operations(op: Op) -> Dim:
-    if op.regions or isinstance(op, Return) or op.has(ConstantLike) or op.has(View):
+    if op.has(Terminator) or op.has(ConstantLike) or op.has(View):
         return 0
     if isinstance(op, tensor.Contract):
         return 2 * product(tensor.ContractSpec(op.spec).sizes(op.a.type.shape, op.b.type.shape).values())

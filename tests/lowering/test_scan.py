@@ -17,9 +17,11 @@ from polyreme.ir.text import parse_module
 from polyreme.ir.tolerance import expect
 from polyreme.ir.types import TensorType, f32, f64, i64
 from polyreme.ir.verify import verify
+from polyreme.lowering.costs import cost_of
 from polyreme.lowering.microkernel import Registers
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.recurrent import choose_tile
+from polyreme.lowering.schedule import request_of
 from polyreme.lowering.steps import HoistFromScans, UnrollScans
 from polyreme.lowering.targets import find_target
 from polyreme.runtime.threads import get_num_threads, set_num_threads
@@ -138,6 +140,15 @@ def test_more_steps_make_no_more_code():
 
     (few,), (many,) = sizes(3), sizes(64)
     assert abs(many - few) <= 4, "but for the numbers themselves"
+
+
+def test_the_operations_of_a_step_count_for_every_step():
+    def operations(steps: int) -> Any:
+        lowered = lower(layer(nn.SimpleRNN, steps, 2, 8, f32, False, False, False), to="tensor")
+        (loop,) = [op for op in lowered.walk() if isinstance(op, tensor.Scan)]
+        return cost_of(request_of(loop, find_target()).func).operations
+
+    assert operations(1) == 2 * 2 * 8 * 8 + 2 * (2 * 8) and operations(12) == 12 * operations(1)
 
 
 def test_a_step_of_an_lstm_reads_few_vectors_a_round_in_panels_of_even_number():
