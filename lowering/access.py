@@ -34,17 +34,39 @@ class Access:
 
 def trace(value: Value, letters: str) -> Access:
     """The access of `value`, whose axes are the letters of `letters`, through as many views as can be seen through."""
-    axes: list[Linear] = [(0, {letter: 1}) for letter in letters]
+    return _access(*_walk(value, [(0, {letter: 1}) for letter in letters]))
+
+
+def trace_parts(value: Value, letters: str, along: str) -> list[tuple[Access, Dim]]:
+    """The accesses of `value` piece by piece along one letter, counted from 0 in each, with the sizes of the pieces: what a concat puts end to end that nobody
+    else reads, or the value as a whole."""
+    memory, shaped, axes = _walk(value, [(0, {letter: 1}) for letter in letters])
+    concat = memory.producer(tensor.Concat)
+    inner = None if concat is None else _through_reshape(_shape(memory), _shape(shaped), axes)
+    if concat is None or inner is None or inner[concat.axis] != (0, {along: 1}) or not _is_read_once(value, memory):
+        return [(_access(memory, shaped, axes), _shape(value)[letters.index(along)])]
+    return [(_access(*_walk(x, inner)), _shape(x)[concat.axis]) for x in concat.xs]
+
+
+def _is_read_once(value: Value, memory: Value) -> bool:
+    """Whether no other value than `value`, which is a view of `memory`, is made of it."""
+    while len(value.users) == 1 and value is not memory:
+        value = value.producer().operands[0]  # type: ignore[union-attr]
+    return len(value.users) == 1
+
+
+def _walk(value: Value, axes: list[Linear]) -> tuple[Value, Value, list[Linear]]:
+    """Through views: the memory, the value whose shape it is seen under (by a reshape of the whole, if any), and that one's axes."""
     while True:
         memory = value
         while memory.producer(tensor.Reshape):
             memory = memory.producer().x
         if not isinstance(memory.owner, _VIEWS):
             # A reshape of whole memory changes no position, whatever its shape.
-            return _access(memory, value, axes)
+            return memory, value, axes
         inner = _through_reshape(_shape(memory), _shape(value), axes)
         if inner is None:
-            return _access(value, value, axes)
+            return value, value, axes
         value, axes = _through(memory.owner, inner)
 
 

@@ -7,6 +7,8 @@
 Its builder (`flash.py`) never has more than a block of the scores in memory. A group is formed only if nothing else reads what lies in between: a
 training step, whose backward needs the weights, keeps its ops as they are.
 
+Keys and values that a concat lays end to end for this attention alone are taken as they are in front of it.
+
 The letters of both products are made one alphabet: `query`, `key`, `depth` (summed over for a score) and `width` (of a value) are one letter each, all
 others are `batch` letters, and letters of size 1 may be missing anywhere.
 """
@@ -24,7 +26,7 @@ from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.types import ScalarType, element_type, f32, f64
-from polyreme.lowering.access import Access, row_major, trace
+from polyreme.lowering.access import Access, row_major, trace, trace_parts
 from polyreme.lowering.fuse import outline
 from polyreme.lowering.rows import shape_of
 
@@ -35,15 +37,27 @@ _FROM_NOTHING = (tensor.Full, tensor.DimValue, tensor.Iota, tensor.Map, tensor.B
 _MOST_OPS = 24
 # Elements of a query, and of a value, that a kernel has room for.
 MOST_DEPTH = 256
+# Pieces of keys that a kernel reads where they are.
+_MOST_PARTS = 3
 _ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True)
+class Part:
+    """`count` neighbouring keys and their values, from number `start` on: where they are in memory, their own letter counted from 0."""
+
+    keys: Access
+    values: Access
+    start: Dim
+    count: Dim
 
 
 @dataclass(frozen=True)
 class Attention:
     """An attention: see the module. `sizes` has all letters; `axes` the letter of each axis of the softmax's operand `masked`, "" for size 1.
 
-    `queries` is the first product's operand, one letter of `query_letters` per axis; `keys` and `values` are where the others are in memory. Element (batch, query,
-    width) of `result` stands at the sum of `strides[letter] * letter`. `ops` are all ops from memory to the result.
+    `queries` is the first product's operand, one letter of `query_letters` per axis; `parts` say where keys and values are in memory: in several pieces when a
+    cache is read in front of what is new. Element (batch, query, width) of `result` stands at the sum of `strides[letter] * letter`. `ops` are all ops from memory to the result.
     """
 
     first: tensor.Contract
@@ -56,8 +70,7 @@ class Attention:
     width: str
     queries: Value
     query_letters: str
-    keys: Access
-    values: Access
+    parts: tuple[Part, ...]
     masked: Value
     axes: tuple[str, ...]
     result: Value
@@ -368,18 +381,35 @@ class _Finder:
         if set(order) != {c for c in {*spec.out, width} if sizes[c] != 1 and c != key} or strides.get(width, 1) != 1:
             return None
         batch = tuple(c for c in order if c not in (query, width))
-        k, v = trace(keys, key_letters), trace(self.values, value_letters)
-        ops = self._ops(first, queries, keys, k, v)
+        parts = self._parts(keys, key_letters, value_letters, key)
+        ops = self._ops(first, queries, keys, parts)
         return Attention(
-            first, self.second, sizes, batch, query, key, spec.contracted, width, queries, query_letters, k, v, self.softmax.x, axes, self.result, strides, ops
+            first, self.second, sizes, batch, query, key, spec.contracted, width, queries, query_letters, parts, self.softmax.x, axes, self.result, strides, ops
         )
 
     # --- the ops of the group
 
-    def _ops(self, first: tensor.Contract, queries: Value, keys: Value, k: Access, v: Access) -> frozenset[Op]:
+    def _parts(self, keys: Value, key_letters: str, value_letters: str, key: str) -> tuple[Part, ...]:
+        """Keys and values by pieces, if both come in the same few ones."""
+        k, v = trace_parts(keys, key_letters, key), trace_parts(self.values, value_letters, key)
+        if len(k) > _MOST_PARTS or [n for _, n in k] != [n for _, n in v]:
+            k, v = ([(trace(x, letters), shape_of(x)[letters.index(key)])] for x, letters in ((keys, key_letters), (self.values, value_letters)))
+        made: list[Part] = []
+        start: Dim = 0
+        for (ours, count), (theirs, _) in zip(k, v, strict=True):
+            made.append(Part(ours, theirs, start, count))
+            start = start + count
+        return tuple(made)
+
+    def _ops(self, first: tensor.Contract, queries: Value, keys: Value, parts: Sequence[Part]) -> frozenset[Op]:
         ops: set[Op] = {first, self.second, *self.softmax.ops}
-        for end, start in ((self.result, self.second.result), (self.weights, self.divide.result), (keys, k.source), (self.values, v.source)):
-            ops |= set(_path(end, start))
+        for end, starts in (
+            (self.result, [self.second.result]),
+            (self.weights, [self.divide.result]),
+            (keys, [p.keys.source for p in parts]),
+            (self.values, [p.values.source for p in parts]),
+        ):
+            ops |= _between(end, starts)
         value = self.softmax.x
         while value is not first.result:
             op = value.producer()
@@ -401,13 +431,18 @@ def _only(letters: list[str], sizes: dict[str, Dim]) -> str | None:
     return long[0] if long else letters[-1]
 
 
-def _path(end: Value, start: Value) -> Iterator[Op]:
-    """The views from `start` to `end`."""
-    while end is not start:
-        op = end.producer()
-        assert op is not None
-        yield op
-        (end,) = op.operands
+def _between(end: Value, starts: Sequence[Value]) -> set[Op]:
+    """The views (and a concat, perhaps) from `starts` to `end`."""
+    found: set[Op] = set()
+    todo = [end]
+    while todo:
+        value = todo.pop()
+        if value not in starts:
+            op = value.producer()
+            assert op is not None
+            found.add(op)
+            todo += op.operands
+    return found
 
 
 def from_nothing(value: Value) -> set[Op] | None:
@@ -431,11 +466,11 @@ def _before_queries(value: Value) -> set[Op]:
     ops: set[Op] = set()
     pending: set[Op] = set()
     op = value.producer()
-    while op is not None and len(list(op.results[0].users)) == 1:
-        if isinstance(op, _VIEWS):
+    while op is not None:
+        if isinstance(op, (*_VIEWS, tensor.Slice)):
             pending.add(op)
             value = op.x
-        elif isinstance(op, tensor.Map):
+        elif isinstance(op, tensor.Map) and len(value.users) == 1:
             numbers = [from_nothing(x) for x in op.xs]
             inner = [x for x, made in zip(op.xs, numbers, strict=True) if made is None]
             if len(inner) != 1 or shape_of(inner[0]) != shape_of(op.result) or inner[0].producer(tensor.Contract):
@@ -494,7 +529,7 @@ def _group(second: tensor.Contract) -> None:
 
 def _is_repeatable(op: Op) -> bool:
     """Whether the group may compute the op again for itself: views, numbers and what is made from nothing."""
-    return isinstance(op, _VIEWS) or from_nothing(op.results[0]) is not None
+    return isinstance(op, (*_VIEWS, tensor.Slice, tensor.Broadcast, tensor.Reverse, tensor.Window)) or from_nothing(op.results[0]) is not None
 
 
 def find_in(ops: Sequence[Op], results: Sequence[Value]) -> Attention | None:
@@ -505,6 +540,6 @@ def find_in(ops: Sequence[Op], results: Sequence[Value]) -> Attention | None:
     found = find_attention(products[1], results[0])
     if found is None or found.first is not products[0] or set(ops) != found.ops:
         return None
-    memory = (found.keys.source, found.values.source)
+    memory = [access.source for part in found.parts for access in (part.keys, part.values)]
     return found if all(isinstance(v, BlockArgument) for v in memory) else None
 

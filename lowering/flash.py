@@ -12,13 +12,14 @@ key by key, and the output are turned in square blocks of registers.
 
 *Few queries*, as in decoding: lanes are elements of one query, then of one value; the sums for as many keys as there are lanes are added up together.
 
-Keys that a mask puts after all queries of the block (`Attention.last_key`) are not looked at. The order of additions depends on shapes alone.
+Keys and values may come in several pieces, a cache and what is new: each is gone through in turn, where it is. Keys that a mask puts after all queries of the block (`Attention.last_key`) are not looked at. The order of additions depends on shapes alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
@@ -26,7 +27,7 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, known_nonnegative, product
 from polyreme.ir.types import BufferType, element_type
 from polyreme.lowering.access import Access
-from polyreme.lowering.attention import Attention, find_in
+from polyreme.lowering.attention import Attention, Part, find_in
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, buffer_leaf
 from polyreme.lowering.epilogue import place
@@ -48,7 +49,7 @@ def build_attention(request: Request) -> KernelPlan | None:
     found = find_in(request.ops(), request.results)
     if found is None:
         return None
-    unit = found.keys.stride(found.depth) in (0, 1) and found.values.stride(found.width) in (0, 1)
+    unit = all(part.keys.stride(found.depth) in (0, 1) and part.values.stride(found.width) in (0, 1) for part in found.parts)
     lanes = request.target.lanes(found.dtype)
     queries = found.sizes[found.query]
     few = unit and isinstance(queries, int) and queries <= max(1, lanes // 4)
@@ -108,7 +109,7 @@ class _Kernel:
         """How many keys the queries up to `last_query` look at, a multiple of `rows` unless it is all of them."""
         limit, code = self.p.last_key(), self.code
         # A query that sees no key at all has a result, nan, that says so: it needs its keys, which are all -inf.
-        if limit is None or not known_nonnegative(limit):
+        if limit is None or not known_nonnegative(limit) or len(self.p.parts) > 1:
             return self.keys
         wanted = code.ceildiv(code.add(last_query, limit, 1), rows)
         return code.min(self.keys, code.mul(wanted, rows))
@@ -199,7 +200,7 @@ class _ManyQueries(_Kernel):
                 self._task(first)
 
     def _task(self, first: Index) -> None:
-        code, dtype = self.code, self.p.dtype
+        code, p, dtype = self.code, self.p, self.p.dtype
         self.first = first
         self.left = code.sub(self.queries, first)
         self.turned_queries = code.scratch(self._whole(self.depth) * self.span, dtype)
@@ -209,7 +210,7 @@ class _ManyQueries(_Kernel):
         self.turned_masks = {x: code.scratch(self._whole(self.block) * self.span, dtype) for x in self.turned}
         self._turn_queries()
         end = self.end(code.add(first, self.span - 1), self.rows)
-        single = isinstance(end, int) and end <= self.block
+        single = isinstance(end, int) and end <= self.block and len(p.parts) == 1
         if not single:
             for v in range(self.vectors):
                 self._put(self.low(self.lanes), self.peak, 0, v)
@@ -217,14 +218,16 @@ class _ManyQueries(_Kernel):
             with code.loop(0, self.width * self.span, step=self.lanes, name="clear") as clear:
                 code.store(code.zero(dtype, self.lanes), self.sums, clear.iv, None, self.align)
 
-        def block(start: Index, count: Index, carried: list[Value]) -> list[Value]:
-            self._turn_masks(start, count)
-            self._scores(start, count, single)
-            self._weigh(count, single)
-            self._gather(start, count, single)
-            return carried
+        for part in p.parts:
 
-        self.blocks(end, self.block, [], block)
+            def block(start: Index, count: Index, carried: list[Value], part: Part = part) -> list[Value]:
+                self._turn_masks(code.add(part.start, start), count)
+                self._scores(part, start, count, single)
+                self._weigh(count, single)
+                self._gather(part, start, count, single)
+                return carried
+
+            self.blocks(end if len(p.parts) == 1 else part.count, self.block, [], block)
         self._finish()
 
     # --- registers and scratch memory, `span` elements in a row of which `lanes` belong to each vector
@@ -288,12 +291,13 @@ class _ManyQueries(_Kernel):
             sizes.append(sizes[-1] // 2)
         return sizes
 
-    def _scores(self, start: Index, count: Index, single: bool) -> None:
+    def _scores(self, part: Part, start: Index, count: Index, single: bool) -> None:
         """The scores of a block into `exponentials`; what is to be taken off them into `peak`, and how much that makes of earlier sums into `scale`."""
         code, p, lanes = self.code, self.p, self.lanes
-        base = code.add(self.base(p.keys), code.mul(start, p.keys.stride(p.key)))
-        step = p.keys.stride(p.key)
-        source = self.buffers[p.keys.source]
+        step = part.keys.stride(p.key)
+        base = code.add(self.base(part.keys), code.mul(start, step))
+        source = self.buffers[part.keys.source]
+        first = code.add(part.start, start)
         tops = code.scratch(self.span, p.dtype)
         for v in range(self.vectors):
             self._put(self.low(lanes) if single else self._get(self.peak, 0, v), tops, 0, v)
@@ -301,7 +305,7 @@ class _ManyQueries(_Kernel):
         def tile(at: Index, rows: int) -> None:
             scores = accumulate(
                 code,
-                [Axis(self.depth, p.keys.stride(p.depth), self.span)],
+                [Axis(self.depth, part.keys.stride(p.depth), self.span)],
                 lambda r, where: code.broadcast(code.load(source, code.add(where, code.mul(r, step))), lanes),
                 lambda v, where: self.code.load(self.turned_queries, code.add(where, v * lanes), lanes, None, self.align),
                 zeros(code, rows, self.vectors, p.dtype, lanes),
@@ -310,12 +314,12 @@ class _ManyQueries(_Kernel):
             for v in range(self.vectors):
                 top = self._get(tops, 0, v)
                 for r in range(rows):
-                    score = self._masked(scores[r][v], code.add(at, r), start, v)
+                    score = self._masked(scores[r][v], code.add(at, r), first, v)
                     self._put(score, self.exponentials, code.add(at, r), v)
                     top = code.apply("max", top, score)
                 self._put(top, tops, 0, v)
 
-        cover(code, count, self._row_sizes(self.keys), tile, "key")
+        cover(code, count, self._row_sizes(part.count), tile, "key")
         for v in range(self.vectors):
             top = self._get(tops, 0, v)
             shift = self.shift(top, lanes)
@@ -376,11 +380,11 @@ class _ManyQueries(_Kernel):
                 made = code.fma(self._get(self.total, 0, v), self._get(self.scale, 0, v), made)
             self._put(made, self.total, 0, v)
 
-    def _gather(self, start: Index, count: Index, single: bool) -> None:
+    def _gather(self, part: Part, start: Index, count: Index, single: bool) -> None:
         """The values of a block, weighted, on top of what is left of the sums before."""
         code, p, lanes = self.code, self.p, self.lanes
-        source, step = self.buffers[p.values.source], p.values.stride(p.width)
-        base = code.add(self.base(p.values), code.mul(start, p.values.stride(p.key)))
+        source, step = self.buffers[part.values.source], part.values.stride(p.width)
+        base = code.add(self.base(part.values), code.mul(start, part.values.stride(p.key)))
 
         def tile(at: Index, rows: int) -> None:
             sums = zeros(code, rows, self.vectors, p.dtype, lanes)
@@ -389,7 +393,7 @@ class _ManyQueries(_Kernel):
                 sums = [[code.apply("mul", self._get(self.sums, code.add(at, r), v), scales[v]) for v in range(self.vectors)] for r in range(rows)]
             sums = accumulate(
                 code,
-                [Axis(count, p.values.stride(p.key), self.span)],  # type: ignore[arg-type]
+                [Axis(count, part.values.stride(p.key), self.span)],  # type: ignore[arg-type]
                 lambda r, where: code.broadcast(code.load(source, code.add(where, code.mul(r, step))), lanes),
                 lambda v, where: code.load(self.exponentials, code.add(where, v * lanes), lanes, None, self.align),
                 sums,
@@ -449,16 +453,16 @@ class _FewQueries(_Kernel):
     def _task(self, query: Index) -> None:
         code, p, lanes = self.code, self.p, self.lanes
         self.query = query
-        parts = self._pieces(self.depth)
-        asked = [self.query_elements(query, Position(at, step=1), mask) for at, mask in parts]
+        pieces = self._pieces(self.depth)
+        asked = [self.query_elements(query, Position(at, step=1), mask) for at, mask in pieces]
         block = -(-min(self.keys, BLOCK) // lanes) * lanes if isinstance(self.keys, int) else BLOCK
         weights = code.scratch(block, p.dtype)
         outputs = self._pieces(self.width)
         zero, number = code.zero(p.dtype, lanes), code.constant(0.0, p.dtype)
 
-        def one(start: Index, count: Index, carried: list[Value]) -> list[Value]:
+        def one(start: Index, count: Index, carried: list[Value], part: Part) -> list[Value]:
             peak, total, *sums = carried
-            top = self._scores(start, count, asked, parts, weights, peak)
+            top = self._scores(part, start, count, asked, pieces, weights, peak)
             shift = self.shift(top, 1)
             scale = code.apply("exp", code.apply("sub", peak, shift))
             shifts = code.broadcast(shift, lanes)
@@ -472,11 +476,11 @@ class _FewQueries(_Kernel):
             (made,) = run(code, 0, count, lanes, [zero], weigh, "key")
             total = code.fma(total, scale, code.reduce(made))
             scales = code.broadcast(scale, lanes)
-            base = code.add(self.base(p.values), code.mul(start, p.values.stride(p.key)))
-            source = self.buffers[p.values.source]
+            base = code.add(self.base(part.values), code.mul(start, part.values.stride(p.key)))
+            source = self.buffers[part.values.source]
             (sums,) = accumulate(
                 code,
-                [Axis(count, 1, p.values.stride(p.key))],  # type: ignore[arg-type]
+                [Axis(count, 1, part.values.stride(p.key))],  # type: ignore[arg-type]
                 lambda r, where: code.broadcast(code.load(weights, where), lanes),
                 lambda v, where: code.load(source, code.add(where, outputs[v][0]), lanes, outputs[v][1]),
                 [[code.apply("mul", x, scales) for x in sums]],
@@ -485,34 +489,37 @@ class _FewQueries(_Kernel):
             )
             return [top, total, *sums]
 
-        end = self.end(query)
-        _, total, *sums = self.blocks(end, block, [self.low(1), number, *[zero] * len(outputs)], one)
+        carried = [self.low(1), number, *[zero] * len(outputs)]
+        for part in p.parts:
+            end = self.end(query) if len(p.parts) == 1 else part.count
+            carried = self.blocks(end, block, carried, partial(one, part=part))
+        _, total, *sums = carried
         inverse = code.broadcast(self.quotient(total, 1), lanes)
         base = code.add(self.out_base(), code.mul(query, p.strides.get(p.query, 0)))
         for (at, mask), x in zip(outputs, sums, strict=True):
             code.store(code.apply("mul", x, inverse), self.out, code.add(base, at), mask)
 
     def _scores(
-        self, start: Index, count: Index, asked: list[Value], parts: list[tuple[int, Value | None]], weights: Value, peak: Value
+        self, part: Part, start: Index, count: Index, asked: list[Value], pieces: list[tuple[int, Value | None]], weights: Value, peak: Value
     ) -> Value:
         """The scores of a block into `weights`, -inf behind the last one; gives the largest one so far."""
         code, p, lanes = self.code, self.p, self.lanes
-        base, step = self.base(p.keys), p.keys.stride(p.key)
-        source = self.buffers[p.keys.source]
+        base, step = self.base(part.keys), part.keys.stride(p.key)
+        source = self.buffers[part.keys.source]
 
-        def group(at: Position, wide: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+        def group(at: Position, wide: int, mask: Value | None, copy: int, carried: list[Value]) -> list[Value]:
             first = Position(at.const, at.terms).scalar(code)
             sums = []
             for i in range(lanes):
                 key = code.add(start, first, i)
                 if mask is not None:
-                    key = code.min(key, code.sub(self.keys, 1))
+                    key = code.min(key, code.sub(part.count, 1))
                 row = code.add(base, code.mul(key, step))
                 total = code.zero(p.dtype, lanes)
-                for (element, inside), x in zip(parts, asked, strict=True):
+                for (element, inside), x in zip(pieces, asked, strict=True):
                     total = code.fma(code.load(source, code.add(row, element), lanes, inside), x, total)
                 sums.append(total)
-            scores = self._masked(sum_lanes(code, sums), at.plus(code, place(start)), mask)
+            scores = self._masked(sum_lanes(code, sums), at.plus(code, place(code.add(part.start, start))), mask)
             if mask is not None:
                 scores = code.apply("select", mask, scores, self.low(lanes))
             code.store(scores, weights, first, None, self.align)

@@ -190,6 +190,42 @@ def test_views_of_keys_and_values_cost_no_kernel() -> None:
     assert len(names) == 2 and names[1].startswith("attention")
 
 
+def cached(queries: int, past: Dim, returned: bool = False) -> Module:
+    """Attention of [2, queries, 3 * 24] to the keys and values of a cache [2, 2, 3, past, 24], then to new ones; with `returned` the longer keys are given, too."""
+    main = Func.empty("main", [TensorType((2, 2, 3, past, 24), f32), *[TensorType((2, queries, 72), f32)] * 3], arg_names=("past", "q", "k", "v"), arg_roles=("input",) * 4)
+    b = Builder.at_end(main.block)
+    q, k, v = (b(nn.Transpose, b(nn.Reshape, x, shape=(2, queries, 3, 24)), perm=(0, 2, 1, 3)) for x in main.args[1:])
+    longer = []
+    for i, x in enumerate((k, v)):
+        old = b(nn.Slice, main.args[0], starts=(0, i, 0, 0, 0), stops=(2, i + 1, 3, past, 24), strides=(1,) * 5)
+        longer.append(b(nn.Concat, (b(nn.Reshape, old, shape=(2, 3, past, 24)), x), axis=2))
+    out = b(nn.MatMul, b(nn.Softmax, b(nn.MatMul, q, longer[0], transpose_y=True)), longer[1])
+    b.insert(Return([out, longer[0]] if returned else [out]))
+    main.finish()
+    module = Module.empty()
+    module.block.append(main)
+    verify(module)
+    return module
+
+
+@pytest.mark.parametrize(("queries", "past", "n"), [(1, 127, 0), (1, N, 1), (1, N, 300), (3, 40, 0), (20, 40, 0), (20, N, 290), (40, 257, 0)])
+def test_a_cache_is_read_in_place_in_front_of_what_is_new(queries: int, past: Dim, n: int) -> None:
+    module = cached(queries, past)
+    rng = np.random.default_rng(0)
+    known = past if isinstance(past, int) else n
+    inputs = [rng.standard_normal((2, 2, 3, known, 24)).astype("f"), *(rng.standard_normal((2, queries, 72)).astype("f") for _ in range(3))]
+    compiled = compile_module(module)
+    assert [func.sym_name[:9] for func in compiled.lowered.functions] == ["main", "attention"]
+    assert_same(compiled.load().run(inputs)[0], evaluate(module, inputs)[0])
+
+
+def test_a_cache_that_is_returned_is_made_once() -> None:
+    module = cached(1, 20, returned=True)
+    inputs = [np.ones((2, 2, 3, 20, 24), "f"), *(np.full((2, 1, 72), x, "f") for x in (0.5, -0.5, 2.0))]
+    for got, expected in zip(compile_module(module).load().run(inputs), evaluate(module, inputs), strict=True):
+        assert_same(got, expected)
+
+
 def test_weights_that_are_read_keep_the_ops_apart() -> None:
     module = Case(1, 2, 20, 30, 8, 8).module(weights=True)
     assert groups(module) == 0
