@@ -25,7 +25,7 @@ from polyreme.lowering.access import Access, trace
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, Leaf, buffer_leaf, linear, load, store
 from polyreme.lowering.hoist import tidy
-from polyreme.lowering.microkernel import Accumulators, Read, Registers, cover, zeros
+from polyreme.lowering.microkernel import Accumulators, Read, Registers, cover, step_cycles, zeros
 from polyreme.lowering.positions import Position, position
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
@@ -201,8 +201,8 @@ class Tile:
 def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers) -> Tile | None:
     """The tile that makes a step in the fewest cycles; None where not even one vector of each block fits in the registers.
 
-    A row of the product takes a cycle for each vector of weights, which come from the second-level cache, and no less than the latency of a multiply-add; further rows
-    use what has been read. Panels in pairs, so that two threads have equally many, and of about eight vectors where nothing else counts.
+    A step of the product takes a cycle for each vector of weights, which come from the second-level cache, or as long as in any tile; further rows use what has been
+    read. Panels in pairs, so that two threads have equally many, and of about eight vectors where nothing else counts.
     """
     lanes = min(registers.lanes, 1 << (units - 1).bit_length())
     total = -(-units // lanes)
@@ -212,19 +212,21 @@ def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers) -> Ti
     if not isinstance(batch, int):
         vectors = min(-(-4 // blocks), total, most)
         return Tile(lanes, vectors, most // vectors, -(-total // vectors))
-    best: tuple[float, int, Tile] | None = None
+    best: tuple[float, int, int, Tile] | None = None
     for vectors in range(1, min(total, most) + 1):
-        rows = min(most // vectors, batch)
-        if rows == 1 and blocks * vectors > READS and vectors > 1:
+        if batch == 1 and blocks * vectors > READS and vectors > 1:
             continue
         panels = -(-total // vectors)
-        step = max(blocks * vectors, rows * blocks * vectors / 2, 4.0)
-        cycles = -(-batch // rows) * step * (panels + panels % 2 if total > 1 else panels)
-        key = (cycles, abs(blocks * vectors - ENOUGH_ACCUMULATORS))
-        if best is None or key < best[:2]:
-            best = (*key, Tile(lanes, vectors, rows, panels))
+        pairs = panels + panels % 2 if total > 1 else panels
+        for rows in range(1, min(most // vectors, batch) + 1):
+            # Whole tiles, then one of the rows that are left.
+            tiles = [rows] * (batch // rows) + [batch % rows] * (batch % rows > 0)
+            cycles = pairs * sum(max(blocks * vectors, step_cycles(r, blocks * vectors)) for r in tiles)
+            key = (cycles, -rows, abs(blocks * vectors - ENOUGH_ACCUMULATORS))
+            if best is None or key < best[:3]:
+                best = (*key, Tile(lanes, vectors, rows, panels))
     assert best is not None
-    return best[2]
+    return best[3]
 
 
 # --- the plan
