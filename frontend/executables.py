@@ -24,8 +24,10 @@ from polyreme.lowering.bucket import OverlapCollectives
 from polyreme.lowering.regions import has_host_ops, split_regions
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import cache_in, digest_of
+from polyreme.runtime.cpu import processor_text
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.schedule import Schedule, ScheduledStep
+from polyreme.runtime.shared_code import is_shared, load_shared
 
 __all__ = ["load_module", "load_profiled", "load_schedule", "load_with_prepare", "scheduled"]
 
@@ -42,14 +44,18 @@ def load_module(module: Module, name: str = "model", place: Place | None = None,
     """
     if has_host_ops(module.function()):
         return load_schedule(scheduled(module), name, place, functions)
-    from polyreme.lowering import targets
-    from polyreme.lowering.pipeline import compile_module
-
     place = place or current_place()
     driver = driver_of(place)
-    target = targets.host() if driver is None else targets.gpu_target(driver.sm)
-    key = digest_of(print_module(module, names=False), name, repr(target), place.kind, compiler_version())
-    return _load(key, lambda: compile_module(module, target, name=name).artifact, driver)
+    key = digest_of(print_module(module, names=False), name, _machine(driver), place.kind, compiler_version())
+
+    def make() -> Artifact:
+        from polyreme.lowering import targets
+        from polyreme.lowering.pipeline import compile_module
+
+        target = targets.host() if driver is None else targets.gpu_target(driver.sm)
+        return compile_module(module, target, name=name).artifact  # type: ignore[no-any-return]
+
+    return _load(key, make, driver)
 
 
 def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any]:
@@ -57,17 +63,20 @@ def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any
     as on GPUs."""
     if current_place().is_gpu_place():
         return load_module(module, name), None
-    from polyreme.lowering import targets
-    from polyreme.lowering.pipeline import compile_module
-
-    target = targets.host()
     text = print_module(module, names=False)
-    keys = [digest_of(text, name, repr(target), compiler_version(), prepare, part) for part in ("main", "prepare")]
-    compiled = compile_module(module, target, name=name, prepare=prepare)
-    main = _load(keys[0], lambda: compiled.artifact)
+    keys = [digest_of(text, name, _machine(None), compiler_version(), prepare, part) for part in ("main", "prepare")]
+
+    @functools.cache
+    def compiled() -> Any:
+        from polyreme.lowering import targets
+        from polyreme.lowering.pipeline import compile_module
+
+        return compile_module(module, targets.host(), name=name, prepare=prepare)
+
+    main = _load(keys[0], lambda: compiled().artifact)
     if all(spec.role != "packed" for spec in main.manifest.inputs):
         return main, None
-    return main, _load(keys[1], lambda: compiled.prepare_artifact)
+    return main, _load(keys[1], lambda: compiled().prepare_artifact)
 
 
 def load_profiled(module: Module, name: str = "model") -> Any:
@@ -94,13 +103,29 @@ def _load(key: str, make: Callable[[], Artifact], driver: Any = None) -> Any:
     artifact = _stored(cache.get(key))
     if artifact is None:
         artifact = make()
-        cache.put(key, artifact.to_bytes())
-    from polyreme.lowering.link import load
+        if driver is None:
+            from polyreme.lowering.link import linked
 
-    _loaded[key] = load(artifact, driver)
+            artifact = linked(artifact)
+        cache.put(key, artifact.to_bytes())
+    if is_shared(artifact):
+        _loaded[key] = load_shared(artifact, config.threads())
+    else:
+        from polyreme.lowering.link import load
+
+        _loaded[key] = load(artifact, driver)
     if len(_loaded) > MOST_LOADED:
         _loaded.popitem(last=False)
     return _loaded[key]
+
+
+def _machine(driver: Any) -> str:
+    """What code depends on of the machine that it runs on: a GPU's capability, or this processor, which LLVM is only asked about where the system says nothing."""
+    if driver is not None:
+        return f"sm_{driver.sm}"
+    from polyreme.lowering import targets
+
+    return processor_text() or repr(targets.host())
 
 
 def scheduled(module: Module) -> Module:

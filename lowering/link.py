@@ -29,7 +29,7 @@ from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
 from polyreme.lowering.codegen import assemble
 from polyreme.lowering.emit_llvm import size_names
-from polyreme.lowering.objects import make_objects
+from polyreme.lowering.objects import kept_object, make_objects
 from polyreme.lowering.program import Program
 from polyreme.lowering.shared_library import link_shared
 from polyreme.lowering.targets import GpuTarget, Target, find_target, host
@@ -49,14 +49,12 @@ from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.gpu_executable import GpuExecutable
 from polyreme.runtime.gpu_plan import KEY
 from polyreme.runtime.library import library_bytes, weights_header
+from polyreme.runtime.shared_code import MODEL_FUNCTIONS, POOL_FUNCTIONS, is_shared, load_shared, mark
 from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
 
 Array = np.ndarray[Any, Any]
 
-# The native functions have the same names in every model: they are never visible outside of it.
 MODEL = "polyreme_model"
-MODEL_FUNCTIONS = (f"{MODEL}_run", f"{MODEL}_arena_bytes", f"{MODEL}_output_shapes")
-POOL_FUNCTIONS = ("polyreme_pool_create", "polyreme_pool_destroy", "polyreme_pool_threads", "polyreme_pool_set_threads")
 
 # Up to so many bytes of constants stand in the library itself; more stand in a file beside it, which is mapped when it is needed.
 MAX_INSIDE_BYTES = 8 << 20
@@ -181,6 +179,8 @@ def load(artifact: Artifact, driver: Any = None) -> Executable | GpuExecutable:
         from polyreme.runtime.gpu import open_driver
 
         return GpuExecutable(artifact, driver or open_driver("gpu"))
+    if is_shared(artifact):
+        return load_shared(artifact, config.threads())
     what = f"the artifact '{artifact.name}'"
     check_runs_here(artifact.manifest.target, what)
     pool = _process_pool()
@@ -190,6 +190,18 @@ def load(artifact: Artifact, driver: Any = None) -> Executable | GpuExecutable:
     constants[: len(artifact.constants)] = np.frombuffer(artifact.constants, np.uint8)
     functions = ModelFunctions(*(library[f] for f in MODEL_FUNCTIONS))
     return Executable(artifact.manifest, functions, address_of(constants), pool, (library, constants))
+
+
+def linked(artifact: Artifact) -> Artifact:
+    """The artifact with its code as a shared object, which loads faster and without LLVM; as it was where the machine has no linker."""
+    target = _target_of(artifact.manifest)
+    objects = {f"model{i}.o": code for i, code in enumerate(artifact.objects)} | {"pool.o": kept_object(_native_text(pool_text(target), target), target)}
+    try:
+        with timed("link"):
+            code = link_shared(objects, [*MODEL_FUNCTIONS, *POOL_FUNCTIONS], "model.so", target)
+    except PolyremeError:
+        return artifact
+    return replace(artifact, manifest=replace(artifact.manifest, objects=(), extra={**artifact.manifest.extra, **mark()}), code=code)
 
 
 def _process_pool() -> Pool:
@@ -319,4 +331,8 @@ def pool_text(target: Target) -> str:
 @functools.lru_cache(maxsize=64)
 def native_object(text: str, target: Target) -> bytes:
     """Object code of LLVM IR text that lacks triple and layout."""
-    return assemble(f'target datalayout = "{target.layout}"\ntarget triple = "{target.triple}"\n{text}', target)
+    return assemble(_native_text(text, target), target)
+
+
+def _native_text(text: str, target: Target) -> str:
+    return f'target datalayout = "{target.layout}"\ntarget triple = "{target.triple}"\n{text}'

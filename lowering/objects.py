@@ -18,7 +18,7 @@ from polyreme.lowering.targets import Target
 from polyreme.lowering.workers import share_out, workers_for
 from polyreme.runtime.cache import Cache, cache_in, digest_of
 
-__all__ = ["make_objects"]
+__all__ = ["kept_object", "make_objects"]
 
 # Modules of fewer ops are one object: to fork takes about as long as to compile so many.
 WORTH_SPLITTING = 2000
@@ -39,14 +39,26 @@ def make_objects(module: Module | Program, target: Target, name: str) -> list[by
     return [made[order.index(i)] for i in range(len(parts))]
 
 
+def kept_object(text: str, target: Target) -> bytes:
+    """The object of LLVM text that many models need."""
+    return _assembled(text, target, cache_in(config.cache_folder()))
+
+
 def _object(part: Part, target: Target, kept: Cache | None) -> bytes:
     with timed("emit-llvm"):
         text = part.text()
+    return _assembled(text, target, kept)
+
+
+def _assembled(text: str, target: Target, kept: Cache | None) -> bytes:
+    """Made, or found where such objects are kept."""
+    if kept is None:
+        with timed("llvm"):
+            return assemble(text, target)
     key = digest_of("object", version(), target.triple, target.cpu, target.features, text)
-    found = kept.get(key) if kept is not None else None
+    found = kept.get(key)
     if found is None:
         with timed("llvm"):
             found = assemble(text, target)
-        if kept is not None:
-            kept.put(key, found)
+        kept.put(key, found)
     return found

@@ -43,16 +43,34 @@ def check_runs_here(target: TargetSpec, what: str) -> None:
 
 
 @functools.cache
-def _processor_flags() -> frozenset[str]:
-    """What Linux says about an x86 processor; empty where it says nothing."""
+def processor_text() -> str:
+    """What tells this machine's processor from others: its model and what it can do, in Linux's words; empty where it says nothing."""
+    told = []
+    for field, value in _processor_fields():
+        if field in ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU implementer", "CPU part", "CPU variant", "Features", "isa", "uarch"):
+            told.append(f"{field}={value}")
+    return " ".join([platform.machine(), *told]) if told else ""
+
+
+def _processor_fields() -> list[tuple[str, str]]:
+    """The lines about the first processor."""
+    fields = []
     try:
         with open("/proc/cpuinfo") as file:
             for line in file:
-                if line.startswith("flags"):
-                    return frozenset(line.split(":", 1)[1].split())
+                if not line.strip():
+                    break
+                field, _, value = line.partition(":")
+                fields.append((field.strip(), value.strip()))
     except OSError:
-        return frozenset()
-    return frozenset()
+        return []
+    return fields
+
+
+@functools.cache
+def _processor_flags() -> frozenset[str]:
+    """What Linux says about an x86 processor; empty where it says nothing."""
+    return frozenset(dict(_processor_fields()).get("flags", "").split())
 
 
 def address_of(array: np.ndarray[Any, Any]) -> int:

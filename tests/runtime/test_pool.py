@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from polyreme.lowering.link import MODEL, POOL_FUNCTIONS, _load_object, _native_pool, load, pool_text
+from polyreme.lowering.link import MODEL, POOL_FUNCTIONS, _load_objects, _native_pool, load, pool_text
 from polyreme.lowering.targets import find_target
 from polyreme.runtime import threads
 from polyreme.runtime.errors import CallError
@@ -82,7 +82,7 @@ def parallel(pool: Pool | None, body, count: int, grain: int = 1) -> None:
 
 @pytest.fixture(scope="module")
 def counting():
-    library = _load_object(native_code(COUNTING), ("many",), {"polyreme_parallel": _native_pool()["polyreme_parallel"]})
+    library = _load_objects([native_code(COUNTING)], ("many",), {"polyreme_parallel": _native_pool()["polyreme_parallel"]})
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)(library["many"])
 
     def many(pool: Pool | None, counts: np.ndarray, grain: int, times: int) -> None:

@@ -1,0 +1,74 @@
+"""Code that a process keeps for itself: an artifact whose object files are linked into a shared object, loaded without LLVM.
+
+The shared object has the model's functions and a copy of the thread pool's. All models of a process wait in one pool, that of the first one loaded: a copy is as good as
+another, since the pool keeps all it knows in memory of its own.
+"""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import os
+import tempfile
+import weakref
+
+import numpy as np
+
+from polyreme.runtime.artifact import ALIGNMENT, Artifact
+from polyreme.runtime.cpu import address_of, aligned_empty, check_runs_here
+from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.executable import Executable, ModelFunctions
+from polyreme.runtime.threads import PoolFunctions, process_pool
+
+__all__ = ["MODEL_FUNCTIONS", "POOL_FUNCTIONS", "is_shared", "load_shared", "mark"]
+
+# The native functions have the same names in every model: they are never visible outside of it.
+MODEL_FUNCTIONS = ("polyreme_model_run", "polyreme_model_arena_bytes", "polyreme_model_output_shapes")
+POOL_FUNCTIONS = ("polyreme_pool_create", "polyreme_pool_destroy", "polyreme_pool_threads", "polyreme_pool_set_threads")
+
+# What the manifest says of such an artifact.
+_KEY, _VALUE = "code", "shared object"
+
+
+def mark() -> dict[str, str]:
+    """What `Manifest.extra` says of an artifact whose code is a shared object."""
+    return {_KEY: _VALUE}
+
+
+def is_shared(artifact: Artifact) -> bool:
+    """Whether the code is a shared object, for `load_shared`."""
+    return artifact.manifest.extra.get(_KEY) == _VALUE
+
+
+class _Loaded:
+    """A shared object in memory, until nobody uses it any more."""
+
+    def __init__(self, code: bytes, what: str):
+        # The system's loader takes files only, and tells them apart by name; once loaded, a file may go.
+        with tempfile.NamedTemporaryFile(prefix="polyreme-", suffix=".so") as file:
+            file.write(code)
+            file.flush()
+            try:
+                self.library = ctypes.CDLL(file.name, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            except OSError as error:
+                raise ArtifactError(f"{what}: the system cannot load it: {error}") from error
+        weakref.finalize(self, _ctypes.dlclose, self.library._handle).atexit = False
+
+    def address(self, name: str) -> int:
+        """Where a function of the object is."""
+        try:
+            return ctypes.cast(getattr(self.library, name), ctypes.c_void_p).value or 0
+        except AttributeError as error:
+            raise ArtifactError(f"expected a function '{name}' in the code of a model: {error}") from error
+
+
+def load_shared(artifact: Artifact, threads: int) -> Executable:
+    """The artifact in this process, on the process's pool, which begins with so many `threads`. `ArtifactError` when it is for another machine."""
+    what = f"the artifact '{artifact.name}'"
+    check_runs_here(artifact.manifest.target, what)
+    loaded = _Loaded(artifact.code, what)
+    pool = process_pool(lambda: (PoolFunctions(*map(loaded.address, POOL_FUNCTIONS)), loaded), threads)
+    constants = aligned_empty(max(1, len(artifact.constants)), ALIGNMENT)
+    constants[: len(artifact.constants)] = np.frombuffer(artifact.constants, np.uint8)
+    functions = ModelFunctions(*map(loaded.address, MODEL_FUNCTIONS))
+    return Executable(artifact.manifest, functions, address_of(constants), pool, (loaded, constants))
