@@ -154,19 +154,19 @@ LIBRARIES: dict[str, Callable[[Path, Path, int, Arrays], Call]] = {
 
 
 def timings(call: Call, seconds: float, fewest: int = 2) -> list[float]:
-    """Seconds of each of the calls that fit into `seconds`, `fewest` at least; the first two are not counted."""
+    """Seconds of each of the calls that fit into `seconds`, `fewest` at least; the first is not counted, nor the second if
+    more than `fewest` fit."""
     clock = time.perf_counter
+    call()
     taken: list[float] = []
     end = clock() + seconds
-    for count in range(1_000_000):
+    while True:
         start = clock()
         call()
         stop = clock()
-        if count >= 2:
-            taken.append(stop - start)
-            if stop >= end and len(taken) >= fewest:
-                break
-    return taken
+        taken.append(stop - start)
+        if stop >= end and len(taken) >= fewest:
+            return taken if len(taken) == fewest else taken[1:]
 
 
 def prepare(library: str, threads: int, folder: Path, cache: Path) -> tuple[Call, dict[str, Any]]:
