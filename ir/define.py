@@ -32,13 +32,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from polyreme.ir.accuracy import EXACT, Accuracy
-from polyreme.ir.attributes import normalize
+from polyreme.ir.attributes import Dense, normalize
 from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import InferError, PolyremeError, check, did_you_mean
-from polyreme.ir.types import Type
+from polyreme.ir.types import BufferType, ScalarType, Type, VectorType
 
 OpClass = TypeVar("OpClass", bound=type[Op])
 
@@ -67,6 +67,10 @@ BindsSizes = Trait("BindsSizes", "sizes that stand alone as axes of its results,
 View = Trait("View", "moves elements without computing: its result may share its operand's memory")
 
 _REQUIRED: Any = object()
+# Types of values inside of kernels, and kinds of attributes, by which result types are remembered.
+_OF_KERNELS = frozenset({ScalarType, VectorType, BufferType})
+_ALIKE = (bool, int, str, ScalarType, tuple[int, ...], tuple[bool, ...])
+MOST_INFERRED = 4096
 
 
 @dataclass(slots=True)
@@ -94,6 +98,15 @@ class AttrDef:
     default: Any
     choices: tuple[Any, ...] | None = None
     name: str = ""
+    exact: Any = None  # values of this very class are taken as they are
+    items: frozenset[Any] = frozenset()  # and so are tuples of items of this very class
+
+    def __post_init__(self) -> None:
+        if self.choices is None:
+            if self.kind in (bool, int, float, str, ScalarType, Dense):
+                self.exact = self.kind
+            elif self.kind in (tuple[int, ...], tuple[bool, ...], tuple[str, ...]):
+                self.items = frozenset(get_args(self.kind)[:1])
 
     def __get__(self, op: Any, owner: type | None = None) -> Any:
         return self if op is None else op.attributes[self.name]
@@ -106,6 +119,8 @@ class AttrDef:
     def bind(self, value: Any) -> Any:
         if value is None and self.default is None:
             return None
+        if self.items and value.__class__ is tuple and self.items.issuperset(map(type, value)):
+            return value
         value = normalize(self.kind, value, f"'{self.name}'")
         if self.choices is not None and value not in self.choices:
             hint = did_you_mean(value, self.choices) if isinstance(value, str) else ""
@@ -177,23 +192,26 @@ class Definition:
         self.infers = hasattr(cls, "infer")
         for part in self.operands:
             part.single = self.plain
+        # Whether equal attributes are alike: 1, 1.0 and True are equal numbers.
+        self.repeats = not self.regions and all(a.kind in _ALIKE for a in self.attributes.values())
+        self._inferred: dict[Any, tuple[Type, ...]] = {}
 
     # --- construction
 
     def bind_operands(self, given: Sequence[Any]) -> tuple[list[Value], tuple[int, ...] | None]:
         """Flat operand values, and how many belong to each declared operand (None when all are plain)."""
-        if len(given) < len(self.operands):
+        if len(given) != len(self.operands):
             missing = self.operands[len(given) :]
-            check(all(o.arity == "optional" for o in missing), self._count_message(len(given)), "E0305")
+            check(bool(missing) and all(o.arity == "optional" for o in missing), self._count_message(len(given)), "E0305")
             given = [*given, *([None] * len(missing))]
-        check(len(given) == len(self.operands), self._count_message(len(given)), "E0305")
         if self.plain:
             return list(given), None
         values: list[Value] = []
         segments = []
         for part, value in zip(self.operands, given, strict=True):
             group = list(value) if part.arity == "variadic" else [] if value is None else [value]
-            check(bool(group) or part.arity != "one", f"expected an operand '{part.name}' for '{self.name}' but got None", "E0305")
+            if not group and part.arity == "one":
+                raise InferError(f"expected an operand '{part.name}' for '{self.name}' but got None", code="E0305")
             values += group
             segments.append(len(group))
         return values, tuple(segments)
@@ -205,11 +223,17 @@ class Definition:
     def bind_attributes(self, named: dict[str, Any]) -> dict[str, Any]:
         """All attributes, defaults filled in."""
         attributes = {}
+        left = len(named)
         for name, part in self.attributes.items():
-            value = named.get(name, part.default)
-            check(value is not _REQUIRED, f"expected an attribute '{name}' for '{self.name}'", "E0304")
-            attributes[name] = part.bind(value)
-        unknown = [k for k in named if k not in self.attributes and all(r.name != k for r in self.regions)]
+            if name in named:
+                value = named[name]
+                left -= 1
+            else:
+                value = part.default
+                if value is _REQUIRED:
+                    raise InferError(f"expected an attribute '{name}' for '{self.name}'", code="E0304")
+            attributes[name] = value if value.__class__ is part.exact else part.bind(value)
+        unknown = [k for k in named if k not in self.attributes and all(r.name != k for r in self.regions)] if left else ()
         if unknown:
             hint = did_you_mean(unknown[0], self.attributes)
             raise InferError(f"'{self.name}' has no attribute '{unknown[0]}'{hint}", code="E0304")
@@ -265,8 +289,18 @@ class Definition:
         regions: Sequence[Region] = (),
     ) -> tuple[Type, ...]:
         """Result types; `InferError` says what is wrong, with the op's name in front."""
-        types = self.split([v.type for v in operands], segments)
-        return self.infer_types(types, attributes, regions)
+        if not operands or not self.repeats or operands[0].type.__class__ not in _OF_KERNELS:
+            return self.infer_types(self.split([v.type for v in operands], segments), attributes, regions)
+        # A kernel has thousands of ops that differ in nothing that their types depend on.
+        flat = [v.type for v in operands]
+        key = (*flat, segments, *attributes.values())
+        known = self._inferred.get(key)
+        if known is None:
+            known = self.infer_types(self.split(flat, segments), attributes)
+            if len(self._inferred) >= MOST_INFERRED:
+                self._inferred.clear()
+            self._inferred[key] = known
+        return known
 
     def infer_types(self, types: Sequence[Any], attributes: dict[str, Any], regions: Sequence[Region] = ()) -> tuple[Type, ...]:
         """Result types from one type (or tuple, or None) per declared operand."""

@@ -23,6 +23,10 @@ class ScalarType:
         """Bytes of one element in memory (a bool takes one)."""
         return (self.bits + 7) // 8
 
+    def __hash__(self) -> int:
+        # There is one type of a name, and texts keep their hash.
+        return hash(self.name)
+
     @property
     def np(self) -> np.dtype[Any]:
         """The numpy dtype with the same values."""
@@ -164,6 +168,9 @@ class VectorType:
 
     lanes: int
     dtype: ScalarType
+
+    def __hash__(self) -> int:
+        return hash((self.lanes, self.dtype.name))
 
     def __str__(self) -> str:
         return f"vector<{self.lanes}x{self.dtype}>"
