@@ -255,19 +255,27 @@ class Direct:
         parts.steps.append(Step(func, tuple(slots)))
         return parts.plan("direct")
 
-    def _order(self) -> list[str]:
-        """The contracted letters, far ones first. Taps along a row of pixels come before all others where steps over them would be written out side by side:
-        neighbouring pixels share what they read, and would keep it in more registers than there are."""
+    @cached_property
+    def apart(self) -> str | None:
+        """The taps along a row of pixels, if steps over them would be written out side by side: neighbouring pixels share what they read there, and would keep it
+        in more registers than there are. They become the outermost loop instead."""
         p = self.p
-        order = sorted(p.contracted, key=lambda c: -typical(p.left.stride(c)))
         taps = p.left_letters[len(shape_of(self.window.x)) :]
         along = taps[self.window.axes.index(p.left_letters.index(self.spatial[-1]))]
         inner = 1
-        for letter in reversed(order):
+        for letter in reversed(self._by_distance()):
             inner *= typical(p.size(letter))
-            if letter == along and inner <= MOST_UNROLLED:
-                return [along, *(c for c in order if c != along)]
-        return order
+            if letter == along:
+                return along if 1 < typical(p.size(along)) and inner <= MOST_UNROLLED else None
+        return None
+
+    def _by_distance(self) -> list[str]:
+        """The contracted letters, far ones first."""
+        return sorted(self.p.contracted, key=lambda c: -typical(self.p.left.stride(c)))
+
+    def _order(self) -> list[str]:
+        """The contracted letters, the outermost first."""
+        return sorted(self._by_distance(), key=lambda c: c != self.apart)
 
     def _image_slot(self) -> Slot:
         if self.pad is None:
@@ -314,7 +322,8 @@ class _Task:
             self.at = 0
         self.moves = [left.get(c, 0) for c in direct.spatial]
         strides = direct.panels.strides
-        self.axes = join_axes([Axis(p.size(c), left.get(c, 0), strides[c]) for c in direct.panels.contracted])
+        axes = [Axis(p.size(c), left.get(c, 0), strides[c]) for c in direct.panels.contracted]
+        self.axes = join_axes(axes) if direct.apart is None else [axes[0], *join_axes(axes[1:])]
         self.weights0 = code.add(0, *(code.mul(i, strides[c] if c in strides else 0) for c, i in self.around.items() if c in strides))
         if direct.keeps:
             self.sums = code.scratch(prod(self.counts) * direct.width, p.dtype)
@@ -526,7 +535,15 @@ class _Task:
             acc = [[code.load(self.sums, code.add(to, v * lanes), lanes, None, align) for v in range(vectors)] for to in start]
         else:
             acc = zeros(code, len(offsets), vectors, dtype, lanes)
-        acc = accumulate(code, axes, image, weight, acc, at, weights)
+        if self.direct.apart is None:
+            acc = accumulate(code, axes, image, weight, acc, at, weights)
+        else:
+            outer, *inner = axes
+            with code.loop(0, outer.size, [x for line in acc for x in line], name="tap") as loop:
+                here, there = code.add(at, code.mul(loop.iv, outer.a)), code.add(weights, code.mul(loop.iv, outer.b))
+                carried = [loop.carried[i : i + vectors] for i in range(0, len(loop.carried), vectors)]
+                loop.next = [x for line in accumulate(code, inner, image, weight, carried, here, there) for x in line]
+            acc = [loop.results[i : i + vectors] for i in range(0, len(loop.results), vectors)]
         if not self.direct.keeps:
             self._finish(corner, offsets, acc, lane0, valid)
             return
