@@ -39,8 +39,10 @@ def is_free(op: Op) -> bool:
 
 def _is_slid_over(reader: Op) -> bool:
     """Whether `reader` makes overlapping windows for a pooling: then each element is asked for several times, and a pad written once saves the
-    question whether it lies inside. Contracts see to their pads themselves."""
-    return isinstance(reader, tensor.Window) and _overlaps(reader) and not any(isinstance(r, tensor.Contract) for r in reader.result.users)
+    question whether it lies inside. Contracts see to their pads themselves, and so do poolings whose channels are last."""
+    if not isinstance(reader, tensor.Window) or len(shape_of(reader.x)) - 1 not in reader.axes:
+        return False
+    return _overlaps(reader) and not any(isinstance(r, tensor.Contract) for r in reader.result.users)
 
 
 @register_pass
