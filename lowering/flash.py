@@ -12,7 +12,8 @@ key by key, and the output are turned in square blocks of registers.
 
 *Few queries*, as in decoding: lanes are elements of one query, then of one value; the sums for as many keys as there are lanes are added up together.
 
-Keys and values may come in several pieces, a cache and what is new: each is gone through in turn, where it is. Keys that a mask puts after all queries of the block (`Attention.last_key`) are not looked at. The order of additions depends on shapes alone.
+Keys and values may come in several pieces, a cache and what is new: each is gone through in turn, where it is. Keys that a mask puts after all
+queries of the block (`Attention.last_key`) are not looked at. The order of additions depends on shapes alone.
 """
 
 from __future__ import annotations

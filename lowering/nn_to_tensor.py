@@ -197,10 +197,9 @@ def gelu(op: Any, b: Builder, x: Value) -> Value:
     if op.approximate:
         cube = _map(b, "mul", _map(b, "mul", _map(b, "mul", _number(b, 0.044715, dtype), v), v), v)
         inner = _map(b, "mul", _number(b, math.sqrt(2 / math.pi), dtype), _map(b, "add", v, cube))
-        bent = _map(b, "tanh", inner)
+        result = _map(b, "mul", _map(b, "mul", _number(b, 0.5, dtype), v), _map(b, "add", _map(b, "tanh", inner), _number(b, 1, dtype)))
     else:
-        bent = _map(b, "erf", _map(b, "mul", v, _number(b, math.sqrt(0.5), dtype)))
-    result = _map(b, "mul", _map(b, "mul", _number(b, 0.5, dtype), v), _map(b, "add", bent, _number(b, 1, dtype)))
+        result = _map(b, "gelu", v)
     return _cast(b, result, x.type.dtype)
 
 

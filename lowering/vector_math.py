@@ -1,7 +1,7 @@
 """Elementary functions as instructions, on any number of lanes.
 
 For float32 they are polynomials written out where they are used, so they fuse with what stands around them and need no library. `BOUNDS` has the largest
-error of each (at most 1.75 ulp), for every argument: denormals, infinities and nan too; the tests sweep them. The result does not depend on the number of lanes.
+error of each (at most 2 ulp), for every argument: denormals, infinities and nan too; the tests sweep them. The result does not depend on the number of lanes.
 
 Hot functions (exp, tanh, sigmoid, erf, log, …) work in float32 throughout. The others widen to float64, where a short polynomial leaves
 nothing to round but the result. Trigonometric arguments beyond 2^30, where the reduction would need more than three words of pi, take a branch to libm.
@@ -27,6 +27,12 @@ LOG = (0.3333331, -0.24999987, 0.20002227, -0.16669251, 0.14218667, -0.12384361,
 ERF_SPLIT = 0.925
 ERF_SMALL = (0.12837917, -0.37612635, 0.11283694, -0.02685927, 0.0052006347, -0.000813744, 8.345233e-05)
 ERF_LARGE = (0.12864849, 0.6351513, 0.10623688, -0.02376207, 0.0036424624, -0.00032280476, 1.1231402e-05)
+# gelu(x) = x*(1/2 + x*GELU(x*x - GELU_MIDDLE)) for |x| <= GELU_EDGE, where the bracket is 0 or 1 but for rounding
+GELU_EDGE, GELU_MIDDLE = 5.590000152587891, 15.0
+GELU = (
+    0.12908557, -0.0042955009, 0.00021293668, -1.1522672e-05, 6.3382373e-07, -3.4234585e-08, 1.7736242e-09, -8.6152967e-11, 3.9466668e-12, -1.7975899e-13,
+    7.573996e-15, -2.2904141e-16, 6.0152218e-18, -3.8229217e-19, 1.9368857e-20, -3.5027136e-22,
+)  # fmt: skip
 # tanh(x) = x + x*z*TANH(z), z = x*x, below TANH_SPLIT
 TANH_SPLIT = 0.61
 TANH = (-0.33333296, 0.13331805, -0.053771634, 0.020748971, -0.005834395)
@@ -61,10 +67,10 @@ ROUNDER, ROUNDER_64 = 12582912.0, 6755399441055744.0
 PI_2 = (1.570796251296997, 7.549789415861596e-08, 5.390302858158119e-15)
 HUGE_ANGLE = 2.0**30
 
-# Largest error of the float32 functions in ulp (for sin, cos and tan: below 2^30, and libm's above); without fma, up to 1 more.
+# Largest error of the float32 functions in ulp (of gelu: in ulp of its operand; for sin, cos and tan: below 2^30, and libm's above); without fma, up to 1 more.
 BOUNDS = {
-    "exp": 1.0, "expm1": 1.5, "log": 1.0, "log1p": 1.5, "log2": 0.51, "log10": 0.51, "tanh": 1.75, "sigmoid": 1.75, "erf": 1.25, "rsqrt": 1.5,
-    "sin": 0.51, "cos": 0.51, "tan": 0.51, "asin": 0.51, "acos": 0.51, "atan": 0.51, "atan2": 0.51, "sinh": 0.51, "cosh": 0.51, "pow": 0.51,
+    "exp": 1.0, "expm1": 1.5, "log": 1.0, "log1p": 1.5, "log2": 0.51, "log10": 0.51, "tanh": 1.75, "sigmoid": 1.75, "erf": 1.25, "gelu": 2.0,
+    "rsqrt": 1.5, "sin": 0.51, "cos": 0.51, "tan": 0.51, "asin": 0.51, "acos": 0.51, "atan": 0.51, "atan2": 0.51, "sinh": 0.51, "cosh": 0.51, "pow": 0.51,
 }  # fmt: skip
 
 
@@ -203,6 +209,13 @@ def erf(x: Lane) -> Lane:
     large = size.at_most(4.0)
     far = 1.0 - _exp_inside(-large.fma(_tree_poly(large, ERF_LARGE), large))
     return size.compare("olt", ERF_SPLIT).where(near, far.copysign(x))
+
+
+def gelu(x: Lane) -> Lane:
+    """x times the distribution function: 1/2 plus an odd polynomial, constant from where it is 0 or 1 on."""
+    inside = x.at_least(-GELU_EDGE).at_most(GELU_EDGE)
+    share = inside.fma(inside.fma(inside, -GELU_MIDDLE).poly(GELU), 0.5)
+    return x * share.at_least(0.0)
 
 
 def rsqrt(x: Lane) -> Lane:
@@ -400,9 +413,14 @@ def _sigmoid_wide(x: Lane) -> Lane:
     return x.compare("oge", 0.0).where(e.like(1.0), e) / (e + 1.0)
 
 
+def _gelu_wide(x: Lane) -> Lane:
+    half = x * 0.5
+    return half * (libm("erf", x * math.sqrt(0.5)) + 1.0)
+
+
 FLOAT32: dict[str, Callable[..., Lane]] = {
     f.__name__: f
-    for f in (exp, expm1, log, log1p, log2, log10, tanh, sigmoid, erf, rsqrt, sin, cos, tan, asin, acos, atan, atan2, sinh, cosh, pow)
+    for f in (exp, expm1, log, log1p, log2, log10, tanh, sigmoid, erf, gelu, rsqrt, sin, cos, tan, asin, acos, atan, atan2, sinh, cosh, pow)
 }
 # Names of libm's float64 functions, which modules that use them declare.
 LIBM = ("exp", "expm1", "log", "log1p", "log2", "log10", "tanh", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "atan2", "pow")
@@ -413,7 +431,7 @@ def _by_libm(name: str) -> Callable[..., Lane]:
     return lambda *operands: libm(name, *operands)
 
 
-FLOAT64: dict[str, Callable[..., Lane]] = {name: _by_libm(name) for name in LIBM} | {"sigmoid": _sigmoid_wide, "rsqrt": rsqrt}
+FLOAT64: dict[str, Callable[..., Lane]] = {name: _by_libm(name) for name in LIBM} | {"sigmoid": _sigmoid_wide, "gelu": _gelu_wide, "rsqrt": rsqrt}
 
 
 def libm_declarations() -> list[str]:

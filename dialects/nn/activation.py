@@ -12,7 +12,7 @@ from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import Op
 from polyreme.ir.define import Elementwise, Pure, attr, op, operand
 from polyreme.ir.diagnostics import check_attr, check_type
-from polyreme.ir.scalar import apply_scalar
+from polyreme.ir.scalar import GELU, apply_scalar
 from polyreme.ir.types import TensorType
 
 
@@ -69,8 +69,7 @@ class LeakyRelu(Op):
             return np.where(x < 0, x * x.dtype.type(alpha), x)
 
 
-# 1 + erf(x) cancels for negative x, which leaves an error in proportion to |x|.
-@op("nn.gelu", Pure, Elementwise, accuracy=Accuracy(ulp=4, summed=4))
+@op("nn.gelu", Pure, Elementwise, accuracy=GELU)
 class Gelu(Op):
     """The Gaussian error linear unit: each element times the normal distribution function at it.
 
@@ -95,8 +94,7 @@ class Gelu(Op):
             if approximate:
                 inner = v.dtype.type(math.sqrt(2 / math.pi)) * (v + v.dtype.type(0.044715) * v * v * v)
                 return (half * v * (1 + np.tanh(inner))).astype(x.dtype, copy=False)
-            erf = apply_scalar("erf", (v * v.dtype.type(math.sqrt(0.5)),))
-            return (half * v * (1 + erf)).astype(x.dtype, copy=False)
+            return apply_scalar("gelu", (v,)).astype(x.dtype, copy=False)
 
 
 @op("nn.silu", Pure, Elementwise, accuracy=Accuracy(ulp=6))

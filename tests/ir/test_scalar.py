@@ -12,7 +12,7 @@ from polyreme.ir.types import SCALARS, f32, i1, i32, u8
 ONE = {
     "neg": lambda a: -a, "abs": abs, "sign": lambda a: (a > 0) - (a < 0), "exp": math.exp, "expm1": math.expm1, "sin": math.sin, "cos": math.cos,
     "tan": math.tan, "atan": math.atan, "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh, "erf": math.erf, "floor": math.floor,
-    "ceil": math.ceil, "round": round, "trunc": math.trunc, "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "isnan": math.isnan, "isinf": math.isinf,
+    "gelu": lambda a: a / 2 * math.erfc(-a * math.sqrt(0.5)), "ceil": math.ceil, "round": round, "trunc": math.trunc, "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "isnan": math.isnan, "isinf": math.isinf,
     "isfinite": math.isfinite,
 }  # fmt: skip
 POSITIVE = {"log": math.log, "log1p": math.log1p, "log2": math.log2, "log10": math.log10, "sqrt": math.sqrt, "rsqrt": lambda a: 1 / math.sqrt(a)}
