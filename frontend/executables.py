@@ -26,12 +26,15 @@ from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import cache_in, digest_of
 from polyreme.runtime.cpu import processor_text
 from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.gpu_plan import KEY
 from polyreme.runtime.schedule import Schedule, ScheduledStep
 from polyreme.runtime.shared_code import is_shared, load_shared
 
 __all__ = ["load_module", "load_profiled", "load_schedule", "load_with_prepare", "scheduled"]
 
 MOST_LOADED = 512
+# Modules of so many ops are networks; of fewer they are compiled sooner than a process could get ready for it.
+NETWORK_OPS = 40
 
 _loaded: OrderedDict[str, Any] = OrderedDict()
 
@@ -48,14 +51,14 @@ def load_module(module: Module, name: str = "model", place: Place | None = None,
     driver = driver_of(place)
     key = digest_of(print_module(module, names=False), name, _machine(driver), place.kind, compiler_version())
 
-    def make() -> Artifact:
+    def make() -> tuple[Artifact]:
         from polyreme.lowering import targets
         from polyreme.lowering.pipeline import compile_module
 
         target = targets.host() if driver is None else targets.gpu_target(driver.sm)
-        return compile_module(module, target, name=name).artifact  # type: ignore[no-any-return]
+        return (compile_module(module, target, name=name).artifact,)
 
-    return _load(key, make, driver)
+    return _load(key, lambda: _compiled(module, make)[0], driver)
 
 
 def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any]:
@@ -66,17 +69,18 @@ def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any
     text = print_module(module, names=False)
     keys = [digest_of(text, name, _machine(None), compiler_version(), prepare, part) for part in ("main", "prepare")]
 
-    @functools.cache
-    def compiled() -> Any:
+    def make() -> tuple[Artifact, Artifact | None]:
         from polyreme.lowering import targets
         from polyreme.lowering.pipeline import compile_module
 
-        return compile_module(module, targets.host(), name=name, prepare=prepare)
+        made = compile_module(module, targets.host(), name=name, prepare=prepare)
+        return made.artifact, made.prepare_artifact
 
-    main = _load(keys[0], lambda: compiled().artifact)
+    both = functools.cache(lambda: _compiled(module, make))
+    main = _load(keys[0], lambda: both()[0])
     if all(spec.role != "packed" for spec in main.manifest.inputs):
         return main, None
-    return main, _load(keys[1], lambda: compiled().prepare_artifact)
+    return main, _load(keys[1], lambda: both()[1])
 
 
 def load_profiled(module: Module, name: str = "model") -> Any:
@@ -103,10 +107,6 @@ def _load(key: str, make: Callable[[], Artifact], driver: Any = None) -> Any:
     artifact = _stored(cache.get(key))
     if artifact is None:
         artifact = make()
-        if driver is None:
-            from polyreme.lowering.link import linked
-
-            artifact = linked(artifact)
         cache.put(key, artifact.to_bytes())
     if is_shared(artifact):
         _loaded[key] = load_shared(artifact, config.threads())
@@ -117,6 +117,21 @@ def _load(key: str, make: Callable[[], Artifact], driver: Any = None) -> Any:
     if len(_loaded) > MOST_LOADED:
         _loaded.popitem(last=False)
     return _loaded[key]
+
+
+def _compiled(module: Module, make: Callable[[], tuple[Artifact | None, ...]]) -> tuple[Any, ...]:
+    """What `make` compiles of a module, as this process loads it: for a network in a process of its own, which takes along what the compiler needs of memory."""
+
+    def work() -> tuple[Artifact | None, ...]:
+        from polyreme.lowering.link import linked
+
+        return tuple(artifact if artifact is None or KEY in artifact.manifest.extra else linked(artifact) for artifact in make())
+
+    if sum(1 for _ in module.function().block) < NETWORK_OPS or config.is_watched():
+        return work()
+    from polyreme.lowering.workers import apart
+
+    return apart(work)
 
 
 def _machine(driver: Any) -> str:

@@ -14,12 +14,14 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from polyreme.ir import config
-from polyreme.ir.diagnostics import Diagnostic, PolyremeError
+from polyreme.ir.diagnostics import PolyremeError
 
-__all__ = ["share_out", "workers_for"]
+__all__ = ["apart", "share_out", "workers_for"]
 
 T = TypeVar("T")
 _NUMBER = struct.Struct("=I")
@@ -29,9 +31,25 @@ _MOST_WORKS = 4096 // _NUMBER.size
 
 def workers_for(works: int) -> int:
     """How many processes, this one included, work on so many things: as many as POLYREME_JOBS says, by default as there are cores."""
-    if works < 2 or works > _MOST_WORKS or not hasattr(os, "fork") or threading.active_count() > 1 or config.launched().size > 1:
+    if works < 2 or works > _MOST_WORKS or not _may_fork():
         return 1
     return min(config.jobs(), config.processors(), works)
+
+
+def _may_fork() -> bool:
+    # Ranks of one program have the cores shared out among them already.
+    return hasattr(os, "fork") and threading.active_count() == 1 and config.launched().size == 1
+
+
+def apart(work: Callable[[], T]) -> T:
+    """The outcome of `work`, done in a process of its own, so that its memory goes when it is done; here, where no process can be forked."""
+    if not _may_fork():
+        return work()
+    outcome = _join(*_fork(work))
+    if isinstance(outcome, PolyremeError):
+        raise outcome
+    # What failed in another way shows where when it fails here.
+    return work() if isinstance(outcome, _Fault) else outcome  # type: ignore[no-any-return]
 
 
 def share_out(works: Sequence[Callable[[], T]], workers: int) -> list[T]:
@@ -45,10 +63,9 @@ def share_out(works: Sequence[Callable[[], T]], workers: int) -> list[T]:
     os.write(feed, b"".join(map(_NUMBER.pack, range(len(works)))))
     os.close(feed)
     try:
-        jobs = [_fork(works, queue) for _ in range(workers - 1)]
-        done: dict[int, T] = {}
+        jobs = [_fork(partial(_work, works, queue)) for _ in range(workers - 1)]
         try:
-            _work(works, queue, done)
+            done = _work(works, queue)
         finally:
             outcomes = [_join(*job) for job in jobs]
     finally:
@@ -56,19 +73,30 @@ def share_out(works: Sequence[Callable[[], T]], workers: int) -> list[T]:
     for outcome in outcomes:
         if isinstance(outcome, PolyremeError):
             raise outcome
+        if isinstance(outcome, _Fault):
+            raise PolyremeError(f"expected machine code but the process that generates it failed: {outcome.what}", code="E0807")
         done.update(outcome)
     return [done[i] for i in range(len(works))]
 
 
-def _work(works: Sequence[Callable[[], T]], queue: int, done: dict[int, T]) -> None:
-    """Do what is left in the queue."""
+def _work(works: Sequence[Callable[[], T]], queue: int) -> dict[int, T]:
+    """Do what is left in the queue; the outcomes by number."""
+    done: dict[int, T] = {}
     while taken := os.read(queue, _NUMBER.size):
         (number,) = _NUMBER.unpack(taken)
         done[number] = works[number]()
+    return done
 
 
-def _fork(works: Sequence[Callable[[], Any]], queue: int) -> tuple[int, int]:
-    """A child that works on the queue; its pickled outcomes come through the pipe that is returned with its process id."""
+@dataclass(frozen=True)
+class _Fault:
+    """What went wrong in a child in a way that is nobody's to mend."""
+
+    what: str
+
+
+def _fork(work: Callable[[], Any]) -> tuple[int, int]:
+    """A child that does `work`; its pickled outcome comes through the pipe that is returned with its process id."""
     read, write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -83,25 +111,28 @@ def _fork(works: Sequence[Callable[[], Any]], queue: int) -> tuple[int, int]:
     status = 1
     try:
         os.close(read)
-        done: dict[int, Any] = {}
         try:
-            _work(works, queue, done)
-            outcome: Any = done
+            outcome = work()
         except PolyremeError as error:
-            outcome = type(error)(error.diagnostics, code=error.code)
+            outcome = error
         except Exception as error:
-            outcome = PolyremeError(f"a process that generates code failed: {type(error).__name__}: {error}", code="E0807")
+            outcome = _Fault(f"{type(error).__name__}: {error}")
         with os.fdopen(write, "wb") as pipe:
-            pickle.dump(outcome, pipe)
+            pickle.dump(outcome, pipe, pickle.HIGHEST_PROTOCOL)
         status = 0
     finally:
         os._exit(status)
 
 
 def _join(child: int, read: int) -> Any:
-    with os.fdopen(read, "rb") as pipe:
-        data = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if status or not data:
-        return PolyremeError(Diagnostic(f"expected machine code but the process that generates it ended with status {status}"), code="E0807")
-    return pickle.loads(data)
+    """The outcome of a child: an error of its own, or a `_Fault`, when it failed."""
+    outcome: Any = None
+    try:
+        with os.fdopen(read, "rb") as pipe:
+            outcome = pickle.load(pipe)
+    except (EOFError, pickle.UnpicklingError):
+        # Nothing, or not all of it: the status says why.
+        outcome = None
+    finally:
+        _, status = os.waitpid(child, 0)
+    return outcome if not status else _Fault(f"it ended with status {status}")

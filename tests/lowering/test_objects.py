@@ -17,7 +17,7 @@ from polyreme.lowering.link import MODEL, build_artifact, load
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.targets import find_target, host
 from polyreme.lowering.tensor_to_kernel import outline_constants
-from polyreme.lowering.workers import share_out, workers_for
+from polyreme.lowering.workers import apart, share_out, workers_for
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import cache_in
 
@@ -165,6 +165,29 @@ def test_a_process_with_threads_is_not_forked():
         stop.set()
         thread.join()
     assert workers_for(1) == 1
+
+
+def test_work_done_apart_leaves_nothing_but_its_outcome():
+    assert apart(lambda: (os.getpid() != HERE, b"x" * (1 << 20))) == (True, b"x" * (1 << 20))
+    with pytest.raises(CodegenError, match="like this"):
+        apart(partial(_fail, CodegenError("like this")))
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_fault_apart_is_shown_where_it_happens_here():
+    with pytest.raises(ZeroDivisionError) as caught:
+        apart(lambda: 1 // 0)
+    assert caught.traceback[-1].path.name == "test_objects.py"
+    # A process that is killed, by the system for its memory for example, is no reason to give up.
+    assert apart(lambda: os._exit(9) if os.getpid() != HERE else "done here") == "done here"
+
+
+HERE = os.getpid()
+
+
+def _fail(error):
+    raise error
 
 
 def test_a_compiled_library_links_all_objects(split, tmp_path):
