@@ -511,7 +511,7 @@ def _group(second: tensor.Contract) -> None:
     result = second.result
     while len(users := list(result.users)) == 1 and isinstance(users[0], _VIEWS) and (longer := find_attention(second, users[0].result)) is not None:
         result, found = users[0].result, longer
-    order = [op for op in second.parent if op in found.ops]  # type: ignore[union-attr]
+    order = _in_order(result, found.ops)
     kept = {op for op in order if _is_repeatable(op)}
     for op in order:
         if op is not result.owner and op not in kept and any(user not in found.ops for value in op.results for user in value.users):
@@ -525,6 +525,21 @@ def _group(second: tensor.Contract) -> None:
     for op in reversed(order):
         if not op.is_used:
             op.erase()
+
+
+def _in_order(result: Value, ops: frozenset[Op]) -> list[Op]:
+    """The ops so that each stands behind what it reads, in an order that depends on nothing but how they are wired: equal groups share their kernels."""
+    order: dict[Op, None] = {}
+
+    def take(value: Value) -> None:
+        op = value.producer()
+        if op in ops and op not in order:
+            for x in op.operands:
+                take(x)
+            order[op] = None
+
+    take(result)
+    return list(order)
 
 
 def _is_repeatable(op: Op) -> bool:

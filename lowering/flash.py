@@ -317,7 +317,8 @@ class _ManyQueries(_Kernel):
                 for r in range(rows):
                     score = self._masked(scores[r][v], code.add(at, r), first, v)
                     self._put(score, self.exponentials, code.add(at, r), v)
-                    top = code.apply("max", top, score)
+                    # Without a thought for nan, which will show in the sums.
+                    top = code.apply("select", code.apply("gt", score, top), score, top)
                 self._put(top, tops, 0, v)
 
         cover(code, count, self._row_sizes(part.count), tile, "key")

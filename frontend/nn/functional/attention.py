@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from polyreme import dispatch
@@ -44,12 +45,12 @@ def attend(
 
 
 def _later(scores: Tensor) -> Tensor:
-    """-1e4 where a key comes after its query, 0 elsewhere: [queries, keys]. Large enough for a weight of 0, and finite in 16 bits."""
+    """-inf where a key comes after its query, 0 elsewhere: [queries, keys]. Every query sees the first key at least."""
     queries, keys = scores.type.shape[-2:]
     row = dispatch.call(ops.Iota, shape=(queries, 1), axis=0, dtype=i64)
     column = dispatch.call(ops.Iota, shape=(1, keys), axis=1, dtype=i64)
     dtype = scores.type.dtype
-    return dispatch.call(ops.Where, dispatch.call(ops.Greater, column, row), dispatch.full((), -1e4, dtype), dispatch.full((), 0.0, dtype))
+    return dispatch.call(ops.Where, dispatch.call(ops.Greater, column, row), dispatch.full((), -math.inf, dtype), dispatch.full((), 0.0, dtype))
 
 
 def scaled_dot_product_attention(
@@ -69,7 +70,7 @@ def scaled_dot_product_attention(
 
     `scale` is 1 / sqrt(depth) unless given. The mask is [batch, heads, queries, keys] or broadcasts to that; bools say which positions count, floats are added.
     With `is_causal` a position sees itself and those before it, and the mask is ignored. With `enable_gqa` queries may have a multiple of the heads that keys
-    and values have, which several then share. `backend` is accepted for its place: there is one way to compute it, and it needs [queries, keys] memory.
+    and values have, which several then share. `backend` is accepted for its place: compiled code for inference never has all scores in memory, any other has [queries, keys] of them.
     """
     for argument, tensor in (("query", query), ("key", key), ("value", value)):
         tensor_arg(tensor, "scaled_dot_product_attention", argument)
