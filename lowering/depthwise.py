@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
@@ -39,6 +39,10 @@ MOST_TAPS = 96
 MOST_EDGES = 6
 # Rows of work below which channels are cut into blocks for the threads as well.
 ENOUGH_ROWS = 8
+# Vectors of channels that go through an image together, when a cache is to hold what lies under a window.
+FEW_VECTORS = 4
+# Bytes after which addresses share their places in the first-level cache.
+WAY_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,26 +267,42 @@ class _Kernel:
         return [self.parts.packed(op.b, spec.b, trace(op.b, spec.b), panels)]
 
     def _nest(self) -> None:
-        """Rows of the result, and blocks of channels where rows are few, on threads."""
+        """Images, blocks of channels and rows of the result, on threads."""
         s, code = self.s, self.code
-        row = s.slides[-1].axis
+        first, row = s.slides[0].axis, s.slides[-1].axis
         sizes = list(s.shape[:row])
         vectors = -(-s.channels // self.lanes.count)
-        rows = estimate(product(sizes))
-        blocks = 1 if rows >= ENOUGH_ROWS else min(vectors, -(-ENOUGH_ROWS // max(rows, 1)))
-        block = -(-vectors // blocks) * self.lanes.count
+        block = self._block(vectors, estimate(product(sizes))) * self.lanes.count
         blocks = -(-s.channels // block)
         cycles = s.slides[-1].places * (self.taps * (s.copies or 1) / 2 + 4) * vectors / blocks
 
         def body(places: list[Position]) -> None:
-            first: Index = 0
-            end: Index = s.channels
+            lo: Index = 0
+            hi: Index = s.channels
             if blocks > 1:
-                first = code.mul(places[-1].scalar(code), block)
-                end = code.min(code.add(first, block), s.channels)
-            self._row(places[:row], first, end)
+                lo = code.mul(places.pop(first).scalar(code), block)
+                hi = code.add(lo, block) if s.channels % block == 0 else code.min(code.add(lo, block), s.channels)
+            self._row(places, lo, hi)
 
-        each(code, s.request.target, [*sizes, *([blocks] if blocks > 1 else [])], cycles, body)
+        each(code, s.request.target, [*sizes[:first], *([blocks] if blocks > 1 else []), *sizes[first:]], cycles, body)
+
+    def _block(self, vectors: int, rows: int) -> int:
+        """Vectors of channels that are taken through an image together.
+
+        An image in the second-level cache is read from there once, instead of once for each row of the window, when few channels are: what lies under a
+        window then stays in the first-level cache. An image too large for that is better read as it stands, and so is one whose pixels stand a power of two
+        apart, because they push each other out. A few long rows, as of sounds, are cut for the threads.
+        """
+        s, caches = self.s, self.s.request.target.caches
+        pixel = s.channels * s.dtype.bytes
+        image = prod(slide.size for slide in s.slides) * pixel
+        wide = FEW_VECTORS * self.lanes.count * s.dtype.bytes
+        apart = WAY_BYTES // gcd(pixel, WAY_BYTES)
+        lines = min(apart * wide, WAY_BYTES) * (caches[0] // WAY_BYTES)
+        under = prod(slide.taps for slide in s.slides[:-1]) * s.slides[-1].size * wide
+        if image <= caches[1] and under <= lines:
+            return min(vectors, FEW_VECTORS)
+        return vectors if rows >= ENOUGH_ROWS else max(1, vectors * rows // ENOUGH_ROWS)
 
     def _row(self, places: list[Position], first: Index, end: Index) -> None:
         """One row of the result: `places` of its outer axes, channels from `first` to `end`."""
