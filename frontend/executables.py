@@ -103,7 +103,7 @@ def _load(key: str, make: Callable[[], Artifact], driver: Any = None) -> Any:
     if found is not None:
         _loaded.move_to_end(key)
         return found
-    cache = cache_in(config.cache_folder())
+    cache = cache_in(config.cache_folder(), config.cache_limit())
     artifact = _stored(cache.get(key))
     if artifact is None:
         artifact = make()

@@ -6,7 +6,9 @@
 | `POLYREME_DUMP` | folder that gets the module after every pass that changed it, as `07-fuse.tir`; later pipelines of a process in `run-2`, `run-3`, … |
 | `POLYREME_OVERRIDE` | folder whose files of those names take the place of what the pass made |
 | `POLYREME_CACHE` | folder of compiled artifacts, or `off`; otherwise `polyreme` in the user's cache folder |
+| `POLYREME_CACHE_LIMIT` | bytes that the folder may hold, such as `500MB`; otherwise what `polyreme cache limit` said, or 1 GiB |
 | `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
+| `POLYREME_TUNE` | 1 to time some tiles for each matrix product on this machine when it is first compiled, and to keep the fastest |
 | `POLYREME_PATIENCE` | seconds that a rank waits for the others in a collective call; otherwise half an hour |
 | `POLYREME_JOBS` | processes that generate machine code; otherwise as many as threads |
 | `CPU_NUM` | Paddle's number of CPU devices for data parallel programs; otherwise 1 |
@@ -19,6 +21,7 @@ Values are read when they are asked for, so a test or a program may change them.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +78,31 @@ def cache_folder() -> Path | None:
     return _folder("POLYREME_CACHE") or (base or Path("~/.cache").expanduser()) / "polyreme"
 
 
+def cache_limit() -> int | None:
+    """How many bytes the folder may hold, None when nothing is said."""
+    text = os.environ.get("POLYREME_CACHE_LIMIT", "").strip()
+    return parse_bytes(text, "POLYREME_CACHE_LIMIT") if text else None
+
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+
+
+def parse_bytes(text: str, what: str) -> int:
+    """A number of bytes as people write it: `500MB`, `1.5 GiB`, `4096`. `what` is for the message when it is none."""
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?) ?([a-zA-Z]*)", text.strip())
+    if found is None or found[2].upper() not in _UNITS:
+        raise PolyremeError(f"expected {what} to be a number of bytes, such as 500MB or 2GiB, but got {text!r}", code="E0004")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes for people: `512 B`, `1.3 MB`."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
 def processors() -> int:
     """The processors that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -88,6 +116,11 @@ def threads() -> int:
 def jobs() -> int:
     """How many processes generate machine code."""
     return _number("POLYREME_JOBS", processors(), 1)
+
+
+def tunes() -> bool:
+    """Whether candidates for the kernels of this machine are timed."""
+    return _number("POLYREME_TUNE", 0, 0) > 0
 
 
 def patience() -> int:

@@ -28,7 +28,7 @@ def make_objects(module: Module | Program, target: Target, name: str) -> list[by
     """The object files of a kernel-level module whose memory is planned; its native functions are called after `name`. The first has `main`."""
     config.say(4, lambda: emit_llvm(module, target, name))
     parts = split_llvm(module, target, name, WORTH_SPLITTING)
-    kept = None if config.is_watched() else cache_in(config.cache_folder())
+    kept = None if config.is_watched() else cache_in(config.cache_folder(), config.cache_limit())
     # `main` is one model's only, whose artifact is kept as a whole.
     works = [partial(_object, parts[0], target, None), *(partial(_object, part, target, kept) for part in parts[1:])]
     order = sorted(range(len(parts)), key=lambda i: -parts[i].ops)
@@ -41,7 +41,7 @@ def make_objects(module: Module | Program, target: Target, name: str) -> list[by
 
 def kept_object(text: str, target: Target) -> bytes:
     """The object of LLVM text that many models need."""
-    return _assembled(text, target, cache_in(config.cache_folder()))
+    return _assembled(text, target, cache_in(config.cache_folder(), config.cache_limit()))
 
 
 def _object(part: Part, target: Target, kept: Cache | None) -> bytes:

@@ -1,5 +1,7 @@
 """The cache of compiled code: bytes by key, in memory and in a folder.
 
+How much a folder may hold is the process's to say, or else stands in the folder itself, in a file `limit`, for all processes.
+
 Keys are digests of everything that an entry depends on (`digest_of`). An entry carries a checksum; one that does not match is removed and reported
 as absent, so it is compiled again and never trusted. Entries are written whole or not at all, so processes may share a folder. A folder that cannot
 be read or written costs time, not correctness: it is warned about once.
@@ -15,6 +17,7 @@ import time
 import warnings
 from collections import OrderedDict
 from pathlib import Path
+from typing import NamedTuple
 
 from polyreme.runtime.artifact import write_atomically
 
@@ -23,6 +26,7 @@ DIGEST_BYTES = 32
 DEFAULT_DISK_BYTES = 1 << 30
 DEFAULT_MEMORY_BYTES = 64 << 20
 STALE_SECONDS = 3600
+LIMIT_FILE = "limit"
 
 
 def digest_of(*parts: bytes | str) -> str:
@@ -36,17 +40,35 @@ def digest_of(*parts: bytes | str) -> str:
 
 
 @functools.cache
-def cache_in(folder: Path | None) -> Cache:
-    """The one cache of this process for a folder; None for memory only."""
-    return Cache(folder)
+def cache_in(folder: Path | None, limit: int | None = None) -> Cache:
+    """The one cache of this process for a folder; None for memory only. `limit` as for `Cache`."""
+    return Cache(folder, limit)
+
+
+class Entry(NamedTuple):
+    """An entry on disk: its size with all that belongs to it, and when it was last used, in seconds since 1970."""
+
+    key: str
+    bytes: int
+    used: float
+    path: Path
+
+    def head(self, count: int) -> bytes:
+        """Its first `count` bytes, unchecked: for people, not for use."""
+        with open(self.path, "rb") as file:
+            file.seek(len(MAGIC) + DIGEST_BYTES)
+            return file.read(count)
 
 
 class Cache:
-    """Bytes by key. `folder` None keeps them in memory only. Least recently used entries go first when a limit is reached."""
+    """Bytes by key. `folder` None keeps them in memory only. Least recently used entries go first when a limit is reached.
 
-    def __init__(self, folder: str | os.PathLike[str] | None, limit: int = DEFAULT_DISK_BYTES, memory_limit: int = DEFAULT_MEMORY_BYTES):
+    `limit` is how many bytes the folder may hold, by default what `keep_limit` left there, or 1 GiB; `memory_limit` is for this process alone.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None, limit: int | None = None, memory_limit: int = DEFAULT_MEMORY_BYTES):
         self.folder = Path(folder) if folder is not None else None
-        self.limit = limit
+        self._limit = limit
         self.memory_limit = memory_limit
         self._memory: OrderedDict[str, bytes] = OrderedDict()
         self._memory_bytes = 0
@@ -87,14 +109,44 @@ class Cache:
             if self._disk_bytes is None or self._disk_bytes > self.limit:
                 self._evict(path)
 
-    def clear(self) -> None:
-        """Forget all entries, on disk too."""
+    def clear(self) -> tuple[int, int]:
+        """Forget all entries, on disk too; how many there were and their bytes."""
         with self._lock:
             self._memory.clear()
             self._memory_bytes = 0
-            for _, _, path in self._entries():
-                _remove(path)
+            gone = [(size, path) for _, size, path in self._entries() if _remove(path)]
             self._disk_bytes = None
+            return len(gone), sum(size for size, _ in gone)
+
+    def entries(self) -> list[Entry]:
+        """What the folder holds, the most recently used first."""
+        return [Entry(path.name, size, used, path) for used, size, path in sorted(self._entries(), reverse=True)]
+
+    @property
+    def limit(self) -> int:
+        """How many bytes the folder may hold."""
+        if self._limit is None:
+            self._limit = self._kept_limit()
+        return self._limit
+
+    def keep_limit(self, limit: int) -> None:
+        """Let the folder hold at most so many bytes, for all processes that are told nothing else; removes at once what is too much. `OSError` when it cannot be written."""
+        if self.folder is None:
+            raise ValueError("expected a folder to keep a limit in but the cache is in memory only")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.folder / LIMIT_FILE, f"{limit}\n".encode())
+        with self._lock:
+            self._limit = limit
+            self._evict(None)
+
+    def _kept_limit(self) -> int:
+        if self.folder is None:
+            return DEFAULT_DISK_BYTES
+        try:
+            text = (self.folder / LIMIT_FILE).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            return DEFAULT_DISK_BYTES
+        return int(text) if text.isdecimal() and len(text) < 20 else DEFAULT_DISK_BYTES
 
     # --- memory
 
@@ -153,8 +205,8 @@ class Cache:
                 found.append((status.st_mtime, status.st_size, path))
         return found
 
-    def _evict(self, newest: Path) -> None:
-        """Remove the least recently used entries until a tenth of the limit is free."""
+    def _evict(self, newest: Path | None) -> None:
+        """Where the folder holds too much, remove the least recently used entries, but not `newest`, until a tenth of the limit is free."""
         entries = sorted(self._entries())
         total = sum(size for _, size, _ in entries)
         if total > self.limit:

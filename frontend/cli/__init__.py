@@ -29,6 +29,7 @@ COMMANDS = {
     "bisect": "find the pass and the op at which a model's numbers go wrong",
     "reduce": "make IR text that fails as small as it can be",
     "bench": "measure a model's latency",
+    "cache": "show what compiled code is kept, limit it, or clear it",
     "launch": "run a training script in several processes",
     "explain": "say what the code of an error means",
 }

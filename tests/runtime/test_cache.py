@@ -149,3 +149,43 @@ def test_clear_forgets_everything(tmp_path: Path) -> None:
     cache.clear()
     assert cache.get(key(1)) is None
     assert entries(tmp_path) == []
+
+
+def test_a_limit_kept_in_the_folder_holds_for_every_process(tmp_path: Path) -> None:
+    Cache(tmp_path).keep_limit(3000)
+    other = Cache(tmp_path)
+    assert other.limit == 3000
+    for i in range(20):
+        other.put(key(i), bytes(500))
+    assert sum(entry.bytes for entry in other.entries()) <= 3000
+    assert Cache(tmp_path).get(key(19)) == bytes(500)
+    assert Cache(tmp_path, limit=7000).limit == 7000, "what a process is told goes first"
+
+
+def test_a_smaller_limit_removes_what_was_not_used_for_longest(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    for i in range(4):
+        cache.put(key(i), bytes(1000))
+        os.utime(cache._path(key(i)), (1000 + i, 1000 + i))
+    os.utime(cache._path(key(0)), (5000, 5000))
+    cache.keep_limit(2400)
+    assert [entry.key for entry in cache.entries()] == [key(0), key(3)]
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1", "9" * 40, "\xff"])
+def test_a_damaged_limit_is_none(tmp_path: Path, text: str) -> None:
+    Cache(tmp_path).put(key(1), b"code")
+    (tmp_path / "limit").write_text(text, encoding="latin-1")
+    assert Cache(tmp_path).limit == Cache(None).limit
+    assert Cache(tmp_path).get(key(1)) == b"code"
+
+
+def test_entries_are_told_with_their_size_and_last_use(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put(key(1), b"first")
+    cache.put(key(2), b"second")
+    os.utime(cache._path(key(1)), (5e9, 5e9))
+    first, second = cache.entries()
+    assert (first.key, second.key, first.used) == (key(1), key(2), 5e9)
+    assert second.bytes == second.path.stat().st_size and second.head(3) == b"sec"
+    assert cache.clear() == (2, first.bytes + second.bytes) and not cache.entries()
