@@ -1,11 +1,10 @@
-"""Attention: finding softmax(maps(Q K)) V among tensor ops, and gathering it into a group of its own.
+"""Attention: finding softmax(maps(Q K)) V among tensor ops.
 
     s = contract(q, k)                      scores, by views and elementwise steps (a scale, masks) the operand of
     e = exp(s - max(s));  p = e / sum(e)    the softmax along the keys, by views an operand of
     o = contract(p, v)                      and, by views, the result
 
-Its builder (`flash.py`) never has more than a block of the scores in memory. A group is formed only if nothing else reads what lies in between: a
-training step, whose backward needs the weights, keeps its ops as they are.
+`group_attention.py` gathers the ops into a group; its builder (`flash.py`) never has more than a block of the scores in memory.
 
 Keys and values that a concat lays end to end for this attention alone are taken as they are in front of it.
 
@@ -18,19 +17,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from polyreme.dialects import tensor
-from polyreme.ir.builtin import Func
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.types import ScalarType, element_type, f32, f64
 from polyreme.lowering.access import Access, row_major, trace, trace_parts
-from polyreme.lowering.fuse import outline
 from polyreme.lowering.rows import shape_of
 
-_VIEWS = (tensor.Reshape, tensor.Transpose)
+VIEWS = (tensor.Reshape, tensor.Transpose)
 # Ops that make values from nothing but sizes and numbers, which a group computes where it needs them.
 _FROM_NOTHING = (tensor.Full, tensor.DimValue, tensor.Iota, tensor.Map, tensor.Broadcast, tensor.Reshape, tensor.Transpose, tensor.Slice)
 # A mask from nothing that takes more ops than this is computed once, and read.
@@ -132,13 +127,13 @@ class Attention:
         return None
 
     def _limit(self, value: Value) -> Dim | None:
-        op = _through_views(value).producer(tensor.Map)
+        op = through_views(value).producer(tensor.Map)
         return None if op is None or op.fn != "select" else self._selected(op, None)
 
     def _selected(self, op: tensor.Map, scores: Value | None) -> Dim | None:
         """The limit where a select gives -inf to later keys; its other side is `scores`, or any number."""
         condition, yes, no = op.xs
-        test = _through_views(condition).producer(tensor.Map)
+        test = through_views(condition).producer(tensor.Map)
         if test is None or test.fn not in ("gt", "ge", "lt", "le"):
             return None
         left, right = (self._position(x) for x in test.xs)
@@ -178,7 +173,7 @@ class Attention:
 
 
 def _number(value: Value) -> float | None:
-    op = _through_views(value).producer()
+    op = through_views(value).producer()
     if isinstance(op, tensor.Full):
         return float(op.value)
     if isinstance(op, tensor.Constant) and op.value.array.size == 1:
@@ -186,7 +181,7 @@ def _number(value: Value) -> float | None:
     return None
 
 
-def _through_views(value: Value) -> Value:
+def through_views(value: Value) -> Value:
     op = value.producer()
     while isinstance(op, (tensor.Broadcast, tensor.Reshape)) and _only_lifts(op):
         value = op.x
@@ -208,7 +203,7 @@ def _towards(op: Op, contract: Op) -> Value:
 def _leads_to(value: Value, contract: Op) -> bool:
     op = value.producer()
     while op is not None and op is not contract:
-        if isinstance(op, _VIEWS):
+        if isinstance(op, VIEWS):
             op = op.x.producer()
         elif isinstance(op, tensor.Map):
             same = [x for x in op.xs if shape_of(x) == shape_of(op.result)]
@@ -269,7 +264,7 @@ def find_attention(second: tensor.Contract, result: Value) -> Attention | None:
 
 def _views_off(value: Value) -> Value:
     op = value.producer()
-    while isinstance(op, _VIEWS):
+    while isinstance(op, VIEWS):
         value = op.x
         op = value.producer()
     return value
@@ -349,7 +344,7 @@ class _Finder:
         op = value.producer()
         if isinstance(op, tensor.Contract):
             return op
-        if isinstance(op, _VIEWS):
+        if isinstance(op, VIEWS):
             return self._first_product(op.x)
         if isinstance(op, tensor.Map):
             inner = (self._first_product(x) for x in op.xs if shape_of(x) == shape_of(op.result))
@@ -467,7 +462,7 @@ def _before_queries(value: Value) -> set[Op]:
     pending: set[Op] = set()
     op = value.producer()
     while op is not None:
-        if isinstance(op, (*_VIEWS, tensor.Slice)):
+        if isinstance(op, (*VIEWS, tensor.Slice)):
             pending.add(op)
             value = op.x
         elif isinstance(op, tensor.Map) and len(value.users) == 1:
@@ -485,68 +480,6 @@ def _before_queries(value: Value) -> set[Op]:
     return ops | pending
 
 
-@register_pass
-@dataclass(frozen=True)
-class GroupAttention(FuncPass):
-    """Gather each attention whose scores and weights nobody else reads into a `tensor.fused` of its own.
-
-    Before: `tensor` ops in a function body.  After: the same values; scores and weights are known inside of groups only.
-    Runs before sinking and fusion, which would put the steps of the softmax into other groups.
-    """
-
-    name: ClassVar[str] = "group-attention"
-    takes: ClassVar[tuple[str, ...]] = ("tensor",)
-
-    def run_on(self, func: Func) -> None:
-        for op in list(func.block):
-            if isinstance(op, tensor.Contract) and op.parent is func.block:
-                _group(op)
-
-
-def _group(second: tensor.Contract) -> None:
-    found = find_attention(second, second.result)
-    if found is None:
-        return
-    # With the views that follow, as long as they do nothing but put letters in order.
-    result = second.result
-    while len(users := list(result.users)) == 1 and isinstance(users[0], _VIEWS) and (longer := find_attention(second, users[0].result)) is not None:
-        result, found = users[0].result, longer
-    order = _in_order(result, found.ops)
-    kept = {op for op in order if _is_repeatable(op)}
-    for op in order:
-        if op is not result.owner and op not in kept and any(user not in found.ops for value in op.results for user in value.users):
-            return
-    inside = {value for op in order for value in op.results}
-    inputs = list(dict.fromkeys(x for op in order for x in op.operands if x not in inside))
-    mapping: dict[Value, Value] = {}
-    fused = outline(order, inputs, [result], mapping)
-    second.parent.insert(fused, result.producer())  # type: ignore[union-attr]
-    result.replace_all_uses_with(fused.result)
-    for op in reversed(order):
-        if not op.is_used:
-            op.erase()
-
-
-def _in_order(result: Value, ops: frozenset[Op]) -> list[Op]:
-    """The ops so that each stands behind what it reads, in an order that depends on nothing but how they are wired: equal groups share their kernels."""
-    order: dict[Op, None] = {}
-
-    def take(value: Value) -> None:
-        op = value.producer()
-        if op in ops and op not in order:
-            for x in op.operands:
-                take(x)
-            order[op] = None
-
-    take(result)
-    return list(order)
-
-
-def _is_repeatable(op: Op) -> bool:
-    """Whether the group may compute the op again for itself: views, numbers and what is made from nothing."""
-    return isinstance(op, (*_VIEWS, tensor.Slice, tensor.Broadcast, tensor.Reverse, tensor.Window)) or from_nothing(op.results[0]) is not None
-
-
 def find_in(ops: Sequence[Op], results: Sequence[Value]) -> Attention | None:
     """The attention that a group is, ops and all; None when it is anything else."""
     products = [op for op in ops if isinstance(op, tensor.Contract)]
@@ -557,4 +490,3 @@ def find_in(ops: Sequence[Op], results: Sequence[Value]) -> Attention | None:
         return None
     memory = [access.source for part in found.parts for access in (part.keys, part.values)]
     return found if all(isinstance(v, BlockArgument) for v in memory) else None
-

@@ -18,7 +18,6 @@ from polyreme.ir.garbage import without_collections
 from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
-from polyreme.lowering.attention import GroupAttention
 from polyreme.lowering.channels_last import ChannelsLast
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.contract import build_contract
@@ -28,6 +27,7 @@ from polyreme.lowering.direct import build_direct
 from polyreme.lowering.flash import build_attention
 from polyreme.lowering.fold_norm import FoldBatchNorm
 from polyreme.lowering.fuse import Fuse
+from polyreme.lowering.group_attention import GroupAttention
 from polyreme.lowering.interleave import StackRows, build_interleave
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.nn_to_tensor import nn_to_tensor

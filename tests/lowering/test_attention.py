@@ -245,6 +245,19 @@ def test_keys_after_all_queries_are_known_by_their_mask(causal: str, offset: int
     assert found is not None and found.last_key() == last
 
 
+def test_a_causal_mask_that_is_a_constant_is_written_out() -> None:
+    case = Case(1, 2, 20, 30, 8, 8, (20, 30))
+    module = case.module()
+    inputs = case.inputs(module)
+    mask = np.triu(np.full((20, 30), -np.inf, np.float32), 4)
+    main = module.function("main")
+    main.args[3].replace_all_uses_with(Builder.before_op(main.block.first)(nn.Constant, value=mask))
+    lowered = lower(module)
+    (kernel,) = (func for func in lowered.functions if func.sym_name.startswith("attention"))
+    assert len(kernel.args) == 4
+    assert_same(compile_module(module).load().run(inputs)[0], evaluate(module, inputs)[0])
+
+
 def test_a_mask_of_large_numbers_hides_no_key_for_certain() -> None:
     case = Case(1, 1, 20, 30, 8, 8, (20, 30))
     module = case.module()
