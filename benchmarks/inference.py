@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.zoo import MODELS, Model, draw_inputs, draw_weights, load_weights
-from polyreme.peers.compare import LARGEST_SPREAD, OURS, PEERS, Comparison, LibraryError, Worker, compare
+from polyreme.peers.compare import LARGEST_SPREAD, OURS, PEERS, Comparison, LibraryError, Race, Worker
 from polyreme.peers.files import write_files
 
 ATTEMPTS = 3
@@ -79,17 +79,22 @@ def cache_of(place: Path, threads: int) -> Path:
     return place / f"cache-{threads}"
 
 
-def time_rounds(place: Path, threads: int, libraries: Mapping[str, str], seconds: float, rounds: int) -> Comparison:
+def time_rounds(race: Race, seconds: float, rounds: int) -> Comparison:
     """The comparison whose rounds agree best, of as many as it takes for them to agree well, `ATTEMPTS` at most."""
-    found: Comparison | None = None
-    for _ in range(ATTEMPTS):
-        made = compare(place, libraries, threads, cache_of(place, threads), seconds, rounds)
-        if found is None or not made.ratios or made.spread < found.spread:
-            found = made
+    found = race.run(seconds, rounds)
+    for _ in range(ATTEMPTS - 1):
         if not found.ratios or found.spread <= LARGEST_SPREAD:
             break
-    assert found is not None
+        made = race.run(seconds, rounds)
+        if made.spread < found.spread:
+            found = made
     return found
+
+
+def figures_of(found: Comparison) -> Figures:
+    """A comparison as plain data."""
+    figures: Figures = {"latencies": {library: asdict(latency) for library, latency in found.latencies.items()}, "faults": found.faults}
+    return {**figures, "ratios": found.ratios, "ratio": found.ratio, "spread": found.spread} if found.ratios else figures
 
 
 # --- tables
@@ -177,11 +182,10 @@ def run_row(model: Model, batch: int, threads: int, libraries: Mapping[str, str]
     if "compile" in options.steps:
         store.add({**row, "cold": compile_cold(place, threads, libraries, options.patience)})
     if "time" in options.steps:
-        found = time_rounds(place, threads, libraries, options.turn, options.rounds)
-        row["latencies"] = {library: asdict(latency) for library, latency in found.latencies.items()}
-        if found.ratios:
-            row |= {"ratios": found.ratios, "ratio": found.ratio, "spread": found.spread}
-        store.add({**row, "faults": found.faults})
+        with Race(place, libraries, threads, cache_of(place, threads)) as race:
+            found = time_rounds(race, options.turn, options.rounds)
+        row |= figures_of(found)
+        store.add(row)
         print(latency_table([row], list(libraries)).splitlines()[-1], *found.faults.values(), flush=True)
 
 

@@ -104,6 +104,60 @@ class Comparison:
         return (max(self.ratios) - min(self.ratios)) / self.ratio
 
 
+class Race:
+    """Libraries (name → Python to run it with) that are ready to be timed on the files in `folder`, each in a process of its own; a context that ends them.
+
+    Results are compared with `reference`, or else with Paddle's if it takes part, or else with ours. A peer that cannot run the model is left out, and so is one whose results differ; for
+    Polyreme both are errors.
+    """
+
+    def __init__(self, folder: Path, libraries: Mapping[str, str], threads: int, cache: Path, reference: Sequence[Any] | None = None):
+        self.workers: dict[str, Worker] = {}
+        self.faults: dict[str, str] = {}
+        self.prepared: dict[str, dict[str, Any]] = {}
+        try:
+            for library, python in libraries.items():
+                self.workers[library] = Worker(library, threads, python)
+                try:
+                    self.prepared[library] = self.workers[library].ask(do="prepare", folder=str(folder), cache=str(cache / library))
+                except LibraryError as error:
+                    self._leave_out(library, error)
+            self.differences = _differences(folder, list(self.workers), reference)
+            for library, difference in self.differences.items():
+                if difference > LARGEST_DIFFERENCE:
+                    fault = f"expected results of '{library}' within {LARGEST_DIFFERENCE:g} but they differ by {difference:.2g}"
+                    self._leave_out(library, LibraryError(fault))
+        except BaseException:
+            self.stop()
+            raise
+
+    def run(self, seconds: float = 0.3, rounds: int = 5) -> Comparison:
+        """Time the libraries in `rounds` turns of about `seconds` each."""
+        turns: dict[str, list[list[float]]] = {library: [] for library in self.workers}
+        for _ in range(rounds):
+            for library, worker in self.workers.items():
+                turns[library].append(worker.ask(do="time", seconds=seconds)["seconds"])
+        return _summary(turns, self.prepared, self.differences, self.faults)
+
+    def stop(self) -> None:
+        """End all processes."""
+        for worker in self.workers.values():
+            worker.stop()
+        self.workers.clear()
+
+    def __enter__(self) -> Race:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _leave_out(self, library: str, error: LibraryError) -> None:
+        self.workers.pop(library).stop()
+        if library == OURS:
+            raise error
+        self.faults[library] = error.message
+
+
 def compare(
     folder: Path,
     libraries: Mapping[str, str],
@@ -113,40 +167,9 @@ def compare(
     rounds: int = 5,
     reference: Sequence[Any] | None = None,
 ) -> Comparison:
-    """Time libraries (name → Python to run it with) on the files in `folder`, `rounds` turns of about `seconds` each.
-
-    Results are compared with `reference`, or else with Paddle's if it takes part, or else with ours. A peer that cannot run the model is left out, and so is one whose results differ; for
-    Polyreme both are errors.
-    """
-    workers: dict[str, Worker] = {}
-    faults: dict[str, str] = {}
-    prepared: dict[str, dict[str, Any]] = {}
-    try:
-        for library, python in libraries.items():
-            workers[library] = Worker(library, threads, python)
-            try:
-                prepared[library] = workers[library].ask(do="prepare", folder=str(folder), cache=str(cache / library))
-            except LibraryError as error:
-                _leave_out(library, error, workers, faults)
-        differences = _differences(folder, list(workers), reference)
-        for library, difference in differences.items():
-            if difference > LARGEST_DIFFERENCE:
-                _leave_out(library, LibraryError(f"expected results of '{library}' within {LARGEST_DIFFERENCE:g} but they differ by {difference:.2g}"), workers, faults)
-        turns: dict[str, list[list[float]]] = {library: [] for library in workers}
-        for _ in range(rounds):
-            for library, worker in workers.items():
-                turns[library].append(worker.ask(do="time", seconds=seconds)["seconds"])
-    finally:
-        for worker in workers.values():
-            worker.stop()
-    return _summary(turns, prepared, differences, faults)
-
-
-def _leave_out(library: str, error: LibraryError, workers: dict[str, Worker], faults: dict[str, str]) -> None:
-    workers.pop(library).stop()
-    if library == OURS:
-        raise error
-    faults[library] = error.message
+    """One race from start to end, as `Race` and its `run` say."""
+    with Race(folder, libraries, threads, cache, reference) as race:
+        return race.run(seconds, rounds)
 
 
 def _summary(
