@@ -21,23 +21,27 @@ from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
-from polyreme.ir.dims import Dim, product
+from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.lowering.access import row_major
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.contract import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Problem, find_problem, typical
+from polyreme.lowering.contract import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, typical
 from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.elements import load
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, Axis, accumulate, cover, join_axes, split_extent, step_cycles, zeros
 from polyreme.lowering.packing import Panels, PlanParts
+from polyreme.lowering.padded_copy import PaddedCopy
 from polyreme.lowering.positions import Position, total
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
+from polyreme.lowering.sweep import estimate
 
 # Parts of the second-level cache, 1 / so many each: the image of a task, sums that wait, and what is read of a panel before the next tile reads it again.
 IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 8, 2
 # Weights of more than this part of the third-level cache are taken for far.
 FAR_SHARE = 8
+# Pixels of a row, or rows, that an image of unknown size is planned for at least.
+LEAST_PIXELS = 16
 # Tiles of a task, before it is cut for the threads' sake.
 ENOUGH_TILES = 8
 
@@ -57,7 +61,7 @@ def build_direct(request: Request) -> KernelPlan | None:
         return None
     slid = [problem.left_letters[axis] for axis in window.axes]
     # Only the innermost two letters are tiled; others become loops outside.
-    spatial = [c for c in problem.rows if c in slid and problem.size(c) != 1 and isinstance(problem.size(c), int)][-2:]
+    spatial = [c for c in problem.rows if c in slid and problem.size(c) != 1][-2:]
     direct = Direct(problem, lane, tuple(spatial), window)
     return direct.build() if spatial and direct.possible() else None
 
@@ -79,11 +83,13 @@ class Direct:
         self.outer = [c for c in problem.out if c != lane and c not in spatial and problem.size(c) != 1]
         self.n = typical(problem.size(lane))
         self.k = typical(product(problem.size(c) for c in problem.contracted))
-        self.extents = [typical(problem.size(c)) for c in spatial]
+        self.extents = [_assumed(problem.size(c)) for c in spatial]
         at = [problem.out.index(c) for c in spatial]
         self.steps = [typical(problem.epilogue.steps[i]) for i in at]
         self.reaches = [typical(problem.epilogue.reaches[i]) for i in at]
-        self.outputs = [typical(problem.epilogue.shape[i]) for i in at]
+        # How many pixels the result has, by letter, and as many to reckon with.
+        self.whole = [problem.epilogue.shape[i] for i in at]
+        self.outputs = [_assumed(n) for n in self.whole]
 
     def possible(self) -> bool:
         """Whether pooling is along the pixels only, by known sizes."""
@@ -100,10 +106,9 @@ class Direct:
         pad: tensor.Pad | None = self.window.x.producer(tensor.Pad)
         if pad is None or any(n != 0 for n in pad.interior):
             return None
-        sizes = (*shape_of(pad.x), *pad.low, *pad.high)
-        known = all(isinstance(n, int) for i, n in enumerate(sizes) if i % len(pad.low) in self.window.axes)
-        others = [n for i, n in enumerate((*pad.low, *pad.high)) if i % len(pad.low) not in self.window.axes]
-        return pad if known and not any(others) else None
+        amounts = list(enumerate(zip(pad.low, pad.high, strict=True)))
+        known = all(isinstance(n, int) for _, pair in amounts for n in pair)
+        return pad if known and not any(any(pair) for i, pair in amounts if i not in self.window.axes) else None
 
     def region(self, counts: Sequence[int]) -> tuple[int, ...]:
         """The extents of the image under the windows of a rectangle of `counts` pixels, by axis."""
@@ -127,6 +132,8 @@ class Direct:
         across = -(-self.n // self.lanes)
         *above, width = self.extents
         height = above[0] if above else 1
+        if not isinstance(self.whole[-1], int):
+            width, height = TYPICAL, 1
         most = self.p.registers.accumulators
         best: tuple[float, int, int, int] | None = None
         for vectors in range(1, min(across, 6) + 1):
@@ -172,13 +179,13 @@ class Direct:
         across = -(-self.n // self.lanes)
         return prod(self.extents) * across / (high * wide * vectors) * self.k * step_cycles(high * wide, vectors)
 
-    def _needed(self, outputs: Sequence[int]) -> list[int]:
+    def needed(self, outputs: Sequence[int]) -> list[int]:
         """The pixels of the contract that so many of the result need, by letter."""
         return [(n - 1) * s + r for n, s, r in zip(outputs, self.steps, self.reaches, strict=True)]
 
     def _fits(self, outputs: Sequence[int]) -> bool:
         room = self.p.request.target.caches[1]
-        needed = self._needed(outputs)
+        needed = self.needed(outputs)
         # Windows with gaps between them leave out some of the region.
         image = min(prod(self.region(needed)), prod(needed) * self.k) * self.p.dtype.bytes
         sums = prod(needed) * self.width * self.p.dtype.bytes if self.keeps else 0
@@ -194,11 +201,13 @@ class Direct:
             size[0] = self._piece(0, least[0], lambda n: self._fits([n, size[1]]))
             # Threads share panels rather than pixels: a task takes each panel from far away once.
             panels = -(-self.n // self.width)
-            around = typical(product(self.p.size(c) for c in self.outer)) * panels * -(-self.outputs[-1] // size[-1])
+            around = max(estimate(product(self.p.size(c) for c in self.outer)), 1) * panels * -(-self.outputs[-1] // size[-1])
             enough = self.outputs[0] * -(-self.outputs[-1] // self.tile[1]) // (ENOUGH_TILES * self.tile[0])
             wanted = min(-(-PIECES // around), int(self.cycles() / PIECE_CYCLES), self.outputs[0] // least[0], max(1, enough))
             if wanted > -(-self.outputs[0] // size[0]):
                 size[0] = _even(self.outputs[0], wanted, least[0])
+        if not isinstance(self.whole[-1], int):
+            size[-1] = -(-size[-1] // least[-1]) * least[-1]
         return size
 
     def _piece(self, axis: int, least: int, fits: Callable[[int], bool]) -> int:
@@ -219,38 +228,41 @@ class Direct:
         func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
         size = self.pieces()
-        counts = [-(-n // s) for n, s in zip(self.outputs, size, strict=True)]
+        counts = [ceildiv(n, s) for n, s in zip(self.whole, size, strict=True)]
+        pieces = max(estimate(product(counts)), 1)
         sizes = [p.size(c) for c in self.outer]
-        tasks = typical(product(sizes)) * prod(counts)
+        tasks = max(estimate(product(sizes)), 1) * pieces
         panels = -(-self.n // self.width)
-        chunk = -(-panels // max(1, min(panels, PIECES // tasks, int(self.cycles() / PIECE_CYCLES / prod(counts)))))
+        chunk = -(-panels // max(1, min(panels, PIECES // tasks, int(self.cycles() / PIECE_CYCLES / pieces))))
         chunks = -(-panels // chunk)
-        per_task = self.cycles() / prod(counts) / chunks
-        with code.parallel(code.value(product(sizes) * prod(counts) * chunks), grain=max(1, int(GRAIN_CYCLES / max(per_task, 1))), name="task") as flat:
-            *around, part = code.split(flat, [*sizes, chunks * prod(counts)])
+        per_task = self.cycles() / pieces / chunks
+        with code.parallel(code.value(product([*sizes, *counts, chunks])), grain=max(1, int(GRAIN_CYCLES / max(per_task, 1))), name="task") as flat:
+            *around, part = code.split(flat, [*sizes, product([*counts, chunks])])
             *corner, first = code.split(part, [*counts, chunks])
             here = dict(zip(self.outer, around, strict=True))
             starts = [code.mul(i, s) for i, s in zip(corner, size, strict=True)]
 
-            def run(axis: int, chosen: list[int]) -> None:
+            def run(axis: int, chosen: list[Index], most: list[int]) -> None:
                 """The last piece along an axis may be smaller than the others."""
                 if axis == len(size):
-                    _Task(self, code, func.args, here, starts, chosen).run(code.mul(first, chunk), chunk, panels)
+                    _Task(self, code, func.args, here, starts, chosen, most).run(code.mul(first, chunk), chunk, panels)
                     return
-                rest = self.outputs[axis] % size[axis]
-                if not rest:
-                    run(axis + 1, [*chosen, size[axis]])
+                extent, piece = self.whole[axis], size[axis]
+                if not isinstance(extent, int):
+                    run(axis + 1, [*chosen, code.min(piece, code.sub(extent, starts[axis]))], [*most, piece])
                     return
-                whole = code.condition("lt", corner[axis], counts[axis] - 1)
-                if isinstance(whole, bool):
-                    run(axis + 1, [*chosen, size[axis] if whole else rest])
+                rest = extent % piece
+                last = code.condition("eq", corner[axis], extent // piece) if rest else False
+                if isinstance(last, bool):
+                    count = rest if last else piece
+                    run(axis + 1, [*chosen, count], [*most, count])
                     return
-                with code.when(whole):
-                    run(axis + 1, [*chosen, size[axis]])
-                with code.when(whole, then=False):
-                    run(axis + 1, [*chosen, rest])
+                with code.when(last):
+                    run(axis + 1, [*chosen, rest], [*most, rest])
+                with code.when(last, then=False):
+                    run(axis + 1, [*chosen, piece], [*most, piece])
 
-            run(0, [])
+            run(0, [], [])
         code.b.insert(Return([]))
         parts.steps.append(Step(func, tuple(slots)))
         return parts.plan("direct")
@@ -271,7 +283,7 @@ class Direct:
 
     def _by_distance(self) -> list[str]:
         """The contracted letters, far ones first."""
-        return sorted(self.p.contracted, key=lambda c: -typical(self.p.left.stride(c)))
+        return sorted(self.p.contracted, key=lambda c: -estimate(self.p.left.stride(c)))
 
     def _order(self) -> list[str]:
         """The contracted letters, the outermost first."""
@@ -291,23 +303,46 @@ def _behind_reshapes(value: Value) -> Value:
     return value
 
 
+def _assumed(size: Dim) -> int:
+    """A number of pixels to reckon with: one that is not known is taken for large enough to be worth a large tile."""
+    return size if isinstance(size, int) else max(estimate(size), LEAST_PIXELS)
+
+
 def _even(whole: int, pieces: int, multiple: int) -> int:
     """The size of about so many equal pieces of `whole`, each but the last a multiple of `multiple`: one that leaves no rest, if some is near."""
     size = max(multiple, -(-whole // max(pieces, 1) // multiple) * multiple)
     return next((s for s in range(size, max(multiple, size * 3 // 4) - 1, -multiple) if whole % s == 0), size)
 
 
-class _Task:
-    """A rectangle of `outputs` pixels of one image, and some of its panels."""
+def _tile_sizes(extent: Index, size: int) -> list[int]:
+    """Tiles that cover an extent: whole ones, then the one rest of a known one, or powers of two."""
+    if isinstance(extent, int):
+        return tile_sizes(extent, size)
+    return [size, *(1 << i for i in range((size - 1).bit_length() - 1, -1, -1))] if size > 1 else [1]
 
-    def __init__(self, direct: Direct, code: Code, args: Sequence[Value], around: dict[str, Index], starts: Sequence[Index], outputs: Sequence[int]):
+
+class _Task:
+    """A rectangle of `outputs` pixels of one image, `most` at most, and some of its panels."""
+
+    def __init__(
+        self,
+        direct: Direct,
+        code: Code,
+        args: Sequence[Value],
+        around: dict[str, Index],
+        starts: Sequence[Index],
+        outputs: Sequence[Index],
+        most: Sequence[int],
+    ):
         self.direct, self.p, self.code = direct, direct.p, code
         count = len(self.p.epilogue.args)
         self.image, self.weights = args[0], args[1]
         self.buffers: dict[Value, Value] = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
         self.results = list(args[2 + count :])
         self.around, self.starts, self.outputs = around, list(starts), list(outputs)
-        self.counts = direct._needed(outputs)
+        # Pixels of the contract, by letter.
+        self.counts = [code.add(code.mul(code.sub(n, 1), s), r) for n, s, r in zip(outputs, direct.steps, direct.reaches, strict=True)]
+        self.most = direct.needed(most)
         self.pixels0 = [code.mul(i, s) for i, s in zip(starts, direct.steps, strict=True)]
 
     def run(self, first: Index, chunk: int, panels: int) -> None:
@@ -326,7 +361,7 @@ class _Task:
         self.axes = join_axes(axes) if direct.apart is None else [axes[0], *join_axes(axes[1:])]
         self.weights0 = code.add(0, *(code.mul(i, strides[c] if c in strides else 0) for c, i in self.around.items() if c in strides))
         if direct.keeps:
-            self.sums = code.scratch(prod(self.counts) * direct.width, p.dtype)
+            self.sums = code.scratch(prod(self.most) * direct.width, p.dtype)
         end: Index = code.add(first, chunk) if panels % chunk == 0 else code.min(code.add(first, chunk), panels)
         full, rest = divmod(direct.n, direct.width)
         vectors = direct.tile[2]
@@ -347,7 +382,7 @@ class _Task:
     def _copy(self, pad: tensor.Pad) -> dict[str, Dim]:
         """Copy the image under the task's windows; the strides of the letters in the copy."""
         direct, p, code, window = self.direct, self.p, self.code, self.direct.window
-        region = direct.region(self.counts)
+        region = direct.region(self.most)
         inside = tuple(int(s) for s in row_major(region))
         letters = p.left_letters
         rank = len(region)
@@ -364,93 +399,11 @@ class _Task:
             else:
                 moves[letter] = inside[axis]
                 starts.append(self.around.get(letter, 0))
-        copy = code.scratch(prod(region), p.dtype)
-        self._fill(pad, region, starts, copy)
-        self.image = copy
+        counts = dict(zip(direct.spatial, self.counts, strict=True))
+        # A region of unknown size may reach further than the image and its padding.
+        edges = tuple((pad.low[i] != 0, pad.high[i] != 0 or isinstance(counts.get(letters[i], 0), Value)) for i in range(rank))
+        self.image = PaddedCopy(code, p.request.target, self.image, pad, region, tuple(starts), edges, direct.window.axes).make()
         return moves
-
-    def _fill(self, pad: tensor.Pad, region: tuple[int, ...], starts: Sequence[Index], copy: Value) -> None:
-        """The region of the padded image from `starts` on: rows that lie outside are filled, others copied between what lies outside of them."""
-        code, p, lanes = self.code, self.p, self.direct.lanes
-        shape = shape_of(pad.x)
-        outside = row_major(shape)
-        inside = tuple(int(s) for s in row_major(region))
-        # From here on an axis is copied with all that lies inside of it in one go.
-        row = max(axis for axis in range(len(region)) if axis in self.direct.window.axes or region[axis] != shape[axis])
-        filler = code.broadcast(code.constant(pad.value, p.dtype), lanes)
-
-        def each(to: Index, count: Index, body: Callable[[Index, int, Value | None], None]) -> None:
-            """`body(at, lanes, mask)` for all of `count` elements."""
-            whole = code.mul(code.div(count, lanes), lanes)
-            with code.loop(0, whole, step=lanes, name="x") as loop:
-                body(loop.iv, lanes, None)
-            if isinstance(count, int) and count % lanes == 0:
-                return
-            if lanes > 1 and p.request.target.masked:
-                body(whole, lanes, code.lane_mask(code.sub(count, whole), lanes))
-            elif lanes > 1:
-                with code.loop(whole, count, name="x") as loop:
-                    body(loop.iv, 1, None)
-
-        def fill(to: Index, count: Index) -> None:
-            one = code.constant(pad.value, p.dtype)
-            each(to, count, lambda i, n, mask: code.store(filler if n == lanes else one, copy, code.add(to, i), mask))
-
-        def nest(axis: int, at: Index, to: Index) -> None:
-            if axis == row:
-                self._row(row, pad, region, starts, at, to, each, fill, copy)
-                return
-            if region[axis] == 1 and pad.low[axis] == 0 and pad.high[axis] == 0:
-                nest(axis + 1, code.add(at, code.mul(starts[axis], outside[axis])), to)
-                return
-            with code.loop(0, region[axis], name="y") as loop:
-                here = code.add(starts[axis], loop.iv)
-                there = code.add(to, code.mul(loop.iv, inside[axis]))
-                inner = code.add(at, code.mul(here, outside[axis]))
-                if pad.low[axis] == 0 and pad.high[axis] == 0:
-                    nest(axis + 1, inner, there)
-                    return
-                hit = code.apply("and", code.apply("ge", code.value(here), code.value(0)), code.apply("lt", code.value(here), code.value(shape[axis])))
-                with code.when(hit):
-                    nest(axis + 1, inner, there)
-                with code.when(hit, then=False):
-                    fill(there, inside[axis])
-
-        nest(0, 0, 0)
-
-    def _row(
-        self,
-        row: int,
-        pad: tensor.Pad,
-        region: tuple[int, ...],
-        starts: Sequence[Index],
-        at: Index,
-        to: Index,
-        each: Callable[..., None],
-        fill: Callable[[Index, Index], None],
-        copy: Value,
-    ) -> None:
-        """A row of pixels: what lies left of the image, what lies in it, what lies right of it."""
-        code = self.code
-        size, count, start = shape_of(pad.x)[row], region[row], starts[row]
-        inner = prod(region[row + 1 :])
-        low: Index = 0
-        high: Index = count
-        if pad.low[row] != 0:
-            low = code.min(code.apply("max", code.value(code.sub(0, start)), code.value(0)), count)
-        if pad.high[row] != 0:
-            high = code.apply("max", code.value(code.min(code.sub(size, start), count)), code.value(low))
-        if pad.low[row] != 0:
-            fill(to, code.mul(low, inner))
-        source = code.add(at, code.mul(code.add(start, low), inner))
-        target = code.add(to, code.mul(low, inner))
-
-        def move(i: Index, lanes: int, mask: Value | None) -> None:
-            code.store(code.load(self.image, code.add(source, i), lanes, mask), copy, code.add(target, i), mask)
-
-        each(target, code.mul(code.sub(high, low), inner), move)
-        if pad.high[row] != 0:
-            fill(code.add(to, code.mul(high, inner)), code.mul(code.sub(count, high), inner))
 
     # --- tiles
 
@@ -461,10 +414,9 @@ class _Task:
         weights = code.add(self.weights0, code.mul(panel, direct.panels.panel_size))
         lane0 = code.mul(panel, direct.width)
         *above, width = self.counts
-
-        across = -(-width // wide)
+        across = -(-self.most[-1] // wide)
         # Lines of a step of the next panel, or the next part of this one, that each tile asks for ahead of time: together they ask for all.
-        lines = -(-most // (across * (-(-above[0] // high) if above else 1)))
+        lines = -(-most // (across * (-(-self.most[0] // high) if above else 1)))
 
         def tiles(axes: Sequence[Axis], at: Index, weights: Index, add: bool) -> None:
             further = product(a.size for a in axes) * direct.width
@@ -477,10 +429,10 @@ class _Task:
                     ahead = [code.add(further, first, i * direct.lanes) for i in range(lines)] if direct.is_far else []
                     self._tile(corner, (rows, columns), axes, at, weights, lane0, vectors, valid, add, ahead)
 
-                cover(code, width, tile_sizes(width, wide), tile, "x")
+                cover(code, width, _tile_sizes(width, wide), tile, "x")
 
             if above:
-                cover(code, above[0], tile_sizes(above[0], high), row, "y")
+                cover(code, above[0], _tile_sizes(above[0], high), row, "y")
             else:
                 row(0, 1)
 
@@ -587,12 +539,12 @@ class _Task:
         return [code.add(at, sum(o * s for o, s in zip(offset, strides, strict=True))) for offset in offsets]
 
     def _kept_strides(self) -> list[int]:
-        return [int(s) * self.direct.width for s in row_major(tuple(self.counts))]
+        return [int(s) * self.direct.width for s in row_major(tuple(self.most))]
 
     def _clear(self) -> None:
         code, lanes = self.code, self.direct.lanes
         zero = code.zero(self.p.dtype, lanes)
-        with code.loop(0, prod(self.counts) * self.direct.width, step=lanes, name="clear") as loop:
+        with code.loop(0, prod(self.most) * self.direct.width, step=lanes, name="clear") as loop:
             code.store(zero, self.sums, loop.iv, None, lanes * self.p.dtype.bytes)
 
     def _kept(self, lane0: Index, vectors: int, valid: int | None) -> None:
