@@ -16,13 +16,19 @@ def compile(
     target: Any = "native",
     input_spec: Sequence[Any] | None = None,
     cpu: str | None = None,
+    winograd: bool = True,
 ) -> Any:
     """Write a Layer, function, loaded model or module as library `path`, with a C header beside it, and return it loaded.
 
     `target` is `"native"`, the name of a target or a triple; a library for another machine is written but cannot be loaded here: None is
     returned. For a GPU (`"cuda:sm_80"`) an artifact is written in place of a library: PTX, launches and constants in one file, which is loaded
     if a GPU is the current device. Layers are compiled in evaluation mode, with the weights they have now.
+
+    `winograd=False` forbids convolutions by Winograd's algorithm, whose rounding errors are larger than those of the direct way.
+    `POLYREME_WINOGRAD=0` in the environment does so for everything that is compiled.
     """
+    from dataclasses import replace
+
     from polyreme.device import current_place
     from polyreme.inspection import as_target, model_module
     from polyreme.lowering.c_interface import c_name_of
@@ -30,6 +36,7 @@ def compile(
     from polyreme.lowering.pipeline import compile_module
 
     chosen = as_target(target, cpu)
+    chosen = replace(chosen, winograd=chosen.winograd and winograd)
     library = Path(path)
     module = model_module(net, input_spec, freeze=True)
     compiled = compile_module(module, chosen, name=c_name_of(library.name.split(".")[0]))

@@ -135,12 +135,13 @@ def _compiled(module: Module, make: Callable[[], tuple[Artifact | None, ...]]) -
 
 
 def _machine(driver: Any) -> str:
-    """What code depends on of the machine that it runs on: a GPU's capability, or this processor, which LLVM is only asked about where the system says nothing."""
+    """What code depends on of the machine that it runs on, and of settings: a GPU's capability, or this processor, which LLVM is only asked about where the
+    system says nothing."""
     if driver is not None:
         return f"sm_{driver.sm}"
     from polyreme.lowering import targets
 
-    return processor_text() or repr(targets.host())
+    return f"{processor_text() or repr(targets.host())} {config.code_settings()}"
 
 
 def scheduled(module: Module) -> Module:
@@ -200,9 +201,14 @@ def _stored(data: bytes | None) -> Artifact | None:
         return None
 
 
-@functools.cache
 def compiler_version() -> str:
-    """What compiled code depends on besides the module and the target."""
+    """What compiled code depends on besides the module and the target: the compiler, and what the environment asks of it."""
+    return digest_of(_sources(), f"winograd {config.winograd()}")
+
+
+@functools.cache
+def _sources() -> str:
+    """The compiler itself."""
     import llvmlite
 
     stamps = [__version__, llvmlite.__version__]

@@ -7,6 +7,7 @@
 | `POLYREME_OVERRIDE` | folder whose files of those names take the place of what the pass made |
 | `POLYREME_CACHE` | folder of compiled artifacts, or `off`; otherwise `polyreme` in the user's cache folder |
 | `POLYREME_CACHE_LIMIT` | bytes that the folder may hold, such as `500MB`; otherwise what `polyreme cache limit` said, or 1 GiB |
+| `POLYREME_WINOGRAD` | 0 forbids Winograd's algorithm for convolutions, whose results differ from the direct ones by larger rounding errors |
 | `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
 | `POLYREME_TUNE` | 1 to time some tiles for each matrix product on this machine when it is first compiled, and to keep the fastest |
 | `POLYREME_PATIENCE` | seconds that a rank waits for the others in a collective call; otherwise half an hour |
@@ -101,6 +102,16 @@ def bytes_text(count: float) -> str:
         if count >= size:
             return f"{count / size:.3g} {unit}"
     return f"{count:.0f} B"
+
+
+def winograd() -> bool:
+    """Whether convolutions may be computed by Winograd's algorithm."""
+    return _number("POLYREME_WINOGRAD", 1, 0) != 0
+
+
+def code_settings() -> str:
+    """The settings that code depends on, for keys of what is compiled."""
+    return " ".join(f"{name}={os.environ.get(name, '').strip()}" for name in ("POLYREME_TUNE", "POLYREME_WINOGRAD"))
 
 
 def processors() -> int:

@@ -104,11 +104,11 @@ def test_the_cache_can_be_switched_off(compilations: list[str], tmp_path: Path, 
 
 def test_the_compilers_own_files_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Path(pipeline.__file__)
-    before = executables.compiler_version.__wrapped__()
+    before = executables._sources.__wrapped__()
     stat = source.stat()
     try:
         os.utime(source, ns=(stat.st_atime_ns, time.time_ns()))
-        assert executables.compiler_version.__wrapped__() != before
+        assert executables._sources.__wrapped__() != before
     finally:
         os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert executables.compiler_version.__wrapped__() == before
+    assert executables._sources.__wrapped__() == before

@@ -1,0 +1,616 @@
+"""Convolutions with windows of 3 x 3 by Winograd's algorithm, channels last: fewer multiplications than the direct way, at the price of larger rounding errors.
+
+The result is cut into square pieces of `size` x `size` pixels. In matrices (`winograd_transforms.py`), a piece is
+
+    Y = A (sum over channels of (G g G') * (B d B')) A'
+
+where d is the (size + 2) x (size + 2) part of the image that it needs. The inner products of all pieces together are (size + 2)² matrix products, pieces by channels
+by output channels, which go through the register tile. Everything else is done with channels in the lanes of vectors:
+
+1. For a *block* of pieces, small enough that all of what follows stays in the second-level cache, B d B' is written to a scratch tile, a range of channels at a time.
+2. Panels of packed weights, which are read once per block, multiply them. The sums wait in a second scratch tile.
+3. A (…) A' is computed, the epilogue (bias, activation, residual, a pooling whose windows do not overlap) follows while the results are in registers, and they are stored.
+
+Pieces at the border read a small copy with zeros around, so the image needs no padding of its own; results outside of the image are left out.
+
+A result is within `ACCURACY[size]` of the exact one, where the magnitude is not only that of what the pixel's own window adds up, but the largest among all pixels of its
+piece: neighbours that cancel leave their rounding errors. For the same reason one infinity, or nan, spoils its whole piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from polyreme.dialects import kernel, tensor
+from polyreme.ir import config
+from polyreme.ir.accuracy import Accuracy
+from polyreme.ir.attributes import Dense
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import BlockArgument, Value
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import BufferType, ScalarType, f32
+from polyreme.lowering.code import Code, Index
+from polyreme.lowering.contract import GRAIN_CYCLES, PIECES, Problem, find_problem, typical
+from polyreme.lowering.conv import tile_sizes
+from polyreme.lowering.epilogue import place
+from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Registers, accumulate, cover, split_extent, step_cycles, zeros
+from polyreme.lowering.packing import PlanParts, copied_views
+from polyreme.lowering.positions import Position
+from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.winograd_transforms import TAPS, Linear, Transforms, transforms
+
+ACCURACY = {2: Accuracy(ulp=0.5, summed=1.0), 4: Accuracy(ulp=0.5, summed=3.0)}
+"""By the size of a piece; see the module for the magnitude."""
+SIZES = tuple(ACCURACY)
+
+# Channels and output channels below which transforms cost more than they save.
+LEAST_CHANNELS = 16
+# What is estimated must be this much faster than the direct way, which has no such transforms to be wrong about.
+ADVANTAGE = 0.9
+# Estimates in cycles per element: a transform of the data or of the sums; and bytes that a core gets per cycle from the third-level cache and from memory.
+TRANSFORM_CYCLES = 3.0
+THIRD_LEVEL_BYTES, MEMORY_BYTES = 20, 5
+# How much of the time that loading weights takes is not hidden behind arithmetic.
+LOADING_SHOWS = 0.5
+
+
+def build_winograd(request: Request) -> KernelPlan | None:
+    """The plan of a group around a 3 x 3 convolution of stride 1, channels last, with weights that are packed ahead; None for any other, where the direct way is
+    estimated to be faster, and where the target or `POLYREME_WINOGRAD` forbids it."""
+    if not request.target.winograd or not config.winograd():
+        return None
+    image = find_image(request)
+    if image is None:
+        return None
+    best = min(blockings(image), key=lambda b: b.cycles, default=None)
+    if best is None or best.cycles > ADVANTAGE * image.direct_cycles:
+        return None
+    return WinogradBuilder(image, best).build()
+
+
+@dataclass(frozen=True)
+class Image:
+    """The convolution of `x`, [batch, height, width, channels], with zeros around it, and `weights`; `high` x `wide` pixels with `outputs` channels come out.
+
+    `top` and `left` are how many zeros there are before the image. Letters: `letters` are those of x, `taps` the window's, `output` the output channel's.
+    """
+
+    problem: Problem
+    x: Value
+    top: int
+    left: int
+    batch: Dim
+    height: int
+    width: int
+    channels: int
+    high: int
+    wide: int
+    outputs: int
+    weights: Value
+    weight_letters: str
+    letters: str
+    taps: str
+    output: str
+
+    @property
+    def request(self) -> Request:
+        return self.problem.request
+
+    @property
+    def dtype(self) -> ScalarType:
+        return self.problem.dtype
+
+    @property
+    def lanes(self) -> int:
+        return self.problem.registers.lanes
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of output channels."""
+        return -(-self.outputs // self.lanes)
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """How many pixels down and across are pooled to one."""
+        down, across = self.problem.epilogue.steps[1:3]
+        assert isinstance(down, int) and isinstance(across, int)
+        return down, across
+
+    @property
+    def direct_cycles(self) -> float:
+        """An estimate for the convolution as it stands."""
+        arithmetic = typical(self.batch) * self.high * self.wide * self.channels * TAPS * TAPS * self.vectors / 2 * 1.1
+        return arithmetic + LOADING_SHOWS * self.channels * self.outputs * TAPS * TAPS * self.dtype.bytes / MEMORY_BYTES
+
+
+def find_image(request: Request) -> Image | None:
+    """The convolution of a group, if it is one that this file knows how to make."""
+    problem = find_problem(request)
+    if problem is None or problem.dtype != f32 or problem.registers.lanes == 1:
+        return None
+    contract, epilogue = problem.contract, problem.epilogue
+    apart = all(reach == step for step, reach in zip(epilogue.steps, epilogue.reaches, strict=True))
+    if not apart or any(epilogue.steps[i] != 1 for i in (0, -1)):
+        return None
+    spec = tensor.ContractSpec(contract.spec)
+    window = contract.a.producer(tensor.Window)
+    if window is None or window.axes != (1, 2) or window.x.type.rank != 4:
+        return None
+    if window.sizes != (TAPS, TAPS) or window.strides != (1, 1) or window.dilations != (1, 1):
+        return None
+    letters, taps = spec.a[:4], spec.a[4:]
+    output = spec.out[-1]
+    if spec.out != letters[:3] + output or output in spec.a or sorted(spec.b) != sorted(output + letters[3] + taps):
+        return None
+    padded = window.x.producer(tensor.Pad)
+    x, top, left = window.x, 0, 0
+    if padded is not None:
+        if padded.value != 0 or any(padded.interior) or any(padded.low[i] != 0 or padded.high[i] != 0 for i in (0, 3)):
+            return None
+        x, top, left = padded.x, padded.low[1], padded.low[2]
+    batch, *known = x.type.shape
+    known += [top, left, *contract.result.type.shape[1:], *epilogue.steps]
+    if not all(isinstance(n, int) for n in known):
+        return None
+    height, width, channels, top, left, high, wide, outputs = known[:8]
+    constant = request.constant | request.kept
+    if not isinstance(problem.right.source, BlockArgument) or problem.right.source.index not in constant:
+        return None
+    if min(channels, outputs) < LEAST_CHANNELS or not high * wide:
+        return None
+    return Image(
+        problem, x, top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """How the work is cut: `pieces` of `size` x `size` pixels in a block, `depth` channels at a time, panels of `vectors` vectors of output channels, `panels` of them
+    per task, register tiles of `rows` pieces."""
+
+    image: Image
+    size: int
+    pieces: int
+    depth: int
+    vectors: int
+    panels: int
+    rows: int
+
+    @property
+    def transforms(self) -> Transforms:
+        return transforms(self.size)
+
+    @property
+    def products(self) -> int:
+        """How many numbers are multiplied for a piece and a pair of channels."""
+        return self.transforms.reach**2
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Pieces down and across."""
+        return -(-self.image.high // self.size), -(-self.image.wide // self.size)
+
+    @property
+    def all_pieces(self) -> int:
+        """Pieces of the whole batch, or of one image when the batch is not known."""
+        return prod(self.grid) * (self.image.batch if isinstance(self.image.batch, int) else 1)
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.all_pieces // self.pieces)
+
+    @property
+    def parts(self) -> int:
+        """Tasks that share a block."""
+        return -(-self.image.vectors // (self.vectors * self.panels))
+
+    @property
+    def ranges(self) -> int:
+        """Ranges of channels."""
+        return self.image.channels // self.depth
+
+    @property
+    def width(self) -> int:
+        """Output channels of a panel."""
+        return self.vectors * self.image.lanes
+
+    @property
+    def row(self) -> int:
+        """Elements of a row of the transformed data: one vector more than needed, so that rows do not meet in the same set of the cache."""
+        return (-(-self.depth // self.image.lanes) + 1) * self.image.lanes
+
+    @property
+    def data_plane(self) -> int:
+        """Elements between one product's data and the next one's."""
+        return self.pieces * self.row + self.image.lanes
+
+    @property
+    def sums_plane(self) -> int:
+        return self.pieces * self.width + self.image.lanes
+
+    @property
+    def panels_at_once(self) -> int:
+        """Panels whose sums are kept: all of a task while more channels are to come."""
+        return self.panels if self.ranges > 1 else 1
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self.products * (self.data_plane + self.panels_at_once * self.sums_plane) * self.image.dtype.bytes
+
+    @property
+    def weight_elements(self) -> int:
+        return self.parts * self.panels * self.width * self.products * self.image.channels
+
+    @cached_property
+    def cycles(self) -> float:
+        """An estimate for the whole batch on one thread."""
+        image, q = self.image, self.products
+        vectors_in = -(-image.channels // image.lanes)
+        tiles = sum(
+            count * (image.channels * step_cycles(rows, self.vectors) + self.ranges * (20 + 1.5 * rows * self.vectors))
+            for rows, count in split_extent(self.pieces, self.rows)
+        )
+        products = self.blocks * self.parts * self.panels * q * tiles
+        transformed = self.blocks * self.pieces * (self.parts * vectors_in + image.vectors) * q * TRANSFORM_CYCLES
+        weights = self.weight_elements * image.dtype.bytes
+        again = THIRD_LEVEL_BYTES if weights <= image.request.target.caches[2] // 2 else MEMORY_BYTES
+        loading = weights / MEMORY_BYTES + (self.blocks - 1) * weights / again
+        outer = 1 if isinstance(image.batch, int) else typical(image.batch)
+        # Few tasks leave threads idle at the end.
+        waiting = 1 + 0.3 / (outer * self.blocks * self.parts)
+        return outer * (products + LOADING_SHOWS * loading + transformed) * waiting
+
+
+def blockings(image: Image) -> Iterator[Blocking]:
+    """Ways to cut the work whose scratch memory fits into the second-level cache."""
+    room = min(image.request.target.caches[1] * 7 // 8, 1 << 20)
+    registers = image.problem.registers
+    depths = [image.channels] + [d for d in range(32, image.channels, image.lanes) if image.channels % d == 0 and d % image.lanes == 0]
+    for size in (s for s in SIZES if not any(s % step for step in image.steps)):
+        for vectors in range(1, min(image.vectors, 4) + 1):
+            panels = -(-image.vectors // vectors)
+            for at_once in sorted({-(-panels // n) for n in range(1, min(panels, PIECES) + 1)}):
+                for depth in depths:
+                    yield from _fitting(Blocking(image, size, 1, depth, vectors, at_once, 1), registers, room)
+
+
+def _fitting(one: Blocking, registers: Registers, room: int) -> Iterator[Blocking]:
+    """With as many pieces to a block as the room allows, or half as many, and register tiles that suit them."""
+    image = one.image
+    per_piece = one.products * (one.row + one.panels_at_once * one.width) * image.dtype.bytes
+    most = min((room - one.products * 2 * image.lanes * one.panels * image.dtype.bytes) // per_piece, one.all_pieces)
+    if most < 1:
+        return
+    fewest = -(-one.all_pieces // most)
+    for blocks in {fewest, min(2 * fewest, one.all_pieces)}:
+        pieces = -(-one.all_pieces // blocks)
+        tallest = min(registers.accumulators // one.vectors, pieces)
+        for rows in {tallest, -(-pieces // -(-pieces // tallest))}:
+            yield Blocking(image, one.size, pieces, one.depth, one.vectors, one.panels, rows)
+
+
+class WinogradBuilder:
+    """Makes the plan of one convolution."""
+
+    def __init__(self, image: Image, blocking: Blocking):
+        self.image, self.blocking = image, blocking
+        self.parts = PlanParts(image.request)
+
+    def build(self) -> KernelPlan:
+        image, cut, epilogue = self.image, self.blocking, self.image.problem.epilogue
+        slots = [self.parts.memory_of(image.x), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
+        func = Func.empty(image.request.name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
+        code = Code(Builder.at_end(func.block, func.location))
+        outer = 1 if isinstance(image.batch, int) else image.batch
+        sizes: list[Dim] = [cut.parts, outer, cut.blocks]
+        grain = max(1, int(GRAIN_CYCLES / (cut.cycles / (cut.parts * typical(outer) * cut.blocks))))
+        with code.parallel(code.value(prod((cut.parts, cut.blocks)) * outer), grain=grain, name="task") as flat:
+            part, around, block = code.split(flat, sizes)
+            _Task(self, code, func.args, part, around, block).run()
+        code.b.insert(Return([]))
+        self.parts.steps.append(Step(func, tuple(slots)))
+        return self.parts.plan("winograd")
+
+    def _weights(self) -> Slot:
+        """The transformed weights, [part][range of channels][panel][product][channel][lane], as a pack."""
+        image, cut = self.image, self.blocking
+        source = image.problem.right.source
+        assert isinstance(source, BlockArgument)
+        func, b, w = copied_views(image.weights)
+        order = image.output + image.letters[3] + image.taps
+        w = b(tensor.Transpose, w, perm=tuple(image.weight_letters.index(c) for c in order))
+        w = b(tensor.Reshape, w, shape=(image.outputs, image.channels, TAPS * TAPS))
+        missing = cut.parts * cut.panels * cut.width - image.outputs
+        w = b(tensor.Pad, w, low=(0, 0, 0), high=(missing, 0, 0), interior=(0, 0, 0))
+        w = b(tensor.Reshape, w, shape=(cut.parts, cut.panels, cut.width, cut.ranges, cut.depth, TAPS * TAPS))
+        w = b(tensor.Transpose, w, perm=(0, 3, 1, 5, 4, 2))
+        matrix = np.array([[float(x) for x in row] for row in cut.transforms.weights])
+        both = b(tensor.Constant, value=Dense(np.kron(matrix, matrix).astype(image.dtype.np)))
+        w = b(tensor.Contract, both, w, spec="tk,prnkcl->prntcl")
+        w = b(tensor.Reshape, w, shape=(cut.weight_elements,))
+        b.insert(Return([w]))
+        made = self._weights_kernel(source) if source.index in image.request.kept else None
+        self.parts.packs.append(Pack(source.index, func.finish(), made))
+        return pack(len(self.parts.packs) - 1)
+
+    def _weights_kernel(self, source: Value) -> Func:
+        """What the pack does as a kernel, for weights that may change: G g G' with output channels in the lanes."""
+        image, cut, access = self.image, self.blocking, self.image.problem.right
+        lanes, dtype, matrix = image.lanes, image.dtype, self.blocking.transforms.weights
+        func = Func.empty(image.request.name("weights"), [BufferType(source.type.shape, dtype), BufferType((cut.weight_elements,), dtype)])
+        code = Code(Builder.at_end(func.block, image.problem.contract.location))
+        read, write = func.args
+        moves = [access.stride(c) for c in (image.output, image.letters[3], *image.taps)]
+        linear = Linear(code, dtype, lanes)
+        with code.parallel(cut.parts * cut.ranges * cut.panels, name="panel") as flat:
+            part, of_channels, panel = code.split(flat, [cut.parts, cut.ranges, cut.panels])
+            output0 = code.mul(code.add(code.mul(part, cut.panels), panel), cut.width)
+            with code.loop(0, cut.depth, name="channel") as channel, code.loop(0, cut.width, step=lanes, name="output") as output:
+                first = code.add(output0, output.iv)
+                mask = code.lane_mask(code.sub(image.outputs, first), lanes)
+                at = code.add(access.base, code.mul(first, moves[0]), code.mul(code.add(code.mul(of_channels, cut.depth), channel.iv), moves[1]))
+                away = code.apply("mul", code.b(kernel.Iota, lanes=lanes), code.broadcast(code.value(moves[0]), lanes))
+
+                def tap(i: int, j: int) -> Value:
+                    start = code.value(code.add(at, i * moves[2] + j * moves[3]))
+                    value: Value = code.b(kernel.Gather, read, code.apply("add", away, code.broadcast(start, lanes)), mask)
+                    return value
+
+                taps = [[tap(i, j) for j in range(TAPS)] for i in range(TAPS)]
+                to = code.add(code.mul(code.add(code.mul(flat, cut.products * cut.depth), channel.iv), cut.width), output.iv)
+                for k, value in enumerate(v for line in linear.square(matrix, taps) for v in line):
+                    code.store(value, write, code.add(to, k * cut.depth * cut.width), None, lanes * dtype.bytes)
+        code.b.insert(Return([]))
+        return func.finish()
+
+
+class _Task:
+    """Writes the work on one block of pieces for one part of the output channels."""
+
+    def __init__(self, builder: WinogradBuilder, code: Code, args: Sequence[Value], part: Index, around: Index, block: Index):
+        self.image, self.cut, self.code = builder.image, builder.blocking, code
+        image, cut = self.image, self.cut
+        self.x, self.weights = args[0], args[1]
+        epilogue = image.problem.epilogue
+        count = len(epilogue.args)
+        self.buffers: dict[Value, Value] = dict(zip(epilogue.args, args[2 : 2 + count], strict=True))
+        self.outs = list(args[2 + count :])
+        self.part, self.around = part, around
+        self.first = code.mul(block, cut.pieces)
+        # The last block may have fewer pieces; its products are made for all rows, and those left over go nowhere.
+        self.count: Index = cut.pieces if cut.all_pieces % cut.pieces == 0 else code.min(cut.pieces, code.sub(cut.all_pieces, self.first))
+        self.dtype, self.lanes = image.dtype, image.lanes
+        self.align = self.lanes * self.dtype.bytes
+        self.linear = Linear(code, self.dtype, self.lanes)
+
+    def run(self) -> None:
+        code, cut = self.code, self.cut
+        self.data = code.scratch(cut.products * cut.data_plane, self.dtype)
+        self.sums = code.scratch(cut.panels_at_once * cut.products * cut.sums_plane, self.dtype)
+        self.patch = code.scratch(cut.products * self.lanes, self.dtype)
+        per_range = cut.panels * cut.products * cut.depth * cut.width
+        weights = code.mul(self.part, cut.ranges * per_range)
+        panel_size = cut.products * cut.depth * cut.width
+        if cut.ranges == 1:
+            self._transform_data(0)
+            with code.loop(0, cut.panels, name="panel") as panel:
+                self._multiply(code.add(weights, code.mul(panel.iv, panel_size)), 0, fresh=True)
+                self._transform_sums(panel.iv, 0)
+            return
+        zero = code.zero(self.dtype, self.lanes)
+        with code.loop(0, cut.panels * cut.products * cut.sums_plane, step=self.lanes, name="clear") as clear:
+            code.store(zero, self.sums, clear.iv, None, self.align)
+        with code.loop(0, cut.ranges, name="range") as part:
+            self._transform_data(code.mul(part.iv, cut.depth))
+            with code.loop(0, cut.panels, name="panel") as panel:
+                at = code.add(weights, code.mul(part.iv, per_range), code.mul(panel.iv, panel_size))
+                self._multiply(at, code.mul(panel.iv, cut.products * cut.sums_plane), fresh=False)
+        with code.loop(0, cut.panels, name="panel") as panel:
+            self._transform_sums(panel.iv, code.mul(panel.iv, cut.products * cut.sums_plane))
+
+    @contextmanager
+    def _pieces(self) -> Iterator[tuple[Index, Index, Index, Index]]:
+        """A loop over the block's pieces: (number in the block, image, place down and across among the image's pieces)."""
+        code, cut = self.code, self.cut
+        with code.loop(0, self.count, name="piece") as piece:
+            image, down, across = code.split(code.add(self.first, piece.iv), [self.image.batch, *cut.grid])
+            image = image if isinstance(self.image.batch, int) else self.around
+            yield piece.iv, image, down, across
+
+    # --- the image
+
+    def _transform_data(self, channel0: Index) -> None:
+        """B d B' of the block's pieces for the channels from `channel0` on."""
+        code, image, size, reach = self.code, self.image, self.cut.size, self.cut.transforms.reach
+        sizes = (image.height, image.width)
+        with self._pieces() as (piece, n, down, across):
+            corner = [code.sub(code.mul(down, size), image.top), code.sub(code.mul(across, size), image.left)]
+            at = code.add(code.mul(code.add(code.mul(code.add(code.mul(n, sizes[0]), corner[0]), sizes[1]), corner[1]), image.channels), channel0)
+
+            def direct(i: int, j: int, channel: Index, mask: Value | None) -> Value:
+                return code.load(self.x, code.add(at, channel, (i * image.width + j) * image.channels), self.lanes, mask)
+
+            inside = self._all_inside(corner, reach, sizes)
+            if inside is None:
+                self._channels(piece, channel0, direct)
+                return
+            with code.when(inside):
+                self._channels(piece, channel0, direct)
+            with code.when(inside, then=False):
+                self._through_patch(piece, channel0, at, corner, reach, sizes)
+
+    def _all_inside(self, corner: Sequence[Index], reach: int, sizes: Sequence[int]) -> Value | None:
+        """Whether a part of the image has no zeros around it; None when none has."""
+        code, image, cut = self.code, self.image, self.cut
+        tests: list[Value] = []
+        for first, before, size, pieces in zip(corner, (image.top, image.left), sizes, cut.grid, strict=True):
+            if before:
+                tests.append(code.apply("ge", code.value(first), code.value(0)))
+            if (pieces - 1) * cut.size - before + reach > size:
+                tests.append(code.apply("le", code.value(first), code.value(size - reach)))
+        if not tests:
+            return None
+        inside = tests[0]
+        for test in tests[1:]:
+            inside = code.apply("and", inside, test)
+        return inside
+
+    def _through_patch(self, piece: Index, channel0: Index, at: Index, corner: Sequence[Index], reach: int, sizes: Sequence[int]) -> None:
+        """As `_channels`, by way of a copy whose elements outside of the image are zeros, written once for all channels."""
+        code, image = self.code, self.image
+        zero = code.zero(self.dtype, self.lanes)
+        for k in range(reach * reach):
+            code.store(zero, self.patch, k * self.lanes, None, self.align)
+        bounds = []
+        for first, size in zip(corner, sizes, strict=True):
+            start = code.apply("max", code.value(code.sub(0, first)), code.value(0))
+            bounds.append((start, code.min(reach, code.sub(size, first))))
+
+        def copy(channel: Index, mask: Value | None) -> None:
+            with code.loop(*bounds[0], name="row") as i, code.loop(*bounds[1], name="column") as j:
+                moved = code.mul(code.add(code.mul(i.iv, image.width), j.iv), image.channels)
+                value = code.load(self.x, code.add(at, moved, channel), self.lanes, mask)
+                code.store(value, self.patch, code.mul(code.add(code.mul(i.iv, reach), j.iv), self.lanes), None, self.align)
+
+        def copied(i: int, j: int, channel: Index, mask: Value | None) -> Value:
+            return code.load(self.patch, (i * reach + j) * self.lanes, self.lanes, None, self.align)
+
+        self._channels(piece, channel0, copied, copy)
+
+    def _channels(
+        self,
+        piece: Index,
+        channel0: Index,
+        read: Callable[[int, int, Index, Value | None], Value],
+        before: Callable[[Index, Value | None], None] | None = None,
+    ) -> None:
+        """The transform of one piece for all channels of a range, a vector at a time."""
+        code, cut, reach = self.code, self.cut, self.cut.transforms.reach
+        ragged = self.image.channels % self.lanes != 0
+        with code.loop(0, cut.depth, step=self.lanes, name="channel") as loop:
+            mask = code.lane_mask(code.sub(self.image.channels, code.add(channel0, loop.iv)), self.lanes) if ragged else None
+            if before is not None:
+                before(loop.iv, mask)
+            block = [[read(i, j, loop.iv, mask) for j in range(reach)] for i in range(reach)]
+            to = code.add(code.mul(piece, cut.row), loop.iv)
+            for i, line in enumerate(self.linear.square(cut.transforms.data, block)):
+                for j, value in enumerate(line):
+                    code.store(value, self.data, code.add(to, (i * reach + j) * cut.data_plane), None, self.align)
+
+    # --- the products
+
+    def _multiply(self, weights: Index, sums: Index, fresh: bool) -> None:
+        """The matrix products of a panel, from position `weights` on, into `sums`, which they are added to unless they are `fresh`."""
+        code, cut, lanes = self.code, self.cut, self.lanes
+        with code.loop(0, cut.products, name="product") as product:
+            data0, sums0 = code.mul(product.iv, cut.data_plane), code.add(sums, code.mul(product.iv, cut.sums_plane))
+            weights0 = code.add(weights, code.mul(product.iv, cut.depth * cut.width))
+
+            def tile(at: Index, rows: int) -> None:
+                def read_data(r: int, position: Index) -> Value:
+                    return code.broadcast(code.load(self.data, code.add(position, r * cut.row)), lanes)
+
+                def read_weights(v: int, position: Index) -> Value:
+                    return code.load(self.weights, code.add(position, v * lanes), lanes, None, self.align)
+
+                to = code.add(sums0, code.mul(at, cut.width))
+                places = [[code.add(to, r * cut.width + v * lanes) for v in range(cut.vectors)] for r in range(rows)]
+                acc: Accumulators = zeros(code, rows, cut.vectors, self.dtype, lanes)
+                if not fresh:
+                    acc = [[code.load(self.sums, place, lanes, None, self.align) for place in line] for line in places]
+                axes = [Axis(cut.depth, 1, cut.width)]
+                ahead = self._ahead(code.add(weights0, cut.depth * cut.width), at) if rows == cut.rows else None
+                acc = accumulate(code, axes, read_data, read_weights, acc, code.add(data0, code.mul(at, cut.row)), weights0, ahead)
+                for line, values in zip(places, acc, strict=True):
+                    for place, value in zip(line, values, strict=True):
+                        code.store(value, self.sums, place, None, self.align)
+
+            cover(code, cut.pieces, tile_sizes(cut.pieces, cut.rows), tile, "rows")
+
+    def _ahead(self, following: Index, at: Index) -> Callable[[Value], None]:
+        """What the register tile of the pieces from `at` on does beside each round of its steps: it asks for its share of the next product's weights."""
+        code, cut = self.code, self.cut
+        tiles, rounds = cut.pieces // cut.rows, cut.depth // UNROLL
+        each = -(-cut.depth * cut.vectors // (tiles * max(rounds, 1)))
+
+        def prefetch(turn: Value) -> None:
+            line = code.mul(code.add(code.mul(code.div(at, cut.rows), rounds), turn), each)
+            for i in range(each):
+                code.prefetch(self.weights, code.add(following, code.mul(code.add(line, i), self.lanes)), locality=2)
+
+        return prefetch
+
+    # --- the results
+
+    def _transform_sums(self, panel: Index, sums: Index) -> None:
+        """A (…) A' of a panel's sums, and what follows."""
+        code, image, cut, reach = self.code, self.image, self.cut, self.cut.transforms.reach
+        output0 = code.mul(code.add(code.mul(self.part, cut.panels), panel), cut.width)
+        padded = cut.parts * cut.panels * cut.width
+        here: Index = cut.width if padded - image.outputs < self.lanes else code.min(cut.width, code.sub(image.outputs, output0))
+        ragged = image.outputs % self.lanes != 0
+        with self._pieces() as (piece, n, down, across), code.loop(0, here, step=self.lanes, name="output") as loop:
+            output = code.add(output0, loop.iv)
+            mask = code.lane_mask(code.sub(image.outputs, output), self.lanes) if ragged else None
+            at = code.add(sums, code.mul(piece, cut.width), loop.iv)
+            load = lambda k: code.load(self.sums, code.add(at, k * cut.sums_plane), self.lanes, None, self.align)
+            block = [[load(i * reach + j) for j in range(reach)] for i in range(reach)]
+            made = self.linear.square(cut.transforms.results, block)
+            around = {image.letters[0]: place(n), image.output: place(output, 0, 1)}
+            # A piece gives so many results of the group, as many of which exist.
+            whole = [cut.size // step for step in image.steps]
+            corner = [code.mul(i, n) for i, n in zip((down, across), whole, strict=True)]
+            if image.high % cut.size or image.wide % cut.size:
+                self._cut_off(made, around, corner, whole, mask)
+                return
+
+            def computed(places: Sequence[Position]) -> Value:
+                # What is known of a position is its place in the piece.
+                i, j = (p.const for p in places)
+                assert isinstance(i, int) and isinstance(j, int)
+                return made[i][j]
+
+            write = self._writer(computed, around, mask)
+            for i, j in product(*map(range, whole)):
+                write(place(corner[0], i), place(corner[1], j))
+
+    def _cut_off(self, made: Sequence[Sequence[Value]], around: dict[str, Position], corner: Sequence[Index], whole: Sequence[int], mask: Value | None) -> None:
+        """Write those results of a piece that lie inside of the image, whose first one is at `corner`."""
+        code, image, size = self.code, self.image, self.cut.size
+        for k, value in enumerate(v for line in made for v in line):
+            code.store(value, self.patch, k * self.lanes, None, self.align)
+        sizes = [self.image.problem.epilogue.shape[i] for i in (1, 2)]
+        rows, columns = (code.min(n, code.sub(most, first)) for n, most, first in zip(whole, sizes, corner, strict=True))
+        with code.loop(0, rows, name="row") as i, code.loop(0, columns, name="column") as j:
+            offsets = [place(k.iv) for k in (i, j)]
+
+            def stored(places: Sequence[Position]) -> Value:
+                inside = [p.plus(code, place(c).times(code, -step)) for p, c, step in zip(places, corner, image.steps, strict=True)]
+                at = inside[0].times(code, size).plus(code, inside[1]).times(code, self.lanes)
+                return code.load(self.patch, at.scalar(code), self.lanes, None, self.align)
+
+            self._writer(stored, around, mask)(*(place(c).plus(code, k) for c, k in zip(corner, offsets, strict=True)))
+
+    def _writer(self, read: Callable[[Sequence[Position]], Value], around: dict[str, Position], mask: Value | None) -> Callable[[Position, Position], None]:
+        """Stores the group's results at a row and a column; `read` gives the convolution's elements at a row and a column."""
+        problem, letters = self.image.problem, self.image.letters
+
+        def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
+            return read(places[1:3])
+
+        leaf.varies = True  # type: ignore[attr-defined]
+        emitter = problem.epilogue.emitter(self.code, self.buffers, leaf)
+
+        def write(row: Position, column: Position) -> None:
+            at = {**around, letters[1]: row, letters[2]: column}
+            problem.epilogue.write(emitter, self.outs, [at[c] for c in problem.out], self.lanes, mask)
+
+        return write

@@ -1,0 +1,324 @@
+"""Winograd convolutions: exact matrices, results within the declared bound of float64 on every target, and when they are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from polyreme.dialects import tensor
+from polyreme.executables import compiler_version
+from polyreme.ir.accuracy import Array
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Module
+from polyreme.ir.dims import symbol
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.passes import PassManager, Stage
+from polyreme.ir.types import TensorType, f32, f64
+from polyreme.ir.verify import verify
+from polyreme.lowering.link import build_artifact, load
+from polyreme.lowering.pipeline import builders
+from polyreme.lowering.schedule import KernelPlan, Request
+from polyreme.lowering.targets import TARGETS, Target, host
+from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.lowering.winograd import ACCURACY, SIZES, Blocking, WinogradBuilder, blockings, build_winograd, find_image
+from polyreme.lowering.winograd_transforms import POINTS, TAPS, transforms, transforms_at
+from polyreme.runtime.threads import get_num_threads, set_num_threads
+from tests.lowering.products import root_of
+
+N = symbol("N")
+
+
+# --- the matrices
+
+
+@pytest.mark.parametrize("size", POINTS)
+def test_the_matrices_give_the_convolution_exactly(size: int) -> None:
+    """A ((G g) * (B d)) in fractions, for data and weights that are 1 in one place: both sides are linear in each."""
+    t = transforms(size)
+    for i in range(t.reach):
+        for k in range(TAPS):
+            products = [t.data[p][i] * t.weights[p][k] for p in range(t.reach)]
+            made = [sum(a * x for a, x in zip(row, products, strict=True)) for row in t.results]
+            assert made == [Fraction(i - k == y) for y in range(size)]
+
+
+@pytest.mark.parametrize("size", POINTS)
+def test_what_is_applied_when_the_model_runs_is_exact_in_float32(size: int) -> None:
+    t = transforms(size)
+    for row in (*t.data, *t.results):
+        assert all(Fraction(float(np.float32(float(x)))) == x for x in row)
+
+
+def test_points_that_do_not_suffice_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected 5 different points for 4 results but got"):
+        transforms_at(4, [Fraction(p) for p in (0, 1, -1, 2, 2)])
+
+
+# --- the convolutions
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution of `x` [batch, height, width, channels] with zeros around it (top, bottom, left, right) to `outputs` channels, and what follows it."""
+
+    x: tuple[int, int, int, int]
+    outputs: int
+    pads: tuple[int, int, int, int] = (1, 1, 1, 1)
+    bias: bool = False
+    residual: bool = False
+    pool: int = 1
+    free: bool = False
+
+    @property
+    def high(self) -> int:
+        return self.x[1] + self.pads[0] + self.pads[1] - 2
+
+    @property
+    def wide(self) -> int:
+        return self.x[2] + self.pads[2] + self.pads[3] - 2
+
+    def arrays(self, spread: float = 0.0) -> tuple[list[Array], list[Array]]:
+        """Inputs (the image, the residual) and constants (the weights, the bias); pixels differ in size by up to 10**spread."""
+        rng = np.random.default_rng(7)
+        x = rng.standard_normal(self.x) * 10.0 ** rng.uniform(-spread, spread, (*self.x[:3], 1))
+        w = rng.standard_normal((self.outputs, self.x[3], 3, 3))
+        residual = rng.standard_normal((self.x[0], self.high, self.wide, self.outputs))
+        bias = rng.standard_normal((1, 1, 1, self.outputs))
+        as_f32 = lambda arrays: [a.astype(np.float32) for a in arrays]
+        return as_f32([x] + [residual] * self.residual), as_f32([w] + [bias] * self.bias)
+
+    def module(self, constants: list[Array]) -> Module:
+        """The case as one group at tensor level."""
+        batch = N if self.free else self.x[0]
+        top, bottom, left, right = self.pads
+
+        def make(b: Builder, x: Any, *rest: Any) -> Any:
+            if any(self.pads):
+                x = b(tensor.Pad, x, low=(0, top, left, 0), high=(0, bottom, right, 0), interior=(0,) * 4)
+            w = rest[len(rest) - len(constants)]
+            windows = b(tensor.Window, x, axes=(1, 2), sizes=(3, 3), strides=(1, 1), dilations=(1, 1))
+            y = b(tensor.Contract, windows, w, spec="NabCmn,OCmn->NabO")
+            for other in [*([rest[-1]] if self.bias else []), *([rest[0]] if self.residual else [])]:
+                y = b(tensor.Map, y, other, fn="add")
+            if self.pool > 1:
+                windows = b(tensor.Window, y, axes=(1, 2), sizes=(self.pool,) * 2, strides=(self.pool,) * 2, dilations=(1, 1))
+                y = b(tensor.Reduce, windows, fn="max", axes=(4, 5))
+            return y
+
+        types = [TensorType((batch, *self.x[1:]), f32)]
+        if self.residual:
+            types.append(TensorType((batch, self.high, self.wide, self.outputs), f32))
+        return root_of(types, make, constants)
+
+    def convolved(self, x: Array, w: Array) -> Array:
+        """The convolution alone, in float64."""
+        top, bottom, left, right = self.pads
+        x = np.pad(x.astype(np.float64), [(0, 0), (top, bottom), (left, right), (0, 0)])
+        taps = [(x[:, i : i + self.high, j : j + self.wide], w[:, :, i, j].astype(np.float64)) for i in range(3) for j in range(3)]
+        return sum(part @ tap.T for part, tap in taps)  # type: ignore[return-value]
+
+    def expected(self, inputs: list[Array], constants: list[Array]) -> Array:
+        y = self.convolved(inputs[0], constants[0])
+        for other in [*(constants[1:]), *(inputs[1:])]:
+            y = y + other
+        return _pooled(y, self.pool) if self.pool > 1 else y
+
+    def bound(self, inputs: list[Array], constants: list[Array], size: int) -> Array:
+        """`ACCURACY[size]` with the magnitude that the module declares for it, after the pooling."""
+        magnitude = self.convolved(np.abs(inputs[0]), np.abs(constants[0]))
+        of_pieces = np.empty_like(magnitude)
+        for i in range(0, self.high, size):
+            for j in range(0, self.wide, size):
+                piece = (slice(None), slice(i, i + size), slice(j, j + size))
+                of_pieces[piece] = magnitude[piece].max((1, 2), keepdims=True)
+        bound = ACCURACY[size].bound(self.convolved(inputs[0], constants[0]), f32, of_pieces, 9 * self.x[3])
+        # Each of the sums after it rounds once more.
+        bound = bound + np.finfo(np.float32).eps * (self.bias + self.residual) * (np.abs(self.expected_before_pool(inputs, constants)) + 8)
+        return _pooled(bound, self.pool) if self.pool > 1 else bound
+
+    def expected_before_pool(self, inputs: list[Array], constants: list[Array]) -> Array:
+        return replace(self, pool=1).expected(inputs, constants)
+
+
+def _pooled(y: Array, size: int) -> Array:
+    n, high, wide, channels = y.shape
+    y = y[:, : high // size * size, : wide // size * size]
+    return np.asarray(y.reshape(n, high // size, size, wide // size, size, channels).max((2, 4)))
+
+
+def with_blocking(pick: Callable[[list[Blocking]], Blocking]) -> Callable[[Request], KernelPlan | None]:
+    """A builder that makes any Winograd convolution, cut as `pick` says."""
+
+    def build(request: Request) -> KernelPlan | None:
+        image = find_image(request)
+        assert image is not None
+        return WinogradBuilder(image, pick(list(blockings(image)))).build()
+
+    return build
+
+
+def to_kernels(module: Module, target: Target, builder: Callable[[Request], KernelPlan | None]) -> Module:
+    lowered: Module = module.clone()
+    PassManager([Stage("kernel", TensorToKernel(target, (builder, *builders(target))))]).run(lowered)
+    verify(lowered)
+    return lowered
+
+
+def assert_within(got: Array, expected: Array, bound: Array) -> None:
+    assert got.shape == expected.shape and got.dtype == np.float32
+    excess = np.abs(got - expected) - bound
+    assert (excess <= 0).all(), f"off by {np.abs(got - expected).flat[excess.argmax()]:.3g} with {bound.flat[excess.argmax()]:.3g} allowed"
+
+
+@st.composite
+def cases_on_targets(draw: Any) -> tuple[Case, str]:
+    """Small ones: on numpy, narrow vectors take long."""
+    target = draw(st.sampled_from(["x86-64-avx512", "x86-64-avx2", "x86-64", "aarch64"]))
+    channels = st.sampled_from([16, 20, 33, 40] if target == "x86-64-avx512" else [16, 17, 20])
+    batch, high, wide = draw(st.integers(1, 2)), draw(st.integers(3, 7)), draw(st.integers(3, 7))
+    pads = draw(st.tuples(*[st.integers(0, 2)] * 4))
+    case = Case((batch, high, wide, draw(channels)), draw(channels), pads, draw(st.booleans()), draw(st.booleans()), draw(st.sampled_from([1, 1, 2])))
+    return (case if min(case.high, case.wide) >= case.pool else replace(case, pool=1)), target
+
+
+@settings(max_examples=3, deadline=None)
+@example((Case((1, 6, 7, 20), 40, pool=2, bias=True), "x86-64-avx512"), 4, 11, 3.0)
+@example((Case((1, 6, 5, 17), 17), "aarch64"), 4, 3, 0.0)
+@example((Case((1, 3, 3, 17), 17, pads=(0, 0, 0, 0)), "x86-64-avx2"), 2, 5, 0.0)
+@given(cases_on_targets(), st.sampled_from(SIZES), st.integers(0, 1000), st.sampled_from([0.0, 3.0]))
+def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(drawn: tuple[Case, str], size: int, which: int, spread: float) -> None:
+    """However the work is cut, for any target, and for pixels of very different sizes."""
+    case, target = drawn
+    inputs, constants = case.arrays(spread)
+    cut = with_blocking(lambda all: (some := [b for b in all if b.size == size])[which % len(some)])
+    lowered = to_kernels(case.module(constants), TARGETS[target], cut)
+    assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), case.bound(inputs, constants, size))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((1, 14, 14, 64), 80, bias=True, residual=True),
+        Case((1, 20, 16, 32), 64, bias=True, pool=2),
+        Case((3, 7, 9, 48), 33, pads=(2, 0, 1, 1), free=True),
+        Case((1, 30, 30, 16), 16, pads=(0, 0, 0, 0)),
+    ],
+    ids=str,
+)
+def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, size: int) -> None:
+    inputs, constants = case.arrays()
+    cheapest = with_blocking(lambda all: min((b for b in all if b.size == size), key=lambda b: b.cycles))
+    lowered = to_kernels(case.module(constants), host(), cheapest)
+    executable = load(build_artifact(lowered, host(), "winograd", outline_constants(lowered)))
+    before = get_num_threads()
+    try:
+        set_num_threads(1)
+        one = np.array(executable.run(inputs)[0])
+        set_num_threads(2)
+        two = np.array(executable.run(inputs)[0])
+    finally:
+        set_num_threads(before)
+    assert_within(one, case.expected(inputs, constants), case.bound(inputs, constants, size))
+    np.testing.assert_array_equal(one, two)
+
+
+# --- when they are chosen
+
+
+def chosen(case: Case, target: str = "x86-64-avx512", edit: Callable[[Any], None] | None = None) -> bool:
+    """Whether the builder takes the case, its weights being constant."""
+    found: list[KernelPlan | None] = []
+
+    def watch(request: Request) -> KernelPlan | None:
+        found.append(build_winograd(request))
+        return None
+
+    _, constants = case.arrays()
+    module = case.module(constants)
+    if edit is not None:
+        edit(module)
+    to_kernels(module, TARGETS[target], watch)
+    return any(plan is not None for plan in found)
+
+
+def test_convolutions_with_many_channels_are_taken() -> None:
+    assert chosen(Case((1, 28, 28, 128), 128, bias=True, residual=True))
+    assert chosen(Case((1, 28, 28, 128), 128, bias=True, pool=2))
+    assert chosen(Case((1, 28, 28, 128), 128, free=True))
+
+
+def test_convolutions_with_few_channels_are_left_to_others() -> None:
+    assert not chosen(Case((1, 28, 28, 3), 64))
+    assert not chosen(Case((1, 28, 28, 64), 8))
+
+
+def test_poolings_whose_windows_cross_pieces_are_left_to_others() -> None:
+    assert not chosen(Case((1, 27, 27, 64), 64, pool=3))
+
+
+@pytest.mark.parametrize("changed", [{"strides": (2, 1)}, {"dilations": (1, 2)}, {"sizes": (3, 2)}])
+def test_other_windows_are_left_to_others(changed: dict[str, Any]) -> None:
+    case = Case((1, 28, 28, 64), 64)
+    _, (w,) = case.arrays()
+    window = {"axes": (1, 2), "sizes": (3, 3), "strides": (1, 1), "dilations": (1, 1), **changed}
+
+    def make(b: Builder, x: Any, w: Any) -> Any:
+        return b(tensor.Contract, b(tensor.Window, x, **window), w, spec="NabCmn,OCmn->NabO")
+
+    found = []
+    module = root_of([TensorType(case.x, f32)], make, [w[..., : window["sizes"][1]]])
+    to_kernels(module, host(), lambda request: found.append(find_image(request)))
+    assert found == [None]
+
+
+def test_float64_is_left_to_others() -> None:
+    def make(b: Builder, x: Any, w: Any) -> Any:
+        windows = b(tensor.Window, x, axes=(1, 2), sizes=(3, 3), strides=(1, 1), dilations=(1, 1))
+        return b(tensor.Contract, windows, w, spec="NabCmn,OCmn->NabO")
+
+    found = []
+    to_kernels(root_of([TensorType((1, 8, 8, 64), f64)], make, [np.ones((64, 64, 3, 3))]), host(), lambda request: found.append(find_image(request)))
+    assert found == [None]
+
+
+def test_the_target_or_the_environment_may_forbid_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case((1, 28, 28, 64), 64)
+    monkeypatch.setitem(TARGETS, "without", replace(TARGETS["x86-64-avx512"], winograd=False))
+    assert chosen(case) and not chosen(case, "without")
+    monkeypatch.setenv("POLYREME_WINOGRAD", "0")
+    assert not chosen(case)
+
+
+def test_code_compiled_without_it_is_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_it = compiler_version()
+    monkeypatch.setenv("POLYREME_WINOGRAD", "0")
+    assert compiler_version() != with_it
+
+
+def test_the_kernel_that_packs_weights_does_what_the_pack_says() -> None:
+    """For weights that are arguments, as in `to_static`; the function is what constants go through."""
+    case = Case((1, 6, 6, 32), 40)
+    _, (w,) = case.arrays()
+    packs = []
+
+    def watch(request: Request) -> None:
+        image = find_image(replace(request, kept=request.constant))
+        assert image is not None
+        for cut in list(blockings(image))[::9]:
+            packs.extend(WinogradBuilder(image, cut).build().packs)
+
+    to_kernels(case.module([w]), TARGETS["x86-64-avx512"], watch)
+    assert len(packs) > 1
+    for pack in packs[:6]:
+        (expected,) = evaluate(pack.func, [w])
+        made = np.full(expected.shape, np.nan, np.float32)
+        evaluate(pack.kernel, [w, made])
+        np.testing.assert_allclose(made, expected, rtol=0, atol=1e-5)
