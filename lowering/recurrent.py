@@ -11,11 +11,11 @@ and fro, because what a round has read last is what is still there. Each sum is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from polyreme.dialects import tensor
+from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
@@ -275,7 +275,6 @@ class _Place:
     row: Position
     panel: Position
     local: Position
-    sums: Callable[[int], Index] | None = None
 
     def unit(self, code: Code, block: int, units: int) -> Position:
         return self.panel.plus(code, self.local).plus(code, Position(block * units))
@@ -388,8 +387,6 @@ class _Kernel:
         enough = code.condition("ge", r.batch * per_row, WORTH_SHARING)
         if tile.panels == 1 or enough is False:
             return code.value(1)
-        from polyreme.dialects import kernel
-
         threads = code.apply("min", code.b(kernel.Threads), code.value(tile.panels))
         return threads if enough is True else code.apply("select", enough, threads, code.value(1))
 
