@@ -13,6 +13,7 @@ from polyreme.ir.passes import PassLike, PassManager, Stage, pass_text
 
 if TYPE_CHECKING:
     from polyreme.lowering.constraints import Constraints
+    from polyreme.lowering.memory_report import MemoryReport
 
 __all__ = ["Inspection", "inspect"]
 
@@ -101,6 +102,13 @@ class Inspection:
         from polyreme.lowering.constraints import constraints_of
 
         return constraints_of(self.module)
+
+    @cached_property
+    def memory(self) -> MemoryReport:
+        """The plan of the arena: buffers, when they are live, where they lie and what shares bytes. Prints as a table; free sizes count as 1 there, `.at(sizes)` gives others."""
+        from polyreme.lowering.memory_report import memory_report
+
+        return memory_report(self._kernel)
 
     @cached_property
     def schedule(self) -> str:

@@ -47,9 +47,9 @@ def plan_memory(main: Func) -> None:
     lifetimes: list[Lifetime] = []
     units: list[Expr | None] = []
     for alloc in allocs:
-        used = [steps[_step(use, main)] for use in _uses(alloc.result)] or [steps[_step(alloc, main)]]
+        first, last = lifetime_of(alloc, main, steps)
         size, unit = _split(_bytes(alloc))
-        lifetimes.append(Lifetime(min(used), max(used), size, unit))
+        lifetimes.append(Lifetime(first, last, size, unit))
         units.append(unit)
     plan = plan_arena(lifetimes)
     bases: dict[Expr | None, Dim] = {}
@@ -59,6 +59,12 @@ def plan_memory(main: Func) -> None:
         end = end + _times(plan.regions[unit], unit)
     for alloc, unit, offset in zip(allocs, units, plan.offsets, strict=True):
         alloc.attributes["offset"] = bases[unit] + _times(offset, unit)
+
+
+def lifetime_of(alloc: Op, main: Func, steps: dict[Op, int]) -> tuple[int, int]:
+    """The first and the last step of `main` that an allocation is used at; `steps` numbers the ops of its block."""
+    used = [steps[_step(use, main)] for use in _uses(alloc.result)] or [steps[_step(alloc, main)]]
+    return min(used), max(used)
 
 
 def _times(count: int, unit: Expr | None) -> Dim:
@@ -82,9 +88,10 @@ def _split(size: Dim) -> tuple[int, Expr | None]:
 
 
 def _uses(value: Value) -> Iterator[Op]:
-    """The ops that use the value or a view of it."""
+    """The ops that use the value or a view of it; to make a view is no use."""
     for op in value.users:
-        yield op
+        if not isinstance(op, kernel.View):
+            yield op
         for result in op.results:
             if isinstance(result.type, BufferType):
                 yield from _uses(result)

@@ -53,7 +53,19 @@ def build_loops(request: Request) -> KernelPlan:
     code.b(Return, ())
     tidy(made)
     slots = [operand(i) for i in range(len(inputs))] + [result(i) for i in range(len(outputs))]
-    return KernelPlan((Step(made, tuple(slots)),), builder="loops")
+    return KernelPlan((Step(made, tuple(slots)),), builder="loops", in_place=_in_place(request))
+
+
+def _in_place(request: Request) -> tuple[tuple[int, int], ...]:
+    """Operands that go element by element into results of their type: one nest then reads and writes each place once."""
+    ops, results = request.ops(), request.results
+    if not all(isinstance(op, tensor.Map) or not op.operands or isinstance(op, tensor.Broadcast) for op in ops) or len({shape_of(v) for v in results}) != 1:
+        return ()
+    pairs = []
+    for i, arg in enumerate(request.func.args):
+        if all(isinstance(user, tensor.Map) and shape_of(user.result) == shape_of(arg) for user in arg.users):
+            pairs += [(i, r) for r, v in enumerate(results) if v.type == arg.type]
+    return tuple(pairs)
 
 
 def describe(func: Func) -> str:

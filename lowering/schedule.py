@@ -104,12 +104,17 @@ class Step:
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """How a root is computed: `steps` in order, after the `packs` are filled. Scratch memory comes from the arena and is free again afterwards."""
+    """How a root is computed: `steps` in order, after the `packs` are filled. Scratch memory comes from the arena and is free again afterwards.
+
+    `in_place` lists pairs (operand, result) that may be the same memory: each element of the operand is read for the last time before the same element of the
+    result is written. Any of them hold together that give no operand and no result twice.
+    """
 
     steps: tuple[Step, ...]
     packs: tuple[Pack, ...] = ()
     scratch: tuple[BufferType, ...] = ()
     builder: str = ""
+    in_place: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

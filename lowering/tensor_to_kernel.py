@@ -87,8 +87,10 @@ class _Bufferize:
         self.names: set[str] = {"main", "prepare"}
         self.memory: dict[Value, Memory] = {}
         self.data: dict[Dense, Value] = {}
-        self.packed: dict[object, Value] = {}
+        self.packed: dict[tuple[Any, Any], Value] = {}
+        self.order = {op: i for i, op in enumerate(main.block)}
         self.ahead: dict[Value, list[tuple[Pack, Value]]] = {}  # by weight, what `prepare` makes of it, and the argument of `main` that gets it
+        self.last_uses = self._find_last_uses()
         self.new = self._new_main()
         self.results = self.new.args[len(main.args) :]
         weights = [a for a, role in zip(self.new.args, self.new.arg_roles, strict=True) if role == "param" and _is_static(a)]
@@ -149,12 +151,41 @@ class _Bufferize:
         memory = [self.memory[v] for v in op.operands]
         kept = [i for i, m in enumerate(memory) if isinstance(m, Value) and m in self.weights]
         constant = [i for i, m in enumerate(memory) if isinstance(m, Dense)] + kept * self.always
+        request = request_of(op, self.target, constant, kept)
+        taken: dict[int, Value] = {}
+        for o, r in self._plan(request).in_place:
+            left = self._left(op, o, memory)
+            if left is not None and left not in taken.values() and r not in taken and op.results[r] not in outputs:
+                taken[r] = left
         results = []
-        for value in op.results:
-            buffer = outputs.get(value) or self._alloc(_buffer_type(value, op.location))
-            self.memory[value] = buffer
+        for r, value in enumerate(op.results):
+            buffer = outputs.get(value) or taken.get(r) or self._alloc(_buffer_type(value, op.location))
             results.append(buffer)
-        self._run_plan(request_of(op, self.target, constant, kept), op.operands, results)
+        self._run_plan(request, op.operands, results)
+        self.memory.update(zip(op.results, results, strict=True))
+        for buffer in taken.values():
+            # What was packed of the operand is not what the result would pack to.
+            for key in [key for key in self.packed if key[0] is buffer]:
+                del self.packed[key]
+
+    def _left(self, op: Op, operand: int, memory: Sequence[Memory]) -> Value | None:
+        """The memory of an operand, if it is the arena's and nobody reads it after `op`, which itself does in one way only."""
+        mine = memory[operand]
+        if not isinstance(mine, Value) or mine.producer(kernel.Alloc) is None or sum(m is mine for m in memory) != 1:
+            return None
+        return mine if self.last_uses[op.operands[operand]] <= self.order[op] else None
+
+    def _find_last_uses(self) -> dict[Value, int]:
+        """Where in the old block the memory of each value is read for the last time, under other shapes too."""
+        last: dict[Value, int] = {}
+        for op in reversed(self.old.block):
+            for value in op.results:
+                last[value] = max((last[u.result] if isinstance(u, tensor.Reshape) else self.order[u] for u in value.users), default=self.order[op])
+        # A value under another shape lives as long as the one that it is made of.
+        for op in self.old.block:
+            if isinstance(op, tensor.Reshape) and op.x in last:
+                last[op.result] = last[op.x]
+        return last
 
     def _run_plan(self, request: Request, operands: Sequence[Value], results: Sequence[Value]) -> None:
         plan = self._plan(request)

@@ -18,6 +18,7 @@ EXAMPLES = (
     ("Which passes ran, and which changed something", "polyreme inspect examples/lenet.py:LeNet --passes"),
     ("The module after one of them, with the lines of the model", "polyreme inspect examples/lenet.py:LeNet --after fuse --locations"),
     ("What it asks of free sizes, and which lines do", "polyreme inspect examples/lenet.py:LeNet --constraints"),
+    ("Which buffers share memory, and when the most is live", "polyreme inspect examples/lenet.py:LeNet --memory"),
     ("The PTX of a GPU's kernels", "polyreme inspect examples/lenet.py:LeNet --level ptx --target cuda:sm_80"),
 )
 
@@ -28,6 +29,7 @@ EXAMPLES = (
 @click.option("--after", metavar="PASS", help="The module after this pass instead of a level.")
 @click.option("--passes", is_flag=True, help="List the passes of the pipeline, and which changed something.")
 @click.option("--constraints", is_flag=True, help="Report the free sizes: which inputs tell them, what is needed of them, which sizes follow.")
+@click.option("--memory", is_flag=True, help="Report the plan of working memory: buffers, when they are live, where they lie, what shares bytes.")
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
 @form_options(elide_on_a_terminal=True)
@@ -39,6 +41,7 @@ def command(
     after: str | None,
     passes: bool,
     constraints: bool,
+    memory: bool,
     target: str,
     output: Path | None,
     form: TextForm,
@@ -56,6 +59,8 @@ def command(
         text = "".join(f"{step}\n" for step in seen.passes)
     elif constraints:
         text = str(seen.constraints)
+    elif memory:
+        text = str(seen.memory)
     elif after is not None:
         text = seen.after(after, **form)
     else:
