@@ -7,7 +7,8 @@ gives its tenth percentile; a ratio is the fastest peer's time over ours within 
 multiply-adds is measured in our own process, in the same rounds. Before anything is timed, all results are compared with the float64 product.
 
 A case is *constant* (weights known ahead of time, so that every library may pack them; here with a bias and what follows), *argument* (both operands come
-with the call), *transposed* (the same, with the second operand as `[n, k]`), or *mlp* (layers of constant weights with relu between them).
+with the call), *transposed* (the same, with the second operand as `[n, k]`), *free* (constant weights; we compile it once for any number of rows, the
+peers know the number), or *mlp* (layers of constant weights with relu between them).
 """
 
 from __future__ import annotations
@@ -114,6 +115,8 @@ def cases() -> Iterator[Case]:
     yield Case("argument", (384, 384, 64), 12)
     for after in ("relu", "gelu", "residual"):
         yield Case("constant", (128, 768, 3072), after=after)
+    for shape in (squares[0], bert[0], bert[2], (16, 768, 768), resnet[3], odd[0]):
+        yield Case("free", shape)
     yield Case("constant", (512, 512, 512), dtype="float64")
 
 
@@ -125,6 +128,7 @@ def polyreme(case: Case, threads: int, folder: Path) -> Call:
     from polyreme.dialects import nn
     from polyreme.ir.builder import Builder
     from polyreme.ir.builtin import Func, Module, Return
+    from polyreme.ir.dims import symbol
     from polyreme.ir.types import TensorType, f32, f64
     from polyreme.lowering.pipeline import compile_module
     from polyreme.runtime.threads import set_num_threads
@@ -133,7 +137,8 @@ def polyreme(case: Case, threads: int, folder: Path) -> Call:
     dtype = f64 if case.dtype == "float64" else f32
     arrays = case.arrays()
     inputs = [arrays[name] for name in ("x", "w", "r") if name in arrays]
-    main = Func.empty("main", [TensorType(a.shape, dtype) for a in inputs], arg_roles=("input",) * len(inputs))
+    shapes = [(symbol("M"), *a.shape[1:]) if case.kind == "free" else a.shape for a in inputs]
+    main = Func.empty("main", [TensorType(shape, dtype) for shape in shapes], arg_roles=("input",) * len(inputs))
     b = Builder.at_end(main.block)
     y = main.args[0]
     if "w" in arrays:

@@ -38,6 +38,7 @@ from polyreme.lowering.microkernel import (
     choose_tile,
     cover,
     join_axes,
+    rank_tiles,
     step_cycles,
     zeros,
 )
@@ -139,15 +140,35 @@ def find_problem(request: Request) -> Problem | None:
 
 def build_contract(request: Request) -> KernelPlan | None:
     """The plan of a group around a matrix product; None for any other group."""
+    builder = _builder_of(request)
+    return None if builder is None else builder.build()
+
+
+def build_with_tile(request: Request, tile: tuple[int, int]) -> KernelPlan | None:
+    """The same with a tile of so many rows and vectors, one of `tiles_of`."""
+    builder = _builder_of(request)
+    if builder is None:
+        return None
+    builder.tile = tile
+    return builder.build()
+
+
+def tiles_of(request: Request) -> tuple[tuple[int, int], ...]:
+    """The tiles that a matrix product of known sizes may be computed with, the one that is thought to be the fastest first; none for other groups."""
+    builder = _builder_of(request)
+    if builder is None or not all(isinstance(d, int) for d in builder.p.sizes.values()):
+        return ()
+    return rank_tiles(typical(builder.m), typical(builder.n), typical(builder.k), builder.p.registers)
+
+
+def _builder_of(request: Request) -> ProductBuilder | None:
     problem = find_problem(request)
     if problem is None or problem.epilogue.pools:
         return None
     last = next((c for c in reversed(problem.out) if problem.size(c) != 1), None)
     if last is None or last in problem.batch:
         return None
-    if last in problem.rows:
-        problem = problem.flipped()
-    return ProductBuilder(problem, last).build()
+    return ProductBuilder(problem.flipped() if last in problem.rows else problem, last)
 
 
 class ProductBuilder:
@@ -165,6 +186,7 @@ class ProductBuilder:
         around = [c for c in problem.out if c != lane and c not in self.rows and problem.size(c) != 1]
         # Letters that move B come first, so that neighbouring tasks share its panels.
         self.outer = sorted(around, key=lambda c: problem.right.stride(c) == 0)
+        self.tile = choose_tile(typical(self.m), typical(self.n), typical(self.k), problem.registers)
 
     def _joined_rows(self) -> list[str]:
         """The row letters that make up one long axis, the last one of the result and those before it that join on both sides."""
@@ -199,7 +221,7 @@ class ProductBuilder:
     def _read_panels(self, left: Slot, reuse: Dim | None, along: str | None) -> None:
         """From panels; where it shows at run time only that `reuse` rows are too few for a packing, in place then."""
         p = self.p
-        _, vectors = self._tile()
+        _, vectors = self.tile
         outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
         panels = Panels(outer, tuple(p.contracted), self.lane, vectors * self.lanes, p.sizes)
         if reuse is None and self._packs_in_tasks(panels):
@@ -243,9 +265,6 @@ class ProductBuilder:
         else:
             self._dots(kernel, along)
 
-    def _tile(self) -> tuple[int, int]:
-        return choose_tile(typical(self.m), typical(self.n), typical(self.k), self.p.registers)
-
     # --- the kernel
 
     def _open(self, what: str, operands: list[Slot]) -> _Kernel:
@@ -288,7 +307,7 @@ class ProductBuilder:
     def _tiles(self, kernel: _Kernel, panels: Panels | None, local: bool = False) -> None:
         """Tiles of all rows and lanes, B read from `panels` or in place; the panels are made by each task when they are `local`."""
         p, code = self.p, kernel.code
-        rows, vectors = self._tile()
+        rows, vectors = self.tile
         width = vectors * self.lanes
         blocks = ceildiv(self.n, width)
         sizes = [p.size(c) for c in self.outer]
@@ -546,10 +565,12 @@ class _Tile:
         self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, beside), valid)
 
     def prefetch_results(self, row: Index, rows: int, vectors: int) -> None:
-        """Ask for the memory of a tile's results, and for what is read at their places."""
+        """Where memory is read at the places of the results, ask for it and for theirs."""
         code, p, epilogue = self.code, self.p, self.p.epilogue
         line = p.request.target.line_bytes // p.dtype.bytes
         read = [self.kernel.buffers[a] for a in epilogue.args if a.type.shape == epilogue.shape]
+        if not read:
+            return
         at = code.add(self.out0, code.mul(row, self.row_out), self.lane0)
         for r in range(rows):
             for lane in range(0, vectors * self.builder.lanes, line):

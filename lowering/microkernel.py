@@ -8,7 +8,8 @@ each row, and adds their products:
 The steps run over the contracted axes, each of which moves A and B by some distance; the innermost ones are unrolled. The order of the
 steps is that of the axes, whatever the tile, so a result does not depend on the tile it is computed in.
 
-`choose_tile` picks the shape by a count of cycles, in which a step costs at least its multiply-adds, its loads and the time of one chain.
+`choose_tile` picks the shape by a count of cycles, in which a step costs at least its multiply-adds, its loads, the time of one chain, and that of bringing
+B out of the second-level cache.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ Accumulators = list[list[Value]]
 
 UNROLL = 4
 MOST_UNROLLED = 32
+# Vectors of a panel of B that stay in the first-level cache beside what else a tile reads.
+NEAR_VECTORS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,27 +210,36 @@ def split_extent(extent: int, tile: int) -> list[tuple[int, int]]:
     return ([(tile, full)] if full else []) + ([(left, 1)] if left else [])
 
 
+def _streamed_cycles(rows: int, vectors: int) -> float:
+    """Cycles of a step whose lines of B come from the second-level cache: measured to take about 1.7 each, and more where a round of steps
+    has so many loads that the hardware loses sight of where each of them goes."""
+    return max(step_cycles(rows, vectors), vectors * (1.7 if vectors * UNROLL < 32 else 2.3)) + 0.03 * vectors
+
+
 @lru_cache(maxsize=4096)
-def choose_tile(m: int, n: int, k: int, registers: Registers) -> tuple[int, int]:
-    """(rows, vectors) of the tile with the fewest estimated cycles for an m x n result of k steps; wide ones when they tie.
+def rank_tiles(m: int, n: int, k: int, registers: Registers) -> tuple[tuple[int, int], ...]:
+    """The tiles, (rows, vectors), for an m x n result of k steps: those with the fewest estimated cycles first, and wide ones first when they tie.
 
     The cost of a tile is its steps, and a fixed price for starting it and for each accumulator that it writes.
     """
     vectors_n = -(-n // registers.lanes)
     most = registers.accumulators
-    best: tuple[float, int, int] | None = None
+    found: list[tuple[float, int, int]] = []
     for vectors in range(1, min(vectors_n, 8) + 1):
         for rows in range(1, min(most // vectors, m) + 1):
             if rows * vectors + vectors + 1 > registers.count:
                 continue
             cost = sum(
-                across * down * (k * step_cycles(r, v) + 20 + 1.5 * r * v)
+                across * down * (k * (_streamed_cycles(r, v) if k * v > NEAR_VECTORS else step_cycles(r, v)) + 20 + 1.5 * r * v)
                 for v, across in split_extent(vectors_n, vectors)
                 for r, down in split_extent(m, rows)
             )
-            key = (cost, -vectors, -rows)
-            if best is None or key < best:
-                best = key
-    if best is None:
+            found.append((cost, -vectors, -rows))
+    if not found:
         raise ValueError(f"expected a result with elements but got {m} x {n}")
-    return -best[2], -best[1]
+    return tuple((-rows, -vectors) for _, vectors, rows in sorted(found))
+
+
+def choose_tile(m: int, n: int, k: int, registers: Registers) -> tuple[int, int]:
+    """(rows, vectors) of the first of `rank_tiles`."""
+    return rank_tiles(m, n, k, registers)[0]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from polyreme.ir import config
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.ir.garbage import without_collections
@@ -38,8 +39,8 @@ from polyreme.lowering.scan import build_scan
 from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.shapes import SolveDims
 from polyreme.lowering.sink import SinkReshapes
-from polyreme.lowering.targets import GpuTarget, Target, find_target
 from polyreme.lowering.steps import HoistFromScans, UnrollScans
+from polyreme.lowering.targets import GpuTarget, Target, find_target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, Watch, outline_constants
 from polyreme.lowering.winograd import build_winograd
 
@@ -54,6 +55,10 @@ def builders(target: Target) -> tuple[KernelBuilder, ...]:
         from polyreme.lowering.gpu import GPU_BUILDERS
 
         return GPU_BUILDERS
+    if config.tunes() and target == host():
+        from polyreme.lowering.tune import build_tuned_contract
+
+        return tuple(build_tuned_contract if build is build_contract else build for build in BUILDERS)
     return BUILDERS
 
 
