@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 
 from polyreme.ir.builder import Builder
@@ -148,7 +149,7 @@ class _Kernel:
 
 
 class _ManyQueries(_Kernel):
-    """Lanes are queries: `vectors` registers of them in a task, all of which exist if it is `exact`."""
+    """Lanes are queries: `vectors` registers of them at once, all of which exist where that is `exact`."""
 
     def __init__(self, request: Request, found: Attention):
         super().__init__(request, found)
@@ -185,20 +186,23 @@ class _ManyQueries(_Kernel):
             *around, block = code.split(task, [*sizes, blocks])
             self.around = dict(zip(p.batch, around, strict=True))
             first = code.mul(block, self.span)
-            rest = self.queries % self.span if isinstance(self.queries, int) else 0
-            if not 0 < rest <= self.lanes < self.queries:
+            if self.exact or self.vectors == 1:
                 self._task(first)
                 return
-            # The last block fits in one vector, and all others are whole.
-            whole = code.condition("lt", block, blocks - 1)
-            assert isinstance(whole, Value)
-            self.exact = True
-            with code.when(whole):
-                self._task(first)
+            # What is left of the last block is gone through a vector at a time, and all others are whole.
+            whole = code.condition("le", code.add(first, self.span), self.queries)
+            if isinstance(whole, Value):
+                self.exact = True
+                with code.when(whole):
+                    self._task(first)
             self._take(1)
-            self.exact = rest == self.lanes
-            with code.when(whole, then=False):
-                self._task(first)
+
+            def rest(at: Position, carried: list[Value]) -> list[Value]:
+                self._task(at.scalar(code))
+                return carried
+
+            with code.when(whole, then=False) if isinstance(whole, Value) else nullcontext():
+                run(code, first, self.queries, self.lanes, [], rest, "vector")
 
     def _task(self, first: Index) -> None:
         code, p, dtype = self.code, self.p, self.p.dtype
