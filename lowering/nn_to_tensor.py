@@ -29,6 +29,7 @@ from polyreme.ir.types import ScalarType, TensorType, f32, i1
 from polyreme.lowering import matrices, normalization, recurrence
 from polyreme.lowering.cleanup import known_number
 from polyreme.lowering.pooling import covered_elements, pool_padding
+from polyreme.lowering.transposed import in_turns, phase_padding, phase_taps, phase_weights
 
 Value = Any  # at these levels each is a tensor, so its type has a shape, a rank and an element type
 
@@ -376,7 +377,7 @@ def _spatial_letters(spatial: int) -> tuple[str, str]:
 
 @nn_to_tensor.lower(nn.ConvTranspose)
 def conv_transpose(op: Any, b: Builder, x: Value, weight: Value) -> Value:
-    """A convolution with stride 1 of `x` spread apart by the strides, with the kernel reversed and its channel axes swapped
+    """A convolution with stride 1 of `x` spread apart by the strides, with the kernel reversed and its channel axes swapped; or one by phases
 
     The padding before is (kernel - 1) · dilation - low, and after it what is left of the size. Where that could be negative, the
     result of the whole is cut instead.
@@ -386,6 +387,12 @@ def conv_transpose(op: Any, b: Builder, x: Value, weight: Value) -> Value:
     kernel = weight.type.shape[2:]
     places = x.type.shape[2:]
     sizes = op.sizes or transposed_sizes(places, kernel, strides, pairs, dilations)
+    taps, before_all = phase_taps(kernel, strides, dilations), tuple(before for before, _ in pairs)
+    behind = None if taps is None else phase_padding(places, sizes, before_all, strides)
+    if taps is not None and behind is not None:
+        padded = _pad(b, x, tuple(t - 1 for t in taps), behind)
+        y = _conv_product(b, padded, phase_weights(b, weight, op.groups, strides, taps), (1,) * spatial, (1,) * spatial, op.groups)
+        return in_turns(b, y, op.groups, strides, before_all, sizes)
     low: list[Dim] = []
     high: list[Dim] = []
     cut: list[Dim] = []
