@@ -36,7 +36,7 @@ def phase_padding(places: Sequence[Dim], sizes: Sequence[Dim], cut: Sequence[Dim
     return needed if all(map(known_nonnegative, needed)) else None
 
 
-def phase_weights(b: Builder, weight: Value, groups: int, strides: Sequence[int], taps: Sequence[int]) -> Value:
+def phase_weights(b: Builder, weight: Value, groups: int, strides: Sequence[Any], taps: Sequence[int]) -> Value:
     """[channels, out / groups, *kernel] as [groups · phases · out / groups, channels / groups, *taps], the taps reversed."""
     channels, out, *kernel = weight.type.shape
     spatial = len(kernel)
@@ -51,7 +51,7 @@ def phase_weights(b: Builder, weight: Value, groups: int, strides: Sequence[int]
     return _view(b, tt.Reshape, weight, shape=(groups * prod(strides) * out, channels // groups, *taps))
 
 
-def in_turns(b: Builder, y: Value, groups: int, strides: Sequence[int], cut: Sequence[Dim], sizes: Sequence[Dim]) -> Value:
+def in_turns(b: Builder, y: Value, groups: int, strides: Sequence[Any], cut: Sequence[Dim], sizes: Sequence[Dim]) -> Value:
     """[batch, groups · phases · out / groups, *places] as [batch, out, *sizes]: of places · strides results those from `cut` on."""
     batch, channels, *places = y.type.shape
     spatial, out = len(places), channels // (groups * prod(strides))
