@@ -506,7 +506,8 @@ class _Tile:
             at = code.add(at, code.mul(start, axis.b))
             return _Steps(self.kernel.right, code.mul(start, axis.a), at, [Axis(depth, axis.a, axis.b)], self.ahead(at, depth))
         assert self.panels is not None
-        at, sizes, left = self.right0, dict(self.panels.sizes), 0
+        at, sizes = self.right0, dict(self.panels.sizes)
+        left: Index = 0
         if depth is not None:
             (letter,) = (c for c in p.contracted if p.size(c) != 1)
             at, left = code.add(at, code.mul(start, p.right.stride(letter))), code.mul(start, p.left.stride(letter))
@@ -535,16 +536,16 @@ class _Tile:
         if len(letters) != 1:
             return None
         along, across = p.right.stride(letters[0]), p.right.stride(self.builder.lane)
-        next_panel = code.mul(across, panels.width)
-        if depth is None:
-            at, size = code.add(at, next_panel), panels.depth
-        elif isinstance(start, Value):
-            at, size = code.add(at, code.mul(depth, along)), depth
+        size = depth or panels.depth
+        if isinstance(start, Value):
+            at = code.add(at, code.mul(size, along))
         else:
-            at, size = code.add(at, next_panel, code.mul(-start, along)), min(depth, start) or depth
+            # The last block is followed by the first one of the next panel.
+            at = code.add(at, code.mul(across, panels.width), code.mul(-start, along))
         line = p.request.target.line_bytes // p.dtype.bytes
         if across == 1:
-            return _Ahead(self.kernel.right, at, size * panels.width // line, panels.width // line, line, along)
+            in_a_step = -(-panels.width // line)
+            return _Ahead(self.kernel.right, at, size * in_a_step, in_a_step, line, along)
         if along == 1:
             return _Ahead(self.kernel.right, at, -(-size // line) * panels.width, panels.width, across, line)
         return None

@@ -76,7 +76,8 @@ def test_machine_code_gives_the_sums_of_float64_for_many_more_shapes(
 
 
 @settings(QUICK, max_examples=12)
-@given(**CASES, m=st.integers(1, 60), n=st.integers(1, 40), k=st.integers(1, 40), target=st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]))
+@given(**CASES, m=st.integers(1, 60), n=st.integers(1, 40), k=st.one_of(st.integers(1, 40), st.just(70)), target=st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]))
+@example(spec="mk,kn->mn", constant=False, ending="none", m=50, n=8, k=70, target="x86-64")
 def test_kernels_of_every_target_stay_inside_of_their_buffers(spec: str, constant: bool, ending: str, m: int, n: int, k: int, target: str) -> None:
     module, inputs, expected = product_of(spec, {"m": m, "n": n, "k": k, "l": 2, "b": 2}, f32, constant, ending)
     check_evaluated(module, inputs, expected, f32, TARGETS[target])
