@@ -30,21 +30,29 @@ def compile(
     from dataclasses import replace
 
     from polyreme.device import current_place
+    from polyreme.executables import done_apart
     from polyreme.inspection import as_target, model_module
-    from polyreme.lowering.c_interface import c_name_of
-    from polyreme.lowering.link import write_library
-    from polyreme.lowering.pipeline import compile_module
 
     chosen = as_target(target, cpu)
     chosen = replace(chosen, winograd=chosen.winograd and winograd)
     library = Path(path)
     module = model_module(net, input_spec, freeze=True)
-    compiled = compile_module(module, chosen, name=c_name_of(library.name.split(".")[0]))
-    if chosen.code == "ptx":
+    done_apart(module, lambda: _write(module, library, chosen))
+    here = current_place().is_gpu_place() if chosen.code == "ptx" else runs_here(chosen)
+    return load_compiled(library) if here else None
+
+
+def _write(module: Any, library: Path, target: Any) -> None:
+    """Compile a module into a file, or several."""
+    from polyreme.lowering.c_interface import c_name_of
+    from polyreme.lowering.link import write_library
+    from polyreme.lowering.pipeline import compile_module
+
+    compiled = compile_module(module, target, name=c_name_of(library.name.split(".")[0]))
+    if target.code == "ptx":
         compiled.artifact.save(library)
-        return load_compiled(library) if current_place().is_gpu_place() else None
-    write_library(compiled.artifact, library, target=chosen)
-    return load_compiled(library) if runs_here(chosen) else None
+    else:
+        write_library(compiled.artifact, library, target=target)
 
 
 def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Any:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from polyreme import __version__
 from polyreme.device import Place, current_place, driver_of
@@ -35,6 +35,8 @@ __all__ = ["load_module", "load_profiled", "load_schedule", "load_with_prepare",
 MOST_LOADED = 512
 # Modules of so many ops are networks; of fewer they are compiled sooner than a process could get ready for it.
 NETWORK_OPS = 40
+
+T = TypeVar("T")
 
 _loaded: OrderedDict[str, Any] = OrderedDict()
 
@@ -127,6 +129,11 @@ def _compiled(module: Module, make: Callable[[], tuple[Artifact | None, ...]]) -
 
         return tuple(artifact if artifact is None or KEY in artifact.manifest.extra else linked(artifact) for artifact in make())
 
+    return done_apart(module, work)
+
+
+def done_apart(module: Module, work: Callable[[], T]) -> T:
+    """The outcome of compiling a module, which is done in a process of its own if it is a network and nobody watches."""
     if sum(1 for _ in module.function().block) < NETWORK_OPS or config.is_watched():
         return work()
     from polyreme.lowering.workers import apart

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["without_collections"]
+__all__ = ["collect_new", "without_collections"]
 
 
 @contextmanager
@@ -21,3 +21,9 @@ def without_collections() -> Iterator[None]:
     finally:
         if on:
             gc.enable()
+
+
+def collect_new() -> None:
+    """Free what was made and dropped since collections stopped, or since the last call: erased constants hold the weights of a network. Nothing is looked at twice."""
+    if not gc.isenabled():
+        gc.collect(0)

@@ -65,7 +65,7 @@ def fold_batch_norm(op: BatchNorm) -> None:
         return
     b = Builder.before_op(product)
     dtype = op.result.type.dtype.np  # type: ignore[union-attr]
-    operands = [b(Constant, value=Dense(v.astype(dtype))) for v in (weight, np.broadcast_to(bias, s.shape))]
+    operands = [b(Constant, value=Dense.taking(np.ascontiguousarray(v, dtype))) for v in (weight, np.broadcast_to(bias, s.shape))]
     operands[0].name, operands[1].name = product.weight.name, product.bias.name if product.bias is not None else None
     made = b(type(product), product.x, *operands, **product.attributes)
     if found.transpose is not None:

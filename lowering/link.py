@@ -49,7 +49,7 @@ from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.gpu_executable import GpuExecutable
 from polyreme.runtime.gpu_plan import KEY
 from polyreme.runtime.library import library_bytes, weights_header
-from polyreme.runtime.shared_code import MODEL_FUNCTIONS, POOL_FUNCTIONS, is_shared, load_shared, mark
+from polyreme.runtime.shared_code import MODEL_FUNCTIONS, POOL_FUNCTIONS, constants_of, is_shared, load_shared, mark
 from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
 
 Array = np.ndarray[Any, Any]
@@ -81,13 +81,14 @@ def build_artifact(
     return Artifact(manifest, b"".join(objects), data)
 
 
-def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array]) -> tuple[Manifest, bytes]:
+def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array]) -> tuple[Manifest, bytes | memoryview]:
     """The manifest for a kernel-level `main`, and the bytes of its constants."""
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
     specs: list[ConstantSpec] = []
     arguments: list[tuple[str, int]] = []
-    data = bytearray()
+    arrays: list[Array] = []
+    end = 0
     names, roles = _argument_names(main), main.attributes["arg_roles"] or ("input",) * len(main.args)
     unknown = [key for key in constants if key not in names]
     if unknown:
@@ -102,18 +103,33 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
         elif role == "constant" or arg_name in constants:
             if arg_name not in constants:
                 raise PolyremeError(f"expected data for the constant '{arg_name}' of '@main'", main.location, code="E0410")
-            data.extend(bytes(-len(data) % ALIGNMENT))
             array = _constant(constants[arg_name], arg_name, type, main)
             arguments.append(("constant", len(specs)))
-            specs.append(ConstantSpec(arg_name, _dtype_name(type), array.shape, len(data), array.nbytes))
-            data.extend(array.tobytes())
+            start = end + -end % ALIGNMENT
+            specs.append(ConstantSpec(arg_name, _dtype_name(type), array.shape, start, array.nbytes))
+            arrays.append(array)
+            end = start + array.nbytes
         else:
             arguments.append(("input", len(inputs)))
             inputs.append(TensorSpec(arg_name, _dtype_name(type), _shape(type), role))
     sizes = _find_sizes(main, inputs)
     machine = TargetSpec(target.triple, target.cpu, target.features)
     guards = tuple(_guard_spec(Guard.parse(text)) for text in main.guards)
-    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), bytes(data)
+    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(arrays, specs, end)
+
+
+def _laid_out(arrays: Sequence[Array], specs: Sequence[ConstantSpec], count: int) -> bytes | memoryview:
+    """The constants where their specs say, written once."""
+    if not count:
+        return b""
+    data = aligned_empty(count, ALIGNMENT)
+    end = 0
+    for array, spec in zip(arrays, specs, strict=True):
+        data[end : spec.offset] = 0
+        end = spec.offset + spec.bytes
+        data[spec.offset : end] = array.reshape(-1).view(np.uint8)
+    data.flags.writeable = False
+    return data.data
 
 
 def _argument_names(main: Func) -> list[str]:
@@ -186,8 +202,7 @@ def load(artifact: Artifact, driver: Any = None) -> Executable | GpuExecutable:
     pool = _process_pool()
     pool_code = _native_pool()
     library = _load_objects(artifact.objects, MODEL_FUNCTIONS, {name: pool_code[name] for name in ("polyreme_parallel", "polyreme_pool_threads")})
-    constants = aligned_empty(max(1, len(artifact.constants)), ALIGNMENT)
-    constants[: len(artifact.constants)] = np.frombuffer(artifact.constants, np.uint8)
+    constants = constants_of(artifact)
     functions = ModelFunctions(*(library[f] for f in MODEL_FUNCTIONS))
     return Executable(artifact.manifest, functions, address_of(constants), pool, (library, constants))
 
@@ -276,7 +291,7 @@ def write_library(
         place = Weights(weights_path.name, header, len(header) + len(artifact.constants))
         extra |= {"weights": weights_path.name, "weights_digest": header[16:48].hex()}
     manifest = replace(artifact.manifest, name=name, extra=extra)
-    identity = hashlib.blake2b(manifest.to_bytes() + artifact.code + artifact.constants, digest_size=32).digest()
+    identity = _identity(manifest, artifact)
     objects = {
         **{f"model{i}.o": code for i, code in enumerate(artifact.objects)},
         "interface.o": native_object(c_interface(manifest, name, place, identity), target),
@@ -286,15 +301,24 @@ def write_library(
         # Constants without elements have an address all the same.
         objects["constants.o"] = native_object(_constants_text(artifact.constants or bytes(1)), target)
     elf = link_shared(objects, [f"{name}_*", "polyreme_library"], path.name, target)
-    written = {path: library_bytes(elf, manifest, identity), path.with_suffix(".h"): c_header(manifest, name, place).encode()}
-    if beside:
-        written = {weights_path: place.header + artifact.constants, **written}
-    for file, data in written.items():
+    written: dict[Path, Sequence[bytes | memoryview]] = {weights_path: [place.header, artifact.constants]} if beside else {}
+    written |= {path: [library_bytes(elf, manifest, identity)], path.with_suffix(".h"): [c_header(manifest, name, place).encode()]}
+    for file, parts in written.items():
         try:
-            write_atomically(file, data, 0o777 if file == path else 0o666)
+            write_atomically(file, *parts, mode=0o777 if file == path else 0o666)
         except OSError as error:
             raise PolyremeError(f"cannot write '{file}': {error.strerror or error}", code="E0009") from error
     return [path, *(file for file in written if file != path)]
+
+
+def _identity(manifest: Manifest, artifact: Artifact) -> bytes:
+    """Tells a library from others: of all that it is made of."""
+    digest = hashlib.blake2b(manifest.to_bytes(), digest_size=32)
+    digest.update(artifact.code)
+    # The digest of weights in a file of their own is in the manifest.
+    if "weights_digest" not in manifest.extra:
+        digest.update(artifact.constants)
+    return digest.digest()
 
 
 def _target_of(manifest: Manifest) -> Target:
@@ -302,7 +326,7 @@ def _target_of(manifest: Manifest) -> Target:
     return find_target(found.triple, found.cpu, found.features)
 
 
-def _constants_text(data: bytes) -> str:
+def _constants_text(data: bytes | memoryview) -> str:
     # `hex` puts the backslash between the bytes; the first byte gets its own.
     return f'@polyreme_constants = hidden constant [{len(data)} x i8] c"\\{data.hex(chr(92), 1)}", align {ALIGNMENT}\n'
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from polyreme.ir import config
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
-from polyreme.ir.garbage import without_collections
+from polyreme.ir.garbage import collect_new, without_collections
 from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
@@ -118,7 +118,7 @@ def lower(
     lowered: Module = module.clone()
     made = stages(target or find_target(), "nn", to, prepare) if level_of(module) != "kernel" else []
     with without_collections():
-        return PassManager(made, verify_each=verify, inputs=inputs).run(lowered)
+        return PassManager(made, verify_each=verify, inputs=inputs, after_stage=lambda *_: collect_new()).run(lowered)
 
 
 def stages(target: Target, first: str, last: str, prepare: str = "") -> list[Stage]:

@@ -222,7 +222,7 @@ class _Bufferize:
         if key not in self.packed:
             if isinstance(memory, Dense):
                 (array,) = evaluate(pack.func, [memory.array.reshape(shape)])
-                self.packed[key] = self._buffer(Dense(np.ascontiguousarray(array)))
+                self.packed[key] = self._buffer(Dense.taking(np.ascontiguousarray(array)))
             elif memory in self.weights:
                 name = f"{memory.name or 'weight'}_packed"
                 self.packed[key] = buffer = _add_argument(self.new, BufferType(pack.type.shape, pack.type.dtype), name, "packed")

@@ -394,17 +394,21 @@ def _check_unique(names: Sequence[str], what: str) -> None:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A compiled model. `code` is one object file (ELF) for `manifest.target` or several, one after the other."""
+    """A compiled model. `code` is one object file (ELF) for `manifest.target` or several, one after the other. `constants` may stand in memory of any kind."""
 
     manifest: Manifest
     code: bytes
-    constants: bytes = b""
+    constants: bytes | memoryview = b""
 
     def __post_init__(self) -> None:
         if len(self.constants) < self.manifest.constant_bytes:
             raise ArtifactError(f"expected {self.manifest.constant_bytes} bytes of constants but got {len(self.constants)}")
         if self.manifest.objects and sum(self.manifest.objects) != len(self.code):
             raise ArtifactError(f"expected {sum(self.manifest.objects)} bytes of object code but got {len(self.code)}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Between processes constants travel as bytes.
+        return Artifact, (self.manifest, self.code, bytes(self.constants))
 
     @property
     def objects(self) -> list[bytes]:
@@ -420,11 +424,15 @@ class Artifact:
 
     def to_bytes(self) -> bytes:
         """The content of an artifact file."""
+        return b"".join(self._parts())
+
+    def _parts(self) -> list[bytes | memoryview]:
+        """The content of an artifact file, in pieces: constants are not copied."""
         manifest = self.manifest.to_bytes()
-        body = manifest + self.code
-        body += bytes(-(HEADER.size + len(body)) % ALIGNMENT) + self.constants
+        gap = bytes(-(HEADER.size + len(manifest) + len(self.code)) % ALIGNMENT)
         fields = (MAGIC, FORMAT, 0, len(manifest), len(self.code), len(self.constants))
-        return HEADER.pack(*fields, _digest(HEADER.pack(*fields, bytes(32)), body)) + body
+        body = (manifest, self.code, gap, self.constants)
+        return [HEADER.pack(*fields, _digest(HEADER.pack(*fields, bytes(32)), *body)), *body]
 
     @staticmethod
     def from_bytes(data: bytes, what: str = "artifact") -> Artifact:
@@ -448,13 +456,13 @@ class Artifact:
             raise ArtifactError(f"{what}: expected content that matches its checksum: the file is damaged")
         try:
             manifest = Manifest.from_bytes(bytes(view[HEADER.size : code_at]))
-            return Artifact(manifest, bytes(view[code_at : code_at + code_bytes]), bytes(view[constants_at:]))
+            return Artifact(manifest, bytes(view[code_at : code_at + code_bytes]), view[constants_at:] if constant_bytes else b"")
         except ArtifactError as error:
             raise ArtifactError(f"{what}: {error.message}", error.code) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the artifact to `path`, whole or not at all."""
-        write_atomically(path, self.to_bytes())
+        write_atomically(path, *self._parts())
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Artifact:
@@ -462,19 +470,21 @@ class Artifact:
         return Artifact.from_bytes(Path(path).read_bytes(), os.fspath(path))
 
 
-def _digest(head: bytes, body: bytes | memoryview) -> bytes:
+def _digest(head: bytes, *body: bytes | memoryview) -> bytes:
     digest = hashlib.blake2b(head, digest_size=32)
-    digest.update(body)
+    for part in body:
+        digest.update(part)
     return digest.digest()
 
 
-def write_atomically(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -> None:
+def write_atomically(path: str | os.PathLike[str], *parts: bytes | memoryview, mode: int = 0o666) -> None:
     """Write a file so that a reader sees the old content or the new, never a part. `mode` is narrowed by the umask."""
     path = Path(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            for part in parts:
+                file.write(part)
         os.chmod(temporary, mode & ~_umask())
         os.replace(temporary, path)
     except BaseException:

@@ -96,16 +96,16 @@ class Cache:
         if self.folder is None or len(data) > self.limit:
             return
         path = self._path(key)
-        entry = MAGIC + _checksum(key, data) + data
+        head = MAGIC + _checksum(key, data)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, entry)
+            write_atomically(path, head, data)
         except OSError as error:
             self._warn(f"compiled code is not kept on disk: {error}")
             return
         with self._lock:
             if self._disk_bytes is not None:
-                self._disk_bytes += len(entry)
+                self._disk_bytes += len(head) + len(data)
             if self._disk_bytes is None or self._disk_bytes > self.limit:
                 self._evict(path)
 

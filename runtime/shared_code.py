@@ -11,6 +11,7 @@ import ctypes
 import os
 import tempfile
 import weakref
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.threads import PoolFunctions, process_pool
 
-__all__ = ["MODEL_FUNCTIONS", "POOL_FUNCTIONS", "is_shared", "load_shared", "mark"]
+__all__ = ["MODEL_FUNCTIONS", "POOL_FUNCTIONS", "constants_of", "is_shared", "load_shared", "mark"]
 
 # The native functions have the same names in every model: they are never visible outside of it.
 MODEL_FUNCTIONS = ("polyreme_model_run", "polyreme_model_arena_bytes", "polyreme_model_output_shapes")
@@ -62,13 +63,22 @@ class _Loaded:
             raise ArtifactError(f"expected a function '{name}' in the code of a model: {error}") from error
 
 
+def constants_of(artifact: Artifact) -> np.ndarray[Any, Any]:
+    """The constants at a whole cache line: where they are, if that is one, else copied."""
+    given = np.frombuffer(artifact.constants, np.uint8) if len(artifact.constants) else np.empty(0, np.uint8)
+    if len(given) and given.ctypes.data % ALIGNMENT == 0:
+        return given
+    constants = aligned_empty(max(1, len(given)), ALIGNMENT)
+    constants[: len(given)] = given
+    return constants
+
+
 def load_shared(artifact: Artifact, threads: int) -> Executable:
     """The artifact in this process, on the process's pool, which begins with so many `threads`. `ArtifactError` when it is for another machine."""
     what = f"the artifact '{artifact.name}'"
     check_runs_here(artifact.manifest.target, what)
     loaded = _Loaded(artifact.code, what)
     pool = process_pool(lambda: (PoolFunctions(*map(loaded.address, POOL_FUNCTIONS)), loaded), threads)
-    constants = aligned_empty(max(1, len(artifact.constants)), ALIGNMENT)
-    constants[: len(artifact.constants)] = np.frombuffer(artifact.constants, np.uint8)
+    constants = constants_of(artifact)
     functions = ModelFunctions(*map(loaded.address, MODEL_FUNCTIONS))
     return Executable(artifact.manifest, functions, address_of(constants), pool, (loaded, constants))

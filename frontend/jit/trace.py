@@ -13,6 +13,7 @@ from typing import Any
 
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
+from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Value
@@ -78,7 +79,7 @@ class Traced:
             source = self.sources[index]
             if isinstance(source, Tensor):
                 arg = func.args[index]
-                constant = b.insert_op(ops.Constant(value=source._value, loc=Location(name=arg.name)))
+                constant = b.insert_op(ops.Constant(value=Dense.taking(source._value), loc=Location(name=arg.name)))
                 constant.result.name = arg.name
                 arg.replace_all_uses_with(constant.result)
                 b.before = constant
