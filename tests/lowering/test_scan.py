@@ -102,7 +102,7 @@ def symbolic(dims: dict[str, int], names: set[str]) -> dict[str, Any]:
     return {"steps": symbol("T") if "T" in names else dims["T"], "batch": symbol("N") if "N" in names else dims["N"]}
 
 
-@settings(SETTINGS, max_examples=10)
+@settings(SETTINGS, max_examples=7)
 @given(layers, st.integers(0, 6), st.integers(1, 9), st.integers(1, 70), st.sets(st.sampled_from(["T", "N"])), st.integers(0, 99))
 def test_recurrent_layers_become_machine_code_that_gives_what_their_ops_mean(made, steps, batch, units, free, seed):
     sizes = {"T": steps, "N": batch}
@@ -112,7 +112,7 @@ def test_recurrent_layers_become_machine_code_that_gives_what_their_ops_mean(mad
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@settings(SETTINGS, max_examples=5)
+@settings(SETTINGS, max_examples=4)
 @given(layers, st.integers(0, 3), st.integers(1, 4), st.integers(1, 21), st.sets(st.sampled_from(["T", "N"])), st.integers(0, 99))
 def test_the_kernels_of_recurrent_layers_touch_no_memory_but_their_own_on_any_machine(target, made, steps, batch, units, free, seed):
     """The evaluator checks every access, and starts all memory as nan."""
