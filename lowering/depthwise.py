@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd, prod
 
 from polyreme.dialects import tensor
@@ -37,7 +38,7 @@ from polyreme.lowering.sweep import Lanes, each, estimate, run, sweep
 MOST_TAPS = 96
 # Tiles of a row that are written out one by one, because taps of theirs lie outside of the image.
 MOST_EDGES = 6
-# Rows of work below which channels are cut into blocks for the threads as well.
+# Rows of work that threads share well; as many rows make a piece of an image worth its first ones.
 ENOUGH_ROWS = 8
 # Vectors of channels that go through an image together, when a cache is to hold what lies under a window.
 FEW_VECTORS = 4
@@ -267,14 +268,17 @@ class _Kernel:
         return [self.parts.packed(op.b, spec.b, trace(op.b, spec.b), panels)]
 
     def _nest(self) -> None:
-        """Images, blocks of channels and rows of the result, on threads."""
+        """Images, blocks of channels and pieces of images on threads."""
         s, code = self.s, self.code
         first, row = s.slides[0].axis, s.slides[-1].axis
         sizes = list(s.shape[:row])
         vectors = -(-s.channels // self.lanes.count)
         block = self._block(vectors, estimate(product(sizes))) * self.lanes.count
         blocks = -(-s.channels // block)
-        cycles = s.slides[-1].places * (self.taps * (s.copies or 1) / 2 + 4) * vectors / blocks
+        tall = self._tall(estimate(product(sizes[:-1])) * blocks)
+        cycles = s.slides[-1].places * (self.taps * (s.copies or 1) / 2 + 4) * vectors / blocks * tall
+        if tall > 1:
+            sizes[-1] = -(-s.slides[-2].places // tall)
 
         def body(places: list[Position]) -> None:
             lo: Index = 0
@@ -282,46 +286,75 @@ class _Kernel:
             if blocks > 1:
                 lo = code.mul(places.pop(first).scalar(code), block)
                 hi = code.add(lo, block) if s.channels % block == 0 else code.min(code.add(lo, block), s.channels)
-            self._row(places, lo, hi)
+            self._piece(places, tall, lo, hi)
 
         each(code, s.request.target, [*sizes[:first], *([blocks] if blocks > 1 else []), *sizes[first:]], cycles, body)
+
+    @cached_property
+    def _far(self) -> bool:
+        """Whether an image is too large for the second-level cache."""
+        s = self.s
+        return prod(slide.size for slide in s.slides) * s.channels * s.dtype.bytes > s.request.target.caches[1]
 
     def _block(self, vectors: int, rows: int) -> int:
         """Vectors of channels that are taken through an image together.
 
         An image in the second-level cache is read from there once, instead of once for each row of the window, when few channels are: what lies under a
-        window then stays in the first-level cache. An image too large for that is better read as it stands, and so is one whose pixels stand a power of two
-        apart, because they push each other out. A few long rows, as of sounds, are cut for the threads.
+        window then stays in the first-level cache. Pixels that stand a power of two apart push each other out of it. A few long rows, as of sounds, are cut
+        for the threads.
         """
         s, caches = self.s, self.s.request.target.caches
-        pixel = s.channels * s.dtype.bytes
-        image = prod(slide.size for slide in s.slides) * pixel
         wide = FEW_VECTORS * self.lanes.count * s.dtype.bytes
-        apart = WAY_BYTES // gcd(pixel, WAY_BYTES)
+        apart = WAY_BYTES // gcd(s.channels * s.dtype.bytes, WAY_BYTES)
         lines = min(apart * wide, WAY_BYTES) * (caches[0] // WAY_BYTES)
         under = prod(slide.taps for slide in s.slides[:-1]) * s.slides[-1].size * wide
-        if image <= caches[1] and under <= lines:
+        if not self._far and under <= lines:
             return min(vectors, FEW_VECTORS)
         return vectors if rows >= ENOUGH_ROWS else max(1, vectors * rows // ENOUGH_ROWS)
 
-    def _row(self, places: list[Position], first: Index, end: Index) -> None:
-        """One row of the result: `places` of its outer axes, channels from `first` to `end`."""
+    def _tall(self, around: int) -> int:
+        """Rows of the result in a piece, of which there are `around` beside those that an image is cut into.
+
+        Each tile goes down through all rows of a piece before the next one: of a large image, what one row has under its windows is in the first-level cache for
+        the next.
+        """
+        slides = self.s.slides
+        if not self._far or len(slides) < 2 or slides[-2].axis != slides[-1].axis - 1:
+            return 1
+        return min(slides[-2].places, max(ENOUGH_ROWS, -(-slides[-2].places * around // ENOUGH_ROWS)))
+
+    def _piece(self, places: list[Position], tall: int, first: Index, end: Index) -> None:
+        """Some rows of the result: `places` of its outer axes, of which the last one counts pieces of `tall` rows; channels from `first` to `end`."""
         code = self.code
-        ranges = [self._range(s, places[s.axis]) for s in self.s.slides[:-1]]
+        rows: tuple[Index, Index] | None = None
+        if tall > 1:
+            count = self.s.slides[-2].places
+            start = code.mul(places[-1].scalar(code), tall)
+            rows = start, code.add(start, tall) if count % tall == 0 else code.min(code.add(start, tall), count)
         for tile in self.tiles:
-
-            def at(start: Index, values: list[Value], tile: Tile = tile) -> list[Value]:
-                def vector(c: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
-                    self._tile(places, ranges, tile, position(start), c, lanes, mask)
-                    return carried
-
-                return sweep(code, first, end, self.lanes, [], vector)
-
             if tile.count == 1:
-                at(tile.start, [])
+                self._column(places, rows, tile, tile.start, first, end)
             else:
                 with code.loop(tile.start, tile.start + tile.count * tile.width, step=tile.width, name="x") as loop:
-                    at(loop.iv, [])
+                    self._column(places, rows, tile, loop.iv, first, end)
+
+    def _column(self, places: list[Position], rows: tuple[Index, Index] | None, tile: Tile, start: Index, first: Index, end: Index) -> None:
+        """One tile of each of the `rows`, or of the row at `places`."""
+
+        def row(y: Position, values: list[Value]) -> list[Value]:
+            here = places if rows is None else [*places[:-1], y]
+            ranges = [self._range(s, here[s.axis]) for s in self.s.slides[:-1]]
+
+            def vector(c: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+                self._tile(here, ranges, tile, position(start), c, lanes, mask)
+                return carried
+
+            return sweep(self.code, first, end, self.lanes, values, vector)
+
+        if rows is None:
+            row(Position(), [])
+        else:
+            run(self.code, *rows, 1, [], row, name="y")
 
     def _range(self, slide: Slide, place: Position) -> tuple[Index, Index]:
         """The taps of a window at `place` that lie in the image: from the first to before the second."""

@@ -137,6 +137,8 @@ NATIVE = [
     Case((1, 3, 4, 20, 9), (3, 3, 3), pad=(1, 1), constant=False),
     Case((2, 8, 8, 19), (3, 3), pad=(1, 1), copies=2, tail=True),
     Case((1, 64, 70, 40), (3, 3), pad=(1, 1), dtype=f64),
+    Case((2, 83, 66, 64), (3, 3), pad=(1, 1), tail=True),
+    Case((1, 20, 20, 200), (3, 3), 2, (1, 1), tail=True),
 ]
 
 
