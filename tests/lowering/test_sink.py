@@ -1,0 +1,51 @@
+"""Sinking reshapes behind what follows a product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.types import TensorType, f32
+from polyreme.ir.verify import verify
+from polyreme.lowering.sink import SinkReshapes
+
+
+def reshaped_product(added: Any) -> tuple[Module, list[Any]]:
+    """`main` adds what `added(builder, argument)` makes to a product of 6 rows that is reshaped to [2, 3, 4]; the argument is [2, 3, 4]."""
+    types = [TensorType(s, f32) for s in ((6, 5), (4, 5), (2, 3, 4))]
+    main = Func.empty("main", types, arg_names=("x", "w", "r"), arg_roles=("input",) * 3)
+    b = Builder.at_end(main.block)
+    y = b(tensor.Reshape, b(tensor.Contract, *main.args[:2], spec="rk,ok->ro"), shape=(2, 3, 4))
+    b.insert(Return([b(tensor.Map, y, added(b, main.args[2]), fn="add")]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    rng = np.random.default_rng(2)
+    return module, [rng.standard_normal(t.shape).astype(np.float32) for t in types]
+
+
+ADDED = {
+    "an argument": (lambda b, r: r, True),
+    "a vector along the last axis": (lambda b, r: b(tensor.Constant, value=np.arange(4, dtype=np.float32).reshape(1, 1, 4)), True),
+    "one number for a vector along the last axis": (lambda b, r: b(tensor.Full, value=3.0, shape=(1, 1, 4), dtype=f32), True),
+    "one number": (lambda b, r: b(tensor.Full, value=3.0, shape=(), dtype=f32), True),
+    "what varies along part of the rows": (lambda b, r: b(tensor.Constant, value=np.arange(3, dtype=np.float32).reshape(1, 3, 1)), False),
+    "what is computed for it alone": (lambda b, r: b(tensor.Map, r, fn="neg"), False),
+}
+
+
+@pytest.mark.parametrize("what", ADDED)
+def test_a_map_goes_in_front_of_the_reshape_where_its_other_operand_can_follow(what: str) -> None:
+    added, sinks = ADDED[what]
+    module, inputs = reshaped_product(added)
+    before = evaluate(module, inputs)[0]
+    SinkReshapes().run(module)
+    verify(module)
+    np.testing.assert_array_equal(evaluate(module, inputs)[0], before)
+    last = module.function().block.terminator.operands[0].producer()
+    assert isinstance(last, tensor.Reshape) == sinks
