@@ -17,13 +17,14 @@ from polyreme.lowering.link import build_artifact, load
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.pipeline import BUILDERS, compile_module, lower
 from polyreme.lowering.random import build_random
+from polyreme.lowering.scan import build_scan
 from polyreme.lowering.targets import TARGETS, find_target
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
 from tests.strategies import modules
 
 N = symbol("N")
 RELAXED = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-GENERIC = (build_random, build_loops)
+GENERIC = (build_random, build_scan, build_loops)
 
 
 def module_of(types, build):
