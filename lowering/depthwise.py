@@ -206,6 +206,8 @@ def _tiles(sliding: Sliding) -> list[Tile]:
     slide = sliding.slides[-1]
     copies = sliding.copies or 1
     most = max(1, min(sliding.request.target.vector_registers * 7 // 16, MOST_TAPS // slide.taps) // copies)
+    if _crowded(sliding, most):
+        most = -(-most // 2)
     count = -(-slide.places // most)
     width = -(-slide.places // count)
     tiles: list[Tile] = []
@@ -218,6 +220,15 @@ def _tiles(sliding: Sliding) -> list[Tile]:
         else:
             tiles.append(tile)
     return tiles
+
+
+def _crowded(sliding: Sliding, width: int) -> bool:
+    """Whether the pixels under a tile push each other out of the first-level cache, because they stand (nearly) a power of two apart."""
+    *down, along = sliding.slides
+    pixels = prod(slide.taps for slide in down) * ((width - 1) * along.stride + (along.taps - 1) * along.dilation + 1)
+    ways = sliding.request.target.caches[0] // WAY_BYTES
+    places = WAY_BYTES // gcd(sliding.channels * sliding.dtype.bytes, WAY_BYTES)
+    return pixels > ways * places * 3 // 4
 
 
 class _Kernel:
@@ -300,15 +311,9 @@ class _Kernel:
         """Vectors of channels that are taken through an image together.
 
         An image in the second-level cache is read from there once, instead of once for each row of the window, when few channels are: what lies under a
-        window then stays in the first-level cache. Pixels that stand a power of two apart push each other out of it. A few long rows, as of sounds, are cut
-        for the threads.
+        window then stays in the first-level cache. A few long rows, as of sounds, are cut for the threads.
         """
-        s, caches = self.s, self.s.request.target.caches
-        wide = FEW_VECTORS * self.lanes.count * s.dtype.bytes
-        apart = WAY_BYTES // gcd(s.channels * s.dtype.bytes, WAY_BYTES)
-        lines = min(apart * wide, WAY_BYTES) * (caches[0] // WAY_BYTES)
-        under = prod(slide.taps for slide in s.slides[:-1]) * s.slides[-1].size * wide
-        if not self._far and under <= lines:
+        if not self._far:
             return min(vectors, FEW_VECTORS)
         return vectors if rows >= ENOUGH_ROWS else max(1, vectors * rows // ENOUGH_ROWS)
 
