@@ -9,12 +9,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
 from polyreme.dtypes import DTYPES, default_dtype
 from polyreme.math.common import tensor_arg
 from polyreme.math.creation import full
 from polyreme.math.elementwise import add, tanh, where
 from polyreme.math.linalg import matmul
-from polyreme.math.manipulation import concat, split, stack, transpose, unstack
+from polyreme.math.manipulation import concat, split, stack, unstack
 from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.container import LayerList
@@ -243,7 +245,8 @@ def _step_count(inputs: Any, axis: int) -> int:
 
 def _batch_first(x: Tensor) -> Tensor:
     """[steps, batch, …] as [batch, steps, …], and back."""
-    return transpose(x, [1, 0, *range(2, x.ndim)])
+    made: Tensor = dispatch.call(ops.Transpose, x, perm=(1, 0, *range(2, x.ndim)))
+    return made
 
 
 def rnn(
@@ -392,7 +395,7 @@ class RNNBase(LayerList):
         count, batch = self.num_layers * self.num_directions, inputs.shape[1 if self.time_major else 0]
         shapes = [[count, batch, size] for size in sizes]
         if given is None:
-            zeros = {size: full([batch, size], 0, inputs.dtype) for size in sizes}
+            zeros = {size: full([batch, size], 0, inputs.dtype) for size in dict.fromkeys(sizes)}
             return [tuple(zeros[size] for size in sizes)] * count
         states = [given] if isinstance(given, Tensor) else list(given)
         if len(states) != self.state_components:
