@@ -260,7 +260,7 @@ class _Kernel:
         self.inputs = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(read, args, strict=False)}
         self.weights = args[len(read)] if weights else None
         after = args[len(read) + len(weights) :]
-        self.buffers = dict(zip(s.epilogue.args, after, strict=False))
+        self.buffers: dict[Value, Value] = dict(zip(s.epilogue.args, after, strict=False))
         self.outs = after[len(s.epilogue.args) :]
         self._nest()
         code.b.insert(Return([]))

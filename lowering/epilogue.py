@@ -1,7 +1,8 @@
 """What follows a contract in its group: elementwise ops, and at most one pooling, computed from the contract's elements while they are at hand.
 
-The builders of matrix products and convolutions compute a tile of the contract, and let an `Epilogue` make the group's results from it: from
-registers, when each result element needs one element of the contract, or from a scratch tile, when it needs a window of them.
+The builders of matrix products and convolutions compute a tile of the contract (the one of poolings, of a reduction), and let an `Epilogue` make the
+group's results from it: from registers, when each result element needs one element of the contract, or from a scratch tile, when it needs a window
+of them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Epilogue:
     elements from `y * step` on, `reach` of them: both 1 without pooling.
     """
 
-    contract: tensor.Contract
+    contract: tensor.Contract | tensor.Reduce
     values: tuple[Value, ...]
     shape: tuple[Dim, ...]
     steps: tuple[Dim, ...]
@@ -70,7 +71,7 @@ def place(base: Index, plus: Dim = 0, step: Dim = 0) -> Position:
     return Position(base + plus, (), step)
 
 
-def follow(request: Request, contract: tensor.Contract) -> Epilogue | None:
+def follow(request: Request, contract: tensor.Contract | tensor.Reduce) -> Epilogue | None:
     """The epilogue of a group, or None when something other than elementwise ops, one pooling and final reshapes follows the contract."""
     shape = _shape(contract.result)
     rank = len(shape)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
@@ -20,7 +21,7 @@ from polyreme.ir.types import BufferType, element_type
 from polyreme.lowering.code import Code
 from polyreme.lowering.elements import ElementEmitter, buffer_leaf, linear
 from polyreme.lowering.hoist import tidy
-from polyreme.lowering.positions import Position, position
+from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.sweep import Lanes, each, sweep
@@ -132,14 +133,19 @@ def _rows(op: Op | None) -> list[_Row] | None:
         shape = shape_of(op.result)
         if op.axis != len(shape) - 1 or not 2 <= len(op.xs) <= MOST_ROWS or any(shape_of(x)[-1] != 1 for x in op.xs):
             return None
-        return [lambda e, at, c, n, m, x=x: e.at(x, [*at, c, Position()], n, m) for x in op.xs]
+        return [partial(_element, x, None) for x in op.xs]
     if isinstance(op, tensor.Transpose) and _exchanges_last(op):
         count: Dim = shape_of(op.x)[-2]
         if not isinstance(count, int) or not 2 <= count <= MOST_ROWS or product(shape_of(op.x)[-1:]) == 1:
             return None
-        source: Any = op.x
-        return [lambda e, at, c, n, m, k=k: e.at(source, [*at, position(k), c], n, m) for k in range(count)]
+        return [partial(_element, op.x, row) for row in range(count)]
     return None
+
+
+def _element(x: Value, row: int | None, emitter: ElementEmitter, places: list[Position], column: Position, lanes: int, mask: Value | None) -> Value:
+    """Elements of a row from `column` on: of row `row` of `x`, or of `x` as a row of its own."""
+    at = [*places, column, Position()] if row is None else [*places, Position(row), column]
+    return emitter.at(x, at, lanes, mask)
 
 
 def _turns(code: Code, vectors: list[Value], lanes: int) -> list[Value]:
