@@ -34,7 +34,7 @@ __all__ = ["load_module", "load_profiled", "load_schedule", "load_with_prepare",
 
 MOST_LOADED = 512
 # Modules of so many ops are networks; of fewer they are compiled sooner than a process could get ready for it.
-NETWORK_OPS = 40
+NETWORK_OPS = 20
 
 T = TypeVar("T")
 

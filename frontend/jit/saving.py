@@ -7,7 +7,6 @@ has a checksum of every part; the module is parsed, verified and compared with t
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import zipfile
@@ -102,22 +101,18 @@ def write_model(traced: Traced, file: Path) -> None:
             for name, t in zip(_captured_names(traced), tensors, strict=True)
         ],
     }
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        _write_part(archive, "manifest.json", json.dumps(manifest, indent=1).encode())
-        _write_part(archive, "module.tir", print_module(traced.module()).encode())
+    with destination(file) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_part("manifest.json"), json.dumps(manifest, indent=1).encode())
+        archive.writestr(_part("module.tir"), print_module(traced.module()).encode())
         for i, tensor in enumerate(tensors):
-            part = io.BytesIO()
             array = tensor._value
-            np.save(part, array.view(np.uint16) if array.dtype.name == "bfloat16" else array, allow_pickle=False)
-            _write_part(archive, f"tensors/{i}.npy", part.getvalue())
-    with destination(file) as stream:
-        stream.write(buffer.getvalue())
+            with archive.open(_part(f"tensors/{i}.npy"), "w", force_zip64=array.nbytes >= 1 << 31) as part:
+                np.lib.format.write_array(part, array.view(np.uint16) if array.dtype.name == "bfloat16" else array, allow_pickle=False)
 
 
-def _write_part(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+def _part(name: str) -> zipfile.ZipInfo:
     # A fixed date: equal models give equal files.
-    archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
+    return zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
 
 
 def _captured_names(traced: Traced) -> list[str]:
@@ -191,14 +186,19 @@ _Marker = object()
 
 
 def _read_tensor(archive: zipfile.ZipFile, number: int, entry: dict[str, Any]) -> Tensor:
-    array = np.load(io.BytesIO(archive.read(f"tensors/{number}.npy")), allow_pickle=False)
+    with archive.open(f"tensors/{number}.npy") as part:
+        # Piece by piece into the array: weights are never in memory twice.
+        array = np.lib.format.read_array(part, allow_pickle=False)
+        # The checksum is looked at when the part ends.
+        if part.read(1):
+            raise ModelFileError(f"expected one array for '{entry['name']}' but the file goes on behind it")
     dtype = SCALARS[entry["dtype"]].np
     array = array.view(dtype) if dtype.name == "bfloat16" else array
     if array.dtype != dtype:
         raise ModelFileError(f"expected {dtype} for '{entry['name']}' but the file has {array.dtype}")
     tensor: Tensor
     if entry["parameter"]:
-        tensor = Parameter(array, trainable=bool(entry["trainable"]))
+        tensor = Parameter(Tensor._wrap(array), trainable=bool(entry["trainable"]))
     else:
         tensor = Tensor._wrap(array)
         tensor.stop_gradient = not entry["trainable"]
