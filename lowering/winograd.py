@@ -137,9 +137,6 @@ def find_image(request: Request) -> Image | None:
     if problem is None or problem.dtype != f32 or problem.registers.lanes == 1:
         return None
     contract, epilogue = problem.contract, problem.epilogue
-    apart = all(reach == step for step, reach in zip(epilogue.steps, epilogue.reaches, strict=True))
-    if not apart or any(epilogue.steps[i] != 1 for i in (0, -1)):
-        return None
     spec = tensor.ContractSpec(contract.spec)
     window = contract.a.producer(tensor.Window)
     if window is None or window.axes != (1, 2) or window.x.type.rank != 4:
@@ -149,6 +146,9 @@ def find_image(request: Request) -> Image | None:
     letters, taps = spec.a[:4], spec.a[4:]
     output = spec.out[-1]
     if spec.out != letters[:3] + output or output in spec.a or sorted(spec.b) != sorted(output + letters[3] + taps):
+        return None
+    apart = all(reach == step for step, reach in zip(epilogue.steps, epilogue.reaches, strict=True))
+    if not apart or len(epilogue.steps) != 4 or any(epilogue.steps[i] != 1 for i in (0, -1)):
         return None
     padded = window.x.producer(tensor.Pad)
     x, top, left = window.x, 0, 0
