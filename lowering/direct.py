@@ -38,6 +38,8 @@ from polyreme.lowering.sweep import estimate
 
 # Parts of the second-level cache, 1 / so many each: the image of a task, sums that wait, and what is read of a panel before the next tile reads it again.
 IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 8, 2
+# A second-level cache counts as no larger: what a task keeps lies on the stack of its thread.
+MOST_ROOM = 1 << 20
 # Weights of more than this part of the third-level cache are taken for far.
 FAR_SHARE = 8
 # Pixels of a row, or rows, that an image of unknown size is planned for at least.
@@ -105,6 +107,8 @@ class Direct:
         """The pad under the windows, if tasks see to it: one around an image in memory, that leaves its batch and channels alone."""
         pad: tensor.Pad | None = self.window.x.producer(tensor.Pad)
         if pad is None or any(n != 0 for n in pad.interior):
+            return None
+        if prod(self.region(self.needed(self.pieces()))) * self.p.dtype.bytes > MOST_ROOM:
             return None
         amounts = list(enumerate(zip(pad.low, pad.high, strict=True)))
         known = all(isinstance(n, int) for _, pair in amounts for n in pair)
@@ -184,7 +188,7 @@ class Direct:
         return [(n - 1) * s + r for n, s, r in zip(outputs, self.steps, self.reaches, strict=True)]
 
     def _fits(self, outputs: Sequence[int]) -> bool:
-        room = self.p.request.target.caches[1]
+        room = min(self.p.request.target.caches[1], MOST_ROOM)
         needed = self.needed(outputs)
         # Windows with gaps between them leave out some of the region.
         image = min(prod(self.region(needed)), prod(needed) * self.k) * self.p.dtype.bytes

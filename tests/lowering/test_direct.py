@@ -255,6 +255,14 @@ def test_any_convolution_agrees_with_float64(case: Case, target: str) -> None:
     check_evaluated(case, TARGETS[target])
 
 
+def test_an_image_too_deep_for_the_stack_of_a_thread_is_padded_in_memory() -> None:
+    def kernels(channels: int) -> list[str]:
+        module, _ = module_of(Case((1, 4, 4, channels), (2, channels, 3, 3), pad=(1, 1)))
+        return [f.sym_name.split("_")[0] for f in to_kernels(module, host()).functions if f.sym_name != "main"]
+
+    assert kernels(64) == ["conv"] and kernels(40000) == ["pad", "conv"]
+
+
 def test_what_gives_pixels_last_or_slides_over_nothing_is_left_to_others() -> None:
     def make(b: Builder, x: Any, w: Any) -> Any:
         windows = b(tensor.Window, x, axes=(2, 3), sizes=(3, 3), strides=(1, 1), dilations=(1, 1))
