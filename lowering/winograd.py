@@ -144,8 +144,8 @@ def find_image(request: Request) -> Image | None:
     if window.sizes != (TAPS, TAPS) or window.strides != (1, 1) or window.dilations != (1, 1):
         return None
     letters, taps = spec.a[:4], spec.a[4:]
-    output = spec.out[-1]
-    if spec.out != letters[:3] + output or output in spec.a or sorted(spec.b) != sorted(output + letters[3] + taps):
+    output = spec.out[3:]
+    if spec.out[:3] != letters[:3] or len(output) != 1 or output in spec.a or sorted(spec.b) != sorted(output + letters[3] + taps):
         return None
     apart = all(reach == step for step, reach in zip(epilogue.steps, epilogue.reaches, strict=True))
     if not apart or len(epilogue.steps) != 4 or any(epilogue.steps[i] != 1 for i in (0, -1)):

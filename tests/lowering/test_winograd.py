@@ -279,6 +279,14 @@ def test_other_windows_are_left_to_others(changed: dict[str, Any]) -> None:
     assert found == [None]
 
 
+def test_other_contracts_are_left_to_others() -> None:
+    found = []
+    for spec, shapes in (("a,a->", [(64,), (64,)]), ("ab,bc->ac", [(64, 64), (64, 64)])):
+        make = lambda b, x, w: b(tensor.Contract, x, w, spec=spec)  # noqa: B023
+        to_kernels(root_of([TensorType(shapes[0], f32)], make, [np.ones(shapes[1], np.float32)]), host(), lambda request: found.append(build_winograd(request)))
+    assert found == [None, None]
+
+
 def test_float64_is_left_to_others() -> None:
     def make(b: Builder, x: Any, w: Any) -> Any:
         windows = b(tensor.Window, x, axes=(1, 2), sizes=(3, 3), strides=(1, 1), dilations=(1, 1))
