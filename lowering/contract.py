@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import gcd
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
@@ -48,8 +49,13 @@ from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand,
 
 # A size that is only known at run time counts as this many when costs are compared.
 TYPICAL = 64
-# Fewer rows than this do not pay for a packing of B at run time.
-ROWS_WORTH_PACKING = 16
+# Fewer rows than this do not pay for a packing of B at run time: where lanes are neighbours, where they are and a panel stays in the second-level cache
+# as it stands, and where lanes run over the contracted axis. A packing that is kept between runs pays sooner.
+ROWS_WORTH_PACKING, ROWS_WORTH_PACKING_NEAR, ROWS_WORTH_PACKING_DOTS, ROWS_WORTH_KEEPING = 48, 130, 32, 16
+# Lines that the second-level cache has for addresses which it takes for neighbours.
+WAYS = 16
+# With fewer rows the contracted axis is not cut into blocks.
+ROWS_WORTH_BLOCKS = 32
 # A task packs the panels that it needs for itself when it has so many rows for each.
 ROWS_WORTH_PACKING_TWICE = 48
 # The most lines of memory that a round of steps asks for ahead.
@@ -211,30 +217,48 @@ class ProductBuilder:
         in_place = not constant and (unit or (dot is not None and self.lanes > 1))
         along = None if unit else dot
         reuse = product([self.m, *(p.size(c) for c in self.outer if p.right.stride(c) == 0)])
-        if in_place and isinstance(reuse, int) and reuse < ROWS_WORTH_PACKING:
+        if isinstance(source, BlockArgument) and source.index in p.request.kept:
+            worth = ROWS_WORTH_KEEPING
+        elif not unit:
+            worth = ROWS_WORTH_PACKING_DOTS
+        else:
+            worth = ROWS_WORTH_PACKING_NEAR if isinstance(reuse, int) and self._stays_near() else ROWS_WORTH_PACKING
+        if in_place and isinstance(reuse, int) and reuse < worth:
             kernel = self._open("contract" if unit else "dot", [left, self.parts.memory_of(source)])
             self._read_in_place(kernel, along)
         else:
-            self._read_panels(left, reuse if in_place and not isinstance(reuse, int) else None, along)
+            self._read_panels(left, (reuse, worth) if in_place and not isinstance(reuse, int) else None, along)
         return self.parts.plan("contract")
 
-    def _read_panels(self, left: Slot, reuse: Dim | None, along: str | None) -> None:
-        """From panels; where it shows at run time only that `reuse` rows are too few for a packing, in place then."""
+    def _stays_near(self) -> bool:
+        """Whether the lines of a panel stay in the second-level cache though they are as far apart as B's rows: far ones share few of its places."""
+        p = self.p
+        letters = [c for c in p.contracted if p.size(c) != 1]
+        if len(letters) != 1 or not isinstance(self.k, int):
+            return False
+        stride = p.right.stride(letters[0])
+        if not isinstance(stride, int) or self.k * self.tile[1] * self.lanes * p.dtype.bytes > self._room:
+            return False
+        period = p.request.target.caches[1] // WAYS
+        places = period // gcd(stride * p.dtype.bytes, period)
+        return self.k * 4 <= places * WAYS * 3
+
+    def _read_panels(self, left: Slot, worth: tuple[Dim, int] | None, along: str | None) -> None:
+        """From panels; in place where it shows at run time only that there are fewer rows than are `worth` a packing (how many there are, and the least)."""
         p = self.p
         _, vectors = self.tile
         outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
         panels = Panels(outer, tuple(p.contracted), self.lane, vectors * self.lanes, p.sizes)
-        if reuse is None and self._packs_in_tasks(panels):
+        if worth is None and self._packs_in_tasks(panels):
             self._tiles(self._open("contract", [left, self.parts.memory_of(p.right.source)]), panels, local=True)
             return
         value = p.contract.b if p.right_is_b else p.contract.a
-        worth = None if reuse is None else (reuse, ROWS_WORTH_PACKING)
         packed = self.parts.packed(value, p.right_letters, p.right, panels, worth)
-        if reuse is None:
+        if worth is None:
             self._tiles(self._open("contract", [left, packed]), panels)
             return
         kernel = self._open("contract", [left, packed, self.parts.memory_of(p.right.source)])
-        many = kernel.code.condition("ge", reuse, ROWS_WORTH_PACKING)
+        many = kernel.code.condition("ge", *worth)
         assert isinstance(many, Value)
         with kernel.code.when(many):
             self._tiles(kernel, panels)
@@ -280,7 +304,7 @@ class ProductBuilder:
 
     def _depth(self, panels: Panels | None) -> int | None:
         """Steps of a block of a panel that has room in the second-level cache; None when a panel is such a block as a whole."""
-        if panels is None or not isinstance(panels.depth, int) or typical(self.m) < 2 * ROWS_WORTH_PACKING:
+        if panels is None or not isinstance(panels.depth, int) or typical(self.m) < ROWS_WORTH_BLOCKS:
             return None
         blocks = -(-panels.depth * panels.width * self.p.dtype.bytes // self._room)
         if blocks < 2 or len(self.p.axes(panels.strides)) != 1:

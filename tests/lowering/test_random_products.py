@@ -56,6 +56,8 @@ QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCh
 @QUICK
 @given(**CASES, m=SIZES, n=SIZES, k=LONG, dtype=st.sampled_from([f32, f32, f64]))
 @example(spec="mk,kn->mn", constant=False, ending="residual", m=130, n=1100, k=1100, dtype=f32)
+@example(spec="mk,kn->mn", constant=False, ending="residual", m=130, n=100, k=70, dtype=f32)
+@example(spec="mk,kn->mn", constant=False, ending="residual", m=129, n=100, k=70, dtype=f32)
 @example(spec="mk,nk->mn", constant=False, ending="bias relu", m=100, n=97, k=2100, dtype=f32)
 @example(spec="bmk,bnk->bmn", constant=False, ending="none", m=49, n=65, k=64, dtype=f32)
 def test_machine_code_gives_the_sums_of_float64_on_any_number_of_threads(
@@ -77,7 +79,7 @@ def test_machine_code_gives_the_sums_of_float64_for_many_more_shapes(
 
 @settings(QUICK, max_examples=12)
 @given(**CASES, m=st.integers(1, 60), n=st.integers(1, 40), k=st.one_of(st.integers(1, 40), st.just(70)), target=st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]))
-@example(spec="mk,kn->mn", constant=False, ending="none", m=50, n=8, k=70, target="x86-64")
+@example(spec="mk,kn->mn", constant=False, ending="none", m=131, n=8, k=70, target="x86-64")
 def test_kernels_of_every_target_stay_inside_of_their_buffers(spec: str, constant: bool, ending: str, m: int, n: int, k: int, target: str) -> None:
     module, inputs, expected = product_of(spec, {"m": m, "n": n, "k": k, "l": 2, "b": 2}, f32, constant, ending)
     check_evaluated(module, inputs, expected, f32, TARGETS[target])
