@@ -29,6 +29,8 @@ import numpy as np
 
 from benchmarks.processes import Worker, answer
 
+# Turns that are not counted. Ops that turn out to be dear are compiled after some tenths of a second of them: a training loop is past that soon.
+WARM_TURNS = 20
 TASKS = ("add", "add, taped", "chain, backward", "matmul", "LeNet step")
 Task = Callable[[], Any]
 
@@ -144,10 +146,10 @@ def measure(pythons: dict[str, str], threads: int, rounds: int, seconds: float) 
     found: dict[str, dict[str, list[float]]] = {task: {name: [] for name in workers} for task in TASKS}
     try:
         for task, taken in found.items():
-            for number in range(rounds + 2):
+            for number in range(rounds + WARM_TURNS):
                 for name, worker in workers.items():
                     reply = worker.ask(task=task, seconds=seconds)
-                    if number >= 2:  # the first rounds load, compile and fill caches
+                    if number >= WARM_TURNS:  # the first rounds load, compile and fill caches
                         taken[name].append(float(np.percentile(reply["seconds"], 10)) * 1e6)
     finally:
         for worker in workers.values():

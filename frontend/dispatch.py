@@ -24,7 +24,7 @@ from polyreme.device import CPU, Place, follow
 from polyreme.dialects import nn as ops
 from polyreme.dialects.nn.elementwise import ScalarOp
 from polyreme.heavy_gradients import rule_for
-from polyreme.heavy_kernels import BATCHED, attribute_key, choose
+from polyreme.heavy_kernels import attribute_key, choose
 from polyreme.ir.attributes import Dense
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import Diagnostic, InferError, caller_location
@@ -272,11 +272,11 @@ def compiled_gradient(
     grads: Sequence[Tensor | None],
     edges: Sequence[Any],
 ) -> list[Tensor | None] | None:
-    """The gradients of the flat operands by one compiled kernel of the op's rule; None where its steps are run one by one.
+    """The gradients of a heavy op's flat operands by one compiled kernel of its rule; None where its steps are run one by one.
 
     `results` are what the op gave, `grads` their gradients; an operand without an edge needs none.
     """
-    if cls not in BATCHED or heavy_kernels is None or _state.recorder is not None or not _plans.place.is_cpu_place():
+    if heavy_kernels is None or _state.recorder is not None or not _plans.place.is_cpu_place():
         return None
     operands: list[Tensor | None] = list(flat)
     wanted = [edge is not None for edge in edges]

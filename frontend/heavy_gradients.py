@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import heavy_kernels
+import polyreme.heavy_kernels as heavy_kernels
 from polyreme.dialects import nn
 from polyreme.heavy_kernels import BATCHED, attribute_key, free_batch, work_of
 from polyreme.ir.builder import Builder

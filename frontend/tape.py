@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from polyreme.heavy_kernels import BATCHED
 from polyreme.ir.core import Op
 from polyreme.ir.types import TensorType
 
@@ -161,6 +162,10 @@ def edge_of(tensor: Tensor | None) -> Any:
     return tensor if tensor._node is None else (tensor._node, tensor._index)
 
 
+# Where the operands of each class of ops are, by name.
+_places: dict[type[Op], dict[str, tuple[int, str]]] = {}
+
+
 class OpNode(Node):
     """A recorded op. It has the operands, attributes and results by name, as gradient rules expect of an op."""
 
@@ -182,9 +187,13 @@ class OpNode(Node):
         attributes = object.__getattribute__(self, "attributes")
         if name in attributes:
             return attributes[name]
-        for i, part in enumerate(self.cls.definition.operands):
-            if part.name == name:
-                return self._operand(i) if self.segments is None else self._group(part.arity, i)
+        cls = object.__getattribute__(self, "cls")
+        places = _places.get(cls)
+        if places is None:
+            places = _places[cls] = {part.name: (i, part.arity) for i, part in enumerate(cls.definition.operands)}
+        if name in places:
+            i, arity = places[name]
+            return self._operand(i) if self.segments is None else self._group(arity, i)
         raise AttributeError(f"'{self.cls.name}' has no operand or attribute '{name}'")
 
     def _group(self, arity: str, part: int) -> Any:
@@ -240,8 +249,10 @@ class OpNode(Node):
         if self.saved is None:
             self._operand(0)
         assert self.saved is not None
-        fresh = all(tensor._version == version for tensor, version, _ in self.saved)
-        if fresh and not _state.enabled and (made := self._by_compiled_rule(grads)) is not None:
+        fresh = True
+        for tensor, version, _ in self.saved:
+            fresh = fresh and tensor._version == version
+        if fresh and not _state.enabled and self.cls in BATCHED and (made := self._by_compiled_rule(grads)) is not None:
             return made
         result = gradient_rules()[self.cls](self, _emit if fresh else _emit_around_stale, *grads)
         given = list(result) if isinstance(result, (tuple, list)) else [result]
@@ -302,9 +313,15 @@ _rules: dict[type[Op], Callable[..., Any]] | None = None
 
 
 def _emit(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
-    from polyreme.dispatch import call
+    global _dispatch
+    if _dispatch is None:
+        from polyreme import dispatch as _dispatch
+    if not attributes and len(operands) == 2 and (done := _dispatch.planned_pair(cls, *operands)) is not None:
+        return done
+    return _dispatch.call(cls, *operands, **attributes)
 
-    return call(cls, *operands, **attributes)
+
+_dispatch: Any = None  # imported when the first gradient is asked for: it imports this module
 
 
 def _emit_around_stale(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
