@@ -17,6 +17,8 @@ import polyreme as paddle
 from polyreme.cli import run_command
 from polyreme.cli.listing import load_passes
 from polyreme.ir import passes
+from polyreme.lowering.pipeline import pipeline
+from polyreme.lowering.targets import host
 
 TEXT = """
 func @main(%x: tensor<Nx4xf32>, %w: tensor<4xf32>) -> tensor<Nx4xf32> attributes {arg_names = ["x", "w"], result_names = ["y"]} {
@@ -87,13 +89,21 @@ def shell(line: str) -> tuple[int, str, str]:
 
 # --- the ladder, on a compilation
 
+ORDER = [made.name for stage in pipeline(host()) for made in stage.passes]
+
+
+def step(name: str) -> str:
+    """What a pass of the pipeline is called in dumps: its number, then its name."""
+    return f"{ORDER.index(name) + 1:02}-{name}"
+
+
 RUNGS = {
     1: (r"^ +[\d.]+ ms 100\.0%  compile x$", r"^ +[\d.]+ ms +[\d.]+%      tensor$", r"^ +[\d.]+ ms +[\d.]+%          build_loops$", r"%    emit-llvm$"),
     2: (r"^// cost of 'add full max' at x\.tir:4:8: 8\*N operations, 16\*N\+16 bytes read, 16\*N written$",),
     3: (r"^// schedule of 'add full max' at x\.tir:4:8 .*for native\n//   @\w+\(operand 0, operand 1, result 0\)$",),
     4: (r"^define void @polyreme_model_run\(",),
     5: (r"^// after the stage tensor$",),
-    6: (r"^// after 11-fuse$", r"^// after 04-cse \(unchanged\)$"),
+    6: (rf"^// after {step('fuse')}$", r"^// after 04-cse \(unchanged\)$"),
     7: (r"^rewrite multiply_by_exact_reciprocal ",),
 }
 
@@ -119,12 +129,12 @@ def test_every_rung_of_the_debug_ladder_shows_what_it_says_and_what_is_below_it(
 def test_what_a_compilation_dumps_can_be_edited_and_takes_the_place_of_what_the_pass_made(polyreme: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYREME_DUMP", "steps")
     assert polyreme("compile x.tir -o plain.so")[0] == 0
-    assert sorted(p.name for p in Path("steps").iterdir()) == ["00-input.tir", "06-nn-to-tensor.tir", "11-fuse.tir", "12-tensor-to-kernel.tir"]
+    assert sorted(p.name for p in Path("steps").iterdir()) == ["00-input.tir", *(f"{step(name)}.tir" for name in ("nn-to-tensor", "fuse", "tensor-to-kernel"))]
     monkeypatch.delenv("POLYREME_DUMP")
     Path("mine").mkdir()
-    made = Path("steps/11-fuse.tir").read_text()
+    made = Path(f"steps/{step('fuse')}.tir").read_text()
     assert made.count('fn = "max"') == 1
-    Path("mine/11-fuse.tir").write_text(made.replace('fn = "max"', 'fn = "min"'))
+    Path(f"mine/{step('fuse')}.tir").write_text(made.replace('fn = "max"', 'fn = "min"'))
     monkeypatch.setenv("POLYREME_OVERRIDE", "mine")
     assert polyreme("compile x.tir -o mine.so")[0] == 0
     x, w = np.random.default_rng(0).standard_normal((2, 4)).astype("float32"), np.ones(4, "float32")
@@ -141,7 +151,7 @@ def test_what_is_watched_is_not_taken_from_the_cache_of_compiled_code(monkeypatc
     monkeypatch.setenv("POLYREME_DUMP", "steps")
     again = paddle.jit.to_static(lambda x: x * 2)
     np.testing.assert_array_equal(again(x).numpy(), 2)
-    Path("mine/11-fuse.tir").write_text(Path("steps/11-fuse.tir").read_text().replace('fn = "mul"', 'fn = "sub"'))
+    Path(f"mine/{step('fuse')}.tir").write_text(Path(f"steps/{step('fuse')}.tir").read_text().replace('fn = "mul"', 'fn = "sub"'))
     monkeypatch.setenv("POLYREME_OVERRIDE", "mine")
     np.testing.assert_array_equal(paddle.jit.to_static(lambda x: x * 2)(x).numpy(), -1)
 
