@@ -54,6 +54,8 @@ TYPICAL = 64
 ROWS_WORTH_PACKING, ROWS_WORTH_PACKING_NEAR, ROWS_WORTH_PACKING_DOTS, ROWS_WORTH_KEEPING = 48, 130, 32, 16
 # Lines that the second-level cache has for addresses which it takes for neighbours.
 WAYS = 16
+# Threads of other programs that call a library may have small stacks.
+MOST_PANEL_BYTES = 256 << 10
 # With fewer rows the contracted axis is not cut into blocks.
 ROWS_WORTH_BLOCKS = 32
 # A task packs the panels that it needs for itself when it has so many rows for each.
@@ -280,8 +282,8 @@ class ProductBuilder:
 
     @property
     def _room(self) -> int:
-        """Bytes of a panel, or of a block of one, that leave room for rows of A in the second-level cache."""
-        return self.p.request.target.caches[1] // 4
+        """Bytes of a panel, or of a block of one, that leave room for rows of A in the second-level cache, and on the stack of a task that packs it."""
+        return min(self.p.request.target.caches[1] // 4, MOST_PANEL_BYTES)
 
     def _read_in_place(self, kernel: _Kernel, along: str | None) -> None:
         if along is None:
