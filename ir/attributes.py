@@ -62,7 +62,7 @@ class Dense:
         return TensorType(self.array.shape, scalar_type(self.array.dtype))
 
     @cached_property
-    def bytes(self) -> Any:
+    def raw(self) -> Any:
         """The elements as uint8, in order."""
         return self.array.reshape(-1).view(np.uint8)
 
@@ -70,14 +70,14 @@ class Dense:
     def digest(self) -> bytes:
         """Of dtype, shape and bytes."""
         digest = hashlib.blake2b(f"{self.array.dtype.str}{self.array.shape}".encode(), digest_size=16)
-        digest.update(self.bytes)
+        digest.update(self.raw)
         return digest.digest()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dense):
             return False
         mine, its = self.array, other.array
-        return mine is its or (hash(self) == hash(other) and mine.dtype == its.dtype and mine.shape == its.shape and bool((self.bytes == other.bytes).all()))
+        return mine is its or (hash(self) == hash(other) and mine.dtype == its.dtype and mine.shape == its.shape and bool((self.raw == other.raw).all()))
 
     def __hash__(self) -> int:
         return self._hash

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from polyreme.dialects import kernel
 from polyreme.dialects.kernel.effects import root_of, written_by
 from polyreme.ir.builtin import Func, Module
-from polyreme.ir.core import Value
+from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, product, symbols
 from polyreme.ir.types import BufferType, Type
 from polyreme.lowering.program import Program
 
 # Most ops of a kernel are of these: they only make values.
-_SILENT = frozenset({kernel.Apply, kernel.Fma, kernel.Load, kernel.Constant, kernel.Shuffle, kernel.Broadcast, kernel.For, kernel.Yield, kernel.LaneMask})
+_SILENT: frozenset[type[Op]] = frozenset({kernel.Apply, kernel.Fma, kernel.Load, kernel.Constant, kernel.Shuffle, kernel.Broadcast, kernel.For, kernel.Yield, kernel.LaneMask})
 
 
 @dataclass

@@ -82,8 +82,9 @@ class Emission:
 
     def finish(self, emitter: FunctionEmitter, head: str, func: Func | None = None) -> None:
         """Add the function that `emitter` has written under the line `head`."""
-        named = func is not None and not self.split
-        comment = [comment_text(f"@{func.sym_name}" + (f", {func.location}" if func.location else ""))] if named else []
+        comment = []
+        if func is not None and not self.split:
+            comment = [comment_text(f"@{func.sym_name}" + (f", {func.location}" if func.location else ""))]
         code = emitter.code
         self.functions.append("\n".join([*comment, f"{head} #0 {{", "entry:", *code.entry, *code.lines, "}"]))
 

@@ -46,10 +46,10 @@ def cache_in(folder: Path | None, limit: int | None = None) -> Cache:
 
 
 class Entry(NamedTuple):
-    """An entry on disk: its size with all that belongs to it, and when it was last used, in seconds since 1970."""
+    """An entry on disk: its bytes with all that belongs to it, and when it was last used, in seconds since 1970."""
 
     key: str
-    bytes: int
+    size: int
     used: float
     path: Path
 

@@ -66,13 +66,13 @@ def show(cache: Cache, every: bool, as_json: bool) -> None:
     entries = cache.entries()
     told = [(entry, *what(entry)) for entry in entries]
     if as_json:
-        rows = [{"key": e.key, "bytes": e.bytes, "used": round(e.used, 3), "kind": kind, "name": name} for e, kind, name in told]
-        click.echo(json.dumps({"folder": str(cache.folder), "limit": cache.limit, "bytes": sum(e.bytes for e in entries), "entries": rows}, indent=1))
+        rows = [{"key": e.key, "bytes": e.size, "used": round(e.used, 3), "kind": kind, "name": name} for e, kind, name in told]
+        click.echo(json.dumps({"folder": str(cache.folder), "limit": cache.limit, "bytes": sum(e.size for e in entries), "entries": rows}, indent=1))
         return
     kinds: dict[str, list[int]] = defaultdict(list)
     for entry, kind, _ in told:
-        kinds[kind].append(entry.bytes)
-    click.echo(f"{cache.folder}: {len(entries)} entries of {bytes_text(sum(e.bytes for e in entries))}, at most {bytes_text(cache.limit)}")
+        kinds[kind].append(entry.size)
+    click.echo(f"{cache.folder}: {len(entries)} entries of {bytes_text(sum(e.size for e in entries))}, at most {bytes_text(cache.limit)}")
     for kind, sizes in sorted(kinds.items()):
         click.echo(f"  {kind:8} {len(sizes):5}  {bytes_text(sum(sizes)):>8}")
     listed = told if every else told[:SHOWN]
@@ -80,7 +80,7 @@ def show(cache: Cache, every: bool, as_json: bool) -> None:
         click.echo("used              bytes  what")
     for entry, kind, name in listed:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))
-        click.echo(f"{used}  {bytes_text(entry.bytes):>8}  {kind} {name or entry.key[:12]}")
+        click.echo(f"{used}  {bytes_text(entry.size):>8}  {kind} {name or entry.key[:12]}")
     if len(listed) < len(told):
         click.echo(f"and {len(told) - len(listed)} used before (--all lists them)")
 

@@ -157,7 +157,7 @@ def test_a_limit_kept_in_the_folder_holds_for_every_process(tmp_path: Path) -> N
     assert other.limit == 3000
     for i in range(20):
         other.put(key(i), bytes(500))
-    assert sum(entry.bytes for entry in other.entries()) <= 3000
+    assert sum(entry.size for entry in other.entries()) <= 3000
     assert Cache(tmp_path).get(key(19)) == bytes(500)
     assert Cache(tmp_path, limit=7000).limit == 7000, "what a process is told goes first"
 
@@ -187,5 +187,5 @@ def test_entries_are_told_with_their_size_and_last_use(tmp_path: Path) -> None:
     os.utime(cache._path(key(1)), (5e9, 5e9))
     first, second = cache.entries()
     assert (first.key, second.key, first.used) == (key(1), key(2), 5e9)
-    assert second.bytes == second.path.stat().st_size and second.head(3) == b"sec"
-    assert cache.clear() == (2, first.bytes + second.bytes) and not cache.entries()
+    assert second.size == second.path.stat().st_size and second.head(3) == b"sec"
+    assert cache.clear() == (2, first.size + second.size) and not cache.entries()
