@@ -6,9 +6,12 @@ around the tile, or further contracted axes inside of it.
 
 B is read in one of these ways:
 
-- *packed* into panels `[N/NR][K][NR]`, ahead of time when it is constant, else by a kernel of its own when enough rows share the work;
+- *packed* into panels `[N/NR][K][NR]`: ahead of time when it is constant, by each task for itself in memory that stays in the second-level cache, or by a kernel of
+  its own where sizes are only known at run time;
 - *direct*, when lanes are neighbours in memory and there are too few rows to pay for packing;
 - *dot*, when contracted elements are neighbours in both operands and rows are few: lanes then run over the contracted axis, and are added up at the end.
+
+While a task computes with one panel it asks for the memory of the next one.
 
 The work is split over panels and pieces of rows. Panels too deep for the second-level cache are taken in blocks, and the partial sums of a piece wait in
 scratch memory. The order of additions depends on shapes alone, so results do not depend on threads.
