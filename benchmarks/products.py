@@ -63,7 +63,10 @@ class Case:
         """The operands by name: x, then w or w0, b0, w1, …; residual r."""
         rng = np.random.default_rng(0)
         front = (self.batch,) if self.batch else ()
-        draw = lambda *shape: rng.standard_normal(shape).astype(self.dtype)
+
+        def draw(*shape: int) -> Array:
+            return np.asarray(rng.standard_normal(shape), self.dtype)
+
         made = {"x": draw(*front, *self.sizes[:2])}
         if self.kind in ("argument", "transposed"):
             k, n = self.sizes[1:]
