@@ -395,7 +395,8 @@ def measure(case: Case, workers: dict[str, Worker], threads: int, rounds: int, t
 
 def line(row: Row) -> str:
     us = [f"{row.us[x]:.1f}" if x in row.us else "" for x in LIBRARIES]
-    return TEMPLATE.format(row.name, *us, f"{row.of_peak:.0%}", f"{row.ratio:.2f} ({row.ratio_low:.2f}-{row.ratio_high:.2f})")
+    ratio = f"{row.ratio:.2f} ({row.ratio_low:.2f}-{row.ratio_high:.2f})" if len(row.us) > 1 else ""
+    return TEMPLATE.format(row.name, *us, f"{row.of_peak:.0%}", ratio)
 
 
 def main() -> None:
@@ -444,7 +445,9 @@ def main() -> None:
         options.markdown.write_text("\n".join(table) + "\n")
     many = [r.of_peak for r in rows if not r.name.startswith("1x")]
     if many:
-        print(f"\nmean part of the peak, one-row cases left out: {statistics.mean(many):.1%}; at or above the best peer: {sum(r.ratio >= 1 for r in rows)} of {len(rows)}")
+        print(f"\nmean part of the peak, one-row cases left out: {statistics.mean(many):.1%}")
+    if len(pythons) > 1:
+        print(f"at or above the best peer: {sum(r.ratio >= 1 for r in rows)} of {len(rows)}")
 
 
 if __name__ == "__main__":
