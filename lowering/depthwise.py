@@ -12,7 +12,7 @@ a row are left out of its first and last tile. Weights lie in panels `[C / lanes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
 
@@ -38,6 +38,8 @@ from polyreme.lowering.sweep import Lanes, each, estimate, run, sweep
 MOST_TAPS = 96
 # Tiles of a row that are written out one by one, because taps of theirs lie outside of the image.
 MOST_EDGES = 6
+# As `Target` has them: lower, since such kernels stand between products that keep the threads awake.
+SERIAL_CYCLES, GRAIN_CYCLES = 15_000, 6_000
 # Rows of work that threads share well; as many rows make a piece of an image worth its first ones.
 ENOUGH_ROWS = 8
 # Vectors of channels that go through an image together, when a cache is to hold what lies under a window.
@@ -299,7 +301,8 @@ class _Kernel:
                 hi = code.add(lo, block) if s.channels % block == 0 else code.min(code.add(lo, block), s.channels)
             self._piece(places, tall, lo, hi)
 
-        each(code, s.request.target, [*sizes[:first], *([blocks] if blocks > 1 else []), *sizes[first:]], cycles, body)
+        eager = replace(s.request.target, serial_cycles=SERIAL_CYCLES, grain_cycles=GRAIN_CYCLES)
+        each(code, eager, [*sizes[:first], *([blocks] if blocks > 1 else []), *sizes[first:]], cycles, body)
 
     @cached_property
     def _far(self) -> bool:
