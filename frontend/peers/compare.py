@@ -55,6 +55,8 @@ class Worker:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
             line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""  # it ended before it read the request
         finally:
             watch.cancel()
         if not line:
