@@ -188,10 +188,8 @@ def dynamic_decode(
     if not made:
         raise ValueError("expected a sequence that is not finished before the first step but all of them are")
     results = map_structure(lambda *parts: stack(parts, axis=0), *made)
-    try:
+    if type(decoder).finalize is not Decoder.finalize:
         results, states = decoder.finalize(results, states, lengths)
-    except NotImplementedError:
-        pass  # the decoder has nothing to add
     if not output_time_major:
         results = map_structure(lambda x: transpose(x, [1, 0, *range(2, x.ndim)]), results)
     return (results, states, lengths) if return_length else (results, states)

@@ -261,3 +261,21 @@ def test_structures_are_mapped_place_by_place_and_keep_their_kinds():
 def test_structures_that_are_nested_otherwise_are_refused(other):
     with pytest.raises(ValueError, match="expected structures that are nested alike but got .*int"):
         map_structure(max, (1, 2), other)
+
+
+def test_a_decoder_may_do_without_finalize_but_what_its_own_raises_is_raised():
+    class Steps(paddle.nn.decode.Decoder):
+        def initialize(self, inits):
+            return paddle.zeros([1]), inits, paddle.zeros([1], "bool")
+
+        def step(self, time, inputs, states, **kwargs):
+            return inputs + 1, states, inputs + 1, paddle.to_tensor([bool(int(time) >= 2)])
+
+    class Unfinished(Steps):
+        def finalize(self, outputs, final_states, sequence_lengths):
+            raise NotImplementedError("of its own")
+
+    outputs, *_ = paddle.nn.dynamic_decode(Steps(), inits=paddle.zeros([1]))
+    assert outputs.tolist() == [[1.0, 2.0, 3.0]]
+    with pytest.raises(NotImplementedError, match="of its own"):
+        paddle.nn.dynamic_decode(Unfinished(), inits=paddle.zeros([1]))
