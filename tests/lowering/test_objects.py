@@ -9,7 +9,7 @@ import pytest
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.text import parse_module
-from polyreme.lowering import objects
+from polyreme.lowering import objects, workers
 from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.codegen import CodegenError, assemble
 from polyreme.lowering.emit_llvm import split_llvm
@@ -123,12 +123,21 @@ def test_a_damaged_object_is_made_again(split, tmp_path, monkeypatch):
     assert build_artifact(kernels(), host()).code == code
 
 
+@pytest.fixture
+def forked(monkeypatch):
+    """The processes that are forked; they are, whatever threads earlier tests have left."""
+    children, fork = [], os.fork
+    monkeypatch.setattr(workers, "_may_fork", lambda: True)
+    monkeypatch.setattr(os, "fork", lambda: children.append(fork()) or children[-1])
+    return children
+
+
 def test_works_come_back_in_their_order():
     assert share_out([partial(pow, n, 2) for n in range(50)], 3) == [n * n for n in range(50)]
     assert share_out([], 1) == []
 
 
-def test_an_error_in_another_process_is_raised_here_and_leaves_no_child():
+def test_an_error_in_another_process_is_raised_here_and_leaves_no_child(forked):
     here = os.getpid()
 
     def work():
@@ -139,8 +148,10 @@ def test_an_error_in_another_process_is_raised_here_and_leaves_no_child():
 
     with pytest.raises(PolyremeError, match="expected valid LLVM IR but got: nothing"):
         share_out([work] * 4, 2)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(forked) == 1
+    for child in forked:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
 
 
 def test_a_process_that_dies_is_an_error_and_not_a_wait():
@@ -167,15 +178,17 @@ def test_a_process_with_threads_is_not_forked():
     assert workers_for(1) == 1
 
 
-def test_work_done_apart_leaves_nothing_but_its_outcome():
+def test_work_done_apart_leaves_nothing_but_its_outcome(forked):
     assert apart(lambda: (os.getpid() != HERE, b"x" * (1 << 20))) == (True, b"x" * (1 << 20))
     with pytest.raises(CodegenError, match="like this"):
         apart(partial(_fail, CodegenError("like this")))
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(forked) == 2
+    for child in forked:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
 
 
-def test_a_fault_apart_is_shown_where_it_happens_here():
+def test_a_fault_apart_is_shown_where_it_happens_here(forked):
     with pytest.raises(ZeroDivisionError) as caught:
         apart(lambda: 1 // 0)
     assert caught.traceback[-1].path.name == "test_objects.py"
