@@ -452,7 +452,8 @@ class _Reader:
             if len(number) > 9:
                 self.fail("E0102", "expected a smaller number in a location", number)
         line, column, end = [*map(int, rest), 0][:3]
-        return Location(name, line, column, end)
+        # A line of no file is no place.
+        return Location(name, line, column, end) if name else Location()
 
     def aliased(self, alias: Token, depth: int) -> Location:
         """What an alias stands for, found once; none is part of itself."""

@@ -265,3 +265,11 @@ def test_ops_without_a_location_are_located_in_the_text():
 def test_types_that_are_misspelt(text):
     with pytest.raises(LiteralError):
         parse_type(text)
+
+
+def test_a_line_of_no_file_is_no_place():
+    place = 'fused["":10:3, "a.py":10:9]'
+    module = parse_module(f'"builtin.module"() ({{"func.func"() ({{"func.return"() : () -> () loc({place})}}) {{sym_name = "f", function_type = () -> ()}} : () -> ()}}) : () -> ()')
+    text = print_module(module, generic=True, locations=True)
+    assert not module.function("f").block.terminator.location
+    assert print_module(parse_module(text), generic=True, locations=True) == text
