@@ -1,7 +1,7 @@
 """Executables of modules, kept in memory and on disk, so that equal modules are compiled once per machine.
 
-The key is the module's text, the target, and what the compiler itself is: its version, LLVM's, and its source files as they stand (whoever works on the
-compiler never sees code of an older one). A damaged entry is compiled again; a folder that cannot be written is done without.
+The key is the module's text (of long constants their digests), the target, and what the compiler itself is: its version, LLVM's, and its source files as
+they stand (whoever works on the compiler never sees code of an older one). A damaged entry is compiled again; a folder that cannot be written is done without.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from polyreme.dialects import dist, host
 from polyreme.ir import config
 from polyreme.ir.builtin import Call, Module
 from polyreme.ir.core import Op, Value
-from polyreme.ir.text import print_module
+from polyreme.ir.text import identity_text
 from polyreme.lowering.bucket import OverlapCollectives
 from polyreme.lowering.regions import has_host_ops, split_regions
 from polyreme.runtime.artifact import Artifact
@@ -51,7 +51,7 @@ def load_module(module: Module, name: str = "model", place: Place | None = None,
         return load_schedule(scheduled(module), name, place, functions)
     place = place or current_place()
     driver = driver_of(place)
-    key = digest_of(print_module(module, names=False), name, _machine(driver), place.kind, compiler_version())
+    key = digest_of(identity_text(module), name, _machine(driver), place.kind, compiler_version())
 
     def make() -> tuple[Artifact]:
         from polyreme.lowering import targets
@@ -68,7 +68,7 @@ def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any
     as on GPUs."""
     if current_place().is_gpu_place():
         return load_module(module, name), None
-    text = print_module(module, names=False)
+    text = identity_text(module)
     keys = [digest_of(text, name, _machine(None), compiler_version(), prepare, part) for part in ("main", "prepare")]
 
     def make() -> tuple[Artifact, Artifact | None]:
@@ -91,7 +91,7 @@ def load_profiled(module: Module, name: str = "model") -> Any:
     from polyreme.lowering.profile import profiled_artifact
 
     target = targets.host()
-    key = digest_of(print_module(module, names=False), name, repr(target), "profile", compiler_version())
+    key = digest_of(identity_text(module), name, repr(target), "profile", compiler_version())
     return _load(key, lambda: profiled_artifact(module, target, name))
 
 

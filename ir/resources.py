@@ -60,6 +60,10 @@ class Resources:
         blobs[-1] = blobs[-1][:-1]
         return ["", "{-#", "  dialect_resources: {", "    builtin: {", *blobs, "    }", "  }", "#-}"]
 
+    def digests(self) -> list[str]:
+        """What tells the constants of the section from others, without their elements."""
+        return [f"{name}: {value.digest.hex()}" for value, name in self.names.items()]
+
 
 def split_resources(text: str) -> tuple[str, dict[str, str]]:
     """A text without the section, and its resources by name, each a blob as written, in hex.

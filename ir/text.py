@@ -43,7 +43,7 @@ from polyreme.ir.literals import function_type_text, string_text, symbol_text, t
 from polyreme.ir.resources import Resources
 from polyreme.ir.types import BufferType, FunctionType, TensorType, Type
 
-__all__ = ["parse_module", "print_module"]
+__all__ = ["identity_text", "parse_module", "print_module"]
 
 WIDTH = 120
 
@@ -53,16 +53,25 @@ MLIR_OPS = frozenset({"builtin.module", "func.func", "func.return"})
 _ODD = re.compile(r"[^A-Za-z0-9_$.]")
 
 
-def print_module(op: Op, generic: bool = False, locations: bool = False, elide: int | None = None, names: bool = True) -> str:
+def print_module(op: Op, generic: bool = False, locations: bool = False, elide: int | None = None) -> str:
     """The text of a module (or of any op): the readable form, or with `generic` MLIR's; with `locations` each op's place.
 
     Constants of more than `elide` elements are left out (None: none are), but not those whose elements are all equal. Such text reads well on a
-    terminal; the parser refuses it by saying how to print it in full. Without `names` all values are numbered: modules that mean the same, and differ in
-    what values are called, have the same text.
+    terminal; the parser refuses it by saying how to print it in full.
     """
-    printer = (_Generic if generic else _Readable)(locations, elide, names)
+    printer = (_Generic if generic else _Readable)(locations, elide, True)
     printer.op(op, 0)
     return "\n".join(printer.lines + printer.resources.lines()) + "\n"
+
+
+def identity_text(op: Op) -> str:
+    """What a module (or any op) means, to tell it from others: modules that mean the same, and differ in what values are called, have the same text.
+
+    Values are numbered, and long constants stand as their digests: a network's weights are looked at once, and not written out.
+    """
+    printer = _Readable(False, None, False)
+    printer.op(op, 0)
+    return "\n".join(printer.lines + printer.resources.digests()) + "\n"
 
 
 def parse_module(text: str, filename: str = "<text>") -> Module:
