@@ -186,7 +186,8 @@ def run_row(model: Model, batch: int, threads: int, libraries: Mapping[str, str]
             found = time_rounds(race, options.turn, options.rounds)
         row |= figures_of(found)
         store.add(row)
-        print(latency_table([row], list(libraries)).splitlines()[-1], *found.faults.values(), flush=True)
+        notes = [f"{library}: {note}" for library, latency in found.latencies.items() for note in latency.notes]
+        print(latency_table([row], list(libraries)).splitlines()[-1], *found.faults.values(), *notes, flush=True)
 
 
 def main() -> None:

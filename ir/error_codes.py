@@ -36,6 +36,7 @@ ERROR_CODES = {
     "E0008": "an unknown target machine",
     "E0009": "a file that cannot be written",
     "E0010": "an unknown error code",
+    "E0011": "a library that does not run a model",
     "E0101": "text that the grammar does not allow",
     "E0102": "a constant, type or size that is misspelt",
     "E0103": "a value that is not defined here",

@@ -33,6 +33,12 @@ LARGEST_SPREAD = 0.15
 class LibraryError(PolyremeError):
     """A library that cannot run the model, or whose process ended."""
 
+    code = "E0011"
+
+
+class DifferentResults(LibraryError):
+    """A library whose results are not those that it is compared with."""
+
     code = "E0006"
 
 
@@ -85,6 +91,7 @@ class Latency:
     first_s: float
     peak_mib: float
     difference: float
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -128,7 +135,7 @@ class Race:
             for library, difference in self.differences.items():
                 if difference > LARGEST_DIFFERENCE:
                     fault = f"expected results of '{library}' within {LARGEST_DIFFERENCE:g} but they differ by {difference:.2g}"
-                    self._leave_out(library, LibraryError(fault))
+                    self._leave_out(library, DifferentResults(fault))
         except BaseException:
             self.stop()
             raise

@@ -22,6 +22,8 @@ from typing import Any
 
 Arrays = Sequence[Any]
 Call = Callable[[], Arrays]
+# What a reader of the figures should know beside them.
+NOTES: list[str] = []
 
 INPUTS = "inputs.npz"
 LIBRARY = "model.so"
@@ -128,6 +130,7 @@ def paddle(folder: Path, cache: Path, threads: int, inputs: Arrays) -> Call:
             faults.append(f"oneDNN {'on' if onednn else 'off'}: {error}")
     if not found:
         raise RuntimeError("; ".join(faults))
+    NOTES.extend(faults)
     return min(found, key=lambda pair: pair[0])[1]
 
 
@@ -170,8 +173,8 @@ def timings(call: Call, seconds: float, fewest: int = 2) -> list[float]:
 
 
 def prepare(library: str, threads: int, folder: Path, cache: Path) -> tuple[Call, dict[str, Any]]:
-    """The call, and what getting there took: `compile_s` without imports of numpy, `first_s` of the first call, `peak_mib` of the process so far. The outputs go to the
-    folder."""
+    """The call, and what getting there took: `compile_s` without imports of numpy, `first_s` of the first call, `peak_mib` of the process so far; `notes` on it. The outputs
+    go to the folder."""
     import numpy as np
 
     with np.load(folder / INPUTS) as stored:
@@ -183,7 +186,7 @@ def prepare(library: str, threads: int, folder: Path, cache: Path) -> tuple[Call
     outputs = call()
     first = time.perf_counter()
     np.savez(folder / f"outputs_{library}.npz", *outputs)
-    return call, {"compile_s": compiled - start, "first_s": first - compiled, "peak_mib": peak_mib()}
+    return call, {"compile_s": compiled - start, "first_s": first - compiled, "peak_mib": peak_mib(), "notes": NOTES}
 
 
 def _import(library: str) -> None:
