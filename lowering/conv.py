@@ -25,12 +25,12 @@ from polyreme.ir.core import Value
 from polyreme.ir.define import View
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.contract import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Problem, find_problem, typical
 from polyreme.lowering.elements import Leaf, load
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import Axis, accumulate, choose_tile, cover, join_axes, step_cycles, transpose_lanes, zeros
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.positions import Position, total
+from polyreme.lowering.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Problem, find_problem, typical
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
 
 # Bytes of the scratch tiles of one task: they share the first-level cache with what the tile reads, and live on the stack.

@@ -24,7 +24,6 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.lowering.access import row_major
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.contract import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, typical
 from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.elements import load
 from polyreme.lowering.epilogue import place
@@ -32,6 +31,7 @@ from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, Axis, accumulat
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.padded_copy import PaddedCopy
 from polyreme.lowering.positions import Position, total
+from polyreme.lowering.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, typical
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
 from polyreme.lowering.sweep import estimate

@@ -38,12 +38,12 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType, ScalarType, f32
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.contract import GRAIN_CYCLES, PIECES, Problem, find_problem, typical
 from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Registers, accumulate, cover, split_extent, step_cycles, zeros
 from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.positions import Position
+from polyreme.lowering.problem import GRAIN_CYCLES, PIECES, Problem, find_problem, typical
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.winograd_transforms import TAPS, Linear, Transforms, transforms
 

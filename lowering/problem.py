@@ -1,0 +1,141 @@
+"""What a builder of products is asked for: one `tensor.contract` with what follows it, and its letters as rows, lanes and steps.
+
+The letters of a spec fall into batch, free and contracted ones. One operand gives the lanes (B, `right`): the one that has the result's last letter, so that
+results are stored as they stand. The other one (A, `left`) gives scalars and is read where it stands, whatever its strides. All other letters become loops
+around the tile, or further contracted axes inside of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from polyreme.dialects import tensor
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.types import ScalarType, element_type, f32, f64
+from polyreme.lowering.access import Access, row_major, trace
+from polyreme.lowering.epilogue import Epilogue, follow
+from polyreme.lowering.microkernel import Axis, Registers, join_axes
+from polyreme.lowering.schedule import Request
+
+# A size that is only known at run time counts as this many when costs are compared.
+TYPICAL = 64
+# Cycles of work below which another thread is not worth its waking.
+GRAIN_CYCLES = 5000
+# A result is cut into about so many pieces for the threads, if each has this many cycles.
+PIECES, PIECE_CYCLES = 16, 8000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A contract to be computed: `left` gives scalars, `right` lanes; `lane` is the result's last letter."""
+
+    request: Request
+    contract: tensor.Contract
+    epilogue: Epilogue
+    sizes: dict[str, Dim]
+    left: Access
+    right: Access
+    left_letters: str
+    right_letters: str
+    out: str
+    right_is_b: bool = True
+
+    @property
+    def dtype(self) -> ScalarType:
+        return element_type(self.contract.result.type)
+
+    @property
+    def registers(self) -> Registers:
+        return Registers.of(self.request.target, self.dtype)
+
+    @cached_property
+    def contracted(self) -> list[str]:
+        return [c for c in self.left_letters if c in self.right_letters and c not in self.out]
+
+    @cached_property
+    def rows(self) -> list[str]:
+        """Letters of the result that only the left operand has, in the result's order."""
+        return [c for c in self.out if c in self.left_letters and c not in self.right_letters]
+
+    @property
+    def batch(self) -> list[str]:
+        return [c for c in self.out if c in self.right_letters and c in self.left_letters]
+
+    def flipped(self) -> Problem:
+        """The same with the operands' parts exchanged."""
+        return replace(
+            self, left=self.right, right=self.left, left_letters=self.right_letters, right_letters=self.left_letters, right_is_b=not self.right_is_b
+        )
+
+    def size(self, letter: str) -> Dim:
+        return self.sizes[letter]
+
+    def axes(self, b_strides: dict[str, Dim]) -> list[Axis]:
+        """The contracted axes, B moving by `b_strides`."""
+        return join_axes([Axis(self.size(c), self.left.stride(c), b_strides[c]) for c in self.contracted])
+
+
+def typical(dim: Dim) -> int:
+    """A number to reckon with."""
+    return dim if isinstance(dim, int) else TYPICAL
+
+
+def find_problem(request: Request) -> Problem | None:
+    """The only contract of a group of floats, whose results follow from it elementwise or by a pooling; else None."""
+    contracts = request.ops(tensor.Contract)
+    if len(contracts) != 1:
+        return None
+    contract = contracts[0]
+    if element_type(contract.result.type) not in (f32, f64):
+        return None
+    if any(d == 0 for t in (contract.a.type, contract.b.type, contract.result.type) for d in t.shape):
+        return None
+    epilogue = follow(request, contract)
+    if epilogue is None:
+        return None
+    spec = tensor.ContractSpec(contract.spec)
+    sizes = spec.sizes(contract.a.type.shape, contract.b.type.shape)
+    left, right = trace(contract.a, spec.a), trace(contract.b, spec.b)
+    return Problem(request, contract, epilogue, sizes, left, right, spec.a, spec.b, spec.out)
+
+
+class Product:
+    """A problem as a matrix product: which letters are its rows, its lanes, and loops around."""
+
+    def __init__(self, problem: Problem, lane: str):
+        self.problem, self.lane = problem, lane
+        self.lanes = problem.registers.lanes
+        # How far each letter of the result moves in it.
+        self.strides = dict(zip(problem.out, row_major(tuple(problem.size(c) for c in problem.out)), strict=True))
+        self.rows = self._joined_rows()
+        self.m: Dim = product(problem.size(c) for c in self.rows)
+        self.n = problem.size(lane)
+        self.k = product(problem.size(c) for c in problem.contracted)
+        around = [c for c in problem.out if c != lane and c not in self.rows and problem.size(c) != 1]
+        # Letters that move B come first, so that neighbouring tasks share its panels.
+        self.outer = sorted(around, key=lambda c: problem.right.stride(c) == 0)
+
+    def _joined_rows(self) -> list[str]:
+        """The row letters that make up one long axis, the last one of the result and those before it that join on both sides."""
+        p = self.problem
+        rows = [c for c in p.rows if p.size(c) != 1]
+        joined: list[str] = []
+        for letter in reversed(rows):
+            if joined:
+                first = joined[0]
+                if any(s[letter] != s[first] * p.size(first) for s in (p.left.strides, self.strides)):
+                    break
+            joined.insert(0, letter)
+        return joined
+
+
+def find_product(request: Request) -> Product | None:
+    """The product of a group whose lanes are letters of one operand; None for any other group."""
+    problem = find_problem(request)
+    if problem is None or problem.epilogue.pools:
+        return None
+    last = next((c for c in reversed(problem.out) if problem.size(c) != 1), None)
+    if last is None or last in problem.batch:
+        return None
+    return Product(problem.flipped() if last in problem.rows else problem, last)

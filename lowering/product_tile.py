@@ -1,0 +1,315 @@
+"""The kernel of a product: tiles of its result one after another, for the piece of the work that a task has.
+
+B comes from panels that were packed before, from panels that the task packs for itself, or from where it stands. While a task computes with one panel it asks for
+the memory of the next one. Panels too deep for the second-level cache are taken in blocks, and the partial sums of a piece wait in scratch memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polyreme.ir.builtin import Func
+from polyreme.ir.core import Value
+from polyreme.ir.dims import Dim
+from polyreme.lowering.code import Code, Index
+from polyreme.lowering.epilogue import place
+from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Beside, accumulate, cover, join_axes, zeros
+from polyreme.lowering.packing import PanelFill, Panels
+from polyreme.lowering.positions import Position
+from polyreme.lowering.problem import Product, typical
+
+# The most lines of memory that a round of steps asks for ahead.
+MOST_PREFETCHED = 4
+
+
+@dataclass
+class ProductKernel:
+    """A kernel being written, and its arguments."""
+
+    func: Func
+    code: Code
+    left: Value
+    right: Value
+    buffers: dict[Value, Value]
+    outputs: list[Value]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The contracted axis in blocks of `depth` steps; the partial sums of up to `rows` rows of `width` lanes wait in scratch memory."""
+
+    depth: int
+    rows: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on, `lines` in all."""
+
+    buffer: Value
+    at: Index
+    lines: int
+    inner: int
+    step: Dim
+    stride: Dim
+
+    def prefetch(self, code: Code, line: Index) -> None:
+        """Ask for a line, for the second-level cache."""
+        outer = code.div(line, self.inner)
+        inner = code.sub(line, code.mul(outer, self.inner))
+        code.prefetch(self.buffer, code.add(self.at, code.mul(inner, self.step), code.mul(outer, self.stride)), locality=2)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps over contracted `axes`, from `left` elements further on in A and from position `at` of the buffer `right`, which holds B."""
+
+    right: Value
+    left: Index
+    at: Index
+    axes: list[Axis]
+    ahead: Ahead | None = None
+
+
+class Tile:
+    """Writes the tiles of one task: a block of lanes at one place of the outer letters."""
+
+    def __init__(
+        self, product: Product, kernel: ProductKernel, around: dict[str, Index], block: Index, panels: Panels | None, vectors: int, local: bool = False
+    ):
+        self.product, self.p, self.kernel, self.code = product, product.problem, kernel, kernel.code
+        self.around, self.panels = around, panels
+        self.blocks: Blocks | None = None
+        self.local: Value | None = None
+        code, p = self.code, product.problem
+        self.lane0 = code.mul(block, vectors * product.lanes)
+        self.left0 = code.add(p.left.base, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
+        if panels is None or local:
+            moved = code.add(p.right.base, *(code.mul(i, p.right.stride(c)) for c, i in around.items()))
+            self.right0 = code.add(moved, code.mul(self.lane0, p.right.stride(product.lane)))
+            self.moves = {c: p.right.stride(c) for c in p.contracted}
+        else:
+            strides = panels.strides
+            outer = code.add(0, *(code.mul(i, strides[c]) for c, i in around.items() if c in strides))
+            self.right0 = code.add(outer, code.mul(block, panels.panel_size))
+            self.moves = {c: strides[c] for c in p.contracted}
+        self.out0 = code.add(0, *(code.mul(i, product.strides[c]) for c, i in around.items()))
+        last = product.rows[-1] if product.rows else None
+        self.row_left: Dim = p.left.stride(last) if last else 0
+        self.row_out: Dim = product.strides[last] if last else 0
+
+    def cover(self, first: Index, count: Index, sizes: list[int], vectors: int, valid: Index | None) -> None:
+        """The rows from `first` on, by tiles of `sizes` rows; `valid` lanes exist (None: all)."""
+        code, blocks = self.code, self.blocks
+        if blocks is None:
+            steps = self.steps(vectors, valid)
+            cover(code, count, sizes, lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid, steps, self.beside(at, rows, sizes[0], count, steps)))
+            return
+        assert self.panels is not None and isinstance(self.panels.depth, int)
+        sums = code.scratch(blocks.rows * blocks.width, self.p.dtype)
+        lanes = self.product.lanes
+        zero = code.zero(self.p.dtype, lanes)
+        with code.loop(0, blocks.rows * blocks.width, step=lanes, name="clear") as clear:
+            code.store(zero, sums, clear.iv, None, lanes * self.p.dtype.bytes)
+        whole = -(-self.panels.depth // blocks.depth) - 1
+        with code.loop(0, whole, name="block") as loop:
+            steps = self.steps(vectors, valid, code.mul(loop.iv, blocks.depth), blocks.depth)
+
+            def partial(at: Index, rows: int) -> None:
+                acc = self.sums(code.add(first, at), rows, vectors, valid, self.saved(sums, at, rows, vectors), steps, self.beside(at, rows, sizes[0], count, steps))
+                for r, line in enumerate(acc):
+                    for v, value in enumerate(line):
+                        code.store(value, sums, self._saved_at(at, r, v), None, lanes * self.p.dtype.bytes)
+
+            cover(code, count, sizes, partial)
+        done = whole * blocks.depth
+        rest = self.steps(vectors, valid, done, self.panels.depth - done)
+
+        def last(at: Index, rows: int) -> None:
+            row = code.add(first, at)
+            acc = self.sums(row, rows, vectors, valid, self.saved(sums, at, rows, vectors), rest, self.beside(at, rows, sizes[0], count, rest))
+            self.close(row, acc, valid)
+
+        cover(code, count, sizes, last)
+
+    def steps(self, vectors: int, valid: Index | None, start: Index = 0, depth: int | None = None) -> Steps:
+        """All steps, or the `depth` ones from `start` on; what they read of B is packed first where this is the task's to do."""
+        code, p = self.code, self.p
+        if self.local is None:
+            axes, at = p.axes(self.moves), self.right0
+            if depth is None:
+                return Steps(self.kernel.right, 0, at, axes, self.ahead(at))
+            (axis,) = axes
+            at = code.add(at, code.mul(start, axis.b))
+            return Steps(self.kernel.right, code.mul(start, axis.a), at, [Axis(depth, axis.a, axis.b)], self.ahead(at, depth))
+        assert self.panels is not None
+        at, sizes = self.right0, dict(self.panels.sizes)
+        left: Index = 0
+        if depth is not None:
+            (letter,) = (c for c in p.contracted if p.size(c) != 1)
+            at, left = code.add(at, code.mul(start, p.right.stride(letter))), code.mul(start, p.left.stride(letter))
+            sizes[letter] = depth
+        width = vectors * self.product.lanes
+        panel = Panels((), tuple(p.contracted), self.product.lane, width, sizes)
+        PanelFill(code, p.right, panel, self.kernel.right, self.local, self.product.lanes).fill(at, 0, width if valid is None else valid)
+        moves = panel.strides
+        axes = join_axes([Axis(sizes[c], p.left.stride(c), moves[c]) for c in p.contracted])
+        return Steps(self.local, left, 0, axes, self.ahead_in_place(at, depth, start))
+
+    def ahead(self, at: Index, depth: int | None = None) -> Ahead | None:
+        """What follows a panel, or a block of `depth` steps, at position `at` of packed panels: the next one."""
+        panels = self.panels
+        if panels is None or not isinstance(panels.depth, int):
+            return None
+        size = (depth or panels.depth) * panels.width
+        line = self.p.request.target.line_bytes // self.p.dtype.bytes
+        return Ahead(self.kernel.right, self.code.add(at, size), -(-size // line), 1, 0, line)
+
+    def ahead_in_place(self, at: Index, depth: int | None, start: Index) -> Ahead | None:
+        """The same for a panel that is packed from position `at` on: the next block of this panel, or the first one of the next panel."""
+        code, p, panels = self.code, self.p, self.panels
+        letters = [c for c in p.contracted if p.size(c) != 1]
+        assert panels is not None and isinstance(panels.depth, int)
+        if len(letters) != 1:
+            return None
+        along, across = p.right.stride(letters[0]), p.right.stride(self.product.lane)
+        size = depth or panels.depth
+        if isinstance(start, Value):
+            at = code.add(at, code.mul(size, along))
+        else:
+            # The last block is followed by the first one of the next panel.
+            at = code.add(at, code.mul(across, panels.width), code.mul(-start, along))
+        line = p.request.target.line_bytes // p.dtype.bytes
+        if across == 1:
+            in_a_step = -(-panels.width // line)
+            return Ahead(self.kernel.right, at, size * in_a_step, in_a_step, line, along)
+        if along == 1:
+            return Ahead(self.kernel.right, at, -(-size // line) * panels.width, panels.width, across, line)
+        return None
+
+    def _saved_at(self, row: Index, r: int, v: int) -> Index:
+        assert self.blocks is not None
+        return self.code.add(self.code.mul(row, self.blocks.width), r * self.blocks.width + v * self.product.lanes)
+
+    def saved(self, sums: Value, row: Index, rows: int, vectors: int) -> Accumulators:
+        """The partial sums of a tile."""
+        lanes, align = self.product.lanes, self.product.lanes * self.p.dtype.bytes
+        return [[self.code.load(sums, self._saved_at(row, r, v), lanes, None, align) for v in range(vectors)] for r in range(rows)]
+
+    def compute(self, row: Index, rows: int, vectors: int, valid: Index | None, steps: Steps, beside: Beside | None) -> None:
+        """One tile, from beginning to end."""
+        self.prefetch_results(row, rows, vectors)
+        fresh = zeros(self.code, rows, vectors, self.p.dtype, self.product.lanes)
+        self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, beside), valid)
+
+    def prefetch_results(self, row: Index, rows: int, vectors: int) -> None:
+        """Where memory is read at the places of the results, ask for it and for theirs."""
+        code, p, epilogue = self.code, self.p, self.p.epilogue
+        line = p.request.target.line_bytes // p.dtype.bytes
+        read = [self.kernel.buffers[a] for a in epilogue.args if a.type.shape == epilogue.shape]
+        if not read:
+            return
+        at = code.add(self.out0, code.mul(row, self.row_out), self.lane0)
+        for r in range(rows):
+            for lane in range(0, vectors * self.product.lanes, line):
+                here = code.add(at, r * self.row_out + lane)
+                for buffer in (*read, *self.kernel.outputs):
+                    code.prefetch(buffer, here, write=buffer in self.kernel.outputs)
+
+    def beside(self, at: Index, rows: int, whole: int, count: Index, steps: Steps) -> Beside | None:
+        """What the tile that begins `at` of `count` rows prefetches in each of its rounds: its share of what is needed after all tiles of `whole` rows."""
+        code, ahead = self.code, steps.ahead
+        depth = steps.axes[0].size if len(steps.axes) == 1 else None
+        if ahead is None or rows != whole or not isinstance(depth, int) or depth < 8 * UNROLL:
+            return None
+        rounds = depth // UNROLL
+        tiles = (typical(self.product.m) if isinstance(count, Value) else count) // whole
+        each = min(-(-ahead.lines // (tiles * rounds)), MOST_PREFETCHED)
+        first = code.mul(code.div(at, whole), rounds * each)
+
+        def prefetch(turn: Value) -> None:
+            line = code.add(first, code.mul(turn, each))
+            for i in range(each):
+                ahead.prefetch(code, code.add(line, i))
+
+        return prefetch
+
+    def sums(
+        self, row: Index, rows: int, vectors: int, valid: Index | None, acc: Accumulators, steps: Steps, beside: Beside | None = None
+    ) -> Accumulators:
+        """The accumulators after `steps`."""
+        code, p, lanes = self.code, self.p, self.product.lanes
+        masks = self._masks(vectors, valid)
+        align = lanes * p.dtype.bytes if self.panels is not None else None
+
+        def read_left(r: int, at: Index) -> Value:
+            return code.broadcast(code.load(self.kernel.left, code.add(at, r * self.row_left)), lanes)
+
+        def read_right(v: int, at: Index) -> Value:
+            mask = masks[v] if self.panels is None else None
+            return code.load(steps.right, code.add(at, v * lanes), lanes, mask, align)
+
+        left = code.add(self.left0, code.mul(row, self.row_left), steps.left)
+        return accumulate(code, steps.axes, read_left, read_right, acc, left, steps.at, beside)
+
+    def _masks(self, vectors: int, valid: Index | None) -> list[Value | None]:
+        code, lanes = self.code, self.product.lanes
+        return [None if valid is None else code.lane_mask(code.sub(valid, v * lanes), lanes) for v in range(vectors)]
+
+    def close(self, row: Index, acc: Accumulators, valid: Index | None) -> None:
+        """The results of a tile from its sums."""
+        lanes = self.product.lanes
+        masks = self._masks(len(acc[0]), valid)
+        self.finish(row, [[(x, v * lanes, masks[v]) for v, x in enumerate(line)] for line in acc], self.lane0, lanes)
+
+    def dot(self, row: Index, rows: int, first: Index, columns: int, axes: list[Axis], dot: str) -> None:
+        """A tile of `rows` x `columns` sums, each of whose lanes adds up every so-many-th product."""
+        code, p, lanes, k = self.code, self.p, self.product.lanes, self.p.size(dot)
+        step = p.right.stride(self.product.lane)
+        left = code.add(self.left0, code.mul(row, self.row_left))
+        right = code.add(self.right0, code.mul(first, step))
+
+        def readers(mask: Value | None) -> tuple[object, object]:
+            return (
+                lambda r, at: code.load(self.kernel.left, code.add(at, r * self.row_left), lanes, mask),
+                lambda v, at: code.load(self.kernel.right, code.add(at, code.mul(v, step)), lanes, mask),
+            )
+
+        acc = zeros(code, rows, columns, p.dtype, lanes)
+        whole = code.div(k, lanes)
+        assert not isinstance(whole, Value)
+        if whole != 0:
+            acc = accumulate(code, [*axes, Axis(whole, lanes, lanes)], *readers(None), acc, left, right)  # type: ignore[arg-type]
+        done = code.mul(whole, lanes)
+        rest = code.sub(k, done)
+        if rest != 0:
+            mask = code.lane_mask(rest, lanes)
+            acc = accumulate(code, axes, *readers(mask), acc, code.add(left, done), code.add(right, done))  # type: ignore[arg-type]
+        self.finish(row, [[(code.reduce(x), c, None) for c, x in enumerate(line)] for line in acc], first, 1)
+
+    def finish(self, row: Index, acc: list[list[tuple[Value, int, Value | None]]], lane0: Index, lanes: int) -> None:
+        """Make the results of a tile from its sums, each given with its lane and mask, and store them."""
+        product, code, p = self.product, self.code, self.p
+        current: list[Value] = []
+
+        def leaf(places: tuple[Position, ...], _lanes: int, _mask: Value | None) -> Value:
+            return current[0]
+
+        leaf.varies = lanes > 1  # type: ignore[attr-defined]
+        emitter = p.epilogue.emitter(code, self.kernel.buffers, leaf)
+        out = code.add(self.out0, code.mul(row, self.row_out), lane0)
+        sizes = [p.size(c) for c in product.rows]
+        for r, line in enumerate(acc):
+            if len(sizes) > 1:
+                at = dict(zip(product.rows, (place(x) for x in code.split(code.add(row, r), sizes)), strict=True))
+            else:
+                at = {c: place(row, r) for c in product.rows}
+            at.update({c: place(i) for c, i in self.around.items()})
+            for sums, lane, mask in line:
+                current[:] = [sums]
+                at[product.lane] = place(lane0, lane, int(lanes > 1))
+                places = [at.get(c, Position()) for c in p.out]
+                for value, buffer in zip(p.epilogue.values, self.kernel.outputs, strict=True):
+                    made = emitter.at(value, places, lanes, mask)
+                    code.store(made, buffer, code.add(out, r * self.row_out + lane), mask)
