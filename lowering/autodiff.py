@@ -18,18 +18,18 @@ from polyreme.ir.define import ConstantLike, View
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.dims import Dim, line_of, symbols
 from polyreme.ir.types import TensorType, Type, type_symbols
-from polyreme.lowering.gradients import complex, dist, elementwise, linear, matrix, norm, pool, recurrent, reduce, shape
+from polyreme.lowering.gradients import complex, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape
 from polyreme.lowering.gradients.table import GRADIENTS, gradient
 
 __all__ = ["GRADIENTS", "NOT_DIFFERENTIABLE", "Differentiated", "forward_backward", "gradient", "gradients_of"]
 
-_FAMILIES = (complex, dist, elementwise, linear, matrix, norm, pool, recurrent, reduce, shape)  # importing them fills the table
+_FAMILIES = (complex, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape)  # importing them fills the table
 
 NOT_DIFFERENTIABLE: frozenset[type[Op]] = frozenset(
     {
         *(nn.Constant, nn.Full, nn.DimValue, nn.Iota, nn.Uniform, nn.FloorDivide),
         *(nn.Equal, nn.NotEqual, nn.Less, nn.LessEqual, nn.Greater, nn.GreaterEqual, nn.IsNan, nn.IsInf, nn.IsFinite),
-        *(nn.LogicalNot, nn.LogicalAnd, nn.LogicalOr, nn.LogicalXor, nn.Any, nn.All, nn.ArgMax, nn.ArgMin, nn.StopGradient),
+        *(nn.LogicalNot, nn.LogicalAnd, nn.LogicalOr, nn.LogicalXor, nn.Any, nn.All, nn.ArgMax, nn.ArgMin, nn.StopGradient, nn.QuantizeLinear),
     }
 )
 """Ops through which no gradient flows: `floor_divide` as in Paddle, `stop_gradient` by its meaning, the others because of what they make."""

@@ -26,7 +26,7 @@ from polyreme.ir.dims import Dim, known_nonnegative, product
 from polyreme.ir.passes import register_pass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, TensorType, f32, i1
-from polyreme.lowering import matrices, normalization, recurrence
+from polyreme.lowering import matrices, normalization, quantize, recurrence
 from polyreme.lowering.cleanup import known_number
 from polyreme.lowering.pooling import covered_elements, pool_padding
 from polyreme.lowering.transposed import in_turns, phase_padding, phase_taps, phase_weights
@@ -482,6 +482,13 @@ def _pool(op: Any, b: Builder, x: Value, fn: str) -> Value:
 nn_to_tensor.lower(nn.Standardize)(normalization.standardize)
 nn_to_tensor.lower(nn.StandardizeGradient)(normalization.standardize_gradient)
 nn_to_tensor.lower(nn.BatchNorm)(normalization.batch_norm)
+
+
+# --- numbers in eight bits
+
+nn_to_tensor.lower(nn.QuantizeLinear)(quantize.quantize_linear)
+nn_to_tensor.lower(nn.DequantizeLinear)(quantize.dequantize_linear)
+nn_to_tensor.lower(nn.FakeQuantize)(quantize.fake_quantize)
 
 
 # --- recurrent layers

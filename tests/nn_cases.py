@@ -463,6 +463,50 @@ for _axis, _shape in [(1, (2, 3, 4)), (-1, (4, 3)), (0, (3,)), (1, (0, 3, 2))]:
     )  # fmt: skip
 case("nn.batch_norm without weight and bias", nn.BatchNorm, floats(2, 3), floats(3), floats(3, low=0.3), formula=lambda x, m, v: (x - m) / np.sqrt(v + 1e-5))
 
+# --- numbers in eight bits
+
+
+def _steps_of(x, scale, zero_point, axis, bits):
+    """Step by step: the nearest whole number by Python's own rounding, held within so many bits."""
+    out = np.zeros(x.shape)
+    for place in np.ndindex(*x.shape):
+        at = place[axis] if scale.ndim else ()
+        count = round(x[place] / float(scale[at])) + (0 if zero_point is None else int(zero_point[at]))
+        out[place] = min(max(count, -(2 ** (bits - 1))), 2 ** (bits - 1) - 1)
+    return out
+
+
+def _nearest(x, scale, axis=0, bits=8, away=False):
+    steps = x / (_column(scale, x.ndim, axis) if scale.ndim else scale)
+    high = 2 ** (bits - 1) - 1
+    whole = np.copysign(np.floor(np.abs(steps) + 0.5), steps) if away else np.rint(steps)
+    return np.clip(whole, -high - (not away), high) * (_column(scale, x.ndim, axis) if scale.ndim else scale)
+
+
+_halves = np.arange(-12, 13) / 8  # half steps of 0.25, and the ends of four bits beyond them
+_bytes = _random.integers(-128, 128, (3, 4)).astype(np.int8)
+for _name, _x, _scale, _zero, _axis, _bits in [
+    ("by one scale", floats(3, 5, low=-9, high=9), np.array(0.0625), None, 0, 8), ("of halves", _halves, np.array(0.25), None, 0, 8), ("in three bits", _halves, np.array(0.25), None, 0, 3),
+    ("along an axis", floats(2, 3, 4), np.array([0.5, 0.25, 1 / 64]), None, 1, 8), ("along the last axis", floats(2, 3), np.array([0.5, 0.25, 1 / 64]), None, -1, 8),
+    ("from a zero point", floats(3, 5), np.array(1 / 64), np.array(40, np.int8), 0, 8), ("from zero points", floats(3, 2), np.array([1 / 64, 1 / 32, 1 / 128]), np.array([-5, 100, -128], np.int8), 0, 8),
+    ("of a number", floats(), np.array(0.125), None, 0, 8), ("of nothing", floats(0, 3), np.array(0.125), None, 0, 8), ("of infinities", np.array([np.inf, -np.inf, 1.0]), np.array(0.125), None, 0, 8),
+]:  # fmt: skip
+    _sign = [] if _zero is None else [_zero]
+    if np.isfinite(_x).all():
+        case(f"nn.quantize_linear {_name}", nn.QuantizeLinear, _x, _scale, *_sign, axis=_axis, bit_length=_bits, formula=lambda x, s, z=None, a=_axis, n=_bits: _steps_of(x, s, z, a, n))
+        if _zero is None:
+            for _ties in ("even", "away"):
+                case(
+                    f"nn.fake_quantize {_name}, ties {_ties}", nn.FakeQuantize, _x, _scale, axis=_axis, bit_length=_bits, ties=_ties,
+                    formula=lambda x, s, a=_axis, n=_bits, t=_ties: _nearest(x, s, a, n, t == "away"),
+                )  # fmt: skip
+    else:
+        case(f"nn.quantize_linear {_name}", nn.QuantizeLinear, _x, _scale, formula=lambda x, s: np.array([127, -128, 8]))
+case("nn.dequantize_linear by one scale", nn.DequantizeLinear, _bytes, floats(), formula=lambda x, s: x * s)
+case("nn.dequantize_linear along an axis", nn.DequantizeLinear, _bytes, floats(3), axis=0, formula=lambda x, s: x * s[:, None])
+case("nn.dequantize_linear from zero points", nn.DequantizeLinear, _bytes, floats(4), np.array([1, -128, 127, 0], np.int8), axis=-1, formula=lambda x, s, z: (x.astype(float) - z) * s)
+case("nn.dequantize_linear from a zero point", nn.DequantizeLinear, _bytes, floats(), np.array(-7, np.int8), formula=lambda x, s, z: (x.astype(float) + 7) * s)
+
 # --- recurrent layers
 
 

@@ -64,6 +64,7 @@ from polyreme.dialects.nn.loss import CrossEntropy
 from polyreme.dialects.nn.matrix import Cholesky, Inverse
 from polyreme.dialects.nn.norm import BatchNorm, Standardize, StandardizeGradient
 from polyreme.dialects.nn.pool import AvgPool, MaxPool
+from polyreme.dialects.nn.quantize import DequantizeLinear, FakeQuantize, QuantizeLinear
 from polyreme.dialects.nn.recurrent import GRU, LSTM, GRUGradient, LSTMGradient, SimpleRNN, SimpleRNNGradient
 from polyreme.dialects.nn.reduce import All, Any, ArgMax, ArgMin, Max, Mean, Min, Prod, Sum
 from polyreme.dialects.nn.shape import BroadcastTo, Concat, Flip, Fold, Gather, Pad, Reshape, Scatter, ScatterAdd, Slice, Transpose, Window
@@ -94,6 +95,7 @@ __all__ = [
     "Cos",
     "Cosh",
     "CrossEntropy",
+    "DequantizeLinear",
     "DimValue",
     "Div",
     "Dropout",
@@ -101,6 +103,7 @@ __all__ = [
     "Erf",
     "Exp",
     "Expm1",
+    "FakeQuantize",
     "Flip",
     "Floor",
     "FloorDivide",
@@ -147,6 +150,7 @@ __all__ = [
     "Pad",
     "Pow",
     "Prod",
+    "QuantizeLinear",
     "Real",
     "Reciprocal",
     "Relu",

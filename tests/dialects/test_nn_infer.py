@@ -6,7 +6,7 @@ from polyreme.dialects import nn
 from polyreme.ir.builtin import Func
 from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import symbol
-from polyreme.ir.types import TensorType, f32, f64, i1, i64
+from polyreme.ir.types import TensorType, f32, f64, i1, i8, i64
 
 N = symbol("N")
 
@@ -36,6 +36,17 @@ REFUSED = [
     (nn.MaxPool, [t(N, 3, 2)], {"kernel": (3,)}, "expected at least 3 elements for the kernel but got 2"),
     (nn.AvgPool, [t(N, 3, 8, dtype=i64)], {"kernel": (2,)}, "expected floats but got i64"),
     (nn.Softmax, [t(8, 128)], {"axis": 2}, r"'nn.softmax' expected axis in \[-2, 2\) but got 2"),
+    (nn.QuantizeLinear, [t(3, dtype=i64), t()], {}, "'nn.quantize_linear' expected floats but got i64"),
+    (nn.QuantizeLinear, [t(3), t(dtype=f64)], {}, "expected a scale of type f32 but got f64"),
+    (nn.QuantizeLinear, [t(3), t()], {"bit_length": 9}, "expected 2 to 8 bits but got 9"),
+    (nn.QuantizeLinear, [t(N, 4), t(3)], {"axis": 1}, r"expected a scale of shape \[4\], as axis 1 has it, but got \[3\]"),
+    (nn.QuantizeLinear, [t(4), t(4, 1)], {}, r"expected a scale that is one number, or one per place along an axis, but got \[4, 1\]"),
+    (nn.QuantizeLinear, [t(N, 4), t(4)], {"axis": 2}, r"expected axis in \[-2, 2\) but got 2"),
+    (nn.QuantizeLinear, [t(4), t(), t()], {}, "expected a zero point of type i8 but got f32"),
+    (nn.DequantizeLinear, [t(4, dtype=i64), t()], {}, "expected counts of type i8 but got i64"),
+    (nn.DequantizeLinear, [t(4, dtype=i8), t(dtype=i8)], {}, "expected a scale of floats but got i8"),
+    (nn.DequantizeLinear, [t(4, dtype=i8), t(4), t(dtype=i8)], {}, r"expected a zero point of the scale's shape \[4\] but got \[\]"),
+    (nn.FakeQuantize, [t(4), t()], {"ties": "up"}, "expected 'ties' to be one of even, away but got 'up'"),
     (nn.CrossEntropy, [t(N, 10), t(N, dtype=i64)], {}, r"expected a label of shape \[N, 1\] but got \[N\]"),
     (nn.CrossEntropy, [t(N, 10), t(N, 1)], {}, "expected integer labels but got f32"),
     (nn.Sum, [t(3, dtype=i1)], {}, "expected elements of kind"),

@@ -48,7 +48,7 @@ def gradients(func, inputs, seeds, wrt):
 
 def differentiable(case):
     func = case.module().function()
-    return case.cls in GRADIENTS and case.cls is not nn.Cast and func.function_type.results[0].dtype.is_float and bool(float_positions(func))
+    return case.cls in GRADIENTS and case.cls not in (nn.Cast, nn.FakeQuantize) and func.function_type.results[0].dtype.is_float and bool(float_positions(func))
 
 
 SMOOTH = [case for case in CASES if differentiable(case)]
@@ -283,3 +283,28 @@ def test_transposed_convolution_for_each_remainder(kernel, stride, padding):
         nn_to_tensor.run(module)
         verify(module)
         numbers_close(evaluate(module, inputs)[0], wanted, np.float64)
+
+
+# --- past rounding
+
+
+def test_fake_quantize_hands_its_gradient_straight_on_and_none_to_the_scale():
+    func = Func.empty("main", [TensorType((5,), f32), TensorType((), f32)], (), ["x", "scale"])
+    b = Builder.at_end(func.block)
+    b(Return, [b(nn.FakeQuantize, *func.args)])
+    func.finish()
+    x, scale, seed = np.array([-400, -0.3, 0, 0.3, 400], np.float32), np.array(0.5, np.float32), np.arange(5, dtype=np.float32)
+    (result,), (dx, dscale) = gradients(func, [x, scale], [seed], [0, 1])
+    np.testing.assert_array_equal(result, [-64, -0.5, 0, 0.5, 63.5])
+    np.testing.assert_array_equal(dx, seed)
+    np.testing.assert_array_equal(dscale, 0)
+
+
+def test_no_gradient_passes_whole_numbers_but_the_scale_of_dequantize_linear_has_one():
+    func = Func.empty("main", [TensorType((3,), f32), TensorType((), f32)], (), ["x", "scale"])
+    b = Builder.at_end(func.block)
+    b(Return, [b(nn.DequantizeLinear, b(nn.QuantizeLinear, *func.args), func.args[1])])
+    func.finish()
+    _, (dx, dscale) = gradients(func, [np.array([1, 2, -3], np.float32), np.array(0.5, np.float32)], [np.array([1, 10, 100], np.float32)], [0, 1])
+    np.testing.assert_array_equal(dx, 0)
+    assert dscale == 2 + 40 - 600
