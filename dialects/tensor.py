@@ -48,7 +48,7 @@ from polyreme.ir.diagnostics import UNKNOWN, Location, check, check_attr, check_
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve, resolve_all
 from polyreme.ir.scalar import apply_scalar, function_accuracy, reduction_accuracy, scalar_function
-from polyreme.ir.types import ScalarType, TensorType, Type, i64, u64
+from polyreme.ir.types import ScalarType, TensorType, Type, i8, i32, i64, u8, u64
 
 # --- values from nothing
 
@@ -299,26 +299,35 @@ class Contract(Op):
 
     A letter per axis, none twice in an operand. Letters in both operands but not in the result are summed over; one that the result lacks
     stands in both operands. Over no elements the sum is 0. Element types are equal; 16-bit floats add up in float32. `spec` names the axes
-    of `a`, those of `b` and those of the result.
+    of `a`, those of `b` and those of the result. With `dtype = i32` the operands are integers of 8 bits, with a sign or without, each as it likes: products and
+    sums are taken in 32 bits, and the result has them.
     """
 
     a = operand()
     b = operand()
     spec = attr(str)
+    dtype = attr(ScalarType, default=None)
 
     @staticmethod
-    def infer(a: TensorType, b: TensorType, *, spec: str) -> TensorType:
+    def infer(a: TensorType, b: TensorType, *, spec: str, dtype: ScalarType | None = None) -> TensorType:
         parsed = ContractSpec(spec)
         check_attr(len(parsed.a) == a.rank and len(parsed.b) == b.rank, f"expected a spec for ranks {a.rank} and {b.rank} but got {spec!r}")
-        check_same_dtype([a, b])
-        check_type(a.dtype.kind in "fiuc", f"expected numbers but got {a.dtype}")
+        if dtype is None:
+            check_same_dtype([a, b])
+            check_type(a.dtype.kind in "fiuc", f"expected numbers but got {a.dtype}")
+        else:
+            check_attr(dtype == i32, f"expected no 'dtype', or i32 for sums of products of 8-bit integers, but got {dtype}")
+            for x in (a, b):
+                check_type(x.dtype in (i8, u8), f"expected operands of i8 or u8 for sums in {dtype} but got {x.dtype}")
         sizes = parsed.sizes(a.shape, b.shape)
         for letter, size in zip(parsed.b, b.shape, strict=True):
             check(sizes[letter] == size, f"expected equal sizes for '{letter}' of {spec!r} but got {sizes[letter]} and {size}")
-        return TensorType(tuple(sizes[c] for c in parsed.out), a.dtype)
+        return TensorType(tuple(sizes[c] for c in parsed.out), dtype or a.dtype)
 
     @staticmethod
-    def reference(a: Array, b: Array, *, spec: str) -> Array:
+    def reference(a: Array, b: Array, *, spec: str, dtype: ScalarType | None = None) -> Array:
+        if dtype is not None:
+            a, b = a.astype(dtype.np), b.astype(dtype.np)
         return contract_arrays(a, b, spec)
 
 

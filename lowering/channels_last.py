@@ -24,6 +24,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.types import ScalarType
 from polyreme.lowering.elements import matching_groups
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.sweep import estimate
@@ -358,18 +359,18 @@ def _contract(sweep: _Sweep, op: tensor.Contract, b: Builder) -> _Version | None
         if all(x not in sweep.versions for x in op.operands):
             return None
         (a, letters_a), (c, letters_c) = sides
-        return _Version(b(tensor.Contract, a, c, spec=f"{letters_a},{letters_c}->{spec.out}"), tuple(range(len(spec.out))))
+        return _Version(b(tensor.Contract, a, c, spec=f"{letters_a},{letters_c}->{spec.out}", dtype=op.dtype), tuple(range(len(spec.out))))
     image, weight = sides if conv.windows_are_a else reversed(sides)
-    return _convolution(b, conv, image, weight)
+    return _convolution(b, conv, image, weight, op.dtype)
 
 
-def _convolution(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str]) -> _Version:
-    """A convolution with the channels of its result last."""
+def _convolution(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], dtype: ScalarType | None) -> _Version:
+    """A convolution with the channels of its result last; `dtype` is the contract's."""
     out = conv.spec.out
     turned = "".join(c for c in out if c not in conv.places + conv.channels) + conv.places + conv.channels
     perm = tuple(turned.index(c) for c in out)
     sizes = {**dict(zip(weight[1], shape_of(weight[0]), strict=True)), **dict(zip(image[1], shape_of(image[0]), strict=True))}
-    made = _product(b, image, weight, turned, sizes)
+    made = _product(b, image, weight, turned, sizes, dtype)
     if made is None:
         grouped = any(c in image[1] for c in conv.channels)
         single = "".join(c for c in image[1] + weight[1] if sizes[c] == 1 and c not in conv.places + conv.taps and (c in conv.spec.contracted or c in conv.channels))
@@ -378,11 +379,13 @@ def _convolution(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tupl
             x, letters = _narrowed(b, x, letters, single)
             w, letters_w = _dropped(b, w, letters_w, single)
         short = "".join(c for c in turned if c in letters + letters_w)
-        made = b(tensor.Contract, x, w, spec=f"{letters},{letters_w}->{short}")
+        made = b(tensor.Contract, x, w, spec=f"{letters},{letters_w}->{short}", dtype=dtype)
     return _Version(_reshaped(b, made, tuple(sizes[c] for c in turned)) if len(shape_of(made)) != len(turned) else made, perm)
 
 
-def _product(b: Builder, image: tuple[Value, str], weight: tuple[Value, str], out: str, sizes: dict[str, Dim]) -> Value | None:
+def _product(
+    b: Builder, image: tuple[Value, str], weight: tuple[Value, str], out: str, sizes: dict[str, Dim], dtype: ScalarType | None
+) -> Value | None:
     """A convolution that looks at single pixels as the product of a matrix with a row per pixel; None for any other."""
     window = image[0].producer(tensor.Window)
     assert window is not None
@@ -395,7 +398,8 @@ def _product(b: Builder, image: tuple[Value, str], weight: tuple[Value, str], ou
     order = "".join(c for c in weight[1] if c in (lane, letters[-1]))
     flat = _reshaped(b, window.x, (product(sizes[c] for c in rows), sizes[letters[-1]]))
     matrix = _reshaped(b, weight[0], tuple(sizes[c] for c in order))
-    return b(tensor.Contract, flat, matrix, spec=f"r{letters[-1]},{order}->r{lane}".replace("r", _free_letter(order)))  # type: ignore[no-any-return]
+    spec = f"r{letters[-1]},{order}->r{lane}".replace("r", _free_letter(order))
+    return b(tensor.Contract, flat, matrix, spec=spec, dtype=dtype)  # type: ignore[no-any-return]
 
 
 def _free_letter(taken: str) -> str:

@@ -14,8 +14,8 @@ from polyreme.dialects import kernel
 from polyreme.ir import dims
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Value
-from polyreme.ir.dims import Dim, Expr
-from polyreme.ir.types import ScalarType, index
+from polyreme.ir.dims import Dim, Expr, product
+from polyreme.ir.types import BufferType, ScalarType, element_type, i32, index
 
 Index = int | Expr | Value
 
@@ -129,6 +129,11 @@ class Code:
         value: Value = self.b(kernel.Fma, a, b, c)
         return value
 
+    def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
+        """a * b + c: of floats, or of words of four bytes each, whose products are summed in one."""
+        value: Value = self.b(kernel.Dot4 if element_type(c.type) == i32 else kernel.Fma, a, b, c)
+        return value
+
     def broadcast(self, x: Value, lanes: int) -> Value:
         value: Value = self.b(kernel.Broadcast, x, lanes=lanes) if lanes > 1 else x
         return value
@@ -151,6 +156,15 @@ class Code:
         if not isinstance(offset, Value) and offset == 0:
             return buffer
         value: Value = self.b(kernel.View, buffer, self.value(offset), shape=(size,))
+        return value
+
+    def words(self, buffer: Value) -> Value:
+        """The whole words of four bytes that a buffer of bytes holds; other buffers as they are."""
+        kind = buffer.type
+        assert isinstance(kind, BufferType)
+        if kind.dtype.bits != 8:
+            return buffer
+        value: Value = self.b(kernel.View, buffer, None, shape=(product(kind.shape) // 4,), dtype=i32)
         return value
 
     def scratch(self, size: int, dtype: ScalarType) -> Value:

@@ -484,7 +484,7 @@ def _arg_reduce(r: _Request) -> Value:
 
 def _contract(r: _Request) -> Value:
     a, b = r.op.operands
-    code, spec, dtype = r.code, tensor.ContractSpec(r.op.attributes["spec"]), _dtype(a)
+    code, spec, dtype = r.code, tensor.ContractSpec(r.op.attributes["spec"]), _dtype(r.op.result)
     inner = wide(dtype)
     sizes = spec.sizes(_shape(a), _shape(b))
     outer = dict(zip(spec.out, r.places, strict=True))

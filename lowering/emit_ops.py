@@ -12,6 +12,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import product
 from polyreme.ir.types import ScalarType, f32, f64, i1, index
+from polyreme.lowering.dot4 import dot4_code
 from polyreme.lowering.emit_function import EmitOp, FunctionEmitter, Position, scalar_of
 from polyreme.lowering.llvm_text import Code, Lane, constant_text, type_text
 from polyreme.lowering.scalar_code import apply_code, element, memory_element, number_bits
@@ -62,6 +63,10 @@ def _emit_fma(e: FunctionEmitter, op: Any) -> Lane:
     return apply_code("fma", [e.get(v) for v in op.operands], scalar_of(op.a), scalar_of(op.result), e.target)
 
 
+def _emit_dot4(e: FunctionEmitter, op: Any) -> Lane:
+    return dot4_code(e.get(op.a), e.get(op.b), e.get(op.c), e.target, e.once)
+
+
 # --- memory
 
 
@@ -84,6 +89,10 @@ def _emit_view(e: FunctionEmitter, op: Any) -> Lane:
 
 
 def _alignment(op: Any, dtype: ScalarType) -> int:
+    """Bytes that a place is a multiple of: an element's, or those of the bytes' own memory for a view of them as words."""
+    view = op.buffer.producer(kernel.View)
+    if view is not None and view.dtype is not None:
+        dtype = view.buffer.type.dtype
     return max(op.align or 0, dtype.bytes)
 
 
@@ -308,6 +317,7 @@ OPS: dict[type[Op], EmitOp] = {
     kernel.Size: _emit_size,
     kernel.Apply: _emit_apply,
     kernel.Fma: _emit_fma,
+    kernel.Dot4: _emit_dot4,
     kernel.Alloc: _emit_alloc,
     kernel.View: _emit_view,
     kernel.Load: _emit_load,

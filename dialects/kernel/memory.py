@@ -96,28 +96,35 @@ class View(Op):
         %v = kernel.view %x, %start {shape = [16]} : buffer<16xf32>      // %x: buffer<8x16xf32>, %start: index
 
     Shares the memory: what is written to one is read from the other. Without `offset` it starts where the buffer does. All of it must lie
-    inside the buffer. `shape` is the view's, in row-major order.
+    inside the buffer. `shape` is the view's, in row-major order. With `dtype` the bytes, the lowest one first, are seen as integers of another size: bytes four
+    at a time as i32, say. Such a view promises no more of where it starts than the buffer does.
     """
 
     buffer = operand()
     offset = optional()
     shape = attr(tuple[Dim, ...])
+    dtype = attr(ScalarType, default=None)
 
     @staticmethod
-    def infer(buffer: Type, offset: Type | None, *, shape: tuple[Dim, ...]) -> Type:
+    def infer(buffer: Type, offset: Type | None, *, shape: tuple[Dim, ...], dtype: ScalarType | None = None) -> Type:
         if offset is not None:
             check_index(offset, "the offset")
-        return BufferType(shape, check_buffer(buffer).dtype)
+        found = check_buffer(buffer).dtype
+        check_type(dtype is None or (dtype.is_integer and found.is_integer), f"expected integers to be seen as others but got {found} and {dtype}")
+        return BufferType(shape, dtype or found)
 
     @staticmethod
-    def reference(buffer: Array, offset: Any, *, shape: tuple[Dim, ...]) -> Array:
+    def reference(buffer: Array, offset: Any, *, shape: tuple[Dim, ...], dtype: ScalarType | None = None) -> Array:
         flat = flat_memory(buffer)
         start, count = 0 if offset is None else int(offset), 1
         for dim in shape:
             count *= resolve(dim)
+        if dtype is not None:
+            count = -(-count * dtype.bytes // flat.dtype.itemsize)
         if start < 0 or start + count > flat.size:
             raise PolyremeError(f"'kernel.view' expected elements within [0, {flat.size}) but got [{start}, {start + count})", code="E0309")
-        return flat[start : start + count]
+        part = flat[start : start + count]
+        return part if dtype is None else part.view(dtype.np)
 
 
 @op("kernel.load")

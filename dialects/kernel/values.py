@@ -24,7 +24,7 @@ from polyreme.ir.diagnostics import UNKNOWN, Location, check, check_attr, check_
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve
 from polyreme.ir.scalar import FUNCTIONS, apply_scalar, function_accuracy, reduction_accuracy, scalar_function
-from polyreme.ir.types import ScalarType, Type, VectorType, i1, i64, index
+from polyreme.ir.types import ScalarType, Type, VectorType, i1, i32, i64, index
 
 
 @op("kernel.constant", Pure, ConstantLike)
@@ -156,6 +156,33 @@ class Fma(Op):
         wide = np.float64 if np.asarray(a).dtype.itemsize < 8 else np.longdouble
         with np.errstate(all="ignore"):
             return (np.asarray(a, wide) * np.asarray(b, wide) + np.asarray(c, wide)).astype(np.asarray(a).dtype)[()]
+
+
+@op("kernel.dot4", Pure, Elementwise)
+class Dot4(Op):
+    """c + the sum of four products of bytes: those of `a`, read without a sign, by those of `b`, read with one.
+
+        %next = kernel.dot4 %a, %b, %acc : vector<16xi32>
+
+    Scalars or vectors, all three of one type, whose elements are i32; the sum wraps around. It is exact on every machine, and one instruction where there is one.
+    """
+
+    a = operand()
+    b = operand()
+    c = operand()
+
+    @staticmethod
+    def infer(a: Type, b: Type, c: Type) -> Type:
+        check_type(scalar_of(a) == i32, f"expected words of i32 but got {a}")
+        check_type(a == b == c, f"expected equal types but got {a}, {b} and {c}")
+        return a
+
+    @staticmethod
+    def reference(a: Any, b: Any, c: Any) -> Any:
+        left, right = np.ascontiguousarray(a, np.int32).reshape(-1), np.ascontiguousarray(b, np.int32).reshape(-1)
+        products = left.view(np.uint8).astype(np.int32) * right.view(np.int8)
+        with np.errstate(over="ignore"):
+            return (np.asarray(c, np.int32) + products.reshape(-1, 4).sum(-1, dtype=np.int32).reshape(np.shape(c)))[()]
 
 
 @op("kernel.broadcast", Pure)

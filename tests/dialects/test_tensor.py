@@ -13,7 +13,7 @@ from polyreme.ir.core import Block, Region
 from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate, with_sizes
-from polyreme.ir.types import TensorType, bf16, f32, f64, i1, i32, i64
+from polyreme.ir.types import TensorType, bf16, f32, f64, i1, i8, i32, i64, u8
 from polyreme.ir.verify import verify
 
 random = np.random.default_rng(12)
@@ -60,6 +60,13 @@ def test_contract_of_narrow_floats_accumulates_in_float32():
 def test_contract_refuses_specs_that_do_not_fit(spec, message):
     with pytest.raises(InferError, match=message):
         tt.Contract.infer(TensorType((N, 4), f32), TensorType((4, 3), f32), spec=spec)
+
+
+def test_products_of_bytes_are_summed_in_32_bits_each_operand_with_its_own_sign():
+    a, b = np.full((2, 5), 255, np.uint8), np.full((5, 3), -128, np.int8)
+    made = tt.Contract.reference(a, b, spec="mk,kn->mn", dtype=i32)
+    assert made.dtype == np.int32 and (made == -5 * 255 * 128).all()
+    assert tt.Contract.infer(TensorType((N, 5), u8), TensorType((5, 3), i8), spec="mk,kn->mn", dtype=i32) == TensorType((N, 3), i32)
 
 
 def test_sums_of_float32_do_not_lose_small_terms():
@@ -120,6 +127,8 @@ REFUSED = [
     (lambda: tt.Reduce.infer(X, fn="add", axes=(1, 0), keepdims=False), "expected sorted axes"),
     (lambda: tt.Reduce.infer(X, fn="add", axes=(2,), keepdims=False), "expected axis in \\[-2, 2\\) but got 2"),
     (lambda: tt.Reduce.infer(X, fn="and", axes=(0,), keepdims=False), "for 'and' but got f32"),
+    (lambda: tt.Contract.infer(X, X, spec="mk,nk->mn", dtype=i32), "expected operands of i8 or u8 for sums in i32 but got f32"),
+    (lambda: tt.Contract.infer(TensorType((2, 4), i8), TensorType((2, 4), i8), spec="mk,nk->mn", dtype=f32), "expected no 'dtype', or i32"),
     (lambda: tt.ArgReduce.infer(TensorType((2, 0), f32), fn="max", axis=1, keepdims=False, dtype=i64), "expected at least one element"),
     (lambda: tt.ArgReduce.infer(X, fn="max", axis=1, keepdims=False, dtype=f32), "expected an integer type"),
     (lambda: tt.Reshape.infer(X, shape=(N, 5)), "expected as many elements as \\[N, 4\\] has, 4\\*N, but got \\[N, 5\\]"),
