@@ -6,7 +6,8 @@ row of the window the pixels below it are read once and go to every accumulator 
     acc[x] = acc[x] + image[y * stride + m][x * stride + n] * weights[m][n]        for all n, for all x of the tile
 
 A pad around the image is not made: rows of the window that lie outside are left out of the loop over them, and the taps outside at both ends of
-a row are left out of its first and last tile. Weights lie in panels `[C / lanes][taps][lanes]`.
+a row are left out of its first and last tile. Where the width of the image is not known, the pixels at both ends are computed one by one, by loops over their taps. Weights lie in
+panels `[C / lanes][taps][lanes]`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functools import cached_property
 from math import gcd, prod
 
 from polyreme.dialects import tensor
+from polyreme.ir import dims
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
@@ -28,11 +30,12 @@ from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, buffer_leaf
 from polyreme.lowering.epilogue import Epilogue, follow
 from polyreme.lowering.hoist import tidy
+from polyreme.lowering.microkernel import cover
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.positions import Position, position
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
-from polyreme.lowering.sweep import Lanes, each, estimate, run, sweep
+from polyreme.lowering.sweep import Lanes, each, run, sweep
 
 # Multiply-adds that are written out in one tile: a row of the window for each of its pixels.
 MOST_TAPS = 96
@@ -44,24 +47,38 @@ SERIAL_CYCLES, GRAIN_CYCLES = 15_000, 6_000
 ENOUGH_ROWS = 8
 # Vectors of channels that go through an image together, when a cache is to hold what lies under a window.
 FEW_VECTORS = 4
+# Pixels that the side of an image is taken for where it is not known.
+USUAL_SIDE = 224
 # Bytes after which addresses share their places in the first-level cache.
 WAY_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """A windowed axis: `places` windows of `taps` elements, over an image of `size` with `low` elements of padding before it."""
+    """A windowed axis: `places` windows of `taps` elements, over an image of `size` with `low` elements of padding before and `high` behind it."""
 
     axis: int
-    size: int
+    size: Dim
     low: int
-    places: int
+    high: int
+    places: Dim
     taps: int
     stride: int
     dilation: int
 
+    @property
+    def known(self) -> bool:
+        """Whether its sizes are."""
+        return isinstance(self.size, int) and isinstance(self.places, int)
+
+    @property
+    def reach(self) -> int:
+        """From a window's first tap to its last one."""
+        return (self.taps - 1) * self.dilation
+
     def inside(self, place: int, tap: int) -> bool:
-        """Whether a tap of the window at `place` lies in the image."""
+        """Whether a tap of the window at `place` lies in the image, whose size is known."""
+        assert isinstance(self.size, int)
         return 0 <= place * self.stride + tap * self.dilation - self.low < self.size
 
     def whole(self, place: int) -> bool:
@@ -70,8 +87,19 @@ class Slide:
 
     @property
     def clipped(self) -> bool:
-        """Whether some window reaches out of the image."""
+        """Whether some window may reach out of the image."""
+        if not isinstance(self.size, int) or not isinstance(self.places, int):
+            return self.low > 0 or self.high > 0
         return not (self.whole(0) and self.whole(self.places - 1))
+
+    @property
+    def inner(self) -> tuple[Dim, Dim]:
+        """The places whose windows lie in the image: from the first to before the second."""
+        if not self.clipped:
+            return 0, self.places
+        first = dims.minimum(dims.ceildiv(self.low, self.stride), self.places)
+        whole = dims.ceildiv(dims.maximum(self.size + self.low - self.reach, 0), self.stride)
+        return first, dims.maximum(first, dims.minimum(whole, self.places))
 
 
 @dataclass(frozen=True)
@@ -159,11 +187,11 @@ def _sliding(request: Request, op: tensor.Contract | tensor.Reduce, window: tens
         return None
     pad = window.x.producer(tensor.Pad)
     if pad is not None and _only_around(pad, window.axes, filling):
-        slides = _slides(window, pad.x, pad.low)
+        slides = _slides(window, pad.x, pad.low, pad.high)
         sliding = None if slides is None else Sliding(request, op, pad.x, slides, epilogue, copies)
-        if sliding is not None and _is_memory(pad.x) and sum(1 for tile in _tiles(sliding) if tile.count == 1) <= MOST_EDGES:
+        if slides is not None and sliding is not None and _is_memory(pad.x) and (not slides[-1].known or sum(1 for tile in _tiles(sliding) if tile.count == 1) <= MOST_EDGES):
             return sliding
-    slides = _slides(window, window.x, (0,) * rank)
+    slides = _slides(window, window.x, (0,) * rank, (0,) * rank)
     if slides is None or not (pad is not None or _is_memory(window.x)):
         return None
     return Sliding(request, op, window.x, slides, epilogue, copies)
@@ -183,34 +211,48 @@ def _is_memory(image: Value) -> bool:
     return isinstance(access.source, BlockArgument) and access.stride(letters[-1]) == 1
 
 
-def _slides(window: tensor.Window, image: Value, low: Sequence[Dim]) -> tuple[Slide, ...] | None:
-    """The axes of windows over `image`, which has `low` padding; None where a size is not known or a row of taps too long to be written out."""
+def _slides(window: tensor.Window, image: Value, low: Sequence[Dim], high: Sequence[Dim]) -> tuple[Slide, ...] | None:
+    """The axes of windows over `image`, which has so much padding; None where a window or the padding is not known, or a row of taps too long to be written out."""
     slides = []
     for axis, taps, stride, dilation in zip(window.axes, window.sizes, window.strides, window.dilations, strict=True):
-        numbers = (axis, shape_of(image)[axis], low[axis], shape_of(window.result)[axis], taps, stride, dilation)
-        if not all(isinstance(n, int) for n in numbers):
+        before, behind = low[axis], high[axis]
+        if not all(isinstance(n, int) for n in (before, behind, taps, stride, dilation)):
             return None
-        slides.append(Slide(*numbers))  # type: ignore[arg-type]
+        assert isinstance(before, int) and isinstance(behind, int)
+        slides.append(Slide(axis, shape_of(image)[axis], before, behind, shape_of(window.result)[axis], taps, stride, dilation))
     return tuple(slides) if slides[-1].taps <= MOST_TAPS else None
+
+
+def _guess(dim: Dim) -> int:
+    """A number to plan with: that of a picture's side for what is not known."""
+    known = dims.substitute(dim, dict.fromkeys(dims.symbols(dim), USUAL_SIDE))
+    assert isinstance(known, int)
+    return max(known, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """`count` neighbouring tiles of `width` pixels each from pixel `start` on; more than one only where no window reaches out of the image."""
+    """`count` neighbouring tiles of `width` pixels each from pixel `start` on; more than one only where no window reaches out of the image, which is always so for those that
+    are `inner`."""
 
     start: int
     width: int
     count: int = 1
+    inner: bool = False
+
+
+def _widest(sliding: Sliding) -> int:
+    """Pixels that a tile may have."""
+    slide = sliding.slides[-1]
+    most = max(1, min(sliding.request.target.vector_registers * 7 // 16, MOST_TAPS // slide.taps) // (sliding.copies or 1))
+    return -(-most // 2) if _crowded(sliding, most) else most
 
 
 def _tiles(sliding: Sliding) -> list[Tile]:
-    """A row of the result in tiles of nearly equal width."""
+    """A row of the result, whose size is known, in tiles of nearly equal width."""
     slide = sliding.slides[-1]
-    copies = sliding.copies or 1
-    most = max(1, min(sliding.request.target.vector_registers * 7 // 16, MOST_TAPS // slide.taps) // copies)
-    if _crowded(sliding, most):
-        most = -(-most // 2)
-    count = -(-slide.places // most)
+    assert isinstance(slide.places, int)
+    count = -(-slide.places // _widest(sliding))
     width = -(-slide.places // count)
     tiles: list[Tile] = []
     for start in range(0, slide.places, width):
@@ -246,7 +288,6 @@ class _Kernel:
             widest = 1 << ((n - 1).bit_length() if target.masked else n.bit_length() - 1)
         self.lanes = Lanes(widest, target.masked)
         self.taps = prod(slide.taps for slide in sliding.slides)
-        self.tiles = _tiles(sliding)
 
     def build(self) -> KernelPlan:
         s = self.s
@@ -286,12 +327,12 @@ class _Kernel:
         first, row = s.slides[0].axis, s.slides[-1].axis
         sizes = list(s.shape[:row])
         vectors = -(-s.channels // self.lanes.count)
-        block = self._block(vectors, estimate(product(sizes))) * self.lanes.count
+        block = self._block(vectors, _guess(product(sizes))) * self.lanes.count
         blocks = -(-s.channels // block)
-        tall = self._tall(estimate(product(sizes[:-1])) * blocks)
-        cycles = s.slides[-1].places * (self.taps * (s.copies or 1) / 2 + 4) * vectors / blocks * tall
+        tall = self._tall(_guess(product(sizes[:-1])) * blocks)
+        cycles = _guess(s.slides[-1].places) * (self.taps * (s.copies or 1) / 2 + 4) * vectors / blocks * tall
         if tall > 1:
-            sizes[-1] = -(-s.slides[-2].places // tall)
+            sizes[-1] = dims.ceildiv(s.slides[-2].places, tall)
 
         def body(places: list[Position]) -> None:
             lo: Index = 0
@@ -308,7 +349,7 @@ class _Kernel:
     def _far(self) -> bool:
         """Whether an image is too large for the second-level cache."""
         s = self.s
-        return prod(slide.size for slide in s.slides) * s.channels * s.dtype.bytes > s.request.target.caches[1]
+        return prod(_guess(slide.size) for slide in s.slides) * s.channels * s.dtype.bytes > s.request.target.caches[1]
 
     def _block(self, vectors: int, rows: int) -> int:
         """Vectors of channels that are taken through an image together.
@@ -329,7 +370,8 @@ class _Kernel:
         slides = self.s.slides
         if not self._far or len(slides) < 2 or slides[-2].axis != slides[-1].axis - 1:
             return 1
-        return min(slides[-2].places, max(ENOUGH_ROWS, -(-slides[-2].places * around // ENOUGH_ROWS)))
+        rows = _guess(slides[-2].places)
+        return min(rows, max(ENOUGH_ROWS, -(-rows * around // ENOUGH_ROWS)))
 
     def _piece(self, places: list[Position], tall: int, first: Index, end: Index) -> None:
         """Some rows of the result: `places` of its outer axes, of which the last one counts pieces of `tall` rows; channels from `first` to `end`."""
@@ -338,13 +380,36 @@ class _Kernel:
         if tall > 1:
             count = self.s.slides[-2].places
             start = code.mul(places[-1].scalar(code), tall)
-            rows = start, code.add(start, tall) if count % tall == 0 else code.min(code.add(start, tall), count)
-        for tile in self.tiles:
+            whole = isinstance(count, int) and count % tall == 0
+            rows = start, code.add(start, tall) if whole else code.min(code.add(start, tall), count)
+        if not self.s.slides[-1].known:
+            self._open_columns(places, rows, first, end)
+            return
+        for tile in _tiles(self.s):
             if tile.count == 1:
                 self._column(places, rows, tile, tile.start, first, end)
             else:
                 with code.loop(tile.start, tile.start + tile.count * tile.width, step=tile.width, name="x") as loop:
                     self._column(places, rows, tile, loop.iv, first, end)
+
+    def _open_columns(self, places: list[Position], rows: tuple[Index, Index] | None, first: Index, end: Index) -> None:
+        """All tiles of a row whose length is not known: single pixels at both ends, and between them tiles of as many as there may be, some, and one."""
+        code, slide = self.code, self.s.slides[-1]
+        before, behind = slide.inner
+
+        def pixels(start: Dim, stop: Dim) -> None:
+            with code.loop(start, stop, name="x") as loop:
+                self._column(places, rows, Tile(0, 1), loop.iv, first, end)
+
+        def tile(at: Index, width: int) -> None:
+            self._column(places, rows, Tile(0, width, inner=True), code.add(before, at), first, end)
+
+        if slide.low:
+            pixels(0, before)
+        widest = _widest(self.s)
+        cover(code, behind - before, sorted({widest, -(-widest // 3), 1}, reverse=True), tile, "x")
+        if slide.clipped:
+            pixels(behind, slide.places)
 
     def _column(self, places: list[Position], rows: tuple[Index, Index] | None, tile: Tile, start: Index, first: Index, end: Index) -> None:
         """One tile of each of the `rows`, or of the row at `places`."""
@@ -405,7 +470,6 @@ class _Kernel:
         """One row of the window: every tap of it for every pixel of the tile."""
         s, code, row = self.s, self.code, self.s.slides[-1]
         copies = s.copies or 1
-        sums = list(sums)
         around = list(places)
         for slide, tap in zip(s.slides[:-1], taps, strict=True):
             around[slide.axis] = places[slide.axis].times(code, slide.stride).plus(code, tap.times(code, slide.dilation)).plus(code, Position(-slide.low))
@@ -413,18 +477,27 @@ class _Kernel:
         pixels = ElementEmitter(code, self.inputs)
         strides = [prod(x.taps for x in s.slides[i + 1 :]) for i in range(len(s.slides))]
         along = code.add(*(code.mul(tap.scalar(code), k) for tap, k in zip(taps, strides, strict=False)), 0)
-        for n in range(row.taps):
+
+        def step(n: Position, sums: list[Value]) -> list[Value]:
+            sums = list(sums)
             weights = self._tap(panel, along, n, lanes)
+            tap = first.plus(code, n.times(code, row.dilation))
             for x in range(tile.width):
-                if tile.count == 1 and not row.inside(tile.start + x, n):
+                if tile.count == 1 and row.known and not row.inside(tile.start + x, n.const):
                     continue
-                pixel = pixels.at(s.image, [*around, first.plus(code, Position(x * row.stride + n * row.dilation)), c], lanes, mask)
+                pixel = pixels.at(s.image, [*around, tap.plus(code, Position(x * row.stride)), c], lanes, mask)
                 for copy in range(copies):
                     i = x * copies + copy
                     if isinstance(s.op, tensor.Reduce):
                         sums[i] = code.apply(s.op.fn, sums[i], pixel)
                     else:
                         sums[i] = code.fma(pixel, weights[copy], sums[i])
+            return sums
+
+        if not row.known and not tile.inner:
+            return run(code, *self._range(row, start), 1, sums, step, name="n")
+        for n in range(row.taps):
+            sums = step(Position(n), sums)
         return sums
 
     def _panel(self, c: Position, lanes: int) -> Index:
@@ -436,14 +509,14 @@ class _Kernel:
         lane = code.mod(at, self.lanes.count)
         return code.add(code.mul(code.sub(at, lane), depth), lane)
 
-    def _tap(self, panel: Index, along: Index, n: int, lanes: int) -> list[Value]:
+    def _tap(self, panel: Index, along: Index, n: Position, lanes: int) -> list[Value]:
         """The weights of a tap, one vector per copy."""
         if self.weights is None:
             return []
         code, width = self.code, self.lanes.count
-        at = code.add(panel, code.mul(along, width))
+        at = code.add(panel, code.mul(along, width), n.times(code, width).scalar(code))
         align = width * self.s.dtype.bytes if lanes == width else None
-        return [code.load(self.weights, code.add(at, (copy * self.taps + n) * width), lanes, None, align) for copy in range(self.s.copies or 1)]
+        return [code.load(self.weights, code.add(at, copy * self.taps * width), lanes, None, align) for copy in range(self.s.copies or 1)]
 
 
 def _arguments(value: Value) -> list[BlockArgument]:

@@ -26,7 +26,8 @@ N = symbol("N")
 
 @dataclass(frozen=True)
 class Case:
-    """Windows of `taps` over `x` [batch, *sizes, channels], padded by `pad` (before and after) along each spatial axis; `fn` is "conv" or the pooling's."""
+    """Windows of `taps` over `x` [batch, *sizes, channels], padded by `pad` (before and after) along each spatial axis; `fn` is "conv" or the pooling's. `free` leaves
+    the batch open, `open` the sizes of the image."""
 
     x: tuple[int, ...]
     taps: tuple[int, ...]
@@ -39,6 +40,7 @@ class Case:
     free: bool = False
     dtype: ScalarType = f32
     tail: bool = False
+    open: bool = False
 
     @property
     def weights(self) -> tuple[int, ...]:
@@ -93,7 +95,8 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
             y = b(tensor.Map, y, b(tensor.Full, value=0.0, shape=(), dtype=case.dtype), fn="max")
         return y
 
-    types = [TensorType((batch, *case.x[1:]), case.dtype), TensorType(bias.shape, case.dtype)]
+    sizes = [symbol(name) for name in "HWD"[:spatial]] if case.open else case.x[1:-1]
+    types = [TensorType((batch, *sizes, case.x[-1]), case.dtype), TensorType(bias.shape, case.dtype)]
     if case.constant:
         return root_of(types, make, [w]), [x, bias]
     return root_of([*types, TensorType(w.shape, case.dtype)], make), [x, bias, w]
@@ -114,7 +117,7 @@ def cases(draw: Any) -> Case:
     sizes = tuple(max(1, (k - 1) * dilation + 1 - sum(pad) + draw(st.integers(0, 6 if i + 1 < spatial else 20))) for i, k in enumerate(taps))
     fn = draw(st.sampled_from(["conv", "conv", "max", "add", "min"]))
     copies = draw(st.sampled_from([0, 0, 1, 3])) if fn == "conv" else 0
-    flags = {name: draw(st.booleans()) for name in ("constant", "free", "tail")}
+    flags = {name: draw(st.booleans()) for name in ("constant", "free", "tail", "open")}
     x = (draw(st.integers(1, 2)), *sizes, draw(st.sampled_from([1, 3, 8, 17, 33])))
     return Case(x, taps, stride, pad, dilation, fn, copies, dtype=draw(st.sampled_from([f32, f32, f64])), **flags)
 
@@ -139,6 +142,9 @@ NATIVE = [
     Case((1, 64, 70, 40), (3, 3), pad=(1, 1), dtype=f64),
     Case((2, 83, 66, 64), (3, 3), pad=(1, 1), tail=True),
     Case((1, 20, 20, 200), (3, 3), 2, (1, 1), tail=True),
+    Case((2, 31, 44, 40), (3, 3), pad=(1, 1), tail=True, open=True),
+    Case((1, 30, 31, 33), (5, 5), 2, (2, 1), free=True, open=True),
+    Case((2, 19, 18, 64), (3, 3), 2, (0, 1), fn="max", tail=True, open=True),
 ]
 
 
@@ -153,7 +159,7 @@ def test_a_pad_is_made_in_memory_only_where_taps_are_many(case: Case) -> None:
     lowered, builders = products.to_kernels(module_of(case)[0], TARGETS["x86-64-avx512"])
     assert builders == ["depthwise" if case.fn == "conv" else "pool"]
     pads = [f.sym_name for f in lowered.functions if f.sym_name.startswith("pad")]
-    assert bool(pads) == (case.taps[-1] > 7)
+    assert bool(pads) == (case.taps[-1] > 7 and not case.open)
 
 
 def test_windows_along_the_last_axis_are_left_to_other_builders() -> None:
