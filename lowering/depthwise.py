@@ -35,7 +35,7 @@ from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.positions import Position, position
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
-from polyreme.lowering.sweep import Lanes, each, run, sweep
+from polyreme.lowering.sweep import Lanes, each, estimate_pixels, run, sweep
 
 # Multiply-adds that are written out in one tile: a row of the window for each of its pixels.
 MOST_TAPS = 96
@@ -47,8 +47,6 @@ SERIAL_CYCLES, GRAIN_CYCLES = 15_000, 6_000
 ENOUGH_ROWS = 8
 # Vectors of channels that go through an image together, when a cache is to hold what lies under a window.
 FEW_VECTORS = 4
-# Pixels that the side of an image is taken for where it is not known.
-USUAL_SIDE = 224
 # Bytes after which addresses share their places in the first-level cache.
 WAY_BYTES = 4096
 
@@ -223,13 +221,6 @@ def _slides(window: tensor.Window, image: Value, low: Sequence[Dim], high: Seque
     return tuple(slides) if slides[-1].taps <= MOST_TAPS else None
 
 
-def _guess(dim: Dim) -> int:
-    """A number to plan with: that of a picture's side for what is not known."""
-    known = dims.substitute(dim, dict.fromkeys(dims.symbols(dim), USUAL_SIDE))
-    assert isinstance(known, int)
-    return max(known, 1)
-
-
 @dataclass(frozen=True, slots=True)
 class Tile:
     """`count` neighbouring tiles of `width` pixels each from pixel `start` on; more than one only where no window reaches out of the image, which is always so for those that
@@ -327,10 +318,10 @@ class _Kernel:
         first, row = s.slides[0].axis, s.slides[-1].axis
         sizes = list(s.shape[:row])
         vectors = -(-s.channels // self.lanes.count)
-        block = self._block(vectors, _guess(product(sizes))) * self.lanes.count
+        block = self._block(vectors, estimate_pixels(product(sizes))) * self.lanes.count
         blocks = -(-s.channels // block)
-        tall = self._tall(_guess(product(sizes[:-1])) * blocks)
-        cycles = _guess(s.slides[-1].places) * (self.taps * (s.copies or 1) / 2 + 4) * vectors / blocks * tall
+        tall = self._tall(estimate_pixels(product(sizes[:-1])) * blocks)
+        cycles = estimate_pixels(s.slides[-1].places) * (self.taps * (s.copies or 1) / 2 + 4) * vectors / blocks * tall
         if tall > 1:
             sizes[-1] = dims.ceildiv(s.slides[-2].places, tall)
 
@@ -349,7 +340,7 @@ class _Kernel:
     def _far(self) -> bool:
         """Whether an image is too large for the second-level cache."""
         s = self.s
-        return prod(_guess(slide.size) for slide in s.slides) * s.channels * s.dtype.bytes > s.request.target.caches[1]
+        return prod(estimate_pixels(slide.size) for slide in s.slides) * s.channels * s.dtype.bytes > s.request.target.caches[1]
 
     def _block(self, vectors: int, rows: int) -> int:
         """Vectors of channels that are taken through an image together.
@@ -370,7 +361,7 @@ class _Kernel:
         slides = self.s.slides
         if not self._far or len(slides) < 2 or slides[-2].axis != slides[-1].axis - 1:
             return 1
-        rows = _guess(slides[-2].places)
+        rows = estimate_pixels(slides[-2].places)
         return min(rows, max(ENOUGH_ROWS, -(-rows * around // ENOUGH_ROWS)))
 
     def _piece(self, places: list[Position], tall: int, first: Index, end: Index) -> None:
@@ -483,7 +474,7 @@ class _Kernel:
             weights = self._tap(panel, along, n, lanes)
             tap = first.plus(code, n.times(code, row.dilation))
             for x in range(tile.width):
-                if tile.count == 1 and row.known and not row.inside(tile.start + x, n.const):
+                if tile.count == 1 and row.known and isinstance(n.const, int) and not row.inside(tile.start + x, n.const):
                     continue
                 pixel = pixels.at(s.image, [*around, tap.plus(code, Position(x * row.stride)), c], lanes, mask)
                 for copy in range(copies):

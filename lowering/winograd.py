@@ -22,14 +22,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
-from math import prod
 
 import numpy as np
 
 from polyreme.dialects import kernel, tensor
-from polyreme.ir import config
+from polyreme.ir import config, dims
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
@@ -45,6 +44,7 @@ from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.positions import Position
 from polyreme.lowering.problem import GRAIN_CYCLES, PIECES, Problem, find_problem, typical
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.sweep import estimate_pixels
 from polyreme.lowering.winograd_transforms import TAPS, Linear, Transforms, transforms
 
 ACCURACY = {2: Accuracy(ulp=0.5, summed=1.0), 4: Accuracy(ulp=0.5, summed=3.0)}
@@ -78,7 +78,8 @@ def build_winograd(request: Request) -> KernelPlan | None:
 
 @dataclass(frozen=True)
 class Image:
-    """The convolution of `x`, [batch, height, width, channels], with zeros around it, and `weights`; `high` x `wide` pixels with `outputs` channels come out.
+    """The convolution of `x`, [batch, height, width, channels], with zeros around it, and `weights`; `high` x `wide` pixels with `outputs` channels come out. The
+    batch, and the sizes of the image, need not be known.
 
     `top` and `left` are how many zeros there are before the image. Letters: `letters` are those of x, `taps` the window's, `output` the output channel's.
     """
@@ -88,11 +89,11 @@ class Image:
     top: int
     left: int
     batch: Dim
-    height: int
-    width: int
+    height: Dim
+    width: Dim
     channels: int
-    high: int
-    wide: int
+    high: Dim
+    wide: Dim
     outputs: int
     weights: Value
     weight_letters: str
@@ -125,9 +126,14 @@ class Image:
         return down, across
 
     @property
+    def apart(self) -> bool:
+        """Whether each image of the batch is work of its own, since it is not known how many there are, or how large."""
+        return not all(isinstance(n, int) for n in (self.batch, self.high, self.wide))
+
+    @property
     def direct_cycles(self) -> float:
         """An estimate for the convolution as it stands."""
-        arithmetic = typical(self.batch) * self.high * self.wide * self.channels * TAPS * TAPS * self.vectors / 2 * 1.1
+        arithmetic = typical(self.batch) * estimate_pixels(self.high * self.wide) * self.channels * TAPS * TAPS * self.vectors / 2 * 1.1
         return arithmetic + LOADING_SHOWS * self.channels * self.outputs * TAPS * TAPS * self.dtype.bytes / MEMORY_BYTES
 
 
@@ -156,15 +162,14 @@ def find_image(request: Request) -> Image | None:
         if padded.value != 0 or any(padded.interior) or any(padded.low[i] != 0 or padded.high[i] != 0 for i in (0, 3)):
             return None
         x, top, left = padded.x, padded.low[1], padded.low[2]
-    batch, *known = x.type.shape
-    known += [top, left, *contract.result.type.shape[1:], *epilogue.steps]
-    if not all(isinstance(n, int) for n in known):
+    batch, height, width, channels = x.type.shape
+    _, high, wide, outputs = contract.result.type.shape
+    if not all(isinstance(n, int) for n in (channels, outputs, top, left, *epilogue.steps)):
         return None
-    height, width, channels, top, left, high, wide, outputs = known[:8]
     constant = request.constant | request.kept
     if not isinstance(problem.right.source, BlockArgument) or problem.right.source.index not in constant:
         return None
-    if min(channels, outputs) < LEAST_CHANNELS or not high * wide:
+    if min(channels, outputs) < LEAST_CHANNELS or high * wide == 0:
         return None
     return Image(
         problem, x, top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output
@@ -194,18 +199,28 @@ class Blocking:
         return self.transforms.reach**2
 
     @property
-    def grid(self) -> tuple[int, int]:
+    def grid(self) -> tuple[Dim, Dim]:
         """Pieces down and across."""
-        return -(-self.image.high // self.size), -(-self.image.wide // self.size)
+        return dims.ceildiv(self.image.high, self.size), dims.ceildiv(self.image.wide, self.size)
 
     @property
-    def all_pieces(self) -> int:
-        """Pieces of the whole batch, or of one image when the batch is not known."""
-        return prod(self.grid) * (self.image.batch if isinstance(self.image.batch, int) else 1)
+    def all_pieces(self) -> Dim:
+        """Pieces of the whole batch, or of one image when each is apart."""
+        return dims.product(self.grid) * (1 if self.image.apart else self.image.batch)
 
     @property
-    def blocks(self) -> int:
-        return -(-self.all_pieces // self.pieces)
+    def images(self) -> Dim:
+        """How many times there are so many pieces."""
+        return self.image.batch if self.image.apart else 1
+
+    @property
+    def blocks(self) -> Dim:
+        return dims.ceildiv(self.all_pieces, self.pieces)
+
+    @property
+    def divides(self) -> bool:
+        """Whether no piece reaches out of the image."""
+        return self.image.high % self.size == 0 and self.image.wide % self.size == 0
 
     @property
     def parts(self) -> int:
@@ -252,20 +267,20 @@ class Blocking:
     @cached_property
     def cycles(self) -> float:
         """An estimate for the whole batch on one thread."""
-        image, q = self.image, self.products
+        image, q, blocks = self.image, self.products, estimate_pixels(self.blocks)
         vectors_in = -(-image.channels // image.lanes)
         tiles = sum(
             count * (image.channels * step_cycles(rows, self.vectors) + self.ranges * (20 + 1.5 * rows * self.vectors))
             for rows, count in split_extent(self.pieces, self.rows)
         )
-        products = self.blocks * self.parts * self.panels * q * tiles
-        transformed = self.blocks * self.pieces * (self.parts * vectors_in + image.vectors) * q * TRANSFORM_CYCLES
+        products = blocks * self.parts * self.panels * q * tiles
+        transformed = blocks * self.pieces * (self.parts * vectors_in + image.vectors) * q * TRANSFORM_CYCLES
         weights = self.weight_elements * image.dtype.bytes
         again = THIRD_LEVEL_BYTES if weights <= image.request.target.caches[2] // 2 else MEMORY_BYTES
-        loading = weights / MEMORY_BYTES + (self.blocks - 1) * weights / again
-        outer = 1 if isinstance(image.batch, int) else typical(image.batch)
+        loading = weights / MEMORY_BYTES + (blocks - 1) * weights / again
+        outer = typical(self.images)
         # Few tasks leave threads idle at the end.
-        waiting = 1 + 0.3 / (outer * self.blocks * self.parts)
+        waiting = 1 + 0.3 / (outer * blocks * self.parts)
         return outer * (products + LOADING_SHOWS * loading + transformed) * waiting
 
 
@@ -286,12 +301,13 @@ def _fitting(one: Blocking, registers: Registers, room: int) -> Iterator[Blockin
     """With as many pieces to a block as the room allows, or half as many, and register tiles that suit them."""
     image = one.image
     per_piece = one.products * (one.row + one.panels_at_once * one.width) * image.dtype.bytes
-    most = min((room - one.products * 2 * image.lanes * one.panels * image.dtype.bytes) // per_piece, one.all_pieces)
+    in_all = estimate_pixels(one.all_pieces)
+    most = min((room - one.products * 2 * image.lanes * one.panels * image.dtype.bytes) // per_piece, in_all)
     if most < 1:
         return
-    fewest = -(-one.all_pieces // most)
-    for blocks in {fewest, min(2 * fewest, one.all_pieces)}:
-        pieces = -(-one.all_pieces // blocks)
+    fewest = -(-in_all // most)
+    for blocks in {fewest, min(2 * fewest, in_all)}:
+        pieces = -(-in_all // blocks)
         tallest = min(registers.accumulators // one.vectors, pieces)
         for rows in {tallest, -(-pieces // -(-pieces // tallest))}:
             yield Blocking(image, one.size, pieces, one.depth, one.vectors, one.panels, rows)
@@ -309,10 +325,9 @@ class WinogradBuilder:
         slots = [self.parts.memory_of(image.x), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         func = Func.empty(image.request.name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
-        outer = 1 if isinstance(image.batch, int) else image.batch
-        sizes: list[Dim] = [cut.parts, outer, cut.blocks]
-        grain = max(1, int(GRAIN_CYCLES / (cut.cycles / (cut.parts * typical(outer) * cut.blocks))))
-        with code.parallel(code.value(prod((cut.parts, cut.blocks)) * outer), grain=grain, name="task") as flat:
+        sizes: list[Dim] = [cut.parts, cut.images, cut.blocks]
+        grain = max(1, int(GRAIN_CYCLES / (cut.cycles / (cut.parts * typical(cut.images) * estimate_pixels(cut.blocks)))))
+        with code.parallel(code.value(dims.product(sizes)), grain=grain, name="task") as flat:
             part, around, block = code.split(flat, sizes)
             _Task(self, code, func.args, part, around, block).run()
         code.b.insert(Return([]))
@@ -422,8 +437,7 @@ class _Task:
         code, cut = self.code, self.cut
         with code.loop(0, self.count, name="piece") as piece:
             image, down, across = code.split(code.add(self.first, piece.iv), [self.image.batch, *cut.grid])
-            image = image if isinstance(self.image.batch, int) else self.around
-            yield piece.iv, image, down, across
+            yield piece.iv, self.around if self.image.apart else image, down, across
 
     # --- the image
 
@@ -447,23 +461,23 @@ class _Task:
             with code.when(inside, then=False):
                 self._through_patch(piece, channel0, at, corner, reach, sizes)
 
-    def _all_inside(self, corner: Sequence[Index], reach: int, sizes: Sequence[int]) -> Value | None:
+    def _all_inside(self, corner: Sequence[Index], reach: int, sizes: Sequence[Dim]) -> Value | None:
         """Whether a part of the image has no zeros around it; None when none has."""
         code, image, cut = self.code, self.image, self.cut
         tests: list[Value] = []
         for first, before, size, pieces in zip(corner, (image.top, image.left), sizes, cut.grid, strict=True):
             if before:
                 tests.append(code.apply("ge", code.value(first), code.value(0)))
-            if (pieces - 1) * cut.size - before + reach > size:
+            reached = (pieces - 1) * cut.size - before + reach
+            if not isinstance(reached, int) or not isinstance(size, int) or reached > size:
                 tests.append(code.apply("le", code.value(first), code.value(size - reach)))
-        if not tests:
-            return None
-        inside = tests[0]
-        for test in tests[1:]:
-            inside = code.apply("and", inside, test)
-        return inside
+        return self._all(tests) if tests else None
 
-    def _through_patch(self, piece: Index, channel0: Index, at: Index, corner: Sequence[Index], reach: int, sizes: Sequence[int]) -> None:
+    def _all(self, tests: Sequence[Value]) -> Value:
+        """Whether all of the tests hold."""
+        return reduce(lambda a, b: self.code.apply("and", a, b), tests)
+
+    def _through_patch(self, piece: Index, channel0: Index, at: Index, corner: Sequence[Index], reach: int, sizes: Sequence[Dim]) -> None:
         """As `_channels`, by way of a copy whose elements outside of the image are zeros, written once for all channels."""
         code, image = self.code, self.image
         zero = code.zero(self.dtype, self.lanes)
@@ -568,27 +582,40 @@ class _Task:
             # A piece gives so many results of the group, as many of which exist.
             whole = [cut.size // step for step in image.steps]
             corner = [code.mul(i, n) for i, n in zip((down, across), whole, strict=True)]
-            if image.high % cut.size or image.wide % cut.size:
-                self._cut_off(made, around, corner, whole, mask)
+            if cut.divides:
+                self._write_whole(made, around, corner, whole, mask)
                 return
+            ends = [code.add(first, n) for first, n in zip(corner, whole, strict=True)]
+            inside = self._all([code.apply("le", code.value(end), code.value(n)) for end, n in zip(ends, self._sizes, strict=True)])
+            with code.when(inside):
+                self._write_whole(made, around, corner, whole, mask)
+            with code.when(inside, then=False):
+                self._cut_off(made, around, corner, whole, mask)
 
-            def computed(places: Sequence[Position]) -> Value:
-                # What is known of a position is its place in the piece.
-                i, j = (p.const for p in places)
-                assert isinstance(i, int) and isinstance(j, int)
-                return made[i][j]
+    @property
+    def _sizes(self) -> list[Dim]:
+        """Rows and columns of the group's results."""
+        return [self.image.problem.epilogue.shape[i] for i in (1, 2)]
 
-            write = self._writer(computed, around, mask)
-            for i, j in product(*map(range, whole)):
-                write(place(corner[0], i), place(corner[1], j))
+    def _write_whole(self, made: Sequence[Sequence[Value]], around: dict[str, Position], corner: Sequence[Index], whole: Sequence[int], mask: Value | None) -> None:
+        """Write all results of a piece, whose first one is at `corner`."""
+
+        def computed(places: Sequence[Position]) -> Value:
+            # What is known of a position is its place in the piece.
+            i, j = (p.const for p in places)
+            assert isinstance(i, int) and isinstance(j, int)
+            return made[i][j]
+
+        write = self._writer(computed, around, mask)
+        for i, j in product(*map(range, whole)):
+            write(place(corner[0], i), place(corner[1], j))
 
     def _cut_off(self, made: Sequence[Sequence[Value]], around: dict[str, Position], corner: Sequence[Index], whole: Sequence[int], mask: Value | None) -> None:
         """Write those results of a piece that lie inside of the image, whose first one is at `corner`."""
         code, image, size = self.code, self.image, self.cut.size
         for k, value in enumerate(v for line in made for v in line):
             code.store(value, self.patch, k * self.lanes, None, self.align)
-        sizes = [self.image.problem.epilogue.shape[i] for i in (1, 2)]
-        rows, columns = (code.min(n, code.sub(most, first)) for n, most, first in zip(whole, sizes, corner, strict=True))
+        rows, columns = (code.min(n, code.sub(most, first)) for n, most, first in zip(whole, self._sizes, corner, strict=True))
         with code.loop(0, rows, name="row") as i, code.loop(0, columns, name="column") as j:
             offsets = [place(k.iv) for k in (i, j)]
 

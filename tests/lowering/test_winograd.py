@@ -66,7 +66,8 @@ def test_points_that_do_not_suffice_are_refused() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution of `x` [batch, height, width, channels] with zeros around it (top, bottom, left, right) to `outputs` channels, and what follows it."""
+    """A convolution of `x` [batch, height, width, channels] with zeros around it (top, bottom, left, right) to `outputs` channels, and what follows it. `free`
+    leaves the batch open, `open` the sizes of the image."""
 
     x: tuple[int, int, int, int]
     outputs: int
@@ -75,6 +76,7 @@ class Case:
     residual: bool = False
     pool: int = 1
     free: bool = False
+    open: bool = False
 
     @property
     def high(self) -> int:
@@ -112,9 +114,10 @@ class Case:
                 y = b(tensor.Reduce, windows, fn="max", axes=(4, 5))
             return y
 
-        types = [TensorType((batch, *self.x[1:]), f32)]
+        height, width = (symbol("H"), symbol("W")) if self.open else self.x[1:3]
+        types = [TensorType((batch, height, width, self.x[3]), f32)]
         if self.residual:
-            types.append(TensorType((batch, self.high, self.wide, self.outputs), f32))
+            types.append(TensorType((batch, height + top + bottom - 2, width + left + right - 2, self.outputs), f32))
         return root_of(types, make, constants)
 
     def convolved(self, x: Array, w: Array) -> Array:
@@ -185,12 +188,14 @@ def cases_on_targets(draw: Any) -> tuple[Case, str]:
     batch, high, wide = draw(st.integers(1, 2)), draw(st.integers(3, 7)), draw(st.integers(3, 7))
     pads = draw(st.tuples(*[st.integers(0, 2)] * 4))
     case = Case((batch, high, wide, draw(channels)), draw(channels), pads, draw(st.booleans()), draw(st.booleans()), draw(st.sampled_from([1, 1, 2])))
+    case = replace(case, free=draw(st.booleans()), open=draw(st.booleans()))
     return (case if min(case.high, case.wide) >= case.pool else replace(case, pool=1)), target
 
 
 @settings(max_examples=3, deadline=None)
 @example((Case((1, 6, 7, 20), 40, pool=2, bias=True), "x86-64-avx512"), 4, 11, 3.0)
 @example((Case((1, 6, 5, 17), 17), "aarch64"), 4, 3, 0.0)
+@example((Case((2, 7, 9, 17), 16, pads=(1, 0, 2, 1), residual=True, open=True), "x86-64-avx512"), 4, 3, 0.0)
 @example((Case((1, 3, 3, 17), 17, pads=(0, 0, 0, 0)), "x86-64-avx2"), 2, 5, 0.0)
 @given(cases_on_targets(), st.sampled_from(SIZES), st.integers(0, 1000), st.sampled_from([0.0, 3.0]))
 def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(drawn: tuple[Case, str], size: int, which: int, spread: float) -> None:
@@ -209,6 +214,8 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
         Case((1, 14, 14, 64), 80, bias=True, residual=True),
         Case((1, 20, 16, 32), 64, bias=True, pool=2),
         Case((3, 7, 9, 48), 33, pads=(2, 0, 1, 1), free=True),
+        Case((2, 30, 25, 32), 48, bias=True, residual=True, open=True),
+        Case((2, 17, 26, 16), 32, pads=(0, 2, 1, 1), pool=2, free=True, open=True),
         Case((1, 30, 30, 16), 16, pads=(0, 0, 0, 0)),
     ],
     ids=str,
@@ -253,6 +260,7 @@ def test_convolutions_with_many_channels_are_taken() -> None:
     assert chosen(Case((1, 28, 28, 128), 128, bias=True, residual=True))
     assert chosen(Case((1, 28, 28, 128), 128, bias=True, pool=2))
     assert chosen(Case((1, 28, 28, 128), 128, free=True))
+    assert chosen(Case((1, 28, 28, 128), 128, open=True))
 
 
 def test_convolutions_with_few_channels_are_left_to_others() -> None:
