@@ -41,6 +41,8 @@ ROWS_WORTH_PACKING_TWICE = 48
 ROWS_OF_DOT, COLUMNS_OF_DOT = 4, 8
 # Rows of a piece when the contracted axis is cut into blocks, whose partial sums wait in scratch memory.
 ROWS_OF_BLOCKS = 128
+# Rows of a task that makes all lanes of them: with fewer, panels are read from the second-level cache too often, and with more, results leave it half made.
+ROWS_OF_TASK = 192
 
 
 def build_contract(request: Request) -> KernelPlan | None:
@@ -206,42 +208,62 @@ class ProductBuilder:
         """Tiles of all rows and lanes, B read from `panels` or in place; the panels are made by each task when they are `local`."""
         p, code = self.p, kernel.code
         rows, vectors = self.tile
-        width = vectors * self.lanes
-        blocks = ceildiv(self.n, width)
+        blocks = ceildiv(self.n, vectors * self.lanes)
         sizes = [p.size(c) for c in self.outer]
         depth = self._depth(panels)
         pieces, piece = self._row_pieces(rows, typical(product(sizes)) * typical(blocks), None if depth is None else ROWS_OF_BLOCKS * (1 + local), local)
         per_task = typical(piece or self.m) * step_cycles(rows, vectors) / rows * typical(self.k)
         grain = max(1, int(GRAIN_CYCLES / max(per_task, 1)))
+        if self._rows_first(panels, local):
+            piece = -(-(ROWS_OF_TASK if depth is None else ROWS_OF_BLOCKS) // rows) * rows
+            with code.parallel(code.value(product(sizes) * ceildiv(self.m, piece)), name="task") as task:
+                *around, part = code.split(task, [*sizes, ceildiv(self.m, piece)])
+                with code.loop(0, blocks, name="panel") as panel:
+                    self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False)
+            return
         with code.parallel(code.value(product(sizes) * blocks * pieces), grain=grain, name="task") as task:
             *around, block, part = code.split(task, [*sizes, blocks, pieces])
-            tile = Tile(self.product, kernel, dict(zip(self.outer, around, strict=True)), block, panels, vectors, local)
-            if depth is not None:
-                tile.blocks = Blocks(depth, piece or typical(self.m), width)
-            if local:
-                assert panels is not None and isinstance(panels.depth, int)
-                tile.local = code.scratch((depth or panels.depth) * width, p.dtype)
-            first: Index = 0
-            count: Index = self.m
-            if piece is not None:
-                first = code.mul(part, piece)
-                count = piece if isinstance(self.m, int) and self.m % piece == 0 else code.min(piece, code.sub(self.m, first))
-            full = self.n // width if isinstance(self.n, int) else None
-            left_over = self.n % width if isinstance(self.n, int) else None
-            if left_over == 0:
+            self._piece(kernel, dict(zip(self.outer, around, strict=True)), block, part, piece, panels, local)
+
+    def _rows_first(self, panels: Panels | None, local: bool) -> bool:
+        """Whether a task makes all lanes of its rows, panel by panel: of so many rows that what is read and written at the places of the results comes from memory, which
+        wants to be asked for whole pages."""
+        return panels is not None and not local and isinstance(self.m, int) and self.m >= PIECES * ROWS_OF_TASK
+
+    def _piece(
+        self, kernel: ProductKernel, around: dict[str, Index], block: Index, part: Index, piece: int | None, panels: Panels | None, local: bool
+    ) -> None:
+        """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes."""
+        p, code, depth = self.p, kernel.code, self._depth(panels)
+        rows, vectors = self.tile
+        width = vectors * self.lanes
+        tile = Tile(self.product, kernel, around, block, panels, vectors, local)
+        if depth is not None:
+            tile.blocks = Blocks(depth, piece or typical(self.m), width)
+        if local:
+            assert panels is not None and isinstance(panels.depth, int)
+            tile.local = code.scratch((depth or panels.depth) * width, p.dtype)
+        first: Index = 0
+        count: Index = self.m
+        if piece is not None:
+            first = code.mul(part, piece)
+            count = piece if isinstance(self.m, int) and self.m % piece == 0 else code.min(piece, code.sub(self.m, first))
+        full = self.n // width if isinstance(self.n, int) else None
+        left_over = self.n % width if isinstance(self.n, int) else None
+        if left_over == 0:
+            tile.cover(first, count, self._row_sizes(rows), vectors, None)
+        elif full == 0:
+            tile.cover(first, count, self._row_sizes(rows), -(-typical(self.n) // self.lanes), self.n)
+        else:
+            inside = code.condition("le", code.mul(code.add(block, 1), width), self.n)
+            assert isinstance(inside, Value)
+            with code.when(inside):
                 tile.cover(first, count, self._row_sizes(rows), vectors, None)
-            elif full == 0:
-                tile.cover(first, count, self._row_sizes(rows), -(-typical(self.n) // self.lanes), self.n)
-            else:
-                inside = code.condition("le", code.mul(code.add(block, 1), width), self.n)
-                assert isinstance(inside, Value)
-                with code.when(inside):
-                    tile.cover(first, count, self._row_sizes(rows), vectors, None)
-                with code.when(inside, then=False):
-                    if left_over is None:
-                        tile.cover(first, count, self._row_sizes(rows), vectors, code.sub(self.n, code.mul(block, width)))
-                    else:
-                        tile.cover(first, count, self._row_sizes(rows), -(-left_over // self.lanes), left_over)
+            with code.when(inside, then=False):
+                if left_over is None:
+                    tile.cover(first, count, self._row_sizes(rows), vectors, code.sub(self.n, code.mul(block, width)))
+                else:
+                    tile.cover(first, count, self._row_sizes(rows), -(-left_over // self.lanes), left_over)
 
     def _row_sizes(self, rows: int) -> list[int]:
         """Tiles by rows that cover any piece: whole ones, then the one rest that a known size leaves, or powers of two for one that is not known."""

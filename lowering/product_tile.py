@@ -204,7 +204,7 @@ class Tile:
         self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, beside), valid)
 
     def prefetch_results(self, row: Index, rows: int, vectors: int) -> None:
-        """Where memory is read at the places of the results, ask for it and for theirs."""
+        """Where memory is read at the places of the results, ask for it. Asking for what is only written makes loads wait for places among those under way."""
         code, p, epilogue = self.code, self.p, self.p.epilogue
         line = p.request.target.line_bytes // p.dtype.bytes
         read = [self.kernel.buffers[a] for a in epilogue.args if a.type.shape == epilogue.shape]
@@ -214,8 +214,8 @@ class Tile:
         for r in range(rows):
             for lane in range(0, vectors * self.product.lanes, line):
                 here = code.add(at, r * self.row_out + lane)
-                for buffer in (*read, *self.kernel.outputs):
-                    code.prefetch(buffer, here, write=buffer in self.kernel.outputs)
+                for buffer in read:
+                    code.prefetch(buffer, here)
 
     def beside(self, at: Index, rows: int, whole: int, count: Index, steps: Steps) -> Beside | None:
         """What the tile that begins `at` of `count` rows prefetches in each of its rounds: its share of what is needed after all tiles of `whole` rows."""

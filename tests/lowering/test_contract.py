@@ -133,6 +133,17 @@ def test_large_products_are_equal_on_one_and_two_threads(m: int, k: int, n: int)
         check_native(module, inputs, expected, f32)
 
 
+@pytest.mark.parametrize(
+    ("spec", "a", "b"),
+    [("mk,kn->mn", (3079, 20), (20, 150)), ("mk,kn->mn", (3072, 5), (5, 50)), ("mk,kn->mn", (3100, 4200), (4200, 17)), ("bmk,bkn->bmn", (2, 3073, 9), (2, 9, 70))],
+    ids=str,
+)
+def test_many_rows_are_made_piece_by_piece_with_all_their_lanes(spec: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    for tail in (False, True):
+        module, inputs, expected = Case(spec, a, b, True, tail=tail).build()
+        check_native(module, inputs, expected, f32)
+
+
 @pytest.mark.parametrize("n", [0, 1, 50, 200])
 def test_long_sums_in_blocks_take_a_free_number_of_rows(n: int) -> None:
     module, inputs, expected = Case("mk,kn->mn", (N, 4100), (4100, 60), True, n=n).build()
