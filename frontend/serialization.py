@@ -3,11 +3,15 @@
 A state dict is a pickle of `{structured name: array}` with a table of parameter names; a Tensor inside any other object is a pair of
 its name and its array. Reading runs nothing (see `loaders.safe_pickle`); writing replaces a file in one step, so that a crash leaves
 the old file.
+
+Behind the pickle, where Paddle does not look, a file of ours has a *seal*: a digest of all that comes before, by which damage is seen that leaves a pickle well formed, such as a
+flipped bit of a weight. Paddle's own files have none, so theirs may hide such damage.
 """
 
 from __future__ import annotations
 
 import copyreg
+import hashlib
 import io
 import os
 import pickle
@@ -28,6 +32,9 @@ __all__ = ["load", "save"]
 
 NAME_TABLE = "StructuredToParameterName@@"
 UNPACK_INFO = "UnpackBigParamInfor@@"
+# A seal is this and the digest.
+SEAL = b"polyreme seal 1 "
+DIGEST_BYTES = 16
 
 
 class SaveError(PolyremeError, ValueError):
@@ -57,6 +64,8 @@ def save(obj: Any, path: str | os.PathLike[str] | BinaryIO, protocol: int = 4, *
         _TensorPickler(stream, protocol=protocol).dump(obj)
     with destination(path) as file:
         file.write(stream.getbuffer())
+        if isinstance(path, (str, os.PathLike)):  # in a stream, other objects may follow
+            file.write(SEAL + _digest(stream.getbuffer()))
 
 
 def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:
@@ -75,7 +84,7 @@ def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:
         data = path.read()
     where = os.fspath(path) if isinstance(path, (str, os.PathLike)) else "the stream"
     try:
-        content = read_pickle(data)
+        content = read_pickle(data, _end(data) if isinstance(path, (str, os.PathLike)) else None)
     except PolyremeError as error:
         raise SaveError(f"cannot load {where}: {error.message}", code=error.diagnostics[0].code) from None
     if not isinstance(content, dict) or NAME_TABLE not in content:
@@ -87,6 +96,20 @@ def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:
         content.pop(NAME_TABLE, None)
     loaded = {key: value if key == NAME_TABLE else _with_tensors(value, names, return_numpy, key) for key, value in content.items()}
     return type(content)(loaded)
+
+
+def _digest(data: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def _end(data: bytes) -> int:
+    """Where the pickle of a file ends: at its seal, which must not be broken, if it has one."""
+    if not data.endswith(SEAL, 0, max(len(data) - DIGEST_BYTES, 0)):
+        return len(data)
+    end = len(data) - DIGEST_BYTES - len(SEAL)
+    if _digest(memoryview(data)[:end]) != data[-DIGEST_BYTES:]:
+        raise SaveError("it is damaged, since its digest is not the one that was written with it: copy or make it once more", code="E0701")
+    return end
 
 
 def _is_state_dict(obj: Any) -> bool:

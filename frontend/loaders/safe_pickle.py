@@ -163,7 +163,7 @@ class _Machine:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
 
-    def run(self, data: bytes) -> Any:
+    def run(self, data: bytes, end: int | None) -> Any:
         offset = 0
         try:
             for opcode, arg, position in pickletools.genops(data):
@@ -171,6 +171,8 @@ class _Machine:
                 if opcode.name == "STOP":
                     if len(self.stack) != 1:
                         raise ValueError("expected one value at the end")
+                    if end is not None and offset + 1 != end:
+                        raise ValueError(f"expected {end} bytes but it ends behind {offset + 1}")
                     return _plain(self.stack[0], {})
                 self.step(opcode.name, arg)
                 if len(self.stack) > MAX_ITEMS:
@@ -294,9 +296,9 @@ def _plain(value: Any, done: dict[int, Any], depth: int = 0) -> Any:
     return result
 
 
-def read_pickle(data: bytes) -> Any:
+def read_pickle(data: bytes, end: int | None = None) -> Any:
     """The value in a pickle of protocol 0 to 5: None, numbers, text, bytes, containers, arrays, and `NamedArray` for Paddle's tensors.
 
-    Raises `PickleError` for anything else; nothing that the file names is looked up or called.
+    Raises `PickleError` for anything else, and where the pickle does not end at `end` if that is given; nothing that the file names is looked up or called.
     """
-    return _Machine().run(data)
+    return _Machine().run(data, end)

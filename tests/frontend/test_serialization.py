@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyreme.loaders.safe_pickle import NamedArray, PickleError, read_pickle
-from polyreme.serialization import load, save
+from polyreme.serialization import DIGEST_BYTES, SEAL, load, save
 from polyreme.tensor import Parameter, Tensor
 from tests.fixtures.make_state_files import BIAS, WEIGHT
 
@@ -47,7 +47,7 @@ def test_other_objects_saved_by_paddle_are_read():
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4])
-def test_a_state_dict_is_written_to_the_byte_as_paddle_writes_it(tmp_path, protocol):
+def test_a_state_dict_is_written_as_paddle_writes_it(tmp_path, protocol):
     save(dict(state()), tmp_path / "ours.pdparams", protocol=protocol)
     ours = pickle.loads((tmp_path / "ours.pdparams").read_bytes())
     paddles = pickle.loads((FILES / f"linear{protocol}.pdparams").read_bytes())
@@ -157,6 +157,33 @@ def _is_plain(value):
     if isinstance(value, (list, tuple, set)):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, (bool, int, float, str, bytes, np.ndarray, np.generic, NamedArray))
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+def test_no_bit_of_a_file_of_ours_can_flip_unseen(protocol, tmp_path):
+    path = tmp_path / "ours.pdparams"
+    save(state(), path, protocol=protocol)
+    whole = path.read_bytes()
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="cannot load .*ours.pdparams"):
+            load(path)
+
+
+def test_a_file_of_ours_is_refused_at_any_other_length_but_without_its_seal(tmp_path):
+    path = tmp_path / "ours.pdparams"
+    save(state(), path)
+    whole = path.read_bytes()
+    pickle_alone = len(whole) - len(SEAL) - DIGEST_BYTES
+    for data in [whole[:length] for length in range(len(whole))] + [whole + b"\0", whole + whole]:
+        path.write_bytes(data)
+        if len(data) == pickle_alone:
+            assert list(load(path)) == ["weight", "bias"]
+            continue
+        with pytest.raises(ValueError, match="cannot load .*ours.pdparams"):
+            load(path)
 
 
 def test_lengths_are_checked_before_memory_is_taken():
