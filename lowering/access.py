@@ -13,6 +13,7 @@ from polyreme.dialects import tensor
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import TensorType
+from polyreme.lowering.widen import is_widening
 
 Linear = tuple[Dim, dict[str, Dim]]
 
@@ -32,9 +33,19 @@ class Access:
         return self.strides.get(letter, 0)
 
 
-def trace(value: Value, letters: str) -> Access:
-    """The access of `value`, whose axes are the letters of `letters`, through as many views as can be seen through."""
-    return _access(*_walk(value, [(0, {letter: 1}) for letter in letters]))
+def trace(value: Value, letters: str, narrow: bool = False) -> Access:
+    """The access of `value`, whose axes are the letters of `letters`, through as many views as can be seen through.
+
+    With `narrow` a cast of 16-bit floats to float32 in front of them is one too: the source then has another element type than `value`, and who reads it
+    widens what it reads.
+    """
+    memory, shaped, axes = _walk(value, [(0, {letter: 1}) for letter in letters])
+    made = memory.producer()
+    if narrow and made is not None and is_widening(made):
+        inner = _through_reshape(_shape(memory), _shape(shaped), axes)
+        if inner is not None:
+            memory, shaped, axes = _walk(made.operands[0], inner)
+    return _access(memory, shaped, axes)
 
 
 def trace_parts(value: Value, letters: str, along: str) -> list[tuple[Access, Dim]]:

@@ -146,6 +146,8 @@ class ProductBuilder:
         source, request = self.p.right.source, self.p.request
         if isinstance(source, BlockArgument) and source.index in request.constant | request.kept:
             return False
+        if self.p.is_narrow:
+            return False
         sizes = [panels.sizes[c] for c in panels.contracted if panels.sizes[c] != 1]
         if not isinstance(panels.depth, int) or not isinstance(self.m, int):
             return False

@@ -140,10 +140,33 @@ def _emit_store(e: FunctionEmitter, op: Any) -> None:
         e.code.line(f"store {value.typed}, {place.typed}, align {align}")
         return
     place = e.address(op.buffer, op.index, inbounds=False)
+    first = _known_lanes(op.mask)
     if value.lanes == 1:
         _guarded_store(e, value, place, mask, align)
+    elif first is not None and value.elem in ("i8", "i16") and (first == 1 or not e.target.has("avx512bw")):
+        _store_first(e, value, place, first, align)
     else:
         e.code.line(f"call void @llvm.masked.store.{_suffix(value.elem, value.lanes)}.{_space(place)}({value.typed}, {place.elem} align {align} {place.ref}, {mask.typed})")
+
+
+def _known_lanes(mask: Any) -> int | None:
+    """How many lanes are on, where that is known."""
+    made = mask.producer(kernel.LaneMask)
+    number = None if made is None else made.n.producer(kernel.Constant)
+    return None if number is None else int(number.value)
+
+
+def _store_first(e: FunctionEmitter, value: Lane, place: Lane, first: int, align: int) -> None:
+    """The first lanes, in pieces of powers of two. LLVM 22 makes a masked store of one lane of what was narrowed to 8 or 16 bits for it a store of the wide element,
+    which writes beyond the lane; and most machines have no masked stores of such elements at all."""
+    done, code = 0, e.code
+    bytes_each = int(value.elem[1:]) // 8
+    while done < min(first, value.lanes):
+        count = 1 << (min(first, value.lanes) - done).bit_length() - 1
+        piece = _pick(code, value, value, range(done, done + count)) if count < value.lanes else value
+        at = place if not done else code.value("ptr", 1, f"getelementptr {value.elem}, {place.typed}, i64 {done}")
+        code.line(f"store {piece.typed}, {at.typed}, align {math.gcd(align, done * bytes_each)}")
+        done += count
 
 
 def _guarded_store(e: FunctionEmitter, value: Lane, place: Lane, mask: Lane, align: int) -> None:

@@ -23,6 +23,7 @@ from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.lowering.rows import is_pooling, rows_of, shape_of
 from polyreme.lowering.sweep import estimate
+from polyreme.lowering.widen import widens_weights
 
 _FREE = (tensor.Full, tensor.DimValue, tensor.Iota, tensor.Transpose, tensor.Slice, tensor.Reverse, tensor.Broadcast, tensor.Window, tensor.Pad)
 # Rows of more elements than this, and fewer of them than that, are not made longer by fusing: threads would have nothing to share.
@@ -34,7 +35,7 @@ def is_free(op: Op) -> bool:
     """Whether the op has no kernel of its own but is repeated in every group that reads it."""
     if isinstance(op, tensor.Pad) and any(_is_slid_over(reader) for reader in op.result.users):
         return False
-    return isinstance(op, _FREE) or (isinstance(op, tensor.Constant) and op.value.array.size == 1)
+    return isinstance(op, _FREE) or (isinstance(op, tensor.Constant) and op.value.array.size == 1) or widens_weights(op)
 
 
 def _is_slid_over(reader: Op) -> bool:

@@ -15,7 +15,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, ceildiv, product
-from polyreme.ir.types import BufferType, ScalarType, TensorType
+from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type
 from polyreme.lowering.access import Access, row_major
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.microkernel import transpose_lanes
@@ -88,6 +88,9 @@ def panels_of(value: Value, letters: str, panels: Panels) -> Func:
     x = b(tensor.Reshape, x, shape=(around, panels.depth, panels.count, panels.width))
     x = b(tensor.Transpose, x, perm=(0, 2, 1, 3))
     x = b(tensor.Reshape, x, shape=(panels.elements,))
+    if element_type(x.type) != element_type(func.args[0].type):
+        # Panels are as narrow as what they are made of: who reads them widens them.
+        x = b(tensor.Map, x, fn="cast", dtype=element_type(func.args[0].type))
     b.insert(Return([x]))
     return func.finish()
 

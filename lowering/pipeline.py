@@ -42,6 +42,7 @@ from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.steps import HoistFromScans, UnrollScans
 from polyreme.lowering.targets import GpuTarget, Target, find_target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, Watch, outline_constants
+from polyreme.lowering.widen import WidenHalves
 from polyreme.lowering.winograd import build_winograd
 
 LEVELS = ("nn", "tensor", "kernel")
@@ -86,13 +87,13 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
     """
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
     layouts = () if target.code == "ptx" else (GroupAttention(), ChannelsLast(), Dce(), StackRows())
-    # Nor have they kernels that run through steps.
-    steps = UnrollScans() if target.code == "ptx" else HoistFromScans()
+    # Nor have they kernels that run through steps; but they have units for products of 16-bit floats.
+    steps = (UnrollScans(),) if target.code == "ptx" else (WidenHalves(), HoistFromScans())
     return [
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, steps, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse()),
+        Stage("tensor", nn_to_tensor, *steps, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse()),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", TensorToKernel(target, builders(target), prepare, watch)),
     ]

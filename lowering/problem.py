@@ -46,6 +46,11 @@ class Problem:
         return element_type(self.contract.result.type)
 
     @property
+    def is_narrow(self) -> bool:
+        """Whether B is in memory as 16-bit floats."""
+        return element_type(self.right.source.type) != self.dtype
+
+    @property
     def registers(self) -> Registers:
         return Registers.of(self.request.target, self.dtype)
 
@@ -81,8 +86,9 @@ def typical(dim: Dim) -> int:
     return dim if isinstance(dim, int) else TYPICAL
 
 
-def find_problem(request: Request) -> Problem | None:
-    """The only contract of a group of floats, whose results follow from it elementwise or by a pooling; else None."""
+def find_problem(request: Request, narrow: bool = False) -> Problem | None:
+    """The only contract of a group of floats, whose results follow from it elementwise or by a pooling; else None. With `narrow` its operands may be in memory as
+    16-bit floats."""
     contracts = request.ops(tensor.Contract)
     if len(contracts) != 1:
         return None
@@ -96,7 +102,7 @@ def find_problem(request: Request) -> Problem | None:
         return None
     spec = tensor.ContractSpec(contract.spec)
     sizes = spec.sizes(contract.a.type.shape, contract.b.type.shape)
-    left, right = trace(contract.a, spec.a), trace(contract.b, spec.b)
+    left, right = trace(contract.a, spec.a, narrow), trace(contract.b, spec.b, narrow)
     return Problem(request, contract, epilogue, sizes, left, right, spec.a, spec.b, spec.out)
 
 
@@ -132,7 +138,7 @@ class Product:
 
 def find_product(request: Request) -> Product | None:
     """The product of a group whose lanes are letters of one operand; None for any other group."""
-    problem = find_problem(request)
+    problem = find_problem(request, narrow=True)
     if problem is None or problem.epilogue.pools:
         return None
     last = next((c for c in reversed(problem.out) if problem.size(c) != 1), None)

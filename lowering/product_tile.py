@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
+from polyreme.ir.types import element_type
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Beside, accumulate, cover, join_axes, zeros
@@ -157,13 +158,17 @@ class Tile:
         axes = join_axes([Axis(sizes[c], p.left.stride(c), moves[c]) for c in p.contracted])
         return Steps(self.local, left, 0, axes, self.ahead_in_place(at, depth, start))
 
+    def _line(self, buffer: Value) -> int:
+        """Elements of a buffer in a line of memory."""
+        return self.p.request.target.line_bytes // element_type(buffer.type).bytes
+
     def ahead(self, at: Index, depth: int | None = None) -> Ahead | None:
         """What follows a panel, or a block of `depth` steps, at position `at` of packed panels: the next one."""
         panels = self.panels
         if panels is None or not isinstance(panels.depth, int):
             return None
         size = (depth or panels.depth) * panels.width
-        line = self.p.request.target.line_bytes // self.p.dtype.bytes
+        line = self._line(self.kernel.right)
         return Ahead(self.kernel.right, self.code.add(at, size), -(-size // line), 1, 0, line)
 
     def ahead_in_place(self, at: Index, depth: int | None, start: Index) -> Ahead | None:
@@ -180,7 +185,7 @@ class Tile:
         else:
             # The last block is followed by the first one of the next panel.
             at = code.add(at, code.mul(across, panels.width), code.mul(-start, along))
-        line = p.request.target.line_bytes // p.dtype.bytes
+        line = self._line(self.kernel.right)
         if across == 1:
             in_a_step = -(-panels.width // line)
             return Ahead(self.kernel.right, at, size * in_a_step, in_a_step, line, along)
@@ -205,17 +210,15 @@ class Tile:
 
     def prefetch_results(self, row: Index, rows: int, vectors: int) -> None:
         """Where memory is read at the places of the results, ask for it. Asking for what is only written makes loads wait for places among those under way."""
-        code, p, epilogue = self.code, self.p, self.p.epilogue
-        line = p.request.target.line_bytes // p.dtype.bytes
+        code, epilogue = self.code, self.p.epilogue
         read = [self.kernel.buffers[a] for a in epilogue.args if a.type.shape == epilogue.shape]
         if not read:
             return
         at = code.add(self.out0, code.mul(row, self.row_out), self.lane0)
         for r in range(rows):
-            for lane in range(0, vectors * self.product.lanes, line):
-                here = code.add(at, r * self.row_out + lane)
-                for buffer in read:
-                    code.prefetch(buffer, here)
+            for buffer in read:
+                for lane in range(0, vectors * self.product.lanes, self._line(buffer)):
+                    code.prefetch(buffer, code.add(at, r * self.row_out + lane))
 
     def beside(self, at: Index, rows: int, whole: int, count: Index, steps: Steps) -> Beside | None:
         """What the tile that begins `at` of `count` rows prefetches in each of its rounds: its share of what is needed after all tiles of `whole` rows."""
@@ -239,19 +242,23 @@ class Tile:
         self, row: Index, rows: int, vectors: int, valid: Index | None, acc: Accumulators, steps: Steps, beside: Beside | None = None
     ) -> Accumulators:
         """The accumulators after `steps`."""
-        code, p, lanes = self.code, self.p, self.product.lanes
+        code, lanes = self.code, self.product.lanes
         masks = self._masks(vectors, valid)
-        align = lanes * p.dtype.bytes if self.panels is not None else None
+        align = lanes * element_type(steps.right.type).bytes if self.panels is not None else None
 
         def read_left(r: int, at: Index) -> Value:
-            return code.broadcast(code.load(self.kernel.left, code.add(at, r * self.row_left)), lanes)
+            return code.broadcast(self._wide(code.load(self.kernel.left, code.add(at, r * self.row_left))), lanes)
 
         def read_right(v: int, at: Index) -> Value:
             mask = masks[v] if self.panels is None else None
-            return code.load(steps.right, code.add(at, v * lanes), lanes, mask, align)
+            return self._wide(code.load(steps.right, code.add(at, v * lanes), lanes, mask, align))
 
         left = code.add(self.left0, code.mul(row, self.row_left), steps.left)
         return accumulate(code, steps.axes, read_left, read_right, acc, left, steps.at, beside)
+
+    def _wide(self, x: Value) -> Value:
+        """What was read of an operand, in the type that is computed with."""
+        return x if element_type(x.type) == self.p.dtype else self.code.apply("cast", x, dtype=self.p.dtype)
 
     def _masks(self, vectors: int, valid: Index | None) -> list[Value | None]:
         code, lanes = self.code, self.product.lanes
@@ -272,8 +279,8 @@ class Tile:
 
         def readers(mask: Value | None) -> tuple[object, object]:
             return (
-                lambda r, at: code.load(self.kernel.left, code.add(at, r * self.row_left), lanes, mask),
-                lambda v, at: code.load(self.kernel.right, code.add(at, code.mul(v, step)), lanes, mask),
+                lambda r, at: self._wide(code.load(self.kernel.left, code.add(at, r * self.row_left), lanes, mask)),
+                lambda v, at: self._wide(code.load(self.kernel.right, code.add(at, code.mul(v, step)), lanes, mask)),
             )
 
         acc = zeros(code, rows, columns, p.dtype, lanes)

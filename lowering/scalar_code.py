@@ -18,6 +18,8 @@ from polyreme.lowering.vector_math import FLOAT32, FLOAT64
 
 _ELEMENTS = {"f16": "i16", "bf16": "i16", "f32": "float", "f64": "double", "i1": "i1", "index": "i64"}
 HALVES = (f16, bf16)
+# Functions of 16-bit floats that give one of their operands, but for its sign: nothing is left to round.
+_EXACT = ("max", "min", "abs", "neg")
 
 
 def element(dtype: ScalarType) -> str:
@@ -54,7 +56,9 @@ def apply_code(fn: str, operands: list[Lane], dtype: ScalarType, result: ScalarT
     if dtype in HALVES:
         wide = [cast_code(x, dtype, f32, target) for x in operands]
         value = apply_code(fn, wide, f32, i1 if result == i1 else f32, target)
-        return value if result == i1 else cast_code(value, f32, result, target)
+        if result == i1:
+            return value
+        return _top_half(value) if fn in _EXACT and result == bf16 else cast_code(value, f32, result, target)
     if dtype == f32 and fn in FLOAT32:
         return FLOAT32[fn](*operands)
     if dtype == f64 and fn in FLOAT64:
@@ -370,7 +374,7 @@ def _float_to_half(x: Lane, result: ScalarType, target: Target) -> Lane:
         rounded = bits + 0x7FFF + (bits.shift_right(16) & 1)
         # Rounding a nan could carry into infinity: it becomes the quiet nan of its sign.
         quiet = (bits & -0x80000000) | 0x7FC00000
-        return x.is_nan().where(quiet, rounded).shift_right(16).convert("trunc", "i16")
+        return _top_half(x.is_nan().where(quiet, rounded))
     if target.half:
         return x.convert("fptrunc", "half").convert("bitcast", "i16")
     bits = x.bits()
@@ -383,6 +387,12 @@ def _float_to_half(x: Lane, result: ScalarType, target: Target) -> Lane:
     value = size.compare("uge", 0x477FF000).where(value.like(0x7C00), value)
     value = size.compare("ugt", 0x7F800000).where(value.like(0x7E00), value)
     return (value | (bits.shift_right(16) & 0x8000)).convert("trunc", "i16")
+
+
+def _top_half(x: Lane) -> Lane:
+    """The bfloat16 whose bits are the first 16 of a float32's, or of the same bits as an integer."""
+    bits = x.bits() if x.is_float else x
+    return bits.shift_right(16).convert("trunc", "i16")
 
 
 def _round_to_odd(x: Lane) -> Lane:
