@@ -37,7 +37,7 @@ def compile(
     chosen = replace(chosen, winograd=chosen.winograd and winograd)
     library = Path(path)
     module = model_module(net, input_spec, freeze=True)
-    done_apart(module, lambda: _write(module, library, chosen))
+    done_apart(len(module.function().block.ops), lambda: _write(module, library, chosen))
     here = current_place().is_gpu_place() if chosen.code == "ptx" else runs_here(chosen)
     return load_compiled(library) if here else None
 

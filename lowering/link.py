@@ -49,7 +49,7 @@ from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.gpu_executable import GpuExecutable
 from polyreme.runtime.gpu_plan import KEY
 from polyreme.runtime.library import library_bytes, weights_header
-from polyreme.runtime.shared_code import MODEL_FUNCTIONS, POOL_FUNCTIONS, constants_of, is_shared, load_shared, mark
+from polyreme.runtime.shared_code import MODEL_FUNCTIONS, POOL_FUNCTIONS, constants_of, is_shared, load_shared, with_shared_code
 from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
 
 Array = np.ndarray[Any, Any]
@@ -216,7 +216,7 @@ def linked(artifact: Artifact) -> Artifact:
             code = link_shared(objects, [*MODEL_FUNCTIONS, *POOL_FUNCTIONS], "model.so", target)
     except PolyremeError:
         return artifact
-    return replace(artifact, manifest=replace(artifact.manifest, objects=(), extra={**artifact.manifest.extra, **mark()}), code=code)
+    return with_shared_code(artifact, code)
 
 
 def _process_pool() -> Pool:

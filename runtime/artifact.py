@@ -1,7 +1,8 @@
 """An artifact: the manifest (what a model takes and gives), its object code, and its constants.
 
-In a file: a header of fixed size, the manifest as JSON, the object code, then the constants at a multiple of 64 bytes. The header holds a digest of all the
-rest, so a truncated or changed file is refused before anything of it is used. Reading checks every field of the manifest against the limits below.
+In a file: a header of fixed size, the manifest as JSON, the object code, a checksum per block of constants (`checksum.py`), then the constants at a multiple of 64
+bytes. The header holds a digest of all but the constants, so a truncated or changed file is refused before anything of it is used. Reading checks every field of
+the manifest against the limits below. Constants stay where they are read from, which may be a mapped file.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
+from polyreme.runtime.checksum import checksum_bytes, checksums
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.sizes import MAX_LENGTH, NAME, parse_size
 
-FORMAT = 1
+FORMAT = 1  # of the manifest
+FILE_FORMAT = 2
 MAGIC = b"polyreme-model\0\0"
 HEADER = struct.Struct("<16sIIQQQ32s")  # magic, format, zero, bytes of manifest, object and constants, digest
 ALIGNMENT = 64
@@ -424,45 +427,48 @@ class Artifact:
 
     def to_bytes(self) -> bytes:
         """The content of an artifact file."""
-        return b"".join(self._parts())
+        return b"".join(self.parts())
 
-    def _parts(self) -> list[bytes | memoryview]:
+    def parts(self) -> list[bytes | memoryview]:
         """The content of an artifact file, in pieces: constants are not copied."""
         manifest = self.manifest.to_bytes()
-        gap = bytes(-(HEADER.size + len(manifest) + len(self.code)) % ALIGNMENT)
-        fields = (MAGIC, FORMAT, 0, len(manifest), len(self.code), len(self.constants))
-        body = (manifest, self.code, gap, self.constants)
-        return [HEADER.pack(*fields, _digest(HEADER.pack(*fields, bytes(32)), *body)), *body]
+        body = [manifest, self.code, checksums(self.constants)]
+        body.append(bytes(-(HEADER.size + sum(map(len, body))) % ALIGNMENT))
+        fields = (MAGIC, FILE_FORMAT, 0, len(manifest), len(self.code), len(self.constants))
+        return [HEADER.pack(*fields, _digest(HEADER.pack(*fields, bytes(32)), *body)), *body, self.constants]
 
     @staticmethod
-    def from_bytes(data: bytes, what: str = "artifact") -> Artifact:
-        """The artifact in `data`; `ArtifactError`, which starts with `what`, when it is not whole."""
+    def from_bytes(data: bytes | memoryview, what: str = "artifact") -> Artifact:
+        """The artifact in `data`, of which its constants stay a part; `ArtifactError`, which starts with `what`, when it is not whole."""
         view = memoryview(data)
         if len(view) < HEADER.size or bytes(view[:16]) != MAGIC:
             raise ArtifactError(f"{what}: expected a polyreme artifact but got {len(view)} bytes of something else")
         magic, version, zero, manifest_bytes, code_bytes, constant_bytes, digest = HEADER.unpack(view[: HEADER.size])
-        if version != FORMAT or zero:
+        if version != FILE_FORMAT or zero:
             raise ArtifactError(
-                f"{what}: expected an artifact of format {FORMAT} but got format {version}: compile the model again", code="E0802"
+                f"{what}: expected an artifact of format {FILE_FORMAT} but got format {version}: compile the model again", code="E0802"
             )
         if manifest_bytes > MAX_MANIFEST_BYTES:
             raise ArtifactError(f"{what}: expected a manifest of at most {MAX_MANIFEST_BYTES} bytes but got {manifest_bytes}")
         code_at = HEADER.size + manifest_bytes
-        constants_at = -(-(code_at + code_bytes) // ALIGNMENT) * ALIGNMENT
+        checks_at = code_at + code_bytes
+        checks_end = checks_at + checksum_bytes(constant_bytes)
+        constants_at = -(-checks_end // ALIGNMENT) * ALIGNMENT
         if len(view) != constants_at + constant_bytes:
             raise ArtifactError(f"{what}: expected {constants_at + constant_bytes} bytes but got {len(view)}: the file is damaged")
         head = HEADER.pack(magic, version, zero, manifest_bytes, code_bytes, constant_bytes, bytes(32))
-        if _digest(head, view[HEADER.size :]) != digest:
+        constants = view[constants_at:]
+        if _digest(head, view[HEADER.size : constants_at]) != digest or checksums(constants) != view[checks_at:checks_end]:
             raise ArtifactError(f"{what}: expected content that matches its checksum: the file is damaged")
         try:
             manifest = Manifest.from_bytes(bytes(view[HEADER.size : code_at]))
-            return Artifact(manifest, bytes(view[code_at : code_at + code_bytes]), view[constants_at:] if constant_bytes else b"")
+            return Artifact(manifest, bytes(view[code_at:checks_at]), constants if constant_bytes else b"")
         except ArtifactError as error:
             raise ArtifactError(f"{what}: {error.message}", error.code) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the artifact to `path`, whole or not at all."""
-        write_atomically(path, *self._parts())
+        write_atomically(path, *self.parts())
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Artifact:

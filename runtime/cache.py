@@ -3,14 +3,17 @@
 How much a folder may hold is the process's to say, or else stands in the folder itself, in a file `limit`, for all processes.
 
 Keys are digests of everything that an entry depends on (`digest_of`). An entry carries a checksum; one that does not match is removed and reported
-as absent, so it is compiled again and never trusted. Entries are written whole or not at all, so processes may share a folder. A folder that cannot
-be read or written costs time, not correctness: it is warned about once.
+as absent, so it is compiled again and never trusted. Large entries that have checksums of their own are mapped in place of being read (`keep`, `mapped`). Entries are
+written whole or not at all, and never changed, so processes may share a folder and what they have mapped. A folder that cannot be read or written costs time, not
+correctness: it is warned about once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import mmap
 import os
 import threading
 import time
@@ -21,9 +24,13 @@ from typing import NamedTuple
 
 from polyreme.runtime.artifact import write_atomically
 
-MAGIC = b"polyreme-cache1\n"
+MAGIC = b"polyreme-cache2\n"
 DIGEST_BYTES = 32
-DEFAULT_DISK_BYTES = 1 << 30
+# What an entry says of itself: the magic, whether its checksum is in front of it or its own matter, and the checksum. What follows is at a whole cache line.
+CHECKED, OWN = b"checked\0".ljust(16, b"\0"), b"own\0".ljust(16, b"\0")
+HEAD_BYTES = len(MAGIC) + len(CHECKED) + DIGEST_BYTES
+# Models lie there with their weights as kernels want them, so that the next start need not make them: this holds a few of hundreds of megabytes.
+DEFAULT_DISK_BYTES = 4 << 30
 DEFAULT_MEMORY_BYTES = 64 << 20
 STALE_SECONDS = 3600
 LIMIT_FILE = "limit"
@@ -56,14 +63,14 @@ class Entry(NamedTuple):
     def head(self, count: int) -> bytes:
         """Its first `count` bytes, unchecked: for people, not for use."""
         with open(self.path, "rb") as file:
-            file.seek(len(MAGIC) + DIGEST_BYTES)
+            file.seek(HEAD_BYTES)
             return file.read(count)
 
 
 class Cache:
     """Bytes by key. `folder` None keeps them in memory only. Least recently used entries go first when a limit is reached.
 
-    `limit` is how many bytes the folder may hold, by default what `keep_limit` left there, or 1 GiB; `memory_limit` is for this process alone.
+    `limit` is how many bytes the folder may hold, by default what `keep_limit` left there, or 4 GiB; `memory_limit` is for this process alone.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, limit: int | None = None, memory_limit: int = DEFAULT_MEMORY_BYTES):
@@ -93,21 +100,46 @@ class Cache:
         """Keep `data`; what the disk does not take stays in memory."""
         _check_key(key)
         self._remember(key, data)
-        if self.folder is None or len(data) > self.limit:
-            return
+        self._write(key, CHECKED, _checksum(key, data), data)
+
+    def keep(self, key: str, *parts: bytes | memoryview) -> bool:
+        """Keep what has checksums of its own, for `mapped`; whether the folder has taken it."""
+        _check_key(key)
+        return self._write(key, OWN, _checksum(key), *parts)
+
+    def mapped(self, key: str) -> memoryview | None:
+        """What `keep` kept, as it lies on disk: read-only, and not checked, but for being that entry. `remove` it where it is found to be damaged."""
+        _check_key(key)
+        if self.folder is None:
+            return None
         path = self._path(key)
-        head = MAGIC + _checksum(key, data)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, head, data)
+            with open(path, "rb") as file:
+                # All pages at once, if the system can, in place of one fault after the other.
+                flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+                found = memoryview(mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ))
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            # An empty file cannot be mapped.
+            _remove(path)
+            return None
         except OSError as error:
-            self._warn(f"compiled code is not kept on disk: {error}")
-            return
+            self._warn(f"compiled code is not read from disk: {error}")
+            return None
+        if found[:HEAD_BYTES] != MAGIC + OWN + _checksum(key):
+            _remove(path)
+            return None
+        _note_use(path)
+        return found[HEAD_BYTES:]
+
+    def remove(self, key: str) -> None:
+        """Forget an entry."""
+        _check_key(key)
         with self._lock:
-            if self._disk_bytes is not None:
-                self._disk_bytes += len(head) + len(data)
-            if self._disk_bytes is None or self._disk_bytes > self.limit:
-                self._evict(path)
+            self._memory_bytes -= len(self._memory.pop(key, b""))
+        if self.folder is not None:
+            _remove(self._path(key))
 
     def clear(self) -> tuple[int, int]:
         """Forget all entries, on disk too; how many there were and their bytes."""
@@ -164,6 +196,25 @@ class Cache:
         assert self.folder is not None
         return self.folder / key[:2] / key
 
+    def _write(self, key: str, kind: bytes, digest: bytes, *parts: bytes | memoryview) -> bool:
+        """Whether the folder has taken the entry."""
+        size = HEAD_BYTES + sum(map(len, parts))
+        if self.folder is None or size > self.limit:
+            return False
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, MAGIC + kind + digest, *parts)
+        except OSError as error:
+            self._warn(f"compiled code is not kept on disk: {error}")
+            return False
+        with self._lock:
+            if self._disk_bytes is not None:
+                self._disk_bytes += size
+            if self._disk_bytes is None or self._disk_bytes > self.limit:
+                self._evict(path)
+        return True
+
     def _read(self, key: str) -> bytes | None:
         if self.folder is None:
             return None
@@ -175,16 +226,11 @@ class Cache:
         except OSError as error:
             self._warn(f"compiled code is not read from disk: {error}")
             return None
-        start = len(MAGIC) + DIGEST_BYTES
-        data = entry[start:]
-        if entry[:start] != MAGIC + _checksum(key, data):
+        data = entry[HEAD_BYTES:]
+        if entry[:HEAD_BYTES] != MAGIC + CHECKED + _checksum(key, data):
             _remove(path)
             return None
-        try:
-            os.utime(path)
-        except OSError:
-            # The time of last use orders eviction only; a read-only folder is never evicted from.
-            return data
+        _note_use(path)
         return data
 
     def _entries(self) -> list[tuple[float, int, Path]]:
@@ -223,7 +269,14 @@ class Cache:
             warnings.warn(f"the cache folder '{self.folder}' is unusable, {message}", RuntimeWarning, stacklevel=3)
 
 
-def _checksum(key: str, data: bytes) -> bytes:
+def _note_use(path: Path) -> None:
+    """Let an entry be the last to go."""
+    # The time of last use orders eviction only; a read-only folder is never evicted from.
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def _checksum(key: str, data: bytes = b"") -> bytes:
     # The key is covered too: an entry under a wrong name is as bad as a wrong entry.
     digest = hashlib.blake2b(key.encode(), digest_size=DIGEST_BYTES)
     digest.update(data)

@@ -11,6 +11,7 @@ import ctypes
 import os
 import tempfile
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.threads import PoolFunctions, process_pool
 
-__all__ = ["MODEL_FUNCTIONS", "POOL_FUNCTIONS", "constants_of", "is_shared", "load_shared", "mark"]
+__all__ = ["MODEL_FUNCTIONS", "POOL_FUNCTIONS", "constants_of", "is_shared", "load_shared", "with_shared_code"]
 
 # The native functions have the same names in every model: they are never visible outside of it.
 MODEL_FUNCTIONS = ("polyreme_model_run", "polyreme_model_arena_bytes", "polyreme_model_output_shapes")
@@ -31,9 +32,10 @@ POOL_FUNCTIONS = ("polyreme_pool_create", "polyreme_pool_destroy", "polyreme_poo
 _KEY, _VALUE = "code", "shared object"
 
 
-def mark() -> dict[str, str]:
-    """What `Manifest.extra` says of an artifact whose code is a shared object."""
-    return {_KEY: _VALUE}
+def with_shared_code(artifact: Artifact, code: bytes) -> Artifact:
+    """The artifact with its code as a shared object, which its manifest says."""
+    manifest = replace(artifact.manifest, objects=(), extra={**artifact.manifest.extra, _KEY: _VALUE})
+    return replace(artifact, manifest=manifest, code=code)
 
 
 def is_shared(artifact: Artifact) -> bool:

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from polyreme.jit.saving import TranslatedLayer, load, save
+from polyreme.jit.loading import TranslatedLayer, load
+from polyreme.jit.saving import save
 from polyreme.jit.static_function import StaticFunction, enable_to_static, ignore_module, not_to_static, to_static
-from polyreme.jit.trace import TraceError
+from polyreme.jit.traced import TraceError
 from polyreme.names import absent_from
 
 __all__ = [

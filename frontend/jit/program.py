@@ -12,7 +12,8 @@ import numpy as np
 from polyreme import tape
 from polyreme.device import current_place, get_device, on_device
 from polyreme.ir.builtin import Func, Module
-from polyreme.jit.trace import Traced
+from polyreme.jit.traced import Traced
+from polyreme.jit.unread import SavedWeights
 from polyreme.jit.weights import WeightedFunction
 from polyreme.tensor import Tensor
 
@@ -64,12 +65,41 @@ class Differentiable:
             return compile_function(self.function, f"{self.name}_backward")
 
 
-class Program:
-    """One traced signature. Code is generated when it is first needed, and kept per device and set of arguments that need gradients."""
+class FixedWeights:
+    """Code for a program of a saved model that has the model's weights in it: for this machine's CPU, for as long as nobody changes them."""
 
-    def __init__(self, traced: Traced, name: str):
+    def __init__(self, identity: str, traced: Traced, weights: SavedWeights, ops: int):
+        self._identity = identity
+        self._traced = traced
+        self._weights = weights
+        self._ops = ops
+
+    def holds(self) -> bool:
+        """Whether the weights are those of the file."""
+        return self._weights.unchanged()
+
+    def contents(self) -> list[Any]:
+        """The weights of the file, as arrays."""
+        return self._weights.arrays()
+
+    def executable(self, name: str) -> Any:
+        """The code, found or compiled; `name` is for messages."""
+        from polyreme.executables import load_known
+
+        return load_known(self._identity, self._traced.frozen, self._ops, c_name(name))
+
+
+class Program:
+    """One traced signature. Code is generated when it is first needed, and kept per device and set of arguments that need gradients.
+
+    With `fixed`, results come from code that has the weights in it, until they are changed.
+    """
+
+    def __init__(self, traced: Traced, name: str, fixed: FixedWeights | None = None):
         self.traced = traced
         self.name = name
+        self.fixed = fixed
+        self._fixed_run: Any = None
         self.captured = traced.captured
         self.flags = [tensor.stop_gradient for tensor in self.captured]
         self.types = [tensor.type for tensor in self.captured]
@@ -82,17 +112,50 @@ class Program:
         captured = self.captured
         return self.flags == [t.stop_gradient for t in captured] and self.types == [t._type or t.type for t in captured]
 
-    def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The outputs; tensors that the function writes to get their new contents."""
+    def __call__(self, inputs: Sequence[Tensor], trains: bool = True) -> list[Tensor]:
+        """The outputs; tensors that the function writes to get their new contents.
+
+        Where gradients may be asked for, results come from the program that makes ready for them if it `trains`, or was asked for some before.
+        """
         args = [inputs[source] if isinstance(source, int) else source for source in self.traced.sources]
+        if self.fixed is not None and not self.fixed.holds():
+            self.fixed = self._fixed_run = None
+        fixed = self.fixed is not None and current_place().is_cpu_place()
         if tape.is_grad_enabled():
             wrt = tuple(i for i, t in enumerate(args) if not t.stop_gradient and t.type.dtype.is_float)
             if wrt:
+                if fixed and not trains and (get_device(), wrt) not in self._training:
+                    return self._run_fixed_recorded(inputs, args, wrt)
                 return self._run_recorded(args, wrt)
+        if fixed:
+            return self._run_fixed(inputs)
         where = get_device()
         if where not in self._inference:
             self._inference[where] = compile_function(self.traced.func, self.name, "always")
         return self._results(self._inference[where].run([t._value for t in args]))
+
+    def _run_fixed(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        if self._fixed_run is None:
+            assert self.fixed is not None
+            self._fixed_run = self.fixed.executable(self.name).run
+        return [Tensor._wrap(array) for array in self._fixed_run([t._value for t in inputs])]
+
+    def _run_fixed_recorded(self, inputs: Sequence[Tensor], args: Sequence[Tensor], wrt: tuple[int, ...]) -> list[Tensor]:
+        """As `_run_recorded`, but what gradients need is computed once they are asked for."""
+        fixed, where = self.fixed, get_device()
+        assert fixed is not None
+        results = self._run_fixed(inputs)
+        given = [tensor._value for tensor in inputs]
+
+        def gradients(*grads: Tensor | None) -> list[Tensor | None]:
+            weights = iter(fixed.contents())
+            contents = [given[source] if isinstance(source, int) else next(weights) for source in self.traced.sources]
+            with on_device(where):
+                halves = self._halves(wrt)
+            return self._backward(halves, args, wrt, contents, halves.forward.run(contents), grads)
+
+        tape.record_function(args, results, gradients, self.name)
+        return results
 
     def _results(self, arrays: Sequence[Any]) -> list[Tensor]:
         count = self.traced.output_count
@@ -102,37 +165,45 @@ class Program:
         return [Tensor._wrap(array) for array in arrays[:count]]
 
     def _run_recorded(self, args: Sequence[Tensor], wrt: tuple[int, ...]) -> list[Tensor]:
-        key = get_device(), wrt
-        halves = self._training.get(key)
-        if halves is None:
-            halves = self._training[key] = self._differentiate(wrt)
+        halves = self._halves(wrt)
         given = [t._value for t in args]
         made = halves.forward.run(given)
-        count = self.traced.output_count + len(self.traced.written)
-        results, residuals = self._results(made[:count]), made[count:]
-        kept = [*(given[i] for i in halves.saved), *residuals]
-        name = self.name
-
-        def gradients(*grads: Tensor | None) -> list[Tensor | None]:
-            if tape.is_grad_enabled():
-                raise RuntimeError(f"expected gradients of the first order of the compiled function '{name}' but got create_graph=True; run it without to_static")
-            # What is written to tensors passes no gradient on.
-            weights = [*grads, *[None] * (count - len(grads))]
-            seeds = [np.zeros_like(y) if dy is None else dy._value for y, dy in zip(made, weights) if y.dtype.kind == "f"]
-            found: list[Tensor | None] = [None] * len(args)
-            leaves = [args[i] for i in wrt]
-            reducer = next((w for w in map(tape.watcher_of, leaves) if w is not None), None)
-            order = reducer.covered_by(leaves) if reducer is not None else None
-            if reducer is None or order is None:
-                arrays = halves.backward.run([*kept, *seeds])
-            else:
-                arrays = reducer.run_reduced(self._with_collectives(halves, wrt, order, reducer), [*kept, *seeds])
-            for i, array in zip(wrt, arrays, strict=True):
-                found[i] = Tensor._wrap(array)
-            return found
-
-        tape.record_function(args, results, gradients, name)
+        results = self._results(made)
+        # Not all that was given: what nobody else holds goes.
+        given = [array if i in halves.saved else None for i, array in enumerate(given)]
+        tape.record_function(args, results, lambda *grads: self._backward(halves, args, wrt, given, made, grads), self.name)
         return results
+
+    def _backward(
+        self, halves: Differentiable, args: Sequence[Tensor], wrt: tuple[int, ...], given: Sequence[Any], made: Sequence[Any], grads: Sequence[Tensor | None]
+    ) -> list[Tensor | None]:
+        """The gradients of all `args`, of which those in `wrt` have any: of a run of the forward half, which took `given` and has `made` results and residuals."""
+        if tape.is_grad_enabled():
+            raise RuntimeError(
+                f"expected gradients of the first order of the compiled function '{self.name}' but got create_graph=True; run it without to_static"
+            )
+        count = self.traced.output_count + len(self.traced.written)
+        kept = [*(given[i] for i in halves.saved), *made[count:]]
+        # What is written to tensors passes no gradient on.
+        weights = [*grads, *[None] * (count - len(grads))]
+        seeds = [np.zeros_like(y) if dy is None else dy._value for y, dy in zip(made, weights) if y.dtype.kind == "f"]
+        found: list[Tensor | None] = [None] * len(args)
+        leaves = [args[i] for i in wrt]
+        reducer = next((w for w in map(tape.watcher_of, leaves) if w is not None), None)
+        order = reducer.covered_by(leaves) if reducer is not None else None
+        if reducer is None or order is None:
+            arrays = halves.backward.run([*kept, *seeds])
+        else:
+            arrays = reducer.run_reduced(self._with_collectives(halves, wrt, order, reducer), [*kept, *seeds])
+        for i, array in zip(wrt, arrays, strict=True):
+            found[i] = Tensor._wrap(array)
+        return found
+
+    def _halves(self, wrt: tuple[int, ...]) -> Differentiable:
+        key = get_device(), wrt
+        if key not in self._training:
+            self._training[key] = self._differentiate(wrt)
+        return self._training[key]
 
     def _differentiate(self, wrt: tuple[int, ...]) -> Differentiable:
         from polyreme.lowering.autodiff import forward_backward

@@ -89,3 +89,27 @@ def paths(template: Template, name: str) -> Iterator[str]:
     elif isinstance(template, Nested):
         for key, part in zip(template.keys or range(len(template.parts)), template.parts, strict=True):
             yield from paths(part, f"{name}[{key!r}]")
+
+
+_KINDS: dict[str, type] = {"list": list, "tuple": tuple, "dict": dict}
+
+
+def template_to_json(template: Template) -> Any:
+    """How a result is nested, as plain data."""
+    if template is LEAF:
+        return "tensor"
+    if isinstance(template, Plain):
+        if not isinstance(template.value, (bool, int, float, str, type(None))):
+            raise ValueError(f"expected tensors, numbers and text in what the function returns but got {template.value!r}")
+        return {"value": template.value}
+    kind = next(name for name, cls in _KINDS.items() if issubclass(template.kind, cls))
+    return {"kind": kind, "keys": list(template.keys), "parts": [template_to_json(p) for p in template.parts]}
+
+
+def template_from_json(data: Any) -> Template:
+    """What `template_to_json` told."""
+    if data == "tensor":
+        return LEAF
+    if "value" in data:
+        return Plain(data["value"])
+    return Nested(_KINDS[data["kind"]], tuple(data["keys"]), tuple(map(template_from_json, data["parts"])))

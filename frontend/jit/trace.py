@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
-from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
-from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.diagnostics import InferError, Location, PolyremeError, caller_location, raised_location
 from polyreme.ir.dims import Dim, substitute, symbols
@@ -24,71 +23,12 @@ from polyreme.ir.notes import operand_notes
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
+from polyreme.jit.traced import Traced, TraceError
 from polyreme.lowering.autodiff import GRADIENTS
 from polyreme.lowering.shapes import specialize_block, with_sizes
 from polyreme.tensor import Tensor
 
 __all__ = ["TraceError", "Traced", "trace"]
-
-
-class TraceError(PolyremeError):
-    """What a function does cannot be captured as a program; names the user's line and the way out."""
-
-    code = "E0501"
-
-
-@dataclass
-class Traced:
-    """A function as a program.
-
-    `func` takes the inputs, then the tensors that it reads from elsewhere, as `sources` says; it returns the outputs, then the new contents of the
-    tensors in `written` (the random generator's state is one when numbers are drawn).
-    """
-
-    func: Func
-    inputs: list[TensorType]
-    sources: list[int | Tensor]  # of each argument: the number of an input, or a captured tensor
-    outputs: Template
-    output_count: int
-    written: list[Tensor] = field(default_factory=list)
-
-    @property
-    def captured(self) -> list[Tensor]:
-        return [s for s in self.sources if isinstance(s, Tensor)]
-
-    def module(self) -> Module:
-        """A module whose `main` is a copy of the function."""
-        module = Module.empty(loc=self.func.location)
-        copy = self.func.clone()
-        copy.attributes["sym_name"] = "main"
-        module.block.append(copy)
-        return module
-
-    def frozen(self) -> Module:
-        """As `module`, but captured tensors are constants with their present contents, so that only the inputs are arguments.
-
-        A function that writes to tensors (drawing random numbers does) has no such form and is a `TraceError`.
-        """
-        if self.written:
-            names = ", ".join(f"'{t.name}'" for t in self.written)
-            raise TraceError(f"expected a function without state to compile ahead of time but it changes {names}; call eval() on the Layer first", self.func.location, code="E0504")
-        module = self.module()
-        func = module.function()
-        b = Builder(func.block, func.block.first, func.location)
-        for index in reversed(range(len(self.sources))):
-            source = self.sources[index]
-            if isinstance(source, Tensor):
-                arg = func.args[index]
-                constant = b.insert_op(ops.Constant(value=Dense.taking(source._value), loc=Location(name=arg.name)))
-                constant.result.name = arg.name
-                arg.replace_all_uses_with(constant.result)
-                b.before = constant
-                func.block.erase_arg(index)
-        kept = [i for i, s in enumerate(self.sources) if not isinstance(s, Tensor)]
-        for key in ("arg_names", "arg_roles"):
-            func.attributes[key] = tuple(func.attributes[key][i] for i in kept)
-        func.finish()
-        return module
 
 
 class Trace:

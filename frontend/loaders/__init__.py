@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polyreme.jit.trace import Traced
+    from polyreme.jit.traced import Traced
 
-__all__ = ["PROGRAM_SUFFIXES", "find_program", "read_model"]
+__all__ = ["PROGRAM_SUFFIXES", "files_of", "find_program", "read_model"]
 
 PROGRAM_SUFFIXES = (".json", ".pdmodel")
 
@@ -26,6 +26,14 @@ def find_program(path: str | os.PathLike[str]) -> Path | None:
     if (given / "__model__").is_file():
         return given
     return next((file for suffix in PROGRAM_SUFFIXES if (file := Path(f"{given}{suffix}")).is_file()), None)
+
+
+def files_of(program: Path, parameters: str | os.PathLike[str] | None = None) -> list[Path]:
+    """The program's file and that of its parameters, if it has one; none for a folder with a file per parameter."""
+    if program.suffix not in PROGRAM_SUFFIXES:
+        return []
+    beside = Path(parameters) if parameters is not None else program.with_suffix(".pdiparams")
+    return [program, beside] if beside.is_file() else [program]
 
 
 def read_model(path: str | os.PathLike[str], parameters: str | os.PathLike[str] | None = None, specs: Sequence[Any] = ()) -> Traced:

@@ -20,7 +20,7 @@ from polyreme.dialects import nn
 from polyreme.dtypes import DTYPES
 from polyreme.ir.diagnostics import did_you_mean
 from polyreme.ir.types import TensorType
-from polyreme.jit.trace import Traced
+from polyreme.jit.traced import Traced
 from polyreme.loaders.errors import LoaderError, OperatorError
 from polyreme.loaders.legacy_ops import LEGACY_OPS, emit_legacy_op
 from polyreme.loaders.meaning import LEGACY_DTYPES

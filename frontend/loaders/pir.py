@@ -19,7 +19,7 @@ import numpy as np
 
 from polyreme.dtypes import DTYPES
 from polyreme.ir.types import SCALARS, ScalarType, TensorType
-from polyreme.jit.trace import Traced
+from polyreme.jit.traced import Traced
 from polyreme.loaders.errors import LoaderError, OperatorError
 from polyreme.loaders.meaning import find_meaning
 from polyreme.loaders.pdiparams import read_parameters

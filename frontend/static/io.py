@@ -9,9 +9,12 @@ from typing import Any
 
 from polyreme import dispatch, tape
 from polyreme.ir.builtin import Func
-from polyreme.jit.saving import model_file, read_model, replay, write_model
+from polyreme.jit.loading import model_file
+from polyreme.jit.reading import read_model
+from polyreme.jit.replay import replay
+from polyreme.jit.saving import write_model
 from polyreme.jit.structure import flatten
-from polyreme.jit.trace import Traced
+from polyreme.jit.traced import Traced
 from polyreme.serialization import load as load_file
 from polyreme.serialization import save as save_file
 from polyreme.static.operator import RunError

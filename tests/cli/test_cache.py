@@ -32,7 +32,7 @@ def test_the_entries_are_shown_by_kind_and_name(folder: Path, capsys: pytest.Cap
     fill(folder)
     assert run_command(["cache"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith(f"{folder}: 3 entries of ") and "at most 1.07 GB" in text
+    assert text.startswith(f"{folder}: 3 entries of ") and "at most 4.29 GB" in text
     assert f"model {scale_artifact().name}\n" in text
     assert all(f"  {kind:8}     1 " in text for kind in ("model", "kernel", "unknown"))
 
@@ -41,7 +41,7 @@ def test_json_tells_all_of_it(folder: Path, capsys: pytest.CaptureFixture[str]) 
     fill(folder)
     assert run_command(["cache", "show", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["limit"] == 1 << 30 and told["bytes"] == sum(e["bytes"] for e in told["entries"])
+    assert told["limit"] == 4 << 30 and told["bytes"] == sum(e["bytes"] for e in told["entries"])
     assert sorted(e["kind"] for e in told["entries"]) == ["kernel", "model", "unknown"]
 
 

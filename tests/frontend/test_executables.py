@@ -70,8 +70,8 @@ def test_another_compiler_version_compiles_again(compilations: list[str], monkey
 @pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:-100], lambda data: data[:500] + b"\0" + data[501:], lambda data: b"\0" * len(data)])
 def test_a_damaged_entry_is_compiled_again(compilations: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Any) -> None:
     check()
-    # The model, and the object of the thread pool.
-    assert len(entries(tmp_path)) == 2
+    # The model, its code linked, and the object of the thread pool.
+    assert len(entries(tmp_path)) == 3
     for entry in entries(tmp_path):
         entry.write_bytes(damage(entry.read_bytes()))
     forget(monkeypatch)

@@ -15,7 +15,7 @@ import pytest
 import polyreme as paddle
 from polyreme import nn
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.jit.saving import ModelFileError
+from polyreme.jit.reading import ModelFileError
 from polyreme.static import InputSpec
 
 SPEC = [InputSpec([None, 4], "float32", "x")]

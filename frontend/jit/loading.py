@@ -1,0 +1,256 @@
+"""`jit.load`: a saved model as a Layer, of which only that is read which is needed.
+
+What was compiled for a model's files is found by a digest of them. Then neither its program nor its weights are read before somebody trains it, looks at its
+weights or its text, or makes it part of another program. The code that is found has the weights in it as kernels want them, where they are mapped on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from polyreme import dispatch, loaders, tape
+from polyreme.ir import config
+from polyreme.ir.diagnostics import caller_location
+from polyreme.ir.dims import parse_dim
+from polyreme.ir.types import SCALARS, TensorType
+from polyreme.jit.program import FixedWeights, Program
+from polyreme.jit.structure import flatten, is_tensor, template_from_json, template_to_json, unflatten
+from polyreme.jit.traced import Traced
+from polyreme.jit.unread import SavedWeights, WeightSpec
+from polyreme.nn.layer import Layer
+from polyreme.runtime.cache import Cache, cache_in, digest_of
+from polyreme.runtime.file_digest import digest_of_files, stamp_of
+from polyreme.tensor import Parameter, Tensor
+
+__all__ = ["SUFFIX", "TranslatedLayer", "load", "model_file"]
+
+SUFFIX = ".polyreme"
+
+
+def model_file(path: str | os.PathLike[str]) -> Path:
+    """The file meant by a prefix or the file's own name."""
+    text = os.fspath(path)
+    return Path(text if text.endswith(SUFFIX) else text + SUFFIX)
+
+
+def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:
+    """The model that `save` wrote under this prefix, or that Paddle's own did (`.json` or `.pdmodel`, with `.pdiparams`), in evaluation mode.
+
+    A model of Paddle's whose parameters stand elsewhere takes `params_filename`. See `reading.read_model` and `loaders.read_model` for errors. A model that was
+    run before is known by its files' digests, and is read when more is asked of it than to run: what has changed by then is a `ModelFileError`.
+    """
+    parameters = configs.pop("params_filename", None)
+    if configs:
+        raise ValueError(f"expected no further options but 'params_filename' but got '{min(configs)}'")
+    file = model_file(path)
+    if file.is_file():
+
+        def read_own() -> Traced:
+            from polyreme.jit.reading import read_model
+
+            return read_model(path)
+
+        return _loaded([file], _undisturbed(read_own))
+    program = loaders.find_program(path)
+    if program is None:
+        text = os.fspath(path).removesuffix(SUFFIX)
+        raise FileNotFoundError(f"expected a saved model but there is no file {text}{SUFFIX}, {text}.json or {text}.pdmodel")
+    files = loaders.files_of(program, parameters)
+    return _loaded(files, _undisturbed(lambda: loaders.read_model(path, parameters)))
+
+
+def _undisturbed(read: Callable[[], Traced]) -> Callable[[], Traced]:
+    """Reading as it is outside of traces and of `no_grad`: it may happen late, and a program is the same wherever it is read."""
+
+    def work() -> Traced:
+        with dispatch.trace_into(None), tape.recording(True):
+            return read()
+
+    return work
+
+
+def _loaded(files: Sequence[Path], read: Callable[[], Traced]) -> TranslatedLayer:
+    cache = cache_in(config.cache_folder(), config.cache_limit())
+    if cache.folder is None or config.is_watched() or not files:
+        # Nothing is known of earlier times; and whoever watches wants to see the whole way.
+        return TranslatedLayer(read())
+    model = SavedModel(files, read, cache)
+    traced = model.known()
+    if traced is None:
+        whole = read()
+        traced = model.introduce(whole)
+        if traced is None:
+            return TranslatedLayer(whole)
+    return TranslatedLayer(traced, model.fixed(traced))
+
+
+class SavedModel:
+    """The files of a model, and what is kept of them: `identity` tells their contents from any others."""
+
+    def __init__(self, files: Sequence[Path], read: Callable[[], Traced], cache: Cache):
+        self.files = files
+        self.cache = cache
+        self._read = read
+        self._stamps = list(map(stamp_of, files))
+        self.identity = digest_of("saved model", *(file.suffix for file in files), digest_of_files(files, cache), _compiler())
+
+    def read(self) -> Traced:
+        """The whole model. A `ModelFileError` when it is not what it was when this was made."""
+        from polyreme.jit.reading import ModelFileError
+
+        try:
+            traced = self._read()
+            same = list(map(stamp_of, self.files)) == self._stamps
+        except FileNotFoundError:
+            same = False
+        if not same:
+            names = ", ".join(map(str, self.files))
+            raise ModelFileError(f"expected the model as it was when it was loaded but {names} changed since: load it again", caller_location())
+        return traced
+
+    def known(self) -> SavedProgram | None:
+        """The model, of which nothing is read, if it was read before."""
+        told = self.cache.get(self._key)
+        return None if told is None else SavedProgram(json.loads(told), self)
+
+    def introduce(self, traced: Traced) -> SavedProgram | None:
+        """The model that was just read and found to be whole, so that it is known from now on. None for one that changes tensors, which has to be read each time.
+
+        Its weights are let go: those who compile it read them in a process of their own.
+        """
+        if traced.written:
+            return None
+        description = _description(traced)
+        self.cache.put(self._key, json.dumps(description).encode())
+        made = SavedProgram(description, self)
+        made.func = traced.func
+        return made
+
+    def fixed(self, traced: SavedProgram) -> FixedWeights:
+        """The code for the weights in the files."""
+        return FixedWeights(self.identity, traced, traced.weights, traced.ops)
+
+    @property
+    def _key(self) -> str:
+        return digest_of("description", self.identity)
+
+
+def _compiler() -> str:
+    from polyreme.executables import compiler_version
+
+    return compiler_version()
+
+
+class SavedProgram(Traced):
+    """The program of a saved model, read when it is looked at. Until then its inputs, outputs and the names and types of its weights are known."""
+
+    def __init__(self, description: dict[str, Any], model: SavedModel):
+        specs = [
+            WeightSpec(t["name"], _type(t["type"]), t["parameter"], t["trainable"], t["persistable"]) for t in description["tensors"]
+        ]
+        self.weights = SavedWeights(specs, lambda: [tensor._value for tensor in self._read_all().captured])
+        self.name: str = description["name"]
+        self.names: list[str] = description["names"]
+        self.ops: int = description["ops"]
+        self.inputs = [_type(type) for type in description["inputs"]]
+        self.sources = [s if isinstance(s, int) else self.weights.tensors[s["tensor"]] for s in description["sources"]]
+        self.outputs = template_from_json(description["outputs"])
+        self.output_count = description["output_count"]
+        self.written = []
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "func":
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'", name=name, obj=self)
+        self.func = self._read_all().func
+        return self.func
+
+    @property
+    def captured_names(self) -> list[str]:
+        return self.names
+
+    def _read_all(self) -> Traced:
+        return self._model.read()
+
+
+def _description(traced: Traced) -> dict[str, Any]:
+    """What `SavedProgram` takes, as plain data."""
+    tensors = traced.captured
+    numbers = {id(tensor): i for i, tensor in enumerate(tensors)}
+    return {
+        "name": str(traced.func.sym_name),
+        "names": traced.captured_names,
+        "ops": len(traced.func.block.ops),
+        "inputs": [_type_to_json(type) for type in traced.inputs],
+        "sources": [s if isinstance(s, int) else {"tensor": numbers[id(s)]} for s in traced.sources],
+        "outputs": template_to_json(traced.outputs),
+        "output_count": traced.output_count,
+        "tensors": [
+            {
+                "name": t.name,
+                "type": _type_to_json(t.type),
+                "parameter": isinstance(t, Parameter),
+                "trainable": not t.stop_gradient,
+                "persistable": t.persistable,
+            }
+            for t in tensors
+        ],
+    }
+
+
+def _type_to_json(type: TensorType) -> list[Any]:
+    return [type.dtype.name, [d if isinstance(d, int) else str(d) for d in type.shape]]
+
+
+def _type(told: list[Any]) -> TensorType:
+    name, shape = told
+    return TensorType(tuple(d if isinstance(d, int) else parse_dim(d) for d in shape), SCALARS[name])
+
+
+class TranslatedLayer(Layer):
+    """A loaded model: called with its inputs, trainable again, its parameters under the names they had.
+
+    With `fixed` it computes with the weights in its files for as long as they are not changed, by code that has them in it. Gradients are another program, which is
+    compiled when they are asked for; in training mode each step makes ready for them.
+    """
+
+    def __init__(self, traced: Traced, fixed: FixedWeights | None = None):
+        super().__init__()
+        self.training = False
+        self.traced = traced
+        self._program = Program(traced, traced.name if isinstance(traced, SavedProgram) else str(traced.func.sym_name), fixed)
+        for name, tensor in zip(traced.captured_names, traced.captured, strict=True):
+            # Straight into the tables: the names have dots, and there are no sublayers to hold the parts.
+            (self._parameters if isinstance(tensor, Parameter) else self._buffers)[name] = tensor
+
+    @property
+    def input_spec(self) -> list[TensorType]:
+        """The types of the inputs."""
+        return self.traced.inputs
+
+    def forward(self, *inputs: Any) -> Any:
+        leaves: list[Any] = []
+        flatten(inputs, leaves, is_tensor)
+        if len(leaves) != len(self.traced.inputs):
+            raise TypeError(f"expected {len(self.traced.inputs)} input tensors for the loaded model but got {len(leaves)}")
+        tensors = [leaf if isinstance(leaf, Tensor) else Tensor(leaf) for leaf in leaves]
+        if dispatch.active_trace() is not None:
+            from polyreme.jit.replay import replay
+
+            return unflatten(self.traced.outputs, iter(replay(self.traced, tensors)))
+        if not self._program.holds():
+            # Parameters were frozen or thawed since: the same function, differentiated anew.
+            self._program = Program(self.traced, self._program.name, self._program.fixed)
+        return unflatten(self.traced.outputs, iter(self._program(tensors, trains=self.training)))
+
+    def program(self, method_name: str = "forward") -> str:
+        """The text of the program at the `nn` level."""
+        from polyreme.ir.text import print_module
+
+        if method_name != "forward":
+            raise ValueError(f"expected 'forward', the only method that is saved, but got {method_name!r}")
+        return print_module(self.traced.module())

@@ -1,0 +1,40 @@
+"""A program applied op by op: so that it becomes part of one that is being traced, or of a static Program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from polyreme import dispatch
+from polyreme.ir.core import Value
+from polyreme.ir.dims import Dim, Expr, substitute, told
+from polyreme.jit.traced import Traced
+from polyreme.tensor import Tensor
+
+__all__ = ["replay"]
+
+
+def replay(traced: Traced, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The outputs of a program, its ops applied one after the other through dispatch: so a program becomes part of one being traced."""
+    block = traced.func.block
+    values: dict[Value, Tensor] = {}
+    sizes: dict[str, Dim] = {}
+    for arg, source in zip(block.args, traced.sources, strict=True):
+        values[arg] = inputs[source] if isinstance(source, int) else source
+        # Sizes that the program leaves open are those of the inputs it meets here.
+        given = values[arg].type.shape
+        sizes |= dict(found for d, n in zip(arg.type.shape, given, strict=False) if (found := told(d, n)) is not None)
+    for op in block.ops[:-1]:
+        operands = op.definition.split([values[v] for v in op.operands], op.segments)
+        results = dispatch.call(type(op), *operands, **{name: _with_sizes(a, sizes) for name, a in op.attributes.items()})
+        values.update(zip(op.results, results if isinstance(results, tuple) else (results,), strict=True))
+    results = [values[v] for v in block.terminator.operands]
+    for tensor, value in zip(traced.written, results[traced.output_count :], strict=True):
+        dispatch.assign(tensor, value)
+    return results[: traced.output_count]
+
+
+def _with_sizes(attribute: Any, sizes: dict[str, Dim]) -> Any:
+    if isinstance(attribute, tuple):
+        return tuple(_with_sizes(a, sizes) for a in attribute)
+    return substitute(attribute, sizes) if isinstance(attribute, Expr) else attribute

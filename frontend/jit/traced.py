@@ -1,0 +1,82 @@
+"""A function as a program: what tracing it gives, and what a saved model is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from polyreme.ir.builtin import Func, Module
+from polyreme.ir.diagnostics import Location, PolyremeError
+from polyreme.ir.types import TensorType
+from polyreme.jit.structure import Template
+from polyreme.tensor import Tensor
+
+__all__ = ["TraceError", "Traced"]
+
+
+class TraceError(PolyremeError):
+    """What a function does cannot be captured as a program; names the user's line and the way out."""
+
+    code = "E0501"
+
+
+@dataclass
+class Traced:
+    """A function as a program.
+
+    `func` takes the inputs, then the tensors that it reads from elsewhere, as `sources` says; it returns the outputs, then the new contents of the
+    tensors in `written` (the random generator's state is one when numbers are drawn).
+    """
+
+    func: Func
+    inputs: list[TensorType]
+    sources: list[int | Tensor]  # of each argument: the number of an input, or a captured tensor
+    outputs: Template
+    output_count: int
+    written: list[Tensor] = field(default_factory=list)
+
+    @property
+    def captured(self) -> list[Tensor]:
+        return [s for s in self.sources if isinstance(s, Tensor)]
+
+    @property
+    def captured_names(self) -> list[str]:
+        """What the function calls them."""
+        return [name for name, source in zip(self.func.arg_names, self.sources, strict=True) if isinstance(source, Tensor)]
+
+    def module(self) -> Module:
+        """A module whose `main` is a copy of the function."""
+        module = Module.empty(loc=self.func.location)
+        copy = self.func.clone()
+        copy.attributes["sym_name"] = "main"
+        module.block.append(copy)
+        return module
+
+    def frozen(self) -> Module:
+        """As `module`, but captured tensors are constants with their present contents, so that only the inputs are arguments.
+
+        A function that writes to tensors (drawing random numbers does) has no such form and is a `TraceError`.
+        """
+        if self.written:
+            names = ", ".join(f"'{t.name}'" for t in self.written)
+            raise TraceError(f"expected a function without state to compile ahead of time but it changes {names}; call eval() on the Layer first", self.func.location, code="E0504")
+        from polyreme.dialects import nn as ops
+        from polyreme.ir.attributes import Dense
+        from polyreme.ir.builder import Builder
+
+        module = self.module()
+        func = module.function()
+        b = Builder(func.block, func.block.first, func.location)
+        for index in reversed(range(len(self.sources))):
+            source = self.sources[index]
+            if isinstance(source, Tensor):
+                arg = func.args[index]
+                constant = b.insert_op(ops.Constant(value=Dense.taking(source._value), loc=Location(name=arg.name)))
+                constant.result.name = arg.name
+                arg.replace_all_uses_with(constant.result)
+                b.before = constant
+                func.block.erase_arg(index)
+        kept = [i for i, s in enumerate(self.sources) if not isinstance(s, Tensor)]
+        for key in ("arg_names", "arg_roles"):
+            func.attributes[key] = tuple(func.attributes[key][i] for i in kept)
+        func.finish()
+        return module
