@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 # Namespaces and rooms, reached as attributes without an import of their own.
 _MODULES = (
     "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "dtypes", "hapi", "io", "ir", "jit", "lowering", "math",
-    "metric", "nn", "optimizer", "regularizer", "runtime", "safetensors", "static", "tensor", "utils", "vision",
+    "metric", "nn", "optimizer", "quantization", "regularizer", "runtime", "safetensors", "static", "tensor", "utils", "vision",
 )  # fmt: skip
 
 # Where the names directly under `paddle` live. A name is looked up in each module's `__all__` in this order, cheap modules first.

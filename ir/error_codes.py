@@ -23,6 +23,7 @@ GROUPS = {
     "E08": "runtime, artifacts, devices",
     "E09": "distributed",
     "E10": "data loading and training",
+    "E11": "quantisation",
 }
 
 ERROR_CODES = {
@@ -126,6 +127,8 @@ ERROR_CODES = {
     "E1002": "a worker of the DataLoader that failed",
     "E1003": "a learning-rate schedule with wrong arguments",
     "E1004": "a random generator with a wrong state",
+    "E1101": "calibration data that a model does not take",
+    "E1102": "a model with nothing to quantise",
 }
 
 

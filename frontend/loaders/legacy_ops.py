@@ -190,6 +190,8 @@ _add("conv3d", inputs={"Input": "input", "Filter": "filter"}, outputs=("Output",
 _add("conv2d_transpose depthwise_conv2d_transpose",
      inputs={"Input": "x", "Filter": "filter", "Bias": "bias", "OutputSizeTensor": "output_size"}, outputs=("Output",))  # fmt: skip
 _add("pool2d pool3d max_pool2d_with_index", attributes={"ksize": "kernel_size"})
+_add("quantize_linear dequantize_linear", inputs={"X": "x", "Scale": "scale", "ZeroPoint": "zero_point", "InAccum": "in_accum", "InState": "in_state"},
+     outputs=("Y", "OutScale", "OutAccum", "OutState"))  # fmt: skip
 _add("batch_norm sync_batch_norm", inputs={"X": "x", "Mean": "mean", "Variance": "variance", "Scale": "scale", "Bias": "bias", "MomentumTensor": "momentum"},
      outputs=("Y", "MeanOut", "VarianceOut", "SavedMean", "SavedVariance"), attributes={"data_layout": "data_format"})  # fmt: skip
 _add("layer_norm", inputs={"X": "x", "Scale": "scale", "Bias": "bias"}, outputs=("Y", "Mean", "Variance"))

@@ -1,5 +1,6 @@
 """`paddle.nn`: layers, and what they are made of."""
 
+import importlib
 from typing import TYPE_CHECKING
 
 from polyreme.names import absent_from
@@ -19,7 +20,7 @@ from polyreme.nn.layers.rnn import *
 from polyreme.nn.layers.transformer import *
 from polyreme.nn.layers.vision import *
 
-__all__ = ["functional", "initializer", "utils"]
+__all__ = ["functional", "initializer", "quant", "utils"]
 __all__ += clip.__all__
 __all__ += container.__all__
 __all__ += decode.__all__
@@ -34,6 +35,12 @@ __all__ += rnn.__all__
 __all__ += transformer.__all__
 __all__ += vision.__all__
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    from polyreme.nn import quant
+else:
     # Not for type checkers, which would take any name for one that there is.
-    __getattr__ = absent_from(__name__)
+    _absent = absent_from(__name__)
+
+    def __getattr__(name):
+        # Few models are quantised: what does it loads when it is asked for.
+        return importlib.import_module("polyreme.nn.quant") if name == "quant" else _absent(name)

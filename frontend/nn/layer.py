@@ -357,7 +357,7 @@ class Layer:
 
     # --- state
 
-    def _state(self, destination: Any, include_sublayers: bool, prefix: str, all_buffers: bool, use_hook: bool) -> dict[str, Tensor]:
+    def _gather_state(self, destination: Any, include_sublayers: bool, prefix: str, all_buffers: bool, use_hook: bool) -> dict[str, Tensor]:
         state = OrderedDict() if destination is None else destination
         for name, parameter in self._parameters.items():
             if parameter is not None:
@@ -368,7 +368,7 @@ class Layer:
         if include_sublayers:
             for name, layer in self._sub_layers.items():
                 if layer is not None:
-                    layer._state(state, include_sublayers, f"{prefix}{name}.", all_buffers, use_hook)
+                    layer._gather_state(state, include_sublayers, f"{prefix}{name}.", all_buffers, use_hook)
         if use_hook:
             for hook in self._state_dict_hooks.values():
                 changed = hook(state)
@@ -385,7 +385,7 @@ class Layer:
         keep_vars: bool = True,
     ) -> dict[str, Tensor]:
         """Parameters and persistable buffers by dotted name; put into `destination` when given."""
-        return self._state(destination, include_sublayers, structured_name_prefix, False, use_hook)
+        return self._gather_state(destination, include_sublayers, structured_name_prefix, False, use_hook)
 
     def to_static_state_dict(
         self,
@@ -396,7 +396,7 @@ class Layer:
         keep_vars: bool = True,
     ) -> dict[str, Tensor]:
         """Parameters and all buffers by dotted name."""
-        return self._state(destination, include_sublayers, structured_name_prefix, True, use_hook)
+        return self._gather_state(destination, include_sublayers, structured_name_prefix, True, use_hook)
 
     def set_state_dict(self, state_dict: dict[str, Any], use_structured_name: bool = True) -> tuple[list[str], list[str]]:
         """Take over values by dotted name (or, with `use_structured_name=False`, by the tensors' own names).
