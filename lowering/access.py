@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polyreme.dialects import tensor
-from polyreme.ir.core import Value
+from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import TensorType
 from polyreme.lowering.widen import is_widening
@@ -66,13 +66,19 @@ def _is_read_once(value: Value, memory: Value) -> bool:
     return len(value.users) == 1
 
 
-def _walk(value: Value, axes: list[Linear]) -> tuple[Value, Value, list[Linear]]:
+def trace_copied(value: Value, letters: str) -> Access:
+    """The access of `value` where transposes are no views but copies, whose memory is read."""
+    views = tuple(kind for kind in _VIEWS if kind is not tensor.Transpose)
+    return _access(*_walk(value, [(0, {letter: 1}) for letter in letters], views))
+
+
+def _walk(value: Value, axes: list[Linear], views: tuple[type[Op], ...] = _VIEWS) -> tuple[Value, Value, list[Linear]]:
     """Through views: the memory, the value whose shape it is seen under (by a reshape of the whole, if any), and that one's axes."""
     while True:
         memory = value
         while memory.producer(tensor.Reshape):
             memory = memory.producer().x
-        if not isinstance(memory.owner, _VIEWS):
+        if not isinstance(memory.owner, views):
             # A reshape of whole memory changes no position, whatever its shape.
             return memory, value, axes
         inner = _through_reshape(_shape(memory), _shape(value), axes)

@@ -90,7 +90,7 @@ class ProductBuilder:
         dot = next((c for c in p.contracted if p.left.stride(c) == 1 and p.right.stride(c) == 1), None)
         # B may be read where it stands: along its lanes, or else along a contracted letter.
         unit = p.right.stride(self.lane) == 1
-        in_place = not constant and (unit or (dot is not None and self.lanes > 1))
+        in_place = not constant and p.near is None and (unit or (dot is not None and self.lanes > 1))
         along = None if unit else dot
         reuse = product([self.m, *(p.size(c) for c in self.outer if p.right.stride(c) == 0)])
         if isinstance(source, BlockArgument) and source.index in p.request.kept:
@@ -129,7 +129,7 @@ class ProductBuilder:
             self._tiles(self._open("contract", [left, self.parts.memory_of(p.right.source)]), panels, local=True)
             return
         value = p.contract.b if p.right_is_b else p.contract.a
-        packed = self.parts.packed(value, p.right_letters, p.right, panels, worth)
+        packed = self.parts.packed(value, p.right_letters, p.right, panels, worth, p.near)
         if worth is None:
             self._tiles(self._open("contract", [left, packed]), panels)
             return
@@ -178,7 +178,8 @@ class ProductBuilder:
         end = func.block.append(Return([]))
         code = Code(Builder(func.block, end, func.location))
         first, last = len(operands), len(operands) + len(p.epilogue.args)
-        return ProductKernel(func, code, func.args[0], func.args[1], dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])
+        left, right = func.args[:2] if p.near is None else map(code.words, func.args[:2])
+        return ProductKernel(func, code, left, right, dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])
 
     def _depth(self, panels: Panels | None) -> int | None:
         """Steps of a block of a panel that has room in the second-level cache; None when a panel is such a block as a whole."""

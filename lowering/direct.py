@@ -22,6 +22,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.ir.types import element_type
 from polyreme.lowering.access import row_major
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.conv import tile_sizes
@@ -31,7 +32,7 @@ from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, Axis, accumulat
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.padded_copy import PaddedCopy
 from polyreme.lowering.positions import Position, total
-from polyreme.lowering.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, typical
+from polyreme.lowering.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
 from polyreme.lowering.sweep import estimate
@@ -50,7 +51,7 @@ ENOUGH_TILES = 8
 
 def build_direct(request: Request) -> KernelPlan | None:
     """The plan of a group around a convolution that gives its channels last; None for any other group."""
-    problem = find_problem(request)
+    problem = find_problem(request, words=True)
     if problem is None:
         return None
     lane = next((c for c in reversed(problem.out) if problem.size(c) != 1), None)
@@ -58,8 +59,9 @@ def build_direct(request: Request) -> KernelPlan | None:
         return None
     if lane in problem.rows:
         problem = problem.flipped()
-    window = _windows(problem)
-    if window is None or not all(isinstance(problem.size(c), int) for c in (lane, *problem.contracted)):
+    problem = in_words(problem)
+    window = None if problem is None else _windows(problem)
+    if problem is None or window is None or not all(isinstance(problem.size(c), int) for c in (lane, *problem.contracted)):
         return None
     slid = [problem.left_letters[axis] for axis in window.axes]
     # Only the innermost two letters are tiled; others become loops outside.
@@ -108,11 +110,16 @@ class Direct:
         pad: tensor.Pad | None = self.window.x.producer(tensor.Pad)
         if pad is None or any(n != 0 for n in pad.interior):
             return None
-        if prod(self.region(self.needed(self.pieces()))) * self.p.dtype.bytes > MOST_ROOM:
+        if prod(self.region(self.needed(self.pieces()))) * self.image_bytes > MOST_ROOM:
             return None
         amounts = list(enumerate(zip(pad.low, pad.high, strict=True)))
         known = all(isinstance(n, int) for _, pair in amounts for n in pair)
         return pad if known and not any(any(pair) for i, pair in amounts if i not in self.window.axes) else None
+
+    @property
+    def image_bytes(self) -> int:
+        """Bytes of an element of the image."""
+        return element_type(self.window.x.type).bytes
 
     def region(self, counts: Sequence[int]) -> tuple[int, ...]:
         """The extents of the image under the windows of a rectangle of `counts` pixels, by axis."""
@@ -191,7 +198,7 @@ class Direct:
         room = min(self.p.request.target.caches[1], MOST_ROOM)
         needed = self.needed(outputs)
         # Windows with gaps between them leave out some of the region.
-        image = min(prod(self.region(needed)), prod(needed) * self.k) * self.p.dtype.bytes
+        image = min(prod(self.region(needed)) * self.image_bytes, prod(needed) * self.k * self.p.dtype.bytes)
         sums = prod(needed) * self.width * self.p.dtype.bytes if self.keeps else 0
         return image <= room // IMAGE_SHARE and sums <= room // SUMS_SHARE
 
@@ -227,7 +234,7 @@ class Direct:
         image = self._image_slot()
         outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
         self.panels = Panels(outer, tuple(self._order()), self.lane, self.width, p.sizes)
-        weights = parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels)
+        weights = parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels, near=p.near)
         slots = [image, weights, *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
         func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
@@ -340,7 +347,9 @@ class _Task:
     ):
         self.direct, self.p, self.code = direct, direct.p, code
         count = len(self.p.epilogue.args)
-        self.image, self.weights = args[0], args[1]
+        # Words of the weights, and of the image unless it is copied first.
+        self.image = args[0] if direct.pad is not None or self.p.near is None else code.words(args[0])
+        self.weights = args[1] if self.p.near is None else code.words(args[1])
         self.buffers: dict[Value, Value] = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
         self.results = list(args[2 + count :])
         self.around, self.starts, self.outputs = around, list(starts), list(outputs)
@@ -406,8 +415,9 @@ class _Task:
         counts = dict(zip(direct.spatial, self.counts, strict=True))
         # A region of unknown size may reach further than the image and its padding.
         edges = tuple((pad.low[i] != 0, pad.high[i] != 0 or isinstance(counts.get(letters[i], 0), Value)) for i in range(rank))
-        self.image = PaddedCopy(code, p.request.target, self.image, pad, region, tuple(starts), edges, direct.window.axes).make()
-        return moves
+        copy = PaddedCopy(code, p.request.target, self.image, pad, region, tuple(starts), edges, direct.window.axes).make()
+        self.image = copy if p.near is None else code.words(copy)
+        return p.in_words(moves)
 
     # --- tiles
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from polyreme.lowering.llvm_text import Lane, type_text
 from polyreme.lowering.targets import Target
 
+# Products of an element of `kernel.dot4`: bytes of a word.
+BYTES = 4
 # Gives what the function computes, which has this key, at most once where the code now stands: rows and columns of a tile share what is made of their operands.
 Once = Callable[[object, Callable[[], Lane]], Lane]
 

@@ -146,7 +146,7 @@ def _unrolled(code: Code, steps: Sequence[tuple[Index, Index]], a: Read, b: Read
         for r, row in enumerate(acc):
             scalar = a(r, here_a)
             for v, column in enumerate(columns):
-                row[v] = code.fma(scalar, column, row[v])
+                row[v] = code.multiply_add(scalar, column, row[v])
     return acc
 
 

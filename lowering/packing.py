@@ -18,6 +18,7 @@ from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type
 from polyreme.lowering.access import Access, row_major
 from polyreme.lowering.code import Code, Index
+from polyreme.lowering.dot4 import BYTES
 from polyreme.lowering.microkernel import transpose_lanes
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, scratch
 
@@ -75,19 +76,27 @@ def copied_views(value: Value) -> tuple[Func, Builder, Value]:
     return func, b, mapping.get(value, value)
 
 
-def panels_of(value: Value, letters: str, panels: Panels) -> Func:
-    """The packing of `value`, an argument of its function or views of one, as a function at tensor level from the argument to flat panels."""
+def panels_of(value: Value, letters: str, panels: Panels, near: str | None = None) -> Func:
+    """The packing of `value`, an argument of its function or views of one, as a function at tensor level from the argument to flat panels. With `near`, a contracted
+    letter, elements of the panels are words of four bytes along it, which stay together."""
     func, b, x = copied_views(value)
     order = [*panels.outer, *panels.contracted, panels.lane]
     # Letters of size one may be missing from the layout.
     perm = [letters.index(c) for c in letters if c not in order] + [letters.index(c) for c in order]
     x = b(tensor.Transpose, x, perm=tuple(perm))
     around, n = product(panels.sizes[c] for c in panels.outer), panels.sizes[panels.lane]
-    x = b(tensor.Reshape, x, shape=(around, panels.depth, n))
-    x = b(tensor.Pad, x, low=(0, 0, 0), high=(0, 0, panels.count * panels.width - n), interior=(0, 0, 0))
-    x = b(tensor.Reshape, x, shape=(around, panels.depth, panels.count, panels.width))
+    word: tuple[int, ...] = ()
+    if near is not None:
+        word, at = (BYTES,), order.index(near) + 1
+        sizes = [panels.sizes[c] for c in order]
+        x = b(tensor.Reshape, x, shape=(*sizes[:at], *word, *sizes[at:]))
+        x = b(tensor.Transpose, x, perm=(*range(at), *range(at + 1, len(sizes) + 1), at))
+    x = b(tensor.Reshape, x, shape=(around, panels.depth, n, *word))
+    none = (0,) * len(word)
+    x = b(tensor.Pad, x, low=(0, 0, 0, *none), high=(0, 0, panels.count * panels.width - n, *none), interior=(0, 0, 0, *none))
+    x = b(tensor.Reshape, x, shape=(around, panels.depth, panels.count, panels.width * product(word)))
     x = b(tensor.Transpose, x, perm=(0, 2, 1, 3))
-    x = b(tensor.Reshape, x, shape=(panels.elements,))
+    x = b(tensor.Reshape, x, shape=(panels.elements * product(word),))
     if element_type(x.type) != element_type(func.args[0].type):
         # Panels are as narrow as what they are made of: who reads them widens them.
         x = b(tensor.Map, x, fn="cast", dtype=element_type(func.args[0].type))
@@ -259,9 +268,14 @@ class PlanParts:
         types = {"operand": self.request.operand_types, "result": self.request.result_types, "pack": [x.type for x in self.packs]}[slot.kind]
         return BufferType(types[slot.index].shape, types[slot.index].dtype)
 
-    def packed(self, value: Value, letters: str, access: Access, panels: Panels, worth: Worth = None) -> Slot:
-        """The panels of `value`: ahead of time for a constant or kept operand, else by a step, which does nothing where it is not `worth` it."""
+    def packed(self, value: Value, letters: str, access: Access, panels: Panels, worth: Worth = None, near: str | None = None) -> Slot:
+        """The panels of `value`: ahead of time for a constant or kept operand, else by a step, which does nothing where it is not `worth` it. `near` is that of
+        `panels_of`."""
         source = access.source
+        if near is not None:
+            assert isinstance(source, BlockArgument)
+            self.packs.append(Pack(source.index, panels_of(value, letters, panels, near)))
+            return pack(len(self.packs) - 1)
         dtype = source.type.dtype
         made = partial(pack_kernel, self.request.name("pack"), access, panels, dtype, min(self.request.target.lanes(dtype), panels.width))
         if isinstance(source, BlockArgument) and worth is None and source.index in self.request.constant | self.request.kept:

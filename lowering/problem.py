@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from polyreme.dialects import tensor
-from polyreme.ir.dims import Dim, product
-from polyreme.ir.types import ScalarType, element_type, f32, f64
-from polyreme.lowering.access import Access, row_major, trace
+from polyreme.ir.core import BlockArgument
+from polyreme.ir.dims import Dim, floordiv, mod, product
+from polyreme.ir.types import ScalarType, element_type, f32, f64, i8, i32, u8
+from polyreme.lowering.access import Access, row_major, trace, trace_copied
+from polyreme.lowering.dot4 import BYTES, dot_registers
 from polyreme.lowering.epilogue import Epilogue, follow
 from polyreme.lowering.microkernel import Axis, Registers, join_axes
 from polyreme.lowering.schedule import Request
@@ -40,6 +42,7 @@ class Problem:
     right_letters: str
     out: str
     right_is_b: bool = True
+    near: str | None = None  # of products of bytes: the letter whose steps, and so all of the problem, are words of four of them
 
     @property
     def dtype(self) -> ScalarType:
@@ -52,7 +55,14 @@ class Problem:
 
     @property
     def registers(self) -> Registers:
-        return Registers.of(self.request.target, self.dtype)
+        registers = Registers.of(self.request.target, self.dtype)
+        return registers if self.near is None else replace(registers, count=registers.count - dot_registers(self.request.target))
+
+    def in_words(self, moves: dict[str, Dim]) -> dict[str, Dim]:
+        """How far letters move in A: in elements, or in words where the problem is one of words."""
+        if self.near is None:
+            return moves
+        return {c: 1 if c == self.near else floordiv(move, BYTES) for c, move in moves.items()}
 
     @cached_property
     def contracted(self) -> list[str]:
@@ -86,14 +96,14 @@ def typical(dim: Dim) -> int:
     return dim if isinstance(dim, int) else TYPICAL
 
 
-def find_problem(request: Request, narrow: bool = False) -> Problem | None:
+def find_problem(request: Request, narrow: bool = False, words: bool = False) -> Problem | None:
     """The only contract of a group of floats, whose results follow from it elementwise or by a pooling; else None. With `narrow` its operands may be in memory as
-    16-bit floats."""
+    16-bit floats. With `words` also one of bytes, as it is: `in_words` makes it one of words."""
     contracts = request.ops(tensor.Contract)
     if len(contracts) != 1:
         return None
     contract = contracts[0]
-    if element_type(contract.result.type) not in (f32, f64):
+    if element_type(contract.result.type) not in (f32, f64) and not (words and contract.dtype == i32):
         return None
     if any(d == 0 for t in (contract.a.type, contract.b.type, contract.result.type) for d in t.shape):
         return None
@@ -104,6 +114,29 @@ def find_problem(request: Request, narrow: bool = False) -> Problem | None:
     sizes = spec.sizes(contract.a.type.shape, contract.b.type.shape)
     left, right = trace(contract.a, spec.a, narrow), trace(contract.b, spec.b, narrow)
     return Problem(request, contract, epilogue, sizes, left, right, spec.a, spec.b, spec.out)
+
+
+def in_words(problem: Problem) -> Problem | None:
+    """A problem of bytes as one of words of four along a contracted letter, whose elements are neighbours in A and a multiple of four; others as they are.
+    None where no letter is like that, or the operands have their signs the other way than `kernel.dot4` wants them."""
+    if problem.contract.dtype is None:
+        return problem
+    left, right = problem.left, problem.right
+    if (element_type(left.source.type), element_type(right.source.type)) != (u8, i8) or not isinstance(right.source, BlockArgument):
+        return None
+    near = _near(problem, left)
+    if near is None:
+        # Channels are apart: they are brought together first.
+        left = trace_copied(problem.contract.a if problem.right_is_b else problem.contract.b, problem.left_letters)
+        near = _near(problem, left)
+    if near is None or any(mod(n, BYTES) != 0 for n in (left.base, *(s for c, s in left.strides.items() if c != near and problem.size(c) != 1))):
+        return None
+    found = replace(problem, near=near, sizes={**problem.sizes, near: floordiv(problem.size(near), BYTES)})
+    return replace(found, left=Access(left.source, floordiv(left.base, BYTES), found.in_words(left.strides)))
+
+
+def _near(problem: Problem, left: Access) -> str | None:
+    return next((c for c in problem.contracted if left.stride(c) == 1 and mod(problem.size(c), BYTES) == 0), None)
 
 
 class Product:
@@ -138,10 +171,11 @@ class Product:
 
 def find_product(request: Request) -> Product | None:
     """The product of a group whose lanes are letters of one operand; None for any other group."""
-    problem = find_problem(request, narrow=True)
+    problem = find_problem(request, narrow=True, words=True)
     if problem is None or problem.epilogue.pools:
         return None
     last = next((c for c in reversed(problem.out) if problem.size(c) != 1), None)
     if last is None or last in problem.batch:
         return None
-    return Product(problem.flipped() if last in problem.rows else problem, last)
+    problem = in_words(problem.flipped() if last in problem.rows else problem)
+    return None if problem is None else Product(problem, last)
