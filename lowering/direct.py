@@ -496,6 +496,8 @@ class _Task:
             return code.load(self.weights, code.add(position, v * lanes), lanes, None, align)
 
         at = code.add(at, *(code.mul(c, m) for c, m in zip(corner, self.moves, strict=True)))
+        if not self.direct.keeps and self.p.epilogue.beside:
+            self._prefetch(corner, offsets, lane0, vectors)
         start = self._kept_at(corner, offsets) if self.direct.keeps else []
         if add:
             acc = [[code.load(self.sums, code.add(to, v * lanes), lanes, None, align) for v in range(vectors)] for to in start]
@@ -526,6 +528,15 @@ class _Task:
         at.update(zip(self.direct.spatial, pixel, strict=True))
         at[self.direct.lane] = lane
         return [at.get(c, Position()) for c in self.p.out]
+
+    def _prefetch(self, corner: Sequence[Index], offsets: Sequence[tuple[int, ...]], lane0: Index, vectors: int) -> None:
+        """Ask for what is read at the places of a tile's results."""
+        code, p = self.code, self.p
+        start = [place(code.add(o, c)) for o, c in zip(self.pixels0, corner, strict=True)]
+        for offset in offsets:
+            pixel = [s.plus(code, Position(o)) for s, o in zip(start, offset, strict=True)]
+            for lane in range(0, vectors * self.direct.lanes, p.request.target.line_bytes // p.dtype.bytes):
+                p.epilogue.prefetch(code, self.buffers, self._places(pixel, place(lane0, lane)))
 
     def _finish(self, corner: Sequence[Index], offsets: Sequence[tuple[int, ...]], acc: list[list[Value]], lane0: Index, valid: int | None) -> None:
         """The results of a tile from its sums."""

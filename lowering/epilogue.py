@@ -52,10 +52,20 @@ class Epilogue:
                 todo += value.owner.operands
         return sorted((v for v in found if isinstance(v, BlockArgument)), key=lambda v: v.index)
 
+    @property
+    def beside(self) -> list[BlockArgument]:
+        """Those of them with an element for each of the results', such as a residual."""
+        return [arg for arg in self.args if arg.type.shape == self.shape]
+
     def emitter(self, code: Code, buffers: Mapping[Value, Value], leaf: Leaf) -> ElementEmitter:
         """Gives elements of the results, the contract's own by `leaf` and the arguments' from `buffers`."""
         leaves: dict[Value, Leaf] = {arg: buffer_leaf(code, buffers[arg], arg.type.shape) for arg in self.args}
         return ElementEmitter(code, {**leaves, self.contract.result: leaf})
+
+    def prefetch(self, code: Code, buffers: Mapping[Value, Value], places: Sequence[Position]) -> None:
+        """Ask for what `beside` has at `places`."""
+        for arg in self.beside:
+            code.prefetch(buffers[arg], linear(code, places, self.shape).scalar(code))
 
     def write(self, emitter: ElementEmitter, outputs: Sequence[Value], places: Sequence[Position], lanes: int, mask: Value | None) -> None:
         """Store the results' elements at `places`."""

@@ -29,6 +29,8 @@ _FREE = (tensor.Full, tensor.DimValue, tensor.Iota, tensor.Transpose, tensor.Sli
 # Rows of more elements than this, and fewer of them than that, are not made longer by fusing: threads would have nothing to share.
 _LONG_ROW = 1 << 16
 _FEW_ROWS = 4
+# Up to so many pixels wait in registers for their mean.
+_FEW_PIXELS = 16
 
 
 def is_free(op: Op) -> bool:
@@ -378,7 +380,7 @@ def _follows(ops: Sequence[Op], contract: tensor.Contract, results: Sequence[Val
             if any(v not in stage or shape_of(v) != shape_of(op.result) for v in touched):
                 return False
             stage.add(op.result)
-        elif isinstance(op, tensor.Window) and window is None and op.x in before:
+        elif isinstance(op, tensor.Window) and window is None and op.x in before and not _is_whole(op):
             window = op
         elif isinstance(op, tensor.Reduce) and window is not None and op.x is window.result and not after:
             if op.keepdims or op.axes != tuple(range(len(shape), len(shape_of(op.x)))):
@@ -388,6 +390,12 @@ def _follows(ops: Sequence[Op], contract: tensor.Contract, results: Sequence[Val
             return False
     stage = after if window is not None else before
     return bool(results) and all(v in stage for v in results)
+
+
+def _is_whole(window: tensor.Window) -> bool:
+    """Whether a window takes in an image of many pixels whole: its mean reads what is in the cache, while tiles of a convolution would all have to wait for it."""
+    shape = shape_of(window.x)
+    return all(shape[axis] == size for axis, size in zip(window.axes, window.sizes, strict=True)) and estimate(product(window.sizes)) > _FEW_PIXELS
 
 
 def outline(ops: Sequence[Op], inputs: Sequence[Value], results: Sequence[Value], mapping: dict[Value, Value]) -> tensor.Fused:

@@ -1,11 +1,11 @@
-"""Convolutions with windows of 3 x 3 by Winograd's algorithm, channels last: fewer multiplications than the direct way, at the price of larger rounding errors.
+"""Convolutions with windows of 3 x 3, one pixel apart or two, by Winograd's algorithm, channels last: fewer multiplications than the direct way, at the price of larger rounding errors.
 
 The result is cut into square pieces of `size` x `size` pixels. In matrices (`winograd_transforms.py`), a piece is
 
     Y = A (sum over channels of (G g G') * (B d B')) A'
 
-where d is the (size + 2) x (size + 2) part of the image that it needs. The inner products of all pieces together are (size + 2)² matrix products, pieces by channels
-by output channels, which go through the register tile. Everything else is done with channels in the lanes of vectors:
+where d is the square part of the image that it needs, of `reach` = size + 2 pixels along each side, or 2 size + 1 with a stride of two. The inner products of all pieces
+together are reach² matrix products, pieces by channels by output channels, which go through the register tile. Everything else is done with channels in the lanes of vectors:
 
 1. For a *block* of pieces, small enough that all of what follows stays in the second-level cache, B d B' is written to a scratch tile, a range of channels at a time.
 2. Panels of packed weights, which are read once per block, multiply them. The sums wait in a second scratch tile.
@@ -63,7 +63,7 @@ LOADING_SHOWS = 0.5
 
 
 def build_winograd(request: Request) -> KernelPlan | None:
-    """The plan of a group around a 3 x 3 convolution of stride 1, channels last, with weights that are packed ahead; None for any other, where the direct way is
+    """The plan of a group around a 3 x 3 convolution of stride 1 or 2, channels last, with weights that are packed ahead; None for any other, where the direct way is
     estimated to be faster, and where the target or `POLYREME_WINOGRAD` forbids it."""
     if not request.target.winograd or not config.winograd():
         return None
@@ -81,11 +81,12 @@ class Image:
     """The convolution of `x`, [batch, height, width, channels], with zeros around it, and `weights`; `high` x `wide` pixels with `outputs` channels come out. The
     batch, and the sizes of the image, need not be known.
 
-    `top` and `left` are how many zeros there are before the image. Letters: `letters` are those of x, `taps` the window's, `output` the output channel's.
+    Windows are `stride` pixels apart, down and across. `top` and `left` are how many zeros there are before the image. Letters: `letters` are those of x, `taps` the window's, `output` the output channel's.
     """
 
     problem: Problem
     x: Value
+    stride: int
     top: int
     left: int
     batch: Dim
@@ -147,7 +148,7 @@ def find_image(request: Request) -> Image | None:
     window = contract.a.producer(tensor.Window)
     if window is None or window.axes != (1, 2) or window.x.type.rank != 4:
         return None
-    if window.sizes != (TAPS, TAPS) or window.strides != (1, 1) or window.dilations != (1, 1):
+    if window.sizes != (TAPS, TAPS) or window.strides not in ((1, 1), (2, 2)) or window.dilations != (1, 1):
         return None
     letters, taps = spec.a[:4], spec.a[4:]
     output = spec.out[3:]
@@ -172,7 +173,7 @@ def find_image(request: Request) -> Image | None:
     if min(channels, outputs) < LEAST_CHANNELS or high * wide == 0:
         return None
     return Image(
-        problem, x, top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output
+        problem, x, window.strides[0], top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output
     )  # fmt: skip
 
 
@@ -191,12 +192,17 @@ class Blocking:
 
     @property
     def transforms(self) -> Transforms:
-        return transforms(self.size)
+        return transforms(self.size, self.image.stride)
 
     @property
     def products(self) -> int:
         """How many numbers are multiplied for a piece and a pair of channels."""
         return self.transforms.reach**2
+
+    @property
+    def step(self) -> int:
+        """Pixels of the image from one piece to the next."""
+        return self.size * self.image.stride
 
     @property
     def grid(self) -> tuple[Dim, Dim]:
@@ -443,10 +449,10 @@ class _Task:
 
     def _transform_data(self, channel0: Index) -> None:
         """B d B' of the block's pieces for the channels from `channel0` on."""
-        code, image, size, reach = self.code, self.image, self.cut.size, self.cut.transforms.reach
+        code, image, step, reach = self.code, self.image, self.cut.step, self.cut.transforms.reach
         sizes = (image.height, image.width)
         with self._pieces() as (piece, n, down, across):
-            corner = [code.sub(code.mul(down, size), image.top), code.sub(code.mul(across, size), image.left)]
+            corner = [code.sub(code.mul(down, step), image.top), code.sub(code.mul(across, step), image.left)]
             at = code.add(code.mul(code.add(code.mul(code.add(code.mul(n, sizes[0]), corner[0]), sizes[1]), corner[1]), image.channels), channel0)
 
             def direct(i: int, j: int, channel: Index, mask: Value | None) -> Value:
@@ -468,7 +474,7 @@ class _Task:
         for first, before, size, pieces in zip(corner, (image.top, image.left), sizes, cut.grid, strict=True):
             if before:
                 tests.append(code.apply("ge", code.value(first), code.value(0)))
-            reached = (pieces - 1) * cut.size - before + reach
+            reached = (pieces - 1) * cut.step - before + reach
             if not isinstance(reached, int) or not isinstance(size, int) or reached > size:
                 tests.append(code.apply("le", code.value(first), code.value(size - reach)))
         return self._all(tests) if tests else None
@@ -541,7 +547,7 @@ class _Task:
                 if not fresh:
                     acc = [[code.load(self.sums, place, lanes, None, self.align) for place in line] for line in places]
                 axes = [Axis(cut.depth, 1, cut.width)]
-                ahead = self._ahead(code.add(weights0, cut.depth * cut.width), at) if rows == cut.rows else None
+                ahead = self._ahead(code.add(weights0, cut.depth * cut.width), at)
                 acc = accumulate(code, axes, read_data, read_weights, acc, code.add(data0, code.mul(at, cut.row)), weights0, ahead)
                 for line, values in zip(places, acc, strict=True):
                     for place, value in zip(line, values, strict=True):
@@ -552,7 +558,7 @@ class _Task:
     def _ahead(self, following: Index, at: Index) -> Callable[[Value], None]:
         """What the register tile of the pieces from `at` on does beside each round of its steps: it asks for its share of the next product's weights."""
         code, cut = self.code, self.cut
-        tiles, rounds = cut.pieces // cut.rows, cut.depth // UNROLL
+        tiles, rounds = -(-cut.pieces // cut.rows), cut.depth // UNROLL
         each = -(-cut.depth * cut.vectors // (tiles * max(rounds, 1)))
 
         def prefetch(turn: Value) -> None:

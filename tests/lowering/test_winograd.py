@@ -28,7 +28,7 @@ from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.targets import TARGETS, Target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
 from polyreme.lowering.winograd import ACCURACY, SIZES, Blocking, WinogradBuilder, blockings, build_winograd, find_image
-from polyreme.lowering.winograd_transforms import POINTS, TAPS, transforms, transforms_at
+from polyreme.lowering.winograd_transforms import POINTS, STRIDED_POINTS, TAPS, transforms, transforms_at
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.products import root_of
 
@@ -38,20 +38,23 @@ N = symbol("N")
 # --- the matrices
 
 
-@pytest.mark.parametrize("size", POINTS)
-def test_the_matrices_give_the_convolution_exactly(size: int) -> None:
+EVERY = [*((size, 1) for size in POINTS), *((size, 2) for size in STRIDED_POINTS)]
+
+
+@pytest.mark.parametrize(("size", "stride"), EVERY)
+def test_the_matrices_give_the_convolution_exactly(size: int, stride: int) -> None:
     """A ((G g) * (B d)) in fractions, for data and weights that are 1 in one place: both sides are linear in each."""
-    t = transforms(size)
+    t = transforms(size, stride)
     for i in range(t.reach):
         for k in range(TAPS):
             products = [t.data[p][i] * t.weights[p][k] for p in range(t.reach)]
             made = [sum(a * x for a, x in zip(row, products, strict=True)) for row in t.results]
-            assert made == [Fraction(i - k == y) for y in range(size)]
+            assert made == [Fraction(i - k == y * stride) for y in range(size)]
 
 
-@pytest.mark.parametrize("size", POINTS)
-def test_what_is_applied_when_the_model_runs_is_exact_in_float32(size: int) -> None:
-    t = transforms(size)
+@pytest.mark.parametrize(("size", "stride"), EVERY)
+def test_what_is_applied_when_the_model_runs_is_exact_in_float32(size: int, stride: int) -> None:
+    t = transforms(size, stride)
     for row in (*t.data, *t.results):
         assert all(Fraction(float(np.float32(float(x)))) == x for x in row)
 
@@ -66,8 +69,8 @@ def test_points_that_do_not_suffice_are_refused() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution of `x` [batch, height, width, channels] with zeros around it (top, bottom, left, right) to `outputs` channels, and what follows it. `free`
-    leaves the batch open, `open` the sizes of the image."""
+    """A convolution of `x` [batch, height, width, channels] with zeros around it (top, bottom, left, right) to `outputs` channels, with windows `stride` pixels
+    apart, and what follows it. `free` leaves the batch open, `open` the sizes of the image."""
 
     x: tuple[int, int, int, int]
     outputs: int
@@ -77,14 +80,18 @@ class Case:
     pool: int = 1
     free: bool = False
     open: bool = False
+    stride: int = 1
 
     @property
     def high(self) -> int:
-        return self.x[1] + self.pads[0] + self.pads[1] - 2
+        return self._windows(self.x[1] + self.pads[0] + self.pads[1])
 
     @property
     def wide(self) -> int:
-        return self.x[2] + self.pads[2] + self.pads[3] - 2
+        return self._windows(self.x[2] + self.pads[2] + self.pads[3])
+
+    def _windows(self, pixels: Any) -> Any:
+        return (pixels - 3) // self.stride + 1
 
     def arrays(self, spread: float = 0.0) -> tuple[list[Array], list[Array]]:
         """Inputs (the image, the residual) and constants (the weights, the bias); pixels differ in size by up to 10**spread."""
@@ -105,7 +112,7 @@ class Case:
             if any(self.pads):
                 x = b(tensor.Pad, x, low=(0, top, left, 0), high=(0, bottom, right, 0), interior=(0,) * 4)
             w = rest[len(rest) - len(constants)]
-            windows = b(tensor.Window, x, axes=(1, 2), sizes=(3, 3), strides=(1, 1), dilations=(1, 1))
+            windows = b(tensor.Window, x, axes=(1, 2), sizes=(3, 3), strides=(self.stride,) * 2, dilations=(1, 1))
             y = b(tensor.Contract, windows, w, spec="NabCmn,OCmn->NabO")
             for other in [*([rest[-1]] if self.bias else []), *([rest[0]] if self.residual else [])]:
                 y = b(tensor.Map, y, other, fn="add")
@@ -117,14 +124,16 @@ class Case:
         height, width = (symbol("H"), symbol("W")) if self.open else self.x[1:3]
         types = [TensorType((batch, height, width, self.x[3]), f32)]
         if self.residual:
-            types.append(TensorType((batch, height + top + bottom - 2, width + left + right - 2, self.outputs), f32))
+            types.append(TensorType((batch, self._windows(height + top + bottom), self._windows(width + left + right), self.outputs), f32))
         return root_of(types, make, constants)
 
     def convolved(self, x: Array, w: Array) -> Array:
         """The convolution alone, in float64."""
         top, bottom, left, right = self.pads
         x = np.pad(x.astype(np.float64), [(0, 0), (top, bottom), (left, right), (0, 0)])
-        taps = [(x[:, i : i + self.high, j : j + self.wide], w[:, :, i, j].astype(np.float64)) for i in range(3) for j in range(3)]
+        step = self.stride
+        rows, columns = (self.high - 1) * step + 1, (self.wide - 1) * step + 1
+        taps = [(x[:, i : i + rows : step, j : j + columns : step], w[:, :, i, j].astype(np.float64)) for i in range(3) for j in range(3)]
         return sum(part @ tap.T for part, tap in taps)  # type: ignore[return-value]
 
     def expected(self, inputs: list[Array], constants: list[Array]) -> Array:
@@ -188,7 +197,7 @@ def cases_on_targets(draw: Any) -> tuple[Case, str]:
     batch, high, wide = draw(st.integers(1, 2)), draw(st.integers(3, 7)), draw(st.integers(3, 7))
     pads = draw(st.tuples(*[st.integers(0, 2)] * 4))
     case = Case((batch, high, wide, draw(channels)), draw(channels), pads, draw(st.booleans()), draw(st.booleans()), draw(st.sampled_from([1, 1, 2])))
-    case = replace(case, free=draw(st.booleans()), open=draw(st.booleans()))
+    case = replace(case, free=draw(st.booleans()), open=draw(st.booleans()), stride=draw(st.sampled_from([1, 2])))
     return (case if min(case.high, case.wide) >= case.pool else replace(case, pool=1)), target
 
 
@@ -197,6 +206,8 @@ def cases_on_targets(draw: Any) -> tuple[Case, str]:
 @example((Case((1, 6, 5, 17), 17), "aarch64"), 4, 3, 0.0)
 @example((Case((2, 7, 9, 17), 16, pads=(1, 0, 2, 1), residual=True, open=True), "x86-64-avx512"), 4, 3, 0.0)
 @example((Case((1, 3, 3, 17), 17, pads=(0, 0, 0, 0)), "x86-64-avx2"), 2, 5, 0.0)
+@example((Case((1, 7, 6, 17), 18, bias=True, stride=2), "x86-64-avx512"), 4, 3, 3.0)
+@example((Case((1, 9, 8, 17), 16, pads=(0, 1, 0, 1), stride=2, pool=2), "aarch64"), 2, 3, 0.0)
 @given(cases_on_targets(), st.sampled_from(SIZES), st.integers(0, 1000), st.sampled_from([0.0, 3.0]))
 def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(drawn: tuple[Case, str], size: int, which: int, spread: float) -> None:
     """However the work is cut, for any target, and for pixels of very different sizes."""
@@ -217,6 +228,9 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
         Case((2, 30, 25, 32), 48, bias=True, residual=True, open=True),
         Case((2, 17, 26, 16), 32, pads=(0, 2, 1, 1), pool=2, free=True, open=True),
         Case((1, 30, 30, 16), 16, pads=(0, 0, 0, 0)),
+        Case((1, 28, 28, 64), 80, bias=True, stride=2),
+        Case((2, 19, 22, 33), 48, residual=True, stride=2, free=True),
+        Case((2, 30, 25, 32), 48, pads=(0, 1, 0, 1), bias=True, open=True, stride=2),
     ],
     ids=str,
 )
@@ -261,6 +275,7 @@ def test_convolutions_with_many_channels_are_taken() -> None:
     assert chosen(Case((1, 28, 28, 128), 128, bias=True, pool=2))
     assert chosen(Case((1, 28, 28, 128), 128, free=True))
     assert chosen(Case((1, 28, 28, 128), 128, open=True))
+    assert chosen(Case((1, 56, 56, 128), 128, bias=True, stride=2))
 
 
 def test_convolutions_with_few_channels_are_left_to_others() -> None:
@@ -272,7 +287,7 @@ def test_poolings_whose_windows_cross_pieces_are_left_to_others() -> None:
     assert not chosen(Case((1, 27, 27, 64), 64, pool=3))
 
 
-@pytest.mark.parametrize("changed", [{"strides": (2, 1)}, {"dilations": (1, 2)}, {"sizes": (3, 2)}])
+@pytest.mark.parametrize("changed", [{"strides": (2, 1)}, {"strides": (3, 3)}, {"dilations": (1, 2)}, {"sizes": (3, 2)}])
 def test_other_windows_are_left_to_others(changed: dict[str, Any]) -> None:
     case = Case((1, 28, 28, 64), 64)
     _, (w,) = case.arrays()
