@@ -6,7 +6,7 @@ A buffer is live from the first op of `main` that uses it to the last; uses insi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
@@ -61,9 +61,22 @@ def plan_memory(main: Func) -> None:
         alloc.attributes["offset"] = bases[unit] + _times(offset, unit)
 
 
-def lifetime_of(alloc: Op, main: Func, steps: dict[Op, int]) -> tuple[int, int]:
-    """The first and the last step of `main` that an allocation is used at; `steps` numbers the ops of its block."""
-    used = [steps[_step(use, main)] for use in _uses(alloc.result)] or [steps[_step(alloc, main)]]
+def plan_within(loop: Op, allocs: Sequence[Op]) -> tuple[list[int], int]:
+    """Where buffers of one element type that are used in the body of `loop` lie, in elements, and how many there are of all: for one round at a time."""
+    steps = {op: i for i, op in enumerate(loop.block)}
+    lifetimes: list[Lifetime] = []
+    for alloc in allocs:
+        size = _bytes(alloc)
+        assert isinstance(size, int)
+        lifetimes.append(Lifetime(*lifetime_of(alloc, loop, steps), size))
+    plan = plan_arena(lifetimes)
+    each = allocs[0].attributes["dtype"].bytes
+    return [offset // each for offset in plan.offsets], plan.regions[None] // each
+
+
+def lifetime_of(alloc: Op, around: Op, steps: dict[Op, int]) -> tuple[int, int]:
+    """The first and the last step of `around`, a function or a loop, that an allocation is used at; `steps` numbers the ops of its block."""
+    used = [steps[_step(use, around)] for use in _uses(alloc.result)] or [steps[_step(alloc, around)]]
     return min(used), max(used)
 
 
@@ -97,9 +110,9 @@ def _uses(value: Value) -> Iterator[Op]:
                 yield from _uses(result)
 
 
-def _step(op: Op, main: Func) -> Op:
-    """The op of `main`'s own block in which `op` stands."""
-    while op.parent_op is not main:
+def _step(op: Op, around: Op) -> Op:
+    """The op of the block of `around` in which `op` stands."""
+    while op.parent_op is not around:
         parent = op.parent_op
         assert parent is not None
         op = parent

@@ -29,16 +29,34 @@ class Facts:
 
 
 def overlap(a: Value, b: Value) -> bool:
-    """Whether two buffers may share memory: the same one, or allocations whose places in the arena meet."""
+    """Whether two buffers may share memory: parts of the same one that meet, or allocations whose places in the arena meet."""
+    (part_a, low_a), (part_b, low_b) = _part_of(a), _part_of(b)
+    if part_a is part_b:
+        size_a, size_b = (product(x.type.shape) for x in (a, b))  # type: ignore[union-attr]
+        known = isinstance(size_a, int) and isinstance(size_b, int)
+        return not known or bool(low_a < low_b + size_b and low_b < low_a + size_a)
     a, b = root_of(a), root_of(b)
     first, second = a.producer(kernel.Alloc), b.producer(kernel.Alloc)
     if a is b or first is None or second is None or not first.space == second.space == "arena":
         return a is b
-    low_a, low_b = first.offset, second.offset
-    high_a, high_b = (low + bytes_of(op.result.type) if low is not None else None for low, op in ((low_a, first), (low_b, second)))
-    if all(isinstance(d, int) for d in (low_a, low_b, high_a, high_b)):
-        return bool(low_a < high_b and low_b < high_a)
-    return bool(low_a == low_b)
+    from_a, from_b = first.offset, second.offset
+    to_a, to_b = (low + bytes_of(op.result.type) if low is not None else None for low, op in ((from_a, first), (from_b, second)))
+    if all(isinstance(d, int) for d in (from_a, from_b, to_a, to_b)):
+        return bool(from_a < to_b and from_b < to_a)
+    return bool(from_a == from_b)
+
+
+def _part_of(value: Value) -> tuple[Value, int]:
+    """The buffer that a buffer is a part of from a known element on, and that element."""
+    start = 0
+    while (view := value.producer(kernel.View)) is not None and view.dtype is None:
+        if view.offset is not None:
+            constant = view.offset.producer(kernel.Constant)
+            if constant is None:
+                break
+            start += constant.value
+        value = view.buffer
+    return value, start
 
 
 def bytes_of(buffer: Type) -> Dim:

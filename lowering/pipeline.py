@@ -19,6 +19,7 @@ from polyreme.ir.garbage import collect_new, without_collections
 from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
+from polyreme.lowering.batch_tiling import TileBatch
 from polyreme.lowering.channels_last import ChannelsLast
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.contract import build_contract
@@ -86,7 +87,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
     `prepare` says which packs of weights leave `main` for a function of their own, and `watch` is told of every root, as `TensorToKernel` has it.
     """
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
-    layouts = () if target.code == "ptx" else (GroupAttention(), ChannelsLast(), Dce(), StackRows())
+    layouts = () if target.code == "ptx" else (GroupAttention(), ChannelsLast(), Dce(), StackRows(), TileBatch(target.caches[1]))
     # Nor have they kernels that run through steps; but they have units for products of 16-bit floats.
     steps = (UnrollScans(),) if target.code == "ptx" else (WidenHalves(), HoistFromScans())
     return [

@@ -25,6 +25,7 @@ from polyreme.lowering.recurrent import build_recurrent
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, choose, operand, pack, request_of, result, scratch
 from polyreme.lowering.sink import SinkReshapes
+from polyreme.lowering.steps import step_of
 
 __all__ = ["build_scan"]
 
@@ -61,7 +62,7 @@ class _Steps:
 
     def build(self) -> KernelPlan:
         scan, request = self.scan, self.request
-        step = _step_of(scan)
+        step = step_of(scan)
         SinkReshapes().run_on(step)
         Fuse().run_on(step)
         plans = {op: self._plan(op, step) for op in step.block if _has_kernel(op)}
@@ -184,17 +185,6 @@ class _Steps:
             return place.buffer
         view: Value = self.code.b(kernel.View, place.buffer, start, shape=type.shape)
         return view
-
-
-def _step_of(scan: tensor.Scan) -> Func:
-    """A step as a function of its own."""
-    func = Func.empty("step", [a.type for a in scan.block.args], loc=scan.location)
-    b = Builder.at_end(func.block, scan.location)
-    inside: dict[Value, Value] = dict(zip(scan.block.args, func.args, strict=True))
-    for op in scan.block.ops[:-1]:
-        b.insert(op.clone(inside))
-    b.insert(Return([inside[v] for v in scan.block.terminator.operands]))
-    return func.finish()
 
 
 def _has_kernel(op: Op) -> bool:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
-from polyreme.ir.builtin import Func
+from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.dims import Dim
@@ -133,3 +133,14 @@ def _element(b: Builder, x: Value, t: int) -> Value:
     row = b(tensor.Slice, x, starts=(t, *zeros), stops=(t + 1, *shape[1:]), strides=(1,) * len(shape))
     part: Value = b(tensor.Reshape, row, shape=shape[1:])
     return part
+
+
+def step_of(scan: tensor.Scan) -> Func:
+    """A step as a function of its own."""
+    func = Func.empty("step", [a.type for a in scan.block.args], loc=scan.location)
+    b = Builder.at_end(func.block, scan.location)
+    inside: dict[Value, Value] = dict(zip(scan.block.args, func.args, strict=True))
+    for op in scan.block.ops[:-1]:
+        b.insert(op.clone(inside))
+    b.insert(Return([inside[v] for v in scan.block.terminator.operands]))
+    return func.finish()

@@ -18,19 +18,26 @@ from polyreme.ir import config
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
-from polyreme.ir.core import Op, Value
+from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import ConversionError, Location, PassError
+from polyreme.ir.dims import Dim, product
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import Pass
 from polyreme.ir.types import BufferType, TensorType, i64
+from polyreme.lowering.arena import plan_within
 from polyreme.lowering.code import Code
 from polyreme.lowering.costs import cost_of
+from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.program import Program
 from polyreme.lowering.schedule import KernelBuilder, KernelPlan, Pack, Request, Slot, choose, request_of, schedule_text, structure, title
+from polyreme.lowering.sink import SinkReshapes
+from polyreme.lowering.steps import step_of
 from polyreme.lowering.targets import Target
 
 # A place in memory: a buffer of the new `main`, or an array known now.
 Memory = Value | Dense
+# The most tasks that the steps of a scan are cut into: each has memory of its own.
+MOST_TASKS = 16
 # Told of a root, its plan and the calls in `main` that were made for it.
 Watch = Callable[[Request, KernelPlan, Sequence[Op]], None]
 
@@ -90,13 +97,15 @@ class _Bufferize:
         self.packed: dict[tuple[Any, Any], Value] = {}
         self.order = {op: i for i, op in enumerate(main.block)}
         self.ahead: dict[Value, list[tuple[Pack, Value]]] = {}  # by weight, what `prepare` makes of it, and the argument of `main` that gets it
-        self.last_uses = self._find_last_uses()
+        self.last_uses = self._find_last_uses(main)
         self.new = self._new_main()
         self.results = self.new.args[len(main.args) :]
         weights = [a for a, role in zip(self.new.args, self.new.arg_roles, strict=True) if role == "param" and _is_static(a)]
         self.weights = set(weights if options.prepare else ())
         self.always = options.prepare == "always"
         self.b = Builder.at_end(self.new.block, main.location)
+        # Where what all steps of a scan share is made: in front of the loop that is being written, or else at the end.
+        self.top = self.b
 
     def _new_main(self) -> Func:
         old = self.old
@@ -110,40 +119,105 @@ class _Bufferize:
         return new
 
     def run(self) -> list[Func]:
-        outputs = self._outputs()
-        for op in self.old.block:
+        self._block(self.old, self.results)
+        return [self._without_unused(), *self._prepare(), *self.kernels.values()]
+
+    def _block(self, func: Func, results: Sequence[Value]) -> None:
+        """The ops of `func`, which returns into `results`."""
+        outputs = self._outputs(func, results)
+        for op in func.block:
             self.b.loc = op.location
             if isinstance(op, tensor.Constant):
                 self.memory[op.result] = op.value
             elif isinstance(op, tensor.Reshape) and op.x in self.memory:
                 self.memory[op.result] = self.memory[op.x]
             elif isinstance(op, Return):
-                self._return(op, outputs)
+                self._return(op, outputs, results)
+            elif isinstance(op, tensor.Scan) and not op.inits and not op.reverse:
+                self._each(op, outputs)
             elif op.dialect == "tensor":
                 self._root(op, outputs)
             else:
                 raise ConversionError(f"no rule turns '{op.name}' into kernels", op.location)
-        return [self._without_unused(), *self._prepare(), *self.kernels.values()]
 
-    def _outputs(self) -> dict[Value, Value]:
-        """Which values are written straight into an output: each result of a kernel that is returned, at the first place it is."""
+    def _outputs(self, func: Func, results: Sequence[Value]) -> dict[Value, Value]:
+        """Which values are written straight into one of `results`: each result of a kernel that is returned, at the first place it is."""
         outputs: dict[Value, Value] = {}
-        for value, buffer in zip(self.old.block.terminator.operands, self.results, strict=True):
+        for value, buffer in zip(func.block.terminator.operands, results, strict=True):
             base = _behind_reshapes(value)
             op = base.producer()
             if op is not None and not isinstance(op, tensor.Constant):
                 outputs.setdefault(base, buffer)
         return outputs
 
-    def _return(self, op: Op, outputs: dict[Value, Value]) -> None:
-        for value, buffer in zip(op.operands, self.results, strict=True):
+    def _return(self, op: Op, outputs: dict[Value, Value], results: Sequence[Value]) -> None:
+        for value, buffer in zip(op.operands, results, strict=True):
             if outputs.get(_behind_reshapes(value)) is not buffer:
                 type = value.type
                 assert isinstance(type, TensorType)
                 copy = Func.empty("root", [type], loc=op.location)
                 Builder.at_end(copy.block, op.location)(Return, tuple(copy.args))
                 self._run_plan(Request(copy.finish(), self.target), [value], [buffer])
-        self.b(Return, ())
+        if op.parent is self.old.block:
+            self.b(Return, ())
+
+    # --- steps that hand nothing on
+
+    def _each(self, scan: tensor.Scan, outputs: dict[Value, Value]) -> None:
+        """A scan whose steps hand nothing on, as tasks on several threads: each has memory of its own for what a step makes, and does some of the steps.
+
+        There are as many tasks as threads; with fewer steps than threads the threads share the kernels of each step instead.
+        """
+        step = step_of(scan)
+        SinkReshapes().run_on(step)
+        Fuse().run_on(step)
+        results = [outputs.get(v) or self._alloc(_buffer_type(v, scan.location)) for v in scan.results]
+        self.memory.update(zip(scan.results, results, strict=True))
+        saved = self.top, self.order, self.last_uses
+        self.order = {op: i for i, op in enumerate(step.block)}
+        self.last_uses = self._find_last_uses(step)
+        code = Code(self.b)
+        tasks = min(scan.steps, MOST_TASKS) if isinstance(scan.steps, int) else scan.steps
+        threads = code.b(kernel.Threads)
+        enough = code.min(code.div(scan.steps, threads), 1)
+        count = code.apply("max", code.value(code.mul(enough, code.min(threads, tasks))), code.value(1))
+        with code.parallel(count, name="task") as task:
+            start, stop = (code.div(code.mul(t, scan.steps), count) for t in (task, code.add(task, 1)))
+            with code.loop(start, stop, name="step") as loop:
+                around, body = self.new.block.last, self.b.block
+                assert around is not None
+                self.top = Builder.before_op(around)
+                for value, arg in zip((*scan.xs, *scan.shared), step.args, strict=True):
+                    source = self.memory[value]
+                    self.memory[arg] = source if arg.index >= len(scan.xs) else self._element(self._buffer(source), loop.iv, arg)
+                places = [self._element(r, loop.iv, v) for r, v in zip(results, step.block.terminator.operands, strict=True)]
+                self._block(step, places)
+                self._place_by_task(body, task, tasks)
+        self.top, self.order, self.last_uses = saved
+        if self.watch is not None:
+            request = request_of(scan, self.target)
+            self.watch(request, KernelPlan((), builder="scan"), [around])
+
+    def _element(self, buffer: Value, step: Value, like: Value) -> Value:
+        """The part of a buffer that belongs to one step."""
+        shape = like.type.shape  # type: ignore[union-attr]
+        view: Value = self.b(kernel.View, buffer, Code(self.b).value(Code(self.b).mul(step, product(shape))), shape=shape)
+        return view
+
+    def _place_by_task(self, body: Block, task: Value, tasks: Dim) -> None:
+        """Give what the steps of a task make on the way its place in memory of the task's own, of which there is as much for each of `tasks`."""
+        loop = body.parent_op
+        assert loop is not None
+        allocs = [op for op in body if isinstance(op, kernel.Alloc)]
+        for dtype in dict.fromkeys(op.dtype for op in allocs):
+            mine = [op for op in allocs if op.dtype == dtype]
+            offsets, size = plan_within(loop, mine)
+            memory = self.top(kernel.Alloc, shape=(tasks, size), dtype=dtype, space="arena")
+            front = Code(Builder.before_op(loop))
+            own = front.b(kernel.View, memory, front.value(front.mul(task, size)), shape=(size,))
+            for op, offset in zip(mine, offsets, strict=True):
+                here = Code(Builder.before_op(op))
+                op.replace_with(here.b(kernel.View, own, here.value(offset), shape=op.shape))
 
     # --- roots
 
@@ -173,16 +247,18 @@ class _Bufferize:
         mine = memory[operand]
         if not isinstance(mine, Value) or mine.producer(kernel.Alloc) is None or sum(m is mine for m in memory) != 1:
             return None
-        return mine if self.last_uses[op.operands[operand]] <= self.order[op] else None
+        # What a step is given is not its own.
+        last = self.last_uses.get(op.operands[operand])
+        return mine if last is not None and last <= self.order[op] else None
 
-    def _find_last_uses(self) -> dict[Value, int]:
-        """Where in the old block the memory of each value is read for the last time, under other shapes too."""
+    def _find_last_uses(self, func: Func) -> dict[Value, int]:
+        """Where in the block of `func` the memory of each value is read for the last time, under other shapes too."""
         last: dict[Value, int] = {}
-        for op in reversed(self.old.block):
+        for op in reversed(func.block):
             for value in op.results:
                 last[value] = max((last[u.result] if isinstance(u, tensor.Reshape) else self.order[u] for u in value.users), default=self.order[op])
         # A value under another shape lives as long as the one that it is made of.
-        for op in self.old.block:
+        for op in func.block:
             if isinstance(op, tensor.Reshape) and op.x in last:
                 last[op.result] = last[op.x]
         return last
@@ -228,9 +304,12 @@ class _Bufferize:
                 self.packed[key] = buffer = _add_argument(self.new, BufferType(pack.type.shape, pack.type.dtype), name, "packed")
                 self.ahead.setdefault(memory, []).append((pack, buffer))
             else:
+                inside = memory.producer() is not None and memory.producer().parent is not self.new.block
+                here, self.b = self.b, self.b if inside else self.top
                 buffer = self._alloc(BufferType(pack.type.shape, pack.type.dtype))
                 self._run_plan(Request(pack.func, self.target), [value], [buffer])
                 self.packed[key] = buffer
+                self.b = here
         return self.packed[key]
 
     # --- weights, packed ahead of the run
@@ -248,7 +327,7 @@ class _Bufferize:
             "prepare", types, arg_names=[_free_name("changed", set(names)), *names], arg_roles=("input", *(role for _, role in args)), loc=self.old.location
         )
         places = {value: arg for (value, _), arg in zip(args, func.args[1:], strict=True)}
-        self.b = Builder.at_end(func.block, self.old.location)
+        self.b = self.top = Builder.at_end(func.block, self.old.location)
         code = Code(self.b)
         for i, (weight, made) in enumerate(self.ahead.items()):
             with code.when(code.apply("ne", code.load(func.args[0], i), code.constant(0, i64))):
@@ -283,7 +362,7 @@ class _Bufferize:
         if isinstance(memory, Value):
             return memory
         if memory not in self.data:
-            self.data[memory] = self.b(kernel.Data, value=memory)
+            self.data[memory] = self.top(kernel.Data, value=memory)
         return self.data[memory]
 
     def _shaped(self, buffer: Value, type: BufferType) -> Value:
