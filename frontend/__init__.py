@@ -15,8 +15,8 @@ __version__ = "0.1.0"
 
 # Namespaces and rooms, reached as attributes without an import of their own.
 _MODULES = (
-    "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "dtypes", "hapi", "io", "ir", "jit", "lowering", "math",
-    "metric", "nn", "optimizer", "quantization", "regularizer", "runtime", "safetensors", "static", "tensor", "utils", "vision",
+    "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "dtypes", "hapi", "io", "ir", "jit", "loaders", "lowering", "math",
+    "metric", "nn", "optimizer", "quantization", "regularizer", "runtime", "safetensors", "static", "tape", "tensor", "utils", "vision",
 )  # fmt: skip
 
 # Where the names directly under `paddle` live. A name is looked up in each module's `__all__` in this order, cheap modules first.
@@ -38,6 +38,8 @@ _EXPORTERS = (
 # Names whose modules bring much with them: only these names load them.
 _SINGLE = {
     "Model": "polyreme.hapi.model",
+    # With its methods, for who looks at the class.
+    "Tensor": "polyreme.math",
     "DataParallel": "polyreme.distributed.parallel",
     "batch": "polyreme.hapi.readers",
     "flops": "polyreme.hapi.flops",

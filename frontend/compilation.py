@@ -30,8 +30,8 @@ def compile(
     from dataclasses import replace
 
     from polyreme.device import current_place
-    from polyreme.executables import done_apart
     from polyreme.inspection import as_target, model_module
+    from polyreme.kept import done_apart
 
     chosen = as_target(target, cpu)
     chosen = replace(chosen, winograd=chosen.winograd and winograd)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from polyreme import tape
 from polyreme.dialects import nn
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
@@ -45,6 +46,7 @@ ACTIVATIONS: dict[type[Op], int] = {
     nn.Sigmoid: 15, nn.Tanh: 10, nn.Erf: 100, nn.Exp: 5,
 }
 BATCHED.update(dict.fromkeys(ACTIVATIONS, (0,)))
+tape.use_compiled_rules(BATCHED)
 BATCH = symbol("N")
 STEPS = symbol("T")
 # Recurrent layers, with the sizes in front of each operand that are free: all of a sequence is one call of a kernel, where numpy is called a dozen times a step.

@@ -14,11 +14,10 @@ import inspect
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from polyreme.heavy_kernels import BATCHED
 from polyreme.ir.core import Op
 from polyreme.ir.types import TensorType
 
@@ -155,6 +154,15 @@ class Node:
         """Let go of what only `backward` needs."""
 
 
+_compiled_rules: Container[type[Op]] = ()
+
+
+def use_compiled_rules(ops: Container[type[Op]]) -> None:
+    """Let the gradients of these ops be asked of `heavy_gradients` first. Who has their kernels says so: the tape loads nothing that a program may not need."""
+    global _compiled_rules
+    _compiled_rules = ops
+
+
 def edge_of(tensor: Tensor | None) -> Any:
     """Where the gradient of `tensor` goes."""
     if tensor is None or tensor.stop_gradient:
@@ -252,7 +260,7 @@ class OpNode(Node):
         fresh = True
         for tensor, version, _ in self.saved:
             fresh = fresh and tensor._version == version
-        if fresh and not _state.enabled and self.cls in BATCHED and (made := self._by_compiled_rule(grads)) is not None:
+        if fresh and not _state.enabled and self.cls in _compiled_rules and (made := self._by_compiled_rule(grads)) is not None:
             return made
         result = gradient_rules()[self.cls](self, _emit if fresh else _emit_around_stale, *grads)
         given = list(result) if isinstance(result, (tuple, list)) else [result]

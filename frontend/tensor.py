@@ -1,6 +1,6 @@
 """The tensor that users hold: a numpy array in eager mode, an IR value while a function is traced, and its place on the tape.
 
-Functions of the Paddle API become methods here through `polyreme.math`, which binds them from its table. An array behind a tensor is
+Functions of the Paddle API become methods here through `polyreme.math`, which binds them from its table, and loads when the first of them is used. An array behind a tensor is
 never written to: whatever changes a tensor gives it another array (`dispatch.assign`).
 """
 
@@ -114,6 +114,15 @@ class Tensor:
         __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __lt__ = __le__ = __gt__ = __ge__ = __add__
         __and__ = __or__ = __xor__ = __add__
         __invert__ = __abs__ = __neg__
+
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_") and not hasattr(type(self), name):
+                _load_methods()
+                if hasattr(type(self), name):
+                    return getattr(self, name)
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
     # --- what it is
 
@@ -486,6 +495,26 @@ def _rebuild(
     tensor._name, tensor.stop_gradient, tensor.persistable = name, stop_gradient, persistable
     tensor.__dict__.update(extra)
     return tensor
+
+
+def _load_methods() -> None:
+    """Have `polyreme.math` bind its functions as methods."""
+    import polyreme.math  # noqa: F401
+
+
+def _late(name: str) -> Callable[..., Any]:
+    """The method for an operator of Python's until `polyreme.math` binds its own: Python looks for them in the class, never by `__getattr__`."""
+
+    def apply(self: Tensor, *args: Any) -> Any:
+        _load_methods()
+        return getattr(self, name)(*args)
+
+    return apply
+
+
+_PAIRS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
+for _name in (*_PAIRS, *(f"r{name}" for name in _PAIRS), "eq", "ne", "lt", "le", "gt", "ge", "invert", "neg", "pos", "abs", "getitem", "setitem"):
+    setattr(Tensor, f"__{_name}__", _late(f"__{_name}__"))
 
 
 class StaleTensor(Tensor):

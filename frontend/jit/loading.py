@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from polyreme import dispatch, loaders, tape
+import numpy as np
+
+from polyreme import loaders, tape
 from polyreme.ir import config
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import parse_dim
@@ -21,6 +24,7 @@ from polyreme.jit.program import FixedWeights, Program
 from polyreme.jit.structure import flatten, is_tensor, template_from_json, template_to_json, unflatten
 from polyreme.jit.traced import Traced
 from polyreme.jit.unread import SavedWeights, WeightSpec
+from polyreme.kept import compiler_version
 from polyreme.nn.layer import Layer
 from polyreme.runtime.cache import Cache, cache_in, digest_of
 from polyreme.runtime.file_digest import digest_of_files, stamp_of
@@ -67,6 +71,8 @@ def _undisturbed(read: Callable[[], Traced]) -> Callable[[], Traced]:
     """Reading as it is outside of traces and of `no_grad`: it may happen late, and a program is the same wherever it is read."""
 
     def work() -> Traced:
+        from polyreme import dispatch
+
         with dispatch.trace_into(None), tape.recording(True):
             return read()
 
@@ -96,7 +102,7 @@ class SavedModel:
         self.cache = cache
         self._read = read
         self._stamps = list(map(stamp_of, files))
-        self.identity = digest_of("saved model", *(file.suffix for file in files), digest_of_files(files, cache), _compiler())
+        self.identity = digest_of("saved model", *(file.suffix for file in files), digest_of_files(files, cache), compiler_version())
 
     def read(self) -> Traced:
         """The whole model. A `ModelFileError` when it is not what it was when this was made."""
@@ -137,12 +143,6 @@ class SavedModel:
     @property
     def _key(self) -> str:
         return digest_of("description", self.identity)
-
-
-def _compiler() -> str:
-    from polyreme.executables import compiler_version
-
-    return compiler_version()
 
 
 class SavedProgram(Traced):
@@ -237,8 +237,8 @@ class TranslatedLayer(Layer):
         flatten(inputs, leaves, is_tensor)
         if len(leaves) != len(self.traced.inputs):
             raise TypeError(f"expected {len(self.traced.inputs)} input tensors for the loaded model but got {len(leaves)}")
-        tensors = [leaf if isinstance(leaf, Tensor) else Tensor(leaf) for leaf in leaves]
-        if dispatch.active_trace() is not None:
+        tensors = [leaf if isinstance(leaf, Tensor) else _tensor(leaf) for leaf in leaves]
+        if _is_traced():
             from polyreme.jit.replay import replay
 
             return unflatten(self.traced.outputs, iter(replay(self.traced, tensors)))
@@ -254,3 +254,14 @@ class TranslatedLayer(Layer):
         if method_name != "forward":
             raise ValueError(f"expected 'forward', the only method that is saved, but got {method_name!r}")
         return print_module(self.traced.module())
+
+
+def _tensor(array: np.ndarray[Any, Any]) -> Tensor:
+    """A tensor with the contents of an array, as `to_tensor` makes it."""
+    return Tensor._wrap(array.copy()) if array.dtype.name in SCALARS and array.dtype.isnative else Tensor(array)
+
+
+def _is_traced() -> bool:
+    """Whether a program is being traced, or built, that calls are to become part of: then dispatch is loaded."""
+    dispatch = sys.modules.get("polyreme.dispatch")
+    return dispatch is not None and dispatch.active_trace() is not None

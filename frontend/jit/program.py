@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyreme import tape
 from polyreme.device import current_place, get_device, on_device
-from polyreme.ir.builtin import Func, Module
 from polyreme.jit.traced import Traced
 from polyreme.jit.unread import SavedWeights
 from polyreme.jit.weights import WeightedFunction
 from polyreme.tensor import Tensor
+
+if TYPE_CHECKING:
+    from polyreme.ir.builtin import Func
 
 __all__ = ["Program", "compile_function"]
 
@@ -26,6 +28,7 @@ def compile_function(func: Func, name: str, prepare: str = "") -> Any:
     With `prepare` its weights are packed when they change, as `lowering.pipeline` has it; GPUs pack nothing, and neither do functions with ops for the host.
     """
     from polyreme.executables import load_module
+    from polyreme.ir.builtin import Module
     from polyreme.lowering.regions import has_host_ops
 
     module = Module.empty(loc=func.location)
@@ -84,7 +87,7 @@ class FixedWeights:
 
     def executable(self, name: str) -> Any:
         """The code, found or compiled; `name` is for messages."""
-        from polyreme.executables import load_known
+        from polyreme.kept import load_known
 
         return load_known(self._identity, self._traced.frozen, self._ops, c_name(name))
 
@@ -223,6 +226,7 @@ class Program:
 
 def with_collectives(backward: Func, order: tuple[int, ...], reducer: Any) -> Func:
     """A copy of a backward function that averages its results `order`, the gradients of the reducer's parameters, over all ranks while it computes the rest."""
+    from polyreme.ir.builtin import Module
     from polyreme.ir.passes import PassManager
     from polyreme.lowering.bucket import BucketGradients, OverlapCollectives
 

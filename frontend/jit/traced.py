@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.types import TensorType
 from polyreme.jit.structure import Template
 from polyreme.tensor import Tensor
+
+if TYPE_CHECKING:
+    from polyreme.ir.builtin import Func, Module
 
 __all__ = ["TraceError", "Traced"]
 
@@ -45,6 +48,8 @@ class Traced:
 
     def module(self) -> Module:
         """A module whose `main` is a copy of the function."""
+        from polyreme.ir.builtin import Module
+
         module = Module.empty(loc=self.func.location)
         copy = self.func.clone()
         copy.attributes["sym_name"] = "main"

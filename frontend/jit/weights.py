@@ -6,12 +6,14 @@ import math
 import threading
 from collections.abc import Sequence
 from operator import is_
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polyreme.ir.builtin import Func, Module
 from polyreme.runtime.cpu import aligned_empty, numpy_dtype
+
+if TYPE_CHECKING:
+    from polyreme.ir.builtin import Func, Module
 
 __all__ = ["WeightedFunction"]
 

@@ -1,46 +1,57 @@
-"""`paddle.nn`: layers, and what they are made of."""
+"""`paddle.nn`: layers, and what they are made of.
+
+Names load on first use: a program that runs a saved model needs the base of layers only.
+"""
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from polyreme.names import absent_from
-from polyreme.nn import clip, container, decode, functional, initializer, layer, utils
-from polyreme.nn.clip import *
-from polyreme.nn.container import *
-from polyreme.nn.decode import *
-from polyreme.nn.layer import *
-from polyreme.nn.layers import activation, common, conv, loss, norm, pooling, rnn, transformer, vision
-from polyreme.nn.layers.activation import *
-from polyreme.nn.layers.common import *
-from polyreme.nn.layers.conv import *
-from polyreme.nn.layers.loss import *
-from polyreme.nn.layers.norm import *
-from polyreme.nn.layers.pooling import *
-from polyreme.nn.layers.rnn import *
-from polyreme.nn.layers.transformer import *
-from polyreme.nn.layers.vision import *
 
-__all__ = ["functional", "initializer", "quant", "utils"]
-__all__ += clip.__all__
-__all__ += container.__all__
-__all__ += decode.__all__
-__all__ += layer.__all__
-__all__ += activation.__all__
-__all__ += common.__all__
-__all__ += conv.__all__
-__all__ += loss.__all__
-__all__ += norm.__all__
-__all__ += pooling.__all__
-__all__ += rnn.__all__
-__all__ += transformer.__all__
-__all__ += vision.__all__
+# Parts that go by their own names, and where they are.
+_PARTS = {
+    **{name: f"polyreme.nn.{name}" for name in ("clip", "container", "decode", "functional", "initializer", "layer", "layers", "quant", "utils")},
+    **{name: f"polyreme.nn.layers.{name}" for name in ("activation", "common", "conv", "loss", "norm", "pooling", "rnn", "transformer", "vision")},
+}
+# Whose names are those of the package, too.
+_EXPORTERS = (
+    "layer", "container", "activation", "common", "conv", "norm", "pooling", "loss", "rnn", "transformer", "vision", "clip", "decode",
+)  # fmt: skip
 
 if TYPE_CHECKING:
-    from polyreme.nn import quant
+    from polyreme.nn import clip, container, decode, functional, initializer, layer, layers, quant, utils  # noqa: F401
+    from polyreme.nn.clip import *
+    from polyreme.nn.container import *
+    from polyreme.nn.decode import *
+    from polyreme.nn.layer import *
+    from polyreme.nn.layers import activation, common, conv, loss, norm, pooling, rnn, transformer, vision  # noqa: F401
+    from polyreme.nn.layers.activation import *
+    from polyreme.nn.layers.common import *
+    from polyreme.nn.layers.conv import *
+    from polyreme.nn.layers.loss import *
+    from polyreme.nn.layers.norm import *
+    from polyreme.nn.layers.pooling import *
+    from polyreme.nn.layers.rnn import *
+    from polyreme.nn.layers.transformer import *
+    from polyreme.nn.layers.vision import *
 else:
     # Not for type checkers, which would take any name for one that there is.
     _absent = absent_from(__name__)
 
-    def __getattr__(name):
-        # Few models are quantised: what does it loads when it is asked for.
-        return importlib.import_module("polyreme.nn.quant") if name == "quant" else _absent(name)
+    def __getattr__(name: str) -> Any:
+        if name in _PARTS:
+            value = importlib.import_module(_PARTS[name])
+        elif name == "__all__":
+            value = ["functional", "initializer", "quant", "utils", *(n for part in _EXPORTERS for n in _exporter(part).__all__)]
+        else:
+            exporter = None if name.startswith("_") else next((e for e in map(_exporter, _EXPORTERS) if name in e.__all__), None)
+            value = _absent(name) if exporter is None else getattr(exporter, name)
+        # From now on an ordinary global.
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*__getattr__("__all__"), *_PARTS})
+
+    def _exporter(part: str) -> Any:
+        return importlib.import_module(_PARTS[part])

@@ -15,7 +15,6 @@ import numpy as np
 
 from polyreme import dtypes
 from polyreme.device import as_place
-from polyreme.nn.attributes import ParamAttr, make_parameter
 from polyreme.nn.tables import Table, note_change
 from polyreme.tensor import Parameter, Tensor
 from polyreme.utils import unique_name
@@ -272,6 +271,8 @@ class Layer:
         self, shape: Any, attr: Any = None, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None, device: Any = None
     ) -> Any:
         """A Parameter, not yet registered; None when `attr` is False. `device` says where it lies, None: on the current one."""
+        from polyreme.nn.attributes import ParamAttr, make_parameter
+
         attr = ParamAttr.to_attr(attr)
         # Only a parameter without a name of its own takes a number.
         name = "" if attr is False or attr.name is not None else unique_name.generate(f"{self._full_name}.{'b' if is_bias else 'w'}")

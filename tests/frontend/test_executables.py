@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyreme import executables
+from polyreme import executables, kept
 from polyreme.ir.builtin import Module
 from polyreme.ir.text import parse_module
 from polyreme.lowering import pipeline
@@ -38,7 +38,7 @@ def compilations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a new process: nothing in memory."""
-    monkeypatch.setattr(executables, "_loaded", type(executables._loaded)())
+    monkeypatch.setattr(kept, "_loaded", type(kept._loaded)())
     cache_in.cache_clear()
 
 
@@ -104,11 +104,11 @@ def test_the_cache_can_be_switched_off(compilations: list[str], tmp_path: Path, 
 
 def test_the_compilers_own_files_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Path(pipeline.__file__)
-    before = executables._sources.__wrapped__()
+    before = kept._sources.__wrapped__()
     stat = source.stat()
     try:
         os.utime(source, ns=(stat.st_atime_ns, time.time_ns()))
-        assert executables._sources.__wrapped__() != before
+        assert kept._sources.__wrapped__() != before
     finally:
         os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert executables._sources.__wrapped__() == before
+    assert kept._sources.__wrapped__() == before

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import tensor
-from polyreme.executables import compiler_version
+from polyreme.kept import compiler_version
 from polyreme.ir.accuracy import Array
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
