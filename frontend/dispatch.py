@@ -23,6 +23,7 @@ from polyreme import tape
 from polyreme.device import CPU, Place, follow
 from polyreme.dialects import nn as ops
 from polyreme.dialects.nn.elementwise import ScalarOp
+from polyreme.gradient_recipes import Recipe, make_recipe
 from polyreme.heavy_gradients import rule_for
 from polyreme.heavy_kernels import attribute_key, choose
 from polyreme.ir.attributes import Dense
@@ -116,21 +117,40 @@ def use_heavy_kernels(chooser: Callable[..., Kernel | None] | None) -> None:
 class _Plan:
     """What is settled about calls of one op on one device with operands of the same types and the same attributes."""
 
-    __slots__ = ("attributes", "fast", "kernel", "result_types")
+    __slots__ = ("attributes", "cls", "fast", "kernel", "place", "recipes", "result_types", "types")
 
     def __init__(self, place: Place, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]):
+        self.place, self.cls = place, cls
+        self.recipes: dict[tuple[bool, ...], Recipe | None] = {}
         definition = cls.definition
         definition.bind_operands(operands)
         self.attributes = definition.bind_attributes(attributes)
-        types = [_types(o) for o in operands] + [None] * (len(definition.operands) - len(operands))
-        self.result_types: tuple[TensorType, ...] = definition.infer_types(types, self.attributes)
+        self.types = [_types(o) for o in operands] + [None] * (len(definition.operands) - len(operands))
+        self.result_types: tuple[TensorType, ...] = definition.infer_types(self.types, self.attributes)
         self.fast: Callable[..., Any] | None = None
-        self.kernel = _kernel(place, cls, types, self.attributes, self.result_types)
+        self.kernel = _kernel(place, cls, self.types, self.attributes, self.result_types)
         if self.kernel is None:
             missing = [None] * (len(definition.operands) - len(operands))
             reference, bound = cls.reference, self.attributes  # type: ignore[attr-defined]
             self.kernel = lambda *arrays: reference(*arrays, *missing, **bound)
             self.fast = _scalar_kernel(cls, self.result_types)
+
+    def gradients(self, saved: Sequence[Any], results: Sequence[Array], grad: Array, edges: Sequence[Any]) -> list[Array | None] | None:
+        """The gradients of the operands by a recipe; None where the rule must run as it stands: on another device, and where it has no recipe."""
+        if len(results) != 1 or self.place is not CPU or _plans.place is not CPU or _state.recorder is not None:
+            return None
+        if grad.shape != results[0].shape or grad.dtype != results[0].dtype:
+            return None  # a hook's, and a mistake that the rule's own steps tell
+        wanted = tuple([edge is not None for edge in edges])
+        try:
+            recipe = self.recipes[wanted]
+        except KeyError:
+            recipe = self.recipes[wanted] = make_recipe(self.cls, self.types, self.attributes, wanted, self._kernels)
+        return None if recipe is None else recipe.run(saved, results, grad)
+
+    def _kernels(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Callable[..., Any] | None, Any]:
+        plan = _Plan(self.place, cls, operands, attributes)
+        return plan.fast, plan.kernel
 
 
 def _types(operand: Any) -> Any:
@@ -193,16 +213,17 @@ def call(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
 
     Operands or attributes that the op does not take raise `InferError` (a `ValueError`).
     """
-    recorder = _state.recorder
+    recorder, plan = _state.recorder, None
     if recorder is not None:
         results = recorder.emit(cls, operands, attributes)
         if not recorder.taped:
             return results
         bound = cls.definition.bind_attributes(attributes) if tape.is_grad_enabled() else attributes
     else:
-        results, bound = _run(cls, operands, attributes)
+        results, plan = _run(cls, operands, attributes)
+        bound = plan.attributes
     if tape.is_grad_enabled() and _needs_grad(operands):
-        tape.record(cls, operands, bound, results if isinstance(results, tuple) else (results,))
+        tape.record(cls, operands, bound, results if isinstance(results, tuple) else (results,), plan)
     return results
 
 
@@ -223,11 +244,11 @@ def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
     made = plan.fast(a, b)
     result = Tensor._wrap(made if made.__class__ is np.ndarray else np.asarray(made), plan.result_types[0])
     if not (x.stop_gradient and y.stop_gradient) and tape.is_grad_enabled():
-        tape.record(cls, (x, y), plan.attributes, (result,))
+        tape.record(cls, (x, y), plan.attributes, (result,), plan)
     return result
 
 
-def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, _Plan]:
     plans = _plans
     try:
         if attributes:
@@ -254,13 +275,13 @@ def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> 
             plans[key] = plan
     wrap = Tensor._wrap
     if plan.fast is not None:
-        return wrap(np.asarray(plan.fast(*[o._value for o in operands])), plan.result_types[0]), plan.attributes
+        return wrap(np.asarray(plan.fast(*[o._value for o in operands])), plan.result_types[0]), plan
     arrays = [o._value if isinstance(o, Tensor) else None if o is None else tuple(t._value for t in o) for o in operands]
     out = plan.kernel(*arrays)  # type: ignore[misc]
     if len(plan.result_types) == 1:
         (out,) = out if isinstance(out, (tuple, list)) else (out,)
-        return wrap(np.asarray(out), plan.result_types[0]), plan.attributes
-    return tuple(wrap(np.asarray(a), t) for a, t in zip(out, plan.result_types, strict=True)), plan.attributes
+        return wrap(np.asarray(out), plan.result_types[0]), plan
+    return tuple(wrap(np.asarray(a), t) for a, t in zip(out, plan.result_types, strict=True)), plan
 
 
 def compiled_gradient(

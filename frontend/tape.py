@@ -18,7 +18,10 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from polyreme.ir.core import Op
+from polyreme.ir.scalar import quietly
 from polyreme.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -146,12 +149,41 @@ class Node:
         self.hooks: dict[int, dict[int, Callable[..., Any]]] | None = None
         self.retained: dict[int, weakref.ref[Tensor]] | None = None
 
-    def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        """The gradients of the inputs, None where there is none."""
+    def backward(self, grads: Sequence[Any]) -> Sequence[Any]:
+        """The gradients of the inputs, None where there is none: tensors, or arrays where nothing is recorded. So are `grads`, those of the outputs."""
         raise NotImplementedError
 
     def free(self) -> None:
         """Let go of what only `backward` needs."""
+
+
+def as_tensor(grad: Any) -> Tensor:
+    """A gradient that may be an array, as a tensor."""
+    global _wrap
+    if not isinstance(grad, np.ndarray):
+        return grad  # type: ignore[no-any-return]
+    if _wrap is None:
+        from polyreme.tensor import Tensor
+
+        _wrap = Tensor._wrap
+    return _wrap(grad)  # type: ignore[no-any-return]
+
+
+_wrap: Any = None
+
+
+def as_tensors(grads: Sequence[Any]) -> list[Any]:
+    """The same for several, None among them."""
+    return [None if g is None else as_tensor(g) for g in grads]
+
+
+def _sum(a: Any, b: Any) -> Any:
+    """Two gradients that arrive at one place."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape and a.dtype == b.dtype:
+        return np.asarray(quietly(np.add, a, b))
+    from polyreme.math.elementwise import add
+
+    return add(as_tensor(a), as_tensor(b))
 
 
 _compiled_rules: Container[type[Op]] = ()
@@ -177,9 +209,9 @@ _places: dict[type[Op], dict[str, tuple[int, str]]] = {}
 class OpNode(Node):
     """A recorded op. It has the operands, attributes and results by name, as gradient rules expect of an op."""
 
-    __slots__ = ("arrays", "attributes", "cls", "saved", "segments")
+    __slots__ = ("arrays", "attributes", "cls", "plan", "saved", "segments")
 
-    def __init__(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], results: Sequence[Tensor]):
+    def __init__(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], results: Sequence[Tensor], plan: Any):
         definition = cls.definition
         flat: Sequence[Tensor] = operands
         self.segments: tuple[int, ...] | None = None
@@ -188,6 +220,7 @@ class OpNode(Node):
         super().__init__(flat, len(results))
         self.cls = cls
         self.attributes = attributes
+        self.plan = plan
         self.saved: list[tuple[Tensor, int, TensorType]] | None = [(t, t._version, t._type or t.type) for t in flat]
         self.arrays: list[Any] | None = [r._value for r in results]
 
@@ -253,15 +286,22 @@ class OpNode(Node):
         alias._node, alias._index = self, index
         return alias
 
-    def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    def backward(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.saved is None:
             self._operand(0)
-        assert self.saved is not None
+        assert self.saved is not None and self.arrays is not None
         fresh = True
         for tensor, version, _ in self.saved:
             fresh = fresh and tensor._version == version
-        if fresh and not _state.enabled and self.cls in _compiled_rules and (made := self._by_compiled_rule(grads)) is not None:
-            return made
+        if fresh and not _state.enabled:
+            if self.cls in _compiled_rules and (made := self._by_compiled_rule(as_tensors(grads))) is not None:
+                return made
+            if self.plan is not None and self.segments is None:
+                grad = grads[0]
+                made = self.plan.gradients(self.saved, self.arrays, grad if isinstance(grad, np.ndarray) else grad._value, self.edges)
+                if made is not None:
+                    return made  # type: ignore[no-any-return]
+        grads = as_tensors(grads)
         result = gradient_rules()[self.cls](self, _emit if fresh else _emit_around_stale, *grads)
         given = list(result) if isinstance(result, (tuple, list)) else [result]
         if self.segments is None:
@@ -296,12 +336,12 @@ class FunctionNode(Node):
         self.function: Callable[..., Sequence[Tensor | None]] | None = function
         self.name = name
 
-    def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    def backward(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.function is None:
             raise RuntimeError(
                 f"expected the first backward through '{self.name}' but it has run already; call the first one with retain_graph=True"
             )
-        return self.function(*grads)
+        return self.function(*as_tensors(grads))
 
     def free(self) -> None:
         self.function = None
@@ -347,10 +387,10 @@ def _emit_around_stale(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
     return made[0] if len(made) == 1 else made
 
 
-def record(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], results: Sequence[Tensor]) -> None:
-    """Remember that `results` came from an op; those of floating dtype need gradients from now on."""
+def record(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], results: Sequence[Tensor], plan: Any = None) -> None:
+    """Remember that `results` came from an op; those of floating dtype need gradients from now on. `plan` is what dispatch knows of an eager call."""
     if cls in (_rules or gradient_rules()):
-        attach(OpNode(cls, operands, attributes, results), results)
+        attach(OpNode(cls, operands, attributes, results, plan), results)
 
 
 def record_function(
@@ -502,10 +542,9 @@ def _run(
 ) -> list[Tensor | None]:
     """Send gradients back from `outputs`. With `wanted`, return what arrives there; else add what arrives at leaves."""
     from polyreme.dispatch import full
-    from polyreme.math.elementwise import add
     from polyreme.tensor import StaleTensor
 
-    arrived: dict[Any, Tensor] = {}  # by (id of node or leaf, output number)
+    arrived: dict[Any, Any] = {}  # by (id of node or leaf, output number): tensors, or arrays of steps that are not recorded
     leaves: dict[int, Tensor] = {}
     waiting: list[tuple[int, int, Node]] = []
     queued: set[int] = set()
@@ -514,12 +553,12 @@ def _run(
     reaching = _reaching(outputs, wanted_keys) if wanted is not None else None
     edges, watchers = _watched_edges(outputs) if _watched and wanted is None else ({}, [])
 
-    def deliver(edge: Any, value: Tensor) -> None:
+    def deliver(edge: Any, value: Any) -> None:
         leaf = not isinstance(edge, tuple)
         key = (id(edge), 0) if leaf else (id(edge[0]), edge[1])
         if key in blocked_keys:
             return
-        arrived[key] = add(arrived[key], value) if key in arrived else value
+        arrived[key] = _sum(arrived[key], value) if key in arrived else value
         if leaf:
             leaves[id(edge)] = edge
         elif id(edge[0]) not in queued and (reaching is None or id(edge[0]) in reaching):
@@ -529,6 +568,7 @@ def _run(
     def settle(leaf: Tensor) -> None:
         """All gradients of the leaf have arrived."""
         key = (id(leaf), 0)
+        arrived[key] = as_tensor(arrived[key])
         if leaf._hooks:
             arrived[key] = call_hooks(leaf._hooks, arrived[key])
         if wanted is None:
@@ -553,18 +593,18 @@ def _run(
             deliver(edge, seed)
         while waiting:
             _, _, node = heapq.heappop(waiting)
-            grads: list[Tensor | None] = []
+            grads: list[Any] = []
             for i in range(node.outputs):
                 key = (id(node), i)
                 value = arrived.get(key) if key in wanted_keys else arrived.pop(key, None)
                 if value is not None and node.hooks and i in node.hooks:
-                    value = call_hooks(node.hooks[i], value)
+                    value = call_hooks(node.hooks[i], as_tensor(value))
                     if key in wanted_keys:
                         arrived[key] = value
                 if value is not None and node.retained and i in node.retained and wanted is None:
                     kept = node.retained[i]()
                     if kept is not None:
-                        _accumulate(kept, value)
+                        _accumulate(kept, as_tensor(value))
                 grads.append(value)
             for edge, value in zip(node.edges, node.backward(grads), strict=True):
                 if edge is not None and value is not None:
@@ -582,7 +622,7 @@ def _run(
             settle(leaf)
         for watcher in watchers:
             watcher.finish()
-    return [arrived.get(_key(t)) for t in wanted] if wanted is not None else []
+    return as_tensors([arrived.get(_key(t)) for t in wanted]) if wanted is not None else []
 
 
 def _reaching(outputs: Sequence[Tensor], wanted: set[Any]) -> set[int]:

@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,17 +84,23 @@ class _Silence(threading.local):
 _silence = _Silence()
 
 
+def quietly(fn: Callable[..., Any], *args: Any) -> Any:
+    """`fn(*args)` without numpy's warnings: inf and nan are values here."""
+    try:
+        return _silence.run(fn, *args)
+    except RuntimeError:  # the context is entered already, by what an object's end or a signal has interrupted
+        with np.errstate(all="ignore"):
+            return fn(*args)
+
+
 def _quiet(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function without numpy's warnings: inf and nan are values here."""
+    """The function without numpy's warnings."""
+    return partial(quietly, fn)
 
-    def quiet(*args: Any) -> Any:
-        try:
-            return _silence.run(fn, *args)
-        except RuntimeError:  # the context is entered already, by what an object's end or a signal has interrupted
-            with np.errstate(all="ignore"):
-                return fn(*args)
 
-    return quiet
+def loud(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a row as numpy has it, for callers that see to its warnings."""
+    return fn.args[0] if isinstance(fn, partial) and fn.func is quietly else fn
 
 
 def _div(a: Array, b: Array) -> Array:
