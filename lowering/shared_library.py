@@ -1,12 +1,14 @@
 """Linking object files into a shared library, with whichever linker the machine has.
 
-Tried in order: `ld` (binutils), `ld.lld`, `cc`, then the `ziglang` package. Libraries need nothing but libc, libm and the system's loader. Where the
+Tried in order: `ld` (binutils), `ld.lld`, `cc`, then the `ziglang` package; for another architecture first the linker and compiler of its own name
+(`aarch64-linux-gnu-ld`). Libraries need nothing but libc, libm and the system's loader. Where the
 linker has no libc of the target to link against, they leave its symbols to the program that loads them, which has one.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import platform
 import shutil
 import subprocess
 import sys
@@ -39,7 +41,9 @@ def link_shared(objects: Mapping[str, bytes], exports: Sequence[str], soname: st
                 return result.read_bytes()
             result.unlink(missing_ok=True)
             tried.append(Diagnostic(f"{linker}: {fault or 'made no file'}"))
-    message = f"no linker could make a library for {target.triple}: install binutils, lld or a C compiler, or the package 'ziglang'"
+    own = target.arch == platform.machine()
+    install = "binutils, lld or a C compiler" if own else f"binutils or a C compiler for {target.arch} ({target.arch}-linux-gnu-ld, {target.arch}-linux-gnu-gcc), or lld"
+    message = f"no linker could make a library for {target.triple}: install {install}, or the package 'ziglang'"
     raise PolyremeError(Diagnostic(message, notes=tuple(tried)), code="E0806")
 
 

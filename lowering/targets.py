@@ -1,6 +1,6 @@
 """Targets: the facts about a machine, as data. Schedules, emission and code generation read them here and nowhere else.
 
-`host()` is the machine the process runs on; `find_target` knows names (`x86-64-avx512`, `aarch64`, …) and triples. LLVM is only loaded to ask
+`host()` is the machine the process runs on; `find_target` knows names (`x86-64-avx512`, `aarch64`, …), the levels of x86-64 (`x86-64-v3`) and triples. LLVM is only loaded to ask
 what the host is.
 """
 
@@ -107,6 +107,7 @@ TARGETS = {
     t.name: t
     for t in (
         Target("x86-64", "x86_64-unknown-linux-gnu", "x86-64", ""),
+        Target("x86-64-v2", "x86_64-unknown-linux-gnu", "x86-64-v2", "+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3"),
         Target("x86-64-avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", _AVX2, 32, 16, masked=True, fma=True, half=True),
         Target("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", _AVX512, 64, 32, masked=True, fma=True, half=True, caches=(32 << 10, 1 << 20, 16 << 20)),
         Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32, fma=True, half=True, caches=(64 << 10, 512 << 10, 8 << 20)),
@@ -115,15 +116,19 @@ TARGETS = {
     )
 }
 
+# The same machines by the levels of the x86-64 psABI.
+_ALIASES = {"x86-64-v1": "x86-64", "x86-64-v3": "x86-64-avx2", "x86-64-v4": "x86-64-avx512"}
+
 # Each with the first PTX version that knows it, so that every driver for the device takes the code.
 GPU_TARGETS = {t.name: t for t in (_cuda(75, 63), _cuda(80, 70), _cuda(90, 78))}
 
 
 def find_target(name: str = "native", cpu: str | None = None, features: str | None = None) -> Target:
-    """The target called `name`: `native`, a name from `TARGETS` or `GPU_TARGETS` (`cuda` is the least of those), or a triple of a known architecture.
+    """The target called `name`: `native`, a name from `TARGETS` or `GPU_TARGETS` (`cuda` is the least of those), a level of x86-64, or a triple of a known architecture.
 
     `cpu` and `features` replace the target's own, in LLVM's words; they change what LLVM may emit, not the vector width that schedules choose.
     """
+    name = _ALIASES.get(name, name)
     if name == "native":
         target = host()
     elif name in TARGETS:
@@ -134,7 +139,7 @@ def find_target(name: str = "native", cpu: str | None = None, features: str | No
         arch = {"arm64": "aarch64", "amd64": "x86_64"}.get(name.split("-")[0], name.split("-")[0])
         known = {t.arch: t for t in reversed(TARGETS.values())}
         if "-" not in name or arch not in known:
-            names = ("native", *TARGETS, "cuda", *GPU_TARGETS)
+            names = ("native", *TARGETS, *_ALIASES, "cuda", *GPU_TARGETS)
             raise PolyremeError(
                 f"expected a target ({', '.join(names)}) or a triple but got '{name}'{did_you_mean(name, names)}", code="E0008"
             )

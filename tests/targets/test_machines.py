@@ -1,0 +1,160 @@
+"""Libraries for other machines than this one give the same answers: run here where the processor can, else under an emulator of it.
+
+The tests of aarch64 need `qemu-aarch64`, `aarch64-linux-gnu-gcc` and its C library: `pytest -m qemu`. Whole networks are compared by `python -m benchmarks.targets`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from benchmarks.targets import CASES, NotHere, compile_and_run, difference, drawn, run_library, runner_for
+from polyreme.inspection import model_module
+from polyreme.lowering.pipeline import compile_module
+from polyreme.lowering.targets import TARGETS, find_target, host
+from polyreme.runtime.cpu import numpy_dtype
+
+nn, functional = paddle.nn, paddle.nn.functional
+LEVELS = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
+OTHERS = [pytest.param("x86-64-v2", marks=pytest.mark.slow), pytest.param("x86-64-v4", marks=pytest.mark.slow), pytest.param("aarch64", marks=pytest.mark.qemu)]
+MACHINES = ["x86-64", "x86-64-v3", *OTHERS]
+# What sums in another order, multiply-adds that round twice and other roundings of exp may make, in terms of the largest value.
+CLOSE = 1e-5
+
+
+@pytest.fixture(params=MACHINES)
+def target(request: pytest.FixtureRequest) -> str:
+    """A target whose code runs on this machine somehow."""
+    name: str = request.param
+    try:
+        runner_for(name)
+    except NotHere as why:
+        pytest.skip(str(why))
+    return name
+
+
+def given(shape: list[int], dtype: str = "float32", seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(numpy_dtype(dtype))
+
+
+def eager(net: Any, inputs: list[Any]) -> list[Any]:
+    results = net(*(paddle.to_tensor(x) for x in inputs))
+    tensors = results if isinstance(results, list | tuple) else [results]
+    # As Paddle does, `numpy` gives the bits of bfloat16.
+    return [y.numpy().view(numpy_dtype("bfloat16")) if y.dtype == paddle.bfloat16 else y.numpy() for y in tensors]
+
+
+def check(net: Any, spec: list[Any], inputs: list[Any], target: str, folder: Path, close: float = CLOSE) -> None:
+    """The library for `target` gives what the eager run does, the same to the bit on one thread and on two."""
+    expected = eager(net, inputs)
+    library = folder / "net.so"
+    paddle.compile(net, library, target=target, input_spec=spec)
+    one, two = (run_library(runner_for(target), library, inputs, threads) for threads in (1, 2))
+    assert difference(one, expected) < close
+    assert [x.tobytes() for x in one] == [x.tobytes() for x in two]
+
+
+@pytest.mark.parametrize("name", ["LeNet", "mlp 784-512-512-10", "gru 256x64"])
+def test_small_models_of_the_benchmark_give_the_same_answers(name: str, target: str, tmp_path: Path) -> None:
+    layer, spec, inputs, expected = drawn(CASES[name], 1)
+    assert difference(compile_and_run(layer, spec, inputs, target, tmp_path).outputs, expected) < CLOSE
+
+
+class Mixed(nn.Layer):  # type: ignore[misc]
+    """Convolutions of several kinds, a norm, pooling, and channels that fill no vector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2D(3, 19, 3, stride=2, padding=1)
+        self.norm = nn.BatchNorm2D(19)
+        self.depthwise = nn.Conv2D(19, 19, 5, padding=2, groups=19)
+        self.point = nn.Conv2D(19, 33, 1)
+        self.again = nn.Conv2D(33, 33, 3, padding=1)
+        self.head = nn.Linear(33, 7)
+
+    def forward(self, x: Any) -> Any:
+        x = functional.hardswish(self.norm(self.first(x)))
+        x = functional.silu(self.point(self.depthwise(x)))
+        x = functional.max_pool2d(functional.relu(self.again(x) + x), 2)
+        return functional.softmax(self.head(x.mean([2, 3])))
+
+
+def test_a_network_of_open_batch_and_odd_channels_gives_the_same_answers(target: str, tmp_path: Path) -> None:
+    net = Mixed()
+    net.eval()
+    check(net, [paddle.static.InputSpec([None, 3, 22, 26], "float32", "x")], [given([3, 3, 22, 26])], target, tmp_path)
+
+
+def test_attention_of_open_length_gives_the_same_answers(target: str, tmp_path: Path) -> None:
+    net = nn.TransformerEncoder(nn.TransformerEncoderLayer(36, 3, 50, dropout=0.0, activation="gelu"), 1)
+    net.eval()
+    check(net, [paddle.static.InputSpec([2, None, 36], "float32", "x")], [given([2, 13, 36])], target, tmp_path)
+
+
+class Gradients(nn.Layer):  # type: ignore[misc]
+    """A loss and its gradients: what a step of training computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.head = nn.Conv2D(1, 4, 3, padding=1), nn.Linear(4 * 8 * 8, 5)
+
+    def forward(self, x: Any, label: Any) -> Any:
+        hidden = functional.max_pool2d(functional.relu(self.conv(x)), 2)
+        loss = functional.cross_entropy(self.head(hidden.flatten(1)), label)
+        return [loss, *paddle.grad([loss], [self.conv.weight, self.head.weight, self.conv.bias])]
+
+
+def test_gradients_of_an_open_batch_are_the_same(target: str, tmp_path: Path) -> None:
+    spec = [paddle.static.InputSpec([None, 1, 16, 16], "float32", "x"), paddle.static.InputSpec([None], "int64", "label")]
+    check(Gradients(), spec, [given([5, 1, 16, 16]), np.array([0, 3, 4, 1, 1])], target, tmp_path)
+
+
+def functions(x: Any) -> list[Any]:
+    """What machines have as instructions, as polynomials, or in their C library."""
+    y = paddle.abs(x) + 0.1
+    return [
+        paddle.exp(x), paddle.log(y), paddle.tanh(x), paddle.erf(x), paddle.sin(x), paddle.cos(x), paddle.pow(y, 1.7), paddle.sqrt(y), paddle.floor(x), paddle.ceil(x),
+        paddle.round(x), paddle.trunc(x), paddle.remainder(x, y), paddle.maximum(x, y), paddle.sign(x), paddle.cumsum(x, -1), paddle.argmax(x, -1),
+        x.cast("int32") // 3, (x * 50).cast("int8"), x > 0,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_elementary_functions_give_the_same_answers(dtype: str, target: str, tmp_path: Path) -> None:
+    # Sums and functions of 16-bit floats may fall to either side of a rounding.
+    close = {"float32": CLOSE, "float64": 1e-13, "bfloat16": 2**-7, "float16": 2**-9}[dtype]
+    x = given([3, 37], dtype) * np.asarray(3, numpy_dtype(dtype))
+    check(functions, [paddle.static.InputSpec([3, 37], dtype, "x")], [x], target, tmp_path, close)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_networks_of_other_floats_give_the_same_answers(dtype: str, target: str, tmp_path: Path) -> None:
+    net = Mixed().astype(dtype)
+    net.eval()
+    close = {"float64": 1e-12, "bfloat16": 0.03, "float16": 0.004}[dtype]
+    check(net, [paddle.static.InputSpec([1, 3, 22, 26], dtype, "x")], [given([1, 3, 22, 26], dtype)], target, tmp_path, close)
+
+
+def test_the_levels_of_x86_64_are_targets() -> None:
+    assert find_target("x86-64-v3") is TARGETS["x86-64-avx2"]
+    assert find_target("x86-64-v4") is TARGETS["x86-64-avx512"]
+    assert [find_target(level).vector_bytes for level in LEVELS] == [16, 16, 32, 64]
+
+
+def test_code_for_another_machine_says_what_it_needs_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.targets.shutil.which", lambda name: None)
+    with pytest.raises(NotHere, match="qemu-riscv64 is not installed"):
+        runner_for("riscv64" if host().arch != "riscv64" else "aarch64")
+
+
+@pytest.mark.parametrize(("name", "magic"), [("wasm32", b"\0asm"), ("riscv64", b"\x7fELF")])
+def test_object_files_are_made_for_machines_that_are_not_run_here(name: str, magic: bytes) -> None:
+    """WebAssembly has no library of ours: its object files are for a linker and a host of the user's own."""
+    net = Mixed()
+    net.eval()
+    made = compile_module(model_module(net, [paddle.static.InputSpec([None, 3, 22, 26], "float32", "x")], freeze=True), find_target(name))
+    assert all(code.startswith(magic) for code in made.artifact.objects)
