@@ -217,11 +217,20 @@ class OpNode(Node):
         self.segments: tuple[int, ...] | None = None
         if not definition.plain or len(operands) != len(definition.operands):
             flat, self.segments = definition.bind_operands(operands)
-        super().__init__(flat, len(results))
+        # As Node's own, in one pass: every recorded op comes here.
+        self.edges = []
+        self.saved: list[tuple[Tensor, int, TensorType]] | None = []
+        for t in flat:
+            node = t._node
+            self.edges.append(None if t.stop_gradient else t if node is None else (node, t._index))
+            self.saved.append((t, t._version, t._type or t.type))
+        self.outputs = len(results)
+        self.sequence = next(_sequence)
+        self.hooks = None
+        self.retained = None
         self.cls = cls
         self.attributes = attributes
         self.plan = plan
-        self.saved: list[tuple[Tensor, int, TensorType]] | None = [(t, t._version, t._type or t.type) for t in flat]
         self.arrays: list[Any] | None = [r._value for r in results]
 
     def __getattr__(self, name: str) -> Any:
@@ -554,16 +563,19 @@ def _run(
     edges, watchers = _watched_edges(outputs) if _watched and wanted is None else ({}, [])
 
     def deliver(edge: Any, value: Any) -> None:
-        leaf = not isinstance(edge, tuple)
-        key = (id(edge), 0) if leaf else (id(edge[0]), edge[1])
+        leaf = edge.__class__ is not tuple
+        node, number = (edge, 0) if leaf else edge
+        place = id(node)
+        key = (place, number)
         if key in blocked_keys:
             return
-        arrived[key] = _sum(arrived[key], value) if key in arrived else value
+        held = arrived.get(key)
+        arrived[key] = value if held is None else _sum(held, value)
         if leaf:
-            leaves[id(edge)] = edge
-        elif id(edge[0]) not in queued and (reaching is None or id(edge[0]) in reaching):
-            queued.add(id(edge[0]))
-            heapq.heappush(waiting, (-edge[0].sequence, len(queued), edge[0]))
+            leaves[place] = edge
+        elif place not in queued and (reaching is None or place in reaching):
+            queued.add(place)
+            heapq.heappush(waiting, (-node.sequence, len(queued), node))
 
     def settle(leaf: Tensor) -> None:
         """All gradients of the leaf have arrived."""
@@ -601,7 +613,7 @@ def _run(
                     value = call_hooks(node.hooks[i], as_tensor(value))
                     if key in wanted_keys:
                         arrived[key] = value
-                if value is not None and node.retained and i in node.retained and wanted is None:
+                if node.retained and value is not None and i in node.retained and wanted is None:
                     kept = node.retained[i]()
                     if kept is not None:
                         _accumulate(kept, as_tensor(value))
