@@ -34,6 +34,7 @@ from polyreme.lowering.interleave import StackRows, build_interleave
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.program import Program, has_prepare
+from polyreme.lowering.quantized import IntegerProducts
 from polyreme.lowering.random import build_random
 from polyreme.lowering.regions import is_host_op
 from polyreme.lowering.scan import build_scan
@@ -90,11 +91,13 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
     layouts = () if target.code == "ptx" else (GroupAttention(), ChannelsLast(), Dce(), StackRows(), TileBatch(target.caches[1]))
     # Nor have they kernels that run through steps; but they have units for products of 16-bit floats.
     steps = (UnrollScans(),) if target.code == "ptx" else (WidenHalves(), HoistFromScans())
+    # Nor have they products of bytes.
+    integers = () if target.code == "ptx" else (IntegerProducts(),)
     return [
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, *steps, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse()),
+        Stage("tensor", nn_to_tensor, *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse()),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", TensorToKernel(target, builders(target), prepare, watch)),
     ]
