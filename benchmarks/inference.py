@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import int8
 from benchmarks.zoo import MODELS, Model, draw_inputs, draw_weights, load_weights
-from polyreme.peers.compare import LARGEST_SPREAD, OURS, PEERS, Comparison, LibraryError, Race, Worker
+from polyreme.peers.compare import LARGEST_DIFFERENCE, LARGEST_SPREAD, OURS, PEERS, Comparison, LibraryError, Race, Worker
 from polyreme.peers.files import write_files
 
 ATTEMPTS = 3
@@ -42,6 +43,9 @@ def make_files(model: Model, batch: int, place: Path, libraries: Mapping[str, st
     from polyreme.inspection import model_module
 
     place.mkdir(parents=True, exist_ok=True)
+    if model.int8:
+        int8.make_files(model, batch, place, libraries)
+        return
     layer = model.build(paddle)
     weights = draw_weights({name: tuple(p.shape) for name, p in layer.state_dict().items()})
     load_weights(layer, weights, paddle)
@@ -176,15 +180,18 @@ def chosen_rows(options: argparse.Namespace) -> Iterator[tuple[Model, int, int]]
 def run_row(model: Model, batch: int, threads: int, libraries: Mapping[str, str], options: argparse.Namespace, store: Store) -> None:
     """The steps of one row; what it finds goes to the store."""
     place = place_of(options.folder, model, batch)
+    if model.int8:
+        libraries = int8.libraries_of(libraries)
     if "files" in options.steps and not (place / "complete").exists():
         make_files(model, batch, place, libraries)
     row: Figures = {"model": model.name, "batch": batch, "threads": threads}
     if "compile" in options.steps:
         store.add({**row, "cold": compile_cold(place, threads, libraries, options.patience)})
     if "time" in options.steps:
-        with Race(place, libraries, threads, cache_of(place, threads)) as race:
+        reference, within = int8.reference(place) if model.int8 else (None, LARGEST_DIFFERENCE)
+        with Race(place, libraries, threads, cache_of(place, threads), reference, within) as race:
             found = time_rounds(race, options.turn, options.rounds)
-        row |= figures_of(found)
+        row |= figures_of(found) | (int8.agreements(place) if model.int8 else {})
         store.add(row)
         notes = [f"{library}: {note}" for library, latency in found.latencies.items() for note in latency.notes]
         print(latency_table([row], list(libraries)).splitlines()[-1], *found.faults.values(), *notes, flush=True)
@@ -216,6 +223,9 @@ def main() -> None:
             failed = True
             print(f"{model.name}, batch {batch}, {threads} threads: {error.message}", file=sys.stderr, flush=True)
     tables = f"{latency_table(store.ordered(), list(libraries))}\n\n{start_table(store.ordered(), list(libraries))}\n"
+    quantised = [row for row in store.ordered() if MODELS[row["model"]].int8 and row.get("ratios")]
+    if quantised:
+        tables += f"\n{table(*int8.columns(quantised))}\n"
     if options.markdown:
         options.markdown.write_text(f"{tables}\nMeasured on {os.cpu_count()} cores.\n")
     print(tables)

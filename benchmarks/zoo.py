@@ -22,12 +22,14 @@ GPT_LAYERS, GPT_HEADS, GPT_WIDTH, GPT_WORDS, GPT_PAST = 12, 12, 768, 50257, 127
 
 @dataclass(frozen=True)
 class Model:
-    """`build(paddle)` gives a Layer; `inputs` are its inputs as (name, shape without the batch, dtype), `batches` the batch sizes that are timed."""
+    """`build(paddle)` gives a Layer; `inputs` are its inputs as (name, shape without the batch, dtype), `batches` the batch sizes that are timed. With `int8`
+    the model is timed after quantisation, beside itself in float32."""
 
     name: str
     build: Callable[[Any], Any]
     inputs: tuple[tuple[str, tuple[int, ...], str], ...]
     batches: tuple[int, ...] = (1,)
+    int8: bool = False
 
     def shapes(self, batch: int) -> list[tuple[str, list[int], str]]:
         """Inputs with their batch."""
@@ -156,6 +158,8 @@ MODELS = {
         _image("shufflenet_v2_x1_0"),
         _image("googlenet"),
         _image("inception_v3", 299),
+        Model("resnet50 int8", partial(vision, "resnet50"), (("x", (3, 224, 224), "float32"),), (1, 16), int8=True),
+        Model("bert-base 128 int8", encoder, (("x", (128, 768), "float32"),), int8=True),
     )
 }
 
@@ -178,9 +182,9 @@ def draw_weights(shapes: Mapping[str, Sequence[int]], seed: int = 0) -> dict[str
     return drawn
 
 
-def draw_inputs(model: Model, batch: int) -> dict[str, Array]:
+def draw_inputs(model: Model, batch: int, seed: int = 1) -> dict[str, Array]:
     """Random inputs by name."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     return {
         name: rng.integers(0, 1000, shape).astype(dtype) if dtype.startswith("int") else rng.standard_normal(shape, np.float32) for name, shape, dtype in model.shapes(batch)
     }

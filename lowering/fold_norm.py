@@ -66,7 +66,7 @@ def fold_batch_norm(op: BatchNorm) -> None:
     b = Builder.before_op(product)
     dtype = op.result.type.dtype.np  # type: ignore[union-attr]
     operands = [b(Constant, value=Dense.taking(np.ascontiguousarray(v, dtype))) for v in (weight, np.broadcast_to(bias, s.shape))]
-    operands[0].name, operands[1].name = product.weight.name, product.bias.name if product.bias is not None else None
+    operands[0].name, operands[1].name = product.weight.name, product.bias.name if product.bias is not None else ""
     made = b(type(product), product.x, *operands, **product.attributes)
     if found.transpose is not None:
         made = b(Transpose, made, perm=found.transpose.perm)

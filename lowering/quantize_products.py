@@ -162,19 +162,23 @@ def steps_of(thresholds: Any, bits: int = 8) -> Array:
     return (np.maximum(np.asarray(thresholds, np.float32), np.float32(1e-30)) / np.float32(whole_range(bits)[1])).astype(np.float32)
 
 
-def steps_from_zero(threshold: Any) -> Array:
-    """The step of numbers that are never negative, counted from -128 on: all 255 steps lie above 0, so that each is half as wide."""
-    return (np.maximum(np.asarray(threshold, np.float32), np.float32(1e-30)) / np.float32(255)).astype(np.float32)
+def steps_between(least: float, greatest: float, bits: int = 8) -> tuple[Array, int]:
+    """The step of numbers from `least` to `greatest`, and the integer that stands for 0: all integers lie between the two, which are brought to either side of 0."""
+    low, high = whole_range(bits)
+    least, greatest = min(least, 0.0), max(greatest, 0.0)
+    step = np.asarray(max(greatest - least, 1e-30) / (high - low), np.float32)
+    return step, int(np.clip(np.rint(low - least / float(step)), low, high))
 
 
 @dataclass(frozen=True)
 class Steps:
-    """How a product's operands are counted: the step of the activation and the integer that stands for its 0, the weight in integers and its steps."""
+    """How a product's operands are counted: the step of the activation and the integer that stands for its 0, the weight in integers and its steps, the activation's bits."""
 
     activation: Array
     zero_point: int
     counts: Array
     weight: Array
+    bits: int = 8
 
 
 def quantize_products(products: Sequence[Product], steps: Mapping[str, Steps]) -> None:
@@ -182,17 +186,17 @@ def quantize_products(products: Sequence[Product], steps: Mapping[str, Steps]) -
 
     In place, for each product that `steps` has. A value that several products take in the same steps is brought into eight bits once.
     """
-    made: dict[tuple[Value, bytes, int], Value] = {}
+    made: dict[tuple[Value, bytes, int, int], Value] = {}
     for product in products:
         found = steps.get(product.name)
         if found is None:
             continue
         b = Builder.before_op(product.op)
-        key = product.x, found.activation.tobytes(), found.zero_point
+        key = product.x, found.activation.tobytes(), found.zero_point, found.bits
         if key not in made:
             scale = b(nn.Constant, value=Dense(found.activation))
             zero = b(nn.Constant, value=Dense(np.array(found.zero_point, np.int8))) if found.zero_point else None
-            made[key] = b(nn.DequantizeLinear, b(nn.QuantizeLinear, product.x, scale, zero), scale, zero)
+            made[key] = b(nn.DequantizeLinear, b(nn.QuantizeLinear, product.x, scale, zero, bit_length=found.bits), scale, zero)
         weight = b(nn.Constant, value=Dense(found.counts))
         weight.name = f"{product.name}.weight_int8"
         scale = b(nn.Constant, value=Dense(found.weight))

@@ -24,6 +24,7 @@ COMMANDS = {
     "demo": "train a LeNet on handwritten digits, compile it, and compare eager, compiled and library",
     "inspect": "print a model's IR at a level",
     "compile": "write a model as a native library with a C header",
+    "quantize": "bring a model into eight bits, by calibration data, and say what that did",
     "run": "run a library or model on arrays",
     "opt": "run passes over IR text",
     "bisect": "find the pass and the op at which a model's numbers go wrong",

@@ -22,6 +22,7 @@ import numpy as np
 from polyreme.ir.diagnostics import PolyremeError
 
 OURS = "polyreme"
+OURS_IN_FLOAT32 = "polyreme_float32"  # beside a quantised model: no peer
 PEERS = ("onnxruntime", "openvino", "torch", "paddle")
 RUNNER = Path(__file__).with_name("runner.py")
 # Relative to the largest value of an output: other orders of summation, but the same model.
@@ -117,10 +118,12 @@ class Race:
     """Libraries (name → Python to run it with) that are ready to be timed on the files in `folder`, each in a process of its own; a context that ends them.
 
     Results are compared with `reference`, or else with Paddle's if it takes part, or else with ours. A peer that cannot run the model is left out, and so is one whose results differ; for
-    Polyreme both are errors.
+    Polyreme both are errors. `within` is how far results may differ.
     """
 
-    def __init__(self, folder: Path, libraries: Mapping[str, str], threads: int, cache: Path, reference: Sequence[Any] | None = None):
+    def __init__(
+        self, folder: Path, libraries: Mapping[str, str], threads: int, cache: Path, reference: Sequence[Any] | None = None, within: float = LARGEST_DIFFERENCE
+    ):
         self.workers: dict[str, Worker] = {}
         self.faults: dict[str, str] = {}
         self.prepared: dict[str, dict[str, Any]] = {}
@@ -133,8 +136,8 @@ class Race:
                     self._leave_out(library, error)
             self.differences = _differences(folder, list(self.workers), reference)
             for library, difference in self.differences.items():
-                if difference > LARGEST_DIFFERENCE:
-                    fault = f"expected results of '{library}' within {LARGEST_DIFFERENCE:g} but they differ by {difference:.2g}"
+                if difference > within:
+                    fault = f"expected results of '{library}' within {within:g} but they differ by {difference:.2g}"
                     self._leave_out(library, DifferentResults(fault))
         except BaseException:
             self.stop()
@@ -191,7 +194,7 @@ def _summary(
         made.latencies[library] = Latency(
             min(calls), statistics.median(p10[library]), statistics.median(calls), len(calls), **prepared[library], difference=differences[library]
         )
-    peers = [library for library in turns if library != OURS]
+    peers = [library for library in turns if library not in (OURS, OURS_IN_FLOAT32)]
     if peers and OURS in turns:
         made.ratios = [min(p10[peer][i] for peer in peers) / ours for i, ours in enumerate(p10[OURS])]
     return made

@@ -27,10 +27,11 @@ NOTES: list[str] = []
 
 INPUTS = "inputs.npz"
 LIBRARY = "model.so"
+FLOAT32 = "float32"  # the folder of a quantised model's own float32
 
 
 def ours(folder: Path, cache: Path, threads: int, inputs: Arrays) -> Call:
-    """The saved model with its weights as constants, compiled in memory; compiled code is kept in `cache`. Or else the library in the folder."""
+    """The saved model as `jit.load` gives it, which keeps compiled code in `cache`; or else the library in the folder."""
     if (folder / LIBRARY).exists():
         from polyreme.runtime.library import load_compiled
 
@@ -38,12 +39,15 @@ def ours(folder: Path, cache: Path, threads: int, inputs: Arrays) -> Call:
         return lambda: library.run(inputs)
     os.environ["POLYREME_CACHE"] = str(cache)
     os.environ["POLYREME_THREADS"] = str(threads)
-    from polyreme.executables import load_module
-    from polyreme.inspection import model_module
     from polyreme.jit import load
 
-    executable = load_module(model_module(load(str(folder / "model")), None, freeze=True))
+    executable = load(str(folder / "model")).executable()
     return lambda: executable.run(inputs)
+
+
+def ours_in_float32(folder: Path, cache: Path, threads: int, inputs: Arrays) -> Call:
+    """The model that the one in the folder was before it was quantised."""
+    return ours(folder / FLOAT32, cache, threads, inputs)
 
 
 def onnxruntime(folder: Path, cache: Path, threads: int, inputs: Arrays) -> Call:
@@ -149,6 +153,7 @@ def _predictor(predictor: Any, inputs: Arrays) -> Call:
 
 LIBRARIES: dict[str, Callable[[Path, Path, int, Arrays], Call]] = {
     "polyreme": ours,
+    f"polyreme_{FLOAT32}": ours_in_float32,
     "onnxruntime": onnxruntime,
     "openvino": openvino,
     "torch": torch,
@@ -179,7 +184,7 @@ def prepare(library: str, threads: int, folder: Path, cache: Path) -> tuple[Call
 
     with np.load(folder / INPUTS) as stored:
         inputs = [stored[key] for key in stored.files]
-    _import(library)
+    _import(library.removesuffix(f"_{FLOAT32}"))
     start = time.perf_counter()
     call = LIBRARIES[library](folder, cache, threads, inputs)
     compiled = time.perf_counter()
@@ -191,7 +196,7 @@ def prepare(library: str, threads: int, folder: Path, cache: Path) -> tuple[Call
 
 def _import(library: str) -> None:
     """Import the library, so that the time to do so is not taken for compiling."""
-    modules = {"polyreme": ("polyreme.nn", "polyreme.jit", "polyreme.lowering.link", "llvmlite.binding"), "paddle": ("paddle.inference",)}
+    modules = {"polyreme": ("polyreme.jit.loading",), "paddle": ("paddle.inference",)}
     for module in modules.get(library, (library,)):
         importlib.import_module(module)
 

@@ -6,8 +6,23 @@ quanters into a model, and `convert` makes integers of the weights. `quantize_mo
 
 from polyreme.quantization import observers, quanters
 from polyreme.quantization.base import BaseObserver, BaseQuanter, quanter
+from polyreme.quantization.compare import agreement
 from polyreme.quantization.config import QuantConfig
+from polyreme.quantization.fusion import fuse_conv_bn
 from polyreme.quantization.layers import PTQ, QAT
 from polyreme.quantization.program import QuantizedModel, quantize_model
 
-__all__ = ["PTQ", "QAT", "BaseObserver", "BaseQuanter", "QuantConfig", "QuantizedModel", "observers", "quanter", "quanters", "quantize_model"]
+__all__ = [
+    "PTQ",
+    "QAT",
+    "BaseObserver",
+    "BaseQuanter",
+    "QuantConfig",
+    "QuantizedModel",
+    "agreement",
+    "fuse_conv_bn",
+    "observers",
+    "quanter",
+    "quanters",
+    "quantize_model",
+]

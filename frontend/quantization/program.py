@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.dialects import nn as ops
+from polyreme.dialects.nn.quantize import whole_range
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.types import TensorType
@@ -27,7 +28,7 @@ from polyreme.lowering.quantize_products import (
     find_products,
     quantize_products,
     quantize_weight,
-    steps_from_zero,
+    steps_between,
     steps_of,
     tidy_for_quantization,
     with_operands_returned,
@@ -60,14 +61,14 @@ def quantize_model(
     activation: QuanterFactory | None = None,
     weight: QuanterFactory | None = None,
     skip: Iterable[str] = (),
-    from_zero: bool = True,
+    symmetric: bool = False,
 ) -> QuantizedModel:
     """`model` (a Layer, function or loaded model) with its convolutions and products by constants in eight bits, calibrated on `data`.
 
     `data` are batches: each an array or tensor, a sequence of them for several inputs, or a dict by the names of the inputs. `input_spec` says what a Layer takes; without it the first batch
     does, with an open batch. `activation` and `weight` are factories of observers that choose scales: by default the largest magnitude, of a weight per output
-    channel. `skip` are names of layers to leave in floats, with `*` and `?` as in file names (the first and the last layer often matter most). `from_zero` counts
-    activations that are never negative in 255 steps above 0 in place of 127.
+    channel. `skip` are names of layers to leave in floats, with `*` and `?` as in file names (the first and the last layer often matter most). Activations are
+    counted in 255 steps from the least number seen to the greatest, as far as the threshold lets them; with `symmetric` from minus the threshold to it, and 0 stands for 0.
 
     Raises `PolyremeError` for data that the model does not take (E1101, E0803), a name in `skip` that no layer has, and a model without products by constants (E1102).
     """
@@ -83,7 +84,7 @@ def quantize_model(
     if not chosen:
         why = "; ".join(f"'{entry.name}' stays in floats: {entry.reason}" for entry in [*left, *skipped][:3]) or "it has no convolution or product by a weight"
         raise PolyremeError(f"expected a model with products by constant weights to quantise but got '{traced.func.sym_name}': {why}", code="E1102")
-    steps, layers = _calibrated(module, chosen, arrays, activation or AbsmaxObserver(), weight or AbsMaxChannelWiseWeightObserver(), from_zero)
+    steps, layers = _calibrated(module, chosen, arrays, activation or AbsmaxObserver(), weight or AbsMaxChannelWiseWeightObserver(), symmetric)
     before = _run_all(module, arrays)
     quantize_products(chosen, steps)
     Dce().run(module)  # of the weights that nothing takes any more
@@ -131,7 +132,7 @@ class _Watched:
 
 
 def _calibrated(
-    module: Module, products: list[Product], batches: list[list[Any]], activation: QuanterFactory, weight: QuanterFactory, from_zero: bool
+    module: Module, products: list[Product], batches: list[list[Any]], activation: QuanterFactory, weight: QuanterFactory, symmetric: bool
 ) -> tuple[dict[str, Steps], list[Layer]]:
     """Steps for every product, and what to report of each. The program runs twice on all data: scales are chosen before it is known what they do to it."""
     observed, places = with_operands_returned(module, products)
@@ -143,20 +144,21 @@ def _calibrated(
     for arrays in batches:
         for watch, seen in zip(watched, program.run(arrays)[outputs:], strict=True):
             watch.see(seen)
-    counted = [_activation_steps(watch, from_zero) for watch in watched]
+    counted = [_activation_steps(watch, symmetric) for watch in watched]
     signals = [Signal() for _ in watched]
     for arrays in batches:
-        for (step, zero), signal, seen in zip(counted, signals, program.run(arrays)[outputs:], strict=True):
+        for (step, zero, bits), signal, seen in zip(counted, signals, program.run(arrays)[outputs:], strict=True):
             zeros = np.array(zero, np.int8)
-            counts = ops.QuantizeLinear.reference(seen, step, zeros, axis=0, bit_length=8)
-            ends = (np.float32(-128 - zero) * step, np.float32(127 - zero) * step)
+            low, high = whole_range(bits)
+            counts = ops.QuantizeLinear.reference(seen, step, zeros, axis=0, bit_length=bits)
+            ends = (np.float32(low - zero) * step, np.float32(high - zero) * step)
             signal.add(seen, ops.DequantizeLinear.reference(counts, step, zeros, axis=0), ends)
     steps: dict[str, Steps] = {}
     layers: list[Layer] = []
     for product, place in zip(products, places, strict=True):
         counts, weight_step = _weight_in_integers(product, weight)
-        step, zero = counted[place]
-        steps[product.name] = Steps(step, zero, counts, weight_step)
+        step, zero, bits = counted[place]
+        steps[product.name] = Steps(step, zero, counts, weight_step, bits)
         restored = ops.DequantizeLinear.reference(counts, weight_step, None, axis=product.axis if weight_step.ndim else 0)
         kept = Signal()
         kept.add(product.weight, restored)
@@ -170,14 +172,15 @@ def _calibrated(
     return steps, layers
 
 
-def _activation_steps(watch: _Watched, from_zero: bool) -> tuple[Any, int]:
+def _activation_steps(watch: _Watched, symmetric: bool) -> tuple[Any, int, int]:
     scales = watch.observer.scales()
     if scales is None or scales.size != 1:
         raise ValueError(f"expected an observer of activations with one scale for all but {type(watch.observer).__name__} has {'none' if scales is None else scales.size}")
     threshold = scales._value.reshape(())
-    if from_zero and watch.least >= 0:
-        return steps_from_zero(threshold), -128
-    return steps_of(threshold, _bits(watch.observer)), 0
+    bits = _bits(watch.observer)
+    if symmetric:
+        return steps_of(threshold, bits), 0, bits
+    return *steps_between(max(watch.least, -float(threshold)), min(watch.greatest, float(threshold)), bits), bits
 
 
 def _weight_in_integers(product: Product, factory: QuanterFactory) -> tuple[Any, Any]:
