@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,35 +24,67 @@ def compile(
     returned. For a GPU (`"cuda:sm_80"`) an artifact is written in place of a library: PTX, launches and constants in one file, which is loaded
     if a GPU is the current device. Layers are compiled in evaluation mode, with the weights they have now.
 
+    What was compiled before, the same program with the same weights, is not compiled again: it is found in the cache as a whole.
+
     `winograd=False` forbids convolutions by Winograd's algorithm, whose rounding errors are larger than those of the direct way.
     `POLYREME_WINOGRAD=0` in the environment does so for everything that is compiled.
     """
     from dataclasses import replace
 
     from polyreme.device import current_place
-    from polyreme.inspection import as_target, model_module
-    from polyreme.kept import done_apart
+    from polyreme.inspection import as_target
+    from polyreme.kept import done_apart, kept_artifact
 
     chosen = as_target(target, cpu)
     chosen = replace(chosen, winograd=chosen.winograd and winograd)
     library = Path(path)
-    module = model_module(net, input_spec, freeze=True)
-    done_apart(len(module.function().block.ops), lambda: _write(module, library, chosen))
+    key, ops, module = _what_to_compile(net, input_spec, chosen)
+    artifact = kept_artifact(key)
+    if artifact is None:
+        done_apart(ops, lambda: _compile_and_write(key, module(), library, chosen))
+    else:
+        _write(artifact, library, chosen)
     here = current_place().is_gpu_place() if chosen.code == "ptx" else runs_here(chosen)
     return load_compiled(library) if here else None
 
 
-def _write(module: Any, library: Path, target: Any) -> None:
-    """Compile a module into a file, or several."""
+def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) -> tuple[str, int, Callable[[], Any]]:
+    """The key under which the artifact is kept, how many ops are compiled, and what makes the module of them."""
+    from polyreme.inspection import model_module
+    from polyreme.ir.text import identity_text
+    from polyreme.jit.loading import TranslatedLayer
+    from polyreme.kept import compiler_version
+    from polyreme.lowering.targets import host
+    from polyreme.runtime.cache import digest_of
+
+    if isinstance(net, TranslatedLayer) and input_spec is None and target == host() and (fixed := net.fixed) is not None:
+        # What runs it in this process is kept under its files' digest: neither program nor weights are read.
+        return fixed.key, fixed.ops, fixed.module
+    module = model_module(net, input_spec, freeze=True)
+    key = digest_of("library", identity_text(module), repr(target), compiler_version())
+    return key, len(module.function().block.ops), lambda: module
+
+
+def _compile_and_write(key: str, module: Any, library: Path, target: Any) -> None:
+    """Compile a module into a file, or several; what a second compilation needs is kept."""
+    from polyreme.kept import keep_artifact
     from polyreme.lowering.c_interface import c_name_of
-    from polyreme.lowering.link import write_library
     from polyreme.lowering.pipeline import compile_module
 
-    compiled = compile_module(module, target, name=c_name_of(library.name.split(".")[0]))
+    # A name that cannot be one is told before the long part.
+    name = c_name_of(library.name.split(".")[0])
+    artifact = compile_module(module, target, name=name).artifact
+    keep_artifact(key, artifact)
+    _write(artifact, library, target)
+
+
+def _write(artifact: Any, library: Path, target: Any) -> None:
     if target.code == "ptx":
-        compiled.artifact.save(library)
+        artifact.save(library)
     else:
-        write_library(compiled.artifact, library, target=target)
+        from polyreme.lowering.link import write_library
+
+        write_library(artifact, library, target=target)
 
 
 def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Any:

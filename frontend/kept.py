@@ -26,7 +26,9 @@ from polyreme.runtime.shared_code import is_shared, load_shared, with_shared_cod
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Module
 
-__all__ = ["compiled_apart", "compiler_version", "done_apart", "kept_or_given", "load_kept", "load_known", "machine_text"]
+__all__ = [
+    "compiled_apart", "compiler_version", "done_apart", "keep_artifact", "kept_artifact", "kept_or_given", "load_kept", "load_known", "machine_text",
+]  # fmt: skip
 
 MOST_LOADED = 512
 # Modules of so many ops are networks; of fewer they are compiled sooner than a process could get ready for it.
@@ -37,10 +39,9 @@ T = TypeVar("T")
 _loaded: OrderedDict[str, Any] = OrderedDict()
 
 
-def load_known(identity: str, module: Callable[[], Module], ops: int, name: str) -> Any:
-    """As `load_module` for this machine's CPU, but what tells the module from others is `identity`: it is made only where it has to be compiled, and in the
-    process that compiles it. It has so many ops."""
-    key = digest_of("known", identity, machine_text(None), compiler_version())
+def load_known(key: str, module: Callable[[], Module], ops: int, name: str) -> Any:
+    """The executable of a module for this machine's CPU, which is made only where it has to be compiled, and in the process that compiles it: what it is follows
+    from `key`. It has so many ops."""
 
     def make() -> tuple[Artifact]:
         from polyreme.lowering import targets
@@ -77,8 +78,10 @@ def _found(key: str, driver: Any = None) -> Any:
     if found is not None:
         _loaded.move_to_end(key)
         return found
-    artifact = _kept(_cache(), key)
-    return None if artifact is None else _remembered(key, artifact, driver)
+    artifact = kept_artifact(key)
+    if artifact is None:
+        return None
+    return _remembered(key, artifact if KEY in artifact.manifest.extra else _linked(key, artifact), driver)
 
 
 def _remembered(key: str, artifact: Artifact, driver: Any) -> Any:
@@ -97,32 +100,36 @@ def _cache() -> Cache:
     return cache_in(config.cache_folder(), config.cache_limit())
 
 
-def _kept(cache: Cache, key: str) -> Artifact | None:
-    """The artifact that is kept under `key`, its code as this process loads it, its constants where they are on disk; None if there is none that is whole."""
-    data = cache.mapped(key)
+def kept_artifact(key: str) -> Artifact | None:
+    """The artifact that is kept under `key`, as it was compiled, its constants where they are on disk; None if there is none that is whole."""
+    data = None if config.is_watched() else _cache().mapped(key)
     if data is None:
         return None
     try:
-        artifact = Artifact.from_bytes(data)
+        return Artifact.from_bytes(data)
     except ArtifactError:
         # Damaged, or written by another version: as good as none.
-        cache.remove(key)
+        _cache().remove(key)
         return None
-    return artifact if KEY in artifact.manifest.extra else _linked(cache, key, artifact)
 
 
-def _linked(cache: Cache, key: str, artifact: Artifact) -> Artifact:
+def keep_artifact(key: str, artifact: Artifact) -> bool:
+    """Keep an artifact, as it was compiled; whether the folder has taken it."""
+    return not config.is_watched() and _cache().keep(key, *artifact.parts())
+
+
+def _linked(key: str, artifact: Artifact) -> Artifact:
     """The artifact that is kept under `key` with its code linked for this machine: as that is kept, or linked now."""
-    code = cache.get(_linked_key(key))
-    return with_shared_code(artifact, code) if code is not None else _link(cache, key, artifact)
+    code = _cache().get(_linked_key(key))
+    return with_shared_code(artifact, code) if code is not None else _link(key, artifact, keep=True)
 
 
-def _link(cache: Cache | None, key: str, artifact: Artifact) -> Artifact:
+def _link(key: str, artifact: Artifact, keep: bool) -> Artifact:
     from polyreme.lowering.link import linked
 
     made = linked(artifact)
-    if cache is not None and is_shared(made):
-        cache.put(_linked_key(key), made.code)
+    if keep and is_shared(made):
+        _cache().put(_linked_key(key), made.code)
     return made
 
 
@@ -142,9 +149,8 @@ def compiled_apart(ops: int, keys: Sequence[str], make: Callable[[], tuple[Artif
 
 def kept_or_given(key: str, artifact: Artifact, keep: bool) -> Artifact | None:
     """The artifact as it is loaded here; None if it is kept, which it is to be with `keep`."""
-    cache = _cache() if keep else None
-    is_kept = cache is not None and cache.keep(key, *artifact.parts())
-    loadable = artifact if KEY in artifact.manifest.extra else _link(cache, key, artifact)
+    is_kept = keep and keep_artifact(key, artifact)
+    loadable = artifact if KEY in artifact.manifest.extra else _link(key, artifact, keep)
     return None if is_kept else loadable
 
 
@@ -181,17 +187,17 @@ def _sources() -> str:
     for room in ("ir", "dialects", "lowering", "runtime"):
         spec = importlib.util.find_spec(f"polyreme.{room}")
         assert spec is not None and spec.submodule_search_locations
-        stamps += (f"{room}/{stamp}" for stamp in _stamps(spec.submodule_search_locations[0]))
+        stamps += [f"{room}/{stamp}" for stamp in _stamps(spec.submodule_search_locations[0])]
     return digest_of(*stamps)
 
 
 def _stamps(folder: str) -> list[str]:
     """Name, size and time of every source file below a folder."""
-    found = []
+    found: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():
-                found += (f"{entry.name}/{stamp}" for stamp in _stamps(entry.path))
+                found += [f"{entry.name}/{stamp}" for stamp in _stamps(entry.path)]
             elif entry.name.endswith((".py", ".ll", ".lark")):
                 status = entry.stat()
                 found.append(f"{entry.name} {status.st_size} {status.st_mtime_ns}")

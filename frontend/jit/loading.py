@@ -19,7 +19,7 @@ from polyreme import loaders, tape
 from polyreme.ir import config
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import parse_dim
-from polyreme.ir.types import SCALARS, TensorType
+from polyreme.ir.types import SCALARS, TensorType, scalar_type
 from polyreme.jit.program import FixedWeights, Program
 from polyreme.jit.structure import flatten, is_tensor, template_from_json, template_to_json, unflatten
 from polyreme.jit.traced import Traced
@@ -228,6 +228,12 @@ class TranslatedLayer(Layer):
             (self._parameters if isinstance(tensor, Parameter) else self._buffers)[name] = tensor
 
     @property
+    def fixed(self) -> FixedWeights | None:
+        """The code for the weights in the model's files, while it has them."""
+        fixed = self._program.fixed
+        return fixed if fixed is not None and fixed.holds() else None
+
+    @property
     def input_spec(self) -> list[TensorType]:
         """The types of the inputs."""
         return self.traced.inputs
@@ -247,6 +253,14 @@ class TranslatedLayer(Layer):
             self._program = Program(self.traced, self._program.name, self._program.fixed)
         return unflatten(self.traced.outputs, iter(self._program(tensors, trains=self.training)))
 
+    def executable(self) -> Any:
+        """What runs the model with the weights it has now, on arrays: `run([x, …])` gives the outputs as a list, in the order in which they stand in the result."""
+        if self.fixed is not None:
+            return self.fixed.executable(self._program.name)
+        from polyreme.executables import load_module
+
+        return load_module(self.traced.frozen(), self._program.name)
+
     def program(self, method_name: str = "forward") -> str:
         """The text of the program at the `nn` level."""
         from polyreme.ir.text import print_module
@@ -258,7 +272,8 @@ class TranslatedLayer(Layer):
 
 def _tensor(array: np.ndarray[Any, Any]) -> Tensor:
     """A tensor with the contents of an array, as `to_tensor` makes it."""
-    return Tensor._wrap(array.copy()) if array.dtype.name in SCALARS and array.dtype.isnative else Tensor(array)
+    plain = array.dtype.kind in "biufc" and array.dtype.isnative
+    return Tensor._wrap(array.copy(), TensorType(array.shape, scalar_type(array.dtype))) if plain else Tensor(array)
 
 
 def _is_traced() -> bool:

@@ -17,7 +17,7 @@ from polyreme.jit.weights import WeightedFunction
 from polyreme.tensor import Tensor
 
 if TYPE_CHECKING:
-    from polyreme.ir.builtin import Func
+    from polyreme.ir.builtin import Func, Module
 
 __all__ = ["Program", "compile_function"]
 
@@ -72,14 +72,27 @@ class FixedWeights:
     """Code for a program of a saved model that has the model's weights in it: for this machine's CPU, for as long as nobody changes them."""
 
     def __init__(self, identity: str, traced: Traced, weights: SavedWeights, ops: int):
+        """`identity` tells the model's files from any others; so many `ops` are compiled."""
         self._identity = identity
         self._traced = traced
         self._weights = weights
-        self._ops = ops
+        self.ops = ops
 
     def holds(self) -> bool:
         """Whether the weights are those of the file."""
         return self._weights.unchanged()
+
+    @property
+    def key(self) -> str:
+        """Under which the code is kept."""
+        from polyreme.kept import compiler_version, machine_text
+        from polyreme.runtime.cache import digest_of
+
+        return digest_of("fixed weights", self._identity, machine_text(None), compiler_version())
+
+    def module(self) -> Module:
+        """What is compiled: this reads the model."""
+        return self._traced.frozen()
 
     def contents(self) -> list[Any]:
         """The weights of the file, as arrays."""
@@ -89,7 +102,7 @@ class FixedWeights:
         """The code, found or compiled; `name` is for messages."""
         from polyreme.kept import load_known
 
-        return load_known(self._identity, self._traced.frozen, self._ops, c_name(name))
+        return load_known(self.key, self.module, self.ops, c_name(name))
 
 
 class Program:
