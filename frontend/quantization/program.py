@@ -18,8 +18,9 @@ from polyreme.dialects.nn.quantize import whole_range
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.types import TensorType
-from polyreme.jit.saving import TranslatedLayer, trace_model
-from polyreme.jit.trace import Traced
+from polyreme.jit.loading import TranslatedLayer
+from polyreme.jit.saving import trace_model
+from polyreme.jit.traced import Traced
 from polyreme.lowering.cleanup import Dce
 from polyreme.lowering.quantize_products import (
     LeftOut,
