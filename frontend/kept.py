@@ -168,9 +168,13 @@ def machine_text(driver: Any) -> str:
     system says nothing."""
     if driver is not None:
         return f"sm_{driver.sm}"
+    return f"{processor_text() or _host_text()} {config.code_settings()}"
+
+
+def _host_text() -> str:
     from polyreme.lowering import targets
 
-    return f"{processor_text() or repr(targets.host())} {config.code_settings()}"
+    return repr(targets.host())
 
 
 def compiler_version() -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -189,3 +190,66 @@ def test_entries_are_told_with_their_size_and_last_use(tmp_path: Path) -> None:
     assert (first.key, second.key, first.used) == (key(1), key(2), 5e9)
     assert second.size == second.path.stat().st_size and second.head(3) == b"sec"
     assert cache.clear() == (2, first.size + second.size) and not cache.entries()
+
+
+# --- what is mapped
+
+
+def test_what_was_kept_is_mapped_where_it_lies(tmp_path: Path) -> None:
+    assert Cache(tmp_path).keep(key(1), b"head", memoryview(b"constants"))
+    found = Cache(tmp_path).mapped(key(1))
+    assert found is not None and bytes(found) == b"headconstants" and found.readonly
+    assert Cache(tmp_path).get(key(1)) is None, "it is not read as what has a checksum in front of it"
+    assert Cache(tmp_path).mapped(key(2)) is None
+
+
+def test_what_is_mapped_begins_at_a_cache_line(tmp_path: Path) -> None:
+    import numpy as np
+
+    Cache(tmp_path).keep(key(1), bytes(100))
+    found = Cache(tmp_path).mapped(key(1))
+    assert np.frombuffer(found, np.uint8).ctypes.data % 64 == 0
+
+
+def test_what_is_mapped_stays_when_the_entry_goes(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.keep(key(1), b"x" * 10_000)
+    found = cache.mapped(key(1))
+    cache.keep(key(1), b"y" * 10_000)
+    cache.clear()
+    assert found is not None and bytes(found) == b"x" * 10_000
+    assert cache.mapped(key(1)) is None
+
+
+@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:20], lambda data: b"z" + data[1:], lambda data: data[:20] + b"z" + data[21:]])
+def test_an_entry_with_a_damaged_head_is_not_mapped(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    Cache(tmp_path).keep(key(1), b"constants")
+    (path,) = entries(tmp_path)
+    path.write_bytes(damage(path.read_bytes()))
+    assert Cache(tmp_path).mapped(key(1)) is None
+    assert not path.exists()
+
+
+def test_an_entry_under_another_name_is_not_mapped(tmp_path: Path) -> None:
+    Cache(tmp_path).keep(key(1), b"constants")
+    (path,) = entries(tmp_path)
+    other = tmp_path / key(2)[:2] / key(2)
+    other.parent.mkdir(exist_ok=True)
+    path.rename(other)
+    assert Cache(tmp_path).mapped(key(2)) is None
+
+
+def test_what_does_not_fit_is_not_kept(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, limit=1000)
+    assert not cache.keep(key(1), bytes(1000))
+    assert not Cache(None).keep(key(1), b"small") and Cache(None).mapped(key(1)) is None
+    assert cache.keep(key(2), bytes(100)) and cache.mapped(key(2)) is not None
+
+
+def test_mapped_entries_count_towards_the_limit(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, limit=5000)
+    for i in range(5):
+        cache.keep(key(i), bytes(2000))
+        os.utime(tmp_path / key(i)[:2] / key(i), (time.time() - 100 + i,) * 2)
+    assert sum(p.stat().st_size for p in entries(tmp_path)) <= 5000
+    assert cache.mapped(key(4)) is not None and cache.mapped(key(0)) is None

@@ -1,0 +1,376 @@
+"""`jit.load` of models that were run before: found by their files, read when more is asked of them than to run."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme import kept, nn
+from polyreme.jit import reading
+from polyreme.jit.reading import ModelFileError
+from polyreme.lowering import pipeline
+from polyreme.runtime.artifact import HEADER
+from polyreme.runtime.cache import HEAD_BYTES, cache_in
+from polyreme.static import InputSpec
+
+SPEC = [InputSpec([None, 4], "float32", "x")]
+
+
+def net(seed: int = 0) -> Any:
+    paddle.seed(seed)
+    layer = nn.Sequential(nn.Linear(4, 40), nn.ReLU(), nn.Linear(40, 3))
+    layer.eval()
+    return layer
+
+
+def numbers(count: int = 3) -> Any:
+    return np.random.default_rng(0).standard_normal((count, 4)).astype("float32")
+
+
+class Counts:
+    """What has been done since: models read, and modules compiled by name."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.compiled: list[str] = []
+
+
+@pytest.fixture
+def counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counts:
+    """What is read and compiled, with an empty cache of the test's own."""
+    found = Counts()
+    read, compile_module = reading.read_model, pipeline.compile_module
+
+    def counted_read(path: Any) -> Any:
+        found.read += 1
+        return read(path)
+
+    def counted_compile(*args: Any, name: str = "model", **kwargs: Any) -> Any:
+        found.compiled.append(name)
+        return compile_module(*args, name=name, **kwargs)
+
+    monkeypatch.setattr(reading, "read_model", counted_read)
+    monkeypatch.setattr(pipeline, "compile_module", counted_compile)
+    monkeypatch.setenv("POLYREME_CACHE", str(tmp_path / "cache"))
+    forget(monkeypatch)
+    return found
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a new process: nothing in memory."""
+    monkeypatch.setattr(kept, "_loaded", type(kept._loaded)())
+    cache_in.cache_clear()
+
+
+@pytest.fixture
+def path(tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A saved model that was run before, by another process as it were."""
+    layer = net()
+    paddle.jit.save(layer, tmp_path / "model", input_spec=SPEC)
+    # Sums are added up in another order than by the layers.
+    np.testing.assert_allclose(paddle.jit.load(tmp_path / "model")(numbers()).numpy(), layer(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+    counts.read, counts.compiled = 0, []
+    forget(monkeypatch)
+    return tmp_path / "model"
+
+
+def result(model: Any) -> Any:
+    return model(numbers()).numpy()
+
+
+def models_kept(tmp_path: Path) -> list[Path]:
+    """The entries of whole models in the cache."""
+    entries = [p for p in (tmp_path / "cache").glob("??/*") if p.read_bytes()[HEAD_BYTES:].startswith(b"polyreme-model")]
+    return sorted(entries)
+
+
+def test_a_model_that_was_run_before_is_neither_read_nor_compiled(path: Path, counts: Counts) -> None:
+    loaded = paddle.jit.load(path)
+    np.testing.assert_allclose(result(loaded), net()(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+    assert [str(t) for t in loaded.input_spec] == ["tensor<x_0x4xf32>"] or loaded.input_spec[0].rank == 2
+    assert list(loaded.state_dict()) == list(net().state_dict())
+    assert [p.shape for p in loaded.parameters()] == [p.shape for p in net().parameters()]
+    assert (counts.read, counts.compiled) == (0, [])
+
+
+def test_to_run_such_a_model_takes_neither_compiler_nor_parser(path: Path) -> None:
+    program = f"""
+import sys
+import numpy as np
+import polyreme as paddle
+model = paddle.jit.load({str(path)!r})
+with paddle.no_grad():
+    y = model(np.ones((2, 4), "float32"))
+first = y.numpy()
+assert not [name for name in sys.modules if name.startswith(("llvmlite.binding", "lark", "polyreme.lowering", "polyreme.dialects"))], sorted(sys.modules)
+# Methods are there when they are asked for.
+assert float((y - first).abs().max()) == 0.0
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=100, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+
+
+def test_weights_are_read_when_they_are_looked_at(path: Path, counts: Counts) -> None:
+    loaded = paddle.jit.load(path)
+    for name, tensor in loaded.state_dict().items():
+        np.testing.assert_array_equal(tensor.numpy(), net().state_dict()[name].numpy())
+    assert counts.read == 1
+    result(loaded)
+    assert counts.compiled == [], "they are still those of the file"
+
+
+def test_changed_weights_are_computed_with(path: Path) -> None:
+    loaded, other = paddle.jit.load(path), net(seed=5)
+    before = result(loaded)
+    loaded.set_state_dict(other.state_dict())
+    np.testing.assert_allclose(result(loaded), other(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+    # One of them, in place, of a model whose others were never read.
+    again = paddle.jit.load(path)
+    bias = again.parameters()[-1]
+    bias.set_value(np.zeros(bias.shape, "float32"))
+    np.testing.assert_allclose(result(again) + net().state_dict()["2.bias"].numpy(), before, rtol=1e-5, atol=1e-6)
+
+
+def test_a_copy_of_a_model_is_a_model_of_its_own(path: Path) -> None:
+    loaded = paddle.jit.load(path)
+    twin = copy.deepcopy(loaded.parameters()[0])
+    twin.set_value(np.zeros(twin.shape, "float32"))
+    np.testing.assert_array_equal(result(loaded), result(paddle.jit.load(path)))
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_model_that_was_never_read_can_be_trained(path: Path, counts: Counts, trains: bool) -> None:
+    loaded, plain = paddle.jit.load(path), net()
+    assert not loaded.training
+    if trains:
+        loaded.train()
+    target = paddle.to_tensor(np.ones((3, 3), "float32"))
+    for _ in range(3):
+        losses = []
+        for model in (loaded, plain):
+            loss = ((model(paddle.to_tensor(numbers())) - target) ** 2).mean()
+            loss.backward()
+            losses.append(float(loss))
+            sgd = paddle.optimizer.SGD(0.1, parameters=model.parameters())
+            sgd.step()
+            sgd.clear_grad()
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    for a, b in zip(loaded.parameters(), plain.parameters(), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_gradients_are_those_of_the_weights_that_gave_the_result(path: Path) -> None:
+    loaded, plain = paddle.jit.load(path), net()
+    gradients = []
+    for model in (loaded, plain):
+        x = paddle.to_tensor(numbers(), stop_gradient=False)
+        y = model(x).sum()
+        if model is loaded:
+            # Changed between the result and the question.
+            loaded.set_state_dict(net(seed=8).state_dict())
+        y.backward()
+        gradients.append(x.grad.numpy())
+    np.testing.assert_allclose(*gradients, rtol=1e-5, atol=1e-6)
+
+
+def test_results_without_a_question_for_gradients_compile_nothing(path: Path, counts: Counts) -> None:
+    y = paddle.jit.load(path)(numbers())
+    assert not y.stop_gradient
+    assert (counts.read, counts.compiled) == (0, [])
+
+
+def test_a_model_is_read_whole_where_gradients_are_switched_off(path: Path) -> None:
+    """A program says which values have gradients: not where it happens to be read."""
+    with paddle.no_grad():
+        loaded = paddle.jit.load(path)
+        loaded.program()
+    loaded(numbers()).sum().backward()
+    assert all(float(p.grad.abs().max()) > 0 for p in loaded.parameters())
+
+
+def test_a_file_with_other_weights_is_another_model(path: Path, counts: Counts) -> None:
+    """Of equal size, and with the same time: the content decides."""
+    file = Path(f"{path}.polyreme")
+    status = file.stat()
+    first = result(paddle.jit.load(path))
+    paddle.jit.save(net(seed=3), path, input_spec=SPEC)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert file.stat().st_size == status.st_size
+    np.testing.assert_allclose(result(paddle.jit.load(path)), net(seed=3)(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+    assert counts.read == 2, "read to be looked at, and once more by who compiles it"
+    paddle.jit.save(net(), path, input_spec=SPEC)
+    np.testing.assert_array_equal(result(paddle.jit.load(path)), first)
+    assert counts.read == 2, "the first one is known"
+
+
+def test_what_changed_since_it_was_loaded_is_not_mixed_up(path: Path) -> None:
+    loaded = paddle.jit.load(path)
+    expected = result(loaded)
+    paddle.jit.save(net(seed=3), path, input_spec=SPEC)
+    np.testing.assert_array_equal(result(loaded), expected)
+    with pytest.raises(ModelFileError, match="changed since: load it again"):
+        loaded.parameters()[0].numpy()
+    Path(f"{path}.polyreme").unlink()
+    with pytest.raises(ModelFileError, match="changed since"):
+        loaded.program()
+
+
+@pytest.mark.parametrize("part", [b"nn.linear", b"NUMPY", b"PK\5\6"])
+def test_damage_to_a_known_file_is_found(path: Path, part: bytes) -> None:
+    file = Path(f"{path}.polyreme")
+    data = bytearray(file.read_bytes())
+    data[data.rindex(part)] ^= 16
+    file.write_bytes(data)
+    with pytest.raises(ModelFileError):
+        paddle.jit.load(path)
+
+
+def test_a_known_file_that_was_cut_off_is_refused(path: Path) -> None:
+    file = Path(f"{path}.polyreme")
+    for size in (file.stat().st_size - 1, 100, 0):
+        os.truncate(file, size)
+        with pytest.raises(ModelFileError):
+            paddle.jit.load(path)
+
+
+def _flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:40],
+        lambda data: data[:-1],
+        lambda data: data + b"x",
+        lambda data: _flipped(data, 3),
+        lambda data: _flipped(data, HEAD_BYTES + HEADER.size + 9),  # in the manifest
+        lambda data: _flipped(data, len(data) - 5),  # in the weights
+        lambda data: bytes(len(data)),
+    ],
+)
+def test_damaged_code_is_compiled_again(path: Path, tmp_path: Path, counts: Counts, damage: Any) -> None:
+    (entry,) = models_kept(tmp_path)
+    expected = net()(paddle.to_tensor(numbers())).numpy()
+    damaged = damage(entry.read_bytes())
+    # In a file of its own, as whoever mapped the old one still has it.
+    entry.unlink()
+    entry.write_bytes(damaged)
+    np.testing.assert_allclose(result(paddle.jit.load(path)), expected, rtol=1e-5, atol=1e-6)
+    assert len(counts.compiled) == 1
+    assert len(models_kept(tmp_path)) == 1, "and kept"
+
+
+def test_code_that_is_gone_is_compiled_again(path: Path, tmp_path: Path, counts: Counts) -> None:
+    for entry in (tmp_path / "cache").glob("??/*"):
+        entry.unlink()
+    result(paddle.jit.load(path))
+    assert counts.read == 2 and len(counts.compiled) == 1
+
+
+def test_code_whose_linked_form_is_gone_is_linked_again(path: Path, tmp_path: Path, counts: Counts) -> None:
+    for entry in (tmp_path / "cache").glob("??/*"):
+        if entry.read_bytes()[HEAD_BYTES:].startswith(b"\x7fELF"):
+            entry.unlink()
+    result(paddle.jit.load(path))
+    assert counts.compiled == []
+
+
+def test_without_a_folder_models_are_read_and_run(path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = result(paddle.jit.load(path))
+    monkeypatch.setenv("POLYREME_CACHE", "off")
+    forget(monkeypatch)
+    np.testing.assert_allclose(result(paddle.jit.load(path)), expected, rtol=1e-6)
+    assert counts.read == 1
+
+
+def test_a_model_too_large_for_the_folder_is_compiled_each_time(path: Path, tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = result(paddle.jit.load(path))
+    (entry,) = models_kept(tmp_path)
+    monkeypatch.setenv("POLYREME_CACHE_LIMIT", str(entry.stat().st_size - 1))
+    entry.unlink()
+    forget(monkeypatch)
+    np.testing.assert_array_equal(result(paddle.jit.load(path)), expected)
+    assert len(counts.compiled) == 1 and models_kept(tmp_path) == []
+
+
+def test_processes_that_load_a_model_at_once_give_the_same(tmp_path: Path) -> None:
+    paddle.jit.save(net(), tmp_path / "model", input_spec=SPEC)
+    program = f"""
+import sys
+import numpy as np
+import polyreme as paddle
+x = np.random.default_rng(0).standard_normal((3, 4)).astype("float32")
+sys.stdout.write(paddle.jit.load({str(tmp_path / "model")!r})(x).numpy().tobytes().hex())
+"""
+    env = {**os.environ, "POLYREME_CACHE": str(tmp_path / "cache")}
+    started = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=env) for _ in range(3)]
+    results = [process.communicate(timeout=100)[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert len(set(results)) == 1
+    expected = net()(paddle.to_tensor(numbers())).numpy()
+    np.testing.assert_allclose(np.frombuffer(bytes.fromhex(results[0]), "float32").reshape(3, 3), expected, rtol=1e-5, atol=1e-6)
+    assert len(models_kept(tmp_path)) == 1
+
+
+def test_models_of_paddles_are_known_too(counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from polyreme import loaders
+
+    folder = Path(__file__).parents[1] / "fixtures" / "models" / "pir"
+    for suffix in (".json", ".pdiparams"):
+        (tmp_path / f"mlp{suffix}").write_bytes((folder / f"mlp{suffix}").read_bytes())
+    x = np.random.default_rng(0).standard_normal((2, 8, 8)).astype("float32")
+    first = paddle.jit.load(tmp_path / "mlp")(x).numpy()
+    forget(monkeypatch)
+    read = loaders.read_model
+    monkeypatch.setattr(loaders, "read_model", lambda *_: pytest.fail("there was no need to read it"))
+    loaded = paddle.jit.load(tmp_path / "mlp")
+    np.testing.assert_array_equal(loaded(x).numpy(), first)
+    monkeypatch.setattr(loaders, "read_model", read)
+    (loaded(x) ** 2).sum().backward()
+    assert any(float(p.grad.abs().max()) > 0 for p in loaded.parameters())
+    # Other parameters are another model.
+    data = bytearray((tmp_path / "mlp.pdiparams").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "mlp.pdiparams").write_bytes(data)
+    assert not np.array_equal(paddle.jit.load(tmp_path / "mlp")(x).numpy(), first)
+
+
+def test_a_second_compilation_of_a_network_is_found_as_a_whole(counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    first = paddle.compile(net(), tmp_path / "first.so", input_spec=SPEC)
+    assert len(counts.compiled) == 1
+    forget(monkeypatch)
+    started = time.perf_counter()
+    second = paddle.compile(net(), tmp_path / "second.so", input_spec=SPEC)
+    assert time.perf_counter() - started < 60 and len(counts.compiled) == 1
+    np.testing.assert_array_equal(first(numbers()), second(numbers()))
+    assert second.name != first.name, "it has its own names"
+    paddle.compile(net(seed=1), tmp_path / "other.so", input_spec=SPEC)
+    assert len(counts.compiled) == 2
+
+
+def test_the_library_of_a_loaded_model_is_made_of_what_runs_it(path: Path, counts: Counts, tmp_path: Path) -> None:
+    loaded = paddle.jit.load(path)
+    library = paddle.compile(loaded, tmp_path / "model.so")
+    assert (counts.read, counts.compiled) == (0, [])
+    np.testing.assert_array_equal(library(numbers()), result(loaded))
+    loaded.set_state_dict(net(seed=4).state_dict())
+    other = paddle.compile(loaded, tmp_path / "model.so")
+    np.testing.assert_allclose(other(numbers()), net(seed=4)(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_the_executable_of_a_model_has_the_weights_it_has_now(path: Path, counts: Counts) -> None:
+    loaded = paddle.jit.load(path)
+    np.testing.assert_array_equal(loaded.executable().run([numbers()])[0], result(loaded))
+    assert counts.compiled == []
+    loaded.set_state_dict(net(seed=4).state_dict())
+    np.testing.assert_allclose(loaded.executable().run([numbers()])[0], net(seed=4)(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)

@@ -1,0 +1,29 @@
+"""Checksums of long contents, by blocks and threads."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+
+import pytest
+
+from polyreme.runtime import checksum
+from polyreme.runtime.checksum import BLOCK_BYTES, checksum_bytes, checksums
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK_BYTES, BLOCK_BYTES + 1, 2 * BLOCK_BYTES + 77])
+def test_each_block_has_its_crc(size: int) -> None:
+    data = os.urandom(size)
+    expected = [zlib.crc32(data[i : i + BLOCK_BYTES]) for i in range(0, size, BLOCK_BYTES)]
+    assert checksums(data) == checksums(memoryview(data)) == struct.pack(f"<{len(expected)}I", *expected)
+    assert checksum_bytes(size) == 4 * len(expected)
+
+
+def test_any_number_of_threads_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = os.urandom(5 * BLOCK_BYTES + 3)
+    alone = checksums(data)
+    monkeypatch.setattr(checksum, "THREAD_BYTES", BLOCK_BYTES)
+    for count in (1, 2, 3, 16):
+        monkeypatch.setattr(checksum, "processors", lambda count=count: count)
+        assert checksums(data) == alone
