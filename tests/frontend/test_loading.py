@@ -340,7 +340,8 @@ def test_models_of_paddles_are_known_too(counts: Counts, monkeypatch: pytest.Mon
     assert any(float(p.grad.abs().max()) > 0 for p in loaded.parameters())
     # Other parameters are another model.
     data = bytearray((tmp_path / "mlp.pdiparams").read_bytes())
-    data[-1] ^= 1
+    for at in range(1, 600, 4):
+        data[-at] ^= 1
     (tmp_path / "mlp.pdiparams").write_bytes(data)
     assert not np.array_equal(paddle.jit.load(tmp_path / "mlp")(x).numpy(), first)
 
