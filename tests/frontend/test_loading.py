@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -71,15 +72,24 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     cache_in.cache_clear()
 
 
-@pytest.fixture
-def path(tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A saved model that was run before, by another process as it were."""
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model that was run, and the cache that has it."""
+    folder = tmp_path_factory.mktemp("used")
     layer = net()
-    paddle.jit.save(layer, tmp_path / "model", input_spec=SPEC)
-    # Sums are added up in another order than by the layers.
-    np.testing.assert_allclose(paddle.jit.load(tmp_path / "model")(numbers()).numpy(), layer(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
-    counts.read, counts.compiled = 0, []
-    forget(monkeypatch)
+    paddle.jit.save(layer, folder / "model", input_spec=SPEC)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POLYREME_CACHE", str(folder / "cache"))
+        forget(patch)
+        # Sums are added up in another order than by the layers.
+        np.testing.assert_allclose(result(paddle.jit.load(folder / "model")), layer(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+    return folder
+
+
+@pytest.fixture
+def path(used: Path, tmp_path: Path, counts: Counts) -> Path:
+    """A saved model that was run before, by another process as it were."""
+    shutil.copytree(used, tmp_path, dirs_exist_ok=True)
     return tmp_path / "model"
 
 
