@@ -11,7 +11,7 @@ from polyreme.ir.builtin import Return
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import product
-from polyreme.ir.types import ScalarType, f32, f64, i1, index
+from polyreme.ir.types import ScalarType, f32, f64, i1, i32, index
 from polyreme.lowering.dot4 import dot4_code
 from polyreme.lowering.emit_function import EmitOp, FunctionEmitter, Position, scalar_of
 from polyreme.lowering.llvm_text import Code, Lane, constant_text, type_text
@@ -55,8 +55,19 @@ def _emit_apply(e: FunctionEmitter, op: Any) -> Any:
             b = e.values[operands[1]]
             if a.base is None and b.base is None:
                 return Position(None, int(kernel.Apply.reference((a.offset, b.offset), fn=op.fn, dtype=None)))
+    if op.fn == "cast" and dtype == f32 and scalar_of(op.result) == i32 and e.target.arch == "x86_64":
+        rounded = operands[0].producer(kernel.Apply)
+        if rounded is not None and rounded.fn == "round":
+            return _nearest_integer(e.get(rounded.xs[0]))
     lanes = [e.get(v) for v in operands]
     return apply_code(op.fn, lanes, dtype, scalar_of(op.result), e.target)
+
+
+def _nearest_integer(x: Lane) -> Lane:
+    """Rounding and conversion in one, halves to even, as x86's conversion does both."""
+    into = type_text("i32", x.lanes)
+    width = f"v{x.lanes}" if x.lanes > 1 else ""
+    return x.code.value("i32", x.lanes, f"call {into} @llvm.lrint.{width}i32.{width}f32({x.typed})")
 
 
 def _emit_fma(e: FunctionEmitter, op: Any) -> Lane:

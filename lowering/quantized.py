@@ -13,7 +13,6 @@ and the last term is one number per channel, known ahead of time. A pad of zeros
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -248,6 +247,7 @@ def _without_sign(b: Builder, steps: Value) -> Value:
         made: Value = b(tensor.Map, bytes_, _number(b, SHIFT, u8), fn="xor")
         return made
     x, zero, low, high = rounded
+    x = _scaled(b, x)
     # Both ends are whole numbers, so that it is the same to clip first.
     if not (low - zero <= 0 and _is_positive(x)):
         x = b(tensor.Map, x, _number(b, low - zero, f32), fn="max")
@@ -257,6 +257,48 @@ def _without_sign(b: Builder, steps: Value) -> Value:
         whole = b(tensor.Map, whole, _number(b, zero + SHIFT, i32), fn="add")
     made = b(tensor.Map, whole, fn="cast", dtype=u8)
     return made
+
+
+def _scaled(b: Builder, x: Value) -> Value:
+    """relu(sums * factor + bias) * k  ->  relu(sums * (factor k) + bias k)    where nobody else reads it; elsewhere k becomes a number per channel, as factors are.
+
+    Either way the kernels of equal layers are the same ones, whatever their scales.
+    """
+    scaled = x.producer(tensor.Map)
+    if scaled is None or scaled.fn != "mul":
+        return x
+    k, y = known(scaled.xs[1]), scaled.xs[0]
+    product = _product_behind(y)
+    if k is None or k.size != 1 or not k > 0 or product is None:
+        return x
+    last = y.producer(tensor.Map)
+    relu = last if last is not product and last is not None and last.fn == "max" and last.xs[0] is product.result and _is_zero(last.xs[1]) else None
+    factors = [known(v) for v in product.xs[1:]]
+    if (relu or product) is not last or len(y.uses) > 1 or len(product.result.uses) > 1 or any(f is None for f in factors):
+        made: Value = b(tensor.Map, y, b(tensor.Constant, value=Dense(np.full(shape_of(product.xs[1]), k, np.float32))), fn="mul")
+        return made
+    made = b(tensor.Map, product.xs[0], *(b(tensor.Constant, value=Dense((f * k).astype(np.float32))) for f in factors if f is not None), fn=product.fn)
+    return made if relu is None else b(tensor.Map, made, relu.xs[1], fn="max")
+
+
+def _is_zero(x: Value) -> bool:
+    array = known(x)
+    return array is not None and not array.any()
+
+
+def _product_behind(y: Value) -> tensor.Map | None:
+    """The product of an integer contract with its scales that `y` is made from element by element."""
+    pending, seen = [y], set()
+    while pending:
+        op = pending.pop().producer(tensor.Map)
+        if op is None or op in seen:
+            continue
+        seen.add(op)
+        cast = op.xs[0].producer(tensor.Map) if op.fn in ("mul", "fma") else None
+        if cast is not None and cast.fn == "cast" and element_type(cast.xs[0].type) == i32 and known(op.xs[1]) is not None:
+            return op
+        pending += [v for v in op.xs if shape_of(v) == shape_of(y)]
+    return None
 
 
 def _number(b: Builder, value: float, dtype: Any) -> Value:
