@@ -8,6 +8,7 @@ where d is the square part of the image that it needs, of `reach` = size + 2 pix
 together are reach² matrix products, pieces by channels by output channels, which go through the register tile. Everything else is done with channels in the lanes of vectors:
 
 1. For a *block* of pieces, small enough that all of what follows stays in the second-level cache, B d B' is written to a scratch tile, a range of channels at a time.
+   Or a kernel of its own writes it to memory for all pieces at once, where many tasks share a block, each of which would have to make it anew.
 2. Panels of packed weights, which are read once per block, multiply them. The sums wait in a second scratch tile.
 3. A (…) A' is computed, the epilogue (bias, activation, residual, a pooling whose windows do not overlap) follows while the results are in registers, and they are stored.
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import product
 
@@ -57,9 +58,11 @@ LEAST_CHANNELS = 16
 ADVANTAGE = 0.9
 # Estimates in cycles per element: a transform of the data or of the sums; and bytes that a core gets per cycle from the third-level cache and from memory.
 TRANSFORM_CYCLES = 3.0
-THIRD_LEVEL_BYTES, MEMORY_BYTES = 20, 5
+THIRD_LEVEL_BYTES, MEMORY_BYTES = 20, 10
+# Cycles that another kernel costs, before it does anything.
+STEP_CYCLES = 5000
 # How much of the time that loading weights takes is not hidden behind arithmetic.
-LOADING_SHOWS = 0.5
+LOADING_SHOWS = 0.35
 
 
 def build_winograd(request: Request) -> KernelPlan | None:
@@ -180,7 +183,7 @@ def find_image(request: Request) -> Image | None:
 @dataclass(frozen=True)
 class Blocking:
     """How the work is cut: `pieces` of `size` x `size` pixels in a block, `depth` channels at a time, panels of `vectors` vectors of output channels, `panels` of them
-    per task, register tiles of `rows` pieces."""
+    per task, register tiles of `rows` pieces. `ahead` is whether the image is transformed before, once for all tasks."""
 
     image: Image
     size: int
@@ -189,6 +192,7 @@ class Blocking:
     vectors: int
     panels: int
     rows: int
+    ahead: bool = False
 
     @property
     def transforms(self) -> Transforms:
@@ -263,8 +267,13 @@ class Blocking:
         return self.panels if self.ranges > 1 else 1
 
     @property
+    def data_elements(self) -> int:
+        """Elements of a block's transformed data."""
+        return self.products * self.data_plane
+
+    @property
     def scratch_bytes(self) -> int:
-        return self.products * (self.data_plane + self.panels_at_once * self.sums_plane) * self.image.dtype.bytes
+        return (self.data_elements * (not self.ahead) + self.products * self.panels_at_once * self.sums_plane) * self.image.dtype.bytes
 
     @property
     def weight_elements(self) -> int:
@@ -280,14 +289,17 @@ class Blocking:
             for rows, count in split_extent(self.pieces, self.rows)
         )
         products = blocks * self.parts * self.panels * q * tiles
-        transformed = blocks * self.pieces * (self.parts * vectors_in + image.vectors) * q * TRANSFORM_CYCLES
+        times = 1 if self.ahead else self.parts
+        transformed = blocks * self.pieces * (times * vectors_in + image.vectors) * q * TRANSFORM_CYCLES
+        data = self.data_elements * image.dtype.bytes * self.ahead
+        moved = LOADING_SHOWS * blocks * data * (1 + self.parts) / THIRD_LEVEL_BYTES if data * 2 > image.request.target.caches[1] else 0
         weights = self.weight_elements * image.dtype.bytes
         again = THIRD_LEVEL_BYTES if weights <= image.request.target.caches[2] // 2 else MEMORY_BYTES
         loading = weights / MEMORY_BYTES + (blocks - 1) * weights / again
         outer = typical(self.images)
         # Few tasks leave threads idle at the end.
         waiting = 1 + 0.3 / (outer * blocks * self.parts)
-        return outer * (products + LOADING_SHOWS * loading + transformed) * waiting
+        return (outer * (products + LOADING_SHOWS * loading + moved + transformed) + STEP_CYCLES * self.ahead) * waiting
 
 
 def blockings(image: Image) -> Iterator[Blocking]:
@@ -299,14 +311,17 @@ def blockings(image: Image) -> Iterator[Blocking]:
         for vectors in range(1, min(image.vectors, 4) + 1):
             panels = -(-image.vectors // vectors)
             for at_once in sorted({-(-panels // n) for n in range(1, min(panels, PIECES) + 1)}):
+                one = Blocking(image, size, 1, image.channels, vectors, at_once, 1)
                 for depth in depths:
-                    yield from _fitting(Blocking(image, size, 1, depth, vectors, at_once, 1), registers, room)
+                    yield from _fitting(replace(one, depth=depth), registers, room)
+                if one.parts > 1 and not image.apart:
+                    yield from _fitting(replace(one, ahead=True), registers, room)
 
 
 def _fitting(one: Blocking, registers: Registers, room: int) -> Iterator[Blocking]:
     """With as many pieces to a block as the room allows, or half as many, and register tiles that suit them."""
     image = one.image
-    per_piece = one.products * (one.row + one.panels_at_once * one.width) * image.dtype.bytes
+    per_piece = one.products * (one.row * (not one.ahead) + one.panels_at_once * one.width) * image.dtype.bytes
     in_all = estimate_pixels(one.all_pieces)
     most = min((room - one.products * 2 * image.lanes * one.panels * image.dtype.bytes) // per_piece, in_all)
     if most < 1:
@@ -316,7 +331,7 @@ def _fitting(one: Blocking, registers: Registers, room: int) -> Iterator[Blockin
         pieces = -(-in_all // blocks)
         tallest = min(registers.accumulators // one.vectors, pieces)
         for rows in {tallest, -(-pieces // -(-pieces // tallest))}:
-            yield Blocking(image, one.size, pieces, one.depth, one.vectors, one.panels, rows)
+            yield replace(one, pieces=pieces, rows=rows)
 
 
 class WinogradBuilder:
@@ -328,17 +343,31 @@ class WinogradBuilder:
 
     def build(self) -> KernelPlan:
         image, cut, epilogue = self.image, self.blocking, self.image.problem.epilogue
-        slots = [self.parts.memory_of(image.x), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
+        slots = [self._data() if cut.ahead else self.parts.memory_of(image.x), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         func = Func.empty(image.request.name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
         sizes: list[Dim] = [cut.parts, cut.images, cut.blocks]
         grain = max(1, int(GRAIN_CYCLES / (cut.cycles / (cut.parts * typical(cut.images) * estimate_pixels(cut.blocks)))))
         with code.parallel(code.value(dims.product(sizes)), grain=grain, name="task") as flat:
             part, around, block = code.split(flat, sizes)
-            _Task(self, code, func.args, part, around, block).run()
+            _Task(self, code, around, block).compute(func.args, part)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("winograd")
+
+    def _data(self) -> Slot:
+        """The transformed image, [block][product][piece][channel], made by a step of its own."""
+        image, cut = self.image, self.blocking
+        slots = (self.parts.memory_of(image.x), self.parts.new_scratch(cut.blocks * cut.data_elements, image.dtype))
+        func = Func.empty(image.request.name("winograd_image"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
+        code = Code(Builder.at_end(func.block, func.location))
+        cycles = -(-image.channels // image.lanes) * cut.products * TRANSFORM_CYCLES
+        with code.parallel(code.value(cut.all_pieces), grain=max(1, int(GRAIN_CYCLES / cycles)), name="piece") as flat:
+            block, piece = code.split(flat, [cut.blocks, cut.pieces])
+            _Task(self, code, 0, block).transform(*func.args, piece)
+        code.b.insert(Return([]))
+        self.parts.steps.append(Step(func, slots))
+        return slots[1]
 
     def _weights(self) -> Slot:
         """The transformed weights, [part][range of channels][panel][product][channel][lane], as a pack."""
@@ -394,34 +423,50 @@ class WinogradBuilder:
 
 
 class _Task:
-    """Writes the work on one block of pieces for one part of the output channels."""
+    """Writes work on one block of pieces; `around` is the image it is of, where each is apart."""
 
-    def __init__(self, builder: WinogradBuilder, code: Code, args: Sequence[Value], part: Index, around: Index, block: Index):
+    x: Value
+    data: Value
+
+    def __init__(self, builder: WinogradBuilder, code: Code, around: Index, block: Index):
         self.image, self.cut, self.code = builder.image, builder.blocking, code
         image, cut = self.image, self.cut
-        self.x, self.weights = args[0], args[1]
-        epilogue = image.problem.epilogue
-        count = len(epilogue.args)
-        self.buffers: dict[Value, Value] = dict(zip(epilogue.args, args[2 : 2 + count], strict=True))
-        self.outs = list(args[2 + count :])
-        self.part, self.around = part, around
+        self.around, self.block = around, block
         self.first = code.mul(block, cut.pieces)
         # The last block may have fewer pieces; its products are made for all rows, and those left over go nowhere.
         self.count: Index = cut.pieces if cut.all_pieces % cut.pieces == 0 else code.min(cut.pieces, code.sub(cut.all_pieces, self.first))
         self.dtype, self.lanes = image.dtype, image.lanes
         self.align = self.lanes * self.dtype.bytes
         self.linear = Linear(code, self.dtype, self.lanes)
-
-    def run(self) -> None:
-        code, cut = self.code, self.cut
-        self.data = code.scratch(cut.products * cut.data_plane, self.dtype)
-        self.sums = code.scratch(cut.panels_at_once * cut.products * cut.sums_plane, self.dtype)
         self.patch = code.scratch(cut.products * self.lanes, self.dtype)
+
+    def transform(self, x: Value, data: Value, piece: Index) -> None:
+        """Write the transformed image `x` of one piece to its place in `data`."""
+        self.x, self.data = x, self._block_of(data)
+        self._transform_piece(piece, *self._place(piece), 0)
+
+    def _block_of(self, data: Value) -> Value:
+        size = self.cut.data_elements
+        return self.code.view(data, self.code.mul(self.block, size), size)
+
+    def compute(self, args: Sequence[Value], part: Index) -> None:
+        """The results of one part of the output channels; `args` are the image, transformed or not, the weights, what the epilogue reads, and the results."""
+        code, cut, epilogue = self.code, self.cut, self.image.problem.epilogue
+        self.part, self.weights = part, args[1]
+        count = len(epilogue.args)
+        self.buffers: dict[Value, Value] = dict(zip(epilogue.args, args[2 : 2 + count], strict=True))
+        self.outs = list(args[2 + count :])
+        if cut.ahead:
+            self.data = self._block_of(args[0])
+        else:
+            self.x, self.data = args[0], code.scratch(cut.data_elements, self.dtype)
+        self.sums = code.scratch(cut.panels_at_once * cut.products * cut.sums_plane, self.dtype)
         per_range = cut.panels * cut.products * cut.depth * cut.width
         weights = code.mul(self.part, cut.ranges * per_range)
         panel_size = cut.products * cut.depth * cut.width
         if cut.ranges == 1:
-            self._transform_data(0)
+            if not cut.ahead:
+                self._transform_data(0)
             with code.loop(0, cut.panels, name="panel") as panel:
                 self._multiply(code.add(weights, code.mul(panel.iv, panel_size)), 0, fresh=True)
                 self._transform_sums(panel.iv, 0)
@@ -440,32 +485,39 @@ class _Task:
     @contextmanager
     def _pieces(self) -> Iterator[tuple[Index, Index, Index, Index]]:
         """A loop over the block's pieces: (number in the block, image, place down and across among the image's pieces)."""
-        code, cut = self.code, self.cut
+        code = self.code
         with code.loop(0, self.count, name="piece") as piece:
-            image, down, across = code.split(code.add(self.first, piece.iv), [self.image.batch, *cut.grid])
-            yield piece.iv, self.around if self.image.apart else image, down, across
+            yield piece.iv, *self._place(piece.iv)
+
+    def _place(self, piece: Index) -> tuple[Index, Index, Index]:
+        """The image of a piece of the block, and the piece's place in it, down and across."""
+        image, down, across = self.code.split(self.code.add(self.first, piece), [self.image.batch, *self.cut.grid])
+        return self.around if self.image.apart else image, down, across
 
     # --- the image
 
     def _transform_data(self, channel0: Index) -> None:
         """B d B' of the block's pieces for the channels from `channel0` on."""
+        with self._pieces() as (piece, n, down, across):
+            self._transform_piece(piece, n, down, across, channel0)
+
+    def _transform_piece(self, piece: Index, n: Index, down: Index, across: Index, channel0: Index) -> None:
         code, image, step, reach = self.code, self.image, self.cut.step, self.cut.transforms.reach
         sizes = (image.height, image.width)
-        with self._pieces() as (piece, n, down, across):
-            corner = [code.sub(code.mul(down, step), image.top), code.sub(code.mul(across, step), image.left)]
-            at = code.add(code.mul(code.add(code.mul(code.add(code.mul(n, sizes[0]), corner[0]), sizes[1]), corner[1]), image.channels), channel0)
+        corner = [code.sub(code.mul(down, step), image.top), code.sub(code.mul(across, step), image.left)]
+        at = code.add(code.mul(code.add(code.mul(code.add(code.mul(n, sizes[0]), corner[0]), sizes[1]), corner[1]), image.channels), channel0)
 
-            def direct(i: int, j: int, channel: Index, mask: Value | None) -> Value:
-                return code.load(self.x, code.add(at, channel, (i * image.width + j) * image.channels), self.lanes, mask)
+        def direct(i: int, j: int, channel: Index, mask: Value | None) -> Value:
+            return code.load(self.x, code.add(at, channel, (i * image.width + j) * image.channels), self.lanes, mask)
 
-            inside = self._all_inside(corner, reach, sizes)
-            if inside is None:
-                self._channels(piece, channel0, direct)
-                return
-            with code.when(inside):
-                self._channels(piece, channel0, direct)
-            with code.when(inside, then=False):
-                self._through_patch(piece, channel0, at, corner, reach, sizes)
+        inside = self._all_inside(corner, reach, sizes)
+        if inside is None:
+            self._channels(piece, channel0, direct)
+            return
+        with code.when(inside):
+            self._channels(piece, channel0, direct)
+        with code.when(inside, then=False):
+            self._through_patch(piece, channel0, at, corner, reach, sizes)
 
     def _all_inside(self, corner: Sequence[Index], reach: int, sizes: Sequence[Dim]) -> Value | None:
         """Whether a part of the image has no zeros around it; None when none has."""
