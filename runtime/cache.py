@@ -15,6 +15,7 @@ import functools
 import hashlib
 import mmap
 import os
+import shutil
 import threading
 import time
 import warnings
@@ -32,6 +33,8 @@ HEAD_BYTES = len(MAGIC) + len(CHECKED) + DIGEST_BYTES
 # Models lie there with their weights as kernels want them, so that the next start need not make them: this holds a few of hundreds of megabytes.
 DEFAULT_DISK_BYTES = 4 << 30
 DEFAULT_MEMORY_BYTES = 64 << 20
+# Of a disk with less than this free, entries of this size take nothing: others need it more than the next start does.
+SPARE_BYTES, LARGE_BYTES = 1 << 30, 1 << 20
 STALE_SECONDS = 3600
 LIMIT_FILE = "limit"
 
@@ -204,6 +207,8 @@ class Cache:
         path = self._path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            if size > LARGE_BYTES and shutil.disk_usage(path.parent).free < size + SPARE_BYTES:
+                return False
             write_atomically(path, MAGIC + kind + digest, *parts)
         except OSError as error:
             self._warn(f"compiled code is not kept on disk: {error}")

@@ -124,15 +124,12 @@ class SavedModel:
         return None if told is None else SavedProgram(json.loads(told), self)
 
     def introduce(self, traced: Traced) -> SavedProgram | None:
-        """The model that was just read and found to be whole, so that it is known from now on. None for one that changes tensors, which has to be read each time.
-
-        Its weights are let go: those who compile it read them in a process of their own.
-        """
+        """The model that was just read and found to be whole, so that it is known from now on. None for one that changes tensors, which has to be read each time."""
         if traced.written:
             return None
         description = _description(traced)
         self.cache.put(self._key, json.dumps(description).encode())
-        made = SavedProgram(description, self)
+        made = SavedProgram(description, self, [tensor._value for tensor in traced.captured])
         made.func = traced.func
         return made
 
@@ -148,11 +145,12 @@ class SavedModel:
 class SavedProgram(Traced):
     """The program of a saved model, read when it is looked at. Until then its inputs, outputs and the names and types of its weights are known."""
 
-    def __init__(self, description: dict[str, Any], model: SavedModel):
+    def __init__(self, description: dict[str, Any], model: SavedModel, arrays: Sequence[Any] | None = None):
+        """`description` is what `_description` told of the program; `arrays` are its weights, if it was just read."""
         specs = [
             WeightSpec(t["name"], _type(t["type"]), t["parameter"], t["trainable"], t["persistable"]) for t in description["tensors"]
         ]
-        self.weights = SavedWeights(specs, lambda: [tensor._value for tensor in self._read_all().captured])
+        self.weights = SavedWeights(specs, lambda: [tensor._value for tensor in self._read_all().captured], arrays)
         self.name: str = description["name"]
         self.names: list[str] = description["names"]
         self.ops: int = description["ops"]

@@ -102,7 +102,10 @@ class FixedWeights:
         """The code, found or compiled; `name` is for messages."""
         from polyreme.kept import load_known
 
-        return load_known(self.key, self.module, self.ops, c_name(name))
+        executable = load_known(self.key, self.module, self.ops, c_name(name))
+        # What it was compiled of, which is in the code now.
+        self._weights.release()
+        return executable
 
 
 class Program:

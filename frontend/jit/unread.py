@@ -30,12 +30,13 @@ class WeightSpec(NamedTuple):
 class SavedWeights:
     """The weights of one saved model; `read` gives all their arrays, in order."""
 
-    def __init__(self, specs: Sequence[WeightSpec], read: Callable[[], Sequence[Array]]):
+    def __init__(self, specs: Sequence[WeightSpec], read: Callable[[], Sequence[Array]], arrays: Sequence[Array] | None = None):
+        """`arrays` are those that `read` would give, where they are known."""
         self._read = read
         self._lock = threading.Lock()
         # Until somebody has read or replaced one of them, nothing has to be compared.
         self._touched = False
-        self._arrays: list[Array] | None = None
+        self._arrays = None if arrays is None else list(arrays)
         self.tensors: list[Tensor] = [self._tensor(spec) for spec in specs]
 
     def _tensor(self, spec: WeightSpec) -> Tensor:
@@ -51,12 +52,17 @@ class SavedWeights:
         """The contents that the file has, read if they were not. Tensors get them unless they were given others."""
         with self._lock:
             if self._arrays is None:
-                arrays = list(self._read())
-                for tensor, array in zip(self.tensors, arrays, strict=True):
-                    if isinstance(tensor, _Unread):
-                        tensor._value = array
-                self._arrays = arrays
+                self._arrays = list(self._read())
+            for tensor, array in zip(self.tensors, self._arrays, strict=True):
+                if isinstance(tensor, _Unread):
+                    tensor._value = array
             return self._arrays
+
+    def release(self) -> None:
+        """Let go of arrays that nobody has looked at: they are read again when somebody does."""
+        with self._lock:
+            if not self._touched:
+                self._arrays = None
 
     def touch(self) -> None:
         """Somebody has read a weight, or given it other contents."""

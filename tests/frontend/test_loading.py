@@ -215,10 +215,10 @@ def test_a_file_with_other_weights_is_another_model(path: Path, counts: Counts) 
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert file.stat().st_size == status.st_size
     np.testing.assert_allclose(result(paddle.jit.load(path)), net(seed=3)(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
-    assert counts.read == 2, "read to be looked at, and once more by who compiles it"
+    assert counts.read == 1
     paddle.jit.save(net(), path, input_spec=SPEC)
     np.testing.assert_array_equal(result(paddle.jit.load(path)), first)
-    assert counts.read == 2, "the first one is known"
+    assert counts.read == 1, "the first one is known"
 
 
 def test_what_changed_since_it_was_loaded_is_not_mixed_up(path: Path) -> None:
@@ -284,7 +284,7 @@ def test_code_that_is_gone_is_compiled_again(path: Path, tmp_path: Path, counts:
     for entry in (tmp_path / "cache").glob("??/*"):
         entry.unlink()
     result(paddle.jit.load(path))
-    assert counts.read == 2 and len(counts.compiled) == 1
+    assert counts.read == 1 and len(counts.compiled) == 1
 
 
 def test_code_whose_linked_form_is_gone_is_linked_again(path: Path, tmp_path: Path, counts: Counts) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from polyreme.runtime import cache as cache_module
 from polyreme.runtime.cache import Cache, digest_of
 
 
@@ -244,6 +247,13 @@ def test_what_does_not_fit_is_not_kept(tmp_path: Path) -> None:
     assert not cache.keep(key(1), bytes(1000))
     assert not Cache(None).keep(key(1), b"small") and Cache(None).mapped(key(1)) is None
     assert cache.keep(key(2), bytes(100)) and cache.mapped(key(2)) is not None
+
+
+def test_a_disk_that_is_nearly_full_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=cache_module.SPARE_BYTES + (1 << 20)))
+    assert not cache.keep(key(1), bytes(2 << 20)) and list(tmp_path.glob("??/*")) == []
+    assert cache.keep(key(2), bytes(1000)), "what is small is kept while there is place"
 
 
 def test_mapped_entries_count_towards_the_limit(tmp_path: Path) -> None:
