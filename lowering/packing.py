@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import gcd
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
@@ -277,7 +278,7 @@ class PlanParts:
             self.packs.append(Pack(source.index, panels_of(value, letters, panels, near)))
             return pack(len(self.packs) - 1)
         dtype = source.type.dtype
-        made = partial(pack_kernel, self.request.name("pack"), access, panels, dtype, min(self.request.target.lanes(dtype), panels.width))
+        made = partial(pack_kernel, self.request.name("pack"), access, panels, dtype, gcd(self.request.target.lanes(dtype), panels.width))
         if isinstance(source, BlockArgument) and worth is None and source.index in self.request.constant | self.request.kept:
             kernel = made() if source.index in self.request.kept else None
             self.packs.append(Pack(source.index, panels_of(value, letters, panels), kernel))

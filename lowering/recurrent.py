@@ -125,7 +125,7 @@ def _operands_of(scan: tensor.Scan, contract: tensor.Contract) -> tuple[Value, V
         return None
     shared = scan.block.args[len(scan.block.args) - len(scan.shared) :]
     for state, letters, weight, weight_letters in ((contract.a, spec.a, contract.b, spec.b), (contract.b, spec.b, contract.a, spec.a)):
-        access = trace(weight, weight_letters)
+        access = trace(weight, weight_letters, narrow=True)
         if access.source in shared and letters[1] == spec.contracted and spec.out[0] == letters[0]:
             return state, weight, access, weight_letters
     return None
@@ -262,6 +262,9 @@ def packed_weight(r: Recurrence, tile: Tile) -> Func:
     x = b(tensor.Reshape, x, shape=(r.depth, r.blocks, tile.panels, tile.width))
     x = b(tensor.Transpose, x, perm=(2, 0, 1, 3))
     x = b(tensor.Reshape, x, shape=(tile.panels * tile.width * r.blocks * r.depth,))
+    if element_type(x.type) != element_type(source.type):
+        # 16-bit floats stay so, and are widened where they are read.
+        x = b(tensor.Map, x, fn="cast", dtype=element_type(source.type))
     b.insert(Return([x]))
     return func.finish()
 
@@ -433,8 +436,11 @@ class _Kernel:
         def read_state(row: int, at: Index) -> Value:
             return code.broadcast(code.load(state, code.add(at, row * r.depth)), tile.lanes)
 
+        narrow = element_type(self.weights.type)
+
         def read_weight(v: int, at: Index) -> Value:
-            return code.load(self.weights, code.add(at, v * tile.lanes), tile.lanes, None, bytes)
+            read = code.load(self.weights, code.add(at, v * tile.lanes), tile.lanes, None, tile.lanes * narrow.bytes)
+            return read if narrow == r.dtype else code.apply("cast", read, dtype=r.dtype)
 
         acc = _accumulate(
             code, r.depth, max(1, READS // vectors), read_state, read_weight, zeros(code, rows, vectors, r.dtype, tile.lanes), at_state,

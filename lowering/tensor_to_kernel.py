@@ -33,9 +33,19 @@ from polyreme.lowering.schedule import KernelBuilder, KernelPlan, Pack, Request,
 from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.steps import step_of
 from polyreme.lowering.targets import Target
+from polyreme.lowering.widen import is_widening
 
-# A place in memory: a buffer of the new `main`, or an array known now.
-Memory = Value | Dense
+
+@dataclass(frozen=True)
+class Widened:
+    """Weights of 16 bits as float32: what `pack` makes of them."""
+
+    weight: Value
+    pack: Pack
+
+
+# A place in memory: a buffer of the new `main`, an array known now, or another form of an argument.
+Memory = Value | Dense | Widened
 # The most tasks that the steps of a scan are cut into: each has memory of its own.
 MOST_TASKS = 16
 # Told of a root, its plan and the calls in `main` that were made for it.
@@ -96,7 +106,7 @@ class _Bufferize:
         self.data: dict[Dense, Value] = {}
         self.packed: dict[tuple[Any, Any], Value] = {}
         self.order = {op: i for i, op in enumerate(main.block)}
-        self.ahead: dict[Value, list[tuple[Pack, Value]]] = {}  # by weight, what `prepare` makes of it, and the argument of `main` that gets it
+        self.ahead: dict[Value, list[tuple[tuple[Pack, ...], Value]]] = {}  # by weight, what `prepare` makes of it, and the argument of `main` that gets it
         self.last_uses = self._find_last_uses(main)
         self.new = self._new_main()
         self.results = self.new.args[len(main.args) :]
@@ -135,6 +145,8 @@ class _Bufferize:
                 self._return(op, outputs, results)
             elif isinstance(op, tensor.Scan) and not op.inits and not op.reverse:
                 self._each(op, outputs)
+            elif is_widening(op) and isinstance(weight := self.memory[op.operands[0]], Value) and weight in self.weights:
+                self.memory[op.results[0]] = Widened(weight, Pack(0, request_of(op, self.target).func))
             elif op.dialect == "tensor":
                 self._root(op, outputs)
             else:
@@ -223,7 +235,7 @@ class _Bufferize:
 
     def _root(self, op: Op, outputs: dict[Value, Value]) -> None:
         memory = [self.memory[v] for v in op.operands]
-        kept = [i for i, m in enumerate(memory) if isinstance(m, Value) and m in self.weights]
+        kept = [i for i, m in enumerate(memory) if isinstance(m, Widened) or (isinstance(m, Value) and m in self.weights)]
         constant = [i for i, m in enumerate(memory) if isinstance(m, Dense)] + kept * self.always
         request = request_of(op, self.target, constant, kept)
         taken: dict[int, Value] = {}
@@ -293,16 +305,16 @@ class _Bufferize:
     def _pack(self, pack: Pack, value: Value) -> Value:
         """The packed form of a value: made now for a constant, by kernels in front of the first use for anything else."""
         memory = self.memory[value]
+        if isinstance(memory, Widened):
+            return self._pack_ahead(memory.weight, memory.pack, pack)
+        if isinstance(memory, Value) and memory in self.weights:
+            return self._pack_ahead(memory, pack)
         shape = pack.func.args[0].type.shape
         key = (memory, structure(pack.func.block))
         if key not in self.packed:
             if isinstance(memory, Dense):
                 (array,) = evaluate(pack.func, [memory.array.reshape(shape)])
                 self.packed[key] = self._buffer(Dense.taking(np.ascontiguousarray(array)))
-            elif memory in self.weights:
-                name = f"{memory.name or 'weight'}_packed"
-                self.packed[key] = buffer = _add_argument(self.new, BufferType(pack.type.shape, pack.type.dtype), name, "packed")
-                self.ahead.setdefault(memory, []).append((pack, buffer))
             else:
                 inside = memory.producer() is not None and memory.producer().parent is not self.new.block
                 here, self.b = self.b, self.b if inside else self.top
@@ -313,6 +325,16 @@ class _Bufferize:
         return self.packed[key]
 
     # --- weights, packed ahead of the run
+
+    def _pack_ahead(self, weight: Value, *packs: Pack) -> Value:
+        """The form of a weight that the packs make of it one after another: an argument, which `prepare` fills."""
+        key = (weight, tuple(structure(p.func.block) for p in packs))
+        if key not in self.packed:
+            type = packs[-1].type
+            name = f"{weight.name or 'weight'}_packed"
+            self.packed[key] = buffer = _add_argument(self.new, BufferType(type.shape, type.dtype), name, "packed")
+            self.ahead.setdefault(weight, []).append((packs, buffer))
+        return self.packed[key]
 
     def _prepare(self) -> list[Func]:
         """The function `prepare`, if anything is packed ahead."""
@@ -331,19 +353,24 @@ class _Bufferize:
         code = Code(self.b)
         for i, (weight, made) in enumerate(self.ahead.items()):
             with code.when(code.apply("ne", code.load(func.args[0], i), code.constant(0, i64))):
-                for pack, buffer in made:
-                    self._fill(pack, places[weight], places[buffer])
+                for packs, buffer in made:
+                    source = places[weight]
+                    for pack in packs[:-1]:
+                        source = self._fill(pack, source, self._alloc(BufferType(pack.type.shape, pack.type.dtype)))
+                    self._fill(packs[-1], source, places[buffer])
         self.b(Return, ())
         return [func.finish()]
 
-    def _fill(self, pack: Pack, source: Value, target: Value) -> None:
+    def _fill(self, pack: Pack, source: Value, target: Value) -> Value:
+        """`target`, which code at the builder fills with what `pack` makes of `source`."""
         if pack.kernel is not None:
             buffers = [self._shaped(x, arg.type) for x, arg in zip((source, target), pack.kernel.args, strict=True)]
             self.b(kernel.Call, *buffers, callee=self._kernel(pack.kernel))
-            return
+            return target
         operand = pack.func.args[0]
         self.memory[operand] = source
         self._run_plan(Request(pack.func, self.target), [operand], [target])
+        return target
 
     def _without_unused(self) -> Func:
         """`main`, finished, without the weights that it does not read itself."""
@@ -361,6 +388,8 @@ class _Bufferize:
     def _buffer(self, memory: Memory) -> Value:
         if isinstance(memory, Value):
             return memory
+        if isinstance(memory, Widened):
+            return self._pack_ahead(memory.weight, memory.pack)
         if memory not in self.data:
             self.data[memory] = self.top(kernel.Data, value=memory)
         return self.data[memory]

@@ -42,9 +42,15 @@ class WidenHalves(FuncPass):
 
     def run_on(self, func: Func) -> None:
         wide: dict[Value, Value] = {}
-        for op in list(func.walk()):
+        ops = list(func.walk())
+        for op in ops:
             if isinstance(op, tensor.Contract) and element_type(op.result.type) in HALVES:
                 _widen(op, wide)
+            elif isinstance(op, tensor.Scan):
+                _share_narrow(op)
+        for op in ops:
+            if op.parent is not None and is_widening(op) and isinstance(op.operands[0].owner, tensor.Constant) and not widens_weights(op):
+                op.replace_with(_wide(op.operands[0], wide))
 
 
 def _widen(op: tensor.Contract, wide: dict[Value, Value]) -> None:
@@ -80,6 +86,20 @@ def _narrow_weight(x: Value) -> Value:
     return _behind(x)(tensor.Map, x, fn="cast", dtype=f32)
 
 
+def _share_narrow(scan: tensor.Scan) -> None:
+    """scan(shared = cast(w)) { … contract(x, w) … }  ->  scan(shared = w) { … contract(x, cast(w)) … } where the product has few rows"""
+    first = len(scan.xs) + len(scan.inits)
+    for i, given in enumerate(scan.shared):
+        cast, inner = given.producer(), scan.block.args[first + i]
+        if cast is None or not is_widening(cast) or not _is_weight(cast.operands[0]) or not _is_read_by_few_rows(inner):
+            continue
+        scan.set_operand(first + i, cast.operands[0])
+        inner.type = cast.operands[0].type
+        wide = _behind(inner)(tensor.Map, inner, fn="cast", dtype=f32)
+        inner.replace_all_uses_with(wide)
+        wide.owner.set_operand(0, inner)
+
+
 def _behind(x: Value) -> Builder:
     made = x.producer()
     if made is not None:
@@ -113,14 +133,21 @@ def _has_few_rows(op: tensor.Contract, weight: Value) -> bool:
 
 
 def _is_argument(value: Value) -> bool:
-    return isinstance(value, BlockArgument) and isinstance(value.owner, Block) and isinstance(value.owner.parent_op, Func)
+    """Whether `value` is an argument of a function, or one that all steps of a scan share."""
+    if not isinstance(value, BlockArgument):
+        return False
+    around = value.owner.parent_op
+    return isinstance(around, Func) or (isinstance(around, tensor.Scan) and value.index >= len(around.xs) + len(around.inits))
 
 
 def widens_weights(op: Op) -> bool:
     """Whether `op` is a cast that the products which read it make in registers, for each element once: it needs no kernel, and no memory for its result."""
-    if not is_widening(op) or not _is_weight(op.operands[0]):
-        return False
-    readers = [(user, op.results[0]) for user in op.results[0].users]
+    return is_widening(op) and _is_weight(op.operands[0]) and _is_read_by_few_rows(op.results[0])
+
+
+def _is_read_by_few_rows(x: Value) -> bool:
+    """Whether all that read `x`, transposed or not, are products of few rows by it."""
+    readers = [(user, x) for user in x.users]
     while readers:
         reader, value = readers.pop()
         if isinstance(reader, tensor.Transpose):

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import polyreme as paddle
 from polyreme.dialects import kernel, tensor
+from polyreme.inspection import model_module
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate
+from polyreme.ir.text import parse_module
 from polyreme.ir.types import BufferType, ScalarType, TensorType, bf16, element_type, f16, f32, index
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.targets import TARGETS, find_target, host
@@ -153,3 +156,48 @@ def test_a_store_of_some_rounded_lanes_leaves_what_stands_behind_them(target: st
     expected[3 : 3 + lanes_on] = given[:lanes_on].astype(dtype.np)
     (got,) = compiled(module, [given], machine)
     np.testing.assert_array_equal(got.astype(np.float32), expected.astype(np.float32))
+
+
+WEIGHTS = """
+func @main(%x: {x}, %w: {w}) -> {y} attributes {{arg_roles = ["input", "param"]}} {{
+  %y = {op} : {y}
+  return %y
+}}
+"""
+
+
+@pytest.mark.parametrize("dtype", [bf16, f16], ids=str)
+@pytest.mark.parametrize(
+    ("x", "w", "y", "op"),
+    [
+        ("4x20", "20x33", "4x33", "nn.matmul %x, %w"),
+        ("40x20", "130x20", "40x130", "nn.matmul %x, %w {transpose_y = true}"),
+        ("2x16x8x8", "32x16x3x3", "2x32x8x8", "nn.conv %x, %w {padding = [1, 1, 1, 1]}"),
+    ],
+)
+def test_weights_that_are_arguments_are_widened_and_packed_when_they_change(x: str, w: str, y: str, op: str, dtype: ScalarType) -> None:
+    module = parse_module(WEIGHTS.format(x=f"tensor<{x}x{dtype}>", w=f"tensor<{w}x{dtype}>", y=f"tensor<{y}x{dtype}>", op=op))
+    rng = np.random.default_rng(0)
+    image, weight = (rng.standard_normal(a.type.shape).astype(dtype.np) for a in module.function().args)
+    made = lower(module, host(), prepare="always", verify=True)
+    main, prepare = made.function("main"), made.function("prepare")
+    packed = evaluate(made, [np.ones(1, np.int64), weight], function="prepare")
+    assert "w" not in main.arg_names, "main reads the packed weight only"
+    named = {"x": image, **dict(zip([n for n, role in zip(prepare.arg_names, prepare.arg_roles, strict=True) if role == "output"], packed, strict=True))}
+    given = [named[n] for n, role in zip(main.arg_names, main.arg_roles, strict=True) if role != "output"]
+    assert_rounded_alike(evaluate(made, given)[0], evaluate(module, [image, weight])[0], dtype)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_recurrent_weights_stay_16_bits_wide(kind: str, dtype: str) -> None:
+    layer = getattr(paddle.nn, kind)(24, 40)
+    layer.astype(dtype)
+    module = model_module(layer, [paddle.static.InputSpec([2, 5, 24], dtype, "x")], freeze=True)
+    kernels = lower(module, host())
+    recurrent = [op for op in kernels.function("main").walk() if isinstance(op, kernel.Call) and str(op.callee).lstrip("@").startswith("recurrence")]
+    assert len(recurrent) == 1
+    assert sum(element_type(v.type) in (bf16, f16) for v in recurrent[0].operands) == 1
+    x = np.random.default_rng(0).standard_normal((2, 5, 24)).astype(module.function().args[0].type.dtype.np)
+    for got, expected in zip(evaluate(kernels, [x]), evaluate(module, [x]), strict=True):
+        assert_rounded_alike(got, expected, module.function().args[0].type.dtype)
