@@ -227,7 +227,11 @@ class Op(metaclass=_OpClass):
         for region in self.regions:
             for block in region.blocks:
                 for op in block:
-                    yield from op.walk()
+                    # Most ops have nothing inside: they need no generator of their own.
+                    if op.regions:
+                        yield from op.walk()
+                    else:
+                        yield op
 
     # --- changing the graph
 
