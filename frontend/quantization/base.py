@@ -57,10 +57,11 @@ class QuanterFactory:
         self.args = args
         self.kwargs = kwargs
 
-    def _get_class(self) -> type[BaseQuanter]:
+    def _get_class(self) -> Any:
         raise NotImplementedError(f"expected {type(self).__name__} to say with _get_class which quanters it makes")
 
-    def _instance(self, layer: Layer) -> BaseQuanter:
+    def _instance(self, layer: Layer | None) -> BaseQuanter:
+        """The quanter of a layer; None where it is for a value of a program, which no layer has."""
         return self._get_class()(layer, *self.args, **self.kwargs)
 
     def __repr__(self) -> str:

@@ -124,8 +124,12 @@ class QuantConfig:
 
     def target(self, layer: Layer) -> Layer | None:
         """The quantised layer in place of `layer`; None where it stays."""
-        config, made = self._by_layer.get(layer), self._mapping.get(type(layer))
-        return None if config is None or made is None or (config.activation is None and config.weight is None and made is not QuanterStub) else made(layer, config)  # type: ignore[call-arg]
+        config = self._by_layer.get(layer)
+        made: Any = self._mapping.get(type(layer))
+        if config is None or made is None or (config.activation is None and config.weight is None and made is not QuanterStub):
+            return None
+        quantized: Layer = made(layer, config)
+        return quantized
 
     def is_target(self, layer: Layer) -> bool:
         """Whether the layer is one that was made by `target`."""

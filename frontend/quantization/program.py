@@ -123,7 +123,7 @@ class _Watched:
     """A value that goes into products: its observer, and the least number seen."""
 
     def __init__(self, factory: QuanterFactory):
-        self.observer: BaseQuanter = factory._instance(None)  # type: ignore[arg-type]
+        self.observer: BaseQuanter = factory._instance(None)
         self.least, self.greatest = np.inf, -np.inf
 
     def see(self, array: Any) -> None:
@@ -185,7 +185,7 @@ def _activation_steps(watch: _Watched, symmetric: bool) -> tuple[Any, int, int]:
 
 
 def _weight_in_integers(product: Product, factory: QuanterFactory) -> tuple[Any, Any]:
-    observer = factory._instance(None)  # type: ignore[arg-type]
+    observer = factory._instance(None)
     if getattr(observer, "_axis", -1) is None:
         observer._axis = product.axis  # there is no layer to tell it where the channels are
     observer(Tensor._wrap(product.weight))

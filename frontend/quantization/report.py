@@ -92,7 +92,7 @@ class Report:
         return _plain(asdict(self))  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
-        width = max([len(row.name) for row in [*self.layers, *self.left_out]] + [5])
+        width = max(5, *(len(row.name) for row in self.layers), *(len(row.name) for row in self.left_out))
         lines = [f"{'layer':{width}}  {'kind':6}  {'weight':>16}  {'scale':>9}  {'zero':>4}  {'range':>19}  {'clipped':>8}  {'input dB':>8}  {'weight dB':>9}"]
         for row in self.layers:
             shape = "x".join(map(str, row.weight))

@@ -122,6 +122,7 @@ class ConvertibleQuantedLayer(Layer, metaclass=abc.ABCMeta):
         for weight_name, quanter_name in self.weights_to_quanters():
             pair = self._convert_quanter(quanter_name)
             if pair is not None and not remain_weight:
+                assert pair._quanter is not None
                 counts = pair._quanter(getattr(self, weight_name))
                 delattr(self, weight_name)
                 self.register_buffer(weight_name, counts.detach())
