@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import mmap
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -39,9 +40,9 @@ T = TypeVar("T")
 _loaded: OrderedDict[str, Any] = OrderedDict()
 
 
-def load_known(key: str, module: Callable[[], Module], ops: int, name: str) -> Any:
+def load_known(key: str, module: Callable[[], Module], ops: int, name: str, compiled: Callable[[], None]) -> Any:
     """The executable of a module for this machine's CPU, which is made only where it has to be compiled, and in the process that compiles it: what it is follows
-    from `key`. It has so many ops."""
+    from `key`. It has so many ops. `compiled` is called as soon as nobody needs it any more."""
 
     def make() -> tuple[Artifact]:
         from polyreme.lowering import targets
@@ -49,7 +50,12 @@ def load_known(key: str, module: Callable[[], Module], ops: int, name: str) -> A
 
         return (compile_module(module(), targets.host(), name=name).artifact,)
 
-    return load_kept(key, lambda keep: compiled_apart(ops, [key], make, keep)[0])
+    def compile(keep: bool) -> Artifact | None:
+        (artifact,) = compiled_apart(ops, [key], make, keep)
+        compiled()
+        return artifact
+
+    return load_kept(key, compile)
 
 
 def load_kept(key: str, make: Callable[[bool], Artifact | None], driver: Any = None) -> Any:
@@ -139,12 +145,46 @@ def _linked_key(key: str) -> str:
 
 def compiled_apart(ops: int, keys: Sequence[str], make: Callable[[], tuple[Artifact | None, ...]], keep: bool) -> tuple[Artifact | None, ...]:
     """The artifacts that `make` compiles of so many ops: of a network in a process of its own, which takes along what the compiler needs of memory. Those that
-    were kept under their keys, as they are to be with `keep`, are None: they need not travel from there."""
+    were kept under their keys, as they are to be with `keep`, are None: they need not travel from there. Others travel in memory that both processes see."""
+    here = os.getpid()
+    ways = [Way() for _ in keys]
 
-    def work() -> tuple[Artifact | None, ...]:
-        return tuple(None if artifact is None else kept_or_given(key, artifact, keep) for key, artifact in zip(keys, make(), strict=True))
+    def work() -> tuple[Artifact | Way | None, ...]:
+        made = [None if artifact is None else kept_or_given(key, artifact, keep) for key, artifact in zip(keys, make(), strict=True)]
+        if os.getpid() == here:
+            return tuple(made)
+        return tuple(None if artifact is None else way.send(artifact) for way, artifact in zip(ways, made, strict=True))
 
-    return done_apart(ops, work)
+    try:
+        outcome = done_apart(ops, work)
+        return tuple(way.receive() if isinstance(artifact, Way) else artifact for way, artifact in zip(ways, outcome, strict=True))
+    finally:
+        for way in ways:
+            way.close()
+
+
+class Way:
+    """How a large artifact comes from a process that this one forks after: in memory without a name, where the system has such."""
+
+    def __init__(self) -> None:
+        self._file = os.memfd_create("polyreme-artifact") if hasattr(os, "memfd_create") else -1
+
+    def send(self, artifact: Artifact) -> Artifact | Way:
+        """What to give as outcome: this way, or the artifact where there is no such memory."""
+        if self._file < 0:
+            return artifact
+        with os.fdopen(os.dup(self._file), "wb") as file:
+            file.writelines(artifact.parts())
+        return self
+
+    def receive(self) -> Artifact:
+        """What the other process has sent, where it lies."""
+        return Artifact.from_bytes(memoryview(mmap.mmap(self._file, 0, prot=mmap.PROT_READ)))
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
 
 
 def kept_or_given(key: str, artifact: Artifact, keep: bool) -> Artifact | None:
@@ -179,7 +219,7 @@ def _host_text() -> str:
 
 def compiler_version() -> str:
     """What compiled code depends on besides the module and the target: the compiler, and what the environment asks of it."""
-    return digest_of(_sources(), f"winograd {config.winograd()}")
+    return digest_of(_sources(), f"winograd {config.winograd()} strassen {config.strassen()}")
 
 
 @functools.cache

@@ -102,10 +102,8 @@ class FixedWeights:
         """The code, found or compiled; `name` is for messages."""
         from polyreme.kept import load_known
 
-        executable = load_known(self.key, self.module, self.ops, c_name(name))
-        # What it was compiled of, which is in the code now.
-        self._weights.release()
-        return executable
+        # The weights that it is compiled of are in the code then.
+        return load_known(self.key, self.module, self.ops, c_name(name), self._weights.release)
 
 
 class Program:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import polyreme as paddle
 from polyreme import executables, kept
+from polyreme.inspection import model_module
 from polyreme.ir.builtin import Module
 from polyreme.ir.text import parse_module
 from polyreme.lowering import pipeline
@@ -112,3 +114,21 @@ def test_the_compilers_own_files_are_part_of_the_key(monkeypatch: pytest.MonkeyP
     finally:
         os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert kept._sources.__wrapped__() == before
+
+
+@pytest.mark.parametrize("has_memory", [True, False])
+def test_a_network_comes_from_the_process_that_compiled_it_where_nothing_is_kept(
+    compilations: list[str], monkeypatch: pytest.MonkeyPatch, has_memory: bool
+) -> None:
+    monkeypatch.setenv("POLYREME_CACHE", "off")
+    monkeypatch.setattr(kept, "NETWORK_OPS", 1)
+    if not has_memory:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    paddle.seed(0)
+    layer = paddle.nn.Linear(64, 300)
+    module = model_module(layer, [paddle.static.InputSpec([5, 64], "float32", "x")], freeze=True)
+    x = np.random.default_rng(0).standard_normal((5, 64)).astype("float32")
+    executable = executables.load_module(module)
+    np.testing.assert_allclose(executable.run([x])[0], layer(paddle.to_tensor(x)).numpy(), rtol=1e-4, atol=1e-5)
+    assert executable.manifest.constant_bytes > 64 * 300 * 4
+    assert compilations == [], "in this process nothing was compiled"
