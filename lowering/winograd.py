@@ -61,7 +61,7 @@ TRANSFORM_CYCLES = 3.0
 THIRD_LEVEL_BYTES, MEMORY_BYTES = 20, 10
 # Cycles that another kernel costs, before it does anything.
 STEP_CYCLES = 5000
-# How much of the time that loading weights takes is not hidden behind arithmetic.
+# How much of the shorter one of two things shows that are done at the same time, such as loading weights and arithmetic.
 LOADING_SHOWS = 0.35
 
 
@@ -138,7 +138,12 @@ class Image:
     def direct_cycles(self) -> float:
         """An estimate for the convolution as it stands."""
         arithmetic = typical(self.batch) * estimate_pixels(self.high * self.wide) * self.channels * TAPS * TAPS * self.vectors / 2 * 1.1
-        return arithmetic + LOADING_SHOWS * self.channels * self.outputs * TAPS * TAPS * self.dtype.bytes / MEMORY_BYTES
+        return _beside(arithmetic, self.channels * self.outputs * TAPS * TAPS * self.dtype.bytes / MEMORY_BYTES)
+
+
+def _beside(first: float, second: float) -> float:
+    """Cycles of two things at the same time."""
+    return max(first, second) + LOADING_SHOWS * min(first, second)
 
 
 def find_image(request: Request) -> Image | None:
@@ -299,7 +304,7 @@ class Blocking:
         outer = typical(self.images)
         # Few tasks leave threads idle at the end.
         waiting = 1 + 0.3 / (outer * blocks * self.parts)
-        return (outer * (products + LOADING_SHOWS * loading + moved + transformed) + STEP_CYCLES * self.ahead) * waiting
+        return (outer * (_beside(products, loading) + moved + transformed) + STEP_CYCLES * self.ahead) * waiting
 
 
 def blockings(image: Image) -> Iterator[Blocking]:
