@@ -17,6 +17,7 @@ def compile(
     input_spec: Sequence[Any] | None = None,
     cpu: str | None = None,
     winograd: bool = True,
+    strassen: bool = True,
 ) -> Any:
     """Write a Layer, function, loaded model or module as library `path`, with a C header beside it, and return it loaded.
 
@@ -27,7 +28,8 @@ def compile(
     What was compiled before, the same program with the same weights, is not compiled again: it is found in the cache as a whole.
 
     `winograd=False` forbids convolutions by Winograd's algorithm, whose rounding errors are larger than those of the direct way.
-    `POLYREME_WINOGRAD=0` in the environment does so for everything that is compiled.
+    `POLYREME_WINOGRAD=0` in the environment does so for everything that is compiled. `strassen=False` and `POLYREME_STRASSEN=0` forbid large matrix products by
+    Strassen's, whose errors are larger likewise, and whose packed weights take 7/4 of the memory.
     """
     from dataclasses import replace
 
@@ -36,7 +38,7 @@ def compile(
     from polyreme.kept import done_apart, kept_artifact
 
     chosen = as_target(target, cpu)
-    chosen = replace(chosen, winograd=chosen.winograd and winograd)
+    chosen = replace(chosen, winograd=chosen.winograd and winograd, strassen=chosen.strassen and strassen)
     library = Path(path)
     key, ops, module = _what_to_compile(net, input_spec, chosen)
     artifact = kept_artifact(key)

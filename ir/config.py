@@ -8,6 +8,7 @@
 | `POLYREME_CACHE` | folder of compiled artifacts, or `off`; otherwise `polyreme` in the user's cache folder |
 | `POLYREME_CACHE_LIMIT` | bytes that the folder may hold, such as `500MB`; otherwise what `polyreme cache limit` said, or 1 GiB |
 | `POLYREME_WINOGRAD` | 0 forbids Winograd's algorithm for convolutions, whose results differ from the direct ones by larger rounding errors |
+| `POLYREME_STRASSEN` | 0 forbids Strassen's algorithm for matrix products, likewise |
 | `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
 | `POLYREME_TUNE` | 1 to time some tiles for each matrix product on this machine when it is first compiled, and to keep the fastest |
 | `POLYREME_PATIENCE` | seconds that a rank waits for the others in a collective call; otherwise half an hour |
@@ -109,9 +110,14 @@ def winograd() -> bool:
     return _number("POLYREME_WINOGRAD", 1, 0) != 0
 
 
+def strassen() -> bool:
+    """Whether matrix products may be computed by Strassen's algorithm."""
+    return _number("POLYREME_STRASSEN", 1, 0) != 0
+
+
 def code_settings() -> str:
     """The settings that code depends on, for keys of what is compiled."""
-    return " ".join(f"{name}={os.environ.get(name, '').strip()}" for name in ("POLYREME_TUNE", "POLYREME_WINOGRAD"))
+    return " ".join(f"{name}={os.environ.get(name, '').strip()}" for name in ("POLYREME_STRASSEN", "POLYREME_TUNE", "POLYREME_WINOGRAD"))
 
 
 def processors() -> int:

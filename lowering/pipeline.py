@@ -42,6 +42,7 @@ from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.shapes import SolveDims
 from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.steps import HoistFromScans, UnrollScans
+from polyreme.lowering.strassen import build_strassen
 from polyreme.lowering.targets import GpuTarget, Target, find_target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, Watch, outline_constants
 from polyreme.lowering.widen import WidenHalves
@@ -49,7 +50,9 @@ from polyreme.lowering.winograd import build_winograd
 
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
-BUILDERS = (build_attention, build_sliding, build_interleave, build_winograd, build_direct, build_conv, build_contract, build_random, build_scan, build_loops)
+BUILDERS = (
+    build_attention, build_sliding, build_interleave, build_winograd, build_direct, build_conv, build_strassen, build_contract, build_random, build_scan, build_loops,
+)  # fmt: skip
 
 
 def builders(target: Target) -> tuple[KernelBuilder, ...]:

@@ -1,0 +1,488 @@
+"""Large matrix products by Strassen's algorithm: seven products of half the size in place of eight, at the price of larger rounding errors.
+
+Rows, steps and lanes are cut in halves each, which gives four parts of A, B and the result. With them numbered in reading order,
+
+    M0 = (A0 + A3) (B0 + B3)    M1 = (A2 + A3) B0    M2 = A0 (B1 - B3)    M3 = A3 (B2 - B0)
+    M4 = (A0 + A1) B3           M5 = (A2 - A0) (B0 + B1)                  M6 = (A1 - A3) (B2 + B3)
+    C0 = M0 + M3 - M4 + M6      C1 = M2 + M4         C2 = M1 + M3         C3 = M0 - M1 + M2 + M5
+
+(V. Strassen, "Gaussian elimination is not optimal", 1969. Winograd's variant saves three of the eighteen additions and loses accuracy; additions are not what takes
+time here.) With two levels the seven are made in the same way: 49 products in place of 64.
+
+The parts of the lanes are neighbouring panels. So a task makes its part of all products from beginning to end, and needs no memory but its own:
+
+1. A kernel of its own writes the combinations of A, once for all tasks.
+2. A task takes the combinations of a few panels of B, which were packed ahead, one after another: the register tile multiplies them by its rows of A's, and the
+   sums wait in the second-level cache. Long sums are cut into blocks of steps.
+3. It adds them up, a row of each part at a time, computes what follows and stores it.
+
+Sizes that do not fit are filled up with zeros. A result is within `ACCURACY[levels]` of the exact one, where the magnitude is what the formulas above give for magnitudes, with plus
+for every minus. That is more than the product of the magnitudes: a row that is small beside its partner half of the rows away loses digits, as does a column, or a step whose
+partner half of the steps away is large; and one infinity, or nan, spoils the partners too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from polyreme.dialects import kernel, tensor
+from polyreme.ir import config
+from polyreme.ir.accuracy import Accuracy
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import BlockArgument, Value
+from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32
+from polyreme.lowering.code import Code, Index
+from polyreme.lowering.epilogue import place
+from polyreme.lowering.microkernel import (
+    UNROLL,
+    Accumulators,
+    Axis,
+    Beside,
+    accumulate,
+    choose_tile,
+    cover,
+    split_extent,
+    step_cycles,
+    zeros,
+)
+from polyreme.lowering.packing import PlanParts, copied_views
+from polyreme.lowering.positions import Position
+from polyreme.lowering.problem import GRAIN_CYCLES, Product, find_product
+from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+
+ACCURACY = {1: Accuracy(ulp=0.5, summed=1.0), 2: Accuracy(ulp=0.5, summed=1.0)}
+"""By the number of levels; see the module for the magnitude."""
+
+Terms = tuple[tuple[int, int], ...]
+# For each product the parts of A and those of B that it multiplies, and for each part of the result the products: numbers with signs, a plus in front.
+LEFT: tuple[Terms, ...] = (((0, 1), (3, 1)), ((2, 1), (3, 1)), ((0, 1),), ((3, 1),), ((0, 1), (1, 1)), ((2, 1), (0, -1)), ((1, 1), (3, -1)))
+RIGHT: tuple[Terms, ...] = (((0, 1), (3, 1)), ((0, 1),), ((1, 1), (3, -1)), ((2, 1), (0, -1)), ((3, 1),), ((0, 1), (1, 1)), ((2, 1), (3, 1)))
+RESULT: tuple[Terms, ...] = (((0, 1), (3, 1), (4, -1), (6, 1)), ((2, 1), (4, 1)), ((1, 1), (3, 1)), ((0, 1), (1, -1), (2, 1), (5, 1)))
+
+# What is estimated must be this much faster than the direct way.
+ADVANTAGE = 0.95
+# Cycles per element: for the combinations of A, where they stay in the second-level cache and where they take three times as much, and for adding up results. Bytes per cycle from memory,
+# and how much of the time that loading weights takes is not hidden behind arithmetic.
+COMBINE_NEAR, COMBINE_FAR, FINISH = 0.3, 1.1, 0.3
+MEMORY_BYTES, LOADING_SHOWS = 10, 0.1
+# Bytes of a panel of B for one product, and of the sums of a task, which are on its stack.
+PANEL_BYTES, SUMS_BYTES = 160 << 10, 320 << 10
+# Two levels want packed weights that stay in this part of the third-level cache between runs: there are three times as many as before.
+KEPT_NEAR = 6
+# Vectors between A's combinations, to keep them from each other's sets of the cache.
+APART = 5
+
+
+def build_strassen(request: Request) -> KernelPlan | None:
+    """The plan of a group around a large product of float32 matrices, B known ahead; None for any other, where the direct way is estimated to be as fast, and
+    where the target or `POLYREME_STRASSEN` forbids it."""
+    if not request.target.strassen or not config.strassen():
+        return None
+    found = find_matrices(request)
+    if found is None:
+        return None
+    near = len(LEFT) ** 2 / 4**2 * found.k * found.n * f32.bytes <= request.target.caches[2] // KEPT_NEAR
+    best = min(cuts(found, (1, 2) if near else (1,)), key=lambda cut: cut.cycles)
+    return None if best.cycles > ADVANTAGE * best.matrices.direct_cycles else StrassenBuilder(best).build()
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """A product of a matrix of m rows and k steps, the steps being neighbours in memory, and one of n lanes that is packed ahead."""
+
+    product: Product
+    m: int
+    k: int
+    n: int
+    step: str
+
+    @property
+    def direct_cycles(self) -> float:
+        """An estimate for the product as it stands."""
+        lanes, n = self.product.lanes, -(-self.n // self.product.lanes)
+        rows, vectors = choose_tile(self.m, self.n, self.k, self.product.problem.registers)
+        tiles = sum(
+            across * down * (self.k * step_cycles(r, v) + 20 + 1.5 * r * v) for v, across in split_extent(n, vectors) for r, down in split_extent(self.m, rows)
+        )
+        return tiles + LOADING_SHOWS * self.k * n * lanes * f32.bytes / MEMORY_BYTES
+
+
+def find_matrices(request: Request) -> Matrices | None:
+    """The product of a group, if it is one that this file knows how to make."""
+    found = find_product(request)
+    if found is None or found.problem.dtype != f32 or found.lanes == 1 or found.outer:
+        return None
+    p, source = found.problem, found.problem.right.source
+    if not isinstance(source, BlockArgument) or source.index not in request.constant or any(element_type(x.type) != f32 for x in (source, p.left.source)):
+        return None
+    steps = [c for c in p.contracted if p.size(c) != 1]
+    if len(steps) != 1 or p.left.stride(steps[0]) != 1:
+        return None
+    if not isinstance(found.m, int) or not isinstance(found.k, int) or not isinstance(found.n, int):
+        return None
+    return Matrices(found, found.m, found.k, found.n, steps[0])
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the work is cut: `levels` of the algorithm, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks` blocks of steps."""
+
+    matrices: Matrices
+    levels: int
+    rows: int
+    vectors: int
+    piece: int
+    blocks: int
+
+    @property
+    def products(self) -> int:
+        return len(LEFT) ** self.levels
+
+    @property
+    def sides(self) -> int:
+        """Parts of the rows, of the steps and of the lanes."""
+        return 1 << self.levels
+
+    @property
+    def lanes(self) -> int:
+        return self.matrices.product.lanes
+
+    @property
+    def width(self) -> int:
+        """Lanes of a panel."""
+        return self.vectors * self.lanes
+
+    @property
+    def height(self) -> int:
+        """Rows of a part."""
+        return -(-self.matrices.m // self.sides)
+
+    @property
+    def depth(self) -> int:
+        """Steps of a block."""
+        return -(-self.matrices.k // (self.sides * self.blocks * UNROLL)) * UNROLL
+
+    @property
+    def steps(self) -> int:
+        """Steps of a part."""
+        return self.depth * self.blocks
+
+    @property
+    def line(self) -> int:
+        """Elements of a row of A's combinations: a vector more than needed, so that rows do not meet in the same set of the cache."""
+        return (-(-self.steps // self.lanes) + 1) * self.lanes
+
+    @property
+    def matrix(self) -> int:
+        """Elements from one of A's combinations to the next, of which the last piece may compute some more rows than there are."""
+        return self.pieces * self.piece * self.line + APART * self.lanes
+
+    @property
+    def plane(self) -> int:
+        """Elements from the sums of one product to the next one's."""
+        return self.piece * self.width + self.lanes
+
+    @property
+    def groups(self) -> int:
+        """Groups of neighbouring panels, one for each part."""
+        return -(-self.matrices.n // (self.sides * self.width))
+
+    @property
+    def pieces(self) -> int:
+        return -(-self.height // self.piece)
+
+    @property
+    def panel(self) -> int:
+        """Elements of a block of a panel for one product."""
+        return self.depth * self.width
+
+    @property
+    def weight_elements(self) -> int:
+        return self.groups * self.blocks * self.products * self.panel
+
+    @cached_property
+    def cycles(self) -> float:
+        """An estimate on one thread."""
+        a, target = self.matrices, self.matrices.product.problem.request.target
+        tiles = sum(n * (self.depth * step_cycles(r, self.vectors) + 20 + 3 * r * self.vectors) for r, n in split_extent(self.piece, self.rows))
+        products = self.groups * self.pieces * self.blocks * self.products * tiles
+        far = min(max(self.products * self.matrix * f32.bytes / target.caches[1] - 1, 0) / 2, 1)
+        around = (7 / 4) ** (self.levels - 1) * (a.m * a.k * (COMBINE_NEAR + far * (COMBINE_FAR - COMBINE_NEAR)) + a.m * a.n * FINISH)
+        return products + around + LOADING_SHOWS * self.weight_elements * f32.bytes / MEMORY_BYTES
+
+
+def cuts(matrices: Matrices, levels: Sequence[int] = tuple(ACCURACY)) -> Iterator[Cut]:
+    """Ways to cut the work whose panels and sums fit into the second-level cache."""
+    target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
+    room = target.caches[1] // 3
+    for level in levels:
+        for vectors in range(1, 5):
+            for rows in range(1, registers.accumulators // vectors + 1):
+                if rows * vectors + vectors + 1 > registers.count:
+                    continue
+                one = Cut(matrices, level, rows, vectors, 1, 1)
+                blocks = -(-one.steps * one.width * f32.bytes // min(PANEL_BYTES, room))
+                most = max(1, min(SUMS_BYTES, room) // (one.products * one.width * f32.bytes))
+                pieces = -(-one.height // most)
+                yield Cut(matrices, level, rows, vectors, -(-one.height // pieces), blocks)
+
+
+def combine(code: Code, parts: Sequence[Value], table: Sequence[Terms]) -> list[Value]:
+    """The combinations of `table`, level by level where there are more values than one level has."""
+    count = 1 + max(i for terms in table for i, _ in terms)
+    inner = len(parts) // count
+    if inner == 1:
+        return [_sum(code, parts, terms) for terms in table]
+    blocks = [parts[i * inner : (i + 1) * inner] for i in range(count)]
+    if len(table) > count:
+        outer = [[_sum(code, column, terms) for column in zip(*blocks, strict=True)] for terms in table]
+        return [value for block in outer for value in combine(code, block, table)]
+    # The same from the inside: there are fewer results than parts.
+    made = [combine(code, block, table) for block in blocks]
+    return [_sum(code, column, terms) for terms in table for column in zip(*made, strict=True)]
+
+
+def _sum(code: Code, values: Sequence[Value], terms: Terms) -> Value:
+    (first, _), *rest = terms
+    total = values[first]
+    for i, sign in rest:
+        total = code.apply("add" if sign > 0 else "sub", total, values[i])
+    return total
+
+
+def place_of(part: int, levels: int) -> tuple[int, int]:
+    """Where a part is, down and across: its number has two bits for each level, the outermost first."""
+    down = across = 0
+    for level in reversed(range(levels)):
+        bits = part >> 2 * level & 3
+        down, across = 2 * down + (bits >> 1), 2 * across + (bits & 1)
+    return down, across
+
+
+class StrassenBuilder:
+    """Makes the plan of one product."""
+
+    def __init__(self, cut: Cut):
+        self.cut, self.matrices, self.p = cut, cut.matrices, cut.matrices.product.problem
+        self.parts = PlanParts(self.p.request)
+        self.align = cut.lanes * f32.bytes
+
+    def build(self) -> KernelPlan:
+        cut, p, epilogue = self.cut, self.p, self.p.epilogue
+        combined = self._combine_rows(self.parts.memory_of(p.left.source))
+        slots = [combined, self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
+        func = Func.empty(p.request.name("strassen"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location)
+        code = Code(Builder.at_end(func.block, func.location))
+        grain = max(1, int(GRAIN_CYCLES / (cut.cycles / (cut.groups * cut.pieces))))
+        with code.parallel(cut.groups * cut.pieces, grain=grain, name="task") as task:
+            group, piece = code.split(task, [cut.groups, cut.pieces])
+            _Task(self, code, func.args, group, piece).run()
+        code.b.insert(Return([]))
+        self.parts.steps.append(Step(func, tuple(slots)))
+        return self.parts.plan("strassen")
+
+    def _combine_rows(self, source: Slot) -> Slot:
+        """A step that writes the combinations of A, [product][row of a part][step of a part]."""
+        cut, p, lanes = self.cut, self.p, self.cut.lanes
+        m, k = self.matrices.m, self.matrices.k
+        slot = self.parts.new_scratch(cut.products * cut.matrix, f32)
+        func = Func.empty(p.request.name("combine"), [self.parts.buffer_type(s) for s in (source, slot)], loc=p.contract.location)
+        code = Code(Builder.at_end(func.block, func.location))
+        read, write = func.args
+        rows = self.matrices.product.rows
+        stride = p.left.stride(rows[-1]) if rows else 0
+        with code.parallel(cut.height, grain=max(1, 20000 // cut.steps), name="row") as row, code.loop(0, cut.steps, step=lanes, name="step") as step:
+
+            def load(part: int) -> Value:
+                down, across = place_of(part, cut.levels)
+                at = code.add(p.left.base, code.mul(code.add(row, down * cut.height), stride), step.iv, across * cut.steps)
+                exist: Index = lanes
+                if (across + 1) * cut.steps + lanes > k:
+                    exist = code.sub(k - across * cut.steps, step.iv)
+                if (down + 1) * cut.height > m:
+                    # None of a row that does not exist.
+                    exist = code.min(exist, code.mul(code.sub(m - down * cut.height, row), lanes))
+                return code.load(read, at, lanes, code.lane_mask(exist, lanes))
+
+            to = code.add(code.mul(row, cut.line), step.iv)
+            for i, value in enumerate(combine(code, [load(part) for part in range(4**cut.levels)], LEFT)):
+                code.store(value, write, code.add(to, i * cut.matrix), None, self.align)
+        code.b.insert(Return([]))
+        self.parts.steps.append(Step(func, (source, slot)))
+        return slot
+
+    def _weights(self) -> Slot:
+        """The combinations of B, [group of panels][block of steps][product][step][lane], as a pack."""
+        cut, p, a = self.cut, self.p, self.matrices
+        source, lane = p.right.source, a.product.lane
+        assert isinstance(source, BlockArgument)
+        func, b, w = copied_views(p.contract.b if p.right_is_b else p.contract.a)
+        letters = p.right_letters
+        w = b(tensor.Transpose, w, perm=tuple([i for i, c in enumerate(letters) if c not in (a.step, lane)] + [letters.index(a.step), letters.index(lane)]))
+        w = b(tensor.Reshape, w, shape=(a.k, a.n))
+        w = b(tensor.Pad, w, low=(0, 0), high=(cut.sides * cut.steps - a.k, cut.groups * cut.sides * cut.width - a.n), interior=(0, 0))
+        w = b(tensor.Reshape, w, shape=(cut.sides, cut.blocks, cut.depth, cut.groups, cut.sides, cut.width))
+        w = b(tensor.Transpose, w, perm=(3, 1, 0, 4, 2, 5))
+
+        def part(number: int) -> Value:
+            down, across = place_of(number, cut.levels)
+            shape = (cut.groups, cut.blocks, 1, 1, cut.depth, cut.width)
+            piece = b(tensor.Slice, w, starts=(0, 0, down, across, 0, 0), stops=(*shape[:2], down + 1, across + 1, *shape[4:]), strides=(1,) * 6)
+            value: Value = b(tensor.Reshape, piece, shape=(cut.groups, cut.blocks, 1, cut.panel))
+            return value
+
+        combined = combine(_Maps(b), [part(i) for i in range(4**cut.levels)], RIGHT)
+        w = b(tensor.Reshape, b(tensor.Concat, combined, axis=2), shape=(cut.weight_elements,))
+        b.insert(Return([w]))
+        made = self._weights_kernel() if source.index in p.request.kept else None
+        self.parts.packs.append(Pack(source.index, func.finish(), made))
+        return pack(len(self.parts.packs) - 1)
+
+    def _weights_kernel(self) -> Func:
+        """What the pack does as a kernel, for weights that may change."""
+        cut, p, a, lanes = self.cut, self.p, self.matrices, self.cut.lanes
+        access = p.right
+        source = access.source.type
+        assert isinstance(source, TensorType)
+        along, across = access.stride(a.step), access.stride(a.product.lane)
+        func = Func.empty(p.request.name("weights"), [BufferType(source.shape, f32), BufferType((cut.weight_elements,), f32)])
+        code = Code(Builder.at_end(func.block, p.contract.location))
+        read, write = func.args
+        with code.parallel(cut.groups * cut.blocks, name="block") as flat:
+            group, block = code.split(flat, [cut.groups, cut.blocks])
+            with code.loop(0, cut.depth, name="step") as step, code.loop(0, cut.width, step=lanes, name="lane") as lane:
+
+                def load(part: int) -> Value:
+                    down, right = place_of(part, cut.levels)
+                    here = code.add(code.mul(block, cut.depth), step.iv, down * cut.steps)
+                    first = code.add(code.mul(group, cut.sides * cut.width), lane.iv, right * cut.width)
+                    at = code.add(access.base, code.mul(here, along), code.mul(first, across))
+                    exist = code.sub(a.n, first)
+                    if (down + 1) * cut.steps > a.k:
+                        exist = code.min(exist, code.mul(code.sub(a.k, here), lanes))
+                    mask = code.lane_mask(exist, lanes)
+                    if across == 1:
+                        return code.load(read, at, lanes, mask)
+                    away = code.apply("mul", code.b(kernel.Iota, lanes=lanes), code.broadcast(code.value(across), lanes))
+                    value: Value = code.b(kernel.Gather, read, code.apply("add", away, code.broadcast(code.value(at), lanes)), mask)
+                    return value
+
+                to = code.add(code.mul(flat, cut.products * cut.panel), code.mul(step.iv, cut.width), lane.iv)
+                for i, value in enumerate(combine(code, [load(part) for part in range(4**cut.levels)], RIGHT)):
+                    code.store(value, write, code.add(to, i * cut.panel), None, self.align)
+        code.b.insert(Return([]))
+        return func.finish()
+
+
+class _Maps(Code):
+    """Sums as ops on tensors."""
+
+    def apply(self, fn: str, *xs: Value, dtype: ScalarType | None = None) -> Value:
+        value: Value = self.b(tensor.Map, *xs, fn=fn)
+        return value
+
+
+class _Task:
+    """Writes the work on a group of panels for a piece of the rows."""
+
+    def __init__(self, builder: StrassenBuilder, code: Code, args: Sequence[Value], group: Index, piece: Index):
+        self.matrices, self.p, self.cut, self.code, self.align = builder.matrices, builder.p, builder.cut, code, builder.align
+        self.left, self.right = args[0], args[1]
+        count = len(self.p.epilogue.args)
+        self.buffers: dict[Value, Value] = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
+        self.outs = list(args[2 + count :])
+        self.group, self.first = group, code.mul(piece, self.cut.piece)
+
+    def run(self) -> None:
+        code, cut = self.code, self.cut
+        self.sums = code.scratch(cut.products * cut.plane, f32)
+        weights = code.mul(self.group, cut.blocks * cut.products * cut.panel)
+        if cut.blocks == 1:
+            self._multiply(weights, 0, fresh=True)
+        else:
+            zero = code.zero(f32, cut.lanes)
+            with code.loop(0, cut.products * cut.plane, step=cut.lanes, name="clear") as clear:
+                code.store(zero, self.sums, clear.iv, None, self.align)
+            with code.loop(0, cut.blocks, name="block") as block:
+                self._multiply(code.add(weights, code.mul(block.iv, cut.products * cut.panel)), code.mul(block.iv, cut.depth), fresh=False)
+        self._finish()
+
+    def _multiply(self, weights: Index, step0: Index, fresh: bool) -> None:
+        """All products of a block of steps, added to the sums unless those are `fresh`."""
+        code, cut, lanes = self.code, self.cut, self.cut.lanes
+        with code.loop(0, cut.products, name="product") as number:
+            left0 = code.add(code.mul(number.iv, cut.matrix), code.mul(self.first, cut.line), step0)
+            right0 = code.add(weights, code.mul(number.iv, cut.panel))
+            sums0 = code.mul(number.iv, cut.plane)
+
+            def tile(at: Index, rows: int) -> None:
+                def read_left(r: int, position: Index) -> Value:
+                    return code.broadcast(code.load(self.left, code.add(position, r * cut.line)), lanes)
+
+                def read_right(v: int, position: Index) -> Value:
+                    return code.load(self.right, code.add(position, v * lanes), lanes, None, self.align)
+
+                to = code.add(sums0, code.mul(at, cut.width))
+                places = [[code.add(to, r * cut.width + v * lanes) for v in range(cut.vectors)] for r in range(rows)]
+                acc: Accumulators = zeros(code, rows, cut.vectors, f32, lanes)
+                if not fresh:
+                    acc = [[code.load(self.sums, x, lanes, None, self.align) for x in line] for line in places]
+                ahead = self._ahead(code.add(right0, cut.panel), at) if rows == cut.rows else None
+                acc = accumulate(code, [Axis(cut.depth, 1, cut.width)], read_left, read_right, acc, code.add(left0, code.mul(at, cut.line)), right0, ahead)
+                for line, values in zip(places, acc, strict=True):
+                    for x, value in zip(line, values, strict=True):
+                        code.store(value, self.sums, x, None, self.align)
+
+            cover(code, cut.piece, [cut.rows, cut.piece % cut.rows] if cut.piece % cut.rows else [cut.rows], tile, "rows")
+
+    def _ahead(self, following: Index, at: Index) -> Beside:
+        """What the register tile of the rows from `at` on does beside each round of its steps: it asks for its share of the next panel."""
+        code, cut = self.code, self.cut
+        tiles, rounds = cut.piece // cut.rows, cut.depth // UNROLL
+        each = -(-cut.depth * cut.vectors // (tiles * rounds))
+
+        def prefetch(turn: Value) -> None:
+            line = code.mul(code.add(code.mul(code.div(at, cut.rows), rounds), turn), each)
+            for i in range(each):
+                code.prefetch(self.right, code.add(following, code.mul(code.add(line, i), cut.lanes)), locality=2)
+
+        return prefetch
+
+    def _finish(self) -> None:
+        """The results, and what follows."""
+        code, cut, lanes, a = self.code, self.cut, self.cut.lanes, self.matrices
+        line = code.scratch(4**cut.levels * cut.width, f32)
+        count = cut.piece if cut.height % cut.piece == 0 else code.min(cut.piece, code.sub(cut.height, self.first))
+        lane0 = code.mul(self.group, cut.sides * cut.width)
+        with code.loop(0, count, name="row") as row:
+            here = code.add(self.first, row.iv)
+            with code.loop(0, cut.width, step=lanes, name="lane") as lane:
+                at = code.add(code.mul(row.iv, cut.width), lane.iv)
+                sums = [code.load(self.sums, code.add(at, i * cut.plane), lanes, None, self.align) for i in range(cut.products)]
+                for part, value in enumerate(combine(code, sums, RESULT)):
+                    down, across = place_of(part, cut.levels)
+                    code.store(value, line, code.add(lane.iv, (down * cut.sides + across) * cut.width), None, self.align)
+            parts: Index = cut.sides
+            if cut.sides * cut.height != a.m:
+                parts = code.min(parts, code.ceildiv(code.sub(a.m, here), cut.height))
+            exist = code.min(cut.sides * cut.width, code.sub(a.n, lane0)) if cut.groups * cut.sides * cut.width != a.n else cut.sides * cut.width
+            with code.loop(0, parts, name="part") as below, code.loop(0, exist, step=lanes, name="lane") as lane:
+                at = code.add(code.mul(below.iv, cut.sides * cut.width), lane.iv)
+                value = code.load(line, at, lanes, None, self.align)
+                mask = code.lane_mask(code.sub(exist, lane.iv), lanes) if a.n % lanes else None
+                self._write(value, code.add(here, code.mul(below.iv, cut.height)), code.add(lane0, lane.iv), mask)
+
+    def _write(self, value: Value, row: Index, lane: Index, mask: Value | None) -> None:
+        """What the group gives for a vector of the product at this place, stored."""
+        code, product, p = self.code, self.matrices.product, self.p
+
+        def leaf(places: tuple[Position, ...], _lanes: int, _mask: Value | None) -> Value:
+            return value
+
+        leaf.varies = True  # type: ignore[attr-defined]
+        at = dict(zip(product.rows, map(place, code.split(row, [p.size(c) for c in product.rows])), strict=True))
+        at[product.lane] = place(lane, 0, 1)
+        p.epilogue.write(p.epilogue.emitter(code, self.buffers, leaf), self.outs, [at.get(c, Position()) for c in p.out], self.cut.lanes, mask)

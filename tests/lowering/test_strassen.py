@@ -1,0 +1,290 @@
+"""Products by Strassen's algorithm: exact formulas, results within the declared bound of float64 on every target, and when they are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from polyreme.dialects import tensor
+from polyreme.ir.accuracy import Array
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Module
+from polyreme.ir.dims import Dim, symbol
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.passes import PassManager, Stage
+from polyreme.ir.types import TensorType, f32, f64
+from polyreme.ir.verify import verify
+from polyreme.kept import compiler_version
+from polyreme.lowering.link import build_artifact, load
+from polyreme.lowering.pipeline import builders
+from polyreme.lowering.schedule import KernelPlan, Request
+from polyreme.lowering.strassen import (
+    ACCURACY,
+    LEFT,
+    RESULT,
+    RIGHT,
+    Cut,
+    StrassenBuilder,
+    Terms,
+    build_strassen,
+    cuts,
+    find_matrices,
+    place_of,
+)
+from polyreme.lowering.targets import TARGETS, Target, host
+from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.runtime.threads import get_num_threads, set_num_threads
+from tests.lowering.products import root_of
+
+# --- the formulas
+
+
+def test_the_formulas_give_the_product_exactly() -> None:
+    """The sum over products of their signs is 1 where a part of A meets one of B in a part of the result, and 0 elsewhere."""
+    signs = lambda table: [dict(terms) for terms in table]
+    left, right, made = signs(LEFT), signs(RIGHT), signs(RESULT)
+    for a, b, c in product(range(4), repeat=3):
+        total = sum(made[c].get(p, 0) * left[p].get(a, 0) * right[p].get(b, 0) for p in range(7))
+        assert total == (a % 2 == b // 2 and (a // 2, b % 2) == (c // 2, c % 2))
+
+
+def test_parts_are_numbered_from_the_outermost_level() -> None:
+    assert [place_of(part, 1) for part in range(4)] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert [place_of(part, 2) for part in (0, 1, 2, 4, 8, 15)] == [(0, 0), (0, 1), (1, 0), (0, 2), (2, 0), (3, 3)]
+
+
+# --- the products
+
+
+@dataclass(frozen=True)
+class Case:
+    """x [rows, steps] by known weights [steps, lanes] ([lanes, steps] when `turned`), and what follows; with `split` the rows are two letters."""
+
+    m: int
+    k: int
+    n: int
+    turned: bool = False
+    bias: bool = False
+    residual: bool = False
+    split: int = 1
+
+    def arrays(self, spread: float = 0.0) -> tuple[list[Array], list[Array]]:
+        """Inputs and constants; rows differ in size by up to 10**spread, and so do steps."""
+        rng = np.random.default_rng(7)
+        x = rng.standard_normal((self.m, self.k)) * 10.0 ** rng.uniform(-spread, spread, (self.m, 1)) * 10.0 ** rng.uniform(-spread, spread, self.k)
+        w, bias, residual = rng.standard_normal((self.k, self.n)), rng.standard_normal((1,) * (self.split > 1) + (1, self.n)), rng.standard_normal((self.m, self.n))
+        rows = (self.split, self.m // self.split) if self.split > 1 else (self.m,)
+        inputs = [x.reshape(*rows, self.k), *([residual.reshape(*rows, self.n)] if self.residual else [])]
+        constants = [w.T if self.turned else w, *([bias] if self.bias else [])]
+        return [a.astype(np.float32) for a in inputs], [np.ascontiguousarray(a, np.float32) for a in constants]
+
+    def module(self, inputs: Sequence[Array], constants: Sequence[Array]) -> Module:
+        """The case as one group at tensor level."""
+        rows = "bm" if self.split > 1 else "m"
+
+        def make(b: Builder, x: Any, *rest: Any) -> Any:
+            known = rest[len(rest) - len(constants) :]
+            y = b(tensor.Contract, x, known[0], spec=f"{rows}k,{'nk' if self.turned else 'kn'}->{rows}n")
+            for other in [*known[1:], *rest[: len(rest) - len(constants)]]:
+                y = b(tensor.Map, y, other, fn="add")
+            return y
+
+        return root_of([TensorType(a.shape, f32) for a in inputs], make, constants)
+
+    def expected(self, inputs: Sequence[Array], constants: Sequence[Array]) -> Array:
+        w = constants[0].T if self.turned else constants[0]
+        y = inputs[0].astype(np.float64) @ w.astype(np.float64)
+        for other in (*constants[1:], *inputs[1:]):
+            y = y + other
+        return np.asarray(y)
+
+    def bound(self, inputs: Sequence[Array], constants: Sequence[Array], cut: Cut) -> Array:
+        """`ACCURACY` with the magnitude that the module declares for it."""
+        x, w = (np.abs(a).astype(np.float64) for a in (inputs[0].reshape(self.m, self.k), constants[0].T if self.turned else constants[0]))
+        magnitude = magnitude_of(x, w, cut)
+        exact = inputs[0].reshape(self.m, self.k).astype(np.float64) @ (constants[0].T if self.turned else constants[0]).astype(np.float64)
+        bound = ACCURACY[cut.levels].bound(exact, f32, magnitude, self.k)
+        # Each of the sums after it rounds once more.
+        expected = self.expected(inputs, constants)
+        later = np.finfo(np.float32).eps * (self.bias + self.residual) * (np.abs(expected) + 8)
+        return np.asarray(bound.reshape(expected.shape) + later)
+
+
+def magnitude_of(x: Array, w: Array, cut: Cut) -> Array:
+    """The algorithm on magnitudes, with plus for every minus, cut as `cut` says."""
+    (m, k), n, levels, sides = x.shape, w.shape[1], cut.levels, cut.sides
+    x = np.pad(x, [(0, sides * cut.height - m), (0, sides * cut.steps - k)])
+    w = np.pad(w, [(0, sides * cut.steps - k), (0, cut.groups * sides * cut.width - n)])
+    x = x.reshape(sides, cut.height, sides, cut.steps)
+    w = w.reshape(sides, cut.steps, cut.groups, sides, cut.width)
+    a = [x[i, :, j] for i, j in (place_of(part, levels) for part in range(4**levels))]
+    b = [w[i, :, :, j].reshape(cut.steps, -1) for i, j in (place_of(part, levels) for part in range(4**levels))]
+    made = np.zeros((sides, cut.height, cut.groups, sides, cut.width))
+    for part, value in enumerate(_products(a, b, levels)):
+        i, j = place_of(part, levels)
+        made[i, :, :, j] = value.reshape(cut.height, cut.groups, cut.width)
+    return made.reshape(sides * cut.height, -1)[:m, :n]
+
+
+def _products(a: list[Array], b: list[Array], levels: int) -> list[Array]:
+    if levels == 0:
+        return [a[0] @ b[0]]
+    size = 4 ** (levels - 1)
+    combined = lambda parts, terms: [sum(parts[q * size + i] for q, _ in terms) for i in range(size)]
+    sums = [_products(combined(a, left), combined(b, right), levels - 1) for left, right in zip(LEFT, RIGHT, strict=True)]
+    added: Callable[[Terms], list[Any]] = lambda terms: [sum(sums[p][i] for p, _ in terms) for i in range(size)]
+    return [value for terms in RESULT for value in added(terms)]
+
+
+def with_cut(pick: Callable[[list[Cut]], Cut], levels: Sequence[int] = (1, 2), used: list[Cut] | None = None) -> Callable[[Request], KernelPlan | None]:
+    """A builder that makes any product it can by Strassen's algorithm, cut as `pick` says."""
+
+    def build(request: Request) -> KernelPlan | None:
+        found = find_matrices(request)
+        assert found is not None
+        cut = pick(list(cuts(found, levels)))
+        if used is not None:
+            used.append(cut)
+        return StrassenBuilder(cut).build()
+
+    return build
+
+
+def to_kernels(module: Module, target: Target, builder: Callable[[Request], KernelPlan | None]) -> Module:
+    lowered: Module = module.clone()
+    PassManager([Stage("kernel", TensorToKernel(target, (builder, *builders(target))))]).run(lowered)
+    verify(lowered)
+    return lowered
+
+
+def assert_within(got: Array, expected: Array, bound: Array) -> None:
+    assert got.shape == expected.shape and got.dtype == np.float32
+    excess = np.abs(got - expected) - bound
+    assert (excess <= 0).all(), f"off by {np.abs(got - expected).flat[excess.argmax()]:.3g} with {bound.flat[excess.argmax()]:.3g} allowed"
+
+
+CASES = st.builds(Case, st.integers(1, 14), st.integers(2, 40), st.integers(2, 70), st.booleans(), st.booleans(), st.booleans())
+
+
+@settings(max_examples=15, deadline=None)
+@example(Case(7, 37, 70, bias=True), "x86-64-avx512", 2, 5, 3.0, 1)
+@example(Case(6, 19, 33, residual=True, split=2), "aarch64", 2, 9, 0.0, 2)
+@example(Case(9, 33, 50, turned=True, bias=True), "x86-64-avx2", 1, 7, 0.0, 3)
+@given(CASES, st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]), st.sampled_from([1, 2]), st.integers(0, 1000), st.sampled_from([0.0, 3.0]), st.integers(1, 3))
+def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(
+    case: Case, target: str, levels: int, which: int, spread: float, pieces: int
+) -> None:
+    """However the work is cut, for any target, and for rows and steps of very different sizes."""
+    inputs, constants = case.arrays(spread)
+    used: list[Cut] = []
+
+    def pick(all: list[Cut]) -> Cut:
+        cut = all[which % len(all)]
+        return replace(cut, piece=-(-cut.height // pieces), blocks=min(pieces, 2))
+
+    lowered = to_kernels(case.module(inputs, constants), TARGETS[target], with_cut(pick, (levels,), used))
+    assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("case", [Case(67, 260, 200, bias=True), Case(128, 1500, 96, residual=True), Case(50, 129, 259, turned=True), Case(64, 64, 77, split=4)], ids=str)
+def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, levels: int) -> None:
+    inputs, constants = case.arrays()
+    used: list[Cut] = []
+    cheapest = with_cut(lambda all: min(all, key=lambda cut: cut.cycles), (levels,), used)
+    lowered = to_kernels(case.module(inputs, constants), host(), cheapest)
+    executable = load(build_artifact(lowered, host(), "strassen", outline_constants(lowered)))
+    before = get_num_threads()
+    try:
+        set_num_threads(1)
+        one = np.array(executable.run(inputs)[0])
+        set_num_threads(2)
+        two = np.array(executable.run(inputs)[0])
+    finally:
+        set_num_threads(before)
+    assert_within(one, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
+    np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_kernel_that_packs_weights_does_what_the_pack_says(turned: bool) -> None:
+    """For weights that are arguments, as in `to_static`; the function is what constants go through."""
+    case = Case(20, 37, 70, turned)
+    inputs, constants = case.arrays()
+    packs = []
+
+    def watch(request: Request) -> None:
+        found = find_matrices(replace(request, kept=request.constant))
+        assert found is not None
+        for cut in list(cuts(found))[::7]:
+            packs.extend(StrassenBuilder(replace(cut, blocks=2)).build().packs)
+
+    to_kernels(case.module(inputs, constants), TARGETS["x86-64-avx512"], watch)
+    assert len(packs) > 1
+    for pack in packs[:4]:
+        (expected,) = evaluate(pack.func, [constants[0]])
+        made = np.full(expected.shape, np.nan, np.float32)
+        evaluate(pack.kernel, [constants[0], made])
+        np.testing.assert_array_equal(made, expected)
+
+
+# --- when they are chosen
+
+
+def chosen(a: tuple[Dim, ...], b: tuple[Dim, ...], spec: str = "mk,kn->mn", target: str = "x86-64-avx512", constant: bool = True, dtype: Any = f32) -> bool:
+    """Whether the builder takes a product of these shapes."""
+    found: list[KernelPlan | None] = []
+
+    def watch(request: Request) -> KernelPlan | None:
+        found.append(build_strassen(request))
+        return None
+
+    make = lambda builder, x, w: builder(tensor.Contract, x, w, spec=spec)
+    types, constants = [TensorType(a, dtype)], [np.ones(b, dtype.np)]
+    module = root_of(types, make, constants) if constant else root_of([*types, TensorType(b, dtype)], make)
+    to_kernels(module, TARGETS[target], watch)
+    return any(plan is not None for plan in found)
+
+
+def test_large_products_with_known_weights_are_taken() -> None:
+    assert chosen((128, 768), (768, 768))
+    assert chosen((1, 128, 768), (768, 768), "bmk,kn->bmn")
+    assert chosen((128, 512), (512, 512), "mk,nk->mn")
+
+
+def test_small_ones_are_left_to_others() -> None:
+    assert not chosen((1, 768), (768, 768))
+    assert not chosen((3136, 64), (64, 256))
+    assert not chosen((128, 512), (512, 10))
+
+
+def test_what_is_not_known_ahead_is_left_to_others() -> None:
+    assert not chosen((128, 768), (768, 768), constant=False)
+    assert not chosen((symbol("N"), 768), (768, 768))
+
+
+def test_other_layouts_and_types_are_left_to_others() -> None:
+    assert not chosen((768, 128), (768, 768), "km,kn->mn")
+    assert not chosen((2, 128, 768), (2, 768, 768), "bmk,bkn->bmn")
+    assert not chosen((128, 768), (768, 768), dtype=f64)
+
+
+def test_the_target_or_the_environment_may_forbid_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = (128, 768), (768, 768)
+    monkeypatch.setitem(TARGETS, "without", replace(TARGETS["x86-64-avx512"], strassen=False))
+    assert chosen(*shapes) and not chosen(*shapes, target="without")
+    monkeypatch.setenv("POLYREME_STRASSEN", "0")
+    assert not chosen(*shapes)
+
+
+def test_code_compiled_without_it_is_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_it = compiler_version()
+    monkeypatch.setenv("POLYREME_STRASSEN", "0")
+    assert compiler_version() != with_it
