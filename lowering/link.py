@@ -44,11 +44,12 @@ from polyreme.runtime.artifact import (
     TensorSpec,
     write_atomically,
 )
-from polyreme.runtime.cpu import address_of, aligned_empty, check_runs_here
+from polyreme.runtime.cpu import address_of, check_runs_here
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.gpu_executable import GpuExecutable
 from polyreme.runtime.gpu_plan import KEY
 from polyreme.runtime.library import library_bytes, weights_header
+from polyreme.runtime.pieces import Pieces
 from polyreme.runtime.shared_code import MODEL_FUNCTIONS, POOL_FUNCTIONS, constants_of, is_shared, load_shared, with_shared_code
 from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
 
@@ -81,7 +82,7 @@ def build_artifact(
     return Artifact(manifest, b"".join(objects), data)
 
 
-def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array]) -> tuple[Manifest, bytes | memoryview]:
+def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array]) -> tuple[Manifest, Pieces]:
     """The manifest for a kernel-level `main`, and the bytes of its constants."""
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
@@ -115,21 +116,17 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
     sizes = _find_sizes(main, inputs)
     machine = TargetSpec(target.triple, target.cpu, target.features)
     guards = tuple(_guard_spec(Guard.parse(text)) for text in main.guards)
-    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(arrays, specs, end)
+    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(arrays, specs)
 
 
-def _laid_out(arrays: Sequence[Array], specs: Sequence[ConstantSpec], count: int) -> bytes | memoryview:
-    """The constants where their specs say, written once."""
-    if not count:
-        return b""
-    data = aligned_empty(count, ALIGNMENT)
+def _laid_out(arrays: Sequence[Array], specs: Sequence[ConstantSpec]) -> Pieces:
+    """The constants where their specs say, with zeros between them."""
+    parts: list[bytes | memoryview] = []
     end = 0
     for array, spec in zip(arrays, specs, strict=True):
-        data[end : spec.offset] = 0
+        parts += [bytes(spec.offset - end), array.reshape(-1).view(np.uint8).data]
         end = spec.offset + spec.bytes
-        data[spec.offset : end] = array.reshape(-1).view(np.uint8)
-    data.flags.writeable = False
-    return data.data
+    return Pieces(parts)
 
 
 def _argument_names(main: Func) -> list[str]:
@@ -282,7 +279,7 @@ def write_library(
     if not path.parent.is_dir():
         raise PolyremeError(f"expected a folder '{path.parent}' to write '{path.name}' to, but there is none", code="E0009")
     target = target or _target_of(artifact.manifest)
-    beside = bool(artifact.constants) and (weights == "beside" or (weights == "auto" and len(artifact.constants) > MAX_INSIDE_BYTES))
+    beside = bool(artifact.pieces) and (weights == "beside" or (weights == "auto" and len(artifact.pieces) > MAX_INSIDE_BYTES))
     weights_path = path.with_suffix(".weights")
     place = Weights()
     extra = dict(artifact.manifest.extra)

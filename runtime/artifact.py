@@ -21,6 +21,7 @@ from typing import Any
 
 from polyreme.runtime.checksum import checksum_bytes, checksums
 from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.pieces import Pieces, parts_of
 from polyreme.runtime.sizes import MAX_LENGTH, NAME, parse_size
 
 FORMAT = 1  # of the manifest
@@ -397,21 +398,27 @@ def _check_unique(names: Sequence[str], what: str) -> None:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A compiled model. `code` is one object file (ELF) for `manifest.target` or several, one after the other. `constants` may stand in memory of any kind."""
+    """A compiled model. `code` is one object file (ELF) for `manifest.target` or several, one after the other. The constants may stand in memory of any kind, and
+    in `pieces`."""
 
     manifest: Manifest
     code: bytes
-    constants: bytes | memoryview = b""
+    pieces: bytes | memoryview | Pieces = b""
 
     def __post_init__(self) -> None:
-        if len(self.constants) < self.manifest.constant_bytes:
-            raise ArtifactError(f"expected {self.manifest.constant_bytes} bytes of constants but got {len(self.constants)}")
+        if len(self.pieces) < self.manifest.constant_bytes:
+            raise ArtifactError(f"expected {self.manifest.constant_bytes} bytes of constants but got {len(self.pieces)}")
         if self.manifest.objects and sum(self.manifest.objects) != len(self.code):
             raise ArtifactError(f"expected {sum(self.manifest.objects)} bytes of object code but got {len(self.code)}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Between processes constants travel as bytes.
         return Artifact, (self.manifest, self.code, bytes(self.constants))
+
+    @property
+    def constants(self) -> bytes | memoryview:
+        """The constants in one piece."""
+        return self.pieces.whole if isinstance(self.pieces, Pieces) else self.pieces
 
     @property
     def objects(self) -> list[bytes]:
@@ -432,10 +439,11 @@ class Artifact:
     def parts(self) -> list[bytes | memoryview]:
         """The content of an artifact file, in pieces: constants are not copied."""
         manifest = self.manifest.to_bytes()
-        body = [manifest, self.code, checksums(self.constants)]
+        constants = parts_of(self.pieces)
+        body = [manifest, self.code, checksums(*constants)]
         body.append(bytes(-(HEADER.size + sum(map(len, body))) % ALIGNMENT))
-        fields = (MAGIC, FILE_FORMAT, 0, len(manifest), len(self.code), len(self.constants))
-        return [HEADER.pack(*fields, _digest(HEADER.pack(*fields, bytes(32)), *body)), *body, self.constants]
+        fields = (MAGIC, FILE_FORMAT, 0, len(manifest), len(self.code), len(self.pieces))
+        return [HEADER.pack(*fields, _digest(HEADER.pack(*fields, bytes(32)), *body)), *body, *constants]
 
     @staticmethod
     def from_bytes(data: bytes | memoryview, what: str = "artifact") -> Artifact:

@@ -9,6 +9,7 @@ import os
 import struct
 import threading
 import zlib
+from collections.abc import Sequence
 
 BLOCK_BYTES = 4 << 20
 # Of so many bytes a thread more is started sooner than they are read.
@@ -20,18 +21,18 @@ def checksum_bytes(count: int) -> int:
     return -(-count // BLOCK_BYTES) * 4
 
 
-def checksums(data: bytes | memoryview) -> bytes:
-    """The CRC-32 of each block, the last of which may be shorter, as little-endian numbers one after the other."""
-    view = memoryview(data).cast("B") if not isinstance(data, bytes) else memoryview(data)
-    blocks = range(0, len(view), BLOCK_BYTES)
+def checksums(*parts: bytes | memoryview) -> bytes:
+    """The CRC-32 of each block of the parts, one after the other; the last one may be shorter. Little-endian numbers, in their order."""
+    blocks = _blocks([memoryview(part).cast("B") for part in parts if len(part)])
     found = [0] * len(blocks)
 
     def work(first: int, step: int) -> None:
         for i in range(first, len(blocks), step):
-            # Without the interpreter lock.
-            found[i] = zlib.crc32(view[blocks[i] : blocks[i] + BLOCK_BYTES])
+            for piece in blocks[i]:
+                # Without the interpreter lock.
+                found[i] = zlib.crc32(piece, found[i])
 
-    count = max(1, min(processors(), 4, len(view) // THREAD_BYTES))
+    count = max(1, min(processors(), 4, sum(map(len, parts)) // THREAD_BYTES))
     others = [threading.Thread(target=work, args=(i, count)) for i in range(1, count)]
     for thread in others:
         thread.start()
@@ -39,6 +40,23 @@ def checksums(data: bytes | memoryview) -> bytes:
     for thread in others:
         thread.join()
     return struct.pack(f"<{len(found)}I", *found)
+
+
+def _blocks(views: Sequence[memoryview]) -> list[list[memoryview]]:
+    """What lies in each block: pieces of the views."""
+    blocks: list[list[memoryview]] = []
+    left = 0  # of the block begun last
+    for view in views:
+        start = 0
+        while start < len(view):
+            if not left:
+                blocks.append([])
+                left = BLOCK_BYTES
+            piece = view[start : start + left]
+            blocks[-1].append(piece)
+            start += len(piece)
+            left -= len(piece)
+    return blocks
 
 
 def processors() -> int:

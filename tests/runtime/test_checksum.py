@@ -27,3 +27,12 @@ def test_any_number_of_threads_gives_the_same(monkeypatch: pytest.MonkeyPatch) -
     for count in (1, 2, 3, 16):
         monkeypatch.setattr(checksum, "processors", lambda count=count: count)
         assert checksums(data) == alone
+
+
+def test_where_parts_end_makes_no_difference() -> None:
+    data = os.urandom(2 * BLOCK_BYTES + 1000)
+    whole = checksums(data)
+    for cuts in ([], [1], [BLOCK_BYTES], [BLOCK_BYTES - 1, BLOCK_BYTES + 1], [0, 5, 5, 2 * BLOCK_BYTES + 999]):
+        ends = [0, *cuts, len(data)]
+        assert checksums(*(memoryview(data)[a:b] for a, b in zip(ends, ends[1:], strict=False))) == whole
+    assert checksums(data, b"") == whole and checksums(data[:-1], b"\0") != whole or data[-1] == 0

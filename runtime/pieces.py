@@ -1,0 +1,38 @@
+"""Constants that stand in memory piece by piece, as they were made: written without being copied, laid out as a whole for those who need them so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+
+class Pieces:
+    """The bytes of all `parts`, one after the other. Nobody writes to them."""
+
+    def __init__(self, parts: Sequence[bytes | memoryview]):
+        self.parts = parts
+        self._count = sum(map(len, parts))
+
+    def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def whole(self) -> memoryview:
+        """The same in one piece, which starts at a whole cache line."""
+        # Not at the top: that file needs this one.
+        from polyreme.runtime.cpu import aligned_empty
+
+        data = aligned_empty(self._count)
+        end = 0
+        for part in self.parts:
+            data[end : end + len(part)] = np.frombuffer(part, np.uint8)
+            end += len(part)
+        data.flags.writeable = False
+        return data.data
+
+
+def parts_of(constants: bytes | memoryview | Pieces) -> Sequence[bytes | memoryview]:
+    """Constants as the pieces that there are of them."""
+    return constants.parts if isinstance(constants, Pieces) else [constants]
