@@ -142,7 +142,8 @@ def with_operands_returned(module: Module, products: Sequence[Product]) -> tuple
     func = module.function().clone(mapping)
     copy.block.append(func)
     terminator = func.block.terminator
-    terminator.set_operands([*terminator.operands, *(mapping.get(v, v) for v in values)])
+    returned = [*terminator.operands, *(mapping.get(v, v) for v in values)]
+    terminator.set_operands(returned, (len(returned),))
     names = list(func.attributes["result_names"])
     if names:
         func.attributes["result_names"] = (*names, *(f"_observed_{i}" for i in range(len(values))))
