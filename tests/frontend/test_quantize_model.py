@@ -235,6 +235,7 @@ def test_four_bits_are_worse_than_eight(lenet: Any) -> None:
     assert eight > four + 15
 
 
+@pytest.mark.peer
 def test_onnx_has_the_same_integers(lenet: Any) -> None:
     onnx = pytest.importorskip("onnx")
     from polyreme.exporters.onnx import export_onnx
