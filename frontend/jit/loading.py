@@ -133,8 +133,10 @@ class SavedModel:
         made.func = traced.func
         return made
 
-    def fixed(self, traced: SavedProgram) -> FixedWeights:
-        """The code for the weights in the files."""
+    def fixed(self, traced: SavedProgram) -> FixedWeights | None:
+        """The code for the weights in the files. None if the cache is too small for weights like these: then code that takes them as arguments is kept."""
+        if sum(tensor.nbytes for tensor in traced.weights.tensors) > self.cache.limit:
+            return None
         return FixedWeights(self.identity, traced, traced.weights, traced.ops)
 
     @property

@@ -313,6 +313,25 @@ def test_a_model_too_large_for_the_folder_is_compiled_each_time(path: Path, tmp_
     assert len(counts.compiled) == 1 and models_kept(tmp_path) == []
 
 
+def test_of_a_model_with_weights_too_large_for_the_folder_its_code_is_kept(counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    layer = nn.Linear(4, 100_000)
+    paddle.jit.save(layer, tmp_path / "wide", input_spec=SPEC)
+    monkeypatch.setenv("POLYREME_CACHE_LIMIT", "1MB")
+    for _ in range(2):
+        forget(monkeypatch)
+        with paddle.no_grad():
+            np.testing.assert_allclose(result(paddle.jit.load(tmp_path / "wide")), layer(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+    assert len(counts.compiled) == 1 and sum(p.stat().st_size for p in (tmp_path / "cache").glob("??/*")) < 1_000_000
+
+
+def test_the_cache_tells_what_is_kept_of_a_model(path: Path) -> None:
+    from polyreme.cli.cache import what
+    from polyreme.ir import config
+
+    kinds = {what(entry)[0] for entry in cache_in(config.cache_folder()).entries()}
+    assert {"model", "linked", "program"} <= kinds and "unknown" not in kinds
+
+
 def test_processes_that_load_a_model_at_once_give_the_same(tmp_path: Path) -> None:
     paddle.jit.save(net(), tmp_path / "model", input_spec=SPEC)
     program = f"""
