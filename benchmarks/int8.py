@@ -37,7 +37,7 @@ def make_files(model: Model, batch: int, place: Path, libraries: Mapping[str, st
     from polyreme.inspection import model_module
     from polyreme.peers.files import write_files
     from polyreme.quantization import quantize_model
-    from polyreme.quantization.report import measure_agreement
+    from polyreme.quantization.reports import measure_agreement
 
     inner = place / "float32"
     inner.mkdir(exist_ok=True)

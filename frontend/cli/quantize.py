@@ -44,8 +44,7 @@ def command(
     is not constant, and depthwise convolutions, stay in floats.
     """
     from polyreme.jit.saving import save, trace_model
-    from polyreme.quantization import agreement, observers, quantize_model
-    from polyreme.quantization.report import Report
+    from polyreme.quantization import observers, quantize_model, report
 
     found = find_model(model, inputs)
     if found.kind not in ("python", "saved", "paddle"):
@@ -59,17 +58,17 @@ def command(
     made = quantize_model(
         found.value, batches, input_spec=inputs or None, activation=getattr(observers, ACTIVATIONS[activation])(), weight=getattr(observers, WEIGHTS[weights])(), skip=skip, symmetric=symmetric
     )  # fmt: skip
-    report = made.report
+    written = made.report
     if check is not None:
         ordered = [[b[name] for name in names] for b in read_batches(check, names, fixed or batch or 8, fixed is not None)]
-        report = Report(report.layers, report.left_out, agreement(found.value, made, ordered))
+        written = report(found.value, made, ordered)
     if output is not None and output.suffix in LIBRARY_SUFFIXES:
         from polyreme.compilation import compile
 
         compile(made, output)
     elif output is not None:
         save(made, output)
-    click.echo(json.dumps(report.to_dict(), indent=1) if as_json else str(report))
+    click.echo(json.dumps(written.to_dict(), indent=1) if as_json else str(written))
 
 
 def read_batches(file: Path, names: list[str], size: int, exactly: bool) -> list[dict[str, Any]]:

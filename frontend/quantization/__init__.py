@@ -6,7 +6,7 @@ quanters into a model, and `convert` makes integers of the weights. `quantize_mo
 
 from polyreme.quantization import observers, quanters
 from polyreme.quantization.base import BaseObserver, BaseQuanter, quanter
-from polyreme.quantization.compare import agreement
+from polyreme.quantization.compare import agreement, report
 from polyreme.quantization.config import QuantConfig
 from polyreme.quantization.fusion import fuse_conv_bn
 from polyreme.quantization.layers import PTQ, QAT
@@ -25,4 +25,5 @@ __all__ = [
     "quanter",
     "quanters",
     "quantize_model",
+    "report",
 ]

@@ -37,7 +37,7 @@ from polyreme.lowering.quantize_products import (
 from polyreme.quantization.base import BaseQuanter, QuanterFactory
 from polyreme.quantization.batches import Batch, batches_of
 from polyreme.quantization.observers import AbsMaxChannelWiseWeightObserver, AbsmaxObserver
-from polyreme.quantization.report import Layer, Report, Signal, measure_agreement
+from polyreme.quantization.reports import Layer, Report, Signal, measure_agreement
 from polyreme.tensor import Parameter, Tensor
 
 __all__ = ["QuantizedModel", "quantize_model"]

@@ -13,7 +13,7 @@ import polyreme as paddle
 from polyreme import nn
 from polyreme.nn.quant import Stub, llm_int8_linear, weight_dequantize, weight_only_linear, weight_quantize
 from polyreme.nn.quant.format import ConvertibleQuantedLayer, LinearDequanter, LinearQuanter
-from polyreme.quantization import PTQ, QAT, BaseQuanter, QuantConfig, fuse_conv_bn, quanter, quanters
+from polyreme.quantization import PTQ, QAT, BaseQuanter, QuantConfig, fuse_conv_bn, quanter, quanters, report
 from polyreme.quantization.histogram import Histogram
 from polyreme.quantization.observers import (
     AbsMaxChannelWiseWeightObserver,
@@ -339,6 +339,36 @@ def test_what_is_zero_everywhere_stays_zero() -> None:
     net[0].weight.set_value(np.zeros((3, 2), "float32"))
     x = paddle.zeros([4, 3])
     np.testing.assert_array_equal(converted(net, x)(x).numpy(), np.zeros((4, 2)))
+
+
+# --- what it did
+
+
+def test_a_report_looks_at_converted_layers_while_they_run() -> None:
+    net = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 4), nn.Linear(4, 3))
+    net.eval()
+    x = random.standard_normal((64, 8)).astype("float32")
+    config = QuantConfig(None, None)
+    config.add_layer_config(net[0], activation=AbsmaxObserver(), weight=AbsMaxChannelWiseWeightObserver())
+    config.add_layer_config(net[2], weight=AbsmaxObserver())
+    ptq = PTQ(config)
+    observed = ptq.quantize(net)
+    observed(paddle.to_tensor(x))
+    made = ptq.convert(observed)
+    x[0, 0] = 2 * np.abs(x).max()  # beyond what calibration saw
+    found = report(net, made, [x])
+    first, second = found.layers
+    step = first.scale
+    rounded = np.clip(np.rint(x / step), -128, 127) * step
+    assert first.clipped == pytest.approx(1 / x.size) and first.range == (x.min(), x.max())
+    assert first.activation_db == pytest.approx(10 * np.log10((x**2).sum() / ((x - rounded) ** 2).sum()), rel=1e-4)
+    assert 35 < second.weight_db < 60 and second.clipped == 0 and second.activation_db == np.inf
+    assert (first.bytes_before, first.bytes_after) == (192, 72)
+    assert [(row.name, row.kind) for row in found.left_out] == [("3", "linear")]
+    assert found.agreement.samples == 64 and str(found).count("\n") == 5
+    assert not made[0].activation_quanter._forward_pre_hooks, "nothing stays behind"
+    with pytest.raises(TypeError, match="expected a model that was quantised"):
+        report(net, lambda x: x, [x])
 
 
 # --- batch norms

@@ -16,7 +16,7 @@ from polyreme.data import digits
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.quantization import agreement, quantize_model
 from polyreme.quantization.observers import AbsmaxObserver, HistObserver, KLObserver, MSEChannelWiseWeightObserver, MSEObserver
-from polyreme.quantization.report import measure_agreement
+from polyreme.quantization.reports import measure_agreement
 
 random = np.random.default_rng(5)
 START = random.bit_generator.state
