@@ -70,7 +70,9 @@ def find_products(func: Func) -> tuple[list[Product], list[LeftOut]]:
         kind = op.name.partition(".")[2]
         name = _unique(_name_of(op, position), taken)
         if position is None:
-            if not isinstance(op, nn.MatMul):  # the products of attention are of two activations: nothing is missing there
+            if op.operands[1].producer(nn.DequantizeLinear) is not None:
+                left.append(LeftOut(name, kind, "it takes integers already"))
+            elif not isinstance(op, nn.MatMul):  # the products of attention are of two activations: nothing is missing there
                 left.append(LeftOut(name, kind, "its weight is not constant"))
             continue
         weight = constant_of(op.operands[position])

@@ -163,6 +163,23 @@ def test_data_that_is_none_is_refused() -> None:
         quantize_model(model, [np.ones((8, 5), "float32")], input_spec=spec)
     with pytest.raises(PolyremeError, match=r"E1102.*it has no convolution or product by a weight"):
         quantize_model(nn.ReLU(), [np.ones((8, 5), "float32")])
+    small = quantize_model(model, [np.ones((8, 4), "float32")])
+    with pytest.raises(PolyremeError, match=r"E1102.*it takes integers already"):
+        quantize_model(small, [np.ones((8, 4), "float32")])
+
+
+def test_a_library_of_a_quantised_model_is_about_a_quarter_as_large(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512))
+    model.eval()
+    x = random.standard_normal((4, 512)).astype("float32")
+    spec = [paddle.static.InputSpec([4, 512], "float32", "x")]
+    sizes = {}
+    for name, net in (("whole", model), ("small", quantize_model(model, [x], input_spec=spec))):
+        (tmp_path / name).mkdir()
+        found = paddle.compile(net, tmp_path / name / "net.so", input_spec=spec if name == "whole" else None)(x)
+        sizes[name] = sum(file.stat().st_size for file in (tmp_path / name).iterdir())
+        np.testing.assert_allclose(found, model(paddle.to_tensor(x)).numpy(), atol=0.05)
+    assert sizes["small"] < 0.35 * sizes["whole"]
 
 
 def test_agreement_counts_classes_and_measures_distances() -> None:
