@@ -26,6 +26,7 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.types import element_type, f32, i8, i32, u8
+from polyreme.lowering.cleanup import erase_unused
 from polyreme.lowering.dot4 import BYTES
 from polyreme.lowering.rows import shape_of
 
@@ -49,7 +50,8 @@ class IntegerProducts(FuncPass):
     """contract(views((q - z) s), (w t))  ->  (contract(views(q + 128), w) - (z + 128) sum w) (s t)    in integers of 32 bits up to the product with s t
 
     Before and after: `tensor` ops.  q are bytes, w constant bytes; z and s are numbers, t one per channel of the result. A bias behind it becomes part of the last
-    product, and images are turned channels-last, so that four channels are one word. Products of other kinds, depthwise convolutions among them, stay what they are.
+    product, and images are turned channels-last, so that four channels are one word. Products of other kinds, depthwise convolutions among them, stay what they are,
+    their weights floats again.
     Runs right behind the lowering from `nn`: later, constants are folded to floats. For processors only.
     """
 
@@ -63,6 +65,10 @@ class IntegerProducts(FuncPass):
                 found = _match(op)
                 if found is not None:
                     _rewrite(op, found, unsigned)
+        erase_unused(func)
+        for op in func.block:
+            if isinstance(op, tensor.Map):
+                _restore_weight(op)
 
 
 class _Bytes(NamedTuple):
@@ -198,6 +204,15 @@ def _near(spec: tensor.ContractSpec, x: Value, letters: str, weight: Array, weig
 
 
 # --- rewriting
+
+
+def _restore_weight(op: tensor.Map) -> None:
+    """Steps of constant weights that a product of floats takes are those floats: not made anew in every run."""
+    found = _steps(op.result)
+    constant = None if found is None else found[0].producer(tensor.Constant)
+    if found is not None and constant is not None:
+        steps, scale, zero = constant.value.array, found[1], found[2]
+        op.replace_with(Builder.before_op(op)(tensor.Constant, value=Dense((steps.astype(np.float32) - np.float32(zero)) * scale)))
 
 
 def _rewrite(op: tensor.Contract, found: _Found, unsigned: dict[Value, Value]) -> None:
@@ -361,6 +376,7 @@ def _image(b: Builder, found: _Found, x: Value, more: int) -> tuple[Value, str]:
     perm = (*(i for i in range(rank) if i != channel), channel)
     x = _widened(b, b(tensor.Transpose, x, perm=perm), rank - 1, more)
     for pad in views[around:-1]:
+        assert isinstance(pad, tensor.Pad)
         low, high, interior = (tuple(amounts[i] for i in perm) for amounts in (pad.low, pad.high, pad.interior))
         x = b(tensor.Pad, x, low=low, high=high, interior=interior, value=filling)
     axes = tuple(perm.index(a) for a in window.axes)

@@ -154,6 +154,25 @@ def test_depthwise_convolutions_and_results_of_one_column_stay_floats():
     check(module, np.random.default_rng(8).standard_normal((1, 8, 9, 9)).astype(np.float32), flips=0.02)
 
 
+def test_weights_in_bytes_of_a_product_in_floats_are_floats_before_it_runs():
+    b = Model((5, 80))
+    module = b.module(b(nn.Linear, b.main.args[0], b.weight((80, 70), 1), None))
+    made = [v.type.dtype for op in lower(module, to="tensor").function().block for v in op.results]
+    assert made == [f32, f32]
+    check(module, np.random.default_rng(10).standard_normal((5, 80)).astype(np.float32))
+
+
+@pytest.mark.parametrize("sizes", [(11,), (5, 6, 7)])
+def test_signals_and_volumes_are_products_of_bytes_too(sizes: tuple[int, ...]):
+    b = Model((2, 6, *sizes))
+    rank = len(sizes)
+    w = b.weight((9, 6, *(3,) * rank), 0)
+    module = b.module(b(nn.Conv, b.steps(b.main.args[0], 0.02, -3), w, None, strides=(1,) * rank, padding=(1,) * (2 * rank), dilations=(1,) * rank, groups=1))
+    assert len(integer_contracts(module)) == 1
+    assert any(op.sym_name.startswith("conv_") for op in lower(module).functions)
+    check(module, np.random.default_rng(11).standard_normal((2, 6, *sizes)).astype(np.float32))
+
+
 def test_groups_of_many_channels_are_integers():
     b = Model((1, 32, 7, 7))
     module = b.module(b.conv(b.steps(b.main.args[0], 0.02, -128), 32, 3, pad=1, groups=2))
