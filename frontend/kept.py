@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "compiled_apart", "compiler_version", "done_apart", "keep_artifact", "kept_artifact", "kept_or_given", "load_kept", "load_known", "machine_text",
+    "package_version",
 ]  # fmt: skip
 
 MOST_LOADED = 512
@@ -220,6 +221,14 @@ def _host_text() -> str:
 def compiler_version() -> str:
     """What compiled code depends on besides the module and the target: the compiler, and what the environment asks of it."""
     return digest_of(_sources(), f"winograd {config.winograd()} strassen {config.strassen()}")
+
+
+@functools.cache
+def package_version() -> str:
+    """What a program that is read from a file depends on besides the file: the whole package, readers and the functions that they call among it."""
+    spec = importlib.util.find_spec("polyreme")
+    assert spec is not None and spec.submodule_search_locations
+    return digest_of(compiler_version(), *_stamps(spec.submodule_search_locations[0]))
 
 
 @functools.cache

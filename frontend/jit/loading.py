@@ -24,7 +24,7 @@ from polyreme.jit.program import FixedWeights, Program
 from polyreme.jit.structure import flatten, is_tensor, template_from_json, template_to_json, unflatten
 from polyreme.jit.traced import Traced
 from polyreme.jit.unread import SavedWeights, WeightSpec
-from polyreme.kept import compiler_version
+from polyreme.kept import package_version
 from polyreme.nn.layer import Layer
 from polyreme.runtime.cache import Cache, cache_in, digest_of
 from polyreme.runtime.file_digest import digest_of_files, stamp_of
@@ -87,7 +87,7 @@ def _loaded(files: Sequence[Path], read: Callable[[], Traced]) -> TranslatedLaye
     model = SavedModel(files, read, cache)
     traced = model.known()
     if traced is None:
-        whole = read()
+        whole = model.read()
         traced = model.introduce(whole)
         if traced is None:
             return TranslatedLayer(whole)
@@ -102,21 +102,28 @@ class SavedModel:
         self.cache = cache
         self._read = read
         self._stamps = list(map(stamp_of, files))
-        self.identity = digest_of("saved model", *(file.suffix for file in files), digest_of_files(files, cache), compiler_version())
+        self.identity = digest_of("saved model", *(file.suffix for file in files), digest_of_files(files, cache), package_version())
 
     def read(self) -> Traced:
         """The whole model. A `ModelFileError` when it is not what it was when this was made."""
-        from polyreme.jit.reading import ModelFileError
-
         try:
             traced = self._read()
-            same = list(map(stamp_of, self.files)) == self._stamps
         except FileNotFoundError:
-            same = False
-        if not same:
+            if self._is_unchanged():
+                raise
+            traced = None
+        if traced is None or not self._is_unchanged():
+            from polyreme.jit.reading import ModelFileError
+
             names = ", ".join(map(str, self.files))
             raise ModelFileError(f"expected the model as it was when it was loaded but {names} changed since: load it again", caller_location())
         return traced
+
+    def _is_unchanged(self) -> bool:
+        try:
+            return list(map(stamp_of, self.files)) == self._stamps
+        except FileNotFoundError:
+            return False
 
     def known(self) -> SavedProgram | None:
         """The model, of which nothing is read, if it was read before."""

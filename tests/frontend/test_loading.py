@@ -233,6 +233,32 @@ def test_what_changed_since_it_was_loaded_is_not_mixed_up(path: Path) -> None:
         loaded.program()
 
 
+def test_a_file_that_changes_while_it_is_read_is_not_taken_for_another(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known under a digest is what was read of it."""
+    read = reading.read_model
+    paddle.jit.save(net(seed=6), path, input_spec=SPEC)
+
+    def changing(given: Any) -> Any:
+        paddle.jit.save(net(seed=7), path, input_spec=SPEC)
+        return read(given)
+
+    monkeypatch.setattr(reading, "read_model", changing)
+    with pytest.raises(ModelFileError, match="changed since"):
+        paddle.jit.load(path)
+    monkeypatch.setattr(reading, "read_model", read)
+    paddle.jit.save(net(seed=6), path, input_spec=SPEC)
+    np.testing.assert_allclose(result(paddle.jit.load(path)), net(seed=6)(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_another_version_of_the_package_reads_a_model_anew(path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an operator in a file means is the package's to say."""
+    from polyreme.jit import loading
+
+    monkeypatch.setattr(loading, "package_version", lambda: "another")
+    result(paddle.jit.load(path))
+    assert counts.read == 1 and len(counts.compiled) == 1
+
+
 @pytest.mark.parametrize("part", [b"nn.linear", b"NUMPY", b"PK\5\6"])
 def test_damage_to_a_known_file_is_found(path: Path, part: bytes) -> None:
     file = Path(f"{path}.polyreme")
