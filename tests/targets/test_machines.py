@@ -158,3 +158,14 @@ def test_object_files_are_made_for_machines_that_are_not_run_here(name: str, mag
     net.eval()
     made = compile_module(model_module(net, [paddle.static.InputSpec([None, 3, 22, 26], "float32", "x")], freeze=True), find_target(name))
     assert all(code.startswith(magic) for code in made.artifact.objects)
+
+
+def test_a_quantised_network_counts_the_same_integers(target: str, tmp_path: Path) -> None:
+    from tests.lowering.test_quantized import bottleneck
+
+    module = bottleneck()
+    x = np.abs(given([1, 3, 20, 20]))
+    expected = compile_module(module).load().run([x])
+    outcome = compile_and_run(module, None, [x], target, tmp_path)
+    # A float that lies within rounding of a half may be a step further on another machine.
+    assert difference(outcome.outputs, expected) < 0.02
