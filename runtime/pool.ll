@@ -1,8 +1,9 @@
 ; The thread pool, written in LLVM IR so that it goes unchanged into the process and into every compiled library.
 ;
 ; One job at a time. The calling thread publishes it, works on it together with the workers, closes it and waits for
-; those that joined. Chunks of `grain` iterations are taken from an atomic counter. A worker that wakes too late finds the job closed
-; and is not waited for, so a small job never costs a wake-up.
+; those that joined. Chunks of `grain` iterations are taken by an atomic counter, by the caller from the first one on, by the workers from the last one
+; back: so the two of two threads keep to the same ends of jobs that follow each other, and find there what they wrote themselves. A worker that wakes too late finds
+; the job closed and is not waited for, so a small job never costs a wake-up.
 ;
 ;   state = generation << 11 | workers inside << 1 | open          (the futex on which idle workers sleep)
 ;
@@ -16,7 +17,7 @@
 
 %pool = type {
   i32, [60 x i8],                     ;  0 state
-  i64, [56 x i8],                     ;  2 next: first iteration not yet taken
+  i64, [56 x i8],                     ;  2 taken: chunks from the end << 32 | chunks from the start, together one more for each that was asked for
   i32, i32, [56 x i8],                ;  4 finished: counts jobs left by their last worker, 5 waiting: the caller sleeps on `finished`
   i32, [60 x i8],                     ;  7 sleepers: workers in, or on their way into, a futex wait
   ptr, ptr, i64, i64, [32 x i8],      ;  9 body, 10 context, 11 count, 12 grain
@@ -47,7 +48,10 @@ $pause
 ; A null pool, a single chunk, a busy pool and a pool of another process mean: on this thread.
 define void @polyreme_parallel(ptr %pool, ptr %body, ptr %context, i64 %count, i64 %grain) nounwind {
 entry:
-  %step = call i64 @llvm.smax.i64(i64 %grain, i64 1)
+  ; As many chunks as half a counter holds, and threads beside them.
+  %fewest = lshr i64 %count, 30
+  %at_least = add i64 %fewest, 1
+  %step = call i64 @llvm.smax.i64(i64 %grain, i64 %at_least)
   %one_chunk = icmp sle i64 %count, %step
   %no_pool = icmp eq ptr %pool, null
   %alone = or i1 %one_chunk, %no_pool
@@ -83,12 +87,12 @@ publish:
   %context_at = getelementptr %pool, ptr %pool, i64 0, i32 10
   %count_at = getelementptr %pool, ptr %pool, i64 0, i32 11
   %grain_at = getelementptr %pool, ptr %pool, i64 0, i32 12
-  %next_at = getelementptr %pool, ptr %pool, i64 0, i32 2
+  %taken_at = getelementptr %pool, ptr %pool, i64 0, i32 2
   store ptr %body, ptr %body_at, align 8
   store ptr %context, ptr %context_at, align 8
   store i64 %count, ptr %count_at, align 8
   store i64 %step, ptr %grain_at, align 8
-  store atomic i64 0, ptr %next_at monotonic, align 8
+  store atomic i64 0, ptr %taken_at monotonic, align 8
   %state_at = getelementptr %pool, ptr %pool, i64 0, i32 0
   %idle = load atomic i32, ptr %state_at monotonic, align 4
   %generation = add i32 %idle, 2048
@@ -110,7 +114,7 @@ wake:
   br label %work
 
 work:
-  call void @take_chunks(ptr %pool)
+  call void @take_chunks(ptr %pool, i1 false)
   %before_close = atomicrmw and ptr %state_at, i32 -2 seq_cst, align 4
   %spin_at = getelementptr %pool, ptr %pool, i64 0, i32 19
   %spin_limit = load i32, ptr %spin_at, align 4
@@ -391,26 +395,37 @@ done:
   ret void
 }
 
-; Works on the current job until no iterations are left.
-define internal void @take_chunks(ptr %pool) nounwind {
+; Works on the current job until no iterations are left: chunk by chunk from the start, or from the end.
+define internal void @take_chunks(ptr %pool, i1 %backward) nounwind {
 entry:
   %body_at = getelementptr %pool, ptr %pool, i64 0, i32 9
   %context_at = getelementptr %pool, ptr %pool, i64 0, i32 10
   %count_at = getelementptr %pool, ptr %pool, i64 0, i32 11
   %grain_at = getelementptr %pool, ptr %pool, i64 0, i32 12
-  %next_at = getelementptr %pool, ptr %pool, i64 0, i32 2
+  %taken_at = getelementptr %pool, ptr %pool, i64 0, i32 2
   %body = load ptr, ptr %body_at, align 8
   %context = load ptr, ptr %context_at, align 8
   %count = load i64, ptr %count_at, align 8
   %grain = load i64, ptr %grain_at, align 8
+  ; Not of a sum that could overflow; there is at least one iteration.
+  %rest = sub i64 %count, 1
+  %last = udiv i64 %rest, %grain
+  %one = select i1 %backward, i64 4294967296, i64 1
   br label %take
 
 take:
-  %begin = atomicrmw add ptr %next_at, i64 %grain monotonic, align 8
-  %any = icmp slt i64 %begin, %count
+  ; Tickets are numbered by both halves together, so the chunks from the start never meet those from the end.
+  %ticket = atomicrmw add ptr %taken_at, i64 %one monotonic, align 8
+  %from_start = and i64 %ticket, 4294967295
+  %from_end = lshr i64 %ticket, 32
+  %number = add i64 %from_start, %from_end
+  %any = icmp sle i64 %number, %last
   br i1 %any, label %run, label %done
 
 run:
+  %counted_back = sub i64 %last, %from_end
+  %chunk = select i1 %backward, i64 %counted_back, i64 %from_start
+  %begin = mul i64 %chunk, %grain
   ; The last chunk ends at count; taken from what is left, so the sum cannot overflow.
   %left = sub i64 %count, %begin
   %length = call i64 @llvm.smin.i64(i64 %left, i64 %grain)
@@ -451,7 +466,7 @@ join:
   br i1 %joined, label %work, label %look
 
 work:
-  call void @take_chunks(ptr %pool)
+  call void @take_chunks(ptr %pool, i1 true)
   %before = atomicrmw sub ptr %state_at, i32 2 seq_cst, align 4
   %after = sub i32 %before, 2
   %open_or_inside = and i32 %after, 2047
