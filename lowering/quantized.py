@@ -65,7 +65,8 @@ class IntegerProducts(FuncPass):
                 found = _match(op)
                 if found is not None:
                     _rewrite(op, found, unsigned)
-        erase_unused(func)
+        if unsigned:
+            erase_unused(func)
         for op in func.block:
             if isinstance(op, tensor.Map):
                 _restore_weight(op)
@@ -135,17 +136,16 @@ def _steps(value: Value) -> tuple[Value, Array, int] | None:
     scaled = value.producer(tensor.Map)
     if scaled is None or scaled.fn != "mul":
         return None
-    steps, scale = scaled.xs[0].producer(tensor.Map), known(scaled.xs[1])
-    zero = 0
-    if steps is not None and steps.fn == "sub":
-        point = known(steps.xs[1])
-        if point is None or point.size != 1:
-            return None
-        zero = int(point.reshape(-1)[0])
-        steps = steps.xs[0].producer(tensor.Map)
-    if scale is None or steps is None or steps.fn != "cast" or element_type(steps.xs[0].type) != i8:
+    steps = scaled.xs[0].producer(tensor.Map)
+    shifted = steps if steps is not None and steps.fn == "sub" else None
+    if shifted is not None:
+        steps = shifted.xs[0].producer(tensor.Map)
+    if steps is None or steps.fn != "cast" or element_type(steps.xs[0].type) != i8:
         return None
-    return steps.xs[0], scale, zero
+    scale, point = known(scaled.xs[1]), np.zeros(1) if shifted is None else known(shifted.xs[1])
+    if scale is None or point is None or point.size != 1:
+        return None
+    return steps.xs[0], scale, int(point.reshape(-1)[0])
 
 
 def _behind(value: Value) -> tuple[Value, tuple[Op, ...]]:
