@@ -221,10 +221,10 @@ def _rewrite(op: tensor.Contract, found: _Found, unsigned: dict[Value, Value]) -
     if steps not in unsigned:
         unsigned[steps] = _without_sign(Builder.after_op(steps.owner) if isinstance(steps.owner, Op) else b, steps)
     more = -found.weight.shape[found.weight_letters.index(found.near)] % BYTES
-    weight = np.pad(found.weight, [(0, more if c == found.near else 0) for c in found.weight_letters])
+    weight = np.pad(found.weight, [(0, more if c == found.near else 0) for c in found.weight_letters]) if more else np.ascontiguousarray(found.weight)
     image, letters = _image(b, found, unsigned[steps], more)
     spec = f"{letters},{found.weight_letters}->{found.spec.out}"
-    sums = b(tensor.Contract, image, b(tensor.Constant, value=Dense(weight)), spec=spec, dtype=i32)
+    sums = b(tensor.Contract, image, b(tensor.Constant, value=Dense.taking(weight)), spec=spec, dtype=i32)
     zero = found.image.zero + SHIFT
     if zero:
         sums = b(tensor.Map, sums, _per_channel(b, found, -zero * weight.sum(axis=_contracted(found), dtype=np.int32, keepdims=True)), fn="add")
