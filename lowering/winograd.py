@@ -366,10 +366,11 @@ class WinogradBuilder:
         slots = (self.parts.memory_of(image.x), self.parts.new_scratch(cut.blocks * cut.data_elements, image.dtype))
         func = Func.empty(image.request.name("winograd_image"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
+        x, data = func.args
         cycles = -(-image.channels // image.lanes) * cut.products * TRANSFORM_CYCLES
         with code.parallel(code.value(cut.all_pieces), grain=max(1, int(GRAIN_CYCLES / cycles)), name="piece") as flat:
             block, piece = code.split(flat, [cut.blocks, cut.pieces])
-            _Task(self, code, 0, block).transform(*func.args, piece)
+            _Task(self, code, 0, block).transform(x, data, piece)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, slots))
         return slots[1]
@@ -479,10 +480,10 @@ class _Task:
         zero = code.zero(self.dtype, self.lanes)
         with code.loop(0, cut.panels * cut.products * cut.sums_plane, step=self.lanes, name="clear") as clear:
             code.store(zero, self.sums, clear.iv, None, self.align)
-        with code.loop(0, cut.ranges, name="range") as part:
-            self._transform_data(code.mul(part.iv, cut.depth))
+        with code.loop(0, cut.ranges, name="range") as channels:
+            self._transform_data(code.mul(channels.iv, cut.depth))
             with code.loop(0, cut.panels, name="panel") as panel:
-                at = code.add(weights, code.mul(part.iv, per_range), code.mul(panel.iv, panel_size))
+                at = code.add(weights, code.mul(channels.iv, per_range), code.mul(panel.iv, panel_size))
                 self._multiply(at, code.mul(panel.iv, cut.products * cut.sums_plane), fresh=False)
         with code.loop(0, cut.panels, name="panel") as panel:
             self._transform_sums(panel.iv, code.mul(panel.iv, cut.products * cut.sums_plane))

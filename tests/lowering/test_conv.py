@@ -215,6 +215,21 @@ def test_lenets_convolutions_take_their_pooling_along() -> None:
         assert kernels == (["pad", "conv"] if case.pad else ["conv"])
 
 
+@pytest.mark.parametrize(("pixels", "kernels"), [(4, 1), (7, 2)])
+def test_a_sum_over_many_pixels_is_a_kernel_of_its_own_behind_their_convolution(pixels: int, kernels: int) -> None:
+    main = Func.empty("main", [TensorType((1, pixels, pixels, 16), f32), TensorType((16, 16, 3, 3), f32)])
+    b = Builder.at_end(main.block)
+    x, w = main.args
+    x = b(tensor.Pad, x, low=(0, 1, 1, 0), high=(0, 1, 1, 0), interior=(0,) * 4)
+    y = b(tensor.Contract, b(tensor.Window, x, axes=(1, 2), sizes=(3, 3), strides=(1, 1), dilations=(1, 1)), w, spec="NabCmn,OCmn->NabO")
+    windows = b(tensor.Window, y, axes=(1, 2), sizes=(pixels,) * 2, strides=(1, 1), dilations=(1, 1))
+    b.insert(Return([b(tensor.Reduce, windows, fn="add", axes=(4, 5))]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    PassManager([Stage("tensor", Fuse())]).run(module)
+    assert len([op for op in module.function("main").block if not isinstance(op, Return)]) == kernels
+
+
 # --- gradients, in the form that the nn level gives them
 
 

@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import tensor
-from polyreme.kept import compiler_version
 from polyreme.ir.accuracy import Array
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
@@ -22,6 +21,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import TensorType, f32, f64
 from polyreme.ir.verify import verify
+from polyreme.kept import compiler_version
 from polyreme.lowering.link import build_artifact, load
 from polyreme.lowering.pipeline import builders
 from polyreme.lowering.schedule import KernelPlan, Request
