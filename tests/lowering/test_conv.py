@@ -222,7 +222,7 @@ def test_a_sum_over_many_pixels_is_a_kernel_of_its_own_behind_their_convolution(
     x, w = main.args
     x = b(tensor.Pad, x, low=(0, 1, 1, 0), high=(0, 1, 1, 0), interior=(0,) * 4)
     y = b(tensor.Contract, b(tensor.Window, x, axes=(1, 2), sizes=(3, 3), strides=(1, 1), dilations=(1, 1)), w, spec="NabCmn,OCmn->NabO")
-    windows = b(tensor.Window, y, axes=(1, 2), sizes=(pixels,) * 2, strides=(1, 1), dilations=(1, 1))
+    windows = b(tensor.Window, y, axes=(1, 2), sizes=(pixels,) * 2, strides=(pixels,) * 2, dilations=(1, 1))
     b.insert(Return([b(tensor.Reduce, windows, fn="add", axes=(4, 5))]))
     module = Module.empty()
     module.block.append(main.finish())
