@@ -62,16 +62,17 @@ LEFT: tuple[Terms, ...] = (((0, 1), (3, 1)), ((2, 1), (3, 1)), ((0, 1),), ((3, 1
 RIGHT: tuple[Terms, ...] = (((0, 1), (3, 1)), ((0, 1),), ((1, 1), (3, -1)), ((2, 1), (0, -1)), ((3, 1),), ((0, 1), (1, 1)), ((2, 1), (3, 1)))
 RESULT: tuple[Terms, ...] = (((0, 1), (3, 1), (4, -1), (6, 1)), ((2, 1), (4, 1)), ((1, 1), (3, 1)), ((0, 1), (1, -1), (2, 1), (5, 1)))
 
-# What is estimated must be this much faster than the direct way.
-ADVANTAGE = 0.95
+# What is estimated, with a little too much caution, must be this much faster than the direct way.
+ADVANTAGE = 0.955
 # Cycles per element: for the combinations of A, where they stay in the second-level cache and where they take three times as much, and for adding up results. Bytes per cycle from memory,
 # and how much of the time that loading weights takes is not hidden behind arithmetic.
-COMBINE_NEAR, COMBINE_FAR, FINISH = 0.3, 1.1, 0.3
-MEMORY_BYTES, LOADING_SHOWS = 10, 0.1
+COMBINE_NEAR, COMBINE_FAR, FINISH = 0.2, 0.6, 0.2
+MEMORY_BYTES, LOADING_SHOWS = 10, 0.2
 # Bytes of a panel of B for one product, and of the sums of a task, which are on its stack.
 PANEL_BYTES, SUMS_BYTES = 160 << 10, 320 << 10
-# Two levels want packed weights that stay in this part of the third-level cache between runs: there are three times as many as before.
-KEPT_NEAR = 6
+# Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
+# combinations of A fit into the other.
+KEPT_NEAR, COMBINED_NEAR = 6, 2
 # Vectors between A's combinations, to keep them from each other's sets of the cache.
 APART = 5
 
@@ -84,9 +85,14 @@ def build_strassen(request: Request) -> KernelPlan | None:
     found = find_matrices(request)
     if found is None:
         return None
-    near = len(LEFT) ** 2 / 4**2 * found.k * found.n * f32.bytes <= request.target.caches[2] // KEPT_NEAR
-    best = min(cuts(found, (1, 2) if near else (1,)), key=lambda cut: cut.cycles)
-    return None if best.cycles > ADVANTAGE * best.matrices.direct_cycles else StrassenBuilder(best).build()
+    third = request.target.caches[2]
+    fitting = [
+        cut
+        for cut in cuts(found)
+        if (cut.levels == 1 or cut.weight_elements * f32.bytes <= third // KEPT_NEAR) and cut.products * cut.matrix * f32.bytes <= third // COMBINED_NEAR
+    ]
+    best = min(fitting, key=lambda cut: cut.cycles, default=None)
+    return None if best is None or best.cycles > ADVANTAGE * found.direct_cycles else StrassenBuilder(best).build()
 
 
 @dataclass(frozen=True)
