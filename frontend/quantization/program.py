@@ -15,6 +15,7 @@ import numpy as np
 
 from polyreme.dialects import nn as ops
 from polyreme.dialects.nn.quantize import whole_range
+from polyreme.executables import load_module
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.types import TensorType
@@ -85,12 +86,12 @@ def quantize_model(
     if not chosen:
         why = "; ".join(f"'{entry.name}' stays in floats: {entry.reason}" for entry in [*left, *skipped][:3]) or "it has no convolution or product by a weight"
         raise PolyremeError(f"expected a model with products by constant weights to quantise but got '{traced.func.sym_name}': {why}", code="E1102")
-    steps, layers = _calibrated(module, chosen, arrays, activation or AbsmaxObserver(), weight or AbsMaxChannelWiseWeightObserver(), symmetric)
-    before = _run_all(module, arrays)
+    steps, layers, before = _calibrated(module, chosen, arrays, activation or AbsmaxObserver(), weight or AbsMaxChannelWiseWeightObserver(), symmetric)
     quantize_products(chosen, steps)
     Dce().run(module)  # of the weights that nothing takes any more
     made = _as_traced(module, traced)
-    after = _run_all(made.frozen(), arrays)
+    program = load_module(made.frozen(), "quantized")
+    after = [program.run(batch) for batch in arrays]
     report = Report(layers, [*left, *skipped], measure_agreement(before, after))
     return QuantizedModel(made, report)
 
@@ -134,12 +135,10 @@ class _Watched:
 
 def _calibrated(
     module: Module, products: list[Product], batches: list[list[Any]], activation: QuanterFactory, weight: QuanterFactory, symmetric: bool
-) -> tuple[dict[str, Steps], list[Layer]]:
-    """Steps for every product, and what to report of each. The program runs twice on all data: scales are chosen before it is known what they do to it."""
+) -> tuple[dict[str, Steps], list[Layer], list[list[Any]]]:
+    """Steps for every product, what to report of each, and the answers. The program runs twice on all data: scales are chosen before it is known what they do to it."""
     observed, places = with_operands_returned(module, products)
     outputs = len(module.function().block.terminator.operands)
-    from polyreme.executables import load_module
-
     program = load_module(observed, "calibration")
     watched = [_Watched(activation) for _ in range(max(places) + 1)]
     for arrays in batches:
@@ -147,8 +146,11 @@ def _calibrated(
             watch.see(seen)
     counted = [_activation_steps(watch, symmetric) for watch in watched]
     signals = [Signal() for _ in watched]
+    answers = []
     for arrays in batches:
-        for (step, zero, bits), signal, seen in zip(counted, signals, program.run(arrays)[outputs:], strict=True):
+        results = program.run(arrays)
+        answers.append(results[:outputs])
+        for (step, zero, bits), signal, seen in zip(counted, signals, results[outputs:], strict=True):
             zeros = np.array(zero, np.int8)
             low, high = whole_range(bits)
             counts = ops.QuantizeLinear.reference(seen, step, zeros, axis=0, bit_length=bits)
@@ -170,7 +172,7 @@ def _calibrated(
                 signals[place].decibels, kept.decibels, product.weight.nbytes, counts.nbytes + weight_step.nbytes,
             )
         )  # fmt: skip
-    return steps, layers
+    return steps, layers, answers
 
 
 def _activation_steps(watch: _Watched, symmetric: bool) -> tuple[Any, int, int]:
@@ -202,14 +204,6 @@ def _bits(observer: BaseQuanter) -> int:
     bits = observer.bit_length()
     assert isinstance(bits, int)
     return bits
-
-
-def _run_all(module: Module, batches: list[list[Any]]) -> list[list[Any]]:
-    """The outputs for every batch."""
-    from polyreme.executables import load_module
-
-    program = load_module(module, "calibration")
-    return [program.run(arrays) for arrays in batches]
 
 
 def _as_traced(module: Module, before: Traced) -> Traced:
