@@ -7,12 +7,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from polyreme.dialects.nn import BatchNorm, Constant, Conv, Full, Linear, Transpose
+from polyreme.dialects.nn import Add, BatchNorm, Cast, Constant, Conv, Full, Linear, Mul, Transpose
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.types import f32
 
 Array = np.ndarray[Any, Any]
 
@@ -23,7 +24,8 @@ class FoldBatchNorm(FuncPass):
     """batch_norm(conv(x, W, c), m, v, w, b)  ->  conv(x, W s, (c - m) s + b) with s = w / sqrt(v + epsilon); the same for linear, and through a transpose
 
     Before and after: `nn` ops.  Where weights and statistics are constants, as in a model that is compiled for inference, and nothing else uses the product.
-    s is found in float64, and the folded weights are rounded once. 16-bit weights stay as they are: rounded again, they would lose more than the norm costs.
+    s is found in float64, and the folded weights are rounded once. 16-bit weights stay as they are: rounded again, they would lose more than the norm costs;
+    their norm becomes x s + t in float32, with s and t constants.
     Runs after canonicalization, which gives reshaped and sliced constants their final form.
     """
 
@@ -53,6 +55,7 @@ def fold_batch_norm(op: BatchNorm) -> None:
     """Fold `op` if it can be; its leftover constants are for dead code elimination."""
     found = _match(op)
     if found is None:
+        _scale_and_shift(op)
         return
     product = found.product
     with np.errstate(all="ignore"):
@@ -75,6 +78,24 @@ def fold_batch_norm(op: BatchNorm) -> None:
     for old in (found.transpose, product):
         if old is not None:
             old.erase()
+
+
+def _scale_and_shift(op: BatchNorm) -> None:
+    """batch_norm(x, m, v, w, b)  ->  x s + (b - m s) in float32, of 16-bit floats with constants"""
+    kind: Any = op.result.type
+    values = [otherwise if x is None else _numbers(x) for x, otherwise in ((op.mean, None), (op.variance, None), (op.weight, 1.0), (op.bias, 0.0))]
+    mean, variance, weight, bias = values
+    if kind.dtype.bits != 16 or mean is None or variance is None or weight is None or bias is None:
+        return
+    with np.errstate(all="ignore"):
+        s = weight / np.sqrt(variance + op.epsilon)
+        t = bias - mean * s
+    shape = tuple(s.size if i == op.axis % kind.rank else 1 for i in range(kind.rank))
+    b = Builder.before_op(op)
+    scale, shift = (b(Constant, value=Dense.taking(np.ascontiguousarray(x.reshape(shape), np.float32))) for x in (s, t))
+    made = b(Cast, b(Add, b(Mul, b(Cast, op.x, dtype=f32), scale), shift), dtype=kind.dtype)
+    made.name = op.result.name
+    op.replace_with(made)
 
 
 def _match(op: BatchNorm) -> _Found | None:

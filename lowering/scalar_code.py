@@ -58,7 +58,10 @@ def apply_code(fn: str, operands: list[Lane], dtype: ScalarType, result: ScalarT
         value = apply_code(fn, wide, f32, i1 if result == i1 else f32, target)
         if result == i1:
             return value
-        return _top_half(value) if fn in _EXACT and result == bf16 else cast_code(value, f32, result, target)
+        if result == bf16:
+            # A nan here is one of an operand's, whose last bits are zeros, or the machine's own: rounding carries into neither.
+            return _top_half(value if fn in _EXACT else _rounded_bits(value))
+        return cast_code(value, f32, result, target)
     if dtype == f32 and fn in FLOAT32:
         return FLOAT32[fn](*operands)
     if dtype == f64 and fn in FLOAT64:
@@ -370,11 +373,8 @@ def _half_to_float(x: Lane, source: ScalarType, target: Target) -> Lane:
 
 def _float_to_half(x: Lane, result: ScalarType, target: Target) -> Lane:
     if result == bf16:
-        bits = x.bits()
-        rounded = bits + 0x7FFF + (bits.shift_right(16) & 1)
-        # Rounding a nan could carry into infinity: it becomes the quiet nan of its sign.
-        quiet = (bits & -0x80000000) | 0x7FC00000
-        return _top_half(x.is_nan().where(quiet, rounded))
+        # Rounding a nan could carry into zero, and cutting it off leave infinity: it keeps its first bits and is made quiet.
+        return _top_half(x.is_nan().where(x.bits() | 0x400000, _rounded_bits(x)))
     if target.half:
         return x.convert("fptrunc", "half").convert("bitcast", "i16")
     bits = x.bits()
@@ -387,6 +387,12 @@ def _float_to_half(x: Lane, result: ScalarType, target: Target) -> Lane:
     value = size.compare("uge", 0x477FF000).where(value.like(0x7C00), value)
     value = size.compare("ugt", 0x7F800000).where(value.like(0x7E00), value)
     return (value | (bits.shift_right(16) & 0x8000)).convert("trunc", "i16")
+
+
+def _rounded_bits(x: Lane) -> Lane:
+    """The bits of a float32 that is no nan, the first 16 of which are the nearest bfloat16, even where two are as near."""
+    bits = x.bits()
+    return bits + ((bits.shift_right(16) & 1) + 0x7FFF)
 
 
 def _top_half(x: Lane) -> Lane:
