@@ -16,7 +16,7 @@ from polyreme import executables, kept
 from polyreme.inspection import model_module
 from polyreme.ir.builtin import Module
 from polyreme.ir.text import parse_module
-from polyreme.lowering import pipeline
+from polyreme.lowering import pipeline, workers
 from polyreme.runtime.cache import cache_in
 
 TEXT = "func @main(%x: tensor<Nx4xf32>) -> tensor<Nx4xf32> {\n  %y = nn.tanh %x : tensor<Nx4xf32>\n  return %y\n}\n"
@@ -122,6 +122,7 @@ def test_a_network_comes_from_the_process_that_compiled_it_where_nothing_is_kept
 ) -> None:
     monkeypatch.setenv("POLYREME_CACHE", "off")
     monkeypatch.setattr(kept, "NETWORK_OPS", 1)
+    monkeypatch.setattr(workers, "_may_fork", lambda: True)
     if not has_memory:
         monkeypatch.delattr(os, "memfd_create", raising=False)
     paddle.seed(0)
