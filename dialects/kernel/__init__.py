@@ -33,7 +33,21 @@ from polyreme.dialects.kernel.grid import (
     WarpShuffle,
 )
 from polyreme.dialects.kernel.memory import Alloc, Data, Gather, Load, Prefetch, Scatter, Store, View
-from polyreme.dialects.kernel.values import Apply, Broadcast, Clock, Constant, Dot4, Extract, Fma, Insert, Iota, LaneMask, Reduce, Shuffle, Size
+from polyreme.dialects.kernel.values import (
+    Apply,
+    Broadcast,
+    Clock,
+    Constant,
+    Dot4,
+    Extract,
+    Fma,
+    Insert,
+    Iota,
+    LaneMask,
+    Reduce,
+    Shuffle,
+    Size,
+)
 
 __all__ = [
     "Alloc",
