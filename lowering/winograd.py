@@ -296,10 +296,10 @@ class Blocking:
         products = blocks * self.parts * self.panels * q * tiles
         times = 1 if self.ahead else self.parts
         transformed = blocks * self.pieces * (times * vectors_in + image.vectors) * q * TRANSFORM_CYCLES
-        data = self.data_elements * image.dtype.bytes * self.ahead
-        moved = LOADING_SHOWS * blocks * data * (1 + self.parts) / THIRD_LEVEL_BYTES if data * 2 > image.request.target.caches[1] else 0
-        weights = self.weight_elements * image.dtype.bytes
-        again = THIRD_LEVEL_BYTES if weights <= image.request.target.caches[2] // 2 else MEMORY_BYTES
+        weights, data = self.weight_elements * image.dtype.bytes, blocks * self.data_elements * image.dtype.bytes * self.ahead
+        _, near, far = image.request.target.caches
+        again, there = (THIRD_LEVEL_BYTES if size <= far // 2 else MEMORY_BYTES for size in (weights, data))
+        moved = LOADING_SHOWS * data * (1 + self.parts) / there if data > near // 2 * blocks else 0
         loading = weights / MEMORY_BYTES + (blocks - 1) * weights / again
         outer = typical(self.images)
         # Few tasks leave threads idle at the end.
