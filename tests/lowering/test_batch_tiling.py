@@ -163,3 +163,12 @@ def test_what_images_share_or_mix_stays_outside():
     made = lower(module, TARGET, "tensor", verify=True)
     for got, want in zip(evaluate(made, [data]), evaluate(module, [data]), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
+
+
+def test_what_leaves_the_scan_are_pixels_and_not_windows_of_them():
+    net = Net(8)
+    x = net.b(nn.Relu, net.conv(net.b(nn.Relu, net.conv(net.x, 16)), 24))
+    x = net.conv(x, 200, stride=2)  # weights that are not read again for each image
+    lowered = lower(net.module(net.b(nn.Mean, x, axis=(2, 3))), TARGET, "tensor")
+    (scan,) = scans(lowered)
+    assert [v.type.shape for v in scan.results] == [(8, 1, 20, 20, 24)]
