@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import mmap
 import platform
 import sys
 from typing import Any
@@ -14,6 +16,9 @@ from polyreme.runtime.artifact import TargetSpec
 from polyreme.runtime.errors import ArtifactError
 
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64", "x64": "x86_64"}
+
+# Memory from so many bytes on lies on pages of the larger size: what is read again and again then fills the second-level cache evenly, not as chance has put small pages.
+LARGE_PAGES_FROM, LARGE_PAGE = 512 << 10, 2 << 20
 
 # Features that kernels are written for, as LLVM and as Linux call them. Others only change the choice of scalar instructions.
 _FEATURES = {
@@ -83,8 +88,17 @@ def address_of(array: np.ndarray[Any, Any]) -> int:
 
 
 def aligned_empty(count: int, alignment: int = 64) -> np.ndarray[Any, Any]:
-    """`count` bytes at a multiple of `alignment`."""
-    memory = np.empty(count + alignment, np.uint8)
+    """`count` bytes at a multiple of `alignment` (a power of two up to 2 MiB); on large pages from `LARGE_PAGES_FROM` bytes on, where the system has them."""
+    if count >= LARGE_PAGES_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
+        # numpy asks for large pages itself, but from 4 MiB on only, and for memory that begins in the middle of one.
+        with contextlib.suppress(OSError):  # a kernel without them, or no memory, which is then told of in the usual way
+            mapped = mmap.mmap(-1, count + LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            mapped.madvise(mmap.MADV_HUGEPAGE)
+            return _from_multiple(np.frombuffer(mapped, np.uint8), LARGE_PAGE, count)
+    return _from_multiple(np.empty(count + alignment, np.uint8), alignment, count)
+
+
+def _from_multiple(memory: np.ndarray[Any, Any], alignment: int, count: int) -> np.ndarray[Any, Any]:
     start = -memory.ctypes.data % alignment
     return memory[start : start + count]
 
