@@ -28,7 +28,7 @@ from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand,
 
 # Fewer rows than this do not pay for a packing of B at run time: where lanes are neighbours, where they are and a panel stays in the second-level cache
 # as it stands, and where lanes run over the contracted axis. A packing that is kept between runs pays sooner.
-ROWS_WORTH_PACKING, ROWS_WORTH_PACKING_NEAR, ROWS_WORTH_PACKING_DOTS, ROWS_WORTH_KEEPING = 50, 130, 32, 16
+ROWS_WORTH_PACKING, ROWS_WORTH_PACKING_NEAR, ROWS_WORTH_PACKING_DOTS, ROWS_WORTH_KEEPING = 48, 130, 32, 16
 # Lines that the second-level cache has for addresses which it takes for neighbours.
 WAYS = 16
 # Threads of other programs that call a library may have small stacks.
