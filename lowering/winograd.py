@@ -14,6 +14,8 @@ together are reach² matrix products, pieces by channels by output channels, whi
 
 Pieces at the border read a small copy with zeros around, so the image needs no padding of its own; results outside of the image are left out.
 
+What is computed, how it may be cut and what that is estimated to cost is in `winograd_plan.py`.
+
 A result is within `ACCURACY[size]` of the exact one, where the magnitude is not only that of what the pixel's own window adds up, but the largest among all pixels of its
 piece: neighbours that cancel leave their rounding errors. For the same reason one infinity, or nan, spoils its whole piece.
 """
@@ -22,47 +24,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import product
 
 import numpy as np
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir import config, dims
-from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.types import BufferType, ScalarType, f32
+from polyreme.ir.types import BufferType
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Registers, accumulate, cover, split_extent, step_cycles, zeros
+from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, accumulate, cover, zeros
 from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.positions import Position
-from polyreme.lowering.problem import GRAIN_CYCLES, PIECES, Problem, find_problem, typical
+from polyreme.lowering.problem import GRAIN_CYCLES, typical
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.sweep import estimate_pixels
-from polyreme.lowering.winograd_transforms import TAPS, Linear, Transforms, transforms
+from polyreme.lowering.winograd_plan import TRANSFORM_CYCLES, Blocking, Image, blockings, find_image
+from polyreme.lowering.winograd_transforms import TAPS, Linear
 
-ACCURACY = {2: Accuracy(ulp=0.5, summed=1.0), 4: Accuracy(ulp=0.5, summed=3.0)}
-"""By the size of a piece; see the module for the magnitude."""
-SIZES = tuple(ACCURACY)
-
-# Channels and output channels below which transforms cost more than they save.
-LEAST_CHANNELS = 16
 # What is estimated must be this much faster than the direct way, which has no such transforms to be wrong about.
 ADVANTAGE = 0.9
-# Estimates in cycles per element: a transform of the data or of the sums; and bytes that a core gets per cycle from the third-level cache and from memory.
-TRANSFORM_CYCLES = 3.0
-THIRD_LEVEL_BYTES, MEMORY_BYTES = 20, 10
-# Cycles that another kernel costs, before it does anything.
-STEP_CYCLES = 5000
-# How much of the shorter one of two things shows that are done at the same time, such as loading weights and arithmetic.
-LOADING_SHOWS = 0.35
 
 
 def build_winograd(request: Request) -> KernelPlan | None:
@@ -77,266 +65,6 @@ def build_winograd(request: Request) -> KernelPlan | None:
     if best is None or best.cycles > ADVANTAGE * image.direct_cycles:
         return None
     return WinogradBuilder(image, best).build()
-
-
-@dataclass(frozen=True)
-class Image:
-    """The convolution of `x`, [batch, height, width, channels], with zeros around it, and `weights`; `high` x `wide` pixels with `outputs` channels come out. The
-    batch, and the sizes of the image, need not be known.
-
-    Windows are `stride` pixels apart, down and across. `top` and `left` are how many zeros there are before the image. Letters: `letters` are those of x, `taps` the window's, `output` the output channel's.
-    """
-
-    problem: Problem
-    x: Value
-    stride: int
-    top: int
-    left: int
-    batch: Dim
-    height: Dim
-    width: Dim
-    channels: int
-    high: Dim
-    wide: Dim
-    outputs: int
-    weights: Value
-    weight_letters: str
-    letters: str
-    taps: str
-    output: str
-
-    @property
-    def request(self) -> Request:
-        return self.problem.request
-
-    @property
-    def dtype(self) -> ScalarType:
-        return self.problem.dtype
-
-    @property
-    def lanes(self) -> int:
-        return self.problem.registers.lanes
-
-    @property
-    def vectors(self) -> int:
-        """Vectors of output channels."""
-        return -(-self.outputs // self.lanes)
-
-    @property
-    def steps(self) -> tuple[int, int]:
-        """How many pixels down and across are pooled to one."""
-        down, across = self.problem.epilogue.steps[1:3]
-        assert isinstance(down, int) and isinstance(across, int)
-        return down, across
-
-    @property
-    def apart(self) -> bool:
-        """Whether each image of the batch is work of its own, since it is not known how many there are, or how large."""
-        return not all(isinstance(n, int) for n in (self.batch, self.high, self.wide))
-
-    @property
-    def direct_cycles(self) -> float:
-        """An estimate for the convolution as it stands."""
-        arithmetic = typical(self.batch) * estimate_pixels(self.high * self.wide) * self.channels * TAPS * TAPS * self.vectors / 2 * 1.1
-        return _beside(arithmetic, self.channels * self.outputs * TAPS * TAPS * self.dtype.bytes / MEMORY_BYTES)
-
-
-def _beside(first: float, second: float) -> float:
-    """Cycles of two things at the same time."""
-    return max(first, second) + LOADING_SHOWS * min(first, second)
-
-
-def find_image(request: Request) -> Image | None:
-    """The convolution of a group, if it is one that this file knows how to make."""
-    problem = find_problem(request)
-    if problem is None or problem.dtype != f32 or problem.registers.lanes == 1:
-        return None
-    contract, epilogue = problem.contract, problem.epilogue
-    spec = tensor.ContractSpec(contract.spec)
-    window = contract.a.producer(tensor.Window)
-    if window is None or window.axes != (1, 2) or window.x.type.rank != 4:
-        return None
-    if window.sizes != (TAPS, TAPS) or window.strides not in ((1, 1), (2, 2)) or window.dilations != (1, 1):
-        return None
-    letters, taps = spec.a[:4], spec.a[4:]
-    output = spec.out[3:]
-    if spec.out[:3] != letters[:3] or len(output) != 1 or output in spec.a or sorted(spec.b) != sorted(output + letters[3] + taps):
-        return None
-    apart = all(reach == step for step, reach in zip(epilogue.steps, epilogue.reaches, strict=True))
-    if not apart or len(epilogue.steps) != 4 or any(epilogue.steps[i] != 1 for i in (0, -1)):
-        return None
-    padded = window.x.producer(tensor.Pad)
-    x, top, left = window.x, 0, 0
-    if padded is not None:
-        if padded.value != 0 or any(padded.interior) or any(padded.low[i] != 0 or padded.high[i] != 0 for i in (0, 3)):
-            return None
-        x, top, left = padded.x, padded.low[1], padded.low[2]
-    batch, height, width, channels = x.type.shape
-    _, high, wide, outputs = contract.result.type.shape
-    if not all(isinstance(n, int) for n in (channels, outputs, top, left, *epilogue.steps)):
-        return None
-    constant = request.constant | request.kept
-    if not isinstance(problem.right.source, BlockArgument) or problem.right.source.index not in constant:
-        return None
-    if min(channels, outputs) < LEAST_CHANNELS or high * wide == 0:
-        return None
-    return Image(
-        problem, x, window.strides[0], top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Blocking:
-    """How the work is cut: `pieces` of `size` x `size` pixels in a block, `depth` channels at a time, panels of `vectors` vectors of output channels, `panels` of them
-    per task, register tiles of `rows` pieces. `ahead` is whether the image is transformed before, once for all tasks."""
-
-    image: Image
-    size: int
-    pieces: int
-    depth: int
-    vectors: int
-    panels: int
-    rows: int
-    ahead: bool = False
-
-    @property
-    def transforms(self) -> Transforms:
-        return transforms(self.size, self.image.stride)
-
-    @property
-    def products(self) -> int:
-        """How many numbers are multiplied for a piece and a pair of channels."""
-        return self.transforms.reach**2
-
-    @property
-    def step(self) -> int:
-        """Pixels of the image from one piece to the next."""
-        return self.size * self.image.stride
-
-    @property
-    def grid(self) -> tuple[Dim, Dim]:
-        """Pieces down and across."""
-        return dims.ceildiv(self.image.high, self.size), dims.ceildiv(self.image.wide, self.size)
-
-    @property
-    def all_pieces(self) -> Dim:
-        """Pieces of the whole batch, or of one image when each is apart."""
-        return dims.product(self.grid) * (1 if self.image.apart else self.image.batch)
-
-    @property
-    def images(self) -> Dim:
-        """How many times there are so many pieces."""
-        return self.image.batch if self.image.apart else 1
-
-    @property
-    def blocks(self) -> Dim:
-        return dims.ceildiv(self.all_pieces, self.pieces)
-
-    @property
-    def divides(self) -> bool:
-        """Whether no piece reaches out of the image."""
-        return self.image.high % self.size == 0 and self.image.wide % self.size == 0
-
-    @property
-    def parts(self) -> int:
-        """Tasks that share a block."""
-        return -(-self.image.vectors // (self.vectors * self.panels))
-
-    @property
-    def ranges(self) -> int:
-        """Ranges of channels."""
-        return self.image.channels // self.depth
-
-    @property
-    def width(self) -> int:
-        """Output channels of a panel."""
-        return self.vectors * self.image.lanes
-
-    @property
-    def row(self) -> int:
-        """Elements of a row of the transformed data: one vector more than needed, so that rows do not meet in the same set of the cache."""
-        return (-(-self.depth // self.image.lanes) + 1) * self.image.lanes
-
-    @property
-    def data_plane(self) -> int:
-        """Elements between one product's data and the next one's."""
-        return self.pieces * self.row + self.image.lanes
-
-    @property
-    def sums_plane(self) -> int:
-        return self.pieces * self.width + self.image.lanes
-
-    @property
-    def panels_at_once(self) -> int:
-        """Panels whose sums are kept: all of a task while more channels are to come."""
-        return self.panels if self.ranges > 1 else 1
-
-    @property
-    def data_elements(self) -> int:
-        """Elements of a block's transformed data."""
-        return self.products * self.data_plane
-
-    @property
-    def scratch_bytes(self) -> int:
-        return (self.data_elements * (not self.ahead) + self.products * self.panels_at_once * self.sums_plane) * self.image.dtype.bytes
-
-    @property
-    def weight_elements(self) -> int:
-        return self.parts * self.panels * self.width * self.products * self.image.channels
-
-    @cached_property
-    def cycles(self) -> float:
-        """An estimate for the whole batch on one thread."""
-        image, q, blocks = self.image, self.products, estimate_pixels(self.blocks)
-        vectors_in = -(-image.channels // image.lanes)
-        tiles = sum(
-            count * (image.channels * step_cycles(rows, self.vectors) + self.ranges * (20 + 1.5 * rows * self.vectors))
-            for rows, count in split_extent(self.pieces, self.rows)
-        )
-        products = blocks * self.parts * self.panels * q * tiles
-        times = 1 if self.ahead else self.parts
-        transformed = blocks * self.pieces * (times * vectors_in + image.vectors) * q * TRANSFORM_CYCLES
-        weights, data = self.weight_elements * image.dtype.bytes, blocks * self.data_elements * image.dtype.bytes * self.ahead
-        _, near, far = image.request.target.caches
-        again, there = (THIRD_LEVEL_BYTES if size <= far // 2 else MEMORY_BYTES for size in (weights, data))
-        moved = LOADING_SHOWS * data * (1 + self.parts) / there if data > near // 2 * blocks else 0
-        loading = weights / MEMORY_BYTES + (blocks - 1) * weights / again
-        outer = typical(self.images)
-        # Few tasks leave threads idle at the end.
-        waiting = 1 + 0.3 / (outer * blocks * self.parts)
-        return (outer * (_beside(products, loading) + moved + transformed) + STEP_CYCLES * self.ahead) * waiting
-
-
-def blockings(image: Image) -> Iterator[Blocking]:
-    """Ways to cut the work whose scratch memory fits into the second-level cache."""
-    room = min(image.request.target.caches[1] * 7 // 8, 1 << 20)
-    registers = image.problem.registers
-    depths = [image.channels] + [d for d in range(32, image.channels, image.lanes) if image.channels % d == 0 and d % image.lanes == 0]
-    for size in (s for s in SIZES if not any(s % step for step in image.steps)):
-        for vectors in range(1, min(image.vectors, 4) + 1):
-            panels = -(-image.vectors // vectors)
-            for at_once in sorted({-(-panels // n) for n in range(1, min(panels, PIECES) + 1)}):
-                one = Blocking(image, size, 1, image.channels, vectors, at_once, 1)
-                for depth in depths:
-                    yield from _fitting(replace(one, depth=depth), registers, room)
-                if one.parts > 1 and not image.apart:
-                    yield from _fitting(replace(one, ahead=True), registers, room)
-
-
-def _fitting(one: Blocking, registers: Registers, room: int) -> Iterator[Blocking]:
-    """With as many pieces to a block as the room allows, or half as many, and register tiles that suit them."""
-    image = one.image
-    per_piece = one.products * (one.row * (not one.ahead) + one.panels_at_once * one.width) * image.dtype.bytes
-    in_all = estimate_pixels(one.all_pieces)
-    most = min((room - one.products * 2 * image.lanes * one.panels * image.dtype.bytes) // per_piece, in_all)
-    if most < 1:
-        return
-    fewest = -(-in_all // most)
-    for blocks in {fewest, min(2 * fewest, in_all)}:
-        pieces = -(-in_all // blocks)
-        tallest = min(registers.accumulators // one.vectors, pieces)
-        for rows in {tallest, -(-pieces // -(-pieces // tallest))}:
-            yield replace(one, pieces=pieces, rows=rows)
 
 
 class WinogradBuilder:

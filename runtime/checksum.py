@@ -9,7 +9,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 BLOCK_BYTES = 4 << 20
 # Of so many bytes a thread more is started sooner than they are read.
@@ -33,12 +33,7 @@ def checksums(*parts: bytes | memoryview) -> bytes:
                 found[i] = zlib.crc32(piece, found[i])
 
     count = max(1, min(processors(), 4, sum(map(len, parts)) // THREAD_BYTES))
-    others = [threading.Thread(target=work, args=(i, count)) for i in range(1, count)]
-    for thread in others:
-        thread.start()
-    work(0, count)
-    for thread in others:
-        thread.join()
+    side_by_side(work, count)
     return struct.pack(f"<{len(found)}I", *found)
 
 
@@ -57,6 +52,16 @@ def _blocks(views: Sequence[memoryview]) -> list[list[memoryview]]:
             start += len(piece)
             left -= len(piece)
     return blocks
+
+
+def side_by_side(work: Callable[[int, int], None], count: int) -> None:
+    """`work(i, count)` for each i below `count`, in threads that have ended then; the first in this one. It must not raise."""
+    others = [threading.Thread(target=work, args=(i, count)) for i in range(1, count)]
+    for thread in others:
+        thread.start()
+    work(0, count)
+    for thread in others:
+        thread.join()
 
 
 def processors() -> int:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 import time
 from collections.abc import Sequence
 
 from polyreme.runtime.cache import Cache, digest_of
-from polyreme.runtime.checksum import processors
+from polyreme.runtime.checksum import processors, side_by_side
 
 PIECE_BYTES = 8 << 20
 # Times of files tell changes apart that are so many seconds from each other, on every file system.
@@ -62,12 +61,7 @@ def _read(path: str) -> str:
                 faults.append(error)
 
         count = max(1, min(processors(), 4, len(pieces) // 2))
-        others = [threading.Thread(target=work, args=(i, count)) for i in range(1, count)]
-        for thread in others:
-            thread.start()
-        work(0, count)
-        for thread in others:
-            thread.join()
+        side_by_side(work, count)
         if faults:
             raise faults[0]
         return digest_of(*found)

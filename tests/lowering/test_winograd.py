@@ -27,7 +27,8 @@ from polyreme.lowering.pipeline import builders
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.targets import TARGETS, Target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
-from polyreme.lowering.winograd import ACCURACY, SIZES, Blocking, WinogradBuilder, blockings, build_winograd, find_image
+from polyreme.lowering.winograd import WinogradBuilder, build_winograd
+from polyreme.lowering.winograd_plan import ACCURACY, SIZES, Blocking, blockings, find_image
 from polyreme.lowering.winograd_transforms import POINTS, STRIDED_POINTS, TAPS, transforms, transforms_at
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.products import root_of
