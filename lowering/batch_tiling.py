@@ -76,7 +76,8 @@ class _Tiling:
     def _find(self) -> None:
         roles = self.func.arg_roles or ("input",) * len(self.func.args)
         for arg, role in zip(self.func.args, roles, strict=True):
-            if role == "input" and len(shape_of(arg)) > 1 and shape_of(arg)[0] == self.batch:
+            first, *others = shape_of(arg) or (1,)
+            if role == "input" and others and first == self.batch and all(isinstance(n, int) for n in others):
                 self.rows[arg] = 1
         beyond: set[Value] = set()
         for op in self.func.block.ops[:-1]:

@@ -172,3 +172,13 @@ def test_what_leaves_the_scan_are_pixels_and_not_windows_of_them():
     lowered = lower(net.module(net.b(nn.Mean, x, axis=(2, 3))), TARGET, "tensor")
     (scan,) = scans(lowered)
     assert [v.type.shape for v in scan.results] == [(8, 1, 20, 20, 24)]
+
+
+def test_inputs_whose_rows_have_an_unknown_size_are_left_alone() -> None:
+    main = Func.empty("main", [TensorType((symbol("N"),), f32), TensorType((2, symbol("N")), f32)], arg_names=["x", "w"], arg_roles=("input", "input"))
+    b = Builder.at_end(main.block)
+    b.insert(Return([b(tensor.Map, b(tensor.Contract, main.args[1], main.args[0], spec="ma,a->m"), fn="tanh")]))
+    func = main.finish()
+    assert _batches(func) == [2]
+    tiling = _Tiling(func, 2)
+    assert not tiling.rows and not tiling.is_worth(0)
