@@ -96,11 +96,13 @@ class _Unread(Tensor):
         if value is None:
             # As tensors begin.
             return
-        source = self.__dict__.pop(_SOURCE, None)
+        source = self.__dict__.get(_SOURCE)
         if source is not None:
             source.touch()
+        # In this order, so that another thread that reads meanwhile finds either the source or the contents.
+        Tensor._value.__set__(self, value)  # type: ignore[attr-defined]
         self.__class__ = Parameter if isinstance(self, Parameter) else Tensor  # type: ignore[assignment]
-        self._value = value
+        self.__dict__.pop(_SOURCE, None)
 
 
 class _UnreadTensor(_Unread):
