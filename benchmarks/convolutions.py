@@ -1,6 +1,6 @@
 """Every distinct convolution of ResNet-50 and ResNet-18 by Polyreme and its peers on the same operands, interleaved.
 
-    python -m benchmarks.convolutions --threads 1 --torch ../torch/bin/python --peers ../peers/bin/python --markdown convolutions.md
+    python -m benchmarks.convolutions --threads 1 --only "1 x " --torch ../torch/bin/python --peers ../peers/bin/python --markdown convolutions.md
 
 How it measures is said in `benchmarks/beside.py`; the reference is the float64 convolution, and operations are counted as the plain way makes them, whatever
 algorithm a library takes: more than all of the peak is possible.
@@ -39,10 +39,9 @@ class Case:
 
     @property
     def name(self) -> str:
-        batch = f"{self.batch} x " if self.batch > 1 else ""
         stride = f" stride {self.stride}" if self.stride > 1 else ""
         after = f" {self.after}" if self.after != "none" else ""
-        return f"{batch}{self.size}x{self.size} {self.channels} to {self.outputs} {self.taps}x{self.taps}{stride}{after}"
+        return f"{self.batch} x {self.size}x{self.size} {self.channels} to {self.outputs} {self.taps}x{self.taps}{stride}{after}"
 
     @property
     def pad(self) -> int:

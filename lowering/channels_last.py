@@ -71,8 +71,14 @@ class ChannelsLast(FuncPass):
             many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= self.channels
             made += estimate(product(shape_of(op.result)))
             wins, others = wins + work * many, others + work * (not many)
-        returned = sum(estimate(product(shape_of(v))) for v in func.block.terminator.operands if len(shape_of(v)) > 2)
+        returned = sum(estimate(product(shape_of(v))) for v in func.block.terminator.operands if len(shape_of(v)) > 2 and not _moves_channels_last(v))
         return wins > others and 2 * returned < made
+
+
+def _moves_channels_last(value: Value) -> bool:
+    """Whether a value is another one with its channels last, which then need not be moved back."""
+    op = value.producer(tensor.Transpose)
+    return op is not None and op.perm == (0, *range(2, len(op.perm)), 1)
 
 
 class _Conv(NamedTuple):

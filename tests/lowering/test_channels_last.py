@@ -138,6 +138,15 @@ def test_few_channels_stay_as_they_are(taps: int) -> None:
     assert str(turned(module, 32)) == str(module)
 
 
+def test_a_convolution_whose_channels_are_last_outside_has_no_transpose_left() -> None:
+    net = Net(2, 9, 9, 8)
+    x = net.b(nn.Transpose, net.x, perm=(0, 3, 1, 2))
+    y = net.b(nn.Relu, net.conv(x, 12))
+    made = check_same(net.module(net.b(nn.Transpose, y, perm=(0, 2, 3, 1))), np.random.default_rng(0).standard_normal((2, 9, 9, 8)))
+    assert count(made, tensor.Transpose) == 0
+    assert specs(made) == ["NabCmn,OCmn->NabO"]
+
+
 def test_a_function_that_gives_back_all_it_computes_stays_as_it_is() -> None:
     net = Net(1, 3, 8, 8)
     module = net.module(net.conv(net.x, 64))
