@@ -65,9 +65,9 @@ RESULT: tuple[Terms, ...] = (((0, 1), (3, 1), (4, -1), (6, 1)), ((2, 1), (4, 1))
 # What is estimated, with a little too much caution, must be this much faster than the direct way.
 ADVANTAGE = 0.955
 # Cycles per element: for the combinations of A, where they stay in the second-level cache and where they take three times as much, and for adding up results. Bytes per cycle from memory,
-# and how much of the time that loading weights takes is not hidden behind arithmetic.
+# and how much of the time that loading weights takes is not hidden behind arithmetic: of the first time, and of further ones for other pieces of the rows.
 COMBINE_NEAR, COMBINE_FAR, FINISH = 0.2, 0.6, 0.2
-MEMORY_BYTES, LOADING_SHOWS = 10, 0.2
+MEMORY_BYTES, LOADING_SHOWS, LOADING_AGAIN_SHOWS = 10, 0.2, 0.05
 # Bytes of a panel of B for one product, and of the sums of a task, which are on its stack.
 PANEL_BYTES, SUMS_BYTES = 160 << 10, 320 << 10
 # Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
@@ -217,7 +217,8 @@ class Cut:
         products = self.groups * self.pieces * self.blocks * self.products * tiles
         far = min(max(self.products * self.matrix * f32.bytes / target.caches[1] - 1, 0) / 2, 1)
         around = (7 / 4) ** (self.levels - 1) * (a.m * a.k * (COMBINE_NEAR + far * (COMBINE_FAR - COMBINE_NEAR)) + a.m * a.n * FINISH)
-        return products + around + LOADING_SHOWS * self.weight_elements * f32.bytes / MEMORY_BYTES
+        loading = (LOADING_SHOWS + LOADING_AGAIN_SHOWS * (self.pieces - 1)) * self.weight_elements * f32.bytes / MEMORY_BYTES
+        return products + around + loading
 
 
 def cuts(matrices: Matrices, levels: Sequence[int] = tuple(ACCURACY)) -> Iterator[Cut]:
@@ -300,7 +301,8 @@ class StrassenBuilder:
         read, write = func.args
         rows = self.matrices.product.rows
         stride = p.left.stride(rows[-1]) if rows else 0
-        with code.parallel(cut.height, grain=max(1, 20000 // cut.steps), name="row") as row, code.loop(0, cut.steps, step=lanes, name="step") as step:
+        row_cycles = cut.products * cut.steps * COMBINE_NEAR
+        with code.parallel(cut.height, grain=max(1, int(GRAIN_CYCLES / row_cycles)), name="row") as row, code.loop(0, cut.steps, step=lanes, name="step") as step:
 
             def load(part: int) -> Value:
                 down, across = place_of(part, cut.levels)
