@@ -31,6 +31,7 @@ from polyreme.lowering.fold_norm import FoldBatchNorm
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.group_attention import GroupAttention
 from polyreme.lowering.interleave import StackRows, build_interleave
+from polyreme.lowering.join_products import JoinProducts
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.program import Program, has_prepare
@@ -91,7 +92,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
     `prepare` says which packs of weights leave `main` for a function of their own, and `watch` is told of every root, as `TensorToKernel` has it.
     """
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
-    layouts = () if target.code == "ptx" else (GroupAttention(), ChannelsLast(), Dce(), StackRows(), TileBatch(target.caches[1]))
+    layouts = () if target.code == "ptx" else (JoinProducts(), GroupAttention(), ChannelsLast(), Dce(), StackRows(), TileBatch(target.caches[1]))
     # Nor have they kernels that run through steps; but they have units for products of 16-bit floats.
     steps = (UnrollScans(),) if target.code == "ptx" else (WidenHalves(), HoistFromScans())
     # Nor have they products of bytes.
