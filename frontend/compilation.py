@@ -69,13 +69,13 @@ def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) ->
 
 def _compile_and_write(key: str, module: Any, library: Path, target: Any) -> None:
     """Compile a module into a file, or several; what a second compilation needs is kept."""
-    from polyreme.kept import keep_artifact
+    from polyreme.kept import keep_artifact, room
     from polyreme.lowering.c_interface import c_name_of
     from polyreme.lowering.pipeline import compile_module
 
     # A name that cannot be one is told before the long part.
     name = c_name_of(library.name.split(".")[0])
-    artifact = compile_module(module, target, name=name).artifact
+    artifact = compile_module(module, target, name=name, room=room(True)).artifact
     keep_artifact(key, artifact)
     _write(artifact, library, target)
 

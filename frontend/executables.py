@@ -14,7 +14,7 @@ from polyreme.dialects import dist, host
 from polyreme.ir.builtin import Call, Module
 from polyreme.ir.core import Op, Value
 from polyreme.ir.text import identity_text
-from polyreme.kept import compiled_apart, compiler_version, kept_or_given, load_kept, machine_text
+from polyreme.kept import compiled_apart, compiler_version, kept_or_given, load_kept, machine_text, room
 from polyreme.lowering.bucket import OverlapCollectives
 from polyreme.lowering.regions import has_host_ops, split_regions
 from polyreme.runtime.artifact import Artifact
@@ -36,12 +36,12 @@ def load_module(module: Module, name: str = "model", place: Place | None = None,
     driver = driver_of(place)
     key = digest_of(identity_text(module), name, machine_text(driver), place.kind, compiler_version())
 
-    def make() -> tuple[Artifact]:
+    def make(keep: bool) -> tuple[Artifact]:
         from polyreme.lowering import targets
         from polyreme.lowering.pipeline import compile_module
 
         target = targets.host() if driver is None else targets.gpu_target(driver.sm)
-        return (compile_module(module, target, name=name).artifact,)
+        return (compile_module(module, target, name=name, room=room(keep)).artifact,)
 
     return load_kept(key, lambda keep: compiled_apart(_ops_of(module), [key], make, keep)[0], driver)
 
@@ -54,11 +54,11 @@ def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any
     text = identity_text(module)
     keys = [digest_of(text, name, machine_text(None), compiler_version(), prepare, part) for part in ("main", "prepare")]
 
-    def make() -> tuple[Artifact, Artifact | None]:
+    def make(keep: bool) -> tuple[Artifact, Artifact | None]:
         from polyreme.lowering import targets
         from polyreme.lowering.pipeline import compile_module
 
-        made = compile_module(module, targets.host(), name=name, prepare=prepare)
+        made = compile_module(module, targets.host(), name=name, prepare=prepare, room=room(keep))
         return made.artifact, made.prepare_artifact
 
     both = functools.cache(lambda keep: compiled_apart(_ops_of(module), keys, make, keep))

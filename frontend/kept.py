@@ -20,6 +20,7 @@ from polyreme.ir import config
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import Cache, cache_in, digest_of
 from polyreme.runtime.cpu import processor_text
+from polyreme.runtime.draft import Draft
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.gpu_plan import KEY
 from polyreme.runtime.shared_code import is_shared, load_shared, with_shared_code
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "compiled_apart", "compiler_version", "done_apart", "keep_artifact", "kept_artifact", "kept_or_given", "load_kept", "load_known", "machine_text",
-    "package_version",
+    "package_version", "room",
 ]  # fmt: skip
 
 MOST_LOADED = 512
@@ -45,11 +46,11 @@ def load_known(key: str, module: Callable[[], Module], ops: int, name: str, comp
     """The executable of a module for this machine's CPU, which is made only where it has to be compiled, and in the process that compiles it: what it is follows
     from `key`. It has so many ops. `compiled` is called as soon as nobody needs it any more."""
 
-    def make() -> tuple[Artifact]:
+    def make(keep: bool) -> tuple[Artifact]:
         from polyreme.lowering import targets
         from polyreme.lowering.pipeline import compile_module
 
-        return (compile_module(module(), targets.host(), name=name).artifact,)
+        return (compile_module(module(), targets.host(), name=name, room=room(keep)).artifact,)
 
     def compile(keep: bool) -> Artifact | None:
         (artifact,) = compiled_apart(ops, [key], make, keep)
@@ -122,7 +123,14 @@ def kept_artifact(key: str) -> Artifact | None:
 
 def keep_artifact(key: str, artifact: Artifact) -> bool:
     """Keep an artifact, as it was compiled; whether the folder has taken it."""
-    return not config.is_watched() and _cache().keep(key, *artifact.parts())
+    if config.is_watched():
+        return False
+    return _cache().keep(key, *artifact.parts()) if artifact.draft is None else _cache().keep_draft(key, artifact.draft, artifact.finish)
+
+
+def room(keep: bool) -> Callable[[int], Draft | None] | None:
+    """What gives files of the cache for constants of an artifact that is to be kept."""
+    return _cache().draft if keep and not config.is_watched() else None
 
 
 def _linked(key: str, artifact: Artifact) -> Artifact:
@@ -144,14 +152,14 @@ def _linked_key(key: str) -> str:
     return digest_of("linked", key)
 
 
-def compiled_apart(ops: int, keys: Sequence[str], make: Callable[[], tuple[Artifact | None, ...]], keep: bool) -> tuple[Artifact | None, ...]:
+def compiled_apart(ops: int, keys: Sequence[str], make: Callable[[bool], tuple[Artifact | None, ...]], keep: bool) -> tuple[Artifact | None, ...]:
     """The artifacts that `make` compiles of so many ops: of a network in a process of its own, which takes along what the compiler needs of memory. Those that
-    were kept under their keys, as they are to be with `keep`, are None: they need not travel from there. Others travel in memory that both processes see."""
+    were kept under their keys, as they are to be with `keep`, which `make` is told, are None: they need not travel from there. Others travel in memory that both processes see."""
     here = os.getpid()
     ways = [Way() for _ in keys]
 
     def work() -> tuple[Artifact | Way | None, ...]:
-        made = [None if artifact is None else kept_or_given(key, artifact, keep) for key, artifact in zip(keys, make(), strict=True)]
+        made = [None if artifact is None else kept_or_given(key, artifact, keep) for key, artifact in zip(keys, make(keep), strict=True)]
         if os.getpid() == here:
             return tuple(made)
         return tuple(None if artifact is None else way.send(artifact) for way, artifact in zip(ways, made, strict=True))

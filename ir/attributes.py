@@ -7,6 +7,7 @@ that an optional attribute is absent. `normalize` turns what a caller may pass (
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Union, get_args, get_origin
@@ -42,6 +43,10 @@ class SymbolRef:
 class Dense:
     """A constant array, read-only and contiguous (an array that may be written is copied); equality and hash are those of its bytes."""
 
+    # What makes the elements of one that is made `later`, and its type.
+    _make: Callable[[], Any] | None = None
+    _type: TensorType | None = None
+
     def __init__(self, array: Any):
         array = np.asarray(array)
         if not array.flags.c_contiguous or array.flags.writeable:
@@ -57,9 +62,24 @@ class Dense:
         array.flags.writeable = False
         return Dense(array)
 
+    @staticmethod
+    def later(type: TensorType, make: Callable[[], Any]) -> Dense:
+        """The constant of this type whose array `make` gives, each time that it is called; equal to itself alone."""
+        made = Dense.__new__(Dense)
+        made._type, made._make = type, make
+        return made
+
+    @cached_property
+    def array(self) -> Any:
+        return Dense.taking(self.made()).array
+
+    def made(self) -> Any:
+        """The array; that of a constant made `later` is not kept."""
+        return np.ascontiguousarray(self._make()) if self._make is not None and "array" not in self.__dict__ else self.array
+
     @property
     def type(self) -> TensorType:
-        return TensorType(self.array.shape, scalar_type(self.array.dtype))
+        return self._type or TensorType(self.array.shape, scalar_type(self.array.dtype))
 
     @cached_property
     def raw(self) -> Any:
@@ -74,7 +94,9 @@ class Dense:
         return digest.digest()
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Dense):
+        if self is other:
+            return True
+        if not isinstance(other, Dense) or self._make is not None or other._make is not None:
             return False
         mine, its = self.array, other.array
         return mine is its or (hash(self) == hash(other) and mine.dtype == its.dtype and mine.shape == its.shape and bool((self.raw == other.raw).all()))
@@ -84,6 +106,8 @@ class Dense:
 
     @cached_property
     def _hash(self) -> int:
+        if self._make is not None:
+            return id(self)
         # Of some of the elements: weights are large, and seldom differ in a few elements only.
         some = self.array.reshape(-1)[:: max(1, self.array.size // 64)]
         return hash((self.array.dtype.str, self.array.shape, some.tobytes()))

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
+from itertools import accumulate
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -19,12 +22,13 @@ from typing import Any
 import numpy as np
 
 from polyreme.ir import config
+from polyreme.ir.attributes import Dense
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.dims import Dim, line_of, parse_dim
 from polyreme.ir.facts import Guard
 from polyreme.ir.timing import timed
-from polyreme.ir.types import BufferType
+from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
 from polyreme.lowering.codegen import assemble
@@ -35,6 +39,7 @@ from polyreme.lowering.shared_library import link_shared
 from polyreme.lowering.targets import GpuTarget, Target, find_target, host
 from polyreme.runtime.artifact import (
     ALIGNMENT,
+    CONSTANTS_AT,
     Artifact,
     ConstantSpec,
     GuardSpec,
@@ -45,11 +50,12 @@ from polyreme.runtime.artifact import (
     write_atomically,
 )
 from polyreme.runtime.cpu import address_of, check_runs_here
+from polyreme.runtime.draft import Draft
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.gpu_executable import GpuExecutable
 from polyreme.runtime.gpu_plan import KEY
 from polyreme.runtime.library import library_bytes, weights_header
-from polyreme.runtime.pieces import Pieces
+from polyreme.runtime.pieces import LaterPiece, Piece, Pieces
 from polyreme.runtime.shared_code import MODEL_FUNCTIONS, POOL_FUNCTIONS, constants_of, is_shared, load_shared, with_shared_code
 from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
 
@@ -59,15 +65,26 @@ MODEL = "polyreme_model"
 
 # Up to so many bytes of constants stand in the library itself; more stand in a file beside it, which is mapped when it is needed.
 MAX_INSIDE_BYTES = 8 << 20
+# Constants of fewer bytes are not worth a file before the rest is known.
+WORTH_WRITING = 1 << 20
+
+# Gives a file for at least so many bytes, or None.
+Room = Callable[[int], Draft | None]
 
 
 def build_artifact(
-    module: Module | Program, target: Target, name: str = "model", constants: Mapping[str, Array] | None = None, extra: Mapping[str, str] | None = None
+    module: Module | Program,
+    target: Target,
+    name: str = "model",
+    constants: Mapping[str, Array | Dense] | None = None,
+    extra: Mapping[str, str] | None = None,
+    room: Room | None = None,
 ) -> Artifact:
     """Machine code, constants and manifest of a module at kernel level.
 
     `constants` gives the data of `main`'s arguments by name: of every argument of role "constant", and of those of other roles that
     are to be fixed. The rest are inputs of the model, in order. Buffers of `main` without an offset in the arena get one. `extra` goes into the manifest.
+    `room` gives a file for constants, which are made and written there by all processes that make the code; without one they are made when somebody asks for them.
     """
     if isinstance(target, GpuTarget):
         from polyreme.lowering.gpu.link import build_gpu_artifact
@@ -77,18 +94,39 @@ def build_artifact(
     with timed("plan-memory"):
         plan_memory(main)
     manifest, data = make_manifest(main, target, name, constants or {})
-    objects = make_objects(module, target, MODEL)
+    draft = room(CONSTANTS_AT + len(data)) if room is not None and len(data) >= WORTH_WRITING else None
+    objects, written = make_objects(module, target, MODEL, _writing(data, draft))
     manifest = replace(manifest, extra={**manifest.extra, **(extra or {})}, objects=tuple(map(len, objects)))
-    return Artifact(manifest, b"".join(objects), data)
+    artifact = Artifact(manifest, b"".join(objects), data)
+    if draft is None or not all(written):
+        return artifact
+    return replace(artifact, pieces=draft.mapped()[CONSTANTS_AT:], draft=draft)
 
 
-def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array]) -> tuple[Manifest, Pieces]:
+def _writing(data: Pieces, draft: Draft | None) -> list[tuple[int, Callable[[], bool]]]:
+    """What writes each of the constants to its place in a file, by its bytes; whether it was taken is the outcome."""
+    if draft is None:
+        return []
+    ends = accumulate(map(len, data.parts))
+    return [(len(part), partial(_written, draft, CONSTANTS_AT + end - len(part), part)) for part, end in zip(data.parts, ends, strict=True) if len(part)]
+
+
+def _written(draft: Draft, at: int, part: Piece) -> bool:
+    try:
+        draft.write(at, part.make() if isinstance(part, LaterPiece) else part)
+    except OSError:
+        # A full disk, say. Whoever keeps the artifact will see it, too, and say so.
+        return False
+    return True
+
+
+def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array | Dense]) -> tuple[Manifest, Pieces]:
     """The manifest for a kernel-level `main`, and the bytes of its constants."""
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
     specs: list[ConstantSpec] = []
     arguments: list[tuple[str, int]] = []
-    arrays: list[Array] = []
+    found: list[Dense] = []
     end = 0
     names, roles = _argument_names(main), main.attributes["arg_roles"] or ("input",) * len(main.args)
     unknown = [key for key in constants if key not in names]
@@ -104,29 +142,35 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
         elif role == "constant" or arg_name in constants:
             if arg_name not in constants:
                 raise PolyremeError(f"expected data for the constant '{arg_name}' of '@main'", main.location, code="E0410")
-            array = _constant(constants[arg_name], arg_name, type, main)
+            found.append(_constant(constants[arg_name], arg_name, type, main))
+            shape = tuple(size for size in found[-1].type.shape if isinstance(size, int))
+            count = math.prod(shape) * type.dtype.np.itemsize
             arguments.append(("constant", len(specs)))
             start = end + -end % ALIGNMENT
-            specs.append(ConstantSpec(arg_name, _dtype_name(type), array.shape, start, array.nbytes))
-            arrays.append(array)
-            end = start + array.nbytes
+            specs.append(ConstantSpec(arg_name, _dtype_name(type), shape, start, count))
+            end = start + count
         else:
             arguments.append(("input", len(inputs)))
             inputs.append(TensorSpec(arg_name, _dtype_name(type), _shape(type), role))
     sizes = _find_sizes(main, inputs)
     machine = TargetSpec(target.triple, target.cpu, target.features)
     guards = tuple(_guard_spec(Guard.parse(text)) for text in main.guards)
-    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(arrays, specs)
+    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(found, specs)
 
 
-def _laid_out(arrays: Sequence[Array], specs: Sequence[ConstantSpec]) -> Pieces:
+def _laid_out(constants: Sequence[Dense], specs: Sequence[ConstantSpec]) -> Pieces:
     """The constants where their specs say, with zeros between them."""
-    parts: list[bytes | memoryview] = []
+    parts: list[Piece] = []
     end = 0
-    for array, spec in zip(arrays, specs, strict=True):
-        parts += [bytes(spec.offset - end), array.reshape(-1).view(np.uint8).data]
+    for constant, spec in zip(constants, specs, strict=True):
+        parts += [bytes(spec.offset - end), LaterPiece(spec.bytes, partial(_bytes_of, constant))]
         end = spec.offset + spec.bytes
     return Pieces(parts)
+
+
+def _bytes_of(constant: Dense) -> memoryview:
+    data: memoryview = constant.made().reshape(-1).view(np.uint8).data
+    return data
 
 
 def _argument_names(main: Func) -> list[str]:
@@ -150,13 +194,14 @@ def _shape(type: BufferType) -> tuple[int | str, ...]:
     return tuple(d if isinstance(d, int) else str(d) for d in type.shape)
 
 
-def _constant(value: Array, name: str, type: BufferType, main: Func) -> Array:
-    array = np.ascontiguousarray(value).reshape(np.shape(value))
-    if array.dtype != type.dtype.np or array.shape != type.shape:
-        raise PolyremeError(
-            f"expected the constant '{name}' to be {type} but got {array.dtype}{list(array.shape)}", main.location, code="E0410"
-        )
-    return array
+def _constant(value: Array | Dense, name: str, type: BufferType, main: Func) -> Dense:
+    if not isinstance(value, Dense):
+        value = np.ascontiguousarray(value).reshape(np.shape(value))
+        if value.dtype != type.dtype.np or value.shape != type.shape:
+            raise PolyremeError(f"expected the constant '{name}' to be {type} but got {value.dtype}{list(value.shape)}", main.location, code="E0410")
+        return Dense.taking(value)
+    assert value.type == TensorType(type.shape, type.dtype), "as `kernel.data` is verified"
+    return value
 
 
 def _find_sizes(main: Func, inputs: Sequence[TensorSpec]) -> tuple[SizeSpec, ...]:

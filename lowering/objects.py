@@ -6,7 +6,10 @@ layer, or when the model has changed somewhere else.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from polyreme.ir import config
 from polyreme.ir.builtin import Module
@@ -22,21 +25,32 @@ __all__ = ["kept_object", "make_objects"]
 
 # Modules of fewer ops are one object: to fork takes about as long as to compile so many.
 WORTH_SPLITTING = 2000
+# As many bytes of packed weights take as long to make as the code of one op does.
+BYTES_PER_OP = 30_000
+
+T = TypeVar("T")
 
 
-def make_objects(module: Module | Program, target: Target, name: str) -> list[bytes]:
-    """The object files of a kernel-level module whose memory is planned; its native functions are called after `name`. The first has `main`."""
+def make_objects(
+    module: Module | Program, target: Target, name: str, beside: Sequence[tuple[int, Callable[[], T]]] = ()
+) -> tuple[list[bytes], list[T]]:
+    """The object files of a kernel-level module whose memory is planned; its native functions are called after `name`. The first has `main`.
+
+    `beside` is other work for the same processes, each with the bytes that it makes; its outcomes are the second result.
+    """
     config.say(4, lambda: emit_llvm(module, target, name))
     parts = split_llvm(module, target, name, WORTH_SPLITTING)
     kept = None if config.is_watched() else cache_in(config.cache_folder(), config.cache_limit())
     # `main` is one model's only, whose artifact is kept as a whole.
-    works = [partial(_object, parts[0], target, None), *(partial(_object, part, target, kept) for part in parts[1:])]
-    order = sorted(range(len(parts)), key=lambda i: -parts[i].ops)
-    workers = workers_for(len(parts))
+    works: list[tuple[float, Callable[[], Any]]] = [(count / BYTES_PER_OP, work) for count, work in beside]
+    works += [(part.ops, partial(_object, part, target, kept if i else None)) for i, part in enumerate(parts)]
+    order = sorted(range(len(works)), key=lambda i: -works[i][0])
+    workers = workers_for(len(works))
     if workers > 1:
         load_llvm(target)
-    made = share_out([works[i] for i in order], workers)
-    return [made[order.index(i)] for i in range(len(parts))]
+    outcomes = share_out([works[i][1] for i in order], workers)
+    made = [outcome for _, outcome in sorted(zip(order, outcomes, strict=True), key=itemgetter(0))]
+    return made[len(beside) :], made[: len(beside)]
 
 
 def kept_object(text: str, target: Target) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from polyreme.ir import config
 from polyreme.ir.builtin import Module
@@ -48,6 +48,9 @@ from polyreme.lowering.targets import GpuTarget, Target, find_target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, Watch, outline_constants
 from polyreme.lowering.widen import WidenHalves
 from polyreme.lowering.winograd import build_winograd
+
+if TYPE_CHECKING:
+    from polyreme.lowering.link import Room
 
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
@@ -150,17 +153,19 @@ def level_of(module: Module) -> str:
     return next((level for level in LEVELS if level in found), "tensor")
 
 
-def compile_module(module: Module, target: Target | None = None, name: str = "model", verify: bool = False, prepare: str = "") -> CompiledModule:
-    """Machine code for `main` of a module at any level. The module is left as it is. `prepare`: see `pipeline`."""
-    return CompiledModule(module, target or find_target(), name, verify, prepare)
+def compile_module(
+    module: Module, target: Target | None = None, name: str = "model", verify: bool = False, prepare: str = "", room: Room | None = None
+) -> CompiledModule:
+    """Machine code for `main` of a module at any level. The module is left as it is. `prepare`: see `pipeline`; `room`: see `link.build_artifact`."""
+    return CompiledModule(module, target or find_target(), name, verify, prepare, room)
 
 
 class CompiledModule:
     """A module with what is made from it, each when it is first asked for."""
 
-    def __init__(self, module: Module, target: Target, name: str, verify: bool = False, prepare: str = ""):
+    def __init__(self, module: Module, target: Target, name: str, verify: bool = False, prepare: str = "", room: Room | None = None):
         self.module: Module = module.clone()
-        self.target, self.name, self.verify, self.prepare = target, name, verify, prepare
+        self.target, self.name, self.verify, self.prepare, self.room = target, name, verify, prepare, room
 
     @cached_property
     def lowered(self) -> Module:
@@ -174,7 +179,7 @@ class CompiledModule:
 
         with reported(f"compile {self.name}"), without_collections():
             final = Program.of(self.lowered)
-            return build_artifact(final, self.target, self.name, outline_constants(final))
+            return build_artifact(final, self.target, self.name, outline_constants(final), room=self.room)
 
     @cached_property
     def prepare_artifact(self) -> Any:

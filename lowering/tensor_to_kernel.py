@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
-
-import numpy as np
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir import config
@@ -309,12 +308,11 @@ class _Bufferize:
             return self._pack_ahead(memory.weight, memory.pack, pack)
         if isinstance(memory, Value) and memory in self.weights:
             return self._pack_ahead(memory, pack)
-        shape = pack.func.args[0].type.shape
         key = (memory, structure(pack.func.block))
         if key not in self.packed:
             if isinstance(memory, Dense):
-                (array,) = evaluate(pack.func, [memory.array.reshape(shape)])
-                self.packed[key] = self._buffer(Dense.taking(np.ascontiguousarray(array)))
+                # Made when it is written to where it is kept: nobody looks at it before.
+                self.packed[key] = self._buffer(Dense.later(pack.type, partial(_packed, pack, memory)))
             else:
                 inside = memory.producer() is not None and memory.producer().parent is not self.new.block
                 here, self.b = self.b, self.b if inside else self.top
@@ -414,8 +412,14 @@ class _Bufferize:
         return self.kernels[func].sym_name
 
 
-def outline_constants(module: Module | Program) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
-    """Turn each `kernel.data` of `main` into an argument of role "constant", in front of the outputs; the arrays by argument name."""
+def _packed(pack: Pack, constant: Dense) -> Any:
+    """The array of a constant in its packed form."""
+    (array,) = evaluate(pack.func, [constant.array.reshape(pack.func.args[0].type.shape)])
+    return array
+
+
+def outline_constants(module: Module | Program) -> dict[str, Dense]:
+    """Turn each `kernel.data` of `main` into an argument of role "constant", in front of the outputs; the data by argument name."""
     main = module.function("main")
     data = [op for op in main.block if isinstance(op, kernel.Data)]
     if not data:
@@ -424,7 +428,7 @@ def outline_constants(module: Module | Program) -> dict[str, np.ndarray]:  # typ
     for k, op in enumerate(data):
         arg = _add_argument(main, op.result.type, f"constant{k}", "constant")
         op.replace_with(arg)
-        arrays[arg.name] = op.value.array
+        arrays[arg.name] = op.value
     main.finish()
     return arrays
 

@@ -1,7 +1,7 @@
 """An artifact: the manifest (what a model takes and gives), its object code, and its constants.
 
-In a file: a header of fixed size, the manifest as JSON, the object code, a checksum per block of constants (`checksum.py`), then the constants at a multiple of 64
-bytes. The header holds a digest of all but the constants, so a truncated or changed file is refused before anything of it is used. Reading checks every field of
+In a file: a header of fixed size, the constants, then the manifest as JSON, the object code, and a checksum per block of constants (`checksum.py`). Constants come
+first since they are known before the code is: both are made at the same time. The header holds a digest of all but the constants, so a truncated or changed file is refused before anything of it is used. Reading checks every field of
 the manifest against the limits below. Constants stay where they are read from, which may be a mapped file.
 """
 
@@ -20,15 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from polyreme.runtime.checksum import checksum_bytes, checksums
+from polyreme.runtime.draft import Draft
 from polyreme.runtime.errors import ArtifactError
-from polyreme.runtime.pieces import Pieces, parts_of
+from polyreme.runtime.pieces import Pieces, bytes_of
 from polyreme.runtime.sizes import MAX_LENGTH, NAME, parse_size
 
 FORMAT = 1  # of the manifest
-FILE_FORMAT = 2
+FILE_FORMAT = 3
 MAGIC = b"polyreme-model\0\0"
 HEADER = struct.Struct("<16sIIQQQ32s")  # magic, format, zero, bytes of manifest, object and constants, digest
 ALIGNMENT = 64
+# Where constants begin in a file.
+CONSTANTS_AT = -(-HEADER.size // ALIGNMENT) * ALIGNMENT
 
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_ARGUMENTS = 100_000
@@ -399,11 +402,12 @@ def _check_unique(names: Sequence[str], what: str) -> None:
 @dataclass(frozen=True)
 class Artifact:
     """A compiled model. `code` is one object file (ELF) for `manifest.target` or several, one after the other. The constants may stand in memory of any kind, and
-    in `pieces`."""
+    in `pieces`; they may be those of a file of the cache, `draft`, which has them in their places and lacks the rest."""
 
     manifest: Manifest
     code: bytes
     pieces: bytes | memoryview | Pieces = b""
+    draft: Draft | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.pieces) < self.manifest.constant_bytes:
@@ -438,38 +442,49 @@ class Artifact:
 
     def parts(self) -> list[bytes | memoryview]:
         """The content of an artifact file, in pieces: constants are not copied."""
+        constants = list(bytes_of(self.pieces))
+        head, tail = self._frame(constants)
+        return [head, *constants, tail]
+
+    def finish(self, draft: Draft) -> None:
+        """Write the rest to the file of the cache that has the constants. `OSError` where the disk does not take it."""
+        head, tail = self._frame([self.constants])
+        draft.write(0, head)
+        draft.write(len(head) + len(self.pieces), tail)
+
+    def _frame(self, constants: Sequence[bytes | memoryview]) -> tuple[bytes, bytes]:
+        """What stands in front of the constants and behind them."""
         manifest = self.manifest.to_bytes()
-        constants = parts_of(self.pieces)
         body = [manifest, self.code, checksums(*constants)]
-        body.append(bytes(-(HEADER.size + sum(map(len, body))) % ALIGNMENT))
         fields = (MAGIC, FILE_FORMAT, 0, len(manifest), len(self.code), len(self.pieces))
-        return [HEADER.pack(*fields, _digest(HEADER.pack(*fields, bytes(32)), *body)), *body, *constants]
+        head = HEADER.pack(*fields, _digest(HEADER.pack(*fields, bytes(32)), *body))
+        return head.ljust(CONSTANTS_AT, b"\0"), b"".join(body)
 
     @staticmethod
     def from_bytes(data: bytes | memoryview, what: str = "artifact") -> Artifact:
         """The artifact in `data`, of which its constants stay a part; `ArtifactError`, which starts with `what`, when it is not whole."""
         view = memoryview(data)
-        if len(view) < HEADER.size or bytes(view[:16]) != MAGIC:
+        if len(view) < CONSTANTS_AT or bytes(view[:16]) != MAGIC:
             raise ArtifactError(f"{what}: expected a polyreme artifact but got {len(view)} bytes of something else")
         magic, version, zero, manifest_bytes, code_bytes, constant_bytes, digest = HEADER.unpack(view[: HEADER.size])
-        if version != FILE_FORMAT or zero:
+        if version != FILE_FORMAT or zero or any(view[HEADER.size : CONSTANTS_AT]):
             raise ArtifactError(
                 f"{what}: expected an artifact of format {FILE_FORMAT} but got format {version}: compile the model again", code="E0802"
             )
         if manifest_bytes > MAX_MANIFEST_BYTES:
             raise ArtifactError(f"{what}: expected a manifest of at most {MAX_MANIFEST_BYTES} bytes but got {manifest_bytes}")
-        code_at = HEADER.size + manifest_bytes
+        manifest_at = CONSTANTS_AT + constant_bytes
+        code_at = manifest_at + manifest_bytes
         checks_at = code_at + code_bytes
-        checks_end = checks_at + checksum_bytes(constant_bytes)
-        constants_at = -(-checks_end // ALIGNMENT) * ALIGNMENT
-        if len(view) != constants_at + constant_bytes:
-            raise ArtifactError(f"{what}: expected {constants_at + constant_bytes} bytes but got {len(view)}: the file is damaged")
+        end = checks_at + checksum_bytes(constant_bytes)
+        if len(view) != end:
+            raise ArtifactError(f"{what}: expected {end} bytes but got {len(view)}: the file is damaged")
         head = HEADER.pack(magic, version, zero, manifest_bytes, code_bytes, constant_bytes, bytes(32))
-        constants = view[constants_at:]
-        if _digest(head, view[HEADER.size : constants_at]) != digest or checksums(constants) != view[checks_at:checks_end]:
+        constants = view[CONSTANTS_AT:manifest_at]
+        if _digest(head, view[manifest_at:]) != digest or checksums(constants) != view[checks_at:]:
             raise ArtifactError(f"{what}: expected content that matches its checksum: the file is damaged")
         try:
-            manifest = Manifest.from_bytes(bytes(view[HEADER.size : code_at]))
+            manifest = Manifest.from_bytes(bytes(view[manifest_at:code_at]))
             return Artifact(manifest, bytes(view[code_at:checks_at]), constants if constant_bytes else b"")
         except ArtifactError as error:
             raise ArtifactError(f"{what}: {error.message}", error.code) from error
@@ -499,14 +514,15 @@ def write_atomically(path: str | os.PathLike[str], *parts: bytes | memoryview, m
         with os.fdopen(handle, "wb") as file:
             for part in parts:
                 file.write(part)
-        os.chmod(temporary, mode & ~_umask())
+        os.chmod(temporary, mode & ~umask())
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
 
 
-def _umask() -> int:
+def umask() -> int:
+    """The bits that new files of this process lack."""
     # The process's umask can only be read by setting it, which other threads would see; Linux also shows it here.
     try:
         with open("/proc/self/status") as status:

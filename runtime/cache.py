@@ -16,14 +16,17 @@ import hashlib
 import mmap
 import os
 import shutil
+import tempfile
 import threading
 import time
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from polyreme.runtime.artifact import write_atomically
+from polyreme.runtime.artifact import umask, write_atomically
+from polyreme.runtime.draft import Draft
 
 MAGIC = b"polyreme-cache2\n"
 DIGEST_BYTES = 32
@@ -63,10 +66,10 @@ class Entry(NamedTuple):
     used: float
     path: Path
 
-    def head(self, count: int) -> bytes:
-        """Its first `count` bytes, unchecked: for people, not for use."""
+    def part(self, start: int, count: int) -> bytes:
+        """`count` of its bytes, unchecked: for people, not for use."""
         with open(self.path, "rb") as file:
-            file.seek(HEAD_BYTES)
+            file.seek(HEAD_BYTES + start)
             return file.read(count)
 
 
@@ -109,6 +112,39 @@ class Cache:
         """Keep what has checksums of its own, for `mapped`; whether the folder has taken it."""
         _check_key(key)
         return self._write(key, OWN, _checksum(key), *parts)
+
+    def draft(self, size: int) -> Draft | None:
+        """A file to make an entry of at least this size in, for `keep_draft`; None if the folder has no room for it."""
+        if self.folder is None or HEAD_BYTES + size > self.limit:
+            return None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if shutil.disk_usage(self.folder).free < size + SPARE_BYTES:
+                return None
+            # Where left-overs are looked for.
+            drafts = self.folder / "00"
+            drafts.mkdir(exist_ok=True)
+            file, name = tempfile.mkstemp(prefix=".draft.", suffix=".tmp", dir=drafts)
+        except OSError as error:
+            self._warn(f"compiled code is not kept on disk: {error}")
+            return None
+        return Draft(file, Path(name), HEAD_BYTES)
+
+    def keep_draft(self, key: str, draft: Draft, finish: Callable[[Draft], None]) -> bool:
+        """Keep what was written to a draft, when `finish` has written the rest: as `keep` does."""
+        _check_key(key)
+        path = self._path(key)
+        try:
+            finish(draft)
+            path.parent.mkdir(exist_ok=True)
+            draft.keep(path, MAGIC + OWN + _checksum(key), 0o666 & ~umask())
+            size = path.stat().st_size
+        except OSError as error:
+            draft.close()
+            self._warn(f"compiled code is not kept on disk: {error}")
+            return False
+        self._note_written(path, size)
+        return True
 
     def mapped(self, key: str) -> memoryview | None:
         """What `keep` kept, as it lies on disk: read-only, and not checked, but for being that entry. `remove` it where it is found to be damaged."""
@@ -213,12 +249,15 @@ class Cache:
         except OSError as error:
             self._warn(f"compiled code is not kept on disk: {error}")
             return False
+        self._note_written(path, size)
+        return True
+
+    def _note_written(self, path: Path, size: int) -> None:
         with self._lock:
             if self._disk_bytes is not None:
                 self._disk_bytes += size
             if self._disk_bytes is None or self._disk_bytes > self.limit:
                 self._evict(path)
-        return True
 
     def _read(self, key: str) -> bytes | None:
         if self.folder is None:

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 
+@dataclass(frozen=True, slots=True)
+class LaterPiece:
+    """So many bytes that `make` gives each time that it is called: until then they take no memory."""
+
+    count: int
+    make: Callable[[], memoryview]
+
+    def __len__(self) -> int:
+        return self.count
+
+
+Piece = bytes | memoryview | LaterPiece
+
+
 class Pieces:
     """The bytes of all `parts`, one after the other. Nobody writes to them."""
 
-    def __init__(self, parts: Sequence[bytes | memoryview]):
+    def __init__(self, parts: Sequence[Piece]):
         self.parts = parts
         self._count = sum(map(len, parts))
 
@@ -26,13 +41,14 @@ class Pieces:
 
         data = aligned_empty(self._count)
         end = 0
-        for part in self.parts:
+        for part in bytes_of(self):
             data[end : end + len(part)] = np.frombuffer(part, np.uint8)
             end += len(part)
         data.flags.writeable = False
         return data.data
 
 
-def parts_of(constants: bytes | memoryview | Pieces) -> Sequence[bytes | memoryview]:
-    """Constants as the pieces that there are of them."""
-    return constants.parts if isinstance(constants, Pieces) else [constants]
+def bytes_of(constants: bytes | memoryview | Pieces) -> Iterator[bytes | memoryview]:
+    """The pieces that there are of constants, each made when its turn comes."""
+    parts = constants.parts if isinstance(constants, Pieces) else [constants]
+    return (part.make() if isinstance(part, LaterPiece) else part for part in parts)

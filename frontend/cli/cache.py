@@ -88,20 +88,20 @@ def show(cache: Cache, every: bool, as_json: bool) -> None:
 def what(entry: Entry) -> tuple[str, str]:
     """The kind of an entry, and its name if it has one: a whole model, its code linked for this machine, the object of one kernel, what is known of a saved
     program, or the digest of a file."""
-    from polyreme.runtime.artifact import HEADER, MAGIC
+    from polyreme.runtime.artifact import CONSTANTS_AT, HEADER, MAGIC
     from polyreme.runtime.cache import DIGEST_BYTES
 
     try:
-        head = entry.head(HEADER.size)
+        head = entry.part(0, HEADER.size)
         if head.startswith(b"\x7fELF"):
             return "linked" if head[16:18] == b"\3\0" else "kernel", ""
         if head.startswith(b"{"):
-            return "program", str(json.loads(entry.head(entry.size))["name"])
+            return "program", str(json.loads(entry.part(0, entry.size))["name"])
         if len(head) == 2 * DIGEST_BYTES and head.isalnum():
             return "file", ""
         if head[: len(MAGIC)] == MAGIC and len(head) == HEADER.size:
-            manifest = entry.head(HEADER.size + HEADER.unpack(head)[3])[HEADER.size :]
-            return "model", str(json.loads(manifest)["name"])
+            _, _, _, manifest_bytes, _, constant_bytes, _ = HEADER.unpack(head)
+            return "model", str(json.loads(entry.part(CONSTANTS_AT + constant_bytes, manifest_bytes))["name"])
     except (OSError, ValueError, KeyError, TypeError):
         # Gone meanwhile, or damaged: whoever needs it finds out.
         return "unknown", ""

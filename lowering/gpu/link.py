@@ -10,6 +10,7 @@ import numpy as np
 
 from polyreme.dialects import kernel
 from polyreme.ir import config
+from polyreme.ir.attributes import Dense
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import PolyremeError
@@ -27,7 +28,7 @@ from polyreme.runtime.gpu_plan import KEY, Argument, GpuPlan, LaunchSpec
 Array = np.ndarray[Any, Any]
 
 
-def build_gpu_artifact(module: Module | Program, target: GpuTarget, name: str, constants: Mapping[str, Array]) -> Artifact:
+def build_gpu_artifact(module: Module | Program, target: GpuTarget, name: str, constants: Mapping[str, Array | Dense]) -> Artifact:
     """PTX, constants and manifest of a module at kernel level, as `link.build_artifact` makes them for processors."""
     main = module.function("main")
     with timed("plan-memory"):

@@ -1,5 +1,6 @@
 """Objects of a module's kernels: split, made by several processes, kept by content."""
 
+import errno
 import os
 import threading
 from functools import partial
@@ -19,7 +20,7 @@ from polyreme.lowering.targets import find_target, host
 from polyreme.lowering.tensor_to_kernel import outline_constants
 from polyreme.lowering.workers import apart, share_out, workers_for
 from polyreme.runtime.artifact import Artifact
-from polyreme.runtime.cache import cache_in
+from polyreme.runtime.cache import Cache, cache_in
 
 TWO_PRODUCTS = """
 func @main(%x: tensor<{n}x40xf32>, %a: tensor<40x50xf32>, %b: tensor<50x30xf32>) -> tensor<{n}x30xf32> {{
@@ -212,3 +213,39 @@ def test_a_compiled_library_links_all_objects(split, tmp_path):
     assert len(artifact.objects) > 1
     write_library(artifact, tmp_path / "two.so")
     np.testing.assert_allclose(load_compiled(tmp_path / "two.so").run(inputs)[0], expected, rtol=1e-5, atol=1e-4)
+
+
+CONSTANTS = """
+func @main(%x: tensor<17x40xf32>) -> tensor<17x600xf32> {
+  %a = nn.constant () {value = dense<0.5>} : tensor<40x1000xf32>
+  %b = nn.constant () {value = dense<0.25>} : tensor<1000x600xf32>
+  %y = nn.linear %x, %a : tensor<17x1000xf32>
+  %z = nn.linear %y, %b : tensor<17x600xf32>
+  return %z
+}
+"""
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_constants_are_written_by_the_processes_that_make_the_code(split, monkeypatch, tmp_path, jobs):
+    monkeypatch.setenv("POLYREME_JOBS", jobs)
+    monkeypatch.setattr(workers, "_may_fork", lambda: True)
+    module = parse_module(CONSTANTS)
+    plain = compile_module(module, host()).artifact
+    cache = Cache(tmp_path / "kept")
+    artifact = compile_module(module, host(), room=cache.draft).artifact
+    assert plain.draft is None and artifact.draft is not None
+    assert artifact.to_bytes() == plain.to_bytes()
+    assert cache.keep_draft("0" * 64, artifact.draft, artifact.finish) and cache.mapped("0" * 64) == plain.to_bytes()
+
+
+def test_constants_that_the_disk_does_not_take_are_made_in_memory(split, monkeypatch, tmp_path):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    module = parse_module(CONSTANTS)
+    plain = compile_module(module, host()).artifact
+    monkeypatch.setattr(os, "pwrite", full)
+    artifact = compile_module(module, host(), room=Cache(tmp_path / "kept").draft).artifact
+    assert artifact.draft is None and artifact.to_bytes() == plain.to_bytes()
+    assert not [p for p in (tmp_path / "kept").rglob("*") if p.is_file()]

@@ -191,7 +191,7 @@ def test_entries_are_told_with_their_size_and_last_use(tmp_path: Path) -> None:
     os.utime(cache._path(key(1)), (5e9, 5e9))
     first, second = cache.entries()
     assert (first.key, second.key, first.used) == (key(1), key(2), 5e9)
-    assert second.size == second.path.stat().st_size and second.head(3) == b"sec"
+    assert second.size == second.path.stat().st_size and second.part(0, 3) == b"sec"
     assert cache.clear() == (2, first.size + second.size) and not cache.entries()
 
 

@@ -1,0 +1,44 @@
+"""A file of the cache that is being made: large parts are written to their places, by any process, before the others are known."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+
+class Draft:
+    """The file of an entry to be, under a name that nobody looks for. What is at byte 0 of the entry is at byte `start` of the file."""
+
+    def __init__(self, file: int, path: Path, start: int):
+        self._file = file
+        self._path = path
+        self._start = start
+
+    def write(self, at: int, part: bytes | memoryview) -> None:
+        """Write a part of the entry to its place. `OSError` where the disk does not take it."""
+        left = memoryview(part).cast("B")
+        while left:
+            count = os.pwrite(self._file, left, self._start + at)
+            at, left = at + count, left[count:]
+
+    def mapped(self) -> memoryview:
+        """The entry as far as it is written, read-only."""
+        return memoryview(mmap.mmap(self._file, 0, prot=mmap.PROT_READ))[self._start :]
+
+    def keep(self, path: Path, head: bytes, mode: int) -> None:
+        """Be the file at `path` from now on, with `head` in front of the entry. `OSError` where it cannot be."""
+        self.write(-self._start, head)
+        os.fchmod(self._file, mode)
+        os.replace(self._path, path)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file, which is gone then if it was not kept."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+            self._path.unlink(missing_ok=True)
+
+    def __del__(self) -> None:
+        self.close()
