@@ -1,7 +1,7 @@
 """Functions of libm for machines without one, as LLVM IR that is inlined where it is called.
 
 `vector_math` calls libm for angles beyond 2^30; here they are reduced by as many bits of 2/pi as they need. Remainders are taken in steps that are
-each exact. float64 functions other than the remainder have no code on a GPU yet, which is an error that says so.
+each exact. sin, cos and tan (and atan2) of float64 have no code on a GPU yet, which is an error that says so.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.lowering.libm import LIBM
 from polyreme.lowering.llvm_text import Code, Lane
-from polyreme.lowering.vector_math import LIBM, sine_and_cosine
+from polyreme.lowering.vector_math import sine_and_cosine
 
 # The first 288 bits of 2/pi after the point.
 TWO_OVER_PI = (0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB, 0xDEBBC561, 0xB7246E3A)

@@ -17,11 +17,11 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, index, type_symbols
 from polyreme.lowering.emit_facts import gather_facts
+from polyreme.lowering.libm import LIBM, LIBM_FLOAT32
 from polyreme.lowering.llvm_text import Code, Lane, comment_text, symbol_text
 from polyreme.lowering.program import Program
 from polyreme.lowering.scalar_code import apply_code, element, memory_element
 from polyreme.lowering.targets import Target
-from polyreme.lowering.vector_math import LIBM, LIBM_FLOAT32
 
 EmitOp = Callable[["FunctionEmitter", Any], Any]
 

@@ -28,11 +28,11 @@ from polyreme.lowering.emit_control import CONTROL
 from polyreme.lowering.emit_facts import bytes_of
 from polyreme.lowering.emit_function import Emission, FunctionEmitter, size_names, typed_lane
 from polyreme.lowering.emit_ops import OPS
+from polyreme.lowering.libm import libm_declarations
 from polyreme.lowering.llvm_text import Lane, symbol_text
 from polyreme.lowering.program import Program
 from polyreme.lowering.scalar_code import power_definition
 from polyreme.lowering.targets import Target
-from polyreme.lowering.vector_math import libm_declarations
 
 __all__ = ["EMIT", "Part", "emit_llvm", "size_names", "split_llvm"]
 

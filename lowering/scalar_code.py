@@ -12,9 +12,10 @@ from collections.abc import Callable
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import ScalarType, bf16, f16, f32, f64, i1
+from polyreme.lowering.double_math import FLOAT64
 from polyreme.lowering.llvm_text import Lane, join
 from polyreme.lowering.targets import Target
-from polyreme.lowering.vector_math import FLOAT32, FLOAT64
+from polyreme.lowering.vector_math import FLOAT32
 
 _ELEMENTS = {"f16": "i16", "bf16": "i16", "f32": "float", "f64": "double", "i1": "i1", "index": "i64"}
 HALVES = (f16, bf16)

@@ -11,7 +11,7 @@ from polyreme.dialects import kernel
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.types import BufferType, index
+from polyreme.ir.types import BufferType, f32, index
 from polyreme.lowering.link import build_artifact, load
 from polyreme.lowering.targets import host
 
@@ -83,3 +83,13 @@ def assert_same(module, arrays, rtol=0.0, atol=0.0):
     for g, w in zip(got, want, strict=True):
         assert g.shape == w.shape and g.dtype == w.dtype
         np.testing.assert_allclose(g.astype(np.float64), w.astype(np.float64), rtol=rtol, atol=atol)
+
+
+def apply_compiled(name, arrays, lanes, dtype=f32, target=None):
+    """Row `name` of the scalar functions on arrays of the same size, a multiple of `lanes`, in a kernel of vectors."""
+    n = len(arrays[0])
+    module, args, b = one_function([BufferType((n,), dtype)] * len(arrays), [BufferType((n,), dtype)])
+    with b.loop(b.number(0), b.number(n), step=lanes) as (i, _, _):
+        b(kernel.Store, b.apply(name, *(b(kernel.Load, a, i, lanes=lanes) for a in args[:-1])), args[-1], i)
+    finish(b)
+    return compiled(module, arrays, target)[0]

@@ -1,0 +1,161 @@
+"""The exponential function and what is made of it, in float32 and float64 throughout, on any number of lanes.
+
+Both formats go the same ways with constants of their own (`Format`). The bounds stand in `vector_math` and `double_math`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from polyreme.lowering.llvm_text import Lane
+
+LOG2_E = 1 / math.log(2)
+
+
+@dataclass(frozen=True)
+class Format:
+    """What depends on the type.
+
+    `rounder`: adding it leaves a number rounded to a whole one, which stands in the low bits of the sum. `ln2`: ln 2 in two words, the first with so many
+    zero bits at its end that its product with an exponent is exact. Below `least` exp is 0, above `most` it is infinite; expm1 is -1 below `minus_one`.
+    """
+
+    bits: int
+    fraction_bits: int
+    bias: int
+    letter: str  # of the type in names of x86's intrinsics
+    rounder: float
+    rounder_bits: int
+    ln2: tuple[float, float]
+    least: float
+    most: float
+    minus_one: float
+    # exp(r) = 1 + r + r*r*EXP(r) for |r| <= ln2/2; `expm1` is the same polynomial with an error in proportion to r
+    exp: tuple[float, ...]
+    expm1: tuple[float, ...]
+    # erf(x) = x + x*ERF_SMALL(x*x) below ERF_SPLIT; 1 - erf(x) = exp(-(x + x*ERF_LARGE(x))) above, and 0 from erf_one on
+    erf_small: tuple[float, ...]
+    erf_large: tuple[float, ...]
+    erf_one: float
+
+
+ERF_SPLIT = 0.925
+_EXPM1_DOUBLE = (
+    0.5000000000000001, 0.1666666666666667, 0.0416666666666523, 0.00833333333332616, 0.0013888888895593253, 0.00019841269874744903,
+    2.4801574542939454e-05, 2.755725548746839e-06, 2.7567925265567585e-07, 2.5105183464366035e-08, 1.7687655590827561e-09,
+)  # fmt: skip
+FORMATS = {
+    "float": Format(
+        bits=32, fraction_bits=23, bias=127, letter="s", rounder=12582912.0, rounder_bits=0x4B400000, ln2=(0.693359375, -2.12194440e-4),
+        least=-104.0, most=89.0, minus_one=-18.0,
+        exp=(0.49999994, 0.1666652, 0.041668404, 0.008368899, 0.0013814223),
+        expm1=(0.5, 0.16666667, 0.04166635, 0.008333272, 0.0013941274, 0.00019914548),
+        erf_small=(0.12837917, -0.37612635, 0.11283694, -0.02685927, 0.0052006347, -0.000813744, 8.345233e-05),
+        erf_large=(0.12864849, 0.6351513, 0.10623688, -0.02376207, 0.0036424624, -0.00032280476, 1.1231402e-05),
+        erf_one=4.0,
+    ),
+    "double": Format(
+        bits=64, fraction_bits=52, bias=1023, letter="d", rounder=6755399441055744.0, rounder_bits=0x4338000000000000,
+        ln2=(0.6931471805598903, 5.497923018708371e-14), least=-746.0, most=710.0, minus_one=-40.0,
+        exp=_EXPM1_DOUBLE, expm1=_EXPM1_DOUBLE,
+        erf_small=(
+            0.1283791670955126, -0.3761263890318371, 0.11283791670952706, -0.026866170644608306, 0.005223977619589439, -0.0008548326635956248,
+            0.0001205531667171803, -1.4925196853982796e-05, 1.6453661187228061e-06, -1.6260951560733036e-07, 1.3969395364214887e-08, -8.307427825253155e-10,
+        ),
+        erf_large=(
+            0.12837915312554563, 0.6366198599665729, 0.10277252006619708, -0.01912946131206564, -0.00020379674260624729, 0.0016815555338864287,
+            -0.0005634226407280094, -9.816683360470033e-06, 0.00010093851907111663, -5.8687579051080145e-05, 2.1365587025728587e-05,
+            -5.689469523623493e-06, 1.1487478745627966e-06, -1.7544380653623372e-07, 1.9728969511523036e-08, -1.5442328978175318e-09,
+            7.519489149411232e-11, -1.7150798078280943e-12,
+        ),
+        erf_one=6.0,
+    ),
+}  # fmt: skip
+
+
+def _power_of_two(biased: Lane, elem: str) -> Lane:
+    """2^(biased - bias) for a biased exponent of a normal number."""
+    return (biased << FORMATS[elem].fraction_bits).convert("bitcast", elem)
+
+
+def reduce_exp(x: Lane, times: float = 1.0) -> tuple[Lane, Lane, Lane]:
+    """r, n and bits with times*x = n*ln2 + times*r, |times*r| <= ln2/2, `times` being plus or minus a power of two; the low bits of `bits` are n."""
+    form = FORMATS[x.elem]
+    shifted = x.fma(times * LOG2_E, form.rounder)
+    n = shifted - form.rounder
+    high, low = form.ln2
+    return n.fma(-low / times, n.fma(-high / times, x)), n, shifted.bits()
+
+
+def scale(p: Lane, n: Lane, bits: Lane) -> Lane:
+    """p * 2^n, n from twice the least exponent to one more than the largest: also where 2^n itself is no normal float, or none at all."""
+    code, form = p.code, FORMATS[p.elem]
+    width = p.lanes * form.bits
+    if code.avx512 and width in (128, 256, 512):
+        # One instruction; the mask turns all lanes on, and only the widest form takes a rounding mode (4: the current one).
+        options = f"i{max(p.lanes, 8)} -1" + (", i32 4" if width == 512 else "")
+        name = f"llvm.x86.avx512.mask.scalef.p{form.letter}.{width}"
+        return code.value(p.elem, p.lanes, f"call {p.type} @{name}({p.typed}, {n.typed}, {p.type} zeroinitializer, {options})")
+    biased = bits - (form.rounder_bits - 2 * form.bias)
+    half = biased.shift_right(1)
+    return p * _power_of_two(half, p.elem) * _power_of_two(biased - half, p.elem)
+
+
+def tree_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
+    """The polynomial by Estrin's scheme, terms in pairs, pairs in pairs of the square: a few products more than Horner's rule, in a chain half as long."""
+    terms = [x.like(c) for c in coefficients]
+    while len(terms) > 1:
+        pairs = [high.fma(x, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairs + terms[len(terms) - len(terms) % 2 :]
+        x = x * x
+    return terms[0]
+
+
+def exp_inside(x: Lane, times: float = 1.0) -> Lane:
+    """exp(times*x) for a product between the format's `least` and `most`; `times` is plus or minus a power of two, which the coefficients take up exactly."""
+    r, n, bits = reduce_exp(x, times)
+    return scale(r.poly([c * times**k for k, c in enumerate((1.0, 1.0, *FORMATS[x.elem].exp))]), n, bits)
+
+
+def exp(x: Lane) -> Lane:
+    form = FORMATS[x.elem]
+    return exp_inside(x.at_least(form.least).at_most(form.most))
+
+
+def half_expm1(x: Lane) -> Lane:
+    """(exp(x) - 1) / 2 for x from `minus_one` to `most`, as 2^(n-1) * expm1(r) + (2^(n-1) - 1/2): the halving keeps 2^n finite up to the last finite result.
+
+    What r lost is put back: for n = 1 and r < 0 the sum is half as large as r.
+    """
+    form = FORMATS[x.elem]
+    r, n, bits = reduce_exp(x)
+    high, low = form.ln2
+    lost = n.fma(-low, n.fma(-high, x) - r)
+    p = r + (r * r).fma(r.poly(form.expm1), lost)
+    half = _power_of_two(bits - (form.rounder_bits - form.bias + 1), x.elem)
+    return half.fma(p, half - 0.5)
+
+
+def expm1(x: Lane) -> Lane:
+    """Numbers so small that exp is 1 are their own result, a zero with its sign."""
+    form = FORMATS[x.elem]
+    half = half_expm1(x.at_least(form.minus_one).at_most(form.most))
+    return x.abs().compare("olt", 2.0 ** (-form.fraction_bits - 3)).where(x, half + half)
+
+
+def sigmoid(x: Lane) -> Lane:
+    """With e = exp(-|x|), 1/(1+e) or e/(1+e): neither overflows. What the sum lost, as part of the quotient, is put back."""
+    e = exp_inside(x.abs().at_most(-FORMATS[x.elem].least), -1.0)
+    d = e + 1.0
+    q = x.compare("oge", 0.0).where(e.like(1.0), e) / d
+    return (-q).fma(e - (d - 1.0), q)
+
+
+def erf(x: Lane) -> Lane:
+    size, form = x.abs(), FORMATS[x.elem]
+    near = x.fma(tree_poly(x * x, form.erf_small), x)
+    large = size.at_most(form.erf_one)
+    far = 1.0 - exp_inside(-large.fma(tree_poly(large, form.erf_large), large))
+    return size.compare("olt", ERF_SPLIT).where(near, far.copysign(x))
