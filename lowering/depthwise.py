@@ -132,11 +132,11 @@ class Sliding:
 
 def build_sliding(request: Request) -> KernelPlan | None:
     """The plan of a group around a depthwise convolution or an overlapping pooling with channels last; None for any other group."""
-    sliding = _find_convolution(request) or _find_pooling(request)
-    return None if sliding is None else _Kernel(sliding).build()
+    sliding = find_depthwise(request) or _find_pooling(request)
+    return None if sliding is None else SlidingKernel(sliding).build()
 
 
-def _find_convolution(request: Request) -> Sliding | None:
+def find_depthwise(request: Request) -> Sliding | None:
     """A contract of windows and weights [channels, (copies,) taps…] whose channels are neither summed nor mixed."""
     contracts = request.ops(tensor.Contract)
     if len(contracts) != 1:
@@ -266,12 +266,12 @@ def _crowded(sliding: Sliding, width: int) -> bool:
     return pixels > ways * places * 3 // 4
 
 
-class _Kernel:
-    """Makes the plan of one group."""
+class SlidingKernel:
+    """Makes the plan of one group, or a part of a kernel that other builders' groups have around it."""
 
-    def __init__(self, sliding: Sliding):
+    def __init__(self, sliding: Sliding, parts: PlanParts | None = None):
         self.s = sliding
-        self.parts = PlanParts(sliding.request)
+        self.parts = parts or PlanParts(sliding.request)
         target = sliding.request.target
         widest = target.lanes(sliding.dtype)
         n = sliding.channels
@@ -279,12 +279,14 @@ class _Kernel:
             widest = 1 << ((n - 1).bit_length() if target.masked else n.bit_length() - 1)
         self.lanes = Lanes(widest, target.masked)
         self.taps = prod(slide.taps for slide in sliding.slides)
+        # From which channel on they are counted.
+        self.lane0: Index = 0
 
     def build(self) -> KernelPlan:
         s = self.s
         made = s.image.producer(tensor.Pad) is not None
         read: list[Value] = [s.image] if made else list(_arguments(s.image))
-        weights = self._weights()
+        weights = self.panels()
         slots: list[Slot] = [*(self.parts.memory_of(x) for x in read), *weights]
         slots += [*(operand(a.index) for a in s.epilogue.args), *(result(i) for i in range(len(s.epilogue.values)))]
         func = Func.empty(s.request.name("depthwise" if weights else "pool"), [self.parts.buffer_type(x) for x in slots], loc=s.op.location)
@@ -302,7 +304,7 @@ class _Kernel:
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("depthwise" if weights else "pool")
 
-    def _weights(self) -> list[Slot]:
+    def panels(self) -> list[Slot]:
         """The panels of weights; none for a pooling."""
         op = self.s.op
         if isinstance(op, tensor.Reduce):
@@ -376,11 +378,15 @@ class _Kernel:
         if not self.s.slides[-1].known:
             self._open_columns(places, rows, first, end)
             return
+        self.columns(places, rows, first, end)
+
+    def columns(self, places: list[Position], rows: tuple[Index, Index] | None, first: Index, end: Index) -> None:
+        """All tiles of a row of known length, each of all of the `rows` or of the one at `places`; channels from `first` to `end`."""
         for tile in _tiles(self.s):
             if tile.count == 1:
                 self._column(places, rows, tile, tile.start, first, end)
             else:
-                with code.loop(tile.start, tile.start + tile.count * tile.width, step=tile.width, name="x") as loop:
+                with self.code.loop(tile.start, tile.start + tile.count * tile.width, step=tile.width, name="x") as loop:
                     self._column(places, rows, tile, loop.iv, first, end)
 
     def _open_columns(self, places: list[Position], rows: tuple[Index, Index] | None, first: Index, end: Index) -> None:
@@ -410,7 +416,7 @@ class _Kernel:
             ranges = [self._range(s, here[s.axis]) for s in self.s.slides[:-1]]
 
             def vector(c: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
-                self._tile(here, ranges, tile, position(start), c, lanes, mask)
+                self._tile(here, ranges, tile, position(start), c.plus(self.code, position(self.lane0)), lanes, mask)
                 return carried
 
             return sweep(self.code, first, end, self.lanes, values, vector)
@@ -453,7 +459,15 @@ class _Kernel:
                 at = [*places, start.plus(code, Position(x)), c]
                 if s.copies is not None:
                     at.append(Position(copy))
-                s.epilogue.write(emitter, self.outs, at, lanes, mask)
+                self.write(emitter, at, lanes, mask)
+
+    def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
+        """Store the results' elements at `places`."""
+        self.s.epilogue.write(emitter, self.outs, places, lanes, mask)
+
+    def within(self, places: list[Position]) -> list[Position]:
+        """Where the row of the image at `places` lies in the memory that is read."""
+        return places
 
     def _steps(
         self, places: list[Position], taps: list[Position], tile: Tile, start: Position, c: Position, lanes: int, mask: Value | None, panel: Index, sums: list[Value]
@@ -464,6 +478,7 @@ class _Kernel:
         around = list(places)
         for slide, tap in zip(s.slides[:-1], taps, strict=True):
             around[slide.axis] = places[slide.axis].times(code, slide.stride).plus(code, tap.times(code, slide.dilation)).plus(code, Position(-slide.low))
+        around = self.within(around)
         first = start.times(code, row.stride).plus(code, Position(-row.low))
         pixels = ElementEmitter(code, self.inputs)
         strides = [prod(x.taps for x in s.slides[i + 1 :]) for i in range(len(s.slides))]

@@ -15,17 +15,18 @@ from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.define import Pure
 
 
-def tidy(func: Func) -> Func:
-    """Merge equal ops, hoist invariants, remove what is unused; the kernel computes the same."""
+def tidy(func: Func, within: Block | None = None) -> Func:
+    """Merge equal ops, hoist invariants, remove what is unused; the kernel computes the same. Only `within` one of its blocks, if that is given."""
     written = {root(op.operands[1]) for op in func.walk() if isinstance(op, (kernel.Store, kernel.Scatter, kernel.Atomic))}
     written |= {root(op.target) for op in func.walk() if isinstance(op, kernel.CopyAsync)}
     # A call may write to any buffer that it is given.
     written |= {root(v) for op in func.walk() if isinstance(op, kernel.Call) for v in op.operands}
-    _merge(func.block, {}, written)
-    _hoist(func.block, written)
+    block = func.block if within is None else within
+    _merge(block, {}, written)
+    _hoist(block, written)
     # Hoisting brings equal ops of neighbouring loops into one block.
-    _merge(func.block, {}, written)
-    _remove_unused(func.block, written)
+    _merge(block, {}, written)
+    _remove_unused(block, written)
     return func
 
 

@@ -30,6 +30,7 @@ from polyreme.lowering.flash import build_attention
 from polyreme.lowering.fold_norm import FoldBatchNorm
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.group_attention import GroupAttention
+from polyreme.lowering.group_row_chains import GroupRowChains
 from polyreme.lowering.interleave import StackRows, build_interleave
 from polyreme.lowering.join_products import JoinProducts
 from polyreme.lowering.loops import build_loops
@@ -38,6 +39,7 @@ from polyreme.lowering.program import Program, has_prepare
 from polyreme.lowering.quantized import IntegerProducts
 from polyreme.lowering.random import build_random
 from polyreme.lowering.regions import is_host_op
+from polyreme.lowering.row_chain import build_row_chain
 from polyreme.lowering.scan import build_scan
 from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.shapes import SolveDims
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
 BUILDERS = (
-    build_attention, build_sliding, build_interleave, build_winograd, build_direct, build_conv, build_strassen, build_contract, build_random, build_scan, build_loops,
+    build_attention, build_row_chain, build_sliding, build_interleave, build_winograd, build_direct, build_conv, build_strassen, build_contract, build_random, build_scan, build_loops,
 )  # fmt: skip
 
 
@@ -96,6 +98,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
     """
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
     layouts = () if target.code == "ptx" else (JoinProducts(), GroupAttention(), ChannelsLast(), Dce(), StackRows(), TileBatch(target.caches[1]))
+    chains = () if target.code == "ptx" else (GroupRowChains(target.caches[1]),)
     # Nor have they kernels that run through steps; but they have units for products of 16-bit floats.
     steps = (UnrollScans(),) if target.code == "ptx" else (WidenHalves(), HoistFromScans())
     # Nor have they products of bytes.
@@ -104,7 +107,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse()),
+        Stage("tensor", nn_to_tensor, *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse(), *chains),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", TensorToKernel(target, builders(target), prepare, watch)),
     ]

@@ -25,7 +25,8 @@ MOST_PREFETCHED = 4
 
 @dataclass
 class ProductKernel:
-    """A kernel being written, and its arguments."""
+    """A kernel being written, and its arguments. Where A is in memory of the kernel's own, which has some of its rows only, these stand `left_at` elements further on than
+    they would in the whole; where results go to such memory, `kept` says where, and how far rows of a panel are apart there."""
 
     func: Func
     code: Code
@@ -33,6 +34,8 @@ class ProductKernel:
     right: Value
     buffers: dict[Value, Value]
     outputs: list[Value]
+    left_at: Index = 0
+    kept: tuple[Index, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Tile:
         self.local: Value | None = None
         code, p = self.code, product.problem
         self.lane0 = code.mul(block, vectors * product.lanes)
-        self.left0 = code.add(p.left.base, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
+        self.left0 = code.add(p.left.base, kernel.left_at, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
         if panels is None or local:
             moved = code.add(p.right.base, *(code.mul(i, p.right.stride(c)) for c, i in around.items()))
             self.right0 = code.add(moved, code.mul(self.lane0, p.right.stride(product.lane)))
@@ -305,7 +308,8 @@ class Tile:
 
         leaf.varies = lanes > 1  # type: ignore[attr-defined]
         emitter = p.epilogue.emitter(code, self.kernel.buffers, leaf)
-        out = code.add(self.out0, code.mul(row, self.row_out), lane0)
+        start, step = self.kernel.kept or (code.add(self.out0, lane0), self.row_out)
+        out = code.add(start, code.mul(row, step))
         sizes = [p.size(c) for c in product.rows]
         for r, line in enumerate(acc):
             if len(sizes) > 1:
@@ -319,4 +323,4 @@ class Tile:
                 places = [at.get(c, Position()) for c in p.out]
                 for value, buffer in zip(p.epilogue.values, self.kernel.outputs, strict=True):
                     made = emitter.at(value, places, lanes, mask)
-                    code.store(made, buffer, code.add(out, r * self.row_out + lane), mask)
+                    code.store(made, buffer, code.add(out, r * step + lane), mask)

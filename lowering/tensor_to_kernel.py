@@ -27,6 +27,7 @@ from polyreme.lowering.arena import plan_within
 from polyreme.lowering.code import Code
 from polyreme.lowering.costs import cost_of
 from polyreme.lowering.fuse import Fuse
+from polyreme.lowering.group_row_chains import GroupRowChains
 from polyreme.lowering.program import Program
 from polyreme.lowering.schedule import KernelBuilder, KernelPlan, Pack, Request, Slot, choose, request_of, schedule_text, structure, title
 from polyreme.lowering.sink import SinkReshapes
@@ -182,6 +183,7 @@ class _Bufferize:
         step = step_of(scan)
         SinkReshapes().run_on(step)
         Fuse().run_on(step)
+        GroupRowChains(self.target.caches[1]).run_on(step)
         results = [outputs.get(v) or self._alloc(_buffer_type(v, scan.location)) for v in scan.results]
         self.memory.update(zip(scan.results, results, strict=True))
         saved = self.top, self.order, self.last_uses

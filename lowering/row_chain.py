@@ -1,0 +1,386 @@
+"""Chains by rows: a product, the depthwise convolution that reads what it makes, and the product behind that, in one kernel.
+
+    wide = act(x · w1)        narrow = act(windows(wide) * w2)        out = narrow · w3 + …
+
+The image between the first product and the windows is several times as wide as what goes in and comes out, and too large for the second-level cache. So it is never
+made: a task goes through rows of the result, a few at a time, and for these through panels of the wide image's channels. Row by row it makes what lies under the windows,
+in a ring of rows that stays in the first-level cache, and what comes of it, in scratch memory; at last the last product of these rows, which may be missing.
+
+Tasks share the rows of an image, one for each thread. What two of them need of the wide image both make, so that none reads what another one wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+from polyreme.dialects import kernel, tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import BlockArgument, Op, Value
+from polyreme.ir.dims import Dim
+from polyreme.lowering.code import Code, Index
+from polyreme.lowering.depthwise import Slide, Sliding, SlidingKernel, find_depthwise
+from polyreme.lowering.elements import ElementEmitter, buffer_leaf, linear, store
+from polyreme.lowering.epilogue import Epilogue
+from polyreme.lowering.hoist import tidy
+from polyreme.lowering.microkernel import rank_tiles
+from polyreme.lowering.packing import Panels, PlanParts
+from polyreme.lowering.positions import Position, position
+from polyreme.lowering.problem import Product, find_product, typical
+from polyreme.lowering.product_tile import ProductKernel, Tile
+from polyreme.lowering.rows import shape_of
+from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
+from polyreme.lowering.sweep import run
+
+# Parts of the second-level cache: scratch memory of a task, and weights, which are read again for each row; 1 / so many each.
+ROOM_SHARE, WEIGHTS_SHARE = 2, 4
+# Groups of rows that a task has at least.
+LEAST_GROUPS = 2
+
+
+def build_row_chain(request: Request) -> KernelPlan | None:
+    """The plan of a group that is a chain; None for any other group."""
+    chain = find_row_chain(request)
+    return None if chain is None else _Kernel(chain).build()
+
+
+@dataclass(frozen=True)
+class RowChain:
+    """What `find_row_chain` finds. The parts' functions have the group's arguments as theirs, and behind these what the part before made."""
+
+    request: Request
+    first: Product
+    sliding: Sliding
+    last: Product | None
+
+    @property
+    def slide(self) -> Slide:
+        """How windows go down the rows."""
+        return self.sliding.slides[0]
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of the windows' result that are made at a time: the most that fit the cache and leave no rest."""
+        room = self.request.target.caches[1] // ROOM_SHARE
+        places = self.slide.places
+        assert isinstance(places, int)
+        fitting = [n for n in range(1, places + 1) if places % n == 0 and self._bytes(n) <= room]
+        return max(fitting, default=0, key=lambda n: (-(-places // n) >= 2 * LEAST_GROUPS, n))
+
+    @property
+    def groups(self) -> int:
+        assert isinstance(self.slide.places, int)
+        return self.slide.places // self.rows
+
+    @property
+    def ring(self) -> int:
+        """Rows of the wide image under a row of windows: as many wait in scratch memory."""
+        return self.slide.reach + 1
+
+    @property
+    def wide_row(self) -> int:
+        """Elements of a row of the wide image."""
+        return _size(shape_of(self.sliding.image)[2:])
+
+    @property
+    def narrow_row(self) -> int:
+        """Elements of a row between the windows and the last product."""
+        return _size(self.sliding.shape[2:])
+
+    def _bytes(self, rows: int) -> int:
+        narrow = rows * self.narrow_row if self.last is not None else 0
+        return (self.ring * self.wide_row + narrow) * self.sliding.dtype.bytes
+
+
+def _numbers(shape: Iterable[Dim]) -> list[int]:
+    """Sizes that are known to be known."""
+    sizes = list(shape)
+    assert all(isinstance(n, int) for n in sizes)
+    return sizes  # type: ignore[return-value]
+
+
+def _size(shape: Iterable[Dim]) -> int:
+    return prod(_numbers(shape))
+
+
+def find_row_chain(request: Request) -> RowChain | None:
+    """The chain that a group is, if it is one that this kernel is worth for; None for any other group."""
+    contracts = request.ops(tensor.Contract)
+    if len(contracts) not in (2, 3):
+        return None
+    first, middle, *others = contracts
+    wide = _made_from(middle, first)
+    if wide is None or any(not isinstance(n, int) for n in shape_of(wide)):
+        return None
+    narrow = _made_from(others[0], middle) if others else None
+    if others and narrow is None:
+        return None
+    product = find_product(_part(request, [wide], None))
+    sliding = find_depthwise(_part(request, [narrow] if narrow is not None else request.results, wide))
+    if product is None or sliding is None or not _is_picture(sliding, len(request.func.args)) or not _makes_rows(product, sliding.image):
+        return None
+    chain = RowChain(request, product, sliding, None)
+    if narrow is not None:
+        last = find_product(_part(request, request.results, narrow))
+        if last is None or not _reads_rows(last, narrow, len(request.func.args)):
+            return None
+        chain = replace(chain, last=last)
+    return chain if _is_worth(chain) else None
+
+
+def _is_worth(chain: RowChain) -> bool:
+    """Whether the wide image is too large for the cache, and rows of it and weights are not."""
+    cache, dtype = chain.request.target.caches[1], chain.sliding.dtype
+    weights = sum(_size(product.problem.sizes[c] for c in product.problem.right_letters) for product in (chain.first, chain.last) if product is not None)
+    image = _size(shape_of(chain.sliding.image)[1:])
+    return image * dtype.bytes > cache and weights * dtype.bytes <= cache // WEIGHTS_SHARE and chain.rows > 0
+
+
+def _made_from(contract: tensor.Contract, before: tensor.Contract) -> Value | None:
+    """What `contract` reads that comes of `before`, without views in front of it; None where that is not one operand."""
+    found = [x for x in (contract.a, contract.b) if before in _ancestors(x, ())]
+    if len(found) != 1:
+        return None
+    value = found[0]
+    while (op := value.producer()) is not None and isinstance(op, (tensor.Reshape, tensor.Window, tensor.Pad)):
+        if isinstance(op, tensor.Reshape) and len(shape_of(value)) == 4:
+            # The image under the windows is one in this shape.
+            break
+        value = op.operands[0]
+    return value
+
+
+def _ancestors(value: Value, given: Sequence[Value]) -> set[Op]:
+    """The ops that `value` is made by, as far as what is `given`."""
+    found: set[Op] = set()
+    todo = [value]
+    while todo:
+        value = todo.pop()
+        op = value.producer()
+        if op is not None and value not in given and op not in found:
+            found.add(op)
+            todo += op.operands
+    return found
+
+
+def _part(request: Request, results: Sequence[Value], given: Value | None) -> Request:
+    """The part of a group that makes `results` of its arguments and of what is `given`, which comes behind them."""
+    func = request.func
+    taken = [*func.args, *([] if given is None else [given])]
+    part = Func.empty("part", [x.type for x in taken], loc=func.location)
+    mapping: dict[Value, Value] = dict(zip(taken, part.args, strict=True))
+    needed = {op for value in results for op in _ancestors(value, taken)}
+    b = Builder.at_end(part.block, func.location)
+    for op in func.block:
+        if op in needed:
+            b.insert(op.clone(mapping))
+    b.insert(Return([mapping[value] for value in results]))
+    return replace(request, func=part.finish())
+
+
+def _is_picture(sliding: Sliding, given: int) -> bool:
+    """Whether windows go down the rows and along the pixels of argument `given`, one result for each channel."""
+    image = sliding.image
+    if not isinstance(image, BlockArgument) or image.index != given or len(shape_of(image)) != 4 or sliding.copies is not None:
+        return False
+    beside = [n for arg in sliding.epilogue.args for n in arg.type.shape[:-1]]
+    return [slide.axis for slide in sliding.slides] == [1, 2] and all(slide.known for slide in sliding.slides) and all(n == 1 for n in beside)
+
+
+def _is_plain(product: Product) -> bool:
+    """Whether all of a product is rows by lanes, of one type, from weights in memory."""
+    p = product.problem
+    plain = p.near is None and not p.is_narrow and not product.outer and isinstance(product.m, int) and isinstance(product.n, int) and isinstance(product.k, int)
+    return plain and isinstance(p.right.source, BlockArgument) and isinstance(p.left.source, BlockArgument)
+
+
+def _makes_rows(product: Product, image: Value) -> bool:
+    """Whether the rows of a product are the pixels of the image that is made from its results as they stand."""
+    *pixels, channels = shape_of(image)
+    return _is_plain(product) and product.n == channels and product.m == _size(pixels) and len(product.problem.epilogue.values) == 1
+
+
+def _reads_rows(product: Product, narrow: Value, given: int) -> bool:
+    """Whether the rows of a product are the pixels of argument `given` as they stand."""
+    *pixels, channels = shape_of(narrow)
+    left = product.problem.left
+    if not _is_plain(product) or product.m != _size(pixels) or product.k != channels or not isinstance(left.source, BlockArgument) or left.source.index != given:
+        return False
+    (steps,) = (c for c in product.problem.contracted if product.problem.size(c) != 1)
+    return left.base == 0 and left.stride(steps) == 1 and left.stride(product.rows[-1]) == channels and all(arg.index != given for arg in product.problem.epilogue.args)
+
+
+class _Product:
+    """A product of a chain: its panels, and tiles of some of its rows."""
+
+    def __init__(self, product: Product, rows: int, most: int, parts: PlanParts):
+        """For pieces of so many `rows`, in panels of at most so many vectors."""
+        p = product.problem
+        self.product = product
+        tiles = rank_tiles(rows, typical(product.n), typical(product.k), p.registers)
+        self.count, (self.high, self.vectors) = rows, next(tile for tile in tiles if tile[1] <= most)
+        self.panels = Panels((), tuple(p.contracted), product.lane, self.vectors * product.lanes, p.sizes)
+        self.weights = parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels)
+
+    def write(self, made: ProductKernel, panel: Index, valid: int | None, first: Index) -> None:
+        """The rows from `first` on by a panel, of which `valid` lanes exist (None: all)."""
+        rest = self.count % self.high
+        tile = Tile(self.product, made, {}, panel, self.panels, self.vectors)
+        vectors = self.vectors if valid is None else -(-valid // self.product.lanes)
+        tile.cover(first, self.count, [self.high, rest] if rest else [self.high], vectors, valid)
+
+    def each_panel(self, code: Code, body: Callable[[Index, int | None], None]) -> None:
+        """`body(panel, valid)` for all panels."""
+        full, rest = divmod(typical(self.product.n), self.panels.width)
+
+        def whole(panel: Position, carried: list[Value]) -> list[Value]:
+            body(panel.scalar(code), None)
+            return carried
+
+        run(code, 0, full, 1, [], whole, name="panel")
+        if rest:
+            body(full, rest)
+
+
+class _Kernel:
+    """Makes the plan of a chain."""
+
+    def __init__(self, chain: RowChain):
+        self.c = chain
+        self.parts = PlanParts(chain.request)
+        pixels, narrow = _size(shape_of(chain.sliding.image)[2:3]), _size(chain.sliding.shape[2:3])
+        vector = chain.request.target.vector_bytes
+        near = chain.request.target.caches[0] * 7 // 8
+        self.first = _Product(chain.first, pixels, max(1, near // (chain.ring * pixels * vector)), self.parts)
+        self.last = None if chain.last is None else _Product(chain.last, chain.rows * narrow, 8, self.parts)
+        self.middle = _Rows(chain, self.first.panels, self.parts)
+
+    def build(self) -> KernelPlan:
+        c = self.c
+        weights = [product.weights for product in (self.first, self.last) if product is not None]
+        source = c.first.problem.left.source
+        assert isinstance(source, BlockArgument)
+        # What the epilogues read, by the group's arguments.
+        beside = sorted({arg.index for epilogue in self._epilogues() for arg in epilogue.args})
+        slots = [operand(source.index), *weights, *self.middle.panels(), *map(operand, beside), *(result(i) for i in range(len(c.request.results)))]
+        func = Func.empty(c.request.name("row_chain"), [self.parts.buffer_type(x) for x in slots], loc=c.request.func.location)
+        code = Code(Builder.at_end(func.block, func.location))
+        image, *args = func.args
+        packed, (self.middle.weights, *args) = args[: len(weights)], args[len(weights) :]
+        self.buffers, outputs = dict(zip(beside, args, strict=False)), args[len(beside) :]
+        with self._tasks(code) as (picture, start, stop):
+            ring = code.scratch(self.middle.panel_size * typical(self.first.panels.count), c.sliding.dtype)
+            narrow = outputs if self.last is None else [code.scratch(c.rows * c.narrow_row, c.sliding.dtype)]
+            with code.loop(start, stop, name="group") as group:
+                top = code.mul(group.iv, c.rows)
+
+                def rows(panel: Index, valid: int | None) -> None:
+                    with code.loop(0, c.rows, name="y") as y:
+                        body, row = code.b.block, code.add(top, y.iv)
+                        self.middle.write_row(code, self._buffers(c.sliding.epilogue), ring, narrow, (picture, row, y.iv), panel, valid)
+                        # This part alone: sums of products would spill what is hoisted out of their loops.
+                        tidy(func, body)
+                        before = Code(Builder(body, next(iter(body)), func.location))
+                        made = ProductKernel(func, before, image, packed[0], self._buffers(c.first.problem.epilogue), [ring])
+                        self._wide_rows(made, picture, before.add(before.mul(group.iv, c.rows), y.iv), before.mul(start, c.rows), panel, valid)
+
+                self.first.each_panel(code, rows)
+                if self.last is not None:
+                    self._results(ProductKernel(func, code, narrow[0], packed[1], self._buffers(self.last.product.problem.epilogue), outputs), picture, top)
+        code.b.insert(Return([]))
+        self.parts.steps.append(Step(func, tuple(slots)))
+        return self.parts.plan("row_chain")
+
+    def _epilogues(self) -> list[Epilogue]:
+        c = self.c
+        return [c.first.problem.epilogue, c.sliding.epilogue, *([] if c.last is None else [c.last.problem.epilogue])]
+
+    def _buffers(self, epilogue: Epilogue) -> dict[Value, Value]:
+        return {arg: self.buffers[arg.index] for arg in epilogue.args}
+
+    @contextmanager
+    def _tasks(self, code: Code) -> Iterator[tuple[Index, Index, Index]]:
+        """Tasks for all threads: an image, and its groups of rows from the first to before the second."""
+        c = self.c
+        images = _size(c.sliding.shape[:1])
+        threads: Value = code.b(kernel.Threads)
+        pieces = code.min(code.ceildiv(threads, images), max(1, c.groups // LEAST_GROUPS))
+        with code.parallel(code.mul(pieces, images), name="task") as task:
+            picture, piece = code.split(task, [images, pieces])
+            start, stop = (code.div(code.mul(p, c.groups), pieces) for p in (piece, code.add(piece, 1)))
+            yield picture, start, stop
+
+    def _wide_rows(self, made: ProductKernel, picture: Index, row: Index, start: Index, panel: Index, valid: int | None) -> None:
+        """The rows of the wide image that row `row` of the windows needs and the one before it, if this task had one, did not."""
+        code, slide = made.code, self.c.slide
+        assert isinstance(slide.size, int)
+        top = code.sub(code.mul(row, slide.stride), slide.low)
+        behind = code.min(code.add(top, self.c.ring - slide.stride), slide.size)
+        behind = code.apply("select", code.apply("eq", code.value(row), code.value(start)), code.value(0), code.value(behind))
+        begin = code.apply("max", code.apply("max", code.value(top), code.value(0)), behind)
+        with code.loop(begin, code.min(code.add(top, self.c.ring), slide.size), name="wide") as loop:
+            first = code.mul(code.add(code.mul(picture, slide.size), loop.iv), self.first.count)
+            at = self.middle.place(code, panel, loop.iv)
+            width = typical(self.first.panels.width)
+            self.first.write(replace(made, kept=(code.sub(at, code.mul(first, width)), width)), panel, valid, first)
+
+    def _results(self, made: ProductKernel, picture: Index, top: Index) -> None:
+        """The rows of the result from `top` on."""
+        c, code = self.c, made.code
+        assert self.last is not None and isinstance(c.slide.places, int)
+        row = code.add(code.mul(picture, c.slide.places), top)
+        here = replace(made, left_at=code.mul(row, -c.narrow_row))
+        first = code.mul(row, self.last.count // c.rows)
+        self.last.each_panel(code, lambda panel, valid: self.last.write(here, panel, valid, first))  # type: ignore[union-attr]
+
+
+class _Rows(SlidingKernel):
+    """The windows of a chain: from a ring of rows for each panel of channels, and into scratch memory if another product follows."""
+
+    def __init__(self, chain: RowChain, wide: Panels, parts: PlanParts):
+        super().__init__(chain.sliding, parts)
+        self.c = chain
+        self.ring_shape = (typical(wide.count), chain.ring, *_numbers(shape_of(chain.sliding.image)[2:3]), typical(wide.width))
+
+    @property
+    def panel_size(self) -> int:
+        """Elements of the ring of a panel."""
+        return prod(self.ring_shape[1:])
+
+    def place(self, code: Code, panel: Index, row: Index) -> Index:
+        """Where a row of the image begins in the ring of a panel."""
+        return code.add(code.mul(panel, self.panel_size), code.mul(code.mod(row, self.c.ring), prod(self.ring_shape[2:])))
+
+    def write_row(
+        self, code: Code, buffers: dict[Value, Value], ring: Value, results: list[Value], row: tuple[Index, Index, Index], panel: Index, valid: int | None
+    ) -> None:
+        """The channels of a panel in a row: which image, which of its rows, and which row of the scratch memory."""
+        s, width = self.s, self.ring_shape[-1]
+        picture, y, self.kept_row = row
+        self.code, self.buffers, self.outs = code, buffers, results
+        self.panel, self.lane0 = panel, code.mul(panel, width)
+        read = buffer_leaf(code, ring, self.ring_shape)
+
+        def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
+            *pixel, channel = places
+            return read((*pixel, channel.plus(code, position(self.lane0).times(code, -1))), lanes, mask)
+
+        self.inputs = {s.image: leaf}
+        self.columns([position(picture), position(y)], None, 0, width if valid is None else valid)
+
+    def within(self, places: list[Position]) -> list[Position]:
+        code = self.code
+        return [position(self.panel), position(code.mod(places[1].scalar(code), self.c.ring))]
+
+    def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
+        if self.c.last is None:
+            super().write(emitter, places, lanes, mask)
+            return
+        code, s = self.code, self.s
+        here = [Position(), position(self.kept_row), *places[2:]]
+        for value, buffer in zip(s.epilogue.values, self.outs, strict=True):
+            store(code, emitter.at(value, places, lanes, mask), buffer, linear(code, here, (1, *s.shape[1:])), mask)

@@ -1,0 +1,248 @@
+"""Chains by rows: a product, the windows over what it makes, and the next product in one kernel, against float64 and against the groups one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from polyreme.dialects import kernel, nn, tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Value
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.types import ScalarType, TensorType, f32, f64
+from polyreme.lowering.pipeline import compile_module, lower
+from polyreme.lowering.row_chain import build_row_chain
+from polyreme.lowering.targets import TARGETS, Target, host
+from tests.lowering import products
+from tests.lowering.products import root_of
+
+
+@dataclass(frozen=True)
+class Case:
+    """`images` of `size` pixels with `channels`, of which `wide` are made, and `out` of these in turn (0: there is no last product)."""
+
+    size: tuple[int, int]
+    channels: int
+    wide: int
+    out: int
+    taps: tuple[int, int] = (3, 3)
+    stride: int = 1
+    pad: tuple[int, int] = (1, 1)
+    dilation: int = 1
+    images: int = 1
+    residual: bool = False
+    constant: bool = True
+    dtype: ScalarType = f32
+
+    @property
+    def places(self) -> tuple[int, int]:
+        high, wide = ((n + sum(self.pad) - (k - 1) * self.dilation - 1) // self.stride + 1 for n, k in zip(self.size, self.taps, strict=True))
+        return high, wide
+
+    @property
+    def pixels(self) -> tuple[int, int]:
+        """Of the images that go in, and of those that come out."""
+        return self.images * self.size[0] * self.size[1], self.images * self.places[0] * self.places[1]
+
+    def arrays(self) -> tuple[list[Any], list[Any]]:
+        """The image (and a residual), then weights and biases."""
+        rng = np.random.default_rng(5)
+        draw = lambda *shape: rng.standard_normal(shape).astype(self.dtype.np)
+        images = [draw(self.pixels[0], self.channels)]
+        weights = [draw(self.wide, self.channels), draw(1, self.wide), draw(self.wide, *self.taps), draw(1, 1, 1, self.wide)]
+        if self.out:
+            images += [draw(self.pixels[1], self.out)] * self.residual
+            weights += [draw(self.out, self.wide), draw(1, self.out)]
+        return images, weights
+
+    def small(self, target: Target) -> Target:
+        """The same machine with a cache that the wide image does not fit."""
+        return replace(target, caches=(1 << 10, self.pixels[0] // self.images * self.wide * self.dtype.bytes - 1, 8 << 20))
+
+
+def expected_of(case: Case) -> Any:
+    """The result in float64, tap by tap."""
+    images, weights = ([a.astype(np.float64) for a in arrays] for arrays in case.arrays())
+    wide = np.clip(images[0] @ weights[0].T + weights[1], 0, 6).reshape(case.images, *case.size, case.wide)
+    wide = np.pad(wide, [(0, 0), case.pad, case.pad, (0, 0)])
+    narrow: Any = np.zeros((case.images, *case.places, case.wide))
+    for y, x in product(*map(range, case.taps)):
+        at = (slice(t * case.dilation, t * case.dilation + (n - 1) * case.stride + 1, case.stride) for t, n in zip((y, x), case.places, strict=True))
+        narrow += wide[(slice(None), *at)] * weights[2][:, y, x]
+    narrow = np.maximum(narrow + weights[3], 0)
+    if not case.out:
+        return narrow
+    out = narrow.reshape(-1, case.wide) @ weights[4].T + weights[5]
+    return out + images[1] if case.residual else out
+
+
+def module_of(case: Case) -> tuple[Module, list[Any]]:
+    """The group of the case, and its inputs."""
+    images, weights = case.arrays()
+
+    def make(b: Builder, *args: Any) -> Any:
+        given = iter(args[len(images) :])
+        zero, six = (b(tensor.Full, value=x, shape=(), dtype=case.dtype) for x in (0.0, 6.0))
+        y = b(tensor.Contract, args[0], next(given), spec="rc,oc->ro")
+        y = b(tensor.Map, b(tensor.Map, b(tensor.Map, y, next(given), fn="add"), six, fn="min"), zero, fn="max")
+        y = b(tensor.Reshape, y, shape=(case.images, *case.size, case.wide))
+        if any(case.pad):
+            low, high = ((0, n, n, 0) for n in case.pad)
+            y = b(tensor.Pad, y, low=low, high=high, interior=(0,) * 4, value=0.0)
+        y = b(tensor.Window, y, axes=(1, 2), sizes=case.taps, strides=(case.stride,) * 2, dilations=(case.dilation,) * 2)
+        y = b(tensor.Contract, y, next(given), spec="nhwgkl,gkl->nhwg")
+        y = b(tensor.Map, b(tensor.Map, y, next(given), fn="add"), zero, fn="max")
+        if not case.out:
+            return y
+        y = b(tensor.Reshape, y, shape=(case.pixels[1], case.wide))
+        y = b(tensor.Map, b(tensor.Contract, y, next(given), spec="rc,oc->ro"), next(given), fn="add")
+        return b(tensor.Map, y, args[1], fn="add") if case.residual else y
+
+    kinds = [TensorType(a.shape, case.dtype) for a in (images if case.constant else [*images, *weights])]
+    return root_of(kinds, make, weights if case.constant else ()), images if case.constant else [*images, *weights]
+
+
+@pytest.fixture(autouse=True)
+def _only_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "build_conv", build_row_chain)
+
+
+@st.composite
+def cases(draw: Any) -> Case:
+    """Small cases, most of which have a result and are chains."""
+    taps = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    pad = draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
+    size = draw(st.integers(9, 13)), draw(st.integers(8, 18))
+    wide, out = draw(st.sampled_from([5, 16, 20, 33])), draw(st.sampled_from([0, 1, 7, 17]))
+    flags = {name: draw(st.booleans()) for name in ("residual", "constant")}
+    return Case(size, draw(st.sampled_from([1, 3, 8])), wide, out, taps, stride, pad, dilation, draw(st.integers(1, 2)), dtype=draw(st.sampled_from([f32, f32, f64])), **flags)
+
+
+@settings(max_examples=8, deadline=None)
+@given(cases(), st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]))
+def test_kernels_of_each_target_agree_with_numpy_and_touch_no_memory_outside(case: Case, name: str) -> None:
+    assume(min(case.places) > 0)
+    module, inputs = module_of(case)
+    target = case.small(TARGETS[name])
+    assume(products.to_kernels(module, target)[1][0] == "row_chain")
+    products.check_evaluated(module, inputs, expected_of(case), case.dtype, target)
+
+
+NATIVE = [
+    Case((24, 24), 8, 40, 24, residual=True),
+    Case((25, 31), 5, 48, 17, stride=2),
+    Case((20, 18), 3, 33, 0, images=3),
+    Case((23, 40), 8, 64, 24, (5, 5), 2, (2, 2), images=2),
+    Case((22, 19), 8, 20, 70, (2, 3), 3, (0, 1), constant=False),
+    Case((30, 16), 6, 40, 8, pad=(2, 1), dilation=2, dtype=f64),
+    Case((60, 20), 4, 20, 7, (1, 3), 2, (0, 0)),
+]
+
+
+@pytest.mark.parametrize("case", NATIVE, ids=str)
+def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = case.small(host())
+    monkeypatch.setattr(products, "host", lambda: target)
+    module, inputs = module_of(case)
+    assert products.to_kernels(module, target)[1][0] == "row_chain"
+    products.check_native(module, inputs, expected_of(case), case.dtype)
+
+
+def test_an_image_that_fits_the_cache_is_made() -> None:
+    case = NATIVE[0]
+    target = replace(host(), caches=(32 << 10, 1 << 20, 8 << 20))
+    assert products.to_kernels(module_of(case)[0], target)[1] != ["row_chain"]
+
+
+# --- in networks
+
+TARGET = replace(host(), caches=(2 << 10, 48 << 10, 8 << 20))
+
+
+class Net:
+    """A network of `nn` ops on `images` of 32 x 20 x 20, whose convolutions have constant weights. It gives the means of its results."""
+
+    def __init__(self, images: int = 1):
+        self.main = Func.empty("main", [TensorType((images, 32, 20, 20), f32)], arg_names=["x"], arg_roles=("input",))
+        self.b = Builder.at_end(self.main.block)
+        self.rng = np.random.default_rng(3)
+        self.x: Value = self.main.args[0]
+
+    def constant(self, *shape: int) -> Value:
+        return self.b(nn.Constant, value=self.rng.standard_normal(shape, np.float32))  # type: ignore[no-any-return]
+
+    def conv(self, x: Value, out: int, taps: int = 1, stride: int = 1, groups: int = 1) -> Value:
+        weight = self.constant(out, x.type.shape[1] // groups, taps, taps)  # type: ignore[union-attr]
+        made = self.b(nn.Conv, x, weight, self.constant(out), strides=(stride, stride), padding=(taps // 2,) * 4, groups=groups)
+        return self.b(nn.Relu, made)  # type: ignore[no-any-return]
+
+    def module(self, *results: Value) -> Module:
+        self.b.insert(Return([self.b(nn.Mean, x, axis=(2, 3), keepdims=False) for x in results]))
+        module = Module.empty()
+        module.block.append(self.main.finish())
+        return module
+
+
+def chains(module: Module) -> list[int]:
+    """How many products and convolutions the chains of a network have."""
+    fused = [op for op in lower(module, TARGET, "tensor").walk() if isinstance(op, tensor.Fused)]
+    counts = [sum(isinstance(inner, tensor.Contract) for inner in op.regions[0].block) for op in fused]
+    return [n for n in counts if n > 1]
+
+
+def check(module: Module) -> None:
+    inputs = [np.random.default_rng(1).standard_normal(a.type.shape, np.float32) for a in module.function().args]
+    made = compile_module(module, TARGET).load().run(inputs)
+    for got, expected in zip(made, evaluate(module, inputs), strict=True):
+        products.assert_close(np.asarray(got), expected.astype(np.float64), f32)
+
+
+def inverted_residuals(images: int) -> Module:
+    net = Net(images)
+    x = net.b(nn.Add, net.x, net.conv(net.conv(net.conv(net.x, 40), 40, 3, groups=40), 32))
+    return net.module(net.conv(net.conv(net.conv(net.conv(x, 36), 36, 3, 2, groups=36), 32), 48))
+
+
+def test_inverted_residuals_become_chains_of_three() -> None:
+    module = inverted_residuals(1)
+    assert chains(module) == [3, 3]
+    check(module)
+
+
+def test_inverted_residuals_become_chains_in_each_image_of_a_batch() -> None:
+    module = inverted_residuals(2)
+    lowered = lower(module, TARGET)
+    scanned = [op for loop in lowered.function().walk() if isinstance(loop, kernel.Parallel) for op in loop.walk() if isinstance(op, kernel.Call)]
+    assert sum(op.callee.name.startswith("row_chain") for op in scanned) == 2
+    check(module)
+
+
+def test_a_product_that_makes_the_next_wide_image_begins_the_next_chain() -> None:
+    net = Net()
+    x = net.conv(net.conv(net.x, 32), 32, 3, groups=32)
+    x = net.conv(net.conv(x, 40), 40, 3, groups=40)
+    module = net.module(net.conv(x, 32))
+    assert chains(module) == [2, 3]
+    check(module)
+
+
+def test_what_others_read_as_well_is_made() -> None:
+    net = Net()
+    wide = net.conv(net.x, 40)
+    narrow = net.conv(wide, 40, 3, groups=40)
+    module = net.module(wide, net.conv(narrow, 32))
+    assert chains(module) == []
+    check(module)
+    net = Net()
+    narrow = net.conv(net.conv(net.x, 40), 40, 3, groups=40)
+    module = net.module(narrow, net.conv(narrow, 32))
+    assert chains(module) == [2]
+    check(module)
