@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import polyreme as paddle
-from benchmarks.inference import table
+from benchmarks.tables import table
 from benchmarks.zoo import MODELS, draw_inputs, draw_weights, load_weights
 from polyreme.executables import load_module
 from polyreme.inspection import model_module

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import int8
+from benchmarks.tables import table
 from benchmarks.zoo import MODELS, Model, draw_inputs, draw_weights, load_weights
 from polyreme.peers.compare import LARGEST_DIFFERENCE, LARGEST_SPREAD, OURS, PEERS, Comparison, LibraryError, Race, Worker
 from polyreme.peers.files import write_files
@@ -134,12 +135,6 @@ def start_table(figures: Sequence[Figures], libraries: Sequence[str]) -> str:
 
 def _again(latency: Mapping[str, Any] | None) -> list[str]:
     return ["", ""] if latency is None else [f"{latency['compile_s'] + latency['first_s']:.2f}", f"{latency['peak_mib']:.0f}"]
-
-
-def table(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
 # --- the command

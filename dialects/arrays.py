@@ -24,6 +24,25 @@ def reduce_array(x: Array, fn: str, axes: tuple[int, ...], keepdims: bool) -> Ar
     return np.asarray(result, dtype=x.dtype)
 
 
+def cumulate_array(x: Array, fn: str, axis: int) -> Array:
+    """Each element combined with all before it along `axis` by one of `REDUCTIONS`; sums and products of floats accumulate in float64."""
+    wide = x.dtype if fn not in ("add", "mul") or x.dtype.kind in "iubc" else np.float64
+    with np.errstate(all="ignore"):
+        return np.asarray(REDUCTIONS[fn].accumulate(x.astype(wide, copy=False), axis=axis), dtype=x.dtype)
+
+
+def order_array(x: Array, axis: int, descending: bool) -> Array:
+    """The positions that sort along `axis`, int64: the first of equals first, nan as the largest of all."""
+    if x.dtype.kind == "V":
+        # Floats that numpy does not know.
+        x = x.astype(np.float32)
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    # Equal elements keep their order: the reversed array is sorted and the result reversed.
+    turned = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(turned, axis)
+
+
 def window_view(x: Array, axes: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Array:
     """A read-only view of `x` whose `axes` are window positions, with the windows' own axes appended in the order of `axes`."""
     shape, steps = list(x.shape), list(x.strides)

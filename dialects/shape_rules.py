@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from polyreme.ir.diagnostics import check, check_attr, check_type
-from polyreme.ir.dims import Dim, ceildiv, floordiv, known_nonnegative, maximum, product
+from polyreme.ir.dims import Dim, ceildiv, floordiv, known_nonnegative, maximum, minimum, product
 from polyreme.ir.facts import agree
-from polyreme.ir.types import ScalarType, TensorType
+from polyreme.ir.types import ScalarType, TensorType, i64
 
 Shape = tuple[Dim, ...]
 
@@ -186,3 +186,17 @@ def number_fits(value: bool | int | float, dtype: ScalarType) -> bool:
         return True
     limits = np.iinfo(dtype.np)
     return math.isfinite(value) and value == int(value) and limits.min <= value <= limits.max
+
+
+# Positions along a sorted axis go through 32 bits.
+LONGEST_ORDER = 2**31 - 1
+
+
+def check_order(x: TensorType, axis: int, count: int | None) -> TensorType:
+    """The type of the first `count` positions that sort `x` along `axis`, or of all if there are fewer."""
+    check_type(x.dtype.kind in "fiub", f"expected ordered elements but got {x.dtype}")
+    check_attr(count is None or count >= 1, f"expected to give at least one position but got count = {count}")
+    size = x.shape[axis]
+    check(not isinstance(size, int) or size <= LONGEST_ORDER, f"expected at most {LONGEST_ORDER} elements along the axis but got {size}")
+    taken = size if count is None else minimum(size, count)
+    return TensorType((*x.shape[:axis], taken, *x.shape[axis + 1 :]), i64)

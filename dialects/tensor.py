@@ -19,6 +19,8 @@ from polyreme.dialects.arrays import REDUCTIONS, Array, fold_array, pad_array, r
 from polyreme.dialects.groups import Fused as Fused
 from polyreme.dialects.groups import Scan as Scan
 from polyreme.dialects.groups import Yield as Yield
+from polyreme.dialects.order import Argsort as Argsort
+from polyreme.dialects.order import Cumulate as Cumulate
 from polyreme.dialects.shape_rules import (
     Shape,
     broadcast_shapes,

@@ -145,6 +145,10 @@ class Code:
         value: Value = self.b(kernel.Shuffle, a, b, lanes=tuple(lanes))
         return value
 
+    def extract(self, x: Value, lane: int) -> Value:
+        value: Value = self.b(kernel.Extract, x, lane=lane)
+        return value
+
     def reduce(self, x: Value, fn: str = "add") -> Value:
         value: Value = self.b(kernel.Reduce, x, fn=fn)
         return value
@@ -162,9 +166,16 @@ class Code:
         """The whole words of four bytes that a buffer of bytes holds; other buffers as they are."""
         kind = buffer.type
         assert isinstance(kind, BufferType)
-        if kind.dtype.bits != 8:
+        return self.seen_as(buffer, i32) if kind.dtype.bits == 8 else buffer
+
+    def seen_as(self, buffer: Value, dtype: ScalarType) -> Value:
+        """The bytes of a buffer as whole integers of another type."""
+        kind = buffer.type
+        assert isinstance(kind, BufferType)
+        if kind.dtype == dtype:
             return buffer
-        value: Value = self.b(kernel.View, buffer, None, shape=(product(kind.shape) // 4,), dtype=i32)
+        size = product(kind.shape) if kind.dtype.bytes == dtype.bytes else product(kind.shape) * kind.dtype.bytes // dtype.bytes
+        value: Value = self.b(kernel.View, buffer, None, shape=(size,), dtype=dtype)
         return value
 
     def scratch(self, size: int, dtype: ScalarType) -> Value:

@@ -460,6 +460,21 @@ def _reduce(r: _Request) -> Value:
     return convert(code, _accumulate(r, sizes, start, step)[0], dtype)
 
 
+def _cumulate(r: _Request) -> Value:
+    """All elements up to this one, again for each: for kernels that compute each element on its own. `cumulate.py` has the one that takes what it has."""
+    (x,), a, code = r.op.operands, r.op.attributes, r.code
+    axis, dtype = a["axis"], _dtype(x)
+    inner = wide(dtype) if a["fn"] in ("add", "mul") else dtype
+    place = r.places[axis].lanes(code, r.lanes)
+
+    def step(offsets: list[Position], values: list[Value]) -> list[Value]:
+        element = convert(code, r.of(x, [*r.places[:axis], *offsets, *r.places[axis + 1 :]]), inner)
+        before = code.apply("le", offsets[0].lanes(code, r.lanes), place)
+        return [code.apply("select", before, code.apply(a["fn"], values[0], element), values[0])]
+
+    return convert(code, _accumulate(r, [_shape(x)[axis]], [r.constant(identity_of(a["fn"], inner), inner)], step)[0], dtype)
+
+
 def _arg_reduce(r: _Request) -> Value:
     (x,), a, code = r.op.operands, r.op.attributes, r.code
     axis, dtype, compare = a["axis"], _dtype(x), "gt" if a["fn"] == "max" else "lt"
@@ -556,6 +571,7 @@ _RULES: dict[type[Op], Callable[[_Request], Value]] = {
     tensor.Gather: _gather,
     tensor.Scatter: _scatter,
     tensor.Reduce: _reduce,
+    tensor.Cumulate: _cumulate,
     tensor.ArgReduce: _arg_reduce,
     tensor.Contract: _contract,
     tensor.Fold: _fold,

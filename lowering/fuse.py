@@ -325,11 +325,14 @@ class _Fusion:
             block.append(op)
 
 
+_ALONE = (tensor.Random, tensor.Constant, tensor.Cumulate, tensor.Argsort)
+
+
 def _fusible(op: Op) -> bool:
-    """Whether `op` may share a kernel; reshapes are mostly no kernels at all, random draws follow one another."""
+    """Whether `op` may share a kernel; reshapes are mostly no kernels at all, random draws follow one another, and so do the steps of what goes along an axis in order."""
     if isinstance(op, tensor.Reshape):
         return _is_regrouping(op)
-    return op.dialect == "tensor" and not op.regions and not isinstance(op, (tensor.Random, tensor.Constant)) and not op.has(IsolatedFromAbove)
+    return op.dialect == "tensor" and not op.regions and not isinstance(op, _ALONE) and not op.has(IsolatedFromAbove)
 
 
 def _is_regrouping(op: tensor.Reshape) -> bool:

@@ -244,6 +244,21 @@ def _size(b: Builder, size: Dim, dtype: ScalarType) -> Value:
     return _number(b, size, dtype) if isinstance(size, int) else b(tt.DimValue, size=size, dtype=dtype)
 
 
+@nn_to_tensor.lower(nn.Cumsum)
+def cumsum(op: Any, b: Builder, x: Value) -> Value:
+    return b(tt.Cumulate, x, fn="add", axis=op.axis % x.type.rank)
+
+
+@nn_to_tensor.lower(nn.Argsort)
+def argsort(op: Any, b: Builder, x: Value) -> Value:
+    """With the axis last, where kernels sort."""
+    axis, rank = op.axis % x.type.rank, x.type.rank
+    order = [*(i for i in range(rank) if i != axis), axis]
+    last = b(tt.Transpose, x, perm=tuple(order)) if axis != rank - 1 else x
+    sorted_ = b(tt.Argsort, last, descending=op.descending, count=op.count)
+    return b(tt.Transpose, sorted_, perm=tuple(order.index(i) for i in range(rank))) if axis != rank - 1 else sorted_
+
+
 @nn_to_tensor.lower(nn.ArgMax, nn.ArgMin)
 def arg_reduction(op: Any, b: Builder, x: Value) -> Value:
     return b(tt.ArgReduce, x, fn=op.reduce_fn, axis=op.axis % x.type.rank, keepdims=op.keepdims, dtype=op.dtype)

@@ -292,6 +292,20 @@ for _cls, _fn in [(nn.ArgMax, max), (nn.ArgMin, min)]:
     case(f"{_cls.name}", _cls, ints(4, 6, low=0, high=3).astype(float), axis=-1, formula=lambda x, fn=_fn: np.array([list(r).index(fn(r)) for r in x]))
     case(f"{_cls.name} along the front", _cls, distinct(4, 3), axis=0, keepdims=True, dtype=i32, formula=lambda x, fn=_fn: np.array([[list(c).index(fn(c)) for c in x.T]]))
     case(f"{_cls.name} with nan", _cls, np.array([[1.0, np.nan, 3.0, np.nan]]), axis=1, formula=lambda x: np.array([1]))
+for _shape, _axis in [((3, 4), -1), ((2, 3, 4), 1), ((5, 1), 0), ((7,), 0), ((0, 3), 1), ((2, 40), 1)]:
+    case(f"nn.cumsum {_shape} {_axis}", nn.Cumsum, floats(*_shape), axis=_axis, formula=lambda x, a=_axis: np.cumsum(x, a))
+case("nn.cumsum of integers", nn.Cumsum, ints(3, 4), axis=0, formula=lambda x: x.cumsum(0))
+
+
+def argsort_formula(x, axis, descending, count):
+    return np.apply_along_axis(lambda row: np.array(sorted(range(len(row)), key=lambda i: (math.isnan(row[i]) != descending, -row[i] if descending else row[i]))[:count]), axis, x)
+
+
+for _shape, _axis, _count in [((3, 5), -1, None), ((4, 3, 2), 1, 2), ((2, 1), 1, 1), ((60,), 0, 3), ((2, 70), 1, None), ((40, 2), 0, None)]:
+    for _down in (False, True):
+        case(f"nn.argsort {_shape} {_axis} {_count} {_down}", nn.Argsort, ints(*_shape, low=-9, high=9).astype(float), axis=_axis, descending=_down, count=_count, formula=lambda x, a=_axis, d=_down, c=_count: argsort_formula(x, a, d, c))
+case("nn.argsort of integers", nn.Argsort, ints(3, 9), axis=1, formula=lambda x: argsort_formula(x, 1, False, None))
+case("nn.argsort with nan", nn.Argsort, np.array([[1.0, np.nan, -3.0, np.nan, -0.0, 0.0]]), axis=1, formula=lambda x: np.array([[2, 4, 5, 0, 1, 3]]))
 
 
 def softmax_formula(x, axis):

@@ -346,6 +346,20 @@ def arg_reduce(g):
     return g.b(tensor.Map, found, fn="cast", dtype=f32)
 
 
+def cumulate(g):
+    x = g.pick(least_rank=1)
+    return x and g.b(tensor.Cumulate, x, fn=g.draw(st.sampled_from(["add", "max", "min"])), axis=g.axis(x))
+
+
+def argsort(g):
+    # Of arguments: what is computed may differ in its last bit, and so in its order.
+    args = [a for a in g.func.args if a.type.rank]
+    if not args:
+        return None
+    places = g.b(tensor.Argsort, g.draw(st.sampled_from(args)), descending=g.draw(st.booleans()), count=g.draw(st.sampled_from([None, 1, 2])))
+    return g.b(tensor.Map, places, fn="cast", dtype=f32)
+
+
 def contract(g):
     x = g.pick(least_rank=1, most_rank=4)
     if x is None:
@@ -444,7 +458,7 @@ def scan(g):
 
 STEP_RULES = [map_one, map_two, map_exp, reduce, contract, contract, reshape, transpose, broadcast, slice_, reverse, pad, concat, full]
 TENSOR_RULES = [
-    map_one, map_two, map_two, map_divide, map_exp, map_select, integers, reduce, reduce, arg_reduce, contract, contract, reshape, transpose, broadcast,
+    map_one, map_two, map_two, map_divide, map_exp, map_select, integers, reduce, reduce, arg_reduce, cumulate, argsort, contract, contract, reshape, transpose, broadcast,
     slice_, reverse, pad, window, fold, concat, gather, scatter, full, iota, scan,
 ]  # fmt: skip
 

@@ -96,8 +96,8 @@ class View(Op):
         %v = kernel.view %x, %start {shape = [16]} : buffer<16xf32>      // %x: buffer<8x16xf32>, %start: index
 
     Shares the memory: what is written to one is read from the other. Without `offset` it starts where the buffer does. All of it must lie
-    inside the buffer. `shape` is the view's, in row-major order. With `dtype` the bytes, the lowest one first, are seen as integers of another size: bytes four
-    at a time as i32, say. Such a view promises no more of where it starts than the buffer does.
+    inside the buffer. `shape` is the view's, in row-major order. With `dtype` the bytes, the lowest one first, are seen as integers of another type: bytes four
+    at a time as i32, say, or the bits of floats. Such a view promises no more of where it starts than the buffer does.
     """
 
     buffer = operand()
@@ -110,7 +110,7 @@ class View(Op):
         if offset is not None:
             check_index(offset, "the offset")
         found = check_buffer(buffer).dtype
-        check_type(dtype is None or (dtype.is_integer and found.is_integer), f"expected integers to be seen as others but got {found} and {dtype}")
+        check_type(dtype is None or (dtype.is_integer and found.kind in "fiu"), f"expected numbers to be seen as integers but got {found} and {dtype}")
         return BufferType(shape, dtype or found)
 
     @staticmethod

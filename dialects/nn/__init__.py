@@ -63,6 +63,7 @@ from polyreme.dialects.nn.linear import Linear, MatMul
 from polyreme.dialects.nn.loss import CrossEntropy
 from polyreme.dialects.nn.matrix import Cholesky, Inverse
 from polyreme.dialects.nn.norm import BatchNorm, Standardize, StandardizeGradient
+from polyreme.dialects.nn.order import Argsort, Cumsum
 from polyreme.dialects.nn.pool import AvgPool, MaxPool
 from polyreme.dialects.nn.quantize import DequantizeLinear, FakeQuantize, QuantizeLinear
 from polyreme.dialects.nn.recurrent import GRU, LSTM, GRUGradient, LSTMGradient, SimpleRNN, SimpleRNNGradient
@@ -77,6 +78,7 @@ __all__ = [
     "Any",
     "ArgMax",
     "ArgMin",
+    "Argsort",
     "Asin",
     "Atan",
     "AvgPool",
@@ -95,6 +97,7 @@ __all__ = [
     "Cos",
     "Cosh",
     "CrossEntropy",
+    "Cumsum",
     "DequantizeLinear",
     "DimValue",
     "Div",

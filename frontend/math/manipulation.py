@@ -389,14 +389,17 @@ def gather_nd(x: Tensor, index: Tensor, name: str | None = None) -> Tensor:
     return dispatch.call(ops.Gather, joined, flat, axis=0)
 
 
-def positions_along(indices: Tensor, shape: Sequence[Any], axis: int) -> Tensor:
+def positions_along(indices: Tensor, shape: Sequence[Dim], axis: int) -> Tensor:
     """The places in a flattened tensor of `shape` that `indices` name along `axis`, the other coordinates being those of the element of `indices`."""
-    steps: list[Any] = [product(shape[i + 1 :]) for i in range(len(shape))]
-    grid: Any = np.indices(indices.shape, sparse=True)
-    base = sum(g * s for i, (g, s) in enumerate(zip(grid, steps, strict=True)) if i != axis)
-    wrapped = dispatch.call(ops.Mod, cast_to(indices, i64), dispatch.full((), shape[axis], i64))
-    along = dispatch.call(ops.Mul, wrapped, dispatch.full((), steps[axis], i64))
-    return dispatch.call(ops.Add, along, dispatch.constant(np.broadcast_to(np.asarray(base, np.int64), tuple(indices.shape))))
+    place = dispatch.call(ops.Mod, cast_to(indices, i64), dispatch.full((), shape[axis], i64))
+    for i, size in enumerate(indices.type.shape):
+        step = product(shape[i + 1 :])
+        if i != axis:
+            along = dispatch.call(ops.Iota, shape=tuple(size if k == i else 1 for k in range(len(shape))), axis=i, dtype=i64)
+            place = dispatch.call(ops.Add, place, along if step == 1 else dispatch.call(ops.Mul, along, dispatch.full((), step, i64)))
+        elif step != 1:
+            place = dispatch.call(ops.Mul, place, dispatch.full((), step, i64))
+    return place
 
 
 def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = True) -> Tensor:
@@ -406,8 +409,8 @@ def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = T
         shape = list(np.broadcast_shapes(*[tuple(1 if i == place else d for i, d in enumerate(v.shape)) for v in (arr, indices)]))
         indices = expand(indices, [indices.shape[place] if i == place else d for i, d in enumerate(shape)])
         arr = expand(arr, [arr.shape[place] if i == place else d for i, d in enumerate(shape)])
-    check_positions(indices, arr.shape[place], "take_along_axis")
-    flat = positions_along(indices, arr.shape, place)
+    check_positions(indices, arr.type.shape[place], "take_along_axis")
+    flat = positions_along(indices, arr.type.shape, place)
     return dispatch.call(ops.Gather, reshape(arr, [-1]), flat, axis=0)
 
 
@@ -425,8 +428,7 @@ def shape(input: Tensor) -> Tensor:
     """The shape as an int64 tensor."""
     if input.type.is_static:
         return dispatch.constant(np.array(input.shape, np.int64))
-    sizes = [dispatch.call(ops.DimValue, size=d, dtype=i64) for d in input.type.shape]
-    return stack(sizes)
+    return stack([dispatch.full((), d, i64) for d in input.type.shape])
 
 
 def rank(input: Tensor) -> Tensor:

@@ -117,7 +117,7 @@ def put_along_axis(arr: Tensor, indices: Tensor, values: Any, axis: int, reduce:
     check_positions(indices, arr.shape[place], "put_along_axis")
     if indices.size == 0:
         return dispatch.call(ops.Reshape, arr, shape=arr.type.shape)
-    flat = reshape(positions_along(indices, arr.shape, place), [-1])
+    flat = reshape(positions_along(indices, arr.type.shape, place), [-1])
     whole, given = reshape(arr, [-1]), reshape(values, [-1])
     if reduce == "add":
         return reshape(add(whole, dispatch.call(ops.ScatterAdd, given, flat, axis=0, size=arr.size)), arr.type.shape)

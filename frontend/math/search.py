@@ -13,7 +13,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.types import i1, i32, i64
 from polyreme.math.common import axis_of, cast_to, number_of, tensor_arg
 from polyreme.math.elementwise import in_place
-from polyreme.math.manipulation import reshape, take_along_axis, transpose
+from polyreme.math.manipulation import reshape, take_along_axis
 from polyreme.tensor import Tensor
 
 __all__ = ["argmax", "argmin", "argsort", "cumsum", "index_sample", "nonzero", "sort", "topk", "unique"]
@@ -43,25 +43,16 @@ def argmin(x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = "int
     return _extreme(ops.ArgMin, x, axis, keepdim, dtype, "argmin")
 
 
-def _order(x: Tensor, axis: int, descending: bool, what: str) -> np.ndarray[Any, Any]:
-    values = x._array(what)
-    if not descending:
-        return np.argsort(values, axis, kind="stable")
-    # Equal elements keep their order: sort the reversed array and reverse the result.
-    turned = np.argsort(np.flip(values, axis), axis, kind="stable")
-    return values.shape[axis] - 1 - np.flip(turned, axis)
-
-
 def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = False, name: str | None = None) -> Tensor:
-    """The positions that would sort along `axis`; equal elements keep their order."""
-    if x.ndim == 0:
+    """The positions that would sort along `axis`, int64; equal elements keep their order."""
+    if tensor_arg(x, "argsort").ndim == 0:
         return dispatch.constant(np.zeros((), np.int64))
-    return dispatch.constant(_order(x, axis_of(axis, x.ndim, "argsort"), descending, "argsort()").astype(np.int64))
+    return dispatch.call(ops.Argsort, x, axis=axis_of(axis, x.ndim, "argsort"), descending=bool(descending))
 
 
 def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = False, name: str | None = None) -> Tensor:
     """Sorted along `axis`."""
-    return x if x.ndim == 0 or x.size == 0 else take_along_axis(x, argsort(x, axis, descending), axis, broadcast=False)
+    return x if tensor_arg(x, "sort").ndim == 0 or 0 in x.shape else take_along_axis(x, argsort(x, axis, descending), axis, broadcast=False)
 
 
 def topk(
@@ -69,11 +60,11 @@ def topk(
 ) -> tuple[Tensor, Tensor]:
     """The `k` largest (or smallest) elements along `axis` (the last for None) in order, and their positions."""
     count = int(number_of(k))
-    place = axis_of(-1 if axis is None else axis, x.ndim, "topk")
-    if not 1 <= count <= x.shape[place]:
-        raise ValueError(f"topk expected k in [1, {x.shape[place]}] but got {count}")
-    order = np.take(_order(x, place, largest, "topk()"), range(count), place).astype(np.int64)
-    index = dispatch.constant(order)
+    place = axis_of(-1 if axis is None else axis, tensor_arg(x, "topk").ndim, "topk")
+    size = x.type.shape[place]
+    if count < 1 or isinstance(size, int) and count > size:
+        raise ValueError(f"topk expected k in [1, {size}] but got {count}")
+    index = dispatch.call(ops.Argsort, x, axis=place, descending=bool(largest), count=count)
     return take_along_axis(x, index, place, broadcast=False), index
 
 
@@ -122,12 +113,7 @@ def cumsum(x: Tensor, axis: int | None = None, dtype: Any = None, name: str | No
     place = axis_of(axis, x.ndim, "cumsum")
     if x.ndim == 0:
         return x
-    # A product with a triangle of ones: linear, so its gradient needs no rule of its own.
-    size = x.shape[place]
-    triangle = dispatch.constant(np.triu(np.ones((size, size), x.type.dtype.np)))
-    order = [i for i in range(x.ndim) if i != place] + [place]
-    summed = dispatch.call(ops.MatMul, transpose(x, order), triangle)
-    return transpose(summed, np.argsort(order).tolist())
+    return dispatch.call(ops.Cumsum, x, axis=place)
 
 
 cumsum_ = in_place(cumsum)

@@ -7,9 +7,11 @@ from typing import Any
 from polyreme.dialects.nn import (
     Cast,
     CrossEntropy,
+    Cumsum,
     Div,
     Equal,
     Exp,
+    Flip,
     Iota,
     LogSoftmax,
     Max,
@@ -107,3 +109,10 @@ def cross_entropy(op: Any, b: Emitter, dy: Value) -> Any:
         counted = b(NotEqual, label, number(b, op.ignore_index, label))
         dy = b(Where, counted, dy, number(b, 0, dy))
     return b(Mul, dy, b(Sub, softmax, hit)), None
+
+
+@gradient(Cumsum)
+def cumsum(op: Any, b: Emitter, dy: Value) -> Any:
+    """dx = the running sums of dy from the end"""
+    axis = op.axis % dy.type.rank
+    return (b(Flip, b(Cumsum, b(Flip, dy, axes=(axis,)), axis=axis), axes=(axis,)),)

@@ -17,12 +17,12 @@ EXPECTED = np.load(Path(__file__).parents[1] / "fixtures" / "functions.npz")
 
 # Their results, or the sizes of them, follow from values that are not known yet; or they draw as no op can say.
 NOT_CAPTURED = {
-    "bitwise", "topk", "sort", "masked_select", "index_mask", "max_pool2d_mask", "randn", "randn64", "normal", "normal_tensor", "randint", "randint_wide", "randperm",
+    "bitwise", "masked_select", "index_mask", "max_pool2d_mask", "randn", "randn64", "normal", "normal_tensor", "randint", "randint_wide", "randperm",
     "randperm_even",
 }  # fmt: skip
 # With a free batch: what models of pictures, sequences and tables are made of.
 FREE_BATCH = [
-    "add", "rsub", "clip", "where", "sum", "mean", "max", "std", "var", "logsumexp", "norm", "argmax", "matmul_vector", "batched", "reshape_zero", "transpose", "flatten",
+    "add", "rsub", "clip", "where", "sum", "mean", "max", "std", "var", "logsumexp", "norm", "argmax", "cumsum", "topk", "sort", "matmul_vector", "batched", "reshape_zero", "transpose", "flatten",
     "squeeze", "concat", "stack", "split", "chunk", "unbind", "tile", "flip", "gather", "moveaxis", "index_negative_step", "index_list", "index_none", "gelu", "softmax", "log_softmax",
     "maxout", "glu", "prelu", "conv2d", "conv2d_same", "conv2d_last", "conv1d", "max_pool2d", "max_pool2d_ceil", "avg_pool2d", "avg_pool2d_divisor", "adaptive_avg",
     "adaptive_avg_global", "adaptive_max", "pad", "pad_reflect", "unfold", "embedding", "one_hot", "label_smooth", "normalize", "cosine_similarity", "dropout", "dropout2d",

@@ -12,19 +12,21 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import TensorType, f32, f64, i1, i32, i64, u8, u64
+from polyreme.lowering.cumulate import build_cumulate
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.link import build_artifact, load
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.pipeline import BUILDERS, compile_module, lower
 from polyreme.lowering.random import build_random
 from polyreme.lowering.scan import build_scan
+from polyreme.lowering.sort import build_sort
 from polyreme.lowering.targets import TARGETS, find_target
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
 from tests.strategies import modules
 
 N = symbol("N")
 RELAXED = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-GENERIC = (build_random, build_scan, build_loops)
+GENERIC = (build_random, build_scan, build_cumulate, build_sort, build_loops)
 
 
 def module_of(types, build):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from polyreme import dispatch, math
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import product
-from polyreme.ir.types import ScalarType, i1, i32, i64
+from polyreme.ir.types import ScalarType, i32, i64
 from polyreme.loaders.errors import OperatorError
 from polyreme.loaders.meaning import Number, Scalar, Sizes, meaning
 from polyreme.math.common import cast_to
@@ -198,46 +196,32 @@ def _name_of(dtype: ScalarType) -> str:
     return "int32" if dtype == i32 else "int64"
 
 
-MOST_TOP = 64
+@meaning()
+def topk(x: Tensor, k: Number = 1, *, axis: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    """The `k` largest elements along `axis` and where they stand, the first of equals first."""
+    return math.topk(x, k, axis, largest)
 
 
 @meaning()
-def topk(x: Tensor, k: Number = 1, *, axis: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
-    """The `k` largest elements along `axis` and where they stand, the first of equals first: one after the other is found and taken out."""
-    if not 1 <= k <= MOST_TOP:
-        raise OperatorError(f"expected between 1 and {MOST_TOP} of the largest elements but got {k}")
-    place = axis % x.ndim
-    least, most = (-np.inf, np.inf) if x.type.dtype.is_float else (np.iinfo(x.type.dtype.np).min, np.iinfo(x.type.dtype.np).max)
-    worst = float(least if largest else most) if x.type.dtype.is_float else int(least if largest else most)
-    extreme = math.max if largest else math.min
-    shape = [x.type.shape[i] if i == place else 1 for i in range(x.ndim)]
-    steps = dispatch.call(ops.Iota, shape=tuple(shape), axis=place, dtype=i64)
-    left, taken = x, dispatch.full(x.type.shape, False, i1)
-    values, places = [], []
-    for _ in range(int(k)):
-        best = extreme(left, place, keepdim=True)
-        hit = math.logical_and(math.equal(left, best), math.logical_not(taken))
-        where_ = math.argmax(cast_to(hit, i32), place, keepdim=True)
-        values.append(best)
-        places.append(where_)
-        taken = math.logical_or(taken, math.equal(steps, where_))
-        left = math.where(taken, dispatch.full((), worst, x.type.dtype), x)
-    return math.concat(values, place), math.concat(places, place)
+def argsort(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool = False) -> tuple[Tensor, Tensor]:
+    """Sorted along `axis`, and where the elements stood."""
+    index = math.argsort(x, axis, descending)
+    return (x if x.ndim == 0 else math.take_along_axis(x, index, axis, broadcast=False)), index
 
 
 @meaning()
 def cumsum(x: Tensor, axis: Number = -1, *, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Running sums, as a product with a triangle of ones."""
+    """Running sums; `exclusive` ones leave out the element itself, `reverse` ones come from the end."""
     if flatten:
         x, axis = math.reshape(x, [-1]), 0
     place = int(axis) % x.ndim
-    size = x.type.shape[place]
-    steps = dispatch.call(ops.Iota, shape=(size, size), axis=0, dtype=i64), dispatch.call(ops.Iota, shape=(size, size), axis=1, dtype=i64)
-    rows, columns = steps[::-1] if reverse else steps
-    taken = (math.less_than if exclusive else math.less_equal)(rows, columns)
-    triangle = cast_to(taken, x.type.dtype)
-    last = math.moveaxis(x, place, -1)
-    return math.moveaxis(dispatch.call(ops.MatMul, last, triangle), -1, place)
+    if reverse:
+        x = math.flip(x, [place])
+    if exclusive and x.type.shape[place] != 0:
+        before = math.slice(x, [place], [0], [x.type.shape[place] - 1])
+        x = dispatch.call(ops.Pad, before, padding=tuple(int(k == 2 * place) for k in range(2 * x.ndim)))
+    summed = dispatch.call(ops.Cumsum, x, axis=place)
+    return math.flip(summed, [place]) if reverse else summed
 
 
 # --- products
