@@ -40,18 +40,18 @@ def compile(
     chosen = as_target(target, cpu)
     chosen = replace(chosen, winograd=chosen.winograd and winograd, strassen=chosen.strassen and strassen)
     library = Path(path)
-    key, ops, module = _what_to_compile(net, input_spec, chosen)
+    key, ops, module, check = _what_to_compile(net, input_spec, chosen)
     artifact = kept_artifact(key)
     if artifact is None:
-        done_apart(ops, lambda: _compile_and_write(key, module(), library, chosen))
+        done_apart(ops, lambda: _compile_and_write(key, module(), library, chosen, check))
     else:
         _write(artifact, library, chosen)
     here = current_place().is_gpu_place() if chosen.code == "ptx" else runs_here(chosen)
     return load_compiled(library) if here else None
 
 
-def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) -> tuple[str, int, Callable[[], Any]]:
-    """The key under which the artifact is kept, how many ops are compiled, and what makes the module of them."""
+def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) -> tuple[str, int, Callable[[], Any], Callable[[], None]]:
+    """The key under which the artifact is kept, how many ops are compiled, what makes the module of them, and what raises an error if its weights have changed since."""
     from polyreme.inspection import model_module
     from polyreme.ir.text import identity_text
     from polyreme.jit.loading import TranslatedLayer
@@ -61,21 +61,22 @@ def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) ->
 
     if isinstance(net, TranslatedLayer) and input_spec is None and target == host() and (fixed := net.fixed) is not None:
         # What runs it in this process is kept under its files' digest: neither program nor weights are read.
-        return fixed.key, fixed.ops, fixed.module
+        return fixed.key, fixed.ops, fixed.module, fixed.check_unchanged
     module = model_module(net, input_spec, freeze=True)
     key = digest_of("library", identity_text(module), repr(target), compiler_version())
-    return key, len(module.function().block.ops), lambda: module
+    return key, len(module.function().block.ops), lambda: module, lambda: None
 
 
-def _compile_and_write(key: str, module: Any, library: Path, target: Any) -> None:
-    """Compile a module into a file, or several; what a second compilation needs is kept."""
+def _compile_and_write(key: str, module: Any, library: Path, target: Any, check: Callable[[], None]) -> None:
+    """Compile a module into a file, or several; what a second compilation needs is kept, after a `check`."""
     from polyreme.kept import keep_artifact, room
     from polyreme.lowering.c_interface import c_name_of
     from polyreme.lowering.pipeline import compile_module
 
     # A name that cannot be one is told before the long part.
     name = c_name_of(library.name.split(".")[0])
-    artifact = compile_module(module, target, name=name, room=room(True)).artifact
+    artifact = compile_module(module, target, name=name, room=room(True)).artifact.settled()
+    check()
     keep_artifact(key, artifact)
     _write(artifact, library, target)
 

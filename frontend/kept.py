@@ -42,22 +42,19 @@ T = TypeVar("T")
 _loaded: OrderedDict[str, Any] = OrderedDict()
 
 
-def load_known(key: str, module: Callable[[], Module], ops: int, name: str, compiled: Callable[[], None]) -> Any:
+def load_known(key: str, module: Callable[[], Module], ops: int, name: str, check: Callable[[], None]) -> Any:
     """The executable of a module for this machine's CPU, which is made only where it has to be compiled, and in the process that compiles it: what it is follows
-    from `key`. It has so many ops. `compiled` is called as soon as nobody needs it any more."""
+    from `key`. It has so many ops. `check` raises an error if what it was made of is another thing by then; it is called before the code is kept."""
 
     def make(keep: bool) -> tuple[Artifact]:
         from polyreme.lowering import targets
         from polyreme.lowering.pipeline import compile_module
 
-        return (compile_module(module(), targets.host(), name=name, room=room(keep)).artifact,)
+        artifact = compile_module(module(), targets.host(), name=name, room=room(keep)).artifact.settled()
+        check()
+        return (artifact,)
 
-    def compile(keep: bool) -> Artifact | None:
-        (artifact,) = compiled_apart(ops, [key], make, keep)
-        compiled()
-        return artifact
-
-    return load_kept(key, compile)
+    return load_kept(key, lambda keep: compiled_apart(ops, [key], make, keep)[0])
 
 
 def load_kept(key: str, make: Callable[[bool], Artifact | None], driver: Any = None) -> Any:

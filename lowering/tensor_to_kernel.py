@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
+
 from polyreme.dialects import kernel, tensor
 from polyreme.ir import config
 from polyreme.ir.attributes import Dense
@@ -416,7 +418,9 @@ class _Bufferize:
 
 def _packed(pack: Pack, constant: Dense) -> Any:
     """The array of a constant in its packed form."""
-    (array,) = evaluate(pack.func, [constant.array.reshape(pack.func.args[0].type.shape)])
+    # In a file weights may lie anywhere; numpy is slow with elements that begin where such elements usually do not.
+    weight = np.require(constant.array, requirements="A")
+    (array,) = evaluate(pack.func, [weight.reshape(pack.func.args[0].type.shape)])
     return array
 
 

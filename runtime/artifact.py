@@ -13,7 +13,7 @@ import os
 import struct
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -423,6 +423,10 @@ class Artifact:
     def constants(self) -> bytes | memoryview:
         """The constants in one piece."""
         return self.pieces.whole if isinstance(self.pieces, Pieces) else self.pieces
+
+    def settled(self) -> Artifact:
+        """The same with its constants in one piece: none of them is left to be made when somebody asks for it."""
+        return replace(self, pieces=self.constants)
 
     @property
     def objects(self) -> list[bytes]:

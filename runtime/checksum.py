@@ -37,6 +37,20 @@ def checksums(*parts: bytes | memoryview) -> bytes:
     return struct.pack(f"<{len(found)}I", *found)
 
 
+def checksums_of(parts: Sequence[memoryview]) -> list[int]:
+    """The CRC-32 of each part as a whole."""
+    found = [0] * len(parts)
+    # So that each thread has long ones and short ones.
+    order = sorted(range(len(parts)), key=lambda i: -len(parts[i]))
+
+    def work(first: int, step: int) -> None:
+        for i in order[first::step]:
+            found[i] = zlib.crc32(parts[i])
+
+    side_by_side(work, max(1, min(processors(), 4, sum(map(len, parts)) // THREAD_BYTES)))
+    return found
+
+
 def _blocks(views: Sequence[memoryview]) -> list[list[memoryview]]:
     """What lies in each block: pieces of the views."""
     blocks: list[list[memoryview]] = []

@@ -53,10 +53,10 @@ def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:
     file = model_file(path)
     if file.is_file():
 
-        def read_own() -> Traced:
+        def read_own(mapped: bool) -> Traced:
             from polyreme.jit.reading import read_model
 
-            return read_model(path)
+            return read_model(path, mapped)
 
         return _loaded([file], _undisturbed(read_own))
     program = loaders.find_program(path)
@@ -64,60 +64,66 @@ def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:
         text = os.fspath(path).removesuffix(SUFFIX)
         raise FileNotFoundError(f"expected a saved model but there is no file {text}{SUFFIX}, {text}.json or {text}.pdmodel")
     files = loaders.files_of(program, parameters)
-    return _loaded(files, _undisturbed(lambda: loaders.read_model(path, parameters)))
+    return _loaded(files, _undisturbed(lambda mapped: loaders.read_model(path, parameters, mapped=mapped)))
 
 
-def _undisturbed(read: Callable[[], Traced]) -> Callable[[], Traced]:
+# The whole model, its weights where they lie in the file or in memory of their own.
+Read = Callable[[bool], Traced]
+
+
+def _undisturbed(read: Read) -> Read:
     """Reading as it is outside of traces and of `no_grad`: it may happen late, and a program is the same wherever it is read."""
 
-    def work() -> Traced:
+    def work(mapped: bool) -> Traced:
         from polyreme import dispatch
 
         with dispatch.trace_into(None), tape.recording(True):
-            return read()
+            return read(mapped)
 
     return work
 
 
-def _loaded(files: Sequence[Path], read: Callable[[], Traced]) -> TranslatedLayer:
+def _loaded(files: Sequence[Path], read: Read) -> TranslatedLayer:
     cache = cache_in(config.cache_folder(), config.cache_limit())
     if cache.folder is None or config.is_watched() or not files:
         # Nothing is known of earlier times; and whoever watches wants to see the whole way.
-        return TranslatedLayer(read())
+        return TranslatedLayer(read(False))
     model = SavedModel(files, read, cache)
     traced = model.known()
     if traced is None:
-        whole = model.read()
-        traced = model.introduce(whole)
+        traced = model.introduce(model.read(mapped=True))
         if traced is None:
-            return TranslatedLayer(whole)
+            return TranslatedLayer(model.read(mapped=False))
     return TranslatedLayer(traced, model.fixed(traced))
 
 
 class SavedModel:
     """The files of a model, and what is kept of them: `identity` tells their contents from any others."""
 
-    def __init__(self, files: Sequence[Path], read: Callable[[], Traced], cache: Cache):
+    def __init__(self, files: Sequence[Path], read: Read, cache: Cache):
         self.files = files
         self.cache = cache
         self._read = read
         self._stamps = list(map(stamp_of, files))
         self.identity = digest_of("saved model", *(file.suffix for file in files), digest_of_files(files, cache), package_version())
 
-    def read(self) -> Traced:
-        """The whole model. A `ModelFileError` when it is not what it was when this was made."""
+    def read(self, mapped: bool) -> Traced:
+        """The whole model. A `ModelFileError` when it is not what it was when this was made; whoever uses `mapped` weights asks again when they were used."""
         try:
-            traced = self._read()
+            traced = self._read(mapped)
         except FileNotFoundError:
-            if self._is_unchanged():
-                raise
-            traced = None
-        if traced is None or not self._is_unchanged():
+            self.check_unchanged()
+            raise
+        self.check_unchanged()
+        return traced
+
+    def check_unchanged(self) -> None:
+        """A `ModelFileError` when the files are not what they were when this was made."""
+        if not self._is_unchanged():
             from polyreme.jit.reading import ModelFileError
 
             names = ", ".join(map(str, self.files))
             raise ModelFileError(f"expected the model as it was when it was loaded but {names} changed since: load it again", caller_location())
-        return traced
 
     def _is_unchanged(self) -> bool:
         try:
@@ -144,7 +150,7 @@ class SavedModel:
         """The code for the weights in the files. None if the cache is too small for weights like these: then code that takes them as arguments is kept."""
         if sum(tensor.nbytes for tensor in traced.weights.tensors) > self.cache.limit:
             return None
-        return FixedWeights(self.identity, traced, traced.weights, traced.ops)
+        return FixedWeights(self.identity, traced, traced.weights, traced.ops, self.check_unchanged)
 
     @property
     def _key(self) -> str:
@@ -155,11 +161,11 @@ class SavedProgram(Traced):
     """The program of a saved model, read when it is looked at. Until then its inputs, outputs and the names and types of its weights are known."""
 
     def __init__(self, description: dict[str, Any], model: SavedModel, arrays: Sequence[Any] | None = None):
-        """`description` is what `_description` told of the program; `arrays` are its weights, if it was just read."""
+        """`description` is what `_description` told of the program; `arrays` are its weights where they lie in the file, if it was just read."""
         specs = [
             WeightSpec(t["name"], _type(t["type"]), t["parameter"], t["trainable"], t["persistable"]) for t in description["tensors"]
         ]
-        self.weights = SavedWeights(specs, lambda: [tensor._value for tensor in self._read_all().captured], arrays)
+        self.weights = SavedWeights(specs, self._read_weights, arrays)
         self.name: str = description["name"]
         self.names: list[str] = description["names"]
         self.ops: int = description["ops"]
@@ -173,15 +179,15 @@ class SavedProgram(Traced):
     def __getattr__(self, name: str) -> Any:
         if name != "func":
             raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'", name=name, obj=self)
-        self.func = self._read_all().func
+        self.func = self._model.read(mapped=True).func
         return self.func
 
     @property
     def captured_names(self) -> list[str]:
         return self.names
 
-    def _read_all(self) -> Traced:
-        return self._model.read()
+    def _read_weights(self, mapped: bool) -> list[Any]:
+        return [tensor._value for tensor in self._model.read(mapped).captured]
 
 
 def _description(traced: Traced) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -71,12 +71,13 @@ class Differentiable:
 class FixedWeights:
     """Code for a program of a saved model that has the model's weights in it: for this machine's CPU, for as long as nobody changes them."""
 
-    def __init__(self, identity: str, traced: Traced, weights: SavedWeights, ops: int):
-        """`identity` tells the model's files from any others; so many `ops` are compiled."""
+    def __init__(self, identity: str, traced: Traced, weights: SavedWeights, ops: int, check_unchanged: Callable[[], None]):
+        """`identity` tells the model's files from any others; so many `ops` are compiled. `check_unchanged` raises an error where the files have changed."""
         self._identity = identity
         self._traced = traced
         self._weights = weights
         self.ops = ops
+        self.check_unchanged = check_unchanged
 
     def holds(self) -> bool:
         """Whether the weights are those of the file."""
@@ -91,8 +92,9 @@ class FixedWeights:
         return digest_of("fixed weights", self._identity, machine_text(None), compiler_version())
 
     def module(self) -> Module:
-        """What is compiled: this reads the model."""
-        return self._traced.frozen()
+        """What is compiled: this reads the model, with weights that are still those of the file if it is unchanged afterwards."""
+        self.check_unchanged()
+        return self._traced.frozen(self._weights.mapped())
 
     def contents(self) -> list[Any]:
         """The weights of the file, as arrays."""
@@ -102,8 +104,11 @@ class FixedWeights:
         """The code, found or compiled; `name` is for messages."""
         from polyreme.kept import load_known
 
-        # The weights that it is compiled of are in the code then.
-        return load_known(self.key, self.module, self.ops, c_name(name), self._weights.release)
+        try:
+            return load_known(self.key, self.module, self.ops, c_name(name), self.check_unchanged)
+        finally:
+            # The weights that it is compiled of are in the code then.
+            self._weights.release()
 
 
 class Program:

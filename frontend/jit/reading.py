@@ -5,10 +5,14 @@ Reading runs nothing from the file, and checks all of it: the archive has a chec
 
 from __future__ import annotations
 
+import io
 import json
+import math
+import mmap
 import os
+import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +24,12 @@ from polyreme.ir.verify import verify
 from polyreme.jit.loading import model_file
 from polyreme.jit.structure import flatten, template_from_json, unflatten
 from polyreme.jit.traced import Traced
+from polyreme.runtime.checksum import checksums_of
 from polyreme.tensor import Parameter, Tensor
 
 __all__ = ["FORMAT", "ModelFileError", "read_model"]
+
+Array = np.ndarray[Any, Any]
 
 FORMAT = 1
 
@@ -33,14 +40,17 @@ class ModelFileError(PolyremeError, ValueError):
     code = "E0706"
 
 
-def read_model(path: str | os.PathLike[str]) -> Traced:
-    """The program in a file. A missing file is a `FileNotFoundError`, a damaged or foreign one a `ModelFileError` that says what is wrong."""
+def read_model(path: str | os.PathLike[str], mapped: bool = False) -> Traced:
+    """The program in a file. A missing file is a `FileNotFoundError`, a damaged or foreign one a `ModelFileError` that says what is wrong.
+
+    With `mapped` the contents of tensors are not copied: they are those of the file for as long as nobody writes to it.
+    """
     file = model_file(path)
     if not file.is_file():
         raise FileNotFoundError(f"expected a model saved by jit.save but there is no file {file}")
     try:
         with zipfile.ZipFile(file) as archive:
-            return _read(archive, str(file))
+            return _read(archive, str(file), mapped)
     except zipfile.BadZipFile as error:
         raise ModelFileError(f"expected a model saved by jit.save but {file} is damaged or something else: {error}", caller_location()) from None
     except (KeyError, IndexError, TypeError, ValueError, EOFError, RecursionError) as error:
@@ -49,7 +59,7 @@ def read_model(path: str | os.PathLike[str]) -> Traced:
         raise ModelFileError(f"expected a whole model but {file} has a wrong or missing part: {error}", caller_location()) from None
 
 
-def _read(archive: zipfile.ZipFile, file: str) -> Traced:
+def _read(archive: zipfile.ZipFile, file: str, mapped: bool) -> Traced:
     from polyreme.ir.text import parse_module
 
     manifest = json.loads(archive.read("manifest.json"))
@@ -60,7 +70,8 @@ def _read(archive: zipfile.ZipFile, file: str) -> Traced:
     func = module.function()
     func.detach()
     func.attributes["sym_name"] = str(manifest["name"])
-    tensors = [_read_tensor(archive, i, entry) for i, entry in enumerate(manifest["tensors"])]
+    arrays = (_map_arrays if mapped else _read_arrays)(archive, [f"tensors/{i}.npy" for i in range(len(manifest["tensors"]))])
+    tensors = [_tensor(array, entry) for array, entry in zip(arrays, manifest["tensors"], strict=True)]
     sources: list[int | Tensor] = [s if isinstance(s, int) else tensors[s["tensor"]] for s in manifest["sources"]]
     _check_arguments(func, sources, file)
     inputs = [arg.type for arg, source in zip(func.args, sources, strict=True) if isinstance(source, int)]
@@ -76,13 +87,69 @@ def _read(archive: zipfile.ZipFile, file: str) -> Traced:
 _Marker = object()
 
 
-def _read_tensor(archive: zipfile.ZipFile, number: int, entry: dict[str, Any]) -> Tensor:
-    with archive.open(f"tensors/{number}.npy") as part:
-        # Piece by piece into the array: weights are never in memory twice.
-        array = np.lib.format.read_array(part, allow_pickle=False)
-        # The checksum is looked at when the part ends.
-        if part.read(1):
-            raise ModelFileError(f"expected one array for '{entry['name']}' but the file goes on behind it")
+def _read_arrays(archive: zipfile.ZipFile, names: Sequence[str]) -> Iterator[Array]:
+    """The arrays in parts of a file."""
+    for name in names:
+        with archive.open(name) as part:
+            # Piece by piece into the array: weights are never in memory twice.
+            yield np.lib.format.read_array(part, allow_pickle=False)
+            # The checksum is looked at when the part ends.
+            if part.read(1):
+                raise ModelFileError(f"expected one array in {name} but it goes on behind it")
+
+
+def _map_arrays(archive: zipfile.ZipFile, names: Sequence[str]) -> Iterator[Array]:
+    """As `_read_arrays`, where they lie in the file."""
+    assert archive.fp is not None
+    parts = list(map(archive.getinfo, names))
+    if any(part.compress_type != zipfile.ZIP_STORED or part.flag_bits & _ENCRYPTED for part in parts):
+        # Written by somebody else.
+        yield from _read_arrays(archive, names)
+        return
+    file = mmap.mmap(archive.fp.fileno(), 0, prot=mmap.PROT_READ)
+    views = [_contents(memoryview(file), part) for part in parts]
+    sums = checksums_of(views)
+    # Who computes with the weights is another process as a rule: here they were only looked at.
+    if hasattr(mmap, "MADV_DONTNEED"):
+        file.madvise(mmap.MADV_DONTNEED)
+    for part, view, found in zip(parts, views, sums, strict=True):
+        if found != part.CRC:
+            raise zipfile.BadZipFile(f"Bad CRC-32 for file {part.filename!r}")
+        yield _array_in(view, part.filename)
+
+
+def _contents(file: memoryview, part: zipfile.ZipInfo) -> memoryview:
+    """The contents of a part that is stored as it is, which its checksum has to be compared with yet."""
+    magic, *_, name_bytes, extra_bytes = _LOCAL.unpack(file[part.header_offset : part.header_offset + _LOCAL.size])
+    start = part.header_offset + _LOCAL.size + name_bytes + extra_bytes
+    if magic != b"PK\3\4" or part.file_size != part.compress_size or start + part.file_size > len(file):
+        raise zipfile.BadZipFile(f"{part.filename!r} is not where the file says")
+    return file[start : start + part.file_size]
+
+
+# In front of each part of an archive: magic, ten numbers about the part, bytes of its name and of what is said about it besides. Bit 0 of its flags says that it is encrypted.
+_LOCAL = struct.Struct("<4s5H3L2H")
+_ENCRYPTED = 1
+
+
+def _array_in(data: memoryview, name: str) -> Array:
+    """The array in the contents of a `.npy` file, where it lies."""
+    head = io.BytesIO(data[:_MOST_HEAD])
+    version = np.lib.format.read_magic(head)
+    shape, fortran, dtype = (np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0)(head)
+    if dtype.hasobject:
+        raise ValueError(f"expected numbers in {name} but got objects")
+    if len(data) != head.tell() + math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"expected one array in {name} but it has {len(data) - head.tell()} bytes for {dtype}{list(shape)}")
+    array = np.frombuffer(data[head.tell() :], dtype)
+    return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
+
+
+# numpy reads no longer ones either.
+_MOST_HEAD = 12_000
+
+
+def _tensor(array: Array, entry: dict[str, Any]) -> Tensor:
     dtype = SCALARS[entry["dtype"]].np
     array = array.view(dtype) if dtype.name == "bfloat16" else array
     if array.dtype != dtype:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,10 +22,14 @@ from polyreme.jit.static_function import StaticFunction
 from polyreme.jit.structure import template_to_json
 from polyreme.jit.traced import Traced
 from polyreme.nn.layer import Layer
+from polyreme.runtime.artifact import ALIGNMENT
 from polyreme.serialization import destination
 from polyreme.tensor import Parameter
 
 __all__ = ["save", "trace_model", "write_model"]
+
+# The header of a part of an archive without its name, what is added for a large part, and the field for bytes that only fill up, as Android's tools write it.
+PART_BYTES, ZIP64_BYTES, ALIGNMENT_FIELD = 30, 20, 0xD935
 
 
 def trace_model(model: Any, input_spec: Sequence[Any] | None = None) -> Traced:
@@ -83,14 +88,18 @@ def write_model(traced: Traced, file: Path) -> None:
         ],
     }
     with destination(file) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(_part("manifest.json"), json.dumps(manifest, indent=1).encode())
-        archive.writestr(_part("module.tir"), print_module(traced.module()).encode())
+        archive.writestr(_part("manifest.json", 0), json.dumps(manifest, indent=1).encode())
+        archive.writestr(_part("module.tir", 0), print_module(traced.module()).encode())
         for i, tensor in enumerate(tensors):
             array = tensor._value
-            with archive.open(_part(f"tensors/{i}.npy"), "w", force_zip64=array.nbytes >= 1 << 31) as part:
+            large = array.nbytes >= 1 << 31
+            with archive.open(_part(f"tensors/{i}.npy", stream.tell() + large * ZIP64_BYTES), "w", force_zip64=large) as part:
                 np.lib.format.write_array(part, array.view(np.uint16) if array.dtype.name == "bfloat16" else array, allow_pickle=False)
 
 
-def _part(name: str) -> zipfile.ZipInfo:
+def _part(name: str, start: int) -> zipfile.ZipInfo:
+    """A part of the file whose header begins at `start`, and whose contents begin at a whole cache line then: they can be used where they are."""
     # A fixed date: equal models give equal files.
-    return zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    part = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    part.extra = struct.pack("<HH", ALIGNMENT_FIELD, count := -(start + PART_BYTES + len(name) + 4) % ALIGNMENT) + bytes(count)
+    return part

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.types import TensorType
@@ -56,8 +57,8 @@ class Traced:
         module.block.append(copy)
         return module
 
-    def frozen(self) -> Module:
-        """As `module`, but captured tensors are constants with their present contents, so that only the inputs are arguments.
+    def frozen(self, contents: Sequence[Any] | None = None) -> Module:
+        """As `module`, but captured tensors are constants with their present contents, or with these, so that only the inputs are arguments.
 
         A function that writes to tensors (drawing random numbers does) has no such form and is a `TraceError`.
         """
@@ -71,11 +72,12 @@ class Traced:
         module = self.module()
         func = module.function()
         b = Builder(func.block, func.block.first, func.location)
+        arrays = list(contents if contents is not None else [tensor._value for tensor in self.captured])
         for index in reversed(range(len(self.sources))):
             source = self.sources[index]
             if isinstance(source, Tensor):
                 arg = func.args[index]
-                constant = b.insert_op(ops.Constant(value=Dense.taking(source._value), loc=Location(name=arg.name)))
+                constant = b.insert_op(ops.Constant(value=Dense.taking(arrays.pop()), loc=Location(name=arg.name)))
                 constant.result.name = arg.name
                 arg.replace_all_uses_with(constant.result)
                 b.before = constant

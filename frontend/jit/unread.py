@@ -28,15 +28,17 @@ class WeightSpec(NamedTuple):
 
 
 class SavedWeights:
-    """The weights of one saved model; `read` gives all their arrays, in order."""
+    """The weights of one saved model; `read` gives all their arrays, in order: told so where they lie in the file, for as long as it does not change, or in memory of
+    their own."""
 
-    def __init__(self, specs: Sequence[WeightSpec], read: Callable[[], Sequence[Array]], arrays: Sequence[Array] | None = None):
-        """`arrays` are those that `read` would give, where they are known."""
+    def __init__(self, specs: Sequence[WeightSpec], read: Callable[[bool], Sequence[Array]], mapped: Sequence[Array] | None = None):
+        """`mapped` are those in the file, where they are known."""
         self._read = read
         self._lock = threading.Lock()
         # Until somebody has read or replaced one of them, nothing has to be compared.
         self._touched = False
-        self._arrays = None if arrays is None else list(arrays)
+        self._arrays: list[Array] | None = None
+        self._mapped = mapped
         self.tensors: list[Tensor] = [self._tensor(spec) for spec in specs]
 
     def _tensor(self, spec: WeightSpec) -> Tensor:
@@ -52,17 +54,24 @@ class SavedWeights:
         """The contents that the file has, read if they were not. Tensors get them unless they were given others."""
         with self._lock:
             if self._arrays is None:
-                self._arrays = list(self._read())
+                self._arrays = list(self._read(False))
+                self._mapped = None
             for tensor, array in zip(self.tensors, self._arrays, strict=True):
                 if isinstance(tensor, _Unread):
                     tensor._value = array
             return self._arrays
 
-    def release(self) -> None:
-        """Let go of arrays that nobody has looked at: they are read again when somebody does."""
+    def mapped(self) -> Sequence[Array]:
+        """The contents that the file has, where they lie in it if nobody has read them: for use at once, after which the file must be found unchanged."""
         with self._lock:
-            if not self._touched:
-                self._arrays = None
+            if self._arrays is None and self._mapped is None:
+                self._mapped = self._read(True)
+            return self._arrays or self._mapped or ()
+
+    def release(self) -> None:
+        """Let go of the file: it is read again when somebody needs it."""
+        with self._lock:
+            self._mapped = None
 
     def touch(self) -> None:
         """Somebody has read a weight, or given it other contents."""

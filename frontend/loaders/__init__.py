@@ -36,11 +36,14 @@ def files_of(program: Path, parameters: str | os.PathLike[str] | None = None) ->
     return [program, beside] if beside.is_file() else [program]
 
 
-def read_model(path: str | os.PathLike[str], parameters: str | os.PathLike[str] | None = None, specs: Sequence[Any] = ()) -> Traced:
+def read_model(
+    path: str | os.PathLike[str], parameters: str | os.PathLike[str] | None = None, specs: Sequence[Any] = (), mapped: bool = False
+) -> Traced:
     """The program of a model that Paddle saved: a `.json` or `.pdmodel` file, the prefix of one, or a folder with `__model__`.
 
     Parameters come from the file `parameters`, by default the `.pdiparams` beside the program. `specs` (`InputSpec`s) may name or fix sizes of the inputs
-    that the file leaves open. A missing file is a `FileNotFoundError`, a damaged or unsupported one a `LoaderError`.
+    that the file leaves open. A missing file is a `FileNotFoundError`, a damaged or unsupported one a `LoaderError`. With `mapped` parameters are not copied: they
+    are those of the file for as long as nobody writes to it.
     """
     file = find_program(path)
     if file is None:
@@ -48,7 +51,7 @@ def read_model(path: str | os.PathLike[str], parameters: str | os.PathLike[str] 
     if file.suffix == ".json":
         from polyreme.loaders.pir import read_pir
 
-        return read_pir(file, parameters, specs)
+        return read_pir(file, parameters, specs, mapped)
     from polyreme.loaders.pdmodel import read_pdmodel
 
-    return read_pdmodel(file, parameters, specs)
+    return read_pdmodel(file, parameters, specs, mapped)

@@ -8,6 +8,7 @@ The description is a protobuf `TensorDesc`: data type (field 1) and sizes (field
 from __future__ import annotations
 
 import math
+import mmap
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,10 +30,11 @@ MAX_LOD_LEVELS = 16
 _CODES = {name: code for code, name in LEGACY_DTYPES.items()}
 
 
-def read_parameters(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, Array]:
+def read_parameters(path: str | os.PathLike[str], names: Sequence[str], mapped: bool = False) -> dict[str, Array]:
     """The arrays of a combined file, for the program's parameters of these names. The file must hold exactly these.
 
-    A missing file is a `FileNotFoundError`; anything else that is wrong a `LoaderError` with the offset.
+    A missing file is a `FileNotFoundError`; anything else that is wrong a `LoaderError` with the offset. With `mapped` the arrays are not copied, nor are their
+    elements where such elements usually are: they are those of the file for as long as nobody writes to it.
     """
     data = _bytes_of(Path(path))
     cursor = Cursor(data, os.fspath(path))
@@ -41,7 +43,8 @@ def read_parameters(path: str | os.PathLike[str], names: Sequence[str]) -> dict[
         cursor.what = f"the parameter '{name}'"
         if not cursor.left:
             cursor.fail(f"expected {len(names)} tensors but the file ends after {len(found)}")
-        found[name] = read_tensor(cursor)
+        array = read_tensor(cursor)
+        found[name] = array if mapped else array.copy()
     if cursor.left:
         cursor.what = "the file"
         cursor.fail(f"expected the end after the program's {len(names)} parameters but {cursor.left} bytes are left")
@@ -51,11 +54,13 @@ def read_parameters(path: str | os.PathLike[str], names: Sequence[str]) -> dict[
 def _bytes_of(file: Path) -> memoryview:
     if not file.is_file():
         raise FileNotFoundError(f"expected the model's parameters but there is no file {file}")
-    return memoryview(file.read_bytes())
+    with open(file, "rb") as stream:
+        # An empty file cannot be mapped.
+        return memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) if os.fstat(stream.fileno()).st_size else b"")
 
 
 def read_tensor(cursor: Cursor) -> Array:
-    """The tensor that starts at the cursor, a copy."""
+    """The tensor that starts at the cursor, where its bytes are."""
     if (version := cursor.u32("a version")) != 0:
         cursor.fail(f"expected a tensor of version 0 but got {version}")
     levels = cursor.u64("the number of levels of detail")
@@ -72,7 +77,7 @@ def read_tensor(cursor: Cursor) -> Array:
     if math.prod(d for d in shape if d) >= 1 << 48:
         cursor.fail(f"expected sizes that memory can hold but got {list(shape)}")
     data = cursor.take(elements * dtype.itemsize, f"{dtype.name}{list(shape)}")
-    return np.frombuffer(data, dtype).reshape(shape).copy()
+    return np.frombuffer(data, dtype).reshape(shape)
 
 
 def _description(desc: Cursor) -> tuple[np.dtype[Any], tuple[int, ...]]:

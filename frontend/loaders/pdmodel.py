@@ -245,10 +245,13 @@ def _one(values: list[float], part: Cursor) -> float:
 # --- from the program to ours
 
 
-def read_pdmodel(path: str | os.PathLike[str], parameters: str | os.PathLike[str] | None = None, specs: Sequence[InputSpec] = ()) -> Traced:
+def read_pdmodel(
+    path: str | os.PathLike[str], parameters: str | os.PathLike[str] | None = None, specs: Sequence[InputSpec] = (), mapped: bool = False
+) -> Traced:
     """The program in a `.pdmodel`, its parameters from the `.pdiparams` beside it or at `parameters`; or that in a folder with `__model__`.
 
-    `specs` may name or fix sizes that the file leaves open. A missing file is a `FileNotFoundError`, anything else wrong a `LoaderError`.
+    `specs` may name or fix sizes that the file leaves open; `mapped` is that of `read_parameters`. A missing file is a `FileNotFoundError`, anything else
+    wrong a `LoaderError`.
     """
     given = Path(path)
     file = given / "__model__" if given.is_dir() else given
@@ -258,9 +261,9 @@ def read_pdmodel(path: str | os.PathLike[str], parameters: str | os.PathLike[str
     names = program.parameters()
     arrays: dict[str, Any] = {}
     if names and (parameters is not None or file is given):
-        arrays = read_parameters(Path(parameters) if parameters is not None else file.with_suffix(".pdiparams"), names)
+        arrays = read_parameters(Path(parameters) if parameters is not None else file.with_suffix(".pdiparams"), names, mapped)
     elif names and (file.parent / "__params__").is_file():
-        arrays = read_parameters(file.parent / "__params__", names)
+        arrays = read_parameters(file.parent / "__params__", names, mapped)
     elif names:
         arrays = {name: _read_one(file.parent, name) for name in names}
     return _Reader(ProgramBuilder(str(file), given.stem), program, arrays, specs).run()
@@ -273,7 +276,7 @@ def _read_one(folder: Path, name: str) -> np.ndarray[Any, Any]:
     if not (folder / name).is_file():
         raise FileNotFoundError(f"expected the parameter '{name}' but there is no file {folder / name}")
     cursor = Cursor(memoryview((folder / name).read_bytes()), str(folder / name), what=f"the parameter '{name}'")
-    array = read_tensor(cursor)
+    array = read_tensor(cursor).copy()
     if cursor.left:
         cursor.fail(f"expected the end of the file but {cursor.left} bytes are left")
     return array

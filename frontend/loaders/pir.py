@@ -93,10 +93,13 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def read_pir(path: str | os.PathLike[str], parameters: str | os.PathLike[str] | None = None, specs: Sequence[InputSpec] = ()) -> Traced:
+def read_pir(
+    path: str | os.PathLike[str], parameters: str | os.PathLike[str] | None = None, specs: Sequence[InputSpec] = (), mapped: bool = False
+) -> Traced:
     """The program in a PIR `.json`, its parameters from the `.pdiparams` beside it or at `parameters`.
 
-    `specs` may name or fix sizes that the file leaves open. A missing file is a `FileNotFoundError`, anything else wrong a `LoaderError`.
+    `specs` may name or fix sizes that the file leaves open; `mapped` is that of `read_parameters`. A missing file is a `FileNotFoundError`, anything else
+    wrong a `LoaderError`.
     """
     file = Path(path)
     root = _parse(file)
@@ -105,19 +108,19 @@ def read_pir(path: str | os.PathLike[str], parameters: str | os.PathLike[str] | 
     declared = {op.get("A").items()[3].text(): op for op in ops if op.get("#").value == "p" and len(op.get("A").items()) > 3}
     if declared:
         beside = Path(parameters) if parameters is not None else file.with_suffix(".pdiparams")
-        arrays = _read_parameters(beside, list(declared))
+        arrays = _read_parameters(beside, list(declared), mapped)
     return _Reader(ProgramBuilder(str(file), file.stem), ops, arrays, specs).run()
 
 
-def _read_parameters(file: Path, names: list[str]) -> dict[str, Any]:
+def _read_parameters(file: Path, names: list[str], mapped: bool) -> dict[str, Any]:
     """The arrays of a `.pdiparams`. States that operators keep between runs are in it when a static program was saved, and not when a Layer was."""
     saved = [name for name in names if not name.endswith(_NOT_SAVED)]
     if len(saved) < len(names):
         try:
-            return read_parameters(file, names)
+            return read_parameters(file, names, mapped)
         except LoaderError:
             pass  # the number of tensors says which it is; what else is wrong with the file is told below
-    return read_parameters(file, saved)
+    return read_parameters(file, saved, mapped)
 
 
 def _parse(file: Path) -> _Json:

@@ -79,7 +79,7 @@ class ProgramBuilder:
         """A parameter, which becomes an argument of the program when it is first used."""
         tensor: Tensor
         if trainable and array.dtype.kind in "fV":
-            tensor = Parameter(array, trainable=True)
+            tensor = Parameter(Tensor._wrap(array), trainable=True)
         else:
             tensor = Tensor._wrap(array)
             tensor.persistable = True

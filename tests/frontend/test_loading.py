@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,9 @@ def counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counts:
     found = Counts()
     read, compile_module = reading.read_model, pipeline.compile_module
 
-    def counted_read(path: Any) -> Any:
+    def counted_read(*args: Any) -> Any:
         found.read += 1
-        return read(path)
+        return read(*args)
 
     def counted_compile(*args: Any, name: str = "model", **kwargs: Any) -> Any:
         found.compiled.append(name)
@@ -238,9 +239,9 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken_for_another(path: Pat
     read = reading.read_model
     paddle.jit.save(net(seed=6), path, input_spec=SPEC)
 
-    def changing(given: Any) -> Any:
+    def changing(*given: Any) -> Any:
         paddle.jit.save(net(seed=7), path, input_spec=SPEC)
-        return read(given)
+        return read(*given)
 
     monkeypatch.setattr(reading, "read_model", changing)
     with pytest.raises(ModelFileError, match="changed since"):
@@ -387,7 +388,7 @@ def test_models_of_paddles_are_known_too(counts: Counts, monkeypatch: pytest.Mon
     first = paddle.jit.load(tmp_path / "mlp")(x).numpy()
     forget(monkeypatch)
     read = loaders.read_model
-    monkeypatch.setattr(loaders, "read_model", lambda *_: pytest.fail("there was no need to read it"))
+    monkeypatch.setattr(loaders, "read_model", lambda *_, **__: pytest.fail("there was no need to read it"))
     loaded = paddle.jit.load(tmp_path / "mlp")
     np.testing.assert_array_equal(loaded(x).numpy(), first)
     monkeypatch.setattr(loaders, "read_model", read)
@@ -430,3 +431,56 @@ def test_the_executable_of_a_model_has_the_weights_it_has_now(path: Path, counts
     assert counts.compiled == []
     loaded.set_state_dict(net(seed=4).state_dict())
     np.testing.assert_allclose(loaded.executable().run([numbers()])[0], net(seed=4)(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_that_changes_while_it_is_compiled_is_not_kept(counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its weights are read where they lie: what came of a file that was written to meanwhile is neither run nor found again."""
+    path = tmp_path / "model"
+    paddle.jit.save(net(seed=1), path, input_spec=SPEC)
+    compile_module = pipeline.compile_module
+
+    def writing(*args: Any, **kwargs: Any) -> Any:
+        # In place, as whoever does not use a new file.
+        with open(f"{path}.polyreme", "r+b") as file:
+            file.seek(-300, os.SEEK_END)
+            file.write(b"another")
+        return compile_module(*args, **kwargs)
+
+    loaded = paddle.jit.load(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "compile_module", writing)
+        with pytest.raises(ModelFileError, match="changed since: load it again"):
+            result(loaded)
+    assert models_kept(tmp_path) == []
+    paddle.jit.save(net(seed=1), path, input_spec=SPEC)
+    np.testing.assert_allclose(result(paddle.jit.load(path)), net(seed=1)(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_weights_that_are_looked_at_are_not_those_of_the_file_any_more(counts: Counts, tmp_path: Path) -> None:
+    """Whoever writes over the file afterwards does not change them."""
+    path = tmp_path / "model"
+    paddle.jit.save(net(), path, input_spec=SPEC)
+    loaded = paddle.jit.load(path)
+    weights = [p.numpy() for p in loaded.parameters()]
+    with open(f"{path}.polyreme", "r+b") as file:
+        file.write(bytes(os.path.getsize(file.name)))
+    for tensor, weight, expected in zip(loaded.parameters(), weights, net().parameters(), strict=True):
+        np.testing.assert_array_equal(weight, expected.numpy())
+        np.testing.assert_array_equal(tensor.numpy(), expected.numpy())
+
+
+def test_contents_begin_at_whole_cache_lines_of_the_file(tmp_path: Path) -> None:
+    layer = nn.Sequential(nn.Linear(3, 7), nn.LayerNorm(7), nn.Linear(7, 5))
+    paddle.jit.save(layer, tmp_path / "net", input_spec=[InputSpec([None, 3], "float32", "x")])
+    mapped, read = (reading.read_model(tmp_path / "net", how) for how in (True, False))
+    for a, b in zip(mapped.captured, read.captured, strict=True):
+        assert a._value.ctypes.data % 64 == 0 and not a._value.flags.writeable
+        np.testing.assert_array_equal(a._value, b._value)
+
+
+def test_a_model_that_was_packed_by_another_program_is_read_all_the_same(counts: Counts, tmp_path: Path) -> None:
+    paddle.jit.save(net(), tmp_path / "model", input_spec=SPEC)
+    with zipfile.ZipFile(tmp_path / "model.polyreme") as old, zipfile.ZipFile(tmp_path / "packed.polyreme", "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    np.testing.assert_allclose(result(paddle.jit.load(tmp_path / "packed")), net()(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
