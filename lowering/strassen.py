@@ -1,31 +1,24 @@
-"""Large matrix products by Strassen's algorithm: seven products of half the size in place of eight, at the price of larger rounding errors.
+"""Large matrix products by Strassen's algorithm and its like: fewer products of parts than the plain way takes, at the price of larger rounding errors.
 
-Rows, steps and lanes are cut in halves each, which gives four parts of A, B and the result. With them numbered in reading order,
-
-    M0 = (A0 + A3) (B0 + B3)    M1 = (A2 + A3) B0    M2 = A0 (B1 - B3)    M3 = A3 (B2 - B0)
-    M4 = (A0 + A1) B3           M5 = (A2 - A0) (B0 + B1)                  M6 = (A1 - A3) (B2 + B3)
-    C0 = M0 + M3 - M4 + M6      C1 = M2 + M4         C2 = M1 + M3         C3 = M0 - M1 + M2 + M5
-
-(V. Strassen, "Gaussian elimination is not optimal", 1969. Winograd's variant saves three of the eighteen additions and loses accuracy; additions are not what takes
-time here.) With two levels the seven are made in the same way: 49 products in place of 64.
-
-The parts of the lanes are neighbouring panels. So a task makes its part of all products from beginning to end, and needs no memory but its own:
+Rows, steps and lanes are cut into two or three parts each, as a scheme of `schemes.py` says, or by two schemes one inside of the other: "halves" makes 7 products of parts in place of 8,
+"thirds" 15 in place of 18, "quarters" 49 in place of 64. The parts of the lanes are neighbouring panels. So a task makes its part of all products from beginning to end, and needs no memory but its own:
 
 1. A kernel of its own writes the combinations of A, once for all tasks.
 2. A task takes the combinations of a few panels of B, which were packed ahead, one after another: the register tile multiplies them by its rows of A's, and the
    sums wait in the second-level cache. Long sums are cut into blocks of steps.
 3. It adds them up, a row of each part at a time, computes what follows and stores it.
 
-Sizes that do not fit are filled up with zeros. A result is within `ACCURACY[levels]` of the exact one, where the magnitude is what the formulas above give for magnitudes, with plus
+Sizes that do not fit are filled up with zeros. A result is within `ACCURACY` of the exact one, where the magnitude is what the scheme gives for magnitudes, with plus
 for every minus. That is more than the product of the magnitudes: a row that is small beside its partner half of the rows away loses digits, as does a column, or a step whose
-partner half of the steps away is large; and one infinity, or nan, spoils the partners too.
+partner in another part of the steps is large; and one infinity, or nan, spoils the partners too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir import config
@@ -52,27 +45,25 @@ from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.positions import Position
 from polyreme.lowering.problem import GRAIN_CYCLES, Product, find_product
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, combine, places
 
-ACCURACY = {1: Accuracy(ulp=0.5, summed=1.0), 2: Accuracy(ulp=0.5, summed=1.0)}
-"""By the number of levels; see the module for the magnitude."""
+ACCURACY = Accuracy(ulp=0.5, summed=1.0)
+"""See the module for the magnitude."""
 
-Terms = tuple[tuple[int, int], ...]
-# For each product the parts of A and those of B that it multiplies, and for each part of the result the products: numbers with signs, a plus in front.
-LEFT: tuple[Terms, ...] = (((0, 1), (3, 1)), ((2, 1), (3, 1)), ((0, 1),), ((3, 1),), ((0, 1), (1, 1)), ((2, 1), (0, -1)), ((1, 1), (3, -1)))
-RIGHT: tuple[Terms, ...] = (((0, 1), (3, 1)), ((0, 1),), ((1, 1), (3, -1)), ((2, 1), (0, -1)), ((3, 1),), ((0, 1), (1, 1)), ((2, 1), (3, 1)))
-RESULT: tuple[Terms, ...] = (((0, 1), (3, 1), (4, -1), (6, 1)), ((2, 1), (4, 1)), ((1, 1), (3, 1)), ((0, 1), (1, -1), (2, 1), (5, 1)))
+WAYS: dict[str, tuple[Scheme, ...]] = {"halves": (STRASSEN,), "thirds": (BY_THIRDS,), "quarters": (STRASSEN, STRASSEN)}
+"""By name, the schemes that parts are multiplied by, the outermost first."""
 
 # What is estimated, with a little too much caution, must be this much faster than the direct way.
 ADVANTAGE = 0.955
-# Cycles per element: for the combinations of A, where they stay in the second-level cache and where they take three times as much, and for adding up results. Bytes per cycle from memory,
+# Cycles per element: of combinations of A, the least, and what is added to it the more of the third-level cache they take; of sums of the products. Bytes per cycle from memory,
 # and how much of the time that loading weights takes is not hidden behind arithmetic: of the first time, and of further ones for other pieces of the rows.
-COMBINE_NEAR, COMBINE_FAR, FINISH = 0.2, 0.6, 0.2
+COMBINE_NEAR, COMBINE_FAR, FINISH = 0.12, 0.6, 0.1
 MEMORY_BYTES, LOADING_SHOWS, LOADING_AGAIN_SHOWS = 10, 0.2, 0.05
 # Bytes of a panel of B for one product, and of the sums of a task, which are on its stack.
 PANEL_BYTES, SUMS_BYTES = 160 << 10, 320 << 10
 # Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
-# combinations of A fit into the other.
-KEPT_NEAR, COMBINED_NEAR = 6, 2
+# combinations of A fit into another, and take the longest per element where they fill a third one.
+KEPT_NEAR, COMBINED_NEAR, COMBINED_FAR = 6, 2, 4
 # Vectors between A's combinations, to keep them from each other's sets of the cache.
 APART = 5
 
@@ -89,7 +80,7 @@ def build_strassen(request: Request) -> KernelPlan | None:
     fitting = [
         cut
         for cut in cuts(found)
-        if (cut.levels == 1 or cut.weight_elements * f32.bytes <= third // KEPT_NEAR) and cut.products * cut.matrix * f32.bytes <= third // COMBINED_NEAR
+        if (len(cut.schemes) == 1 or cut.weight_elements * f32.bytes <= third // KEPT_NEAR) and cut.products * cut.matrix * f32.bytes <= third // COMBINED_NEAR
     ]
     best = min(fitting, key=lambda cut: cut.cycles, default=None)
     return None if best is None or best.cycles > ADVANTAGE * found.direct_cycles else StrassenBuilder(best).build()
@@ -134,10 +125,10 @@ def find_matrices(request: Request) -> Matrices | None:
 
 @dataclass(frozen=True)
 class Cut:
-    """How the work is cut: `levels` of the algorithm, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks` blocks of steps."""
+    """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks` blocks of steps."""
 
     matrices: Matrices
-    levels: int
+    schemes: tuple[Scheme, ...]
     rows: int
     vectors: int
     piece: int
@@ -145,12 +136,34 @@ class Cut:
 
     @property
     def products(self) -> int:
-        return len(LEFT) ** self.levels
+        return prod(s.products for s in self.schemes)
 
     @property
-    def sides(self) -> int:
-        """Parts of the rows, of the steps and of the lanes."""
-        return 1 << self.levels
+    def down(self) -> int:
+        """Parts of the rows."""
+        return prod(s.rows for s in self.schemes)
+
+    @property
+    def along(self) -> int:
+        """Parts of the steps."""
+        return prod(s.steps for s in self.schemes)
+
+    @property
+    def across(self) -> int:
+        """Parts of the lanes."""
+        return prod(s.lanes for s in self.schemes)
+
+    @property
+    def left_parts(self) -> list[tuple[int, int]]:
+        return places([(s.rows, s.steps) for s in self.schemes])
+
+    @property
+    def right_parts(self) -> list[tuple[int, int]]:
+        return places([(s.steps, s.lanes) for s in self.schemes])
+
+    @property
+    def result_parts(self) -> list[tuple[int, int]]:
+        return places([(s.rows, s.lanes) for s in self.schemes])
 
     @property
     def lanes(self) -> int:
@@ -164,12 +177,12 @@ class Cut:
     @property
     def height(self) -> int:
         """Rows of a part."""
-        return -(-self.matrices.m // self.sides)
+        return -(-self.matrices.m // self.down)
 
     @property
     def depth(self) -> int:
         """Steps of a block."""
-        return -(-self.matrices.k // (self.sides * self.blocks * UNROLL)) * UNROLL
+        return -(-self.matrices.k // (self.along * self.blocks * UNROLL)) * UNROLL
 
     @property
     def steps(self) -> int:
@@ -194,7 +207,7 @@ class Cut:
     @property
     def groups(self) -> int:
         """Groups of neighbouring panels, one for each part."""
-        return -(-self.matrices.n // (self.sides * self.width))
+        return -(-self.matrices.n // (self.across * self.width))
 
     @property
     def pieces(self) -> int:
@@ -212,61 +225,30 @@ class Cut:
     @cached_property
     def cycles(self) -> float:
         """An estimate on one thread."""
-        a, target = self.matrices, self.matrices.product.problem.request.target
+        target = self.matrices.product.problem.request.target
         tiles = sum(n * (self.depth * step_cycles(r, self.vectors) + 20 + 3 * r * self.vectors) for r, n in split_extent(self.piece, self.rows))
         products = self.groups * self.pieces * self.blocks * self.products * tiles
-        far = min(max(self.products * self.matrix * f32.bytes / target.caches[1] - 1, 0) / 2, 1)
-        around = (7 / 4) ** (self.levels - 1) * (a.m * a.k * (COMBINE_NEAR + far * (COMBINE_FAR - COMBINE_NEAR)) + a.m * a.n * FINISH)
+        combined = self.products * self.matrix
+        combining = combined * (COMBINE_NEAR + COMBINE_FAR * min(combined * f32.bytes * COMBINED_FAR / target.caches[2], 1))
+        adding = self.products * self.height * self.groups * self.width * FINISH
         loading = (LOADING_SHOWS + LOADING_AGAIN_SHOWS * (self.pieces - 1)) * self.weight_elements * f32.bytes / MEMORY_BYTES
-        return products + around + loading
+        return products + combining + adding + loading
 
 
-def cuts(matrices: Matrices, levels: Sequence[int] = tuple(ACCURACY)) -> Iterator[Cut]:
+def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.values())) -> Iterator[Cut]:
     """Ways to cut the work whose panels and sums fit into the second-level cache."""
     target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
     room = target.caches[1] // 3
-    for level in levels:
+    for schemes in ways:
         for vectors in range(1, 5):
             for rows in range(1, registers.accumulators // vectors + 1):
                 if rows * vectors + vectors + 1 > registers.count:
                     continue
-                one = Cut(matrices, level, rows, vectors, 1, 1)
+                one = Cut(matrices, schemes, rows, vectors, 1, 1)
                 blocks = -(-one.steps * one.width * f32.bytes // min(PANEL_BYTES, room))
                 most = max(1, min(SUMS_BYTES, room) // (one.products * one.width * f32.bytes))
                 pieces = -(-one.height // most)
-                yield Cut(matrices, level, rows, vectors, -(-one.height // pieces), blocks)
-
-
-def combine(code: Code, parts: Sequence[Value], table: Sequence[Terms]) -> list[Value]:
-    """The combinations of `table`, level by level where there are more values than one level has."""
-    count = 1 + max(i for terms in table for i, _ in terms)
-    inner = len(parts) // count
-    if inner == 1:
-        return [_sum(code, parts, terms) for terms in table]
-    blocks = [parts[i * inner : (i + 1) * inner] for i in range(count)]
-    if len(table) > count:
-        outer = [[_sum(code, column, terms) for column in zip(*blocks, strict=True)] for terms in table]
-        return [value for block in outer for value in combine(code, block, table)]
-    # The same from the inside: there are fewer results than parts.
-    made = [combine(code, block, table) for block in blocks]
-    return [_sum(code, column, terms) for terms in table for column in zip(*made, strict=True)]
-
-
-def _sum(code: Code, values: Sequence[Value], terms: Terms) -> Value:
-    (first, _), *rest = terms
-    total = values[first]
-    for i, sign in rest:
-        total = code.apply("add" if sign > 0 else "sub", total, values[i])
-    return total
-
-
-def place_of(part: int, levels: int) -> tuple[int, int]:
-    """Where a part is, down and across: its number has two bits for each level, the outermost first."""
-    down = across = 0
-    for level in reversed(range(levels)):
-        bits = part >> 2 * level & 3
-        down, across = 2 * down + (bits >> 1), 2 * across + (bits & 1)
-    return down, across
+                yield Cut(matrices, schemes, rows, vectors, -(-one.height // pieces), blocks)
 
 
 class StrassenBuilder:
@@ -304,8 +286,7 @@ class StrassenBuilder:
         row_cycles = cut.products * cut.steps * COMBINE_NEAR
         with code.parallel(cut.height, grain=max(1, int(GRAIN_CYCLES / row_cycles)), name="row") as row, code.loop(0, cut.steps, step=lanes, name="step") as step:
 
-            def load(part: int) -> Value:
-                down, across = place_of(part, cut.levels)
+            def load(down: int, across: int) -> Value:
                 at = code.add(p.left.base, code.mul(code.add(row, down * cut.height), stride), step.iv, across * cut.steps)
                 exist: Index = lanes
                 if (across + 1) * cut.steps + lanes > k:
@@ -316,7 +297,7 @@ class StrassenBuilder:
                 return code.load(read, at, lanes, code.lane_mask(exist, lanes))
 
             to = code.add(code.mul(row, cut.line), step.iv)
-            for i, value in enumerate(combine(code, [load(part) for part in range(4**cut.levels)], LEFT)):
+            for i, value in enumerate(combine(code, [load(*part) for part in cut.left_parts], [s.left for s in cut.schemes])):
                 code.store(value, write, code.add(to, i * cut.matrix), None, self.align)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, (source, slot)))
@@ -331,18 +312,17 @@ class StrassenBuilder:
         letters = p.right_letters
         w = b(tensor.Transpose, w, perm=tuple([i for i, c in enumerate(letters) if c not in (a.step, lane)] + [letters.index(a.step), letters.index(lane)]))
         w = b(tensor.Reshape, w, shape=(a.k, a.n))
-        w = b(tensor.Pad, w, low=(0, 0), high=(cut.sides * cut.steps - a.k, cut.groups * cut.sides * cut.width - a.n), interior=(0, 0))
-        w = b(tensor.Reshape, w, shape=(cut.sides, cut.blocks, cut.depth, cut.groups, cut.sides, cut.width))
+        w = b(tensor.Pad, w, low=(0, 0), high=(cut.along * cut.steps - a.k, cut.groups * cut.across * cut.width - a.n), interior=(0, 0))
+        w = b(tensor.Reshape, w, shape=(cut.along, cut.blocks, cut.depth, cut.groups, cut.across, cut.width))
         w = b(tensor.Transpose, w, perm=(3, 1, 0, 4, 2, 5))
 
-        def part(number: int) -> Value:
-            down, across = place_of(number, cut.levels)
+        def part(down: int, across: int) -> Value:
             shape = (cut.groups, cut.blocks, 1, 1, cut.depth, cut.width)
             piece = b(tensor.Slice, w, starts=(0, 0, down, across, 0, 0), stops=(*shape[:2], down + 1, across + 1, *shape[4:]), strides=(1,) * 6)
             value: Value = b(tensor.Reshape, piece, shape=(cut.groups, cut.blocks, 1, cut.panel))
             return value
 
-        combined = combine(_Maps(b), [part(i) for i in range(4**cut.levels)], RIGHT)
+        combined = combine(_Maps(b), [part(*x) for x in cut.right_parts], [s.right for s in cut.schemes])
         w = b(tensor.Reshape, b(tensor.Concat, combined, axis=2), shape=(cut.weight_elements,))
         b.insert(Return([w]))
         made = self._weights_kernel() if source.index in p.request.kept else None
@@ -363,10 +343,9 @@ class StrassenBuilder:
             group, block = code.split(flat, [cut.groups, cut.blocks])
             with code.loop(0, cut.depth, name="step") as step, code.loop(0, cut.width, step=lanes, name="lane") as lane:
 
-                def load(part: int) -> Value:
-                    down, right = place_of(part, cut.levels)
+                def load(down: int, right: int) -> Value:
                     here = code.add(code.mul(block, cut.depth), step.iv, down * cut.steps)
-                    first = code.add(code.mul(group, cut.sides * cut.width), lane.iv, right * cut.width)
+                    first = code.add(code.mul(group, cut.across * cut.width), lane.iv, right * cut.width)
                     at = code.add(access.base, code.mul(here, along), code.mul(first, across))
                     exist = code.sub(a.n, first)
                     if (down + 1) * cut.steps > a.k:
@@ -379,7 +358,7 @@ class StrassenBuilder:
                     return value
 
                 to = code.add(code.mul(flat, cut.products * cut.panel), code.mul(step.iv, cut.width), lane.iv)
-                for i, value in enumerate(combine(code, [load(part) for part in range(4**cut.levels)], RIGHT)):
+                for i, value in enumerate(combine(code, [load(*part) for part in cut.right_parts], [s.right for s in cut.schemes])):
                     code.store(value, write, code.add(to, i * cut.panel), None, self.align)
         code.b.insert(Return([]))
         return func.finish()
@@ -462,23 +441,22 @@ class _Task:
     def _finish(self) -> None:
         """The results, and what follows."""
         code, cut, lanes, a = self.code, self.cut, self.cut.lanes, self.matrices
-        line = code.scratch(4**cut.levels * cut.width, f32)
+        line = code.scratch(cut.down * cut.across * cut.width, f32)
         count = cut.piece if cut.height % cut.piece == 0 else code.min(cut.piece, code.sub(cut.height, self.first))
-        lane0 = code.mul(self.group, cut.sides * cut.width)
+        lane0 = code.mul(self.group, cut.across * cut.width)
         with code.loop(0, count, name="row") as row:
             here = code.add(self.first, row.iv)
             with code.loop(0, cut.width, step=lanes, name="lane") as lane:
                 at = code.add(code.mul(row.iv, cut.width), lane.iv)
                 sums = [code.load(self.sums, code.add(at, i * cut.plane), lanes, None, self.align) for i in range(cut.products)]
-                for part, value in enumerate(combine(code, sums, RESULT)):
-                    down, across = place_of(part, cut.levels)
-                    code.store(value, line, code.add(lane.iv, (down * cut.sides + across) * cut.width), None, self.align)
-            parts: Index = cut.sides
-            if cut.sides * cut.height != a.m:
+                for (down, across), value in zip(cut.result_parts, combine(code, sums, [s.result for s in cut.schemes]), strict=True):
+                    code.store(value, line, code.add(lane.iv, (down * cut.across + across) * cut.width), None, self.align)
+            parts: Index = cut.down
+            if cut.down * cut.height != a.m:
                 parts = code.min(parts, code.ceildiv(code.sub(a.m, here), cut.height))
-            exist = code.min(cut.sides * cut.width, code.sub(a.n, lane0)) if cut.groups * cut.sides * cut.width != a.n else cut.sides * cut.width
+            exist = code.min(cut.across * cut.width, code.sub(a.n, lane0)) if cut.groups * cut.across * cut.width != a.n else cut.across * cut.width
             with code.loop(0, parts, name="part") as below, code.loop(0, exist, step=lanes, name="lane") as lane:
-                at = code.add(code.mul(below.iv, cut.sides * cut.width), lane.iv)
+                at = code.add(code.mul(below.iv, cut.across * cut.width), lane.iv)
                 value = code.load(line, at, lanes, None, self.align)
                 mask = code.lane_mask(code.sub(exist, lane.iv), lanes) if a.n % lanes else None
                 self._write(value, code.add(here, code.mul(below.iv, cut.height)), code.add(lane0, lane.iv), mask)

@@ -18,46 +18,38 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import TensorType, f32, f64
-from polyreme.ir.verify import verify
 from polyreme.kept import compiler_version
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.pipeline import builders
 from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.strassen import (
-    ACCURACY,
-    LEFT,
-    RESULT,
-    RIGHT,
-    Cut,
-    StrassenBuilder,
-    Terms,
-    build_strassen,
-    cuts,
-    find_matrices,
-    place_of,
-)
-from polyreme.lowering.targets import TARGETS, Target, host
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
-from polyreme.runtime.threads import get_num_threads, set_num_threads
+from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
+from polyreme.lowering.strassen import ACCURACY, WAYS, Cut, StrassenBuilder, build_strassen, cuts, find_matrices
+from polyreme.lowering.targets import TARGETS, host
+from tests.lowering import bounds
+from tests.lowering.bounds import assert_within, to_kernels
 from tests.lowering.products import root_of
 
 # --- the formulas
 
 
-def test_the_formulas_give_the_product_exactly() -> None:
+@pytest.mark.parametrize("scheme", [STRASSEN, BY_THIRDS], ids=["halves", "thirds"])
+def test_a_scheme_gives_the_product_exactly(scheme: Scheme) -> None:
     """The sum over products of their signs is 1 where a part of A meets one of B in a part of the result, and 0 elsewhere."""
     signs = lambda table: [dict(terms) for terms in table]
-    left, right, made = signs(LEFT), signs(RIGHT), signs(RESULT)
-    for a, b, c in product(range(4), repeat=3):
-        total = sum(made[c].get(p, 0) * left[p].get(a, 0) * right[p].get(b, 0) for p in range(7))
-        assert total == (a % 2 == b // 2 and (a // 2, b % 2) == (c // 2, c % 2))
+    left, right, made = signs(scheme.left), signs(scheme.right), signs(scheme.result)
+    for a, b, c in product(range(scheme.rows * scheme.steps), range(scheme.steps * scheme.lanes), range(scheme.rows * scheme.lanes)):
+        total = sum(made[c].get(p, 0) * left[p].get(a, 0) * right[p].get(b, 0) for p in range(scheme.products))
+        meet = a % scheme.steps == b // scheme.lanes and (a // scheme.steps, b % scheme.lanes) == (c // scheme.lanes, c % scheme.lanes)
+        assert total == meet
+
+
+@pytest.mark.parametrize("scheme", [STRASSEN, BY_THIRDS], ids=["halves", "thirds"])
+def test_sums_of_a_scheme_begin_with_a_plus(scheme: Scheme) -> None:
+    assert all(terms[0][1] == 1 for table in (scheme.left, scheme.right, scheme.result) for terms in table)
 
 
 def test_parts_are_numbered_from_the_outermost_level() -> None:
-    assert [place_of(part, 1) for part in range(4)] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert [place_of(part, 2) for part in (0, 1, 2, 4, 8, 15)] == [(0, 0), (0, 1), (1, 0), (0, 2), (2, 0), (3, 3)]
+    assert places([(2, 3)]) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    assert [places([(2, 2), (2, 2)])[part] for part in (0, 1, 2, 4, 8, 15)] == [(0, 0), (0, 1), (1, 0), (0, 2), (2, 0), (3, 3)]
 
 
 # --- the products
@@ -110,7 +102,7 @@ class Case:
         x, w = (np.abs(a).astype(np.float64) for a in (inputs[0].reshape(self.m, self.k), constants[0].T if self.turned else constants[0]))
         magnitude = magnitude_of(x, w, cut)
         exact = inputs[0].reshape(self.m, self.k).astype(np.float64) @ (constants[0].T if self.turned else constants[0]).astype(np.float64)
-        bound = ACCURACY[cut.levels].bound(exact, f32, magnitude, self.k)
+        bound = ACCURACY.bound(exact, f32, magnitude, self.k)
         # Each of the sums after it rounds once more.
         expected = self.expected(inputs, constants)
         later = np.finfo(np.float32).eps * (self.bias + self.residual) * (np.abs(expected) + 8)
@@ -119,37 +111,43 @@ class Case:
 
 def magnitude_of(x: Array, w: Array, cut: Cut) -> Array:
     """The algorithm on magnitudes, with plus for every minus, cut as `cut` says."""
-    (m, k), n, levels, sides = x.shape, w.shape[1], cut.levels, cut.sides
-    x = np.pad(x, [(0, sides * cut.height - m), (0, sides * cut.steps - k)])
-    w = np.pad(w, [(0, sides * cut.steps - k), (0, cut.groups * sides * cut.width - n)])
-    x = x.reshape(sides, cut.height, sides, cut.steps)
-    w = w.reshape(sides, cut.steps, cut.groups, sides, cut.width)
-    a = [x[i, :, j] for i, j in (place_of(part, levels) for part in range(4**levels))]
-    b = [w[i, :, :, j].reshape(cut.steps, -1) for i, j in (place_of(part, levels) for part in range(4**levels))]
-    made = np.zeros((sides, cut.height, cut.groups, sides, cut.width))
-    for part, value in enumerate(_products(a, b, levels)):
-        i, j = place_of(part, levels)
+    (m, k), n = x.shape, w.shape[1]
+    x = np.pad(x, [(0, cut.down * cut.height - m), (0, cut.along * cut.steps - k)])
+    w = np.pad(w, [(0, cut.along * cut.steps - k), (0, cut.groups * cut.across * cut.width - n)])
+    x = x.reshape(cut.down, cut.height, cut.along, cut.steps)
+    w = w.reshape(cut.along, cut.steps, cut.groups, cut.across, cut.width)
+    a = [x[i, :, j] for i, j in cut.left_parts]
+    b = [w[i, :, :, j].reshape(cut.steps, -1) for i, j in cut.right_parts]
+    made = np.zeros((cut.down, cut.height, cut.groups, cut.across, cut.width))
+    for (i, j), value in zip(cut.result_parts, _products(a, b, cut.schemes), strict=True):
         made[i, :, :, j] = value.reshape(cut.height, cut.groups, cut.width)
-    return made.reshape(sides * cut.height, -1)[:m, :n]
+    return made.reshape(cut.down * cut.height, -1)[:m, :n]
 
 
-def _products(a: list[Array], b: list[Array], levels: int) -> list[Array]:
-    if levels == 0:
+def _products(a: list[Array], b: list[Array], schemes: tuple[Scheme, ...]) -> list[Array]:
+    """The parts of the result from those of the operands."""
+    if not schemes:
         return [a[0] @ b[0]]
-    size = 4 ** (levels - 1)
-    combined = lambda parts, terms: [sum(parts[q * size + i] for q, _ in terms) for i in range(size)]
-    sums = [_products(combined(a, left), combined(b, right), levels - 1) for left, right in zip(LEFT, RIGHT, strict=True)]
-    added: Callable[[Terms], list[Any]] = lambda terms: [sum(sums[p][i] for p, _ in terms) for i in range(size)]
-    return [value for terms in RESULT for value in added(terms)]
+    scheme, *inner = schemes
+    added: Callable[[Terms, list[list[Array]]], list[Any]] = lambda terms, of: [sum(column) for column in zip(*(of[p] for p, _ in terms), strict=True)]
+    left, right = _split(a, scheme.rows * scheme.steps), _split(b, scheme.steps * scheme.lanes)
+    sums = [_products(added(x, left), added(y, right), tuple(inner)) for x, y in zip(scheme.left, scheme.right, strict=True)]
+    return [value for terms in scheme.result for value in added(terms, sums)]
 
 
-def with_cut(pick: Callable[[list[Cut]], Cut], levels: Sequence[int] = (1, 2), used: list[Cut] | None = None) -> Callable[[Request], KernelPlan | None]:
+def _split(values: list[Array], count: int) -> list[list[Array]]:
+    """`values` in so many parts."""
+    size = len(values) // count
+    return [values[i : i + size] for i in range(0, len(values), size)]
+
+
+def with_cut(pick: Callable[[list[Cut]], Cut], ways: Sequence[str] = tuple(WAYS), used: list[Cut] | None = None) -> Callable[[Request], KernelPlan | None]:
     """A builder that makes any product it can by Strassen's algorithm, cut as `pick` says."""
 
     def build(request: Request) -> KernelPlan | None:
         found = find_matrices(request)
         assert found is not None
-        cut = pick(list(cuts(found, levels)))
+        cut = pick(list(cuts(found, [WAYS[way] for way in ways])))
         if used is not None:
             used.append(cut)
         return StrassenBuilder(cut).build()
@@ -157,29 +155,16 @@ def with_cut(pick: Callable[[list[Cut]], Cut], levels: Sequence[int] = (1, 2), u
     return build
 
 
-def to_kernels(module: Module, target: Target, builder: Callable[[Request], KernelPlan | None]) -> Module:
-    lowered: Module = module.clone()
-    PassManager([Stage("kernel", TensorToKernel(target, (builder, *builders(target))))]).run(lowered)
-    verify(lowered)
-    return lowered
-
-
-def assert_within(got: Array, expected: Array, bound: Array) -> None:
-    assert got.shape == expected.shape and got.dtype == np.float32
-    excess = np.abs(got - expected) - bound
-    assert (excess <= 0).all(), f"off by {np.abs(got - expected).flat[excess.argmax()]:.3g} with {bound.flat[excess.argmax()]:.3g} allowed"
-
-
 CASES = st.builds(Case, st.integers(1, 14), st.integers(2, 40), st.integers(2, 70), st.booleans(), st.booleans(), st.booleans())
 
 
 @settings(max_examples=15, deadline=None)
-@example(Case(7, 37, 70, bias=True), "x86-64-avx512", 2, 5, 3.0, 1)
-@example(Case(6, 19, 33, residual=True, split=2), "aarch64", 2, 9, 0.0, 2)
-@example(Case(9, 33, 50, turned=True, bias=True), "x86-64-avx2", 1, 7, 0.0, 3)
-@given(CASES, st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]), st.sampled_from([1, 2]), st.integers(0, 1000), st.sampled_from([0.0, 3.0]), st.integers(1, 3))
+@example(Case(7, 37, 70, bias=True), "x86-64-avx512", "quarters", 5, 3.0, 1)
+@example(Case(6, 19, 33, residual=True, split=2), "aarch64", "thirds", 9, 0.0, 2)
+@example(Case(9, 33, 50, turned=True, bias=True), "x86-64-avx2", "halves", 7, 0.0, 3)
+@given(CASES, st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]), st.sampled_from(list(WAYS)), st.integers(0, 1000), st.sampled_from([0.0, 3.0]), st.integers(1, 3))
 def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(
-    case: Case, target: str, levels: int, which: int, spread: float, pieces: int
+    case: Case, target: str, way: str, which: int, spread: float, pieces: int
 ) -> None:
     """However the work is cut, for any target, and for rows and steps of very different sizes."""
     inputs, constants = case.arrays(spread)
@@ -189,28 +174,18 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
         cut = all[which % len(all)]
         return replace(cut, piece=-(-cut.height // pieces), blocks=min(pieces, 2))
 
-    lowered = to_kernels(case.module(inputs, constants), TARGETS[target], with_cut(pick, (levels,), used))
+    lowered = to_kernels(case.module(inputs, constants), TARGETS[target], with_cut(pick, (way,), used))
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
 
 
-@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.parametrize("case", [Case(67, 260, 200, bias=True), Case(128, 1500, 96, residual=True), Case(50, 129, 259, turned=True), Case(64, 64, 77, split=4)], ids=str)
-def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, levels: int) -> None:
+def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, way: str) -> None:
     inputs, constants = case.arrays()
     used: list[Cut] = []
-    cheapest = with_cut(lambda all: min(all, key=lambda cut: cut.cycles), (levels,), used)
+    cheapest = with_cut(lambda all: min(all, key=lambda cut: cut.cycles), (way,), used)
     lowered = to_kernels(case.module(inputs, constants), host(), cheapest)
-    executable = load(build_artifact(lowered, host(), "strassen", outline_constants(lowered)))
-    before = get_num_threads()
-    try:
-        set_num_threads(1)
-        one = np.array(executable.run(inputs)[0])
-        set_num_threads(2)
-        two = np.array(executable.run(inputs)[0])
-    finally:
-        set_num_threads(before)
-    assert_within(one, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
-    np.testing.assert_array_equal(one, two)
+    bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
 
 
 @pytest.mark.parametrize("turned", [False, True])

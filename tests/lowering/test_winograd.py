@@ -18,19 +18,15 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import TensorType, f32, f64
-from polyreme.ir.verify import verify
 from polyreme.kept import compiler_version
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.pipeline import builders
 from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.targets import TARGETS, Target, host
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.lowering.targets import TARGETS, host
 from polyreme.lowering.winograd import WinogradBuilder, build_winograd
 from polyreme.lowering.winograd_plan import ACCURACY, SIZES, Blocking, blockings, find_image
 from polyreme.lowering.winograd_transforms import POINTS, STRIDED_POINTS, TAPS, transforms, transforms_at
-from polyreme.runtime.threads import get_num_threads, set_num_threads
+from tests.lowering import bounds
+from tests.lowering.bounds import assert_within, to_kernels
 from tests.lowering.products import root_of
 
 N = symbol("N")
@@ -177,19 +173,6 @@ def with_blocking(pick: Callable[[list[Blocking]], Blocking]) -> Callable[[Reque
     return build
 
 
-def to_kernels(module: Module, target: Target, builder: Callable[[Request], KernelPlan | None]) -> Module:
-    lowered: Module = module.clone()
-    PassManager([Stage("kernel", TensorToKernel(target, (builder, *builders(target))))]).run(lowered)
-    verify(lowered)
-    return lowered
-
-
-def assert_within(got: Array, expected: Array, bound: Array) -> None:
-    assert got.shape == expected.shape and got.dtype == np.float32
-    excess = np.abs(got - expected) - bound
-    assert (excess <= 0).all(), f"off by {np.abs(got - expected).flat[excess.argmax()]:.3g} with {bound.flat[excess.argmax()]:.3g} allowed"
-
-
 @st.composite
 def cases_on_targets(draw: Any) -> tuple[Case, str]:
     """Small ones: on numpy, narrow vectors take long."""
@@ -252,17 +235,7 @@ def check_machine_code(case: Case, size: int, suits: Callable[[Blocking], bool])
     inputs, constants = case.arrays()
     cheapest = with_blocking(lambda all: min((b for b in all if b.size == size and suits(b)), key=lambda b: b.cycles))
     lowered = to_kernels(case.module(constants), host(), cheapest)
-    executable = load(build_artifact(lowered, host(), "winograd", outline_constants(lowered)))
-    before = get_num_threads()
-    try:
-        set_num_threads(1)
-        one = np.array(executable.run(inputs)[0])
-        set_num_threads(2)
-        two = np.array(executable.run(inputs)[0])
-    finally:
-        set_num_threads(before)
-    assert_within(one, case.expected(inputs, constants), case.bound(inputs, constants, size))
-    np.testing.assert_array_equal(one, two)
+    bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, size))
 
 
 # --- when they are chosen
