@@ -83,7 +83,9 @@ def _within(code: Code, fn: str, x: Value, count: int) -> Value:
     while by < count:
         # The lanes go round, and those that came from the end are left out: to shift others in takes longer.
         moved = code.shuffle(x, x, [(i - by) % count for i in range(count)])
-        x = code.apply("select", code.lane_mask(by, count), x, code.apply(fn, x, moved))
+        first = code.lane_mask(by, count)
+        assert first is not None
+        x = code.apply("select", first, x, code.apply(fn, x, moved))
         by *= 2
     return x
 

@@ -59,7 +59,8 @@ def build_sort(request: Request) -> KernelPlan | None:
     if few:
         _Best(code, request.target, keys, length, taken, op.count).write(x, y, outer)
     else:
-        _Radix(code, request.target, keys, length, taken).write(x, y, *halves, rows, tasks)
+        kept, places = halves
+        _Radix(code, request.target, keys, length, taken).write(x, y, kept, places, rows, tasks)
     code.b(Return, ())
     slots = (operand(0), result(0), *(scratch(i) for i in range(len(memory))))
     return KernelPlan((Step(tidy(func), slots),), scratch=memory, builder="sort")
