@@ -25,6 +25,8 @@ from benchmarks.processes import Worker, answer
 
 Array = Any
 Call = Callable[[], Any]
+# Seconds between turns: threads of the library that had one may wait for more work on a core for a while, before they sleep.
+PAUSE = 0.02
 # How far a result may be off, relative to the largest one.
 LARGEST_ERROR = {"float32": 1e-5, "float64": 1e-12}
 
@@ -189,6 +191,7 @@ def work(suite: Suite, library: str, threads: int, folder: Path) -> None:
             calls.pop(request["name"], None)
             return {}
         call = calls[request["name"]]
+        time.sleep(PAUSE)
         call()
         seconds.clear()
         end = time.perf_counter() + request["seconds"]

@@ -99,20 +99,21 @@ def accumulate(
     return _nest(code, outer, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b)
 
 
-_Body = Callable[[Accumulators, Index, Index], Accumulators]
+Body = Callable[[Accumulators, Index, Index], Accumulators]
 
 
-def _nest(code: Code, axes: Sequence[Axis], body: _Body, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
+def _nest(code: Code, axes: Sequence[Axis], body: Body, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
     """`body` for every place on `axes`, the last one moving fastest."""
     if not axes:
         return body(acc, at_a, at_b)
     axis = axes[0]
-    return _loop(code, axis.size, axis.a, axis.b, lambda acc, x, y: _nest(code, axes[1:], body, acc, x, y), acc, at_a, at_b)
+    return repeat(code, axis.size, axis.a, axis.b, lambda acc, x, y: _nest(code, axes[1:], body, acc, x, y), acc, at_a, at_b)
 
 
-def _loop(
-    code: Code, count: Index, step_a: Dim, step_b: Dim, body: _Body, acc: Accumulators, at_a: Index, at_b: Index, beside: Beside | None = None
+def repeat(
+    code: Code, count: Index, step_a: Dim, step_b: Dim, body: Body, acc: Accumulators, at_a: Index, at_b: Index, beside: Beside | None = None
 ) -> Accumulators:
+    """The accumulators after `count` times `body`, with A and B moved from one to the next."""
     vectors = len(acc[0])
     with code.loop(0, count, [x for row in acc for x in row], name="k") as loop:
         if beside is not None:
@@ -129,13 +130,13 @@ def _long_axis(
     """`UNROLL` steps at a time, then those left over."""
     steps = [(code.mul(u, axis.a), code.mul(u, axis.b)) for u in range(UNROLL)]
     rounds = code.div(axis.size, UNROLL)
-    acc = _loop(code, rounds, UNROLL * axis.a, UNROLL * axis.b, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b, beside)
+    acc = repeat(code, rounds, UNROLL * axis.a, UNROLL * axis.b, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b, beside)
     done = code.mul(rounds, UNROLL)
     at_a, at_b = code.add(at_a, code.mul(done, axis.a)), code.add(at_b, code.mul(done, axis.b))
     if isinstance(axis.size, int):
         return _unrolled(code, steps[: axis.size % UNROLL], a, b, acc, at_a, at_b)
     left = code.sub(axis.size, done)
-    return _loop(code, left, axis.a, axis.b, lambda acc, x, y: _unrolled(code, [(0, 0)], a, b, acc, x, y), acc, at_a, at_b)
+    return repeat(code, left, axis.a, axis.b, lambda acc, x, y: _unrolled(code, [(0, 0)], a, b, acc, x, y), acc, at_a, at_b)
 
 
 def _unrolled(code: Code, steps: Sequence[tuple[Index, Index]], a: Read, b: Read, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from polyreme.dialects import tensor
+from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import PassError
@@ -193,6 +193,9 @@ PLAIN = [
     Case((1, 3, 18, 18), (20, 3, 3, 3), pad=(1, 1), planar=True, tail="pool"),
     Case((1, 18, 17, 8), (48, 8, 3, 3), pad=(1, 1), tail="pool"),
     Case((1, 9, 20, 64), (20, 64, 3, 3), dtype=f64, pad=(1, 1), tail="relu"),
+    Case((1, 14, 14, 40), (50, 40, 3, 3), stride=2, pad=(1, 1), tail="residual"),
+    Case((2, 15, 1, 34), (20, 34, 3, 3), pad=(1, 1)),
+    Case((1, 6, 30, 9), (40, 9, 5, 3), stride=2, pad=(2, 1), tail="relu"),
 ]
 FREE = [replace(PLAIN[i], free=True) for i in (0, 1, 7, 9)]
 OPEN = [replace(PLAIN[i], open=True) for i in (0, 1, 3, 5, 6, 8, 9, 10)]
@@ -240,7 +243,7 @@ def cases(draw: st.DrawFn) -> Case:
     taps = tuple(draw(st.integers(1, 3)) for _ in range(spatial))
     groups = draw(st.sampled_from([1, 1, 2]))
     pad, dilation = (draw(st.integers(0, 2)), draw(st.integers(0, 2))), draw(st.integers(1, 2))
-    sizes = tuple(draw(st.integers(max((k - 1) * dilation + 1 - sum(pad), 1) + 3, 12)) for k in taps)
+    sizes = tuple(draw(st.integers(max((k - 1) * dilation + 1 - sum(pad), 1), 12)) for k in taps)
     channels = draw(st.integers(1, 5))
     planar = groups == 1 and draw(st.booleans())
     x = (draw(st.integers(1, 2)), channels, *sizes) if planar else (1, *sizes, channels * groups)
@@ -261,6 +264,23 @@ def test_an_image_too_deep_for_the_stack_of_a_thread_is_padded_in_memory() -> No
         return [f.sym_name.split("_")[0] for f in to_kernels(module, host()).functions if f.sym_name != "main"]
 
     assert kernels(64) == ["conv"] and kernels(40000) == ["pad", "conv"]
+
+
+def test_zeros_around_an_image_are_left_out_and_other_numbers_are_copied_with_it() -> None:
+    def scratch(value: float, stride: int) -> bool:
+        def make(b: Builder, x: Any, w: Any) -> Any:
+            padded = b(tensor.Pad, x, low=(0, 1, 1, 0), high=(0, 1, 1, 0), interior=(0,) * 4, value=value)
+            windows = b(tensor.Window, padded, axes=(1, 2), sizes=(3, 3), strides=(stride,) * 2, dilations=(1, 1))
+            return b(tensor.Contract, windows, w, spec="nabcmk,ocmk->nabo")
+
+        module = root_of([TensorType((1, 14, 14, 32), f32), TensorType((48, 32, 3, 3), f32)], make)
+        x, w = (np.random.default_rng(i).standard_normal(t.shape).astype(np.float32) for i, t in enumerate(a.type for a in module.function("main").args))
+        kernels = to_kernels(module, host())
+        np.testing.assert_allclose(evaluate(kernels, [x, w])[0], evaluate(module, [x, w])[0], rtol=1e-4, atol=1e-4)
+        return any(isinstance(op, kernel.Alloc) and op.space == "local" for f in kernels.functions for op in f.walk() if f.sym_name.startswith("conv"))
+
+    assert [scratch(0.0, stride) for stride in (1, 2)] == [False, False]
+    assert [scratch(1.0, stride) for stride in (1, 2)] == [True, True]
 
 
 def test_what_gives_pixels_last_or_slides_over_nothing_is_left_to_others() -> None:
