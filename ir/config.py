@@ -12,6 +12,7 @@
 | `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
 | `POLYREME_TUNE` | 1 to time some tiles for each matrix product on this machine when it is first compiled, and to keep the fastest |
 | `POLYREME_PATIENCE` | seconds that a rank waits for the others in a collective call; otherwise half an hour |
+| `POLYREME_COMPILE_SECONDS` | seconds that a process that compiles may take before the one that waits for it does its work; otherwise ten minutes |
 | `POLYREME_JOBS` | processes that generate machine code; otherwise as many as threads |
 | `CPU_NUM` | Paddle's number of CPU devices for data parallel programs; otherwise 1 |
 
@@ -143,6 +144,11 @@ def tunes() -> bool:
 def patience() -> int:
     """How many seconds a rank waits for the others to come to a collective call."""
     return _number("POLYREME_PATIENCE", 1800, 1)
+
+
+def compile_seconds() -> int:
+    """How many seconds a process that compiles is waited for."""
+    return _number("POLYREME_COMPILE_SECONDS", 600, 1)
 
 
 class Launched(NamedTuple):

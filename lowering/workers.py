@@ -3,15 +3,22 @@
 llvmlite holds one lock for all of LLVM, and Python one for itself, so threads would not help. A forked process has everything that its parent had, so that work can
 be any function without arguments; only its outcome travels. A process with threads of Python's is not forked: one of them might hold a lock that nobody in
 the child would ever open again.
+
+No process is waited for without end. What one did not get done because it was killed, or did not go on for `POLYREME_COMPILE_SECONDS`, is done in the process that
+waited; what made one crash is not tried again, as it would crash that one too. Who dies takes along those that it forked.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
+import select
+import signal
 import struct
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,11 +52,15 @@ def apart(work: Callable[[], T]) -> T:
     """The outcome of `work`, done in a process of its own, so that its memory goes when it is done; here, where no process can be forked."""
     if not _may_fork():
         return work()
-    outcome = _join(*_fork(work))
+    outcome = _join(*_fork(work), config.compile_seconds())
     if isinstance(outcome, PolyremeError):
         raise outcome
+    if isinstance(outcome, _Crash):
+        raise outcome.error()
+    if isinstance(outcome, _Lost):
+        outcome.warn()
     # What failed in another way shows where when it fails here.
-    return work() if isinstance(outcome, _Fault) else outcome  # type: ignore[no-any-return]
+    return work() if isinstance(outcome, (_Fault, _Lost)) else outcome  # type: ignore[no-any-return]
 
 
 def share_out(works: Sequence[Callable[[], T]], workers: int) -> list[T]:
@@ -67,16 +78,21 @@ def share_out(works: Sequence[Callable[[], T]], workers: int) -> list[T]:
         try:
             done = _work(works, queue)
         finally:
-            outcomes = [_join(*job) for job in jobs]
+            # By now each of the others has one thing left to do. Half the time, so that whoever waits for this process sees it done.
+            deadline = time.monotonic() + config.compile_seconds() / 2
+            outcomes = [_join(*job, max(0.0, deadline - time.monotonic())) for job in jobs]
     finally:
         os.close(queue)
     for outcome in outcomes:
         if isinstance(outcome, PolyremeError):
             raise outcome
         if isinstance(outcome, _Fault):
-            raise PolyremeError(f"expected machine code but the process that generates it failed: {outcome.what}", code="E0807")
-        done.update(outcome)
-    return [done[i] for i in range(len(works))]
+            raise outcome.error()
+        if isinstance(outcome, _Lost):
+            outcome.warn()
+        else:
+            done.update(outcome)
+    return [done[i] if i in done else works[i]() for i in range(len(works))]
 
 
 def _work(works: Sequence[Callable[[], T]], queue: int) -> dict[int, T]:
@@ -94,12 +110,36 @@ class _Fault:
 
     what: str
 
+    def error(self) -> PolyremeError:
+        return PolyremeError(f"expected machine code but the process that generates it failed: {self.what}", code="E0807")
+
+
+@dataclass(frozen=True)
+class _Crash(_Fault):
+    """A fault that ended the child at once, and would end this process, too."""
+
+
+@dataclass(frozen=True)
+class _Lost:
+    """What ended a child, and says nothing of its work: somebody killed it, the system for its memory for example, or it did not go on."""
+
+    why: str
+
+    def warn(self) -> None:
+        warnings.warn(f"a process that compiles {self.why}: what it was to do is done in this one", RuntimeWarning, stacklevel=3)
+
+
+_CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP}
+# How long a child may take to end when it has sent its outcome, or was killed.
+_END_SECONDS = 10.0
+
 
 def _fork(work: Callable[[], Any]) -> tuple[int, int]:
     """A child that does `work`; its pickled outcome comes through the pipe that is returned with its process id."""
     read, write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
+    parent = os.getpid()
     with warnings.catch_warnings():
         # Python 3.12 warns of any thread; those here are the pool's, which take no locks of ours and do not exist in the child.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -111,6 +151,7 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int]:
     status = 1
     try:
         os.close(read)
+        _die_with(parent)
         try:
             outcome = work()
         except PolyremeError as error:
@@ -124,15 +165,61 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int]:
         os._exit(status)
 
 
-def _join(child: int, read: int) -> Any:
-    """The outcome of a child: an error of its own, or a `_Fault`, when it failed."""
-    outcome: Any = None
+def _die_with(parent: int) -> None:
+    """Let the system kill this process when the one that forked it ends, where it can."""
+    if hasattr(libc := ctypes.CDLL(None), "prctl"):
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _join(child: int, read: int, seconds: float) -> Any:
+    """The outcome of a child, which has ended then: an error of its own, a `_Fault` or `_Crash` when it failed, or `_Lost`. It is waited for so many seconds."""
+    status = None
     try:
-        with os.fdopen(read, "rb") as pipe:
-            outcome = pickle.load(pipe)
-    except (EOFError, pickle.UnpicklingError):
-        # Nothing, or not all of it: the status says why.
-        outcome = None
+        data = _received(read, seconds)
+        if data is not None:
+            status = _ended(child, _END_SECONDS)
     finally:
-        _, status = os.waitpid(child, 0)
-    return outcome if not status else _Fault(f"it ended with status {status}")
+        os.close(read)
+        if status is None:
+            # Also when the wait was interrupted.
+            os.kill(child, signal.SIGKILL)
+            _ended(child, _END_SECONDS)
+    if status is None:
+        return _Lost(f"did not end within {seconds:.0f} seconds (POLYREME_COMPILE_SECONDS is {config.compile_seconds()})")
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        return _Crash(f"it crashed ({name})") if os.WTERMSIG(status) in _CRASHES else _Lost(f"was ended by {name}")
+    return pickle.loads(data) if not status and data else _Fault(f"it ended with status {status}")
+
+
+def _received(read: int, seconds: float) -> bytes | None:
+    """All that comes through a pipe until its other end is closed; None if that takes longer."""
+    deadline = time.monotonic() + seconds
+    poll = select.poll()
+    poll.register(read, select.POLLIN)
+    parts: list[bytes] = []
+    while poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        part = os.read(read, 1 << 20)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+    return None
+
+
+def _ended(child: int, seconds: float) -> int | None:
+    """The status of a child that ends by then, else None."""
+    deadline = time.monotonic() + seconds
+    pause = 0.0001
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)

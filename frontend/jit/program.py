@@ -11,6 +11,7 @@ import numpy as np
 
 from polyreme import tape
 from polyreme.device import current_place, get_device, on_device
+from polyreme.ir.diagnostics import PolyremeError
 from polyreme.jit.traced import Traced
 from polyreme.jit.unread import SavedWeights
 from polyreme.jit.weights import WeightedFunction
@@ -106,6 +107,10 @@ class FixedWeights:
 
         try:
             return load_known(self.key, self.module, self.ops, c_name(name), self.check_unchanged)
+        except PolyremeError:
+            # A file that is cut off while it is read ends the process that reads it.
+            self.check_unchanged()
+            raise
         finally:
             # The weights that it is compiled of are in the code then.
             self._weights.release()

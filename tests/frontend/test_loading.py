@@ -21,7 +21,7 @@ from polyreme.jit import reading
 from polyreme.jit.reading import ModelFileError
 from polyreme.lowering import pipeline
 from polyreme.runtime.artifact import HEADER
-from polyreme.runtime.cache import HEAD_BYTES, cache_in
+from polyreme.runtime.cache import HEAD_BYTES, Cache, cache_in
 from polyreme.static import InputSpec
 
 SPEC = [InputSpec([None, 4], "float32", "x")]
@@ -484,3 +484,56 @@ def test_a_model_that_was_packed_by_another_program_is_read_all_the_same(counts:
         for name in old.namelist():
             new.writestr(name, old.read(name))
     np.testing.assert_allclose(result(paddle.jit.load(tmp_path / "packed")), net()(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that not even root can write to")
+def test_a_folder_that_nobody_can_write_to_is_done_without(path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = result(paddle.jit.load(path))
+    monkeypatch.setenv("POLYREME_CACHE", "/proc/polyreme")
+    forget(monkeypatch)
+    with pytest.warns(RuntimeWarning, match="the cache folder '/proc/polyreme' is unusable"):
+        np.testing.assert_array_equal(result(paddle.jit.load(path)), expected)
+    assert len(counts.compiled) == 1
+
+
+def test_an_entry_that_is_gone_before_it_is_mapped_is_made_again(path: Path, tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody may clear the folder between the moment in which it took the entry and that in which it is looked for."""
+    expected = result(paddle.jit.load(path))
+    (entry,) = models_kept(tmp_path)
+    entry.unlink()
+    forget(monkeypatch)
+    keep = Cache.keep
+
+    def keep_and_clear(cache: Cache, *args: Any) -> bool:
+        kept = keep(cache, *args)
+        cache.clear()
+        return kept
+
+    monkeypatch.setattr(Cache, "keep", keep_and_clear)
+    np.testing.assert_array_equal(result(paddle.jit.load(path)), expected)
+    assert len(counts.compiled) == 2 and models_kept(tmp_path) == []
+
+
+def test_a_disk_that_is_full_costs_time_only(tmp_path: Path) -> None:
+    """Nothing of more than 256 KiB can be written, where the packed weights are 1.6 MB."""
+    layer = nn.Sequential(*(part for _ in range(10) for part in (nn.Linear(200, 200), nn.ReLU())))
+    layer.eval()
+    paddle.jit.save(layer, tmp_path / "model", input_spec=[InputSpec([2, 200], "float32", "x")])
+    program = f"""
+import resource, sys, warnings
+import numpy as np
+import polyreme as paddle
+resource.setrlimit(resource.RLIMIT_FSIZE, (256 << 10, 256 << 10))
+x = np.random.default_rng(0).standard_normal((2, 200)).astype("float32")
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    y = paddle.jit.load({str(tmp_path / "model")!r})(x).numpy()
+sys.stdout.write(y.tobytes().hex() + " " + "; ".join(str(w.message) for w in told))
+"""
+    env = {**os.environ, "POLYREME_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, timeout=100, check=True)
+    found, told = done.stdout.split(" ", 1)
+    x = np.random.default_rng(0).standard_normal((2, 200)).astype("float32")
+    np.testing.assert_allclose(np.frombuffer(bytes.fromhex(found), "float32").reshape(2, 200), layer(paddle.to_tensor(x)).numpy(), rtol=1e-4, atol=1e-6)
+    assert "is unusable, compiled code is not kept on disk" in told
+    assert models_kept(tmp_path) == [] and not list((tmp_path / "cache").rglob("*.tmp"))

@@ -1,8 +1,11 @@
 """Objects of a module's kernels: split, made by several processes, kept by content."""
 
 import errno
+import faulthandler
 import os
+import signal
 import threading
+import time
 from functools import partial
 
 import numpy as np
@@ -202,6 +205,101 @@ HERE = os.getpid()
 
 def _fail(error):
     raise error
+
+
+# --- processes that do not end, or end too early
+
+
+@pytest.fixture
+def impatient(monkeypatch, forked):
+    """Processes that are waited for no longer than a second; none may be left in the end."""
+    monkeypatch.setenv("POLYREME_COMPILE_SECONDS", "1")
+    yield
+    for child in forked:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
+
+
+def _signalled(number):
+    """What another process does not get done because of a signal, and this one does."""
+    if os.getpid() != HERE:
+        os.kill(os.getpid(), number)
+        # A process that is stopped goes on no further than this.
+        threading.Event().wait(0.1)
+    return "done here"
+
+
+@pytest.mark.parametrize("number, why", [(signal.SIGSTOP, "did not end within 1 seconds"), (signal.SIGKILL, "was ended by SIGKILL")])
+def test_work_of_a_process_that_is_stopped_or_killed_is_done_here(impatient, number, why):
+    with pytest.warns(RuntimeWarning, match=f"a process that compiles {why}.*: what it was to do is done in this one"):
+        assert apart(partial(_signalled, number)) == "done here"
+
+
+@pytest.mark.parametrize("number, why", [(signal.SIGSTOP, "did not end"), (signal.SIGKILL, "was ended by SIGKILL")])
+def test_the_share_of_a_process_that_is_stopped_or_killed_is_done_here(impatient, number, why):
+    def work(i):
+        # Long enough for the other process to take one, too.
+        threading.Event().wait(0.2)
+        return i, _signalled(number)
+
+    with pytest.warns(RuntimeWarning, match=why):
+        assert share_out([partial(work, i) for i in range(4)], 2) == [(i, "done here") for i in range(4)]
+
+
+@pytest.mark.parametrize("way", [apart, lambda work: share_out([work] * 4, 2)])
+def test_what_makes_a_process_crash_is_not_tried_here(impatient, way):
+    def work():
+        threading.Event().wait(0.2)
+        if os.getpid() != HERE:
+            # It need not be told where.
+            faulthandler.disable()
+        _signalled(signal.SIGSEGV)
+
+    with pytest.raises(PolyremeError, match=r"E0807.*the process that generates it failed: it crashed \(SIGSEGV\)"):
+        way(work)
+
+
+def test_whoever_is_given_up_takes_its_own_processes_along(impatient, tmp_path):
+    def waits():
+        (tmp_path / str(os.getpid())).touch()
+        threading.Event().wait(30)
+
+    def work():
+        return share_out([waits] * 2, 2) if os.getpid() != HERE else "done here"
+
+    with pytest.warns(RuntimeWarning, match="did not end"):
+        assert apart(work) == "done here"
+    started = [int(path.name) for path in tmp_path.iterdir()]
+    assert len(started) == 2
+    deadline = time.monotonic() + 10
+    while any(_runs(process) for process in started):
+        assert time.monotonic() < deadline, "a process is left"
+        time.sleep(0.01)
+
+
+def _runs(process):
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            # Whoever is dead waits for its parent to hear of it.
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_an_interrupted_wait_leaves_no_process(forked):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            apart(lambda: threading.Event().wait(30))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(forked[0], os.WNOHANG)
 
 
 def test_a_compiled_library_links_all_objects(split, tmp_path):
