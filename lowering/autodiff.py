@@ -29,6 +29,7 @@ NOT_DIFFERENTIABLE: frozenset[type[Op]] = frozenset(
     {
         *(nn.Constant, nn.Full, nn.DimValue, nn.Iota, nn.Uniform, nn.FloorDivide),
         *(nn.Equal, nn.NotEqual, nn.Less, nn.LessEqual, nn.Greater, nn.GreaterEqual, nn.IsNan, nn.IsInf, nn.IsFinite),
+        *(nn.BitwiseAnd, nn.BitwiseOr, nn.BitwiseXor, nn.BitwiseNot),
         *(nn.LogicalNot, nn.LogicalAnd, nn.LogicalOr, nn.LogicalXor, nn.Any, nn.All, nn.ArgMax, nn.ArgMin, nn.Argsort, nn.StopGradient, nn.QuantizeLinear),
     }
 )

@@ -147,6 +147,11 @@ case("nn.pow of integers", nn.Pow, ints(40), ints(40, high=5), formula=each(lamb
 for _cls, _fn in [(nn.LogicalAnd, lambda x, y: bool(x) and bool(y)), (nn.LogicalOr, lambda x, y: bool(x) or bool(y)), (nn.LogicalXor, lambda x, y: bool(x) != bool(y))]:
     case(f"{_cls.name} of truths", _cls, bools(3, 4), bools(4), formula=each(_fn))
     case(f"{_cls.name} of numbers", _cls, ints(20, high=2, low=0), ints(20, high=2, low=0), formula=each(_fn))
+for _cls, _fn in [(nn.BitwiseAnd, lambda x, y: x & y), (nn.BitwiseOr, lambda x, y: x | y), (nn.BitwiseXor, lambda x, y: x ^ y)]:
+    case(f"{_cls.name}", _cls, ints(3, 4), ints(4), formula=each(_fn))
+    case(f"{_cls.name} of truths", _cls, bools(3, 4), bools(4), formula=each(_fn))
+case("nn.bitwise_not", nn.BitwiseNot, ints(3, 4), formula=each(lambda x: ~x))
+case("nn.bitwise_not of truths", nn.BitwiseNot, bools(4), formula=each(lambda x: not x))
 case("nn.where", nn.Where, bools(3, 1), floats(4), floats(2, 3, 4), formula=each(lambda c, x, y: x if c else y))
 
 # --- creation

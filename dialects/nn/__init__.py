@@ -1,6 +1,7 @@
 """The `nn` level: what a model means, in Paddle's terms. One file per family; every op is importable from here."""
 
 from polyreme.dialects.nn.activation import Gelu, LeakyRelu, LogSoftmax, Relu, Silu, Softmax, Softplus
+from polyreme.dialects.nn.bits import BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor
 from polyreme.dialects.nn.complex import Complex, Conj, Imag, Real
 from polyreme.dialects.nn.conv import Conv, ConvFilter, ConvTranspose
 from polyreme.dialects.nn.create import Constant, DimValue, Dropout, Full, Iota, Uniform
@@ -83,6 +84,10 @@ __all__ = [
     "Atan",
     "AvgPool",
     "BatchNorm",
+    "BitwiseAnd",
+    "BitwiseNot",
+    "BitwiseOr",
+    "BitwiseXor",
     "BroadcastTo",
     "Cast",
     "Ceil",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
@@ -67,18 +65,14 @@ def logical_not(x: Tensor, name: str | None = None) -> Tensor:
     return dispatch.call(ops.LogicalNot, cast_to(tensor_arg(x, "logical_not"), i1))
 
 
-def _bitwise(name: str, logical: Callable[..., Tensor], numpy: Any, doc: str) -> Callable[..., Tensor]:
+def _bitwise(name: str, cls: type[Op], doc: str) -> Callable[..., Tensor]:
     def function(x: Tensor, y: Tensor, out: Tensor | None = None, name: str | None = None) -> Tensor:
         tensor_arg(x, function.__name__, "x")
         tensor_arg(y, function.__name__, "y")
         x, y = promote(x, y)
         if x.type.dtype.kind not in "iub":
             raise TypeError(f"{function.__name__} expected bools or integers but got {x.dtype.name}")
-        if x.type.dtype == i1:
-            result = logical(x, y)
-            return result if out is None else dispatch.assign(out, result)
-        # No op of the IR has whole integers' bits yet; the values are computed here, and are constants to a traced function.
-        result = dispatch.constant(numpy(x._array(f"{function.__name__}()"), y._array(f"{function.__name__}()")))
+        result = dispatch.call(cls, x, y)
         return result if out is None else dispatch.assign(out, result)
 
     function.__name__ = function.__qualname__ = name
@@ -86,20 +80,16 @@ def _bitwise(name: str, logical: Callable[..., Tensor], numpy: Any, doc: str) ->
     return function
 
 
-bitwise_and = _bitwise("bitwise_and", logical_and, np.bitwise_and, "Bits that both have; logical and for bools.")
-bitwise_or = _bitwise("bitwise_or", logical_or, np.bitwise_or, "Bits that either has; logical or for bools.")
-bitwise_xor = _bitwise("bitwise_xor", logical_xor, np.bitwise_xor, "Bits that exactly one has; logical xor for bools.")
+bitwise_and = _bitwise("bitwise_and", ops.BitwiseAnd, "Bits that both have; logical and for bools.")
+bitwise_or = _bitwise("bitwise_or", ops.BitwiseOr, "Bits that either has; logical or for bools.")
+bitwise_xor = _bitwise("bitwise_xor", ops.BitwiseXor, "Bits that exactly one has; logical xor for bools.")
 
 
 def bitwise_not(x: Tensor, out: Tensor | None = None, name: str | None = None) -> Tensor:
     """All bits turned; logical not for bools, -x - 1 for signed integers."""
-    if tensor_arg(x, "bitwise_not").type.dtype == i1:
-        result = logical_not(x)
-        return result if out is None else dispatch.assign(out, result)
-    if x.type.dtype.kind not in "iu":
+    if tensor_arg(x, "bitwise_not").type.dtype.kind not in "iub":
         raise TypeError(f"bitwise_not expected bools or integers but got {x.dtype.name}")
-    ones = dispatch.full((), -1 if x.type.dtype.kind == "i" else 2**x.type.dtype.bits - 1, x.type.dtype)
-    result = subtract(ones, x)
+    result = dispatch.call(ops.BitwiseNot, x)
     return result if out is None else dispatch.assign(out, result)
 
 

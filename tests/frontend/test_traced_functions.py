@@ -17,7 +17,7 @@ EXPECTED = np.load(Path(__file__).parents[1] / "fixtures" / "functions.npz")
 
 # Their results, or the sizes of them, follow from values that are not known yet; or they draw as no op can say.
 NOT_CAPTURED = {
-    "bitwise", "masked_select", "index_mask", "max_pool2d_mask", "randn", "randn64", "normal", "normal_tensor", "randint", "randint_wide", "randperm",
+    "masked_select", "index_mask", "randn", "randn64", "normal", "normal_tensor", "randint", "randint_wide", "randperm",
     "randperm_even",
 }  # fmt: skip
 # With a free batch: what models of pictures, sequences and tables are made of.

@@ -11,7 +11,9 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import InferError, caller_location
-from polyreme.ir.types import i64
+from polyreme.ir.dims import Dim, maximum, product
+from polyreme.ir.scalar import identity_of
+from polyreme.ir.types import i32, i64
 from polyreme.math.common import tensor_arg
 from polyreme.math.elementwise import scale
 from polyreme.math.manipulation import reshape, stack
@@ -60,21 +62,28 @@ def _max_pool(
 
 def _positions(x: Tensor, pooled: Tensor, attributes: dict[str, Any]) -> Tensor:
     """Where in each channel's plane every maximum stands (the first one of equals), in int32."""
-    values, best = x._array("return_mask"), pooled._array("return_mask")
-    spatial = values.shape[2:]
-    found = np.full(best.shape, -1, np.int32)
-    low = attributes["padding"][::2]
-    for offset in reversed(list(np.ndindex(*attributes["kernel"]))):
-        # Position of this element of the window for every window, per axis; those outside the plane do not count.
-        places = [np.arange(n) * s - lo + o for n, s, lo, o in zip(best.shape[2:], attributes["strides"], low, offset, strict=True)]
-        inside = np.logical_and.reduce(np.meshgrid(*[(p >= 0) & (p < n) for p, n in zip(places, spatial, strict=True)], indexing="ij"))
-        held = np.ix_(*[np.clip(p, 0, n - 1) for p, n in zip(places, spatial, strict=True)])
-        flat = np.ravel_multi_index(
-            np.meshgrid(*[np.clip(p, 0, n - 1) for p, n in zip(places, spatial, strict=True)], indexing="ij"), spatial
-        )
-        hit = (values[(slice(None), slice(None), *held)] == best) & inside
-        found = np.where(hit, flat.astype(np.int32), found)
-    return dispatch.constant(found)
+    kernel, strides, low = attributes["kernel"], attributes["strides"], attributes["padding"][::2]
+    counts, spatial = pooled.type.shape[2:], x.type.shape[2:]
+    # As far as the last window reaches; what stands behind it is left out.
+    high = [maximum((n - 1) * s + k - lo - size, 0) for n, s, k, lo, size in zip(counts, strides, kernel, low, spatial, strict=True)]
+    pairs = tuple(d for pair in zip(low, high, strict=True) for d in pair)
+    padded = dispatch.call(ops.Pad, x, padding=(0, 0, 0, 0, *pairs), value=identity_of("max", x.type.dtype)) if any(pairs) else x
+    axes = tuple(range(2, x.ndim))
+    windows = dispatch.call(ops.Window, padded, axes=axes, sizes=kernel, strides=strides, dilations=(1,) * len(axes))
+    tap = dispatch.call(ops.ArgMax, dispatch.call(ops.Reshape, windows, shape=(*windows.type.shape[: x.ndim], product(kernel))), axis=-1, dtype=i32)
+
+    def number(value: Dim) -> Tensor:
+        return dispatch.full((), value, i32)
+
+    place = number(0)
+    for i, (axis, size) in enumerate(zip(axes, spatial, strict=True)):
+        # The tap's own coordinate, and the one of its window's corner.
+        inside = dispatch.call(ops.Mod, dispatch.call(ops.FloorDivide, tap, number(product(kernel[i + 1 :]))), number(kernel[i]))
+        window = dispatch.call(ops.Iota, shape=tuple(counts[i] if k == axis else 1 for k in range(x.ndim)), axis=axis, dtype=i32)
+        corner = dispatch.call(ops.Sub, dispatch.call(ops.Mul, window, number(strides[i])), number(low[i]))
+        along = dispatch.call(ops.Mul, place, number(size))
+        place = dispatch.call(ops.Add, along, dispatch.call(ops.Add, corner, inside))
+    return place
 
 
 def max_pool1d(
