@@ -29,7 +29,7 @@ from polyreme.lowering.access import row_major
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.direct_plan import Direct, find_direct
-from polyreme.lowering.elements import load
+from polyreme.lowering.elements import ElementEmitter, load
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Read, accumulate, cover, join_axes, repeat, zeros
 from polyreme.lowering.padded_copy import PaddedCopy
@@ -48,8 +48,7 @@ def build_direct(request: Request) -> KernelPlan | None:
 
 def _build(direct: Direct) -> KernelPlan:
     p, parts = direct.p, direct.parts
-    weights = parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, direct.panels, near=p.near)
-    slots = [direct.image_slot(), weights, *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
+    slots = [direct.image_slot(), direct.packed(parts), *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
     func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location)
     code = Code(Builder.at_end(func.block, func.location))
     size = direct.pieces()
@@ -68,7 +67,7 @@ def _build(direct: Direct) -> KernelPlan:
         def run(axis: int, chosen: list[Index], most: list[int]) -> None:
             """The last piece along an axis may be smaller than the others."""
             if axis == len(size):
-                _Task(direct, code, func.args, here, starts, chosen, most).run(code.mul(first, chunk), chunk, direct.count)
+                DirectTask(direct, code, func.args, here, starts, chosen, most).run(code.mul(first, chunk), chunk, direct.count)
                 return
             extent, piece = direct.whole[axis], size[axis]
             if not isinstance(extent, int):
@@ -104,7 +103,7 @@ def _tile_sizes(extent: Index, size: int) -> list[int]:
     return [size, *(1 << i for i in range((size - 1).bit_length() - 1, -1, -1))] if size > 1 else [1]
 
 
-class _Task:
+class DirectTask:
     """A rectangle of `outputs` pixels of one image, `most` at most, and some of its panels."""
 
     def __init__(
@@ -357,7 +356,11 @@ class _Task:
             pixel = [s.plus(code, Position(o)) for s, o in zip(start, offset, strict=True)]
             for v, sums in enumerate(line):
                 current[:] = [sums]
-                p.epilogue.write(emitter, self.results, self._places(pixel, place(lane0, v * lanes, int(lanes > 1))), lanes, masks[v])
+                self.write(emitter, self._places(pixel, place(lane0, v * lanes, int(lanes > 1))), lanes, masks[v])
+
+    def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
+        """Store the results' elements at `places`."""
+        self.p.epilogue.write(emitter, self.results, places, lanes, mask)
 
     # --- sums that wait: to be pooled, or for more of the taps
 

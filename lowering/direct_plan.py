@@ -33,8 +33,9 @@ ENOUGH_TILES = 8
 COPY_BYTES, COPY_SHARE = 16, 0.03
 
 
-def find_direct(request: Request) -> Direct | None:
-    """A group around a convolution that gives its channels last; None for any other group."""
+def find_direct(request: Request, by_rows: bool = False) -> Direct | None:
+    """A group around a convolution that gives its channels last; None for any other group. With `by_rows` it is cut for tasks of single rows of pixels, by a kernel
+    around them."""
     problem = find_problem(request, words=True)
     if problem is None:
         return None
@@ -50,7 +51,7 @@ def find_direct(request: Request) -> Direct | None:
     slid = [problem.left_letters[axis] for axis in window.axes]
     # Only the innermost two letters are tiled; others become loops outside.
     spatial = [c for c in problem.rows if c in slid and problem.size(c) != 1][-2:]
-    direct = Direct(problem, lane, tuple(spatial), window)
+    direct = Direct(problem, lane, tuple(spatial), window, by_rows)
     return direct if spatial and direct.possible() else None
 
 
@@ -74,7 +75,7 @@ class Border:
 class Direct:
     """A convolution, the memory of image and weights, tile and pieces."""
 
-    def __init__(self, problem: Problem, lane: str, spatial: tuple[str, ...], window: tensor.Window):
+    def __init__(self, problem: Problem, lane: str, spatial: tuple[str, ...], window: tensor.Window, by_rows: bool = False):
         self.p, self.lane, self.spatial, self.window = problem, lane, spatial, window
         self.parts = PlanParts(problem.request)
         self.lanes = problem.registers.lanes
@@ -88,6 +89,8 @@ class Direct:
         # How many pixels the result has, by letter, and as many to reckon with.
         self.whole = [problem.epilogue.shape[i] for i in at]
         self.outputs = [_assumed(n) for n in self.whole]
+        if by_rows:
+            self.extents[:-1] = self.outputs[:-1] = [1] * (len(spatial) - 1)
 
     def possible(self) -> bool:
         """Whether pooling is along the pixels only, by known sizes."""
@@ -243,6 +246,11 @@ class Direct:
         outer = tuple(c for c in self.outer if self.p.right.stride(c) != 0)
         return Panels(outer, tuple(self._order()), self.lane, self.width, self.p.sizes)
 
+    def packed(self, parts: PlanParts) -> Slot:
+        """The weights, packed for the plan that `parts` belong to."""
+        p = self.p
+        return parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels, near=p.near)
+
     @property
     def count(self) -> int:
         """Panels of all lanes."""
@@ -292,6 +300,7 @@ class Direct:
         return sorted(self._by_distance(), key=lambda c: c != outermost)
 
     def image_slot(self) -> Slot:
+        """Where the image is."""
         pad = self.pad if self.border is None else self.border.pad
         return self.parts.memory_of(self.p.left.source if pad is None else _behind_reshapes(pad.x))
 

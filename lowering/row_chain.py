@@ -1,8 +1,8 @@
-"""Chains by rows: a product, the depthwise convolution that reads what it makes, and the product behind that, in one kernel.
+"""Chains by rows: a product or convolution, the depthwise convolution that reads what it makes, and the product behind that, in one kernel.
 
     wide = act(x · w1)        narrow = act(windows(wide) * w2)        out = narrow · w3 + …
 
-The image between the first product and the windows is several times as wide as what goes in and comes out, and too large for the second-level cache. So it is never
+The image under the windows is, as a rule, several times as wide as what goes in and comes out, and too large for the second-level cache. So it is never
 made: a task goes through rows of the result, a few at a time, and for these through panels of the wide image's channels. Row by row it makes what lies under the windows,
 in a ring of rows that stays in the first-level cache, and what comes of it, in scratch memory; at last the last product of these rows, which may be missing.
 
@@ -24,17 +24,20 @@ from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.depthwise import Slide, Sliding, SlidingKernel, find_depthwise
+from polyreme.lowering.direct import DirectTask
+from polyreme.lowering.direct_plan import Direct, find_direct
 from polyreme.lowering.elements import ElementEmitter, buffer_leaf, linear, store
 from polyreme.lowering.epilogue import Epilogue
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.microkernel import rank_tiles
 from polyreme.lowering.packing import Panels, PlanParts
-from polyreme.lowering.positions import Position, position
-from polyreme.lowering.problem import Product, find_product, typical
+from polyreme.lowering.positions import Position, position, total
+from polyreme.lowering.problem import Problem, Product, find_product, typical
 from polyreme.lowering.product_tile import ProductKernel, Tile
 from polyreme.lowering.rows import shape_of
-from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
+from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
 from polyreme.lowering.sweep import run
+from polyreme.lowering.winograd import build_winograd
 
 # Parts of the second-level cache: scratch memory of a task, and weights, which are read again for each row; 1 / so many each.
 ROOM_SHARE, WEIGHTS_SHARE = 2, 4
@@ -53,9 +56,15 @@ class RowChain:
     """What `find_row_chain` finds. The parts' functions have the group's arguments as theirs, and behind these what the part before made."""
 
     request: Request
-    first: Product
+    first: Product | Direct
     sliding: Sliding
     last: Product | None
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The first product or convolution, and the last product if there is one."""
+        first = self.first.p if isinstance(self.first, Direct) else self.first.problem
+        return [first, *([] if self.last is None else [self.last.problem])]
 
     @property
     def slide(self) -> Slide:
@@ -119,11 +128,13 @@ def find_row_chain(request: Request) -> RowChain | None:
     narrow = _made_from(others[0], middle) if others else None
     if others and narrow is None:
         return None
-    product = find_product(_part(request, [wide], None))
     sliding = find_depthwise(_part(request, [narrow] if narrow is not None else request.results, wide))
-    if product is None or sliding is None or not _is_picture(sliding, len(request.func.args)) or not _makes_rows(product, sliding.image):
+    if sliding is None or not _is_picture(sliding, len(request.func.args)):
         return None
-    chain = RowChain(request, product, sliding, None)
+    maker = _maker(_part(request, [wide], None), sliding.image)
+    if maker is None:
+        return None
+    chain = RowChain(request, maker, sliding, None)
     if narrow is not None:
         last = find_product(_part(request, request.results, narrow))
         if last is None or not _reads_rows(last, narrow, len(request.func.args)):
@@ -135,7 +146,7 @@ def find_row_chain(request: Request) -> RowChain | None:
 def _is_worth(chain: RowChain) -> bool:
     """Whether the wide image is too large for the cache, and rows of it and weights are not."""
     cache, dtype = chain.request.target.caches[1], chain.sliding.dtype
-    weights = sum(_size(product.problem.sizes[c] for c in product.problem.right_letters) for product in (chain.first, chain.last) if product is not None)
+    weights = sum(_size(p.sizes[c] for c in p.right_letters) for p in chain.problems)
     image = _size(shape_of(chain.sliding.image)[1:])
     return image * dtype.bytes > cache and weights * dtype.bytes <= cache // WEIGHTS_SHARE and chain.rows > 0
 
@@ -198,10 +209,19 @@ def _is_plain(product: Product) -> bool:
     return plain and isinstance(p.right.source, BlockArgument) and isinstance(p.left.source, BlockArgument)
 
 
-def _makes_rows(product: Product, image: Value) -> bool:
-    """Whether the rows of a product are the pixels of the image that is made from its results as they stand."""
+def _maker(part: Request, image: Value) -> Product | Direct | None:
+    """The product whose rows are the pixels of the image that is made from its results as they stand, or the convolution that gives the image."""
     *pixels, channels = shape_of(image)
-    return _is_plain(product) and product.n == channels and product.m == _size(pixels) and len(product.problem.epilogue.values) == 1
+    product = find_product(part)
+    if product is not None and _is_plain(product):
+        return product if product.n == channels and product.m == _size(pixels) and len(product.problem.epilogue.values) == 1 else None
+    direct = find_direct(part, by_rows=True)
+    if direct is None or build_winograd(part) is not None:
+        return None
+    p = direct.p
+    plain = p.near is None and not p.is_narrow and not direct.keeps and isinstance(p.right.source, BlockArgument) and direct.image_slot().kind == "operand"
+    whole = shape_of(p.contract.result) == shape_of(image) and p.out == p.out[:1] + "".join(direct.spatial) + direct.lane
+    return direct if plain and whole and len(p.epilogue.values) == 1 else None
 
 
 def _reads_rows(product: Product, narrow: Value, given: int) -> bool:
@@ -220,11 +240,18 @@ class _Product:
     def __init__(self, product: Product, rows: int, most: int, parts: PlanParts):
         """For pieces of so many `rows`, in panels of at most so many vectors."""
         p = product.problem
-        self.product = product
+        self.product, self.lanes = product, typical(product.n)
         tiles = rank_tiles(rows, typical(product.n), typical(product.k), p.registers)
         self.count, (self.high, self.vectors) = rows, next(tile for tile in tiles if tile[1] <= most)
         self.panels = Panels((), tuple(p.contracted), product.lane, self.vectors * product.lanes, p.sizes)
         self.weights = parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels)
+
+    @property
+    def image(self) -> Slot:
+        """What is multiplied."""
+        source = self.product.problem.left.source
+        assert isinstance(source, BlockArgument)
+        return operand(source.index)
 
     def write(self, made: ProductKernel, panel: Index, valid: int | None, first: Index) -> None:
         """The rows from `first` on by a panel, of which `valid` lanes exist (None: all)."""
@@ -233,17 +260,55 @@ class _Product:
         vectors = self.vectors if valid is None else -(-valid // self.product.lanes)
         tile.cover(first, self.count, [self.high, rest] if rest else [self.high], vectors, valid)
 
-    def each_panel(self, code: Code, body: Callable[[Index, int | None], None]) -> None:
-        """`body(panel, valid)` for all panels."""
-        full, rest = divmod(typical(self.product.n), self.panels.width)
+    def write_row(self, made: ProductKernel, row: tuple[Index, Index, Index], at: Index, panel: Index, valid: int | None) -> None:
+        """A row of the wide image (its number among those of all images, then which image, and its row) to position `at` of a panel's ring."""
+        code, width = made.code, typical(self.panels.width)
+        first = code.mul(row[0], self.count)
+        self.write(replace(made, kept=(code.sub(at, code.mul(first, width)), width)), panel, valid, first)
 
-        def whole(panel: Position, carried: list[Value]) -> list[Value]:
-            body(panel.scalar(code), None)
-            return carried
 
-        run(code, 0, full, 1, [], whole, name="panel")
-        if rest:
-            body(full, rest)
+class _Convolution:
+    """The same of a convolution at the beginning of a chain."""
+
+    def __init__(self, direct: Direct, parts: PlanParts):
+        self.direct, self.lanes, self.panels = direct, direct.n, direct.panels
+        self.image, self.weights = direct.image_slot(), direct.packed(parts)
+
+    def write_row(self, made: ProductKernel, row: tuple[Index, Index, Index], at: Index, panel: Index, valid: int | None) -> None:
+        code, direct = made.code, self.direct
+        pixels = typical(direct.whole[1])
+        around = dict.fromkeys(direct.outer, row[1])
+        args = [made.left, made.right, *(made.buffers[a] for a in direct.p.epilogue.args), *made.outputs]
+        task = _IntoRing(direct, code, args, around, [row[2], 0], [1, pixels], [1, pixels])
+        task.to, task.panel = at, panel
+        task.run(panel, 1, typical(self.panels.count))
+
+
+class _IntoRing(DirectTask):
+    """A row of a convolution, for the ring of a panel."""
+
+    to: Index
+    panel: Index
+
+    def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
+        code, width = self.code, self.direct.width
+        lane = places[3].plus(code, position(code.mul(self.panel, width)).times(code, -1))
+        here = total(code, [position(self.to), places[2].times(code, width), lane])
+        for value, buffer in zip(self.p.epilogue.values, self.results, strict=True):
+            store(code, emitter.at(value, places, lanes, mask), buffer, here, mask)
+
+
+def _each_panel(code: Code, lanes: int, panels: Panels, body: Callable[[Index, int | None], None]) -> None:
+    """`body(panel, valid)` for all panels of so many lanes, of the last one of which `valid` exist (None: all)."""
+    full, rest = divmod(lanes, typical(panels.width))
+
+    def whole(panel: Position, carried: list[Value]) -> list[Value]:
+        body(panel.scalar(code), None)
+        return carried
+
+    run(code, 0, full, 1, [], whole, name="panel")
+    if rest:
+        body(full, rest)
 
 
 class _Kernel:
@@ -255,18 +320,20 @@ class _Kernel:
         pixels, narrow = _size(shape_of(chain.sliding.image)[2:3]), _size(chain.sliding.shape[2:3])
         vector = chain.request.target.vector_bytes
         near = chain.request.target.caches[0] * 7 // 8
-        self.first = _Product(chain.first, pixels, max(1, near // (chain.ring * pixels * vector)), self.parts)
+        self.first: _Product | _Convolution
+        if isinstance(chain.first, Direct):
+            self.first = _Convolution(chain.first, self.parts)
+        else:
+            self.first = _Product(chain.first, pixels, max(1, near // (chain.ring * pixels * vector)), self.parts)
         self.last = None if chain.last is None else _Product(chain.last, chain.rows * narrow, 8, self.parts)
         self.middle = _Rows(chain, self.first.panels, self.parts)
 
     def build(self) -> KernelPlan:
         c = self.c
         weights = [product.weights for product in (self.first, self.last) if product is not None]
-        source = c.first.problem.left.source
-        assert isinstance(source, BlockArgument)
         # What the epilogues read, by the group's arguments.
         beside = sorted({arg.index for epilogue in self._epilogues() for arg in epilogue.args})
-        slots = [operand(source.index), *weights, *self.middle.panels(), *map(operand, beside), *(result(i) for i in range(len(c.request.results)))]
+        slots = [self.first.image, *weights, *self.middle.panels(), *map(operand, beside), *(result(i) for i in range(len(c.request.results)))]
         func = Func.empty(c.request.name("row_chain"), [self.parts.buffer_type(x) for x in slots], loc=c.request.func.location)
         code = Code(Builder.at_end(func.block, func.location))
         image, *args = func.args
@@ -285,19 +352,18 @@ class _Kernel:
                         # This part alone: sums of products would spill what is hoisted out of their loops.
                         tidy(func, body)
                         before = Code(Builder(body, next(iter(body)), func.location))
-                        made = ProductKernel(func, before, image, packed[0], self._buffers(c.first.problem.epilogue), [ring])
+                        made = ProductKernel(func, before, image, packed[0], self._buffers(c.problems[0].epilogue), [ring])
                         self._wide_rows(made, picture, before.add(before.mul(group.iv, c.rows), y.iv), before.mul(start, c.rows), panel, valid)
 
-                self.first.each_panel(code, rows)
+                _each_panel(code, self.first.lanes, self.first.panels, rows)
                 if self.last is not None:
-                    self._results(ProductKernel(func, code, narrow[0], packed[1], self._buffers(self.last.product.problem.epilogue), outputs), picture, top)
+                    self._results(ProductKernel(func, code, narrow[0], packed[1], self._buffers(c.problems[1].epilogue), outputs), picture, top)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("row_chain")
 
     def _epilogues(self) -> list[Epilogue]:
-        c = self.c
-        return [c.first.problem.epilogue, c.sliding.epilogue, *([] if c.last is None else [c.last.problem.epilogue])]
+        return [self.c.sliding.epilogue, *(p.epilogue for p in self.c.problems)]
 
     def _buffers(self, epilogue: Epilogue) -> dict[Value, Value]:
         return {arg: self.buffers[arg.index] for arg in epilogue.args}
@@ -323,19 +389,18 @@ class _Kernel:
         behind = code.apply("select", code.apply("eq", code.value(row), code.value(start)), code.value(0), code.value(behind))
         begin = code.apply("max", code.apply("max", code.value(top), code.value(0)), behind)
         with code.loop(begin, code.min(code.add(top, self.c.ring), slide.size), name="wide") as loop:
-            first = code.mul(code.add(code.mul(picture, slide.size), loop.iv), self.first.count)
-            at = self.middle.place(code, panel, loop.iv)
-            width = typical(self.first.panels.width)
-            self.first.write(replace(made, kept=(code.sub(at, code.mul(first, width)), width)), panel, valid, first)
+            number = code.add(code.mul(picture, slide.size), loop.iv)
+            self.first.write_row(made, (number, picture, loop.iv), self.middle.place(code, panel, loop.iv), panel, valid)
 
     def _results(self, made: ProductKernel, picture: Index, top: Index) -> None:
         """The rows of the result from `top` on."""
         c, code = self.c, made.code
-        assert self.last is not None and isinstance(c.slide.places, int)
+        last = self.last
+        assert last is not None and isinstance(c.slide.places, int)
         row = code.add(code.mul(picture, c.slide.places), top)
         here = replace(made, left_at=code.mul(row, -c.narrow_row))
-        first = code.mul(row, self.last.count // c.rows)
-        self.last.each_panel(code, lambda panel, valid: self.last.write(here, panel, valid, first))  # type: ignore[union-attr]
+        first = code.mul(row, last.count // c.rows)
+        _each_panel(code, last.lanes, last.panels, lambda panel, valid: last.write(here, panel, valid, first))
 
 
 class _Rows(SlidingKernel):

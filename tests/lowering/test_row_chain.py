@@ -1,4 +1,4 @@
-"""Chains by rows: a product, the windows over what it makes, and the next product in one kernel, against float64 and against the groups one by one."""
+"""Chains by rows: a product or convolution, the windows over what it makes, and the next product in one kernel, against float64 and against the groups one by one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from tests.lowering.products import root_of
 
 @dataclass(frozen=True)
 class Case:
-    """`images` of `size` pixels with `channels`, of which `wide` are made, and `out` of these in turn (0: there is no last product)."""
+    """`images` of `size` pixels with `channels`, of which `wide` are made, and `out` of these in turn (0: there is no last product). With `planar` the wide ones are
+    made by a convolution of 3 x 3 pixels with a stride of 2, of planar images of twice the size."""
 
     size: tuple[int, int]
     channels: int
@@ -39,6 +40,7 @@ class Case:
     images: int = 1
     residual: bool = False
     constant: bool = True
+    planar: bool = False
     dtype: ScalarType = f32
 
     @property
@@ -55,8 +57,13 @@ class Case:
         """The image (and a residual), then weights and biases."""
         rng = np.random.default_rng(5)
         draw = lambda *shape: rng.standard_normal(shape).astype(self.dtype.np)
-        images = [draw(self.pixels[0], self.channels)]
-        weights = [draw(self.wide, self.channels), draw(1, self.wide), draw(self.wide, *self.taps), draw(1, 1, 1, self.wide)]
+        if self.planar:
+            images = [draw(self.images, self.channels, *(2 * n for n in self.size))]
+            weights = [draw(self.wide, self.channels, 3, 3), draw(1, 1, 1, self.wide)]
+        else:
+            images = [draw(self.pixels[0], self.channels)]
+            weights = [draw(self.wide, self.channels), draw(1, self.wide)]
+        weights += [draw(self.wide, *self.taps), draw(1, 1, 1, self.wide)]
         if self.out:
             images += [draw(self.pixels[1], self.out)] * self.residual
             weights += [draw(self.out, self.wide), draw(1, self.out)]
@@ -70,7 +77,15 @@ class Case:
 def expected_of(case: Case) -> Any:
     """The result in float64, tap by tap."""
     images, weights = ([a.astype(np.float64) for a in arrays] for arrays in case.arrays())
-    wide = np.clip(images[0] @ weights[0].T + weights[1], 0, 6).reshape(case.images, *case.size, case.wide)
+    if case.planar:
+        padded = np.pad(images[0], [(0, 0), (0, 0), (1, 1), (1, 1)])
+        wide = sum(
+            np.einsum("ncyx,oc->nyxo", padded[:, :, y : y + 2 * case.size[0] : 2, x : x + 2 * case.size[1] : 2], weights[0][:, :, y, x])
+            for y, x in product(range(3), range(3))
+        )
+    else:
+        wide = images[0] @ weights[0].T
+    wide = np.clip(wide + weights[1], 0, 6).reshape(case.images, *case.size, case.wide)
     wide = np.pad(wide, [(0, 0), case.pad, case.pad, (0, 0)])
     narrow: Any = np.zeros((case.images, *case.places, case.wide))
     for y, x in product(*map(range, case.taps)):
@@ -90,9 +105,15 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
     def make(b: Builder, *args: Any) -> Any:
         given = iter(args[len(images) :])
         zero, six = (b(tensor.Full, value=x, shape=(), dtype=case.dtype) for x in (0.0, 6.0))
-        y = b(tensor.Contract, args[0], next(given), spec="rc,oc->ro")
+        if case.planar:
+            y = b(tensor.Pad, args[0], low=(0, 0, 1, 1), high=(0, 0, 1, 1), interior=(0,) * 4, value=0.0)
+            y = b(tensor.Window, y, axes=(2, 3), sizes=(3, 3), strides=(2, 2), dilations=(1, 1))
+            y = b(tensor.Contract, y, next(given), spec="nchwkl,ockl->nhwo")
+        else:
+            y = b(tensor.Contract, args[0], next(given), spec="rc,oc->ro")
         y = b(tensor.Map, b(tensor.Map, b(tensor.Map, y, next(given), fn="add"), six, fn="min"), zero, fn="max")
-        y = b(tensor.Reshape, y, shape=(case.images, *case.size, case.wide))
+        if not case.planar:
+            y = b(tensor.Reshape, y, shape=(case.images, *case.size, case.wide))
         if any(case.pad):
             low, high = ((0, n, n, 0) for n in case.pad)
             y = b(tensor.Pad, y, low=low, high=high, interior=(0,) * 4, value=0.0)
@@ -122,7 +143,7 @@ def cases(draw: Any) -> Case:
     pad = draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
     size = draw(st.integers(9, 13)), draw(st.integers(8, 18))
     wide, out = draw(st.sampled_from([5, 16, 20, 33])), draw(st.sampled_from([0, 1, 7, 17]))
-    flags = {name: draw(st.booleans()) for name in ("residual", "constant")}
+    flags = {name: draw(st.booleans()) for name in ("residual", "constant", "planar")}
     return Case(size, draw(st.sampled_from([1, 3, 8])), wide, out, taps, stride, pad, dilation, draw(st.integers(1, 2)), dtype=draw(st.sampled_from([f32, f32, f64])), **flags)
 
 
@@ -144,6 +165,9 @@ NATIVE = [
     Case((22, 19), 8, 20, 70, (2, 3), 3, (0, 1), constant=False),
     Case((30, 16), 6, 40, 8, pad=(2, 1), dilation=2, dtype=f64),
     Case((60, 20), 4, 20, 7, (1, 3), 2, (0, 0)),
+    Case((24, 26), 3, 32, 16, planar=True),
+    Case((25, 21), 3, 20, 0, stride=2, images=2, planar=True),
+    Case((30, 14), 4, 100, 9, (5, 3), pad=(2, 1), constant=False, planar=True),
 ]
 
 
