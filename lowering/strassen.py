@@ -62,8 +62,8 @@ MEMORY_BYTES, LOADING_SHOWS, LOADING_AGAIN_SHOWS = 10, 0.2, 0.05
 # Bytes of a panel of B for one product, and of the sums of a task, which are on its stack.
 PANEL_BYTES, SUMS_BYTES = 160 << 10, 320 << 10
 # Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
-# combinations of A fit into another, and take the longest per element where they fill a third one.
-KEPT_NEAR, COMBINED_NEAR, COMBINED_FAR = 6, 2, 4
+# combinations of A, which are read for each group of panels, fit into another, and take the longest per element where they fill a third one.
+KEPT_NEAR, COMBINED_NEAR, COMBINED_FAR = 6, 3, 4
 # Vectors between A's combinations, to keep them from each other's sets of the cache.
 APART = 5
 
