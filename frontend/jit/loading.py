@@ -244,7 +244,7 @@ class TranslatedLayer(Layer):
     def fixed(self) -> FixedWeights | None:
         """The code for the weights in the model's files, while it has them."""
         fixed = self._program.fixed
-        return fixed if fixed is not None and fixed.holds() else None
+        return fixed if isinstance(fixed, FixedWeights) and fixed.holds() else None
 
     @property
     def input_spec(self) -> list[TensorType]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from operator import is_
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Func, Module
 
-__all__ = ["Program", "compile_function"]
+__all__ = ["FixedWeights", "PresentWeights", "Program", "WeightsInCode", "compile_function"]
 
 
 def compile_function(func: Func, name: str, prepare: str = "") -> Any:
@@ -67,6 +68,41 @@ class Differentiable:
         """Compiled when gradients are first asked for: whoever only looks at results never needs it, and neither do ranks, whose backward has collectives."""
         with on_device(self.device):
             return compile_function(self.function, f"{self.name}_backward")
+
+
+class WeightsInCode(Protocol):
+    """Code for a program that has its weights in it."""
+
+    def holds(self) -> bool:
+        """Whether the program still has these weights."""
+
+    def contents(self) -> list[Any]:
+        """The weights, as arrays."""
+
+    def executable(self, name: str) -> Any:
+        """The code, found or compiled; `name` is for messages."""
+
+
+class PresentWeights:
+    """Code for a program with the weights that it has now, for this machine's CPU."""
+
+    def __init__(self, traced: Traced):
+        self._traced = traced
+        self._arrays = [tensor._value for tensor in traced.captured]
+
+    def holds(self) -> bool:
+        """Whether the program still has these weights: nobody writes to the array of a tensor."""
+        return all(map(is_, self._arrays, [tensor._value for tensor in self._traced.captured]))
+
+    def contents(self) -> list[Any]:
+        """The weights, as arrays."""
+        return list(self._arrays)
+
+    def executable(self, name: str) -> Any:
+        """The code, found or compiled; `name` is for messages."""
+        from polyreme.executables import load_module
+
+        return load_module(self._traced.frozen(self._arrays), name)
 
 
 class FixedWeights:
@@ -122,7 +158,7 @@ class Program:
     With `fixed`, results come from code that has the weights in it, until they are changed.
     """
 
-    def __init__(self, traced: Traced, name: str, fixed: FixedWeights | None = None):
+    def __init__(self, traced: Traced, name: str, fixed: WeightsInCode | None = None):
         self.traced = traced
         self.name = name
         self.fixed = fixed

@@ -20,6 +20,7 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.types import TensorType
 from polyreme.jit.loading import TranslatedLayer
+from polyreme.jit.program import PresentWeights, Program
 from polyreme.jit.saving import trace_model
 from polyreme.jit.traced import Traced
 from polyreme.lowering.cleanup import Dce
@@ -45,14 +46,26 @@ __all__ = ["QuantizedModel", "quantize_model"]
 
 # Constants of so many elements leave the text of a program for tensors of their own.
 TENSOR_ELEMENTS = 64
+# What programs are called: one that was run for its report is found again when the model is called.
+CALLED = "quantized"
 
 
 class QuantizedModel(TranslatedLayer):
-    """A program with products in integers: called, saved and compiled like any loaded model. `report` says what became of each layer, and of the whole."""
+    """A program with products in integers: called, saved and compiled like any loaded model. `report` says what became of each layer, and of the whole.
+
+    What is computed in integers is known when the code is made, scales and weights too. So a call compiles the program anew when it has got other weights since the last
+    one; in training mode and on a GPU they are arguments, and products are computed in floats.
+    """
 
     def __init__(self, traced: Traced, report: Report):
         super().__init__(traced)
         self.report = report
+
+    def forward(self, *inputs: Any) -> Any:
+        fixed = self._program.fixed
+        if not self.training and (fixed is None or not fixed.holds()):
+            self._program = Program(self.traced, CALLED, PresentWeights(self.traced))
+        return super().forward(*inputs)
 
 
 def quantize_model(
@@ -90,7 +103,7 @@ def quantize_model(
     quantize_products(chosen, steps)
     Dce().run(module)  # of the weights that nothing takes any more
     made = _as_traced(module, traced)
-    program = load_module(made.frozen(), "quantized")
+    program = load_module(made.frozen(), CALLED)
     after = [program.run(batch) for batch in arrays]
     report = Report(layers, [*left, *skipped], measure_agreement(before, after))
     return QuantizedModel(made, report)

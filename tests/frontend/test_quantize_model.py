@@ -14,6 +14,7 @@ from polyreme import nn
 from polyreme.cli import run_command
 from polyreme.data import digits
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.evaluate import evaluate
 from polyreme.quantization import agreement, quantize_model
 from polyreme.quantization.observers import AbsmaxObserver, HistObserver, KLObserver, MSEChannelWiseWeightObserver, MSEObserver
 from polyreme.quantization.reports import measure_agreement
@@ -333,3 +334,37 @@ def test_mistakes_on_the_command_line_are_told(saved: Path, arguments: list[str]
     np.savez("wrong.npz", x=np.ones((3, 2, 8, 9), "float32"))
     assert run_command(["quantize", *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_quantised_model_is_called_in_integers_whatever_its_weights_become(monkeypatch: pytest.MonkeyPatch) -> None:
+    from polyreme.lowering import quantized, workers
+
+    # Where it can be counted.
+    monkeypatch.setattr(workers, "_may_fork", lambda: False)
+    rewritten: list[Any] = []
+    rewrite = quantized._rewrite
+    monkeypatch.setattr(quantized, "_rewrite", lambda op, *rest: rewritten.append(op) or rewrite(op, *rest))
+    monkeypatch.setenv("POLYREME_CACHE", "off")
+    made = quantize_model(net(), batches())
+    x = paddle.to_tensor(random.standard_normal((4, 2, 8, 8)).astype("float32"))
+    rewritten.clear()
+    # The very code that was run for the report.
+    first = made(x).numpy()
+    assert not rewritten
+    state = made.state_dict()
+    state["table.weight_int8"] = paddle.to_tensor(-state["table.weight_int8"].numpy())
+    made.set_state_dict(state)
+    second = made(x).numpy()
+    assert len(rewritten) == 3, "the products are compiled in integers again"
+    wanted = evaluate(made.traced.frozen(), [x.numpy()])[0]
+    most = 0.03 * np.abs(wanted).max()
+    np.testing.assert_allclose(second, wanted, atol=most)
+    assert np.abs(second - first).max() > 10 * most
+    with paddle.no_grad():
+        np.testing.assert_array_equal(made(x).numpy(), second)
+    # With weights as arguments they are the same numbers, but for what is rounded the other way.
+    made.train()
+    np.testing.assert_allclose(made(x).numpy(), wanted, atol=most)
+    assert len(rewritten) == 3
+    made.eval()
+    np.testing.assert_array_equal(made(x).numpy(), second)
