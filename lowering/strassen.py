@@ -54,16 +54,17 @@ WAYS: dict[str, tuple[Scheme, ...]] = {"halves": (STRASSEN,), "thirds": (BY_THIR
 """By name, the schemes that parts are multiplied by, the outermost first."""
 
 # What is estimated, with a little too much caution, must be this much faster than the direct way.
-ADVANTAGE = 0.955
-# Cycles per element: of combinations of A, the least, and what is added to it the more of the third-level cache they take; of sums of the products. Bytes per cycle from memory,
-# and how much of the time that loading weights takes is not hidden behind arithmetic: of the first time, and of further ones for other pieces of the rows.
-COMBINE_NEAR, COMBINE_FAR, FINISH = 0.12, 0.6, 0.1
+ADVANTAGE = 0.965
+# Cycles per element: of combinations of A, the least, and what is added to it the more of the third-level cache they and the weights take; of sums of the products. Bytes per cycle from memory,
+# and how much of the time that loading takes is not hidden behind arithmetic: of weights the first time, and of what comes from the third-level cache, which are weights for further
+# pieces of the rows and A's combinations for each group of panels.
+COMBINE_NEAR, COMBINE_FAR, FINISH = 0.12, 0.7, 0.1
 MEMORY_BYTES, LOADING_SHOWS, LOADING_AGAIN_SHOWS = 10, 0.2, 0.05
 # Bytes of a panel of B for one product, and of the sums of a task, which are on its stack.
 PANEL_BYTES, SUMS_BYTES = 160 << 10, 320 << 10
 # Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
-# combinations of A, which are read for each group of panels, fit into another, and take the longest per element where they fill a third one.
-KEPT_NEAR, COMBINED_NEAR, COMBINED_FAR = 6, 3, 4
+# combinations of A, which are read for each group of panels, fit into the other.
+KEPT_NEAR, COMBINED_NEAR = 6, 3
 # Vectors between A's combinations, to keep them from each other's sets of the cache.
 APART = 5
 
@@ -229,9 +230,10 @@ class Cut:
         tiles = sum(n * (self.depth * step_cycles(r, self.vectors) + 20 + 3 * r * self.vectors) for r, n in split_extent(self.piece, self.rows))
         products = self.groups * self.pieces * self.blocks * self.products * tiles
         combined = self.products * self.matrix
-        combining = combined * (COMBINE_NEAR + COMBINE_FAR * min(combined * f32.bytes * COMBINED_FAR / target.caches[2], 1))
+        combining = combined * (COMBINE_NEAR + COMBINE_FAR * min((combined + self.weight_elements) * f32.bytes / target.caches[2], 1))
         adding = self.products * self.height * self.groups * self.width * FINISH
-        loading = (LOADING_SHOWS + LOADING_AGAIN_SHOWS * (self.pieces - 1)) * self.weight_elements * f32.bytes / MEMORY_BYTES
+        again = self.weight_elements * (self.pieces - 1) + combined * self.groups
+        loading = (LOADING_SHOWS * self.weight_elements + LOADING_AGAIN_SHOWS * again) * f32.bytes / MEMORY_BYTES
         return products + combining + adding + loading
 
 
