@@ -39,7 +39,7 @@ class FoldBatchNorm(FuncPass):
 
 
 class _Found(NamedTuple):
-    """A product, the transpose behind it if there is one, and all numbers in float64."""
+    """A product, the transpose behind it if there is one, its weight as it is, and all other numbers in float64."""
 
     product: Conv | Linear
     transpose: Transpose | None
@@ -58,16 +58,18 @@ def fold_batch_norm(op: BatchNorm) -> None:
         _scale_and_shift(op)
         return
     product = found.product
+    dtype = op.result.type.dtype.np  # type: ignore[union-attr]
     with np.errstate(all="ignore"):
         s = found.scale / np.sqrt(found.variance + op.epsilon)
         # Channels of the result are the first axis of a filter and the last one of a matrix.
-        weight = found.weight * (s.reshape(-1, *(1,) * (found.weight.ndim - 1)) if isinstance(product, Conv) else s)
+        factors = s.reshape(-1, *(1,) * (found.weight.ndim - 1)) if isinstance(product, Conv) else s
+        # Some elements at a time, so that there never is a whole weight in float64.
+        weight = np.multiply(found.weight, factors, out=np.empty(found.weight.shape, dtype), dtype=np.float64, casting="same_kind")
         bias = (found.bias - found.mean) * s + found.shift
     if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
         # What is no number in the norm alone would be one in every product.
         return
     b = Builder.before_op(product)
-    dtype = op.result.type.dtype.np  # type: ignore[union-attr]
     operands = [b(Constant, value=Dense.taking(np.ascontiguousarray(v, dtype))) for v in (weight, np.broadcast_to(bias, s.shape))]
     operands[0].name, operands[1].name = product.weight.name, product.bias.name if product.bias is not None else ""
     made = b(type(product), product.x, *operands, **product.attributes)
@@ -112,7 +114,7 @@ def _match(op: BatchNorm) -> _Found | None:
         return None
     values: list[Any] = []
     for operand, otherwise in ((product.weight, None), (product.bias, 0.0), (op.mean, None), (op.variance, None), (op.weight, 1.0), (op.bias, 0.0)):
-        array = otherwise if operand is None else _numbers(operand)
+        array = otherwise if operand is None else _numbers(operand, np.float64 if values else None)
         if array is None:
             return None
         values.append(array)
@@ -125,12 +127,12 @@ def _only_use(value: Value, kind: type[Op]) -> Any:
     return producer if producer is not None and len(value.uses) == 1 else None
 
 
-def _numbers(value: Value) -> Array | None:
-    """The elements of a constant in float64."""
+def _numbers(value: Value, dtype: Any = np.float64) -> Array | None:
+    """The elements of a constant in `dtype`, or as they are."""
     op = value.producer()
     if isinstance(op, Constant):
         array: Array = op.value.array
-        return array.astype(np.float64)
+        return array if dtype is None else array.astype(dtype)
     if isinstance(op, Full) and all(isinstance(d, int) for d in op.shape) and isinstance(op.value, (int, float)):
-        return np.full(op.shape, op.value, np.float64)
+        return np.full(op.shape, op.value, dtype or value.type.dtype.np)  # type: ignore[union-attr]
     return None
