@@ -25,6 +25,7 @@ from polyreme.lowering.code import Code, Index
 from polyreme.lowering.targets import Target
 
 Read = Callable[[int, Index], Value]
+ReadRow = Callable[[int, Index], Value | list[Value]]
 Beside = Callable[[Value], None]
 Accumulators = list[list[Value]]
 
@@ -80,11 +81,11 @@ def join_axes(axes: Sequence[Axis]) -> list[Axis]:
 
 
 def accumulate(
-    code: Code, axes: Sequence[Axis], a: Read, b: Read, acc: Accumulators, at_a: Index = 0, at_b: Index = 0, beside: Beside | None = None
+    code: Code, axes: Sequence[Axis], a: ReadRow, b: Read, acc: Accumulators, at_a: Index = 0, at_b: Index = 0, beside: Beside | None = None
 ) -> Accumulators:
     """The accumulators (`acc[row][vector]`) after all steps over `axes`, from positions `at_a` and `at_b` on.
 
-    `a(row, position)` reads the scalar of a row (broadcast to all lanes), `b(vector, position)` a vector. `beside(round)` writes what is done beside
+    `a(row, position)` reads the scalar of a row (broadcast to all lanes) or what each of the row's vectors is multiplied by, `b(vector, position)` a vector. `beside(round)` writes what is done beside
     the `UNROLL` steps of each round of a single long axis.
     """
     outer = list(axes)
@@ -125,7 +126,7 @@ def repeat(
 
 
 def _long_axis(
-    code: Code, axis: Axis, a: Read, b: Read, acc: Accumulators, at_a: Index, at_b: Index, beside: Beside | None = None
+    code: Code, axis: Axis, a: ReadRow, b: Read, acc: Accumulators, at_a: Index, at_b: Index, beside: Beside | None = None
 ) -> Accumulators:
     """`UNROLL` steps at a time, then those left over."""
     steps = [(code.mul(u, axis.a), code.mul(u, axis.b)) for u in range(UNROLL)]
@@ -139,15 +140,15 @@ def _long_axis(
     return repeat(code, left, axis.a, axis.b, lambda acc, x, y: _unrolled(code, [(0, 0)], a, b, acc, x, y), acc, at_a, at_b)
 
 
-def _unrolled(code: Code, steps: Sequence[tuple[Index, Index]], a: Read, b: Read, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
+def _unrolled(code: Code, steps: Sequence[tuple[Index, Index]], a: ReadRow, b: Read, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
     acc = [list(row) for row in acc]
     for offset_a, offset_b in steps:
         here_a, here_b = code.add(at_a, offset_a), code.add(at_b, offset_b)
         columns = [b(v, here_b) for v in range(len(acc[0]))]
         for r, row in enumerate(acc):
-            scalar = a(r, here_a)
+            factors = a(r, here_a)
             for v, column in enumerate(columns):
-                row[v] = code.multiply_add(scalar, column, row[v])
+                row[v] = code.multiply_add(factors[v] if isinstance(factors, list) else factors, column, row[v])
     return acc
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.types import element_type
+from polyreme.ir.types import VectorType, element_type
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Beside, accumulate, cover, join_axes, zeros
@@ -21,6 +21,8 @@ from polyreme.lowering.problem import Product, typical
 
 # The most lines of memory that a round of steps asks for ahead.
 MOST_PREFETCHED = 4
+# Of vectors with as many lanes halves are worth putting together.
+LANES_WORTH_HALVES = 8
 
 
 @dataclass
@@ -208,8 +210,44 @@ class Tile:
     def compute(self, row: Index, rows: int, vectors: int, valid: Index | None, steps: Steps, beside: Beside | None) -> None:
         """One tile, from beginning to end."""
         self.prefetch_results(row, rows, vectors)
+        if self._has_halves(rows, vectors, valid):
+            self._compute_pairs(row, rows, vectors, steps, beside)
+            return
         fresh = zeros(self.code, rows, vectors, self.p.dtype, self.product.lanes)
         self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, beside), valid)
+
+    def _has_halves(self, rows: int, vectors: int, valid: Index | None) -> bool:
+        """Whether the last vector of each row is half full, so that two rows can share one."""
+        lanes = self.product.lanes
+        fits = vectors > 1 and valid == vectors * lanes - lanes // 2 and rows % 2 == 0
+        return fits and lanes >= LANES_WORTH_HALVES and self.panels is not None and self.p.near is None
+
+    def _compute_pairs(self, row: Index, rows: int, vectors: int, steps: Steps, beside: Beside | None) -> None:
+        """A tile whose rows go in pairs: the whole vectors of both, then one with the last half vector of the first and that of the second."""
+        code, lanes, whole = self.code, self.product.lanes, vectors - 1
+        half = lanes // 2
+        low, high = range(half), range(half, lanes)
+        align = half * element_type(steps.right.type).bytes
+
+        def read_left(pair: int, at: Index) -> list[Value]:
+            a, b = (self._left(2 * pair + i, at) for i in range(2))
+            return [*[a] * whole, *[b] * whole, code.shuffle(a, b, (*low, *(lanes + i for i in high)))]
+
+        def read_right(v: int, at: Index) -> Value:
+            if v < 2 * whole:
+                return self._wide(code.load(steps.right, code.add(at, v % whole * lanes), lanes, None, align))
+            x = self._wide(code.load(steps.right, code.add(at, whole * lanes), half, None, align))
+            return code.shuffle(x, x, (*low, *low))
+
+        fresh = zeros(code, rows // 2, 2 * whole + 1, self.p.dtype, lanes)
+        left = code.add(self.left0, code.mul(row, self.row_left), steps.left)
+        acc = accumulate(code, steps.axes, read_left, read_right, fresh, left, steps.at, beside)
+        lines: list[list[tuple[Value, int, Value | None]]] = []
+        for *vectors_of_both, last in acc:
+            for i, picked in enumerate((low, high)):
+                line = [*vectors_of_both[i * whole : (i + 1) * whole], code.shuffle(last, last, tuple(picked))]
+                lines.append([(x, v * lanes, None) for v, x in enumerate(line)])
+        self.finish(row, lines, self.lane0)
 
     def prefetch_results(self, row: Index, rows: int, vectors: int) -> None:
         """Where memory is read at the places of the results, ask for it. Asking for what is only written makes loads wait for places among those under way."""
@@ -249,15 +287,16 @@ class Tile:
         masks = self._masks(vectors, valid)
         align = lanes * element_type(steps.right.type).bytes if self.panels is not None else None
 
-        def read_left(r: int, at: Index) -> Value:
-            return code.broadcast(self._wide(code.load(self.kernel.left, code.add(at, r * self.row_left))), lanes)
-
         def read_right(v: int, at: Index) -> Value:
             mask = masks[v] if self.panels is None else None
             return self._wide(code.load(steps.right, code.add(at, v * lanes), lanes, mask, align))
 
         left = code.add(self.left0, code.mul(row, self.row_left), steps.left)
-        return accumulate(code, steps.axes, read_left, read_right, acc, left, steps.at, beside)
+        return accumulate(code, steps.axes, self._left, read_right, acc, left, steps.at, beside)
+
+    def _left(self, r: int, at: Index) -> Value:
+        """The scalar of a row in all lanes."""
+        return self.code.broadcast(self._wide(self.code.load(self.kernel.left, self.code.add(at, r * self.row_left))), self.product.lanes)
 
     def _wide(self, x: Value) -> Value:
         """What was read of an operand, in the type that is computed with."""
@@ -271,7 +310,7 @@ class Tile:
         """The results of a tile from its sums."""
         lanes = self.product.lanes
         masks = self._masks(len(acc[0]), valid)
-        self.finish(row, [[(x, v * lanes, masks[v]) for v, x in enumerate(line)] for line in acc], self.lane0, lanes)
+        self.finish(row, [[(x, v * lanes, masks[v]) for v, x in enumerate(line)] for line in acc], self.lane0)
 
     def dot(self, row: Index, rows: int, first: Index, columns: int, axes: list[Axis], dot: str) -> None:
         """A tile of `rows` x `columns` sums, each of whose lanes adds up every so-many-th product."""
@@ -296,17 +335,17 @@ class Tile:
         if rest != 0:
             mask = code.lane_mask(rest, lanes)
             acc = accumulate(code, axes, *readers(mask), acc, code.add(left, done), code.add(right, done))  # type: ignore[arg-type]
-        self.finish(row, [[(code.reduce(x), c, None) for c, x in enumerate(line)] for line in acc], first, 1)
+        self.finish(row, [[(code.reduce(x), c, None) for c, x in enumerate(line)] for line in acc], first)
 
-    def finish(self, row: Index, acc: list[list[tuple[Value, int, Value | None]]], lane0: Index, lanes: int) -> None:
-        """Make the results of a tile from its sums, each given with its lane and mask, and store them."""
+    def finish(self, row: Index, acc: list[list[tuple[Value, int, Value | None]]], lane0: Index) -> None:
+        """Make the results of a tile from its sums, each vector (or number) given with its first lane and mask, and store them."""
         product, code, p = self.product, self.code, self.p
         current: list[Value] = []
 
         def leaf(places: tuple[Position, ...], _lanes: int, _mask: Value | None) -> Value:
             return current[0]
 
-        leaf.varies = lanes > 1  # type: ignore[attr-defined]
+        leaf.varies = True  # type: ignore[attr-defined]
         emitter = p.epilogue.emitter(code, self.kernel.buffers, leaf)
         start, step = self.kernel.kept or (code.add(self.out0, lane0), self.row_out)
         out = code.add(start, code.mul(row, step))
@@ -319,6 +358,7 @@ class Tile:
             at.update({c: place(i) for c, i in self.around.items()})
             for sums, lane, mask in line:
                 current[:] = [sums]
+                lanes = sums.type.lanes if isinstance(sums.type, VectorType) else 1
                 at[product.lane] = place(lane0, lane, int(lanes > 1))
                 places = [at.get(c, Position()) for c in p.out]
                 for value, buffer in zip(p.epilogue.values, self.kernel.outputs, strict=True):

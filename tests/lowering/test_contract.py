@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType, f32, f64, i32
 from polyreme.lowering.contract import build_contract
@@ -108,20 +109,35 @@ SYMBOLIC = [
 ]
 EMPTY = [Case("mk,kn->mn", (0, 3), (3, 4)), Case("mk,kn->mn", (3, 0), (0, 4)), Case("mk,kn->mn", (3, 2), (2, 0)), Case("bk,bk->b", (0, 4), (0, 4))]
 TAILS = [Case(c.spec, c.a, c.b, c.constant, c.dtype, c.n, tail=True) for c in (*ORDINARY[2:6:2], ORDINARY[12], ORDINARY[14], ORDINARY[21], ORDINARY[27], *SYMBOLIC[:4])]
+HALVES = [
+    *(Case("mk,kn->mn", (m, k), (k, n), True, tail=tail) for m, k, n, tail in [(13, 7, 24, True), (30, 33, 40, False), (66, 50, 120, True), (16, 144, 24, True)]),
+    Case("mk,nk->mn", (20, 9), (12, 9), True, f64, tail=True),
+]
 OTHER_TYPES = [Case(c.spec, c.a, c.b, c.constant, t, c.n) for c in (ORDINARY[4], ORDINARY[12], ORDINARY[21], SYMBOLIC[5]) for t in (f64, i32)]
 
 
-@pytest.mark.parametrize("case", [*ORDINARY, *SYMBOLIC, *EMPTY, *TAILS, *OTHER_TYPES], ids=str)
+@pytest.mark.parametrize("case", [*ORDINARY, *SYMBOLIC, *EMPTY, *TAILS, *HALVES, *OTHER_TYPES], ids=str)
 def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case) -> None:
     module, inputs, expected = case.build()
     check_native(module, inputs, expected, f64 if case.dtype == i32 else case.dtype)
 
 
 @pytest.mark.parametrize("target", ["x86-64-avx512", "x86-64-avx2", "aarch64"])
-@pytest.mark.parametrize("case", [*ORDINARY[2:8], *ORDINARY[12:16], ORDINARY[21], *SYMBOLIC[3:6], *EMPTY[:2], *TAILS[:3]], ids=str)
+@pytest.mark.parametrize("case", [*ORDINARY[2:8], *ORDINARY[12:16], ORDINARY[21], *SYMBOLIC[3:6], *EMPTY[:2], *TAILS[:3], *HALVES[:2], HALVES[4]], ids=str)
 def test_kernels_of_each_target_agree_on_numpy(case: Case, target: str) -> None:
     module, inputs, expected = case.build()
     check_evaluated(module, inputs, expected, case.dtype, TARGETS[target])
+
+
+@pytest.mark.parametrize("n", [24, 40, 56])
+def test_half_vectors_that_two_rows_share_give_the_bits_of_whole_ones(n: int) -> None:
+    case = Case("mk,kn->mn", (36, 31), (31, n + 8), True)
+    module, inputs, _ = case.build()
+    half, _, _ = Case("mk,kn->mn", (36, 31), (31, n), True).build()
+    columns = module.function().block.ops[0].value.array[:, :n]
+    constant = half.function().block.ops[0]
+    constant.replace_with(Builder.before_op(constant)(tensor.Constant, value=np.ascontiguousarray(columns)))
+    np.testing.assert_array_equal(run_native(half, inputs)[0][0], run_native(module, inputs)[0][0][:, :n])
 
 
 @pytest.mark.parametrize(
