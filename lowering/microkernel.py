@@ -170,6 +170,20 @@ def cover(code: Code, count: Index, sizes: Sequence[int], body: Callable[[Index,
         done = code.add(done, code.mul(code.div(left, size), size))
 
 
+def cover_any(code: Code, count: Value, rows: int, body: Callable[[Index, int], None], name: str = "row") -> None:
+    """As `cover`, for a count that is not known, where rows behind the last one may be computed too: by tiles of `rows`, which is even, then of half as many, and of one more than
+    that. Counts from `rows` on are covered exactly, but for some below twice as many, and others with less than half of `rows` in vain."""
+    half = rows // 2
+    over = code.value(code.mod(count, half))
+    fits = code.apply("le", code.value(code.mul(over, half + 1)), count)
+    over = code.apply("select", fits, over, code.value(0))
+    even = code.mul(code.ceildiv(code.sub(count, code.mul(over, half + 1)), half), half)
+    whole = code.mul(code.div(even, rows), rows)
+    for first, end, size in ((0, whole, rows), (whole, even, half), (even, code.add(even, code.mul(over, half + 1)), half + 1)):
+        with code.loop(first, end, step=size, name=name) as loop:
+            body(loop.iv, size)
+
+
 def transpose_lanes(code: Code, rows: Sequence[Value]) -> list[Value]:
     """The transposed square block: as many vectors as each has lanes (a power of two), exchanged in halves, quarters, …"""
     lanes = len(rows)

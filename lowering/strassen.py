@@ -8,24 +8,28 @@ Rows, steps and lanes are cut into two or three parts each, as a scheme of `sche
    sums wait in the second-level cache. Long sums are cut into blocks of steps.
 3. It adds them up, a row of each part at a time, computes what follows and stores it.
 
-Sizes that do not fit are filled up with zeros. A result is within `ACCURACY` of the exact one, where the magnitude is what the scheme gives for magnitudes, with plus
-for every minus. That is more than the product of the magnitudes: a row that is small beside its partner half of the rows away loses digits, as does a column, or a step whose
+How many rows there are need not be known. Then it shows at run time whether there are enough of them for all of that. Few rows are not cut into parts: those products of a scheme that
+are enough for one part of rows (`Scheme.few`) are as much work as the direct way makes of them, and read as many of the same packed weights.
+
+Sizes that do not fit are filled up with zeros. A result is within `ACCURACY` of the exact one, where the magnitude is what the scheme (of few rows, where they are) gives for magnitudes,
+with plus for every minus. That is more than the product of the magnitudes: a row that is small beside its partner half of the rows away loses digits, as does a column, or a step whose
 partner in another part of the steps is large; and one infinity, or nan, spoils the partners too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
 from polyreme.dialects import kernel, tensor
-from polyreme.ir import config
+from polyreme.ir import config, dims
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
+from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.epilogue import place
@@ -37,6 +41,7 @@ from polyreme.lowering.microkernel import (
     accumulate,
     choose_tile,
     cover,
+    cover_any,
     split_extent,
     step_cycles,
     zeros,
@@ -46,6 +51,7 @@ from polyreme.lowering.positions import Position
 from polyreme.lowering.problem import GRAIN_CYCLES, Product, find_product
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, combine, places
+from polyreme.lowering.sweep import estimate
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.0)
 """See the module for the magnitude."""
@@ -60,13 +66,15 @@ ADVANTAGE = 0.965
 # pieces of the rows and A's combinations for each group of panels.
 COMBINE_NEAR, COMBINE_FAR, FINISH = 0.12, 0.7, 0.1
 MEMORY_BYTES, LOADING_SHOWS, LOADING_AGAIN_SHOWS = 10, 0.2, 0.05
-# Bytes of a panel of B for one product, and of the sums of a task, which are on its stack.
-PANEL_BYTES, SUMS_BYTES = 160 << 10, 320 << 10
+# Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so much, that either takes at most.
+PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
 # Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
 # combinations of A, which are read for each group of panels, fit into the other.
 KEPT_NEAR, COMBINED_NEAR = 6, 3
 # Vectors between A's combinations, to keep them from each other's sets of the cache.
 APART = 5
+# What an unknown number of rows is planned for, at most; and rows of a part in whose time all of the next panel has been asked for.
+USUAL_ROWS, FEWEST_ROWS = 128, 16
 
 
 def build_strassen(request: Request) -> KernelPlan | None:
@@ -77,22 +85,24 @@ def build_strassen(request: Request) -> KernelPlan | None:
     found = find_matrices(request)
     if found is None:
         return None
-    third = request.target.caches[2]
-    fitting = [
-        cut
-        for cut in cuts(found)
-        if (len(cut.schemes) == 1 or cut.weight_elements * f32.bytes <= third // KEPT_NEAR) and cut.products * cut.matrix * f32.bytes <= third // COMBINED_NEAR
-    ]
-    best = min(fitting, key=lambda cut: cut.cycles, default=None)
-    return None if best is None or best.cycles > ADVANTAGE * found.direct_cycles else StrassenBuilder(best).build()
+    if isinstance(found.m, int):
+        known, possible = found, cuts(found)
+    else:
+        known = replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS))
+        possible = (cut for cut in cuts(known) if len(cut.schemes) == 1 and cut.rows % 2 == 0)
+    fitting = [cut for cut in possible if cut.is_near]
+    best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles), default=None)
+    if best is None or best.cycles > ADVANTAGE * known.direct_cycles:
+        return None
+    return StrassenBuilder(best if known is found else for_any_rows(best, found.m)).build()
 
 
 @dataclass(frozen=True)
 class Matrices:
-    """A product of a matrix of m rows and k steps, the steps being neighbours in memory, and one of n lanes that is packed ahead."""
+    """A product of a matrix of m rows and k steps, the steps being neighbours in memory, and one of n lanes that is packed ahead. Estimates are for a known m."""
 
     product: Product
-    m: int
+    m: Dim
     k: int
     n: int
     step: str
@@ -100,6 +110,7 @@ class Matrices:
     @property
     def direct_cycles(self) -> float:
         """An estimate for the product as it stands."""
+        assert isinstance(self.m, int)
         lanes, n = self.product.lanes, -(-self.n // self.product.lanes)
         rows, vectors = choose_tile(self.m, self.n, self.k, self.product.problem.registers)
         tiles = sum(
@@ -119,14 +130,15 @@ def find_matrices(request: Request) -> Matrices | None:
     steps = [c for c in p.contracted if p.size(c) != 1]
     if len(steps) != 1 or p.left.stride(steps[0]) != 1:
         return None
-    if not isinstance(found.m, int) or not isinstance(found.k, int) or not isinstance(found.n, int):
+    if not isinstance(found.k, int) or not isinstance(found.n, int):
         return None
     return Matrices(found, found.m, found.k, found.n, steps[0])
 
 
 @dataclass(frozen=True)
 class Cut:
-    """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks` blocks of steps."""
+    """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks` blocks of steps. An unknown number
+    of rows is cut so where it is within `enough`, both ends included; else by `of_few`."""
 
     matrices: Matrices
     schemes: tuple[Scheme, ...]
@@ -134,6 +146,13 @@ class Cut:
     vectors: int
     piece: int
     blocks: int
+    enough: tuple[int, int] = (0, 0)
+
+    @property
+    def of_few(self) -> Cut:
+        """The same for rows that stay in one part, as many to a task as the memory for sums holds."""
+        few = tuple(s.few for s in self.schemes if s.few is not None)
+        return replace(self, schemes=few, piece=self.piece * self.products // prod(s.products for s in few) // self.rows * self.rows)
 
     @property
     def products(self) -> int:
@@ -176,9 +195,9 @@ class Cut:
         return self.vectors * self.lanes
 
     @property
-    def height(self) -> int:
+    def height(self) -> Dim:
         """Rows of a part."""
-        return -(-self.matrices.m // self.down)
+        return dims.ceildiv(self.matrices.m, self.down)
 
     @property
     def depth(self) -> int:
@@ -196,9 +215,16 @@ class Cut:
         return (-(-self.steps // self.lanes) + 1) * self.lanes
 
     @property
-    def matrix(self) -> int:
+    def matrix(self) -> Dim:
         """Elements from one of A's combinations to the next, of which the last piece may compute some more rows than there are."""
-        return self.pieces * self.piece * self.line + APART * self.lanes
+        rows = self.pieces * self.piece if isinstance(self.matrices.m, int) else self.height + self.rows
+        return rows * self.line + APART * self.lanes
+
+    @property
+    def combined(self) -> Dim:
+        """Elements of A's combinations."""
+        whole = self.products * self.matrix
+        return whole if isinstance(self.matrices.m, int) else dims.maximum(whole, self.of_few.products * self.of_few.matrix)
 
     @property
     def plane(self) -> int:
@@ -212,6 +238,7 @@ class Cut:
 
     @property
     def pieces(self) -> int:
+        assert isinstance(self.height, int)
         return -(-self.height // self.piece)
 
     @property
@@ -223,13 +250,32 @@ class Cut:
     def weight_elements(self) -> int:
         return self.groups * self.blocks * self.products * self.panel
 
+    @property
+    def halves(self) -> bool:
+        """Whether two tiles of half as many rows take no longer than one."""
+        return 2 * step_cycles(self.rows // 2, self.vectors) <= step_cycles(self.rows, self.vectors)
+
+    @property
+    def most_rows(self) -> int:
+        """Rows of a part whose sums fit into the second-level cache."""
+        room = min(SUMS_BYTES, self.matrices.product.problem.request.target.caches[1] // CACHE_SHARE)
+        return max(1, room // (self.products * self.width * f32.bytes))
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the combinations of A stay in the third-level cache, and those of B where they are many."""
+        third, combined = self.matrices.product.problem.request.target.caches[2], self.combined
+        assert isinstance(combined, int)
+        return (len(self.schemes) == 1 or self.weight_elements * f32.bytes <= third // KEPT_NEAR) and combined * f32.bytes <= third // COMBINED_NEAR
+
     @cached_property
     def cycles(self) -> float:
         """An estimate on one thread."""
+        combined = self.combined
+        assert isinstance(self.height, int) and isinstance(combined, int)
         target = self.matrices.product.problem.request.target
         tiles = sum(n * (self.depth * step_cycles(r, self.vectors) + 20 + 3 * r * self.vectors) for r, n in split_extent(self.piece, self.rows))
         products = self.groups * self.pieces * self.blocks * self.products * tiles
-        combined = self.products * self.matrix
         combining = combined * (COMBINE_NEAR + COMBINE_FAR * min((combined + self.weight_elements) * f32.bytes / target.caches[2], 1))
         adding = self.products * self.height * self.groups * self.width * FINISH
         again = self.weight_elements * (self.pieces - 1) + combined * self.groups
@@ -240,7 +286,7 @@ class Cut:
 def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.values())) -> Iterator[Cut]:
     """Ways to cut the work whose panels and sums fit into the second-level cache."""
     target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
-    room = target.caches[1] // 3
+    room = target.caches[1] // CACHE_SHARE
     for schemes in ways:
         for vectors in range(1, 5):
             for rows in range(1, registers.accumulators // vectors + 1):
@@ -248,9 +294,69 @@ def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.val
                     continue
                 one = Cut(matrices, schemes, rows, vectors, 1, 1)
                 blocks = -(-one.steps * one.width * f32.bytes // min(PANEL_BYTES, room))
-                most = max(1, min(SUMS_BYTES, room) // (one.products * one.width * f32.bytes))
-                pieces = -(-one.height // most)
+                assert isinstance(one.height, int)
+                pieces = -(-one.height // one.most_rows)
                 yield Cut(matrices, schemes, rows, vectors, -(-one.height // pieces), blocks)
+
+
+def for_any_rows(cut: Cut, m: Dim) -> Cut:
+    """The same for an unknown number of rows, of which `cut` has a usual one."""
+    known = cut.matrices
+    assert isinstance(known.m, int)
+
+    def gains(rows: int) -> bool:
+        sized = replace(cut, matrices=replace(known, m=rows), piece=min(cut.most_rows, -(-rows // cut.down)))
+        return sized.cycles < sized.matrices.direct_cycles
+
+    least = next((rows for rows in range(8, known.m, 8) if gains(rows)), known.m)
+    most = known.product.problem.request.target.caches[2] // (COMBINED_NEAR * f32.bytes * cut.products * cut.line) * cut.down
+    return replace(cut, matrices=replace(known, m=m), piece=max(1, cut.most_rows // cut.rows) * cut.rows, enough=(least, most))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What depends on the number of rows, in a kernel: whether it is `enough` (None: there is nothing to ask), how many products that makes and the first one's number, rows of a
+    part, pieces that these are cut into and rows of one, and the distances from one of A's combinations to the next and from the sums of one product to the next one's."""
+
+    code: Code
+    cut: Cut
+    enough: Value | None
+    products: Index
+    first: Index
+    height: Index
+    pieces: Index
+    piece: Index
+    matrix: Index
+    plane: Index
+
+    @classmethod
+    def of(cls, code: Code, cut: Cut) -> Rows:
+        m = cut.matrices.m
+        if isinstance(m, int):
+            return cls(code, cut, None, cut.products, 0, cut.height, cut.pieces, cut.piece, cut.matrix, cut.plane)
+        few, (least, most) = cut.of_few, cut.enough
+        enough = code.apply("and", code.apply("ge", code.value(m), code.value(least)), code.apply("le", code.value(m), code.value(most)))
+
+        def choose(all: Dim, few: Dim) -> Value:
+            return code.apply("select", enough, code.value(all), code.value(few))
+
+        height, most_rows = choose(cut.height, few.height), choose(cut.piece, few.piece)
+        pieces = code.div(code.add(height, most_rows, -1), most_rows)
+        piece = code.div(code.add(height, pieces, -1), pieces)
+        # Rows are computed up to a whole number of tiles.
+        plane = code.add(code.mul(code.ceildiv(piece, cut.rows), cut.rows * cut.width), cut.lanes)
+        (scheme,) = cut.schemes
+        return cls(code, cut, enough, choose(cut.products, few.products), choose(0, scheme.first), height, pieces, piece, choose(cut.matrix, few.matrix), plane)
+
+    def either(self, write: Callable[[Cut], None]) -> None:
+        """What is written for all products, or for those of few rows, or both under a condition."""
+        if self.enough is None:
+            write(self.cut)
+            return
+        with self.code.when(self.enough):
+            write(self.cut)
+        with self.code.when(self.enough, then=False):
+            write(self.cut.of_few)
 
 
 class StrassenBuilder:
@@ -267,10 +373,11 @@ class StrassenBuilder:
         slots = [combined, self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         func = Func.empty(p.request.name("strassen"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
-        grain = max(1, int(GRAIN_CYCLES / (cut.cycles / (cut.groups * cut.pieces))))
-        with code.parallel(cut.groups * cut.pieces, grain=grain, name="task") as task:
-            group, piece = code.split(task, [cut.groups, cut.pieces])
-            _Task(self, code, func.args, group, piece).run()
+        rows = Rows.of(code, cut)
+        cycles_of_task = cut.blocks * cut.products * cut.depth * cut.piece / cut.rows * step_cycles(cut.rows, cut.vectors)
+        with code.parallel(code.mul(rows.pieces, cut.groups), grain=max(1, int(GRAIN_CYCLES / cycles_of_task)), name="task") as task:
+            group, piece = code.split(task, [cut.groups, rows.pieces])
+            _Task(self, code, rows, func.args, group, piece).run()
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("strassen")
@@ -279,28 +386,32 @@ class StrassenBuilder:
         """A step that writes the combinations of A, [product][row of a part][step of a part]."""
         cut, p, lanes = self.cut, self.p, self.cut.lanes
         m, k = self.matrices.m, self.matrices.k
-        slot = self.parts.new_scratch(cut.products * cut.matrix, f32)
+        slot = self.parts.new_scratch(cut.combined, f32)
         func = Func.empty(p.request.name("combine"), [self.parts.buffer_type(s) for s in (source, slot)], loc=p.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
         read, write = func.args
-        rows = self.matrices.product.rows
-        stride = p.left.stride(rows[-1]) if rows else 0
-        row_cycles = cut.products * cut.steps * COMBINE_NEAR
-        with code.parallel(cut.height, grain=max(1, int(GRAIN_CYCLES / row_cycles)), name="row") as row, code.loop(0, cut.steps, step=lanes, name="step") as step:
+        letters, rows = self.matrices.product.rows, Rows.of(code, cut)
+        stride = p.left.stride(letters[-1]) if letters else 0
+        grain = max(1, int(GRAIN_CYCLES / (cut.products * cut.steps * COMBINE_NEAR)))
+        with code.parallel(rows.height, grain=grain, name="row") as row, code.loop(0, cut.steps, step=lanes, name="step") as step:
+            to = code.add(code.mul(row, cut.line), step.iv)
 
             def load(down: int, across: int) -> Value:
-                at = code.add(p.left.base, code.mul(code.add(row, down * cut.height), stride), step.iv, across * cut.steps)
+                here = code.add(row, code.mul(rows.height, down))
+                at = code.add(p.left.base, code.mul(here, stride), step.iv, across * cut.steps)
                 exist: Index = lanes
                 if (across + 1) * cut.steps + lanes > k:
                     exist = code.sub(k - across * cut.steps, step.iv)
-                if (down + 1) * cut.height > m:
+                if down if rows.enough is not None else (down + 1) * cut.height > m:
                     # None of a row that does not exist.
-                    exist = code.min(exist, code.mul(code.sub(m - down * cut.height, row), lanes))
+                    exist = code.min(exist, code.mul(code.sub(m, here), lanes))
                 return code.load(read, at, lanes, code.lane_mask(exist, lanes))
 
-            to = code.add(code.mul(row, cut.line), step.iv)
-            for i, value in enumerate(combine(code, [load(*part) for part in cut.left_parts], [s.left for s in cut.schemes])):
-                code.store(value, write, code.add(to, i * cut.matrix), None, self.align)
+            def combinations(cut: Cut) -> None:
+                for i, value in enumerate(combine(code, [load(*part) for part in cut.left_parts], [s.left for s in cut.schemes])):
+                    code.store(value, write, code.add(to, code.mul(rows.matrix, i)), None, self.align)
+
+            rows.either(combinations)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, (source, slot)))
         return slot
@@ -377,13 +488,15 @@ class _Maps(Code):
 class _Task:
     """Writes the work on a group of panels for a piece of the rows."""
 
-    def __init__(self, builder: StrassenBuilder, code: Code, args: Sequence[Value], group: Index, piece: Index):
+    def __init__(self, builder: StrassenBuilder, code: Code, rows: Rows, args: Sequence[Value], group: Index, piece: Index):
         self.matrices, self.p, self.cut, self.code, self.align = builder.matrices, builder.p, builder.cut, code, builder.align
         self.left, self.right = args[0], args[1]
         count = len(self.p.epilogue.args)
         self.buffers: dict[Value, Value] = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
         self.outs = list(args[2 + count :])
-        self.group, self.first = group, code.mul(piece, self.cut.piece)
+        self.rows, self.group, self.first = rows, group, code.mul(rows.piece, piece)
+        even = isinstance(rows.height, int) and rows.height % self.cut.piece == 0
+        self.count: Index = rows.piece if even else code.min(rows.piece, code.sub(rows.height, self.first))
 
     def run(self) -> None:
         code, cut = self.code, self.cut
@@ -393,7 +506,7 @@ class _Task:
             self._multiply(weights, 0, fresh=True)
         else:
             zero = code.zero(f32, cut.lanes)
-            with code.loop(0, cut.products * cut.plane, step=cut.lanes, name="clear") as clear:
+            with code.loop(0, code.mul(self.rows.plane, self.rows.products), step=cut.lanes, name="clear") as clear:
                 code.store(zero, self.sums, clear.iv, None, self.align)
             with code.loop(0, cut.blocks, name="block") as block:
                 self._multiply(code.add(weights, code.mul(block.iv, cut.products * cut.panel)), code.mul(block.iv, cut.depth), fresh=False)
@@ -402,10 +515,10 @@ class _Task:
     def _multiply(self, weights: Index, step0: Index, fresh: bool) -> None:
         """All products of a block of steps, added to the sums unless those are `fresh`."""
         code, cut, lanes = self.code, self.cut, self.cut.lanes
-        with code.loop(0, cut.products, name="product") as number:
-            left0 = code.add(code.mul(number.iv, cut.matrix), code.mul(self.first, cut.line), step0)
-            right0 = code.add(weights, code.mul(number.iv, cut.panel))
-            sums0 = code.mul(number.iv, cut.plane)
+        with code.loop(0, self.rows.products, name="product") as product:
+            left0 = code.add(code.mul(self.rows.matrix, product.iv), code.mul(self.first, cut.line), step0)
+            right0 = code.add(weights, code.mul(code.add(product.iv, self.rows.first), cut.panel))
+            sums0 = code.mul(self.rows.plane, product.iv)
 
             def tile(at: Index, rows: int) -> None:
                 def read_left(r: int, position: Index) -> Value:
@@ -419,22 +532,29 @@ class _Task:
                 acc: Accumulators = zeros(code, rows, cut.vectors, f32, lanes)
                 if not fresh:
                     acc = [[code.load(self.sums, x, lanes, None, self.align) for x in line] for line in places]
-                ahead = self._ahead(code.add(right0, cut.panel), at) if rows == cut.rows else None
+                ahead = self._ahead(code.add(right0, cut.panel), at, rows)
                 acc = accumulate(code, [Axis(cut.depth, 1, cut.width)], read_left, read_right, acc, code.add(left0, code.mul(at, cut.line)), right0, ahead)
                 for line, values in zip(places, acc, strict=True):
                     for x, value in zip(line, values, strict=True):
                         code.store(value, self.sums, x, None, self.align)
 
-            cover(code, cut.piece, [cut.rows, cut.piece % cut.rows] if cut.piece % cut.rows else [cut.rows], tile, "rows")
+            if self.rows.enough is None:
+                cover(code, cut.piece, [cut.rows, cut.piece % cut.rows] if cut.piece % cut.rows else [cut.rows], tile, "rows")
+            else:
+                cover_any(code, code.value(self.count), cut.rows, tile, "rows")
 
-    def _ahead(self, following: Index, at: Index) -> Beside:
-        """What the register tile of the rows from `at` on does beside each round of its steps: it asks for its share of the next panel."""
-        code, cut = self.code, self.cut
-        tiles, rounds = cut.piece // cut.rows, cut.depth // UNROLL
-        each = -(-cut.depth * cut.vectors // (tiles * rounds))
+    def _ahead(self, following: Index, at: Index, rows: int) -> Beside:
+        """What the register tile of `rows` rows from `at` on does beside each round of its steps: it asks for its share of the next panel."""
+        code, cut, known = self.code, self.cut, self.rows.enough is None
+        lines, rounds = cut.depth * cut.vectors, cut.depth // UNROLL
+        in_all = cut.piece if known else min(cut.piece, FEWEST_ROWS)
+        each = -(-lines * rows // (in_all * rounds))
+        first = code.div(code.mul(at, lines), in_all)
 
         def prefetch(turn: Value) -> None:
-            line = code.mul(code.add(code.mul(code.div(at, cut.rows), rounds), turn), each)
+            line = code.add(first, code.mul(turn, each))
+            if not known:
+                line = code.min(line, lines)
             for i in range(each):
                 code.prefetch(self.right, code.add(following, code.mul(code.add(line, i), cut.lanes)), locality=2)
 
@@ -444,24 +564,29 @@ class _Task:
         """The results, and what follows."""
         code, cut, lanes, a = self.code, self.cut, self.cut.lanes, self.matrices
         line = code.scratch(cut.down * cut.across * cut.width, f32)
-        count = cut.piece if cut.height % cut.piece == 0 else code.min(cut.piece, code.sub(cut.height, self.first))
+        rows = self.rows
         lane0 = code.mul(self.group, cut.across * cut.width)
-        with code.loop(0, count, name="row") as row:
+        with code.loop(0, self.count, name="row") as row:
             here = code.add(self.first, row.iv)
             with code.loop(0, cut.width, step=lanes, name="lane") as lane:
                 at = code.add(code.mul(row.iv, cut.width), lane.iv)
-                sums = [code.load(self.sums, code.add(at, i * cut.plane), lanes, None, self.align) for i in range(cut.products)]
-                for (down, across), value in zip(cut.result_parts, combine(code, sums, [s.result for s in cut.schemes]), strict=True):
-                    code.store(value, line, code.add(lane.iv, (down * cut.across + across) * cut.width), None, self.align)
+
+                def add_up(cut: Cut) -> None:
+                    sums = [code.load(self.sums, code.add(at, code.mul(rows.plane, i)), lanes, None, self.align) for i in range(cut.products)]
+                    for (down, across), value in zip(cut.result_parts, combine(code, sums, [s.result for s in cut.schemes]), strict=True):
+                        code.store(value, line, code.add(lane.iv, (down * cut.across + across) * cut.width), None, self.align)
+
+                rows.either(add_up)
             parts: Index = cut.down
-            if cut.down * cut.height != a.m:
-                parts = code.min(parts, code.ceildiv(code.sub(a.m, here), cut.height))
+            if rows.enough is not None or cut.down * cut.height != a.m:
+                # With few rows there is one part, which has them all.
+                parts = code.min(parts, code.div(code.sub(code.add(a.m, rows.height, -1), here), rows.height))
             exist = code.min(cut.across * cut.width, code.sub(a.n, lane0)) if cut.groups * cut.across * cut.width != a.n else cut.across * cut.width
             with code.loop(0, parts, name="part") as below, code.loop(0, exist, step=lanes, name="lane") as lane:
                 at = code.add(code.mul(below.iv, cut.across * cut.width), lane.iv)
                 value = code.load(line, at, lanes, None, self.align)
                 mask = code.lane_mask(code.sub(exist, lane.iv), lanes) if a.n % lanes else None
-                self._write(value, code.add(here, code.mul(below.iv, cut.height)), code.add(lane0, lane.iv), mask)
+                self._write(value, code.add(here, code.mul(rows.height, below.iv)), code.add(lane0, lane.iv), mask)
 
     def _write(self, value: Value, row: Index, lane: Index, mask: Value | None) -> None:
         """What the group gives for a vector of the product at this place, stored."""

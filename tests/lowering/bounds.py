@@ -15,6 +15,7 @@ from polyreme.lowering.pipeline import builders
 from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.targets import Target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.runtime.executable import Executable
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 
 
@@ -35,7 +36,16 @@ def assert_within(got: Array, expected: Array, bound: Array) -> None:
 
 def check_machine_code(lowered: Module, inputs: Sequence[Array], expected: Array, bound: Array) -> None:
     """The machine code of kernels gives results within `bound`, bit for bit the same on one thread and on two."""
-    executable = load(build_artifact(lowered, host(), "bounds", outline_constants(lowered)))
+    check_executable(machine_code(lowered), inputs, expected, bound)
+
+
+def machine_code(lowered: Module) -> Executable:
+    """The executable of kernels, whose constants it takes out of the module."""
+    return load(build_artifact(lowered, host(), "bounds", outline_constants(lowered)))
+
+
+def check_executable(executable: Executable, inputs: Sequence[Array], expected: Array, bound: Array) -> None:
+    """An executable gives results within `bound`, bit for bit the same on one thread and on two."""
     before = get_num_threads()
     try:
         set_num_threads(1)

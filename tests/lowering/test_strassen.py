@@ -22,7 +22,7 @@ from polyreme.ir.types import TensorType, f32, f64
 from polyreme.kept import compiler_version
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
-from polyreme.lowering.strassen import ACCURACY, WAYS, Cut, StrassenBuilder, build_strassen, cuts, find_matrices
+from polyreme.lowering.strassen import ACCURACY, WAYS, Cut, StrassenBuilder, build_strassen, cuts, find_matrices, for_any_rows
 from polyreme.lowering.targets import TARGETS, host
 from tests.lowering import bounds
 from tests.lowering.bounds import assert_within, to_kernels
@@ -31,7 +31,10 @@ from tests.lowering.products import root_of
 # --- the formulas
 
 
-@pytest.mark.parametrize("scheme", [STRASSEN, BY_THIRDS], ids=["halves", "thirds"])
+SCHEMES = pytest.mark.parametrize("scheme", [STRASSEN, BY_THIRDS, STRASSEN.few, BY_THIRDS.few], ids=["halves", "thirds", "few by halves", "few by thirds"])
+
+
+@SCHEMES
 def test_a_scheme_gives_the_product_exactly(scheme: Scheme) -> None:
     """The sum over products of their signs is 1 where a part of A meets one of B in a part of the result, and 0 elsewhere."""
     signs = lambda table: [dict(terms) for terms in table]
@@ -43,6 +46,13 @@ def test_a_scheme_gives_the_product_exactly(scheme: Scheme) -> None:
 
 
 @pytest.mark.parametrize("scheme", [STRASSEN, BY_THIRDS], ids=["halves", "thirds"])
+def test_few_rows_take_as_many_products_as_the_plain_way_and_combinations_of_b_that_are_there(scheme: Scheme) -> None:
+    assert scheme.few is not None
+    assert scheme.few.products == scheme.steps * scheme.lanes
+    assert scheme.few.right == scheme.right[scheme.first : scheme.first + scheme.few.products]
+
+
+@SCHEMES
 def test_sums_of_a_scheme_begin_with_a_plus(scheme: Scheme) -> None:
     assert all(terms[0][1] == 1 for table in (scheme.left, scheme.right, scheme.result) for terms in table)
 
@@ -77,9 +87,10 @@ class Case:
         constants = [w.T if self.turned else w, *([bias] if self.bias else [])]
         return [a.astype(np.float32) for a in inputs], [np.ascontiguousarray(a, np.float32) for a in constants]
 
-    def module(self, inputs: Sequence[Array], constants: Sequence[Array]) -> Module:
-        """The case as one group at tensor level."""
+    def module(self, inputs: Sequence[Array], constants: Sequence[Array], free: bool = False) -> Module:
+        """The case as one group at tensor level, for any number of rows if they are `free`."""
         rows = "bm" if self.split > 1 else "m"
+        sizes = [symbol(letter.upper()) for letter in rows]
 
         def make(b: Builder, x: Any, *rest: Any) -> Any:
             known = rest[len(rest) - len(constants) :]
@@ -88,7 +99,7 @@ class Case:
                 y = b(tensor.Map, y, other, fn="add")
             return y
 
-        return root_of([TensorType(a.shape, f32) for a in inputs], make, constants)
+        return root_of([TensorType((*sizes, a.shape[-1]) if free else a.shape, f32) for a in inputs], make, constants)
 
     def expected(self, inputs: Sequence[Array], constants: Sequence[Array]) -> Array:
         w = constants[0].T if self.turned else constants[0]
@@ -100,6 +111,9 @@ class Case:
     def bound(self, inputs: Sequence[Array], constants: Sequence[Array], cut: Cut) -> Array:
         """`ACCURACY` with the magnitude that the module declares for it."""
         x, w = (np.abs(a).astype(np.float64) for a in (inputs[0].reshape(self.m, self.k), constants[0].T if self.turned else constants[0]))
+        if not isinstance(cut.matrices.m, int):
+            # Of so many rows it is this one.
+            cut = replace(cut if cut.enough[0] <= self.m <= cut.enough[1] else cut.of_few, matrices=replace(cut.matrices, m=self.m))
         magnitude = magnitude_of(x, w, cut)
         exact = inputs[0].reshape(self.m, self.k).astype(np.float64) @ (constants[0].T if self.turned else constants[0]).astype(np.float64)
         bound = ACCURACY.bound(exact, f32, magnitude, self.k)
@@ -112,6 +126,7 @@ class Case:
 def magnitude_of(x: Array, w: Array, cut: Cut) -> Array:
     """The algorithm on magnitudes, with plus for every minus, cut as `cut` says."""
     (m, k), n = x.shape, w.shape[1]
+    assert isinstance(cut.height, int)
     x = np.pad(x, [(0, cut.down * cut.height - m), (0, cut.along * cut.steps - k)])
     w = np.pad(w, [(0, cut.along * cut.steps - k), (0, cut.groups * cut.across * cut.width - n)])
     x = x.reshape(cut.down, cut.height, cut.along, cut.steps)
@@ -172,6 +187,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
 
     def pick(all: list[Cut]) -> Cut:
         cut = all[which % len(all)]
+        assert isinstance(cut.height, int)
         return replace(cut, piece=-(-cut.height // pieces), blocks=min(pieces, 2))
 
     lowered = to_kernels(case.module(inputs, constants), TARGETS[target], with_cut(pick, (way,), used))
@@ -186,6 +202,52 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
     cheapest = with_cut(lambda all: min(all, key=lambda cut: cut.cycles), (way,), used)
     lowered = to_kernels(case.module(inputs, constants), host(), cheapest)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
+
+
+def with_any_rows(way: str, which: int, used: list[Cut], tiles: int = 0, enough: tuple[int, int] = (0, 0)) -> Callable[[Request], KernelPlan | None]:
+    """A builder for an unknown number of rows, with one of the ways to cut; `tiles` of a task, and how many rows are `enough`, if they are given."""
+
+    def build(request: Request) -> KernelPlan | None:
+        found = find_matrices(request)
+        assert found is not None
+        usual = [cut for cut in cuts(replace(found, m=64), [WAYS[way]]) if cut.rows % 2 == 0]
+        cut = for_any_rows(usual[which % len(usual)], found.m)
+        used.append(replace(cut, piece=tiles * cut.rows, blocks=tiles, enough=enough) if tiles else cut)
+        return StrassenBuilder(used[0]).build()
+
+    return build
+
+
+@settings(max_examples=3, deadline=None)
+@example(Case(1, 25, 70, bias=True), "x86-64-avx512", "thirds", 5, (3, 11), 2, [2, 11, 12])
+@example(Case(6, 19, 33, residual=True, split=2), "aarch64", "halves", 9, (4, 100), 1, [1, 7])
+@example(Case(2, 17, 50, turned=True, bias=True), "x86-64-avx2", "thirds", 7, (1, 5), 1, [5, 6])
+@given(
+    CASES, st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]), st.sampled_from(["halves", "thirds"]), st.integers(0, 1000),
+    st.tuples(st.integers(1, 9), st.integers(0, 20)), st.integers(1, 2), st.lists(st.integers(1, 20), min_size=2, max_size=2),
+)  # fmt: skip
+def test_one_kernel_serves_any_number_of_rows(case: Case, target: str, way: str, which: int, enough: tuple[int, int], tiles: int, sizes: list[int]) -> None:
+    """By all products of a scheme, or by those for few rows, whichever their number asks for."""
+    used: list[Cut] = []
+    inputs, constants = case.arrays()
+    lowered = to_kernels(case.module(inputs, constants, free=True), TARGETS[target], with_any_rows(way, which, used, tiles, enough))
+    for m in sizes:
+        sized = replace(case, m=m * case.split)
+        inputs, _ = sized.arrays()
+        assert_within(evaluate(lowered, inputs)[0], sized.expected(inputs, constants), sized.bound(inputs, constants, used[0]))
+
+
+@pytest.mark.parametrize("way", ["halves", "thirds"])
+@pytest.mark.parametrize("case", [Case(4, 260, 200, bias=True), Case(4, 1500, 96, residual=True), Case(4, 129, 259, turned=True, split=2)], ids=str)
+def test_machine_code_for_any_number_of_rows_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, way: str) -> None:
+    used: list[Cut] = []
+    inputs, constants = case.arrays()
+    lowered = to_kernels(case.module(inputs, constants, free=True), host(), with_any_rows(way, -4, used))
+    executable = bounds.machine_code(lowered)
+    for m in (2, 6, 18, 66, 500, used[0].enough[1] // 2 * 2 + 2):
+        sized = replace(case, m=m)
+        inputs, _ = sized.arrays()
+        bounds.check_executable(executable, inputs, sized.expected(inputs, constants), sized.bound(inputs, constants, used[0]))
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -234,6 +296,12 @@ def test_large_products_with_known_weights_are_taken() -> None:
     assert chosen((128, 512), (512, 512), "mk,nk->mn")
 
 
+def test_large_products_of_an_unknown_number_of_rows_are_taken() -> None:
+    assert chosen((symbol("N"), 768), (768, 768))
+    assert chosen((symbol("N"), symbol("T"), 768), (768, 768), "bmk,kn->bmn")
+    assert not chosen((symbol("N"), 512), (512, 10))
+
+
 def test_small_ones_are_left_to_others() -> None:
     assert not chosen((1, 768), (768, 768))
     assert not chosen((3136, 64), (64, 256))
@@ -242,7 +310,6 @@ def test_small_ones_are_left_to_others() -> None:
 
 def test_what_is_not_known_ahead_is_left_to_others() -> None:
     assert not chosen((128, 768), (768, 768), constant=False)
-    assert not chosen((symbol("N"), 768), (768, 768))
 
 
 def test_other_layouts_and_types_are_left_to_others() -> None:
