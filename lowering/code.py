@@ -186,8 +186,8 @@ class Code:
         value: Value = self.b(kernel.Load, buffer, self.value(at), mask, lanes=lanes, align=align)
         return value
 
-    def store(self, x: Value, buffer: Value, at: Index, mask: Value | None = None, align: int | None = None) -> None:
-        self.b(kernel.Store, x, buffer, self.value(at), mask, align=align)
+    def store(self, x: Value, buffer: Value, at: Index, mask: Value | None = None, align: int | None = None, streaming: bool = False) -> None:
+        self.b(kernel.Store, x, buffer, self.value(at), mask, align=align, streaming=streaming)
 
     def prefetch(self, buffer: Value, at: Index, write: bool = False, locality: int = 3) -> None:
         self.b(kernel.Prefetch, buffer, self.value(at), write=write, locality=locality)

@@ -124,7 +124,7 @@ def _emit_parallel(e: FunctionEmitter, op: Any) -> None:
     params, fields = _capture(e, inner, op)
     begin, end = (Lane(inner.code, "i64", 1, inner.code.name(n)) for n in ("begin", "end"))
     _write_loop(inner, Position(begin, 0), Position(end, 0), 1, [], op.body, guard=True)
-    inner.code.line("ret void")
+    inner.leave()
     module.finish(inner, f"define internal void @{name}({', '.join([*params, begin.typed, end.typed])})")
 
     struct = "{ " + ", ".join(f.type for f in fields) + " }"

@@ -131,6 +131,7 @@ class FunctionEmitter:
         self._known: dict[Any, Lane] = {}
         self._scopes: list[list[Any]] = []
         self._place = ""
+        self.streams = False  # whether some store goes past the caches
 
     # --- values
 
@@ -248,6 +249,12 @@ class FunctionEmitter:
         return self.code.value("i64", 1, f"load i64, ptr {place.ref}", symbol_text(name))
 
     # --- ops
+
+    def leave(self) -> None:
+        """Return. Stores past the caches keep no order with others until a fence: whoever is told that the function is done must find them."""
+        if self.streams:
+            self.code.line("call void @llvm.x86.sse.sfence()")
+        self.code.line("ret void")
 
     def run_block(self, block: Block) -> list[Any]:
         """Write the ops of a block; what its terminator passes on."""

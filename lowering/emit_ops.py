@@ -21,7 +21,7 @@ ARENA_ALIGN = 64
 
 
 def _emit_return(e: FunctionEmitter, op: Any) -> None:
-    e.code.line("ret void")
+    e.leave()
 
 
 def _emit_yield(e: FunctionEmitter, op: Any) -> None:
@@ -148,7 +148,10 @@ def _emit_store(e: FunctionEmitter, op: Any) -> None:
     align, mask = _alignment(op, dtype), _mask(e, op)
     if mask is None:
         place = e.address(op.buffer, op.index)
-        e.code.line(f"store {value.typed}, {place.typed}, align {align}")
+        if op.streaming and e.target.arch == "x86_64" and value.lanes > 1:
+            _stream(e, value, place, align)
+        else:
+            e.code.line(f"store {value.typed}, {place.typed}, align {align}")
         return
     place = e.address(op.buffer, op.index, inbounds=False)
     first = _known_lanes(op.mask)
@@ -158,6 +161,22 @@ def _emit_store(e: FunctionEmitter, op: Any) -> None:
         _store_first(e, value, place, first, align)
     else:
         e.code.line(f"call void @llvm.masked.store.{_suffix(value.elem, value.lanes)}.{_space(place)}({value.typed}, {place.elem} align {align} {place.ref}, {mask.typed})")
+
+
+def _stream(e: FunctionEmitter, value: Lane, place: Lane, align: int) -> None:
+    """Past the caches where the place is a multiple of 16 bytes, as arrays of others are too: then LLVM cuts the store into such pieces, which meet again in a line's buffer."""
+    code = e.code
+    e.streams = True
+    address = code.value("i64", 1, f"ptrtoint {place.typed} to i64")
+    past, through, after = code.label("past"), code.label("through"), code.label("after")
+    code.branch((address & 15).compare("eq", 0).ref, past, through)
+    code.start(past)
+    code.line(f"store {value.typed}, {place.typed}, align 16, !nontemporal !{{i32 1}}")
+    code.jump(after)
+    code.start(through)
+    code.line(f"store {value.typed}, {place.typed}, align {align}")
+    code.jump(after)
+    code.start(after)
 
 
 def _known_lanes(mask: Any) -> int | None:

@@ -371,7 +371,16 @@ class _RowLoops:
         element = emitter.at(value, mine, lanes, mask)
         shape = self.shape_stored or shape_of(value)
         moved = [p.plus(self.code, Position(self.shift.get(i, 0))) for i, p in enumerate(mine)]
-        store(self.code, element, buffer, linear(self.code, moved, shape), mask)
+        store(self.code, element, buffer, linear(self.code, moved, shape), mask, self._streams(value, shape))
+
+    def _streams(self, value: Value, shape: Sequence[Dim]) -> bool:
+        """Whether a result goes past the caches: it is larger than the last one, so it has left that when its reader comes, and waits for memory alone.
+
+        Where arithmetic takes as long, reading the lines first costs nothing, and is faster than to wait until they are written.
+        """
+        size = product(shape) * value.type.dtype.bytes  # type: ignore[union-attr]
+        dear = any(isinstance(op, tensor.Map) and op.fn in EXPENSIVE for op in self.ops)
+        return isinstance(size, int) and size > self.target.caches[2] and not dear
 
     def _row_offset(self, places: Sequence[Position], lanes: int) -> Position:
         """Where an element of the current row stands in a scratch row."""

@@ -164,6 +164,7 @@ class Store(Op):
         kernel.store %v, %y, %i, %mask      // %mask: vector<16xi1>
 
     Lanes where `mask` is off are not written. A position outside the buffer is an error on numpy. `align` is as in `kernel.load`.
+    `streaming` says that nobody reads what is written before it has left the caches: it may go past them, which saves reading the lines first.
     """
 
     value = operand()
@@ -171,9 +172,10 @@ class Store(Op):
     index = operand()
     mask = optional()
     align = attr(int, default=None)
+    streaming = attr(bool, default=False)
 
     @staticmethod
-    def infer(value: Type, buffer: Type, index: Type, mask: Type | None, *, align: int | None) -> None:
+    def infer(value: Type, buffer: Type, index: Type, mask: Type | None, *, align: int | None, streaming: bool) -> None:
         check_index(index)
         check_mask(mask, lanes_of(value))
         check_align(align)
@@ -181,7 +183,7 @@ class Store(Op):
         check_type(scalar_of(value) == dtype, f"expected a value of {dtype} for a buffer of {dtype} but got {value}")
 
     @staticmethod
-    def reference(value: Any, buffer: Array, index: Any, mask: Any, *, align: int | None) -> tuple[()]:
+    def reference(value: Any, buffer: Array, index: Any, mask: Any, *, align: int | None, streaming: bool) -> tuple[()]:
         write("kernel.store", value, buffer, index + np.arange(len(value)) if np.ndim(value) else index, mask)
         return ()
 

@@ -356,6 +356,32 @@ def test_a_prefetch_may_point_anywhere():
     assert_same(module, [np.ones(4, np.float32)])
 
 
+@pytest.mark.parametrize("dtype", [f32, f64, i8])
+@pytest.mark.parametrize("threads", [False, True])
+def test_streaming_stores_write_what_others_do_wherever_the_buffer_lies(dtype, threads):
+    lanes = 64 // dtype.bytes
+    module, args, b = one_function([BufferType((40 * lanes,), dtype)], [BufferType((40 * lanes + 3,), dtype)])
+
+    def vector(i):
+        at = b.apply("mul", i, b.number(lanes))
+        # From a place that is not that of a vector on.
+        b(kernel.Store, b(kernel.Load, args[0], at, lanes=lanes), args[1], b.apply("add", at, b.number(3)), streaming=True)
+
+    b(kernel.Store, b(kernel.Load, args[0], b.number(0), lanes=3), args[1], b.number(0), streaming=True)
+    if threads:
+        with b.parallel(b.number(40), grain=4) as i:
+            vector(i)
+    else:
+        with b.loop(b.number(0), b.number(40)) as (i, _, _):
+            vector(i)
+    finish(b)
+    assert_same(module, [np.arange(40 * lanes).astype(dtype.np)])
+    text = emit_llvm(module, TARGETS["x86-64-avx512"])
+    assert "!nontemporal" in text and "sfence" in text
+    assert "movnt" in assembly(text, TARGETS["x86-64-avx512"])
+    assert "nontemporal" not in emit_llvm(module, TARGETS["aarch64"])
+
+
 # --- calls, threads, sizes
 
 

@@ -1,5 +1,7 @@
 """From fused tensor ops to kernels: the same results before and after, on numpy and as machine code."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -249,6 +251,18 @@ def test_small_kernels_stay_on_one_thread_and_large_ones_do_not():
 
     assert not parallel(1000)
     assert parallel(10_000_000)
+
+
+def test_only_cheap_results_that_no_cache_holds_are_written_past_the_caches():
+    def streams(fn, count, **of_target):
+        made = lowered(module_of([((count,), f32)], lambda b, x: b(tensor.Map, x, fn=fn)), replace(TARGETS["x86-64-avx512"], **of_target))
+        return any(isinstance(op, kernel.Store) and op.streaming for op in made.walk())
+
+    small = (32 << 10, 1 << 20, 4 << 20)
+    assert streams("neg", (4 << 20) // 4 + 1, caches=small)
+    assert not streams("neg", (4 << 20) // 4, caches=small)
+    assert not streams("tanh", (4 << 20) // 4 + 1, caches=small)
+    assert not streams("neg", N, caches=small)
 
 
 def test_a_level_that_does_not_exist_is_named_with_the_nearest():
