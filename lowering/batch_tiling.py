@@ -25,8 +25,9 @@ from polyreme.ir.types import TensorType, element_type
 from polyreme.lowering.fuse import is_free
 from polyreme.lowering.rows import shape_of
 
-# What all images leave at a layer is this many times the second-level cache where it pays, and weights of this part of it are read again for each image.
-WORTH_CACHES, SMALL_WEIGHTS = 2, 4
+# What all images leave at a layer is this many times the second-level cache where it pays, and weights of this part of it are read again for each image: fewer of
+# floats, which Winograd's algorithm may make larger, than of bytes, whose sums are four times as large as they are.
+WORTH_CACHES, SMALL_WEIGHTS, SMALL_BYTES = 2, 4, 1
 # What the next layers read is at most this part of what the layers themselves hand on to each other.
 MOST_GIVEN = 4
 
@@ -120,7 +121,7 @@ class _Tiling:
             if isinstance(op, tensor.Contract):
                 weights = sum(_bytes(v) for v in op.operands if v not in self.rows)
                 moved = sum(self._bytes_of_image(_memory(v)) for v in (*op.operands, op.result) if v in self.rows)
-                if weights > max(moved, cache // SMALL_WEIGHTS):
+                if weights > max(moved, cache // (SMALL_WEIGHTS if op.dtype is None else SMALL_BYTES)):
                     self.ops = self.ops[:i]
                     break
         inside = set(self.ops)
@@ -129,9 +130,6 @@ class _Tiling:
             if (is_free(op) or isinstance(op, tensor.Reshape)) and not any(user in inside for user in op.result.users):
                 inside.remove(op)
         self.ops = [op for op in self.ops if op in inside]
-        if not any(isinstance(op, tensor.Contract) for op in self.ops):
-            # Elementwise ops and reductions fuse: what they hand to each other never is in memory.
-            return False
         made = [op.result for op in self.ops if not is_free(op) and not isinstance(op, tensor.Reshape)]
         images = self.batch if isinstance(self.batch, int) else 2
         if not made or images * max(self._bytes_of_image(v) for v in made) < WORTH_CACHES * cache:

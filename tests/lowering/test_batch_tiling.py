@@ -15,7 +15,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.types import TensorType, f32
+from polyreme.ir.types import ScalarType, TensorType, f32, i32, u8
 from polyreme.ir.verify import verify
 from polyreme.lowering.batch_tiling import _batches, _Tiling
 from polyreme.lowering.memory_report import memory_report
@@ -147,17 +147,21 @@ def test_a_batch_stays_whole_where_it_fits_the_cache_or_there_is_one_image_only(
     assert tiles(network(6)) and not tiles(network(6), 1 << 20) and not tiles(network(1))
 
 
+@pytest.mark.parametrize("dtype", [u8, f32], ids=str)
+def test_weights_that_are_bytes_are_read_again_for_each_image_sooner_than_floats(dtype: ScalarType) -> None:
+    main = Func.empty("main", [TensorType((16, 8, 64), dtype)], arg_roles=("input",))
+    b = Builder.at_end(main.block)
+    weights = b(tensor.Constant, value=np.ones((64, 64), np.int8 if dtype == u8 else np.float32))
+    y = b(tensor.Contract, main.args[0], weights, spec="Nrc,co->Nro", **({"dtype": i32} if dtype == u8 else {}))
+    b.insert(Return([b(tensor.Reduce, y, fn="max", axes=(1, 2))]))
+    assert _Tiling(main.finish(), 16).is_worth(8 << 10) == (dtype == u8)
+
+
 def test_a_batch_stays_whole_where_most_of_what_is_made_is_wanted():
     net = Net(6)
     x = net.b(nn.Relu, net.conv(net.x, 16))
     y = net.b(nn.Relu, net.conv(x, 16))
     assert not tiles(net.module(x, y))
-
-
-def test_elementwise_ops_and_reductions_alone_fuse_and_stay_whole():
-    net = Net(6)
-    x = net.b(nn.Sigmoid, net.b(nn.Mul, net.b(nn.Add, net.x, net.constant(1, 3, 1, 1)), net.x))
-    assert not tiles(net.module(net.b(nn.Mean, x, axis=(2, 3))))
 
 
 def test_what_images_share_or_mix_stays_outside():
