@@ -24,13 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 
 import numpy as np
 
 from polyreme.dialects import kernel, tensor
-from polyreme.ir import config, dims
+from polyreme.ir import config
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
@@ -40,15 +41,16 @@ from polyreme.ir.types import BufferType
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, accumulate, cover, zeros
+from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, accumulate, cover, cover_any, zeros
 from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.positions import Position
-from polyreme.lowering.problem import GRAIN_CYCLES, typical
+from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
-from polyreme.lowering.sweep import estimate_pixels
 from polyreme.lowering.winograd_plan import TRANSFORM_CYCLES, Blocking, Image, blockings, find_image
 from polyreme.lowering.winograd_transforms import TAPS, Linear
 
+# Of an unknown number of pieces, those in whose time all of the next product's weights have been asked for.
+FEWEST_PIECES = 16
 # What is estimated must be this much faster than the direct way, which has no such transforms to be wrong about.
 ADVANTAGE = 0.9
 
@@ -67,6 +69,25 @@ def build_winograd(request: Request) -> KernelPlan | None:
     return WinogradBuilder(image, best).build()
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """What depends on how many pieces there are, in a kernel: pieces of a block, and the distances from one product's data, and sums, to the next one's."""
+
+    pieces: Index
+    data_plane: Index
+    sums_plane: Index
+
+    @classmethod
+    def of(cls, code: Code, cut: Blocking) -> Blocks:
+        if cut.known:
+            return cls(cut.pieces, cut.data_plane, cut.sums_plane)
+        blocks = code.value(cut.blocks)
+        pieces = code.div(code.add(cut.all_pieces, blocks, -1), blocks)
+        # Products are made of whole tiles.
+        tiles = code.mul(code.ceildiv(pieces, cut.rows), cut.rows)
+        return cls(pieces, code.add(code.mul(tiles, cut.row), cut.image.lanes), code.add(code.mul(tiles, cut.width), cut.image.lanes))
+
+
 class WinogradBuilder:
     """Makes the plan of one convolution."""
 
@@ -79,11 +100,11 @@ class WinogradBuilder:
         slots = [self._data() if cut.ahead else self.parts.memory_of(image.x), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         func = Func.empty(image.request.name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
-        sizes: list[Dim] = [cut.parts, cut.images, cut.blocks]
-        grain = max(1, int(GRAIN_CYCLES / (cut.cycles / (cut.parts * typical(cut.images) * estimate_pixels(cut.blocks)))))
-        with code.parallel(code.value(dims.product(sizes)), grain=grain, name="task") as flat:
-            part, around, block = code.split(flat, sizes)
-            _Task(self, code, around, block).compute(func.args, part)
+        blocks = Blocks.of(code, cut)
+        grain = max(1, int(GRAIN_CYCLES / (cut.cycles / (cut.parts * image.usual(cut.blocks)))))
+        with code.parallel(code.value(cut.parts * cut.blocks), grain=grain, name="task") as flat:
+            part, block = code.split(flat, [cut.parts, cut.blocks])
+            _Task(self, code, blocks, block).compute(func.args, part)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("winograd")
@@ -91,14 +112,15 @@ class WinogradBuilder:
     def _data(self) -> Slot:
         """The transformed image, [block][product][piece][channel], made by a step of its own."""
         image, cut = self.image, self.blocking
-        slots = (self.parts.memory_of(image.x), self.parts.new_scratch(cut.blocks * cut.data_elements, image.dtype))
+        slots = (self.parts.memory_of(image.x), self.parts.new_scratch(cut.ahead_elements, image.dtype))
         func = Func.empty(image.request.name("winograd_image"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
         x, data = func.args
+        blocks = Blocks.of(code, cut)
         cycles = -(-image.channels // image.lanes) * cut.products * TRANSFORM_CYCLES
         with code.parallel(code.value(cut.all_pieces), grain=max(1, int(GRAIN_CYCLES / cycles)), name="piece") as flat:
-            block, piece = code.split(flat, [cut.blocks, cut.pieces])
-            _Task(self, code, 0, block).transform(x, data, piece)
+            block, piece = code.split(flat, [cut.blocks, blocks.pieces])
+            _Task(self, code, blocks, block).transform(x, data, piece)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, slots))
         return slots[1]
@@ -157,18 +179,20 @@ class WinogradBuilder:
 
 
 class _Task:
-    """Writes work on one block of pieces; `around` is the image it is of, where each is apart."""
+    """Writes work on one block of pieces."""
 
     x: Value
     data: Value
+    data0: Index = 0
 
-    def __init__(self, builder: WinogradBuilder, code: Code, around: Index, block: Index):
+    def __init__(self, builder: WinogradBuilder, code: Code, blocks: Blocks, block: Index):
         self.image, self.cut, self.code = builder.image, builder.blocking, code
         image, cut = self.image, self.cut
-        self.around, self.block = around, block
-        self.first = code.mul(block, cut.pieces)
-        # The last block may have fewer pieces; its products are made for all rows, and those left over go nowhere.
-        self.count: Index = cut.pieces if cut.all_pieces % cut.pieces == 0 else code.min(cut.pieces, code.sub(cut.all_pieces, self.first))
+        self.blocks, self.block = blocks, block
+        self.first = code.mul(blocks.pieces, block)
+        # The last block may have fewer pieces; products are made for whole tiles, or for all rows of a known number, and what is left over goes nowhere.
+        whole = cut.known and cut.all_pieces % cut.pieces == 0
+        self.count: Index = cut.pieces if whole else code.min(blocks.pieces, code.sub(cut.all_pieces, self.first))
         self.dtype, self.lanes = image.dtype, image.lanes
         self.align = self.lanes * self.dtype.bytes
         self.linear = Linear(code, self.dtype, self.lanes)
@@ -176,12 +200,13 @@ class _Task:
 
     def transform(self, x: Value, data: Value, piece: Index) -> None:
         """Write the transformed image `x` of one piece to its place in `data`."""
-        self.x, self.data = x, self._block_of(data)
+        self.x = x
+        self._look_at(data)
         self._transform_piece(piece, *self._place(piece), 0)
 
-    def _block_of(self, data: Value) -> Value:
-        size = self.cut.data_elements
-        return self.code.view(data, self.code.mul(self.block, size), size)
+    def _look_at(self, data: Value) -> None:
+        """Take the block's part of the transformed image."""
+        self.data, self.data0 = data, self.code.mul(self.code.mul(self.blocks.data_plane, self.cut.products), self.block)
 
     def compute(self, args: Sequence[Value], part: Index) -> None:
         """The results of one part of the output channels; `args` are the image, transformed or not, the weights, what the epilogue reads, and the results."""
@@ -191,7 +216,7 @@ class _Task:
         self.buffers: dict[Value, Value] = dict(zip(epilogue.args, args[2 : 2 + count], strict=True))
         self.outs = list(args[2 + count :])
         if cut.ahead:
-            self.data = self._block_of(args[0])
+            self._look_at(args[0])
         else:
             self.x, self.data = args[0], code.scratch(cut.data_elements, self.dtype)
         self.sums = code.scratch(cut.panels_at_once * cut.products * cut.sums_plane, self.dtype)
@@ -226,7 +251,7 @@ class _Task:
     def _place(self, piece: Index) -> tuple[Index, Index, Index]:
         """The image of a piece of the block, and the piece's place in it, down and across."""
         image, down, across = self.code.split(self.code.add(self.first, piece), [self.image.batch, *self.cut.grid])
-        return self.around if self.image.apart else image, down, across
+        return image, down, across
 
     # --- the image
 
@@ -306,10 +331,10 @@ class _Task:
             if before is not None:
                 before(loop.iv, mask)
             block = [[read(i, j, loop.iv, mask) for j in range(reach)] for i in range(reach)]
-            to = code.add(code.mul(piece, cut.row), loop.iv)
+            to = code.add(self.data0, code.mul(piece, cut.row), loop.iv)
             for i, line in enumerate(self.linear.square(cut.transforms.data, block)):
                 for j, value in enumerate(line):
-                    code.store(value, self.data, code.add(to, (i * reach + j) * cut.data_plane), None, self.align)
+                    code.store(value, self.data, code.add(to, code.mul(self.blocks.data_plane, i * reach + j)), None, self.align)
 
     # --- the products
 
@@ -317,7 +342,8 @@ class _Task:
         """The matrix products of a panel, from position `weights` on, into `sums`, which they are added to unless they are `fresh`."""
         code, cut, lanes = self.code, self.cut, self.lanes
         with code.loop(0, cut.products, name="product") as product:
-            data0, sums0 = code.mul(product.iv, cut.data_plane), code.add(sums, code.mul(product.iv, cut.sums_plane))
+            data0 = code.add(self.data0, code.mul(self.blocks.data_plane, product.iv))
+            sums0 = code.add(sums, code.mul(self.blocks.sums_plane, product.iv))
             weights0 = code.add(weights, code.mul(product.iv, cut.depth * cut.width))
 
             def tile(at: Index, rows: int) -> None:
@@ -333,22 +359,29 @@ class _Task:
                 if not fresh:
                     acc = [[code.load(self.sums, place, lanes, None, self.align) for place in line] for line in places]
                 axes = [Axis(cut.depth, 1, cut.width)]
-                ahead = self._ahead(code.add(weights0, cut.depth * cut.width), at)
+                ahead = self._ahead(code.add(weights0, cut.depth * cut.width), at, rows)
                 acc = accumulate(code, axes, read_data, read_weights, acc, code.add(data0, code.mul(at, cut.row)), weights0, ahead)
                 for line, values in zip(places, acc, strict=True):
                     for place, value in zip(line, values, strict=True):
                         code.store(value, self.sums, place, None, self.align)
 
-            cover(code, cut.pieces, tile_sizes(cut.pieces, cut.rows), tile, "rows")
+            if cut.known:
+                cover(code, cut.pieces, tile_sizes(cut.pieces, cut.rows), tile, "rows")
+            else:
+                cover_any(code, code.value(self.count), cut.rows, tile, "rows")
 
-    def _ahead(self, following: Index, at: Index) -> Callable[[Value], None]:
-        """What the register tile of the pieces from `at` on does beside each round of its steps: it asks for its share of the next product's weights."""
+    def _ahead(self, following: Index, at: Index, rows: int) -> Callable[[Value], None]:
+        """What the register tile of `rows` pieces from `at` on does beside each round of its steps: it asks for its share of the next product's weights."""
         code, cut = self.code, self.cut
-        tiles, rounds = -(-cut.pieces // cut.rows), cut.depth // UNROLL
-        each = -(-cut.depth * cut.vectors // (tiles * max(rounds, 1)))
+        lines, rounds = cut.depth * cut.vectors, cut.depth // UNROLL
+        in_all = -(-cut.pieces // cut.rows) * cut.rows if cut.known else min(cut.pieces, FEWEST_PIECES)
+        each = -(-lines * rows // (in_all * max(rounds, 1)))
+        first = code.div(code.mul(at, lines), in_all)
 
         def prefetch(turn: Value) -> None:
-            line = code.mul(code.add(code.mul(code.div(at, cut.rows), rounds), turn), each)
+            line = code.add(first, code.mul(turn, each))
+            if not cut.known:
+                line = code.min(line, lines)
             for i in range(each):
                 code.prefetch(self.weights, code.add(following, code.mul(code.add(line, i), self.lanes)), locality=2)
 
@@ -367,7 +400,7 @@ class _Task:
             output = code.add(output0, loop.iv)
             mask = code.lane_mask(code.sub(image.outputs, output), self.lanes) if ragged else None
             at = code.add(sums, code.mul(piece, cut.width), loop.iv)
-            load = lambda k: code.load(self.sums, code.add(at, k * cut.sums_plane), self.lanes, None, self.align)
+            load = lambda k: code.load(self.sums, code.add(at, code.mul(self.blocks.sums_plane, k)), self.lanes, None, self.align)
             block = [[load(i * reach + j) for j in range(reach)] for i in range(reach)]
             made = self.linear.square(cut.transforms.results, block)
             around = {image.letters[0]: place(n), image.output: place(output, 0, 1)}

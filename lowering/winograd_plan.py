@@ -13,7 +13,7 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import ScalarType, f32
 from polyreme.lowering.microkernel import Registers, split_extent, step_cycles
-from polyreme.lowering.problem import PIECES, Problem, find_problem, typical
+from polyreme.lowering.problem import PIECES, Problem, find_problem
 from polyreme.lowering.schedule import Request
 from polyreme.lowering.sweep import estimate_pixels
 from polyreme.lowering.winograd_transforms import TAPS, Transforms, transforms
@@ -22,6 +22,8 @@ ACCURACY = {2: Accuracy(ulp=0.5, summed=1.0), 4: Accuracy(ulp=0.5, summed=3.0)}
 """By the size of a piece; see `winograd.py` for the magnitude."""
 SIZES = tuple(ACCURACY)
 
+# What a batch that is not known is planned for.
+USUAL_BATCH = 16
 # Channels and output channels below which transforms cost more than they save.
 LEAST_CHANNELS = 16
 # Estimates in cycles per element: a transform of the data or of the sums; and bytes that a core gets per cycle from the third-level cache and from memory.
@@ -29,6 +31,8 @@ TRANSFORM_CYCLES = 3.0
 THIRD_LEVEL_BYTES, MEMORY_BYTES = 20, 10
 # Cycles that another kernel costs, before it does anything.
 STEP_CYCLES = 5000
+# Pieces of a block at most, of an unknown number: more would leave threads idle, and gain nothing.
+MOST_PIECES = 256
 # How much of the shorter one of two things shows that are done at the same time, such as loading weights and arithmetic.
 LOADING_SHOWS = 0.35
 
@@ -83,15 +87,14 @@ class Image:
         assert isinstance(down, int) and isinstance(across, int)
         return down, across
 
-    @property
-    def apart(self) -> bool:
-        """Whether each image of the batch is work of its own, since it is not known how many there are, or how large."""
-        return not all(isinstance(n, int) for n in (self.batch, self.high, self.wide))
+    def usual(self, size: Dim) -> int:
+        """A number to plan with, for sizes that depend on those of the images or on how many these are."""
+        return estimate_pixels(dims.substitute(size, dict.fromkeys(dims.symbols(self.batch), USUAL_BATCH)))
 
     @property
     def direct_cycles(self) -> float:
         """An estimate for the convolution as it stands."""
-        arithmetic = typical(self.batch) * estimate_pixels(self.high * self.wide) * self.channels * TAPS * TAPS * self.vectors / 2 * 1.1
+        arithmetic = self.usual(self.batch * self.high * self.wide) * self.channels * TAPS * TAPS * self.vectors / 2 * 1.1
         return _beside(arithmetic, self.channels * self.outputs * TAPS * TAPS * self.dtype.bytes / MEMORY_BYTES)
 
 
@@ -142,7 +145,8 @@ def find_image(request: Request) -> Image | None:
 @dataclass(frozen=True)
 class Blocking:
     """How the work is cut: `pieces` of `size` x `size` pixels in a block, `depth` channels at a time, panels of `vectors` vectors of output channels, `panels` of them
-    per task, register tiles of `rows` pieces. `ahead` is whether the image is transformed before, once for all tasks."""
+    per task, register tiles of `rows` pieces. `ahead` is whether the image is transformed before, once for all tasks. Where it is not known how many pieces there are in all, `pieces` are
+    the most that a block has room for, whole tiles of them, and blocks get about as many each as they need."""
 
     image: Image
     size: int
@@ -174,13 +178,13 @@ class Blocking:
 
     @property
     def all_pieces(self) -> Dim:
-        """Pieces of the whole batch, or of one image when each is apart."""
-        return dims.product(self.grid) * (1 if self.image.apart else self.image.batch)
+        """Pieces of the whole batch."""
+        return dims.product(self.grid) * self.image.batch
 
     @property
-    def images(self) -> Dim:
-        """How many times there are so many pieces."""
-        return self.image.batch if self.image.apart else 1
+    def known(self) -> bool:
+        """Whether it is known how many pieces there are."""
+        return isinstance(self.all_pieces, int)
 
     @property
     def blocks(self) -> Dim:
@@ -231,6 +235,14 @@ class Blocking:
         return self.products * self.data_plane
 
     @property
+    def ahead_elements(self) -> Dim:
+        """Elements of all blocks' transformed data."""
+        if self.known:
+            return self.blocks * self.data_elements
+        # Blocks have whole tiles of pieces, and some less than one more than they need.
+        return self.products * ((self.all_pieces + self.blocks * self.rows) * self.row + self.blocks * self.image.lanes)
+
+    @property
     def scratch_bytes(self) -> int:
         return (self.data_elements * (not self.ahead) + self.products * self.panels_at_once * self.sums_plane) * self.image.dtype.bytes
 
@@ -241,24 +253,24 @@ class Blocking:
     @cached_property
     def cycles(self) -> float:
         """An estimate for the whole batch on one thread."""
-        image, q, blocks = self.image, self.products, estimate_pixels(self.blocks)
+        image, q, blocks = self.image, self.products, self.image.usual(self.blocks)
+        pieces = -(-image.usual(self.all_pieces) // blocks)
         vectors_in = -(-image.channels // image.lanes)
         tiles = sum(
             count * (image.channels * step_cycles(rows, self.vectors) + self.ranges * (20 + 1.5 * rows * self.vectors))
-            for rows, count in split_extent(self.pieces, self.rows)
+            for rows, count in split_extent(pieces, self.rows)
         )
         products = blocks * self.parts * self.panels * q * tiles
         times = 1 if self.ahead else self.parts
-        transformed = blocks * self.pieces * (times * vectors_in + image.vectors) * q * TRANSFORM_CYCLES
-        weights, data = self.weight_elements * image.dtype.bytes, blocks * self.data_elements * image.dtype.bytes * self.ahead
+        transformed = blocks * pieces * (times * vectors_in + image.vectors) * q * TRANSFORM_CYCLES
+        weights, data = self.weight_elements * image.dtype.bytes, image.usual(self.ahead_elements) * image.dtype.bytes * self.ahead
         _, near, far = image.request.target.caches
         again, there = (THIRD_LEVEL_BYTES if size <= far // 2 else MEMORY_BYTES for size in (weights, data))
         moved = LOADING_SHOWS * data * (1 + self.parts) / there if data > near // 2 * blocks else 0
         loading = weights / MEMORY_BYTES + (blocks - 1) * weights / again
-        outer = typical(self.images)
         # Few tasks leave threads idle at the end.
-        waiting = 1 + 0.3 / (outer * blocks * self.parts)
-        return (outer * (_beside(products, loading) + moved + transformed) + STEP_CYCLES * self.ahead) * waiting
+        waiting = 1 + 0.3 / (blocks * self.parts)
+        return (_beside(products, loading) + moved + transformed + STEP_CYCLES * self.ahead) * waiting
 
 
 def blockings(image: Image) -> Iterator[Blocking]:
@@ -273,7 +285,7 @@ def blockings(image: Image) -> Iterator[Blocking]:
                 one = Blocking(image, size, 1, image.channels, vectors, at_once, 1)
                 for depth in depths:
                     yield from _fitting(replace(one, depth=depth), registers, room)
-                if one.parts > 1 and not image.apart:
+                if one.parts > 1:
                     yield from _fitting(replace(one, ahead=True), registers, room)
 
 
@@ -281,8 +293,16 @@ def _fitting(one: Blocking, registers: Registers, room: int) -> Iterator[Blockin
     """With as many pieces to a block as the room allows, or half as many, and register tiles that suit them."""
     image = one.image
     per_piece = one.products * (one.row * (not one.ahead) + one.panels_at_once * one.width) * image.dtype.bytes
-    in_all = estimate_pixels(one.all_pieces)
-    most = min((room - one.products * 2 * image.lanes * one.panels * image.dtype.bytes) // per_piece, in_all)
+    most = (room - one.products * 2 * image.lanes * one.panels * image.dtype.bytes) // per_piece
+    if not one.known:
+        # Tiles are halved where fewer pieces are left.
+        tallest = registers.accumulators // one.vectors // 2 * 2
+        pieces = min(most, MOST_PIECES) // max(tallest, 1) * tallest
+        if tallest and pieces:
+            yield replace(one, pieces=pieces, rows=tallest)
+        return
+    in_all = image.usual(one.all_pieces)
+    most = min(most, in_all)
     if most < 1:
         return
     fewest = -(-in_all // most)

@@ -230,10 +230,21 @@ def test_an_image_that_is_transformed_before_gives_the_same(case: Case, size: in
     check_machine_code(case, size, lambda b: b.ahead and b.blocks > 1 and b.all_pieces % b.pieces > 0)
 
 
-def check_machine_code(case: Case, size: int, suits: Callable[[Blocking], bool]) -> None:
-    """The cheapest way to cut the work that suits, on one thread and on two."""
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize(
+    "case",
+    [Case((5, 9, 9, 36), 70, bias=True, free=True), Case((1, 33, 26, 32), 70, residual=True, open=True), Case((2, 17, 29, 32), 70, stride=2, pool=2, free=True, open=True)],
+    ids=str,
+)
+def test_pieces_of_unknown_number_are_shared_out_among_blocks(case: Case, ahead: bool) -> None:
+    """With room for those of one register tile, so that there are several blocks."""
+    check_machine_code(case, 4, lambda b: b.ahead == ahead, lambda b: replace(b, pieces=b.rows))
+
+
+def check_machine_code(case: Case, size: int, suits: Callable[[Blocking], bool], change: Callable[[Blocking], Blocking] = lambda b: b) -> None:
+    """The cheapest way to cut the work that suits, changed, on one thread and on two."""
     inputs, constants = case.arrays()
-    cheapest = with_blocking(lambda all: min((b for b in all if b.size == size and suits(b)), key=lambda b: b.cycles))
+    cheapest = with_blocking(lambda all: change(min((b for b in all if b.size == size and suits(b)), key=lambda b: b.cycles)))
     lowered = to_kernels(case.module(constants), host(), cheapest)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, size))
 
