@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
+
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
@@ -34,6 +36,7 @@ MOST_ROWS = 8
 @dataclass(frozen=True)
 class StackRows(FuncPass):
     """transpose(reshape(concat(x, y), [..., 2, n]), last two axes exchanged)  ->  concat(reshape(x, [..., n, 1]), reshape(y, [..., n, 1]))
+    gather(x, [0, 0, 1, 1, ...]) along the last axis                           ->  reshape(concat(x', x')),  x' = reshape(x, [..., n, 1])
 
     Before and after: `tensor` ops on values.  Runs before fusion, which keeps reshapes out of groups, and after the choice of layouts, which says what axis is
     the last one.
@@ -46,6 +49,8 @@ class StackRows(FuncPass):
         for op in func.block:
             if isinstance(op, tensor.Transpose) and _exchanges_last(op):
                 _stack(op)
+            elif isinstance(op, tensor.Gather):
+                _repeat(op)
 
 
 def _exchanges_last(op: tensor.Transpose) -> bool:
@@ -67,6 +72,24 @@ def _stack(op: tensor.Transpose) -> None:
     op.replace_with(stacked)
     for old in (reshape, concat):
         old.erase()
+
+
+def _repeat(op: tensor.Gather) -> None:
+    """Each element of the last axis so many times, as images are enlarged."""
+    index = op.index.producer(tensor.Constant)
+    *outer, length = shape_of(op.x)
+    if index is None or op.axis != len(outer) or len(shape_of(op.index)) != 1 or not isinstance(length, int) or length < 2:
+        return
+    places = index.value.array
+    times = len(places) // length
+    if not 2 <= times <= MOST_ROWS or not np.array_equal(places, np.arange(length * times) // times):
+        return
+    b = Builder.before_op(op)
+    column = _with_last_one(b, op.x)
+    made = b(tensor.Reshape, b(tensor.Concat, [column] * times, axis=len(outer) + 1), shape=shape_of(op.result))
+    made.name = op.result.name
+    op.replace_with(made)
+    op.erase()
 
 
 def _with_last_one(b: Builder, x: Value) -> Value:

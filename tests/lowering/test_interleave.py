@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import tensor
+from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
@@ -87,3 +88,26 @@ def test_a_shuffle_of_what_was_concatenated_takes_turns_at_once(parts: int, part
     verify(module)
     np.testing.assert_array_equal(evaluate(module, inputs)[0], before)
     assert any(op.name == "tensor.transpose" for op in module.walk()) == (parts != groups)
+
+
+def repeated(index: Any, shape: tuple[int, ...] = (3, 4, 9), axis: int = 2) -> Module:
+    """`main` gathers a constant `index` along an axis."""
+    return root_of([TensorType(shape, f32)], lambda b, x: b(tensor.Gather, x, b(tensor.Constant, value=Dense(np.asarray(index))), axis=axis))
+
+
+@pytest.mark.parametrize("times", [2, 3, 8])
+def test_each_element_of_the_last_axis_so_many_times_is_interleaved(times: int) -> None:
+    module = repeated(np.arange(9 * times) // times)
+    x = np.random.default_rng(0).standard_normal((3, 4, 9)).astype("f4")
+    StackRows().run(module)
+    verify(module)
+    assert not [op for op in module.walk() if isinstance(op, tensor.Gather)]
+    np.testing.assert_array_equal(evaluate(module, [x])[0], x.repeat(times, -1))
+
+
+@pytest.mark.parametrize(
+    "module", [repeated([0, 0, 1, 1, 2, 2]), repeated(np.arange(9)), repeated(np.arange(81) // 9), repeated(np.arange(8) // 2, axis=1), repeated(np.arange(18) // 2 % 8)]
+)
+def test_other_gathers_stay(module: Module) -> None:
+    StackRows().run(module)
+    assert [op for op in module.walk() if isinstance(op, tensor.Gather)]
