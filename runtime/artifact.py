@@ -468,10 +468,10 @@ class Artifact:
     def from_bytes(data: bytes | memoryview, what: str = "artifact") -> Artifact:
         """The artifact in `data`, of which its constants stay a part; `ArtifactError`, which starts with `what`, when it is not whole."""
         view = memoryview(data)
-        if len(view) < CONSTANTS_AT or bytes(view[:16]) != MAGIC:
+        if len(view) < HEADER.size or bytes(view[:16]) != MAGIC:
             raise ArtifactError(f"{what}: expected a polyreme artifact but got {len(view)} bytes of something else")
         magic, version, zero, manifest_bytes, code_bytes, constant_bytes, digest = HEADER.unpack(view[: HEADER.size])
-        if version != FILE_FORMAT or zero or any(view[HEADER.size : CONSTANTS_AT]):
+        if version != FILE_FORMAT or zero:
             raise ArtifactError(
                 f"{what}: expected an artifact of format {FILE_FORMAT} but got format {version}: compile the model again", code="E0802"
             )
@@ -485,7 +485,8 @@ class Artifact:
             raise ArtifactError(f"{what}: expected {end} bytes but got {len(view)}: the file is damaged")
         head = HEADER.pack(magic, version, zero, manifest_bytes, code_bytes, constant_bytes, bytes(32))
         constants = view[CONSTANTS_AT:manifest_at]
-        if _digest(head, view[manifest_at:]) != digest or checksums(constants) != view[checks_at:]:
+        filling = any(view[HEADER.size : CONSTANTS_AT])
+        if filling or _digest(head, view[manifest_at:]) != digest or checksums(constants) != view[checks_at:]:
             raise ArtifactError(f"{what}: expected content that matches its checksum: the file is damaged")
         try:
             manifest = Manifest.from_bytes(bytes(view[manifest_at:code_at]))

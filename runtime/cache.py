@@ -136,9 +136,12 @@ class Cache:
         path = self._path(key)
         try:
             finish(draft)
+            size = draft.size
+            if size > self.limit:
+                draft.close()
+                return False
             path.parent.mkdir(exist_ok=True)
             draft.keep(path, MAGIC + OWN + _checksum(key), 0o666 & ~umask())
-            size = path.stat().st_size
         except OSError as error:
             draft.close()
             self._warn(f"compiled code is not kept on disk: {error}")

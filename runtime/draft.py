@@ -22,6 +22,11 @@ class Draft:
             count = os.pwrite(self._file, left, self._start + at)
             at, left = at + count, left[count:]
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file as it is."""
+        return os.fstat(self._file).st_size
+
     def mapped(self) -> memoryview:
         """The entry as far as it is written, read-only."""
         return memoryview(mmap.mmap(self._file, 0, prot=mmap.PROT_READ))[self._start :]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from polyreme.runtime.artifact import CONSTANTS_AT, Artifact
-from polyreme.runtime.cache import Cache, digest_of
+from polyreme.runtime.cache import HEAD_BYTES, Cache, digest_of
 from tests.runtime.native import scale_artifact
 
 KEY = digest_of("model")
@@ -74,6 +74,16 @@ def test_a_disk_that_is_full_at_the_end_takes_nothing_and_says_so_once(tmp_path:
     with pytest.warns(RuntimeWarning, match="No space left"):
         assert not cache.keep_draft(KEY, artifact.draft, artifact.finish)
     assert not files(tmp_path) and bytes(artifact.constants) == bytes(scale_artifact().constants)
+
+
+def test_an_entry_that_turns_out_larger_than_the_limit_is_not_kept(tmp_path: Path) -> None:
+    whole = scale_artifact()
+    size = HEAD_BYTES + len(whole.to_bytes())
+    for limit, kept in ((size - 1, False), (size, True)):
+        cache = Cache(tmp_path, limit=limit)
+        artifact = drafted(cache)
+        assert artifact.draft is not None and cache.keep_draft(KEY, artifact.draft, artifact.finish) is kept
+        assert len(files(tmp_path)) == kept and artifact == whole
 
 
 def test_there_is_no_draft_without_room_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
