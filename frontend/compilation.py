@@ -18,6 +18,7 @@ def compile(
     cpu: str | None = None,
     winograd: bool = True,
     strassen: bool = True,
+    short_weights: bool = True,
 ) -> Any:
     """Write a Layer, function, loaded model or module as library `path`, with a C header beside it, and return it loaded.
 
@@ -29,7 +30,9 @@ def compile(
 
     `winograd=False` forbids convolutions by Winograd's algorithm, whose rounding errors are larger than those of the direct way.
     `POLYREME_WINOGRAD=0` in the environment does so for everything that is compiled. `strassen=False` and `POLYREME_STRASSEN=0` forbid large matrix products by
-    Strassen's, whose errors are larger likewise, and whose packed weights take 7/4 of the memory.
+    Strassen's, whose errors are larger likewise, and whose packed weights take 7/4 of the memory. `short_weights=False` and
+    `POLYREME_SHORT_WEIGHTS=0` keep the weights of recurrent layers as they are; otherwise those below 2^-14 of the largest one that is summed with them may be rounded by
+    2^-38 of it.
     """
     from dataclasses import replace
 
@@ -38,7 +41,8 @@ def compile(
     from polyreme.kept import done_apart, kept_artifact
 
     chosen = as_target(target, cpu)
-    chosen = replace(chosen, winograd=chosen.winograd and winograd, strassen=chosen.strassen and strassen)
+    allowed = {"winograd": winograd, "strassen": strassen, "short_weights": short_weights}
+    chosen = replace(chosen, **{name: getattr(chosen, name) and may for name, may in allowed.items()})
     library = Path(path)
     key, ops, module, check = _what_to_compile(net, input_spec, chosen)
     artifact = kept_artifact(key)

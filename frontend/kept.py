@@ -225,7 +225,7 @@ def _host_text() -> str:
 
 def compiler_version() -> str:
     """What compiled code depends on besides the module and the target: the compiler, and what the environment asks of it."""
-    return digest_of(_sources(), f"winograd {config.winograd()} strassen {config.strassen()}")
+    return digest_of(_sources(), f"winograd {config.winograd()} strassen {config.strassen()} short {config.short_weights()}")
 
 
 @functools.cache

@@ -6,9 +6,10 @@
 | `POLYREME_DUMP` | folder that gets the module after every pass that changed it, as `07-fuse.tir`; later pipelines of a process in `run-2`, `run-3`, … |
 | `POLYREME_OVERRIDE` | folder whose files of those names take the place of what the pass made |
 | `POLYREME_CACHE` | folder of compiled artifacts, or `off`; otherwise `polyreme` in the user's cache folder |
-| `POLYREME_CACHE_LIMIT` | bytes that the folder may hold, such as `500MB`; otherwise what `polyreme cache limit` said, or 1 GiB |
+| `POLYREME_CACHE_LIMIT` | bytes that the folder may hold, such as `500MB`; otherwise what `polyreme cache limit` said, or 4 GiB |
 | `POLYREME_WINOGRAD` | 0 forbids Winograd's algorithm for convolutions, whose results differ from the direct ones by larger rounding errors |
 | `POLYREME_STRASSEN` | 0 forbids Strassen's algorithm for matrix products, likewise |
+| `POLYREME_SHORT_WEIGHTS` | 0 keeps the weights of recurrent layers in 32 bits where 28 would do |
 | `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
 | `POLYREME_TUNE` | 1 to time some tiles for each matrix product on this machine when it is first compiled, and to keep the fastest |
 | `POLYREME_PATIENCE` | seconds that a rank waits for the others in a collective call; otherwise half an hour |
@@ -116,9 +117,14 @@ def strassen() -> bool:
     return _number("POLYREME_STRASSEN", 1, 0) != 0
 
 
+def short_weights() -> bool:
+    """Whether recurrent weights may be kept in 28 bits."""
+    return _number("POLYREME_SHORT_WEIGHTS", 1, 0) != 0
+
+
 def code_settings() -> str:
     """The settings that code depends on, for keys of what is compiled."""
-    return " ".join(f"{name}={os.environ.get(name, '').strip()}" for name in ("POLYREME_STRASSEN", "POLYREME_TUNE", "POLYREME_WINOGRAD"))
+    return " ".join(f"{name}={os.environ.get(name, '').strip()}" for name in ("POLYREME_SHORT_WEIGHTS", "POLYREME_STRASSEN", "POLYREME_TUNE", "POLYREME_WINOGRAD"))
 
 
 def processors() -> int:

@@ -145,6 +145,10 @@ class Code:
         value: Value = self.b(kernel.Shuffle, a, b, lanes=tuple(lanes))
         return value
 
+    def reinterpret(self, x: Value, dtype: ScalarType) -> Value:
+        value: Value = self.b(kernel.Reinterpret, x, dtype=dtype)
+        return value
+
     def extract(self, x: Value, lane: int) -> Value:
         value: Value = self.b(kernel.Extract, x, lane=lane)
         return value

@@ -351,6 +351,11 @@ def _emit_shuffle(e: FunctionEmitter, op: Any) -> Lane:
     return _pick(e.code, e.get(op.a), e.get(op.b), op.lanes)
 
 
+def _emit_reinterpret(e: FunctionEmitter, op: Any) -> Lane:
+    x, elem, lanes = e.get(op.x), element(op.dtype), kernel.lanes_of(op.result.type)
+    return x if (x.elem, x.lanes) == (elem, lanes) else e.code.value(elem, lanes, f"bitcast {x.typed} to {type_text(elem, lanes)}")
+
+
 def _emit_extract(e: FunctionEmitter, op: Any) -> Lane:
     x = e.get(op.x)
     return x if x.lanes == 1 else _pick(e.code, x, x, [op.lane])
@@ -383,6 +388,7 @@ OPS: dict[type[Op], EmitOp] = {
     kernel.Iota: _emit_iota,
     kernel.LaneMask: _emit_lane_mask,
     kernel.Shuffle: _emit_shuffle,
+    kernel.Reinterpret: _emit_reinterpret,
     kernel.Extract: _emit_extract,
     kernel.Insert: _emit_insert,
 }

@@ -11,8 +11,8 @@ and fro, because what a round has read last is what is still there. Each sum is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from polyreme.dialects import kernel, tensor
@@ -20,7 +20,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, product
-from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, f64
+from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, f64, u8
 from polyreme.lowering.access import Access, trace
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, Leaf, buffer_leaf, linear, load, store
@@ -28,7 +28,20 @@ from polyreme.lowering.hoist import tidy
 from polyreme.lowering.microkernel import Accumulators, Read, Registers, cover, step_cycles, zeros
 from polyreme.lowering.positions import Position, position
 from polyreme.lowering.rows import shape_of
-from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
+from polyreme.lowering.schedule import Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
+from polyreme.lowering.short_weights import (
+    BLOCK,
+    BLOCK_BYTES,
+    BLOCK_WORDS,
+    FACTOR,
+    LANES,
+    REST,
+    may_be_short,
+    powers,
+    rows_of_blocks,
+    short_panels,
+    short_rows,
+)
 from polyreme.lowering.sweep import Lanes, run, sweep
 
 # Cycles of a step below which it is not worth another thread's attention; and about what a vector of units costs beside the product.
@@ -242,7 +255,7 @@ def build_recurrent(request: Request) -> KernelPlan | None:
 
 
 def packed_weight(r: Recurrence, tile: Tile) -> Func:
-    """From the weight to `[panels][depth][blocks][units of a panel]`, flat, with zeros for units that do not exist; at tensor level."""
+    """From the weight to `[panels][depth][blocks * units of a panel]`, with zeros for units that do not exist; at tensor level."""
     chain: list[Op] = []
     source = r.weight_value
     while (op := source.producer()) is not None:
@@ -261,7 +274,7 @@ def packed_weight(r: Recurrence, tile: Tile) -> Func:
     x = b(tensor.Pad, x, low=(0, 0, 0), high=(0, 0, tile.panels * tile.width - r.units), interior=(0, 0, 0))
     x = b(tensor.Reshape, x, shape=(r.depth, r.blocks, tile.panels, tile.width))
     x = b(tensor.Transpose, x, perm=(2, 0, 1, 3))
-    x = b(tensor.Reshape, x, shape=(tile.panels * tile.width * r.blocks * r.depth,))
+    x = b(tensor.Reshape, x, shape=(tile.panels, r.depth, r.blocks * tile.width))
     if element_type(x.type) != element_type(source.type):
         # 16-bit floats stay so, and are widened where they are read.
         x = b(tensor.Map, x, fn="cast", dtype=element_type(source.type))
@@ -289,6 +302,7 @@ class _Memory:
 
     values: dict[Value, Value] = field(default_factory=dict)  # of the step's arguments, as they come into the scan
     states: dict[Value, Value] = field(default_factory=dict)  # of what is carried
+    factor: Value = field(init=False)  # what the product reads: the state, or `FACTOR` times it for short weights
     last: list[Value] = field(default_factory=list)
     given: list[Value] = field(default_factory=list)
 
@@ -303,21 +317,38 @@ class _Kernel:
         self.scratch: list[BufferType] = []
         self.slots: list[Slot] = []
         self.types: list[BufferType] = []
+        vectors = r.blocks * tile.vectors
+        # Rows of weights in a round of the product's loop, and whether they are short: where all of them leave no room in the second-level cache.
+        self.round = max(1, READS // vectors)
+        few = rows_of_blocks(vectors)
+        large = tile.panels * r.depth * vectors * LANES * f32.bytes > r.request.target.caches[1] * 3 // 4
+        source = r.weight.source
+        assert isinstance(source, BlockArgument)
+        known = source.index in r.request.known and element_type(source.type) == r.dtype == f32
+        self.short = known and large and r.batch == 1 and tile.lanes == LANES and r.depth % few == 0 and may_be_short(r.request.target)
+        if self.short:
+            self.round = next(rows for rows in range(max(few, self.round // few * few), 0, -few) if r.depth % rows == 0)
 
     def build(self) -> KernelPlan:
         r, request = self.r, self.r.request
         source = r.weight.source
         assert isinstance(source, BlockArgument)
-        packed = Pack(source.index, packed_weight(r, self.tile))
+        packs: tuple[Pack, ...] = (Pack(source.index, packed_weight(r, self.tile)),)
+        if self.short:
+            panels, depth, columns = packs[0].type.shape
+            size = product((panels, depth, columns)) // BLOCK * BLOCK_BYTES
+            forms = (Form(short_panels, TensorType((size,), u8)), Form(powers, TensorType((panels, columns), f32)))
+            packs = tuple(replace(packs[0], form=form) for form in forms)
         # The weight itself stays outside, unless something else reads it.
         args = [a for a in r.scan.block.args if a is not source or len(a.users) > 1]
         for arg in args:
             self._add(operand(arg.index), _buffer_of(r.scan.operands[arg.index]))
-        self._add(pack(0), BufferType(packed.type.shape, packed.type.dtype))
+        for i, packed in enumerate(packs):
+            self._add(pack(i), BufferType(packed.type.shape, packed.type.dtype))
         for state in r.carried:
             size = product((r.batch, r.units))
             self._add_scratch(2 * size if state is r.state else size, element_type(state.type))
-        if self.made:
+        if self.made or self.short:
             self._add_scratch(2 * product((r.batch, r.depth)), r.dtype)
         for i, type in enumerate(request.result_types):
             self._add(result(i), BufferType(type.shape, type.dtype))
@@ -327,15 +358,15 @@ class _Kernel:
         memory = self.memory = _Memory()
         memory.values = {arg: next(given) for arg in args}
         self.weights = next(given)
+        self.powers = next(given) if self.short else None
         memory.states = {state: next(given) for state in r.carried}
-        if self.made:
-            memory.states[r.state] = next(given)
+        memory.factor = next(given) if self.made or self.short else memory.states[r.state]
         memory.last = [next(given) for _ in r.carried]
         memory.given = list(given)
         self._write()
         code.b.insert(Return([]))
         tidy(func)
-        return KernelPlan((Step(func, tuple(self.slots)),), (packed,), tuple(self.scratch), "recurrent")
+        return KernelPlan((Step(func, tuple(self.slots)),), packs, tuple(self.scratch), "recurrent")
 
     def _add(self, slot: Slot, type: BufferType) -> None:
         self.slots.append(slot)
@@ -352,6 +383,8 @@ class _Kernel:
         size = product((r.batch, r.units))
         for state in r.carried:
             self._copy(self.memory.values[state], 0, self.memory.states[state], 0, size)
+            if self.short and state is r.state:
+                self._copy(self.memory.values[state], 0, self.memory.factor, 0, size, self._times_factor)
         if self.made:
             some = code.condition("gt", self.steps, 0)
             if isinstance(some, Value):
@@ -374,11 +407,16 @@ class _Kernel:
             start = code.mul(code.mod(code.value(self.steps), 2), size) if state is r.state else 0
             self._copy(self.memory.states[state], start, last, 0, size)
 
-    def _copy(self, source: Value, start: Index, target: Value, to: Index, count: Dim) -> None:
+    def _times_factor(self, x: Value) -> Value:
+        """What the product of short weights reads for `x`."""
+        code = self.code
+        return code.apply("mul", x, code.broadcast(code.constant(FACTOR, f32), kernel.lanes_of(x.type)))
+
+    def _copy(self, source: Value, start: Index, target: Value, to: Index, count: Dim, change: Callable[[Value], Value] = lambda x: x) -> None:
         code = self.code
 
         def body(at: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
-            store(code, load(code, source, at.plus(code, position(start)), lanes, mask), target, at.plus(code, position(to)), mask)
+            store(code, change(load(code, source, at.plus(code, position(start)), lanes, mask)), target, at.plus(code, position(to)), mask)
             return carried
 
         sweep(code, 0, count, Lanes(self.tile.lanes, self.r.request.target.masked), [], body)
@@ -429,26 +467,43 @@ class _Kernel:
         code, tile, r = self.code, self.tile, self.r
         vectors = r.blocks * tile.vectors
         line = vectors * tile.lanes
-        state = self.memory.states[r.state]
+        state = self.memory.factor
         at_state = code.add(code.mul(parity, product((r.batch, r.depth))), code.mul(first, r.depth))
         bytes = tile.lanes * r.dtype.bytes
 
         def read_state(row: int, at: Index) -> Value:
             return code.broadcast(code.load(state, code.add(at, row * r.depth)), tile.lanes)
 
+        if self.short:
+            # What another thread made comes from its cache, and the many instructions of short weights leave none in flight to wait for it beside them.
+            for i in range(0, r.depth, LANES):
+                code.prefetch(state, code.add(at_state, i))
         narrow = element_type(self.weights.type)
 
-        def read_weight(v: int, at: Index) -> Value:
-            read = code.load(self.weights, code.add(at, v * tile.lanes), tile.lanes, None, tile.lanes * narrow.bytes)
-            return read if narrow == r.dtype else code.apply("cast", read, dtype=r.dtype)
+        def read_weights(at: Index, count: int) -> Iterator[list[Value]]:
+            for i in range(count):
+                read = [code.load(self.weights, code.add(at, i * line + v * tile.lanes), tile.lanes, None, tile.lanes * narrow.bytes) for v in range(vectors)]
+                yield read if narrow == r.dtype else [code.apply("cast", x, dtype=r.dtype) for x in read]
 
+        def read_short(at: Index, count: int) -> Iterator[list[Value]]:
+            return short_rows(code, self.weights, at, count, vectors)
+
+        step = line * BLOCK_WORDS // BLOCK if self.short else line
         acc = _accumulate(
-            code, r.depth, max(1, READS // vectors), read_state, read_weight, zeros(code, rows, vectors, r.dtype, tile.lanes), at_state,
-            code.mul(panel, r.depth * line), line,
+            code, r.depth, self.round, read_state, read_short if self.short else read_weights, zeros(code, rows, vectors, r.dtype, tile.lanes), at_state,
+            code.mul(panel, r.depth * step), step,
         )  # fmt: skip
         for row, values in enumerate(acc):
             for v, value in enumerate(values):
-                code.store(value, sums, row * line + v * tile.lanes, None, bytes)
+                code.store(self._sum(value, panel, v), sums, row * line + v * tile.lanes, None, bytes)
+
+    def _sum(self, value: Value, panel: Index, v: int) -> Value:
+        """What a sum of the product stands for, vector `v` of a panel."""
+        if self.powers is None:
+            return value
+        code, line = self.code, self.r.blocks * self.tile.width
+        power = code.load(self.powers, code.add(code.mul(panel, line), v * LANES), LANES, None, LANES * f32.bytes)
+        return code.apply("mul", code.apply("mul", value, code.broadcast(code.constant(REST, f32), LANES)), power)
 
     def _elements(self, t: Index, parity: Index, start: Index, first: Index, rows: Dim, sums: Value | None) -> None:
         """What follows the product, from its `sums`; or without them what comes before the product of step `t`. For `rows` rows and the units of a panel."""
@@ -486,12 +541,12 @@ class _Kernel:
         emitter = ElementEmitter(code, leaves)
         stores: list[tuple[Value, Value, Position]] = []
 
-        def make(value: Value, buffer: Value, start: Position, columns: Dim) -> None:
+        def make(value: Value, buffer: Value, start: Position, columns: Dim, times_factor: bool = False) -> None:
             for block in range(_blocks_of(r, value)):
                 part, inner = _block_of(r, value, block)
                 made = emitter.at(part, (place.row, place.unit(code, inner, r.units)), lanes, mask)
                 at = start.plus(code, place.row.times(code, columns)).plus(code, place.unit(code, block, r.units))
-                stores.append((made, buffer, at))
+                stores.append((self._times_factor(made) if times_factor else made, buffer, at))
 
         for value, buffer in zip(r.given, self.memory.given, strict=True):
             if (value in r.after or not self.made) == (sums is not None):
@@ -499,11 +554,14 @@ class _Kernel:
                 make(value, buffer, place.t.times(code, product((r.batch, columns))), columns)
         if sums is None:
             size = product((r.batch, r.depth))
-            make(r.state, self.memory.states[r.state], position(code.mul(place.parity, size)), r.depth)
+            make(r.state, self.memory.factor, position(code.mul(place.parity, size)), r.depth, self.short)
         else:
             for state, value in zip(r.carried, r.handed, strict=True):
                 parity: Index = code.sub(1, place.parity) if state is r.state else 0
-                make(value, self.memory.states[state], position(code.mul(parity, product((r.batch, r.units)))), r.units)
+                start = position(code.mul(parity, product((r.batch, r.units))))
+                make(value, self.memory.states[state], start, r.units)
+                if self.short and state is r.state:
+                    make(value, self.memory.factor, start, r.units, True)
         for made, buffer, at in stores:
             store(code, made, buffer, at, mask)
 
@@ -521,15 +579,15 @@ class _Kernel:
 
 
 def _accumulate(
-    code: Code, depth: int, unroll: int, a: Read, b: Read, acc: Accumulators, at_a: Index, at_b: Index, step: int
+    code: Code, depth: int, unroll: int, a: Read, b: Callable[[Index, int], Iterator[list[Value]]], acc: Accumulators, at_a: Index, at_b: Index, step: int
 ) -> Accumulators:
-    """The accumulators after `depth` steps, `unroll` of them in a round; a step moves the state by one element and the weights by `step`."""
+    """The accumulators after `depth` steps, `unroll` of them in a round; a step moves the state by one element and the weights by `step`. `b` gives the vectors of so many
+    rows of weights."""
     vectors = len(acc[0])
 
     def steps(acc: Accumulators, count: int, at_a: Index, at_b: Index) -> Accumulators:
         acc = [list(row) for row in acc]
-        for i in range(count):
-            columns = [b(v, code.add(at_b, i * step)) for v in range(vectors)]
+        for i, columns in enumerate(b(at_b, count)):
             for row, sums in enumerate(acc):
                 scalar = a(row, code.add(at_a, i))
                 sums[:] = [code.fma(scalar, column, x) for column, x in zip(columns, sums, strict=True)]

@@ -144,8 +144,8 @@ class _Steps:
     def _plan(self, op: Op, step: Func) -> KernelPlan:
         """The kernels of an op of the step; packs of what all steps share are made in front of the loop, others at every step."""
         first = len(self.scan.xs) + len(self.scan.inits)
-        shared = [i for i, v in enumerate(op.operands) if isinstance(s := _behind_reshapes(v), BlockArgument) and s.index >= first]
-        request = request_of(op, self.request.target, shared)
+        sources = {i: s.index for i, v in enumerate(op.operands) if isinstance(s := _behind_reshapes(v), BlockArgument) and s.index >= first}
+        request = request_of(op, self.request.target, sources, known=[i for i, source in sources.items() if source in self.request.known])
         return choose(request, (build_scan, *_INNER, build_loops))
 
     def _op(self, op: Op, plans: dict[Op, KernelPlan]) -> None:

@@ -70,19 +70,31 @@ def scratch(index: int) -> Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """What numpy makes of a packed operand that is known when the model is compiled: an array of this type."""
+
+    make: Callable[[Any], Any]
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
 class Pack:
     """Another layout of an operand, as a function at tensor level from the operand (one argument) to the packed tensor (one result).
 
     For a constant operand the function is evaluated once, when the model is compiled; otherwise it becomes a kernel that runs before the steps.
-    Equal packs of one operand are shared between roots. `kernel`, when given, does the same as a kernel from the operand's buffer to the packed one.
+    Equal packs of one operand are shared between roots. `kernel`, when given, does the same as a kernel from the operand's buffer to the packed one. With a `form`, of known operands
+    alone, that is made of what the function gives.
     """
 
     operand: int
     func: Func
     kernel: Func | None = None
+    form: Form | None = None
 
     @property
     def type(self) -> TensorType:
+        if self.form is not None:
+            return self.form.type
         type = self.func.attributes["function_type"].results[0]
         assert isinstance(type, TensorType)
         return type
@@ -121,13 +133,15 @@ class KernelPlan:
 class Request:
     """A root to be scheduled. `func` is detached, at tensor level: its arguments are the root's operands, its block the root's op or the group's
     ops, and it returns the root's results. Do not change it (clone it). `constant` numbers the operands for which a pack costs nothing, known at compile
-    time for example; `kept` those whose packs are kept between runs and made by kernels when the operand changes.
+    time for example; `kept` those whose packs are kept between runs and made by kernels when the operand changes; `known` those whose packs are made when the model
+    is compiled, by running their functions on numpy.
     """
 
     func: Func
     target: Target
     constant: frozenset[int] = frozenset()
     kept: frozenset[int] = frozenset()
+    known: frozenset[int] = frozenset()
 
     @property
     def operand_types(self) -> list[TensorType]:
@@ -145,7 +159,7 @@ class Request:
     @cached_property
     def key(self) -> str:
         """Equal for roots that can share a plan on this target."""
-        text = repr((structure(self.func.block), sorted(self.constant), sorted(self.kept), self.target))
+        text = repr((structure(self.func.block), sorted(self.constant), sorted(self.kept), sorted(self.known), self.target))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def name(self, what: str) -> str:
@@ -160,7 +174,7 @@ class Request:
 KernelBuilder = Callable[[Request], KernelPlan | None]
 
 
-def request_of(op: Op, target: Target, constant: Iterable[int] = (), kept: Iterable[int] = ()) -> Request:
+def request_of(op: Op, target: Target, constant: Iterable[int] = (), kept: Iterable[int] = (), known: Iterable[int] = ()) -> Request:
     """The root `op` as a request; the op itself is left alone."""
     names = [v.name for v in op.operands]
     func = Func.empty("root", [v.type for v in op.operands], arg_names=names, loc=op.location)
@@ -180,7 +194,7 @@ def request_of(op: Op, target: Target, constant: Iterable[int] = (), kept: Itera
     for new, old in zip(results, op.results, strict=True):
         new.name = new.name or old.name
     b.insert(Return(results))
-    return Request(func.finish(), target, frozenset(constant), frozenset(kept))
+    return Request(func.finish(), target, frozenset(constant), frozenset(kept), frozenset(known))
 
 
 def choose(request: Request, builders: Sequence[KernelBuilder]) -> KernelPlan:

@@ -239,8 +239,8 @@ class _Bufferize:
     def _root(self, op: Op, outputs: dict[Value, Value]) -> None:
         memory = [self.memory[v] for v in op.operands]
         kept = [i for i, m in enumerate(memory) if isinstance(m, Widened) or (isinstance(m, Value) and m in self.weights)]
-        constant = [i for i, m in enumerate(memory) if isinstance(m, Dense)] + kept * self.always
-        request = request_of(op, self.target, constant, kept)
+        known = [i for i, m in enumerate(memory) if isinstance(m, Dense)]
+        request = request_of(op, self.target, known + kept * self.always, kept, known)
         taken: dict[int, Value] = {}
         for o, r in self._plan(request).in_place:
             left = self._left(op, o, memory)
@@ -312,7 +312,7 @@ class _Bufferize:
             return self._pack_ahead(memory.weight, memory.pack, pack)
         if isinstance(memory, Value) and memory in self.weights:
             return self._pack_ahead(memory, pack)
-        key = (memory, structure(pack.func.block))
+        key = (memory, (structure(pack.func.block), pack.form))
         if key not in self.packed:
             if isinstance(memory, Dense):
                 # Made when it is written to where it is kept: nobody looks at it before.
@@ -421,7 +421,7 @@ def _packed(pack: Pack, constant: Dense) -> Any:
     # In a file weights may lie anywhere; numpy is slow with elements that begin where such elements usually do not.
     weight = np.require(constant.array, requirements="A")
     (array,) = evaluate(pack.func, [weight.reshape(pack.func.args[0].type.shape)])
-    return array
+    return array if pack.form is None else pack.form.make(array)
 
 
 def outline_constants(module: Module | Program) -> dict[str, Dense]:

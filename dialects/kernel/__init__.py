@@ -45,6 +45,7 @@ from polyreme.dialects.kernel.values import (
     Iota,
     LaneMask,
     Reduce,
+    Reinterpret,
     Shuffle,
     Size,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "Prefetch",
     "REDUCTIONS",
     "Reduce",
+    "Reinterpret",
     "RoundTf32",
     "Scatter",
     "Shuffle",

@@ -302,6 +302,31 @@ class Shuffle(Op):
         return np.concatenate([a, b])[list(lanes)]
 
 
+@op("kernel.reinterpret", Pure)
+class Reinterpret(Op):
+    """The bits of a vector as elements of another type: the lowest bits of a lane are those of the first of the narrower elements that it becomes.
+
+        %b = kernel.reinterpret %x {dtype = ui8} : vector<64xui8>      // %x: vector<16xf32>
+
+    `dtype` is a type of numbers. The result has as many bits as the operand, and so as many lanes as they make.
+    """
+
+    x = operand()
+    dtype = attr(ScalarType)
+
+    @staticmethod
+    def infer(x: Type, *, dtype: ScalarType) -> Type:
+        found, bits = scalar_of(x), lanes_of(x) * scalar_of(x).bits
+        check_type(found.kind in "fiu" and dtype.kind in "fiu", f"expected numbers to be seen as numbers but got {found} and {dtype}")
+        check_attr(bits % dtype.bits == 0, f"expected a type of which {bits} bits are whole elements but got {dtype}")
+        return of_lanes(dtype, bits // dtype.bits)
+
+    @staticmethod
+    def reference(x: Any, *, dtype: ScalarType) -> Any:
+        found = np.atleast_1d(x).view(dtype.np)
+        return found if found.size > 1 else found[0]
+
+
 @op("kernel.extract", Pure)
 class Extract(Op):
     """One lane of a vector as a scalar.

@@ -23,7 +23,7 @@ from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.recurrent import choose_tile
 from polyreme.lowering.schedule import request_of
 from polyreme.lowering.steps import HoistFromScans, UnrollScans
-from polyreme.lowering.targets import find_target
+from polyreme.lowering.targets import Target, find_target
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.strategies import map_one, modules, scan
 
@@ -67,9 +67,9 @@ def numbers(module: Module, sizes: dict[str, int], seed: int) -> list[Any]:
     return found
 
 
-def run_on_threads(module: Module, inputs: list[Any]) -> list[Any]:
+def run_on_threads(module: Module, inputs: list[Any], target: Target | None = None) -> list[Any]:
     """The results of machine code, bit for bit the same on one, two and three threads."""
-    executable = compile_module(module).load()
+    executable = compile_module(module, target).load()
     before = get_num_threads()
     try:
         results = []

@@ -1,0 +1,139 @@
+"""Recurrent weights in 28 bits: what is kept of them, that kernels read what was packed, and when it is left alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyreme.dialects import kernel, nn, tensor
+from polyreme.ir.attributes import Dense
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Module
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.types import BufferType, f32, u8
+from polyreme.lowering.code import Code
+from polyreme.lowering.pipeline import lower
+from polyreme.lowering.short_weights import BLOCK, BLOCK_BYTES, BLOCK_WORDS, LANES, SHIFT, powers, short_panels, short_rows
+from polyreme.lowering.targets import Target, find_target, host
+from tests.lowering.kernels import compiled, finish, one_function
+from tests.lowering.test_scan import assert_near, layer, numbers, run_on_threads
+
+WIDE = find_target("x86-64-avx512")
+RUNS = host().has("avx512bw") and host().vector_bytes == 64
+
+
+def aligned(bytes: np.ndarray) -> np.ndarray:
+    """A copy that starts where lines of 64 bytes do, as packed weights do."""
+    room = np.empty(bytes.size + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    room[start : start + bytes.size] = bytes
+    return room[start : start + bytes.size]
+
+
+def reading(blocks: int) -> Module:
+    """A module that writes the vectors of so many blocks one after the other."""
+    module, (short, plain), b = one_function([BufferType((blocks * BLOCK_BYTES,), u8)], [BufferType((blocks * BLOCK,), f32)])
+    code = Code(b)
+    with code.loop(0, blocks, name="block") as loop:
+        (vectors,) = short_rows(code, short, code.mul(loop.iv, BLOCK_WORDS), 1, BLOCK // LANES)
+        for i, x in enumerate(vectors):
+            code.store(x, plain, code.add(code.mul(loop.iv, BLOCK), i * LANES))
+    finish(b)
+    return module
+
+
+def weights(seed: int, panels: int, rows: int, columns: int, spread: int) -> np.ndarray:
+    """Numbers of magnitudes that `spread` powers of two lie between, here and there zeros, and columns of other sizes."""
+    rng = np.random.default_rng(seed)
+    w = rng.uniform(-2, 2, (panels, rows, columns)) * 2.0 ** rng.integers(-spread, 1, (panels, rows, columns))
+    w *= rng.integers(0, 8, w.shape) > 0
+    return (w * 2.0 ** rng.integers(-40, 40, (panels, 1, columns))).astype(np.float32)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 2), st.sampled_from([(1, 128), (4, 32), (8, 48), (3, 256)]), st.integers(0, 60))
+@settings(max_examples=30, deadline=None)
+def test_what_is_read_is_the_weight_up_to_a_part_in_2_to_the_38_of_its_columns_power(seed, panels, shape, spread):
+    w = weights(seed, panels, *shape, spread)
+    short, power = short_panels(w), powers(w)[:, np.newaxis]
+    assert short.dtype == np.uint8 and short.size * 8 == w.size * 28
+    (read,) = evaluate(reading(w.size // BLOCK), [short])
+    if RUNS:
+        np.testing.assert_array_equal(compiled(reading(w.size // BLOCK), [aligned(short)])[0].view(np.uint32), read.view(np.uint32))
+    wide = power.astype(np.float64)
+    found = read.astype(np.float64).reshape(w.shape) * 2.0**SHIFT * wide
+    assert (np.abs(found - w) <= 2.0**-38 * wide).all()
+    exact = np.abs(w) >= 2.0**-14 * wide
+    np.testing.assert_array_equal(found[exact], w[exact])
+    largest = np.abs(w).max(axis=1, keepdims=True)
+    assert ((wide <= largest) & (largest < 2 * wide) | (largest < 2.0**-126)).all()
+
+
+def with_known_weight(module: Module, weight: np.ndarray) -> Module:
+    """The layer with its second operand, the recurrent weight, as a constant."""
+    func = module.function()
+    arg = func.args[1]
+    constant = Builder.before_op(func.block.ops[0])(tensor.Constant, value=Dense(weight))
+    arg.replace_all_uses_with(constant)
+    return module
+
+
+def small_caches(target: Target, **changed: Any) -> Target:
+    """A machine for which the weights of small layers are large ones."""
+    return replace(target, caches=(1024, 1024, 1 << 20), **changed)
+
+
+def is_short(module: Module) -> bool:
+    return any(isinstance(op, kernel.Reinterpret) for func in module.functions for op in func.walk())
+
+
+def lowered(kind: Any, batch: int = 1, units: int = 32, target: Target | None = None, known: bool = True) -> Module:
+    module = layer(kind, 3, batch, units, f32, False, False, False)
+    if known:
+        module = with_known_weight(module, numbers(module, {}, 0)[1])
+    return lower(module, small_caches(WIDE) if target is None else target)
+
+
+def test_weights_are_short_where_one_row_reads_them_and_they_are_known_and_leave_no_room_in_the_cache(monkeypatch):
+    assert all(is_short(lowered(kind)) for kind in (nn.LSTM, nn.GRU, nn.SimpleRNN))
+    assert not is_short(lowered(nn.LSTM, batch=2))
+    assert not is_short(lowered(nn.LSTM, known=False))
+    assert not is_short(lowered(nn.LSTM, target=WIDE))
+    assert not is_short(lowered(nn.LSTM, target=small_caches(find_target("x86-64-avx2"))))
+    assert not is_short(lowered(nn.LSTM, target=small_caches(WIDE, short_weights=False)))
+    monkeypatch.setenv("POLYREME_SHORT_WEIGHTS", "0")
+    assert not is_short(lowered(nn.LSTM))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.SimpleRNN])
+@given(st.sampled_from([24, 40, 64, 100]), st.integers(0, 4), st.booleans(), st.integers(0, 2**32 - 1))
+@settings(max_examples=4, deadline=None)
+def test_layers_of_short_weights_give_what_their_ops_mean_on_any_number_of_threads(kind, units, steps, reverse, seed):
+    module = layer(kind, steps, 1, units, f32, False, False, reverse)
+    inputs = numbers(module, {}, seed)
+    inputs[1] *= 2.0 ** np.random.default_rng(seed).integers(-30, 1, inputs[1].shape).astype(np.float32)
+    expected = evaluate(module, inputs)
+    known = with_known_weight(module, inputs[1])
+    made = lower(known, small_caches(WIDE), verify=True)
+    assert is_short(made)
+    assert_near(evaluate(made, inputs), expected, f32)
+    if RUNS:
+        assert_near(run_on_threads(known, inputs, small_caches(host())), expected, f32)
+
+
+def test_weights_of_any_finite_size_are_summed_and_others_spoil_their_column_alone():
+    module = layer(nn.SimpleRNN, 1, 1, 32, f32, False, False, False)
+    inputs = numbers(module, {}, 1)
+    weight = inputs[1]
+    weight[3] = 2.0**127
+    weight[4] = 2.0**-140
+    weight[5, 7], weight[6, 9] = np.inf, np.nan
+    inputs[2][:] = 2.0**-50
+    (got,) = evaluate(lower(with_known_weight(module, weight), small_caches(WIDE)), inputs)[:1]
+    (wanted,) = evaluate(module, inputs)[:1]
+    assert np.isnan(got[0, 0, 5:7]).all() and not np.isnan(np.delete(got, [5, 6], axis=2)).any()
+    np.testing.assert_allclose(np.delete(got, [5, 6], axis=2), np.delete(wanted, [5, 6], axis=2), rtol=1e-5)
