@@ -3,7 +3,8 @@
     STRASSEN    two by two parts each, 7 products in place of 8: V. Strassen, "Gaussian elimination is not optimal", 1969
     BY_THIRDS   two by three parts by three by three, 15 in place of 18, as many as J. Hopcroft and L. Kerr showed to be enough ("On minimizing the number of
                 multiplications necessary for matrix multiplication", 1971). This one was found by a random walk on the graph of such schemes (M. Kauers and
-                J. Moosbauer, "Flip graphs for matrix multiplication", 2022), and has few additions on the sides of A and of the result
+                J. Moosbauer, "Flip graphs for matrix multiplication", 2022), and has few additions on the sides of A and of the result. Turned, rows are
+                cut into three parts and lanes into two: fewer combinations of A, 15 of nine parts in place of 15 of six, and more of B
 
 Parts may be multiplied by a scheme in turn. Strassen's is
 
@@ -45,6 +46,19 @@ class Scheme:
     @property
     def products(self) -> int:
         return len(self.left)
+
+    @property
+    def turned(self) -> Scheme:
+        """The scheme of the transposed matrices, the product of B's by A's."""
+        left = tuple(_turned(terms, self.lanes, self.steps) for terms in self.right)
+        right = tuple(_turned(terms, self.steps, self.rows) for terms in self.left)
+        result = tuple(self.result[row * self.lanes + lane] for lane in range(self.lanes) for row in range(self.rows))
+        return Scheme(self.lanes, self.steps, self.rows, left, right, result)
+
+
+def _turned(terms: Terms, wide: int, high: int) -> Terms:
+    """Terms of a matrix of `high` x `wide` parts as those of its transpose."""
+    return tuple((i % wide * high + i // wide, sign) for i, sign in terms)
 
 
 STRASSEN = Scheme(

@@ -1,7 +1,8 @@
 """Large matrix products by Strassen's algorithm and its like: fewer products of parts than the plain way takes, at the price of larger rounding errors.
 
 Rows, steps and lanes are cut into two or three parts each, as a scheme of `schemes.py` says, or by two schemes one inside of the other: "halves" makes 7 products of parts in place of 8,
-"thirds" 15 in place of 18, "quarters" 49 in place of 64. The parts of the lanes are neighbouring panels. So a task makes its part of all products from beginning to end, and needs no memory but its own:
+"thirds" and "thirds of rows" 15 in place of 18, "quarters" 49 in place of 64. The parts of the lanes are neighbouring panels. So a task makes its part of all
+products from beginning to end, and needs no memory but its own:
 
 1. A kernel of its own writes the combinations of A, once for all tasks.
 2. A task takes the combinations of a few panels of B, which were packed ahead, one after another: the register tile multiplies them by its rows of A's, and the
@@ -56,7 +57,7 @@ from polyreme.lowering.sweep import estimate
 ACCURACY = Accuracy(ulp=0.5, summed=1.0)
 """See the module for the magnitude."""
 
-WAYS: dict[str, tuple[Scheme, ...]] = {"halves": (STRASSEN,), "thirds": (BY_THIRDS,), "quarters": (STRASSEN, STRASSEN)}
+WAYS: dict[str, tuple[Scheme, ...]] = {"halves": (STRASSEN,), "thirds": (BY_THIRDS,), "thirds of rows": (BY_THIRDS.turned,), "quarters": (STRASSEN, STRASSEN)}
 """By name, the schemes that parts are multiplied by, the outermost first."""
 
 # What is estimated, with a little too much caution, must be this much faster than the direct way.
@@ -89,8 +90,11 @@ def build_strassen(request: Request) -> KernelPlan | None:
         known, possible = found, cuts(found)
     else:
         known = replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS))
-        possible = (cut for cut in cuts(known) if len(cut.schemes) == 1 and cut.rows % 2 == 0)
+        possible = (cut for cut in cuts(known) if all(s.few is not None for s in cut.schemes) and len(cut.schemes) == 1 and cut.rows % 2 == 0)
     fitting = [cut for cut in possible if cut.is_near]
+    if any(cut.schemes == WAYS["thirds"] for cut in fitting):
+        # Thirds of rows have half as many weights more: they are for where the combinations of A would be too many otherwise.
+        fitting = [cut for cut in fitting if cut.schemes != WAYS["thirds of rows"]]
     best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles), default=None)
     if best is None or best.cycles > ADVANTAGE * known.direct_cycles:
         return None

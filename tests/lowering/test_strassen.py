@@ -20,6 +20,7 @@ from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
 from polyreme.kept import compiler_version
+from polyreme.lowering import strassen
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
 from polyreme.lowering.strassen import ACCURACY, WAYS, Cut, StrassenBuilder, build_strassen, cuts, find_matrices, for_any_rows
@@ -31,7 +32,9 @@ from tests.lowering.products import root_of
 # --- the formulas
 
 
-SCHEMES = pytest.mark.parametrize("scheme", [STRASSEN, BY_THIRDS, STRASSEN.few, BY_THIRDS.few], ids=["halves", "thirds", "few by halves", "few by thirds"])
+SCHEMES = pytest.mark.parametrize(
+    "scheme", [STRASSEN, BY_THIRDS, BY_THIRDS.turned, STRASSEN.few, BY_THIRDS.few], ids=["halves", "thirds", "thirds of rows", "few by halves", "few by thirds"]
+)
 
 
 @SCHEMES
@@ -288,6 +291,22 @@ def chosen(a: tuple[Dim, ...], b: tuple[Dim, ...], spec: str = "mk,kn->mn", targ
     module = root_of(types, make, constants) if constant else root_of([*types, TensorType(b, dtype)], make)
     to_kernels(module, TARGETS[target], watch)
     return any(plan is not None for plan in found)
+
+
+@pytest.mark.parametrize(("k", "n", "way"), [(768, 768, "thirds"), (3072, 768, "thirds of rows")])
+def test_rows_are_cut_into_thirds_where_combinations_of_a_by_thirds_of_the_lanes_would_not_stay_in_the_cache(
+    k: int, n: int, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[Cut] = []
+    monkeypatch.setitem(TARGETS, "x86-64-avx512", replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 1 << 20, 32 << 20)))
+
+    def watched(cut: Cut) -> StrassenBuilder:
+        used.append(cut)
+        return StrassenBuilder(cut)
+
+    monkeypatch.setattr(strassen, "StrassenBuilder", watched)
+    assert chosen((384, k), (k, n))
+    assert used[0].schemes == WAYS[way]
 
 
 def test_large_products_with_known_weights_are_taken() -> None:
