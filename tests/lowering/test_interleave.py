@@ -92,7 +92,12 @@ def test_a_shuffle_of_what_was_concatenated_takes_turns_at_once(parts: int, part
 
 def repeated(index: Any, shape: tuple[int, ...] = (3, 4, 9), axis: int = 2) -> Module:
     """`main` gathers a constant `index` along an axis."""
-    return root_of([TensorType(shape, f32)], lambda b, x: b(tensor.Gather, x, b(tensor.Constant, value=Dense(np.asarray(index))), axis=axis))
+    main = Func.empty("main", [TensorType(shape, f32)], arg_names=["x"], arg_roles=("input",))
+    b = Builder.at_end(main.block)
+    b.insert(Return([b(tensor.Gather, main.args[0], b(tensor.Constant, value=Dense(np.asarray(index))), axis=axis)]))
+    module: Module = Module.empty()
+    module.block.append(main.finish())
+    return module
 
 
 @pytest.mark.parametrize("times", [2, 3, 8])
