@@ -118,7 +118,7 @@ def _joined(chain: list[Op]) -> tensor.Fused:
             b.insert(op.clone(inside))
             continue
         body = op.regions[0].block
-        here = dict(zip(body.args, (inside[x] for x in op.operands), strict=True))
+        here: dict[Value, Value] = dict(zip(body.args, (inside[x] for x in op.operands), strict=True))
         for inner in body.ops[:-1]:
             b.insert(inner.clone(here))
         inside.update(zip(op.results, (here[v] for v in body.terminator.operands), strict=True))

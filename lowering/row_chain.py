@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
+from math import gcd, prod
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
@@ -43,6 +43,8 @@ from polyreme.lowering.winograd import build_winograd
 ROOM_SHARE, WEIGHTS_SHARE = 2, 4
 # Groups of rows that a task has at least.
 LEAST_GROUPS = 2
+# Tasks in such a number share groups evenly.
+EVEN_GROUPS = 8
 
 
 def build_row_chain(request: Request) -> KernelPlan | None:
@@ -73,12 +75,12 @@ class RowChain:
 
     @cached_property
     def rows(self) -> int:
-        """Rows of the windows' result that are made at a time: the most that fit the cache and leave no rest."""
+        """Rows of the windows' result that are made at a time: as many as fit the cache, so that there are groups of them in a number that threads share evenly."""
         room = self.request.target.caches[1] // ROOM_SHARE
         places = self.slide.places
         assert isinstance(places, int)
         fitting = [n for n in range(1, places + 1) if places % n == 0 and self._bytes(n) <= room]
-        return max(fitting, default=0, key=lambda n: (-(-places // n) >= 2 * LEAST_GROUPS, n))
+        return max(fitting, default=0, key=lambda n: (gcd(places // n, EVEN_GROUPS), places // n >= 2 * LEAST_GROUPS, n))
 
     @property
     def groups(self) -> int:
