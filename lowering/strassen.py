@@ -19,302 +19,33 @@ partner in another part of the steps is large; and one infinity, or nan, spoils 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from math import prod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from polyreme.dialects import kernel, tensor
-from polyreme.ir import config, dims
-from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32
+from polyreme.ir.types import BufferType, ScalarType, TensorType, f32
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import (
-    UNROLL,
-    Accumulators,
-    Axis,
-    Beside,
-    accumulate,
-    choose_tile,
-    cover,
-    cover_any,
-    split_extent,
-    step_cycles,
-    zeros,
-)
+from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Beside, accumulate, cover, cover_any, step_cycles, zeros
 from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.positions import Position
-from polyreme.lowering.problem import GRAIN_CYCLES, Product, find_product
+from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
-from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, combine, places
-from polyreme.lowering.sweep import estimate
+from polyreme.lowering.schemes import combine
+from polyreme.lowering.strassen_plan import COMBINE_NEAR, Cut, choose_cut
 
-ACCURACY = Accuracy(ulp=0.5, summed=1.0)
-"""See the module for the magnitude."""
-
-WAYS: dict[str, tuple[Scheme, ...]] = {"halves": (STRASSEN,), "thirds": (BY_THIRDS,), "thirds of rows": (BY_THIRDS.turned,), "quarters": (STRASSEN, STRASSEN)}
-"""By name, the schemes that parts are multiplied by, the outermost first."""
-
-# What is estimated, with a little too much caution, must be this much faster than the direct way.
-ADVANTAGE = 0.965
-# Cycles per element: of combinations of A, the least, and what is added to it the more of the third-level cache they and the weights take; of sums of the products. Bytes per cycle from memory,
-# and how much of the time that loading takes is not hidden behind arithmetic: of weights the first time, and of what comes from the third-level cache, which are weights for further
-# pieces of the rows and A's combinations for each group of panels.
-COMBINE_NEAR, COMBINE_FAR, FINISH = 0.12, 0.7, 0.1
-MEMORY_BYTES, LOADING_SHOWS, LOADING_AGAIN_SHOWS = 10, 0.2, 0.05
-# Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so much, that either takes at most.
-PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
-# Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
-# combinations of A, which are read for each group of panels, fit into the other.
-KEPT_NEAR, COMBINED_NEAR = 6, 3
-# Vectors between A's combinations, to keep them from each other's sets of the cache.
-APART = 5
-# What an unknown number of rows is planned for, at most; and rows of a part in whose time all of the next panel has been asked for.
-USUAL_ROWS, FEWEST_ROWS = 128, 16
+# Rows of a part in whose time all of the next panel has been asked for, where their number is not known.
+FEWEST_ROWS = 16
 
 
 def build_strassen(request: Request) -> KernelPlan | None:
-    """The plan of a group around a large product of float32 matrices, B known ahead; None for any other, where the direct way is estimated to be as fast, and
-    where the target or `POLYREME_STRASSEN` forbids it."""
-    if not request.target.strassen or not config.strassen():
-        return None
-    found = find_matrices(request)
-    if found is None:
-        return None
-    if isinstance(found.m, int):
-        known, possible = found, cuts(found)
-    else:
-        known = replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS))
-        possible = (cut for cut in cuts(known) if all(s.few is not None for s in cut.schemes) and len(cut.schemes) == 1 and cut.rows % 2 == 0)
-    fitting = [cut for cut in possible if cut.is_near]
-    if any(cut.schemes == WAYS["thirds"] for cut in fitting):
-        # Thirds of rows have half as many weights more: they are for where the combinations of A would be too many otherwise.
-        fitting = [cut for cut in fitting if cut.schemes != WAYS["thirds of rows"]]
-    best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles), default=None)
-    if best is None or best.cycles > ADVANTAGE * known.direct_cycles:
-        return None
-    return StrassenBuilder(best if known is found else for_any_rows(best, found.m)).build()
-
-
-@dataclass(frozen=True)
-class Matrices:
-    """A product of a matrix of m rows and k steps, the steps being neighbours in memory, and one of n lanes that is packed ahead. Estimates are for a known m."""
-
-    product: Product
-    m: Dim
-    k: int
-    n: int
-    step: str
-
-    @property
-    def direct_cycles(self) -> float:
-        """An estimate for the product as it stands."""
-        assert isinstance(self.m, int)
-        lanes, n = self.product.lanes, -(-self.n // self.product.lanes)
-        rows, vectors = choose_tile(self.m, self.n, self.k, self.product.problem.registers)
-        tiles = sum(
-            across * down * (self.k * step_cycles(r, v) + 20 + 1.5 * r * v) for v, across in split_extent(n, vectors) for r, down in split_extent(self.m, rows)
-        )
-        return tiles + LOADING_SHOWS * self.k * n * lanes * f32.bytes / MEMORY_BYTES
-
-
-def find_matrices(request: Request) -> Matrices | None:
-    """The product of a group, if it is one that this file knows how to make."""
-    found = find_product(request)
-    if found is None or found.problem.dtype != f32 or found.lanes == 1 or found.outer:
-        return None
-    p, source = found.problem, found.problem.right.source
-    if not isinstance(source, BlockArgument) or source.index not in request.constant or any(element_type(x.type) != f32 for x in (source, p.left.source)):
-        return None
-    steps = [c for c in p.contracted if p.size(c) != 1]
-    if len(steps) != 1 or p.left.stride(steps[0]) != 1:
-        return None
-    if not isinstance(found.k, int) or not isinstance(found.n, int):
-        return None
-    return Matrices(found, found.m, found.k, found.n, steps[0])
-
-
-@dataclass(frozen=True)
-class Cut:
-    """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks` blocks of steps. An unknown number
-    of rows is cut so where it is within `enough`, both ends included; else by `of_few`."""
-
-    matrices: Matrices
-    schemes: tuple[Scheme, ...]
-    rows: int
-    vectors: int
-    piece: int
-    blocks: int
-    enough: tuple[int, int] = (0, 0)
-
-    @property
-    def of_few(self) -> Cut:
-        """The same for rows that stay in one part, as many to a task as the memory for sums holds."""
-        few = tuple(s.few for s in self.schemes if s.few is not None)
-        return replace(self, schemes=few, piece=self.piece * self.products // prod(s.products for s in few) // self.rows * self.rows)
-
-    @property
-    def products(self) -> int:
-        return prod(s.products for s in self.schemes)
-
-    @property
-    def down(self) -> int:
-        """Parts of the rows."""
-        return prod(s.rows for s in self.schemes)
-
-    @property
-    def along(self) -> int:
-        """Parts of the steps."""
-        return prod(s.steps for s in self.schemes)
-
-    @property
-    def across(self) -> int:
-        """Parts of the lanes."""
-        return prod(s.lanes for s in self.schemes)
-
-    @property
-    def left_parts(self) -> list[tuple[int, int]]:
-        return places([(s.rows, s.steps) for s in self.schemes])
-
-    @property
-    def right_parts(self) -> list[tuple[int, int]]:
-        return places([(s.steps, s.lanes) for s in self.schemes])
-
-    @property
-    def result_parts(self) -> list[tuple[int, int]]:
-        return places([(s.rows, s.lanes) for s in self.schemes])
-
-    @property
-    def lanes(self) -> int:
-        return self.matrices.product.lanes
-
-    @property
-    def width(self) -> int:
-        """Lanes of a panel."""
-        return self.vectors * self.lanes
-
-    @property
-    def height(self) -> Dim:
-        """Rows of a part."""
-        return dims.ceildiv(self.matrices.m, self.down)
-
-    @property
-    def depth(self) -> int:
-        """Steps of a block."""
-        return -(-self.matrices.k // (self.along * self.blocks * UNROLL)) * UNROLL
-
-    @property
-    def steps(self) -> int:
-        """Steps of a part."""
-        return self.depth * self.blocks
-
-    @property
-    def line(self) -> int:
-        """Elements of a row of A's combinations: a vector more than needed, so that rows do not meet in the same set of the cache."""
-        return (-(-self.steps // self.lanes) + 1) * self.lanes
-
-    @property
-    def matrix(self) -> Dim:
-        """Elements from one of A's combinations to the next, of which the last piece may compute some more rows than there are."""
-        rows = self.pieces * self.piece if isinstance(self.matrices.m, int) else self.height + self.rows
-        return rows * self.line + APART * self.lanes
-
-    @property
-    def combined(self) -> Dim:
-        """Elements of A's combinations."""
-        whole = self.products * self.matrix
-        return whole if isinstance(self.matrices.m, int) else dims.maximum(whole, self.of_few.products * self.of_few.matrix)
-
-    @property
-    def plane(self) -> int:
-        """Elements from the sums of one product to the next one's."""
-        return self.piece * self.width + self.lanes
-
-    @property
-    def groups(self) -> int:
-        """Groups of neighbouring panels, one for each part."""
-        return -(-self.matrices.n // (self.across * self.width))
-
-    @property
-    def pieces(self) -> int:
-        assert isinstance(self.height, int)
-        return -(-self.height // self.piece)
-
-    @property
-    def panel(self) -> int:
-        """Elements of a block of a panel for one product."""
-        return self.depth * self.width
-
-    @property
-    def weight_elements(self) -> int:
-        return self.groups * self.blocks * self.products * self.panel
-
-    @property
-    def halves(self) -> bool:
-        """Whether two tiles of half as many rows take no longer than one."""
-        return 2 * step_cycles(self.rows // 2, self.vectors) <= step_cycles(self.rows, self.vectors)
-
-    @property
-    def most_rows(self) -> int:
-        """Rows of a part whose sums fit into the second-level cache."""
-        room = min(SUMS_BYTES, self.matrices.product.problem.request.target.caches[1] // CACHE_SHARE)
-        return max(1, room // (self.products * self.width * f32.bytes))
-
-    @property
-    def is_near(self) -> bool:
-        """Whether the combinations of A stay in the third-level cache, and those of B where they are many."""
-        third, combined = self.matrices.product.problem.request.target.caches[2], self.combined
-        assert isinstance(combined, int)
-        return (len(self.schemes) == 1 or self.weight_elements * f32.bytes <= third // KEPT_NEAR) and combined * f32.bytes <= third // COMBINED_NEAR
-
-    @cached_property
-    def cycles(self) -> float:
-        """An estimate on one thread."""
-        combined = self.combined
-        assert isinstance(self.height, int) and isinstance(combined, int)
-        target = self.matrices.product.problem.request.target
-        tiles = sum(n * (self.depth * step_cycles(r, self.vectors) + 20 + 3 * r * self.vectors) for r, n in split_extent(self.piece, self.rows))
-        products = self.groups * self.pieces * self.blocks * self.products * tiles
-        combining = combined * (COMBINE_NEAR + COMBINE_FAR * min((combined + self.weight_elements) * f32.bytes / target.caches[2], 1))
-        adding = self.products * self.height * self.groups * self.width * FINISH
-        again = self.weight_elements * (self.pieces - 1) + combined * self.groups
-        loading = (LOADING_SHOWS * self.weight_elements + LOADING_AGAIN_SHOWS * again) * f32.bytes / MEMORY_BYTES
-        return products + combining + adding + loading
-
-
-def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.values())) -> Iterator[Cut]:
-    """Ways to cut the work whose panels and sums fit into the second-level cache."""
-    target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
-    room = target.caches[1] // CACHE_SHARE
-    for schemes in ways:
-        for vectors in range(1, 5):
-            for rows in range(1, registers.accumulators // vectors + 1):
-                if rows * vectors + vectors + 1 > registers.count:
-                    continue
-                one = Cut(matrices, schemes, rows, vectors, 1, 1)
-                blocks = -(-one.steps * one.width * f32.bytes // min(PANEL_BYTES, room))
-                assert isinstance(one.height, int)
-                pieces = -(-one.height // one.most_rows)
-                yield Cut(matrices, schemes, rows, vectors, -(-one.height // pieces), blocks)
-
-
-def for_any_rows(cut: Cut, m: Dim) -> Cut:
-    """The same for an unknown number of rows, of which `cut` has a usual one."""
-    known = cut.matrices
-    assert isinstance(known.m, int)
-
-    def gains(rows: int) -> bool:
-        sized = replace(cut, matrices=replace(known, m=rows), piece=min(cut.most_rows, -(-rows // cut.down)))
-        return sized.cycles < sized.matrices.direct_cycles
-
-    least = next((rows for rows in range(8, known.m, 8) if gains(rows)), known.m)
-    most = known.product.problem.request.target.caches[2] // (COMBINED_NEAR * f32.bytes * cut.products * cut.line) * cut.down
-    return replace(cut, matrices=replace(known, m=m), piece=max(1, cut.most_rows // cut.rows) * cut.rows, enough=(least, most))
+    """The plan of a group that `choose_cut` has a cut for."""
+    cut = choose_cut(request)
+    return None if cut is None else StrassenBuilder(cut).build()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from polyreme.kept import compiler_version
 from polyreme.lowering import strassen
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
-from polyreme.lowering.strassen import ACCURACY, WAYS, Cut, StrassenBuilder, build_strassen, cuts, find_matrices, for_any_rows
+from polyreme.lowering.strassen import StrassenBuilder, build_strassen
+from polyreme.lowering.strassen_plan import ACCURACY, WAYS, Cut, cuts, find_matrices, for_any_rows
 from polyreme.lowering.targets import TARGETS, host
 from tests.lowering import bounds
 from tests.lowering.bounds import assert_within, to_kernels
