@@ -104,16 +104,28 @@ def build_artifact(
 
 
 def _writing(data: Pieces, draft: Draft | None) -> list[tuple[int, Callable[[], bool]]]:
-    """What writes each of the constants to its place in a file, by its bytes; whether it was taken is the outcome."""
+    """What writes the constants to their places in a file, by bytes; whether they were taken is the outcome. Small ones are written together."""
     if draft is None:
         return []
-    ends = accumulate(map(len, data.parts))
-    return [(len(part), partial(_written, draft, CONSTANTS_AT + end - len(part), part)) for part, end in zip(data.parts, ends, strict=True) if len(part)]
+    works: list[tuple[int, Callable[[], bool]]] = []
+    group: list[tuple[int, LaterPiece]] = []
+    at, count = CONSTANTS_AT, 0
+    for part in data.parts:
+        # The rest are zeros, as is whatever nobody writes.
+        if isinstance(part, LaterPiece):
+            group.append((at, part))
+            count += len(part)
+        at += len(part)
+        if count >= WORTH_WRITING or (group and part is data.parts[-1]):
+            works.append((count, partial(_written, draft, tuple(group))))
+            group, count = [], 0
+    return works
 
 
-def _written(draft: Draft, at: int, part: Piece) -> bool:
+def _written(draft: Draft, parts: Sequence[tuple[int, LaterPiece]]) -> bool:
     try:
-        draft.write(at, part.make() if isinstance(part, LaterPiece) else part)
+        for at, part in parts:
+            draft.write(at, part.make())
     except OSError:
         # A full disk, say. Whoever keeps the artifact will see it, too, and say so.
         return False
