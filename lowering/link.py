@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
-from itertools import accumulate
 from pathlib import Path
 from string import Template
 from typing import Any
