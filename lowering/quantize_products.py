@@ -188,18 +188,21 @@ def quantize_products(products: Sequence[Product], steps: Mapping[str, Steps]) -
     """product(x, W)  ->  product(dequantize(quantize(x, s)), dequantize(W in integers, t))
 
     In place, for each product that `steps` has. A value that several products take in the same steps is brought into eight bits once.
+    An image that a convolution takes in them is added to others so as well: the sums of a residual network then move a quarter of the memory.
     """
     made: dict[tuple[Value, bytes, int, int], Value] = {}
     for product in products:
         found = steps.get(product.name)
         if found is None:
             continue
-        b = Builder.before_op(product.op)
-        key = product.x, found.activation.tobytes(), found.zero_point, found.bits
+        x = product.x
+        key = x, found.activation.tobytes(), found.zero_point, found.bits
         if key not in made:
+            b = _behind(x)
             scale = b(nn.Constant, value=Dense(found.activation))
             zero = b(nn.Constant, value=Dense(np.array(found.zero_point, np.int8))) if found.zero_point else None
-            made[key] = b(nn.DequantizeLinear, b(nn.QuantizeLinear, product.x, scale, zero, bit_length=found.bits), scale, zero)
+            made[key] = b(nn.DequantizeLinear, b(nn.QuantizeLinear, x, scale, zero, bit_length=found.bits), scale, zero)
+        b = Builder.before_op(product.op)
         weight = b(nn.Constant, value=Dense(found.counts))
         weight.name = f"{product.name}.weight_int8"
         scale = b(nn.Constant, value=Dense(found.weight))
@@ -207,3 +210,12 @@ def quantize_products(products: Sequence[Product], steps: Mapping[str, Steps]) -
         restored = b(nn.DequantizeLinear, weight, scale, axis=product.axis if found.weight.ndim else 0)
         product.op.set_operand(product.operands[0], made[key])
         product.op.set_operand(product.operands[1], restored)
+        if isinstance(product.op, nn.Conv):
+            x.replace_all_uses_with(made[key], unless=lambda use: not isinstance(use.op, nn.Add))
+
+
+def _behind(x: Value) -> Builder:
+    """Where `x` is there for the first time."""
+    if isinstance(x.owner, Op):
+        return Builder.after_op(x.owner)
+    return Builder.before_op(x.owner.ops[0])

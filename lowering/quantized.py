@@ -66,6 +66,8 @@ class IntegerProducts(FuncPass):
                 if found is not None:
                     _rewrite(op, found, unsigned)
         if unsigned:
+            for steps, bytes_ in unsigned.items():
+                _read_without_sign(steps, bytes_)
             erase_unused(func)
         for op in func.block:
             if isinstance(op, tensor.Map):
@@ -272,6 +274,21 @@ def _without_sign(b: Builder, steps: Value) -> Value:
         whole = b(tensor.Map, whole, _number(b, zero + SHIFT, i32), fn="add")
     made = b(tensor.Map, whole, fn="cast", dtype=u8)
     return made
+
+
+def _read_without_sign(steps: Value, unsigned: Value) -> None:
+    """cast(q) - z  ->  cast(u) - (z + 128)    where numbers are made of the steps q that are in memory as u, for products."""
+    for cast in [user for user in steps.users if isinstance(user, tensor.Map) and user.fn == "cast" and element_type(user.result.type) == f32]:
+        b = Builder.before_op(cast)
+        whole: Value = b(tensor.Map, unsigned, fn="cast", dtype=f32)
+        reader, zero = cast.result.users[0] if len(cast.result.users) == 1 else None, None
+        if isinstance(reader, tensor.Map) and reader.fn == "sub" and reader.xs[0] is cast.result:
+            zero = known(reader.xs[1])
+        if reader is None or zero is None or zero.size != 1:
+            cast.replace_with(b(tensor.Map, whole, _number(b, SHIFT, f32), fn="sub"))
+            continue
+        more = float(zero.reshape(-1)[0]) + SHIFT
+        reader.replace_with(b(tensor.Map, whole, _number(b, more, f32), fn="sub") if more else whole)
 
 
 def _scaled(b: Builder, x: Value) -> Value:

@@ -117,6 +117,22 @@ def test_the_rewritten_module_computes_with_what_the_integers_stand_for() -> Non
     np.testing.assert_allclose(evaluate(module, [x])[0], 2 * rounded @ (counts * weight_step), rtol=1e-5, atol=1e-5)
 
 
+def test_an_image_that_a_convolution_takes_in_steps_is_added_in_steps_too() -> None:
+    def body(b: Builder, x: Any) -> Any:
+        first = b(nn.Relu, b(nn.Add, x, x))
+        y = b(nn.Conv, first, constant(b, np.eye(3)[:, :, None]))
+        return b(nn.Add, b(nn.Mul, y, y), first)
+
+    module = module_of((2, 3, 5), body)
+    x = random.standard_normal((2, 3, 5)).astype("float32")
+    (product,), _ = find_products(module.function())
+    quantize_products([product], {product.name: Steps(*steps_between(0, 5), np.eye(3, dtype=np.int8)[:, :, None], np.float32(1))})
+    verify(module)
+    step = 5 / 255
+    rounded = np.clip(np.rint(np.maximum(2 * x, 0) / step), 0, 255) * step
+    np.testing.assert_allclose(evaluate(module, [x])[0], rounded**2 + rounded, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(("least", "greatest"), [(0.0, 6.0), (-0.17, 3.4), (-5.0, 5.0), (2.0, 3.0), (-3.0, -1.0), (0.0, 0.0)])
 @pytest.mark.parametrize("bits", [8, 4])
 def test_steps_reach_from_the_least_to_the_greatest_number_and_have_0_among_them(least: float, greatest: float, bits: int) -> None:

@@ -13,7 +13,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.types import TensorType, f32, u8
+from polyreme.ir.types import TensorType, f32, i8, u8
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.targets import find_target
 
@@ -136,6 +136,17 @@ def test_a_residual_network_moves_bytes_between_its_layers():
     made = [v.type.dtype for op in tensors.function().block for v in op.results if isinstance(op, tensor.Fused)]
     assert made.count(u8) == 5
     check(module, np.random.default_rng(6).standard_normal((1, 3, 20, 20)).astype(np.float32), flips=0.02)
+
+
+@pytest.mark.parametrize("zero", [None, -128, 5])
+def test_a_sum_reads_the_bytes_that_a_product_reads(zero: int | None):
+    b = Model((2, 8, 6, 6))
+    x = b.steps(b(nn.Relu, b.conv(b.steps(b.main.args[0], 0.03, zero), 16, 1)), 0.05, zero)
+    module = b.module(b(nn.Relu, b(nn.Add, b.conv(x, 16, 3, pad=1), x)))
+    assert len(integer_contracts(module)) == 2
+    made = lower(module, to="tensor")
+    assert not [op for op in made.walk() if isinstance(op, tensor.Map) and op.result.type.dtype == i8]
+    check(module, np.random.default_rng(4).standard_normal((2, 8, 6, 6)).astype(np.float32), flips=0.01)
 
 
 def test_weights_that_are_not_known_and_products_of_two_activations_stay_floats():
