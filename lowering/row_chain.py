@@ -25,7 +25,7 @@ from polyreme.ir.dims import Dim
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.depthwise import Slide, Sliding, SlidingKernel, find_depthwise
 from polyreme.lowering.direct import DirectTask
-from polyreme.lowering.direct_plan import Direct, find_direct
+from polyreme.lowering.direct_plan import MOST_ROOM, Direct, find_direct
 from polyreme.lowering.elements import ElementEmitter, buffer_leaf, linear, store
 from polyreme.lowering.epilogue import Epilogue
 from polyreme.lowering.hoist import tidy
@@ -76,7 +76,7 @@ class RowChain:
     @cached_property
     def rows(self) -> int:
         """Rows of the windows' result that are made at a time: as many as fit the cache, so that there are groups of them in a number that threads share evenly."""
-        room = self.request.target.caches[1] // ROOM_SHARE
+        room = min(self.request.target.caches[1], MOST_ROOM) // ROOM_SHARE
         places = self.slide.places
         assert isinstance(places, int)
         fitting = [n for n in range(1, places + 1) if places % n == 0 and self._bytes(n) <= room]
@@ -232,8 +232,10 @@ def _reads_rows(product: Product, narrow: Value, given: int) -> bool:
     left = product.problem.left
     if not _is_plain(product) or product.m != _size(pixels) or product.k != channels or not isinstance(left.source, BlockArgument) or left.source.index != given:
         return False
-    (steps,) = (c for c in product.problem.contracted if product.problem.size(c) != 1)
-    return left.base == 0 and left.stride(steps) == 1 and left.stride(product.rows[-1]) == channels and all(arg.index != given for arg in product.problem.epilogue.args)
+    steps = [c for c in product.problem.contracted if product.problem.size(c) != 1]
+    if len(steps) != 1 or not product.rows or any(arg.index == given for arg in product.problem.epilogue.args):
+        return False
+    return left.base == 0 and left.stride(steps[0]) == 1 and left.stride(product.rows[-1]) == channels
 
 
 class _Product:
