@@ -22,7 +22,7 @@ from polyreme.lowering.rows import shape_of
 class HoistFromScans(FuncPass):
     """scan(xs, inits, shared) { … y = f(shared) … }  ->  y = f(shared), scan(xs, inits, (shared, y)) { … }
 
-    Before and after: `tensor` ops.  What has no kernel of its own, a view or a number, stays where it is read.
+    Before and after: `tensor` ops.  What has no kernel of its own, a view or a number, stays where it is read. What steps give and nobody reads they give no more.
     Runs before fusion, and leaves no constant array in a step: a kernel, which a scan becomes, has none of its own.
     """
 
@@ -59,19 +59,28 @@ def _hoist(scan: tensor.Scan) -> None:
     for op in reversed(hoisted):
         if not op.is_used:
             op.erase()
-    if added:
-        _with_shared(scan, [*scan.shared, *added])
+    read = [i for i, result in enumerate(scan.results) if i < len(scan.inits) or result.uses]
+    if added or len(read) < len(scan.results):
+        _replaced(scan, [*scan.shared, *added], read)
 
 
-def _with_shared(scan: tensor.Scan, shared: Sequence[Value]) -> None:
-    """The scan with other shared operands, to which its block's arguments are fitted already."""
+def _replaced(scan: tensor.Scan, shared: Sequence[Value], results: Sequence[int]) -> None:
+    """The scan with other shared operands, to which its block's arguments are fitted already, and with some of its results."""
     region: Region = scan.regions.pop()
+    end = region.block.terminator
+    given = [end.operands[i] for i in results]
+    end.erase()
+    Builder.at_end(region.block, scan.location)(tensor.Yield, given)
+    for op in reversed(region.block.ops[:-1]):
+        if not op.is_used:
+            op.erase()
     groups = (len(scan.xs), len(scan.inits), len(shared))
     operands = [*scan.xs, *scan.inits, *shared]
-    made = tensor.Scan.build(operands, scan.attributes, [region], [r.type for r in scan.results], scan.location, groups)
+    kept = [scan.results[i] for i in results]
+    made = tensor.Scan.build(operands, scan.attributes, [region], [r.type for r in kept], scan.location, groups)
     assert scan.parent is not None
     scan.parent.insert(made, scan)
-    for old, new in zip(scan.results, made.results, strict=True):
+    for old, new in zip(kept, made.results, strict=True):
         new.name = old.name
         old.replace_all_uses_with(new)
     scan.erase()

@@ -231,3 +231,26 @@ def test_what_is_the_same_in_all_steps_is_made_once():
     text = str(loop)
     HoistFromScans().run(module)
     assert str(loop) == text, "nothing is left to move"
+
+
+UNREAD = """
+func @main(%x: tensor<3x2x4xf32>, %first: tensor<2x4xf32>) -> tensor<3x2x4xf32> {
+  %last, %unread, %all = tensor.scan [%x], [%first], [] {steps = 3} : tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32> { (%xt: tensor<2x4xf32>, %h: tensor<2x4xf32>)
+    %next = tensor.map %h, %xt {fn = "add"} : tensor<2x4xf32>
+    %more = tensor.map %next {fn = "exp"} : tensor<2x4xf32>
+    tensor.yield %next, %more, %next
+  }
+  return %all
+}
+"""
+
+
+def test_what_steps_give_and_nobody_reads_is_not_made():
+    module = parse_module(UNREAD)
+    x, first = np.arange(24, dtype=np.float32).reshape(3, 2, 4), np.ones((2, 4), np.float32)
+    expected = evaluate(module, [x, first])
+    HoistFromScans().run(module)
+    verify(module)
+    (loop,) = [op for op in module.walk() if isinstance(op, tensor.Scan)]
+    assert len(loop.results) == 2 and [op.fn for op in loop.block if isinstance(op, tensor.Map)] == ["add"]
+    np.testing.assert_array_equal(evaluate(module, [x, first])[0], expected[0])
