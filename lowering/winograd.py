@@ -101,7 +101,9 @@ class WinogradBuilder:
         func = Func.empty(image.request.name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
         blocks = Blocks.of(code, cut)
-        grain = max(1, int(GRAIN_CYCLES / (cut.cycles / (cut.parts * image.usual(cut.blocks)))))
+        usual = cut if cut.known else cut.of(image.usual[0])
+        assert isinstance(usual.blocks, int)
+        grain = max(1, int(GRAIN_CYCLES / (usual.cycles / (cut.parts * usual.blocks))))
         with code.parallel(code.value(cut.parts * cut.blocks), grain=grain, name="task") as flat:
             part, block = code.split(flat, [cut.parts, cut.blocks])
             _Task(self, code, blocks, block).compute(func.args, part)

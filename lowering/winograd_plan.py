@@ -15,15 +15,15 @@ from polyreme.ir.types import ScalarType, f32
 from polyreme.lowering.microkernel import Registers, split_extent, step_cycles
 from polyreme.lowering.problem import PIECES, Problem, find_problem
 from polyreme.lowering.schedule import Request
-from polyreme.lowering.sweep import estimate_pixels
+from polyreme.lowering.sweep import ASSUMED_PIXELS, estimate
 from polyreme.lowering.winograd_transforms import TAPS, Transforms, transforms
 
 ACCURACY = {2: Accuracy(ulp=0.5, summed=1.0), 4: Accuracy(ulp=0.5, summed=3.0)}
 """By the size of a piece; see `winograd.py` for the magnitude."""
 SIZES = tuple(ACCURACY)
 
-# What a batch that is not known is planned for.
-USUAL_BATCH = 16
+# What is planned for where it is not known: how many images, and pixels of their sides.
+USUAL_BATCH, PIXELS = 16, (160, ASSUMED_PIXELS, 320)
 # Channels and output channels below which transforms cost more than they save.
 LEAST_CHANNELS = 16
 # Estimates in cycles per element: a transform of the data or of the sums; and bytes that a core gets per cycle from the third-level cache and from memory.
@@ -31,8 +31,8 @@ TRANSFORM_CYCLES = 3.0
 THIRD_LEVEL_BYTES, MEMORY_BYTES = 20, 10
 # Cycles that another kernel costs, before it does anything.
 STEP_CYCLES = 5000
-# Pieces of a block at most, of an unknown number: more would leave threads idle, and gain nothing.
-MOST_PIECES = 256
+# What the direct way takes more where rows have an unknown number of pixels, which its tiles do not fit: measured for 7 to 14 of them.
+UNKNOWN_ROWS = 1.5
 # How much of the shorter one of two things shows that are done at the same time, such as loading weights and arithmetic.
 LOADING_SHOWS = 0.35
 
@@ -87,14 +87,36 @@ class Image:
         assert isinstance(down, int) and isinstance(across, int)
         return down, across
 
-    def usual(self, size: Dim) -> int:
-        """A number to plan with, for sizes that depend on those of the images or on how many these are."""
-        return estimate_pixels(dims.substitute(size, dict.fromkeys(dims.symbols(self.batch), USUAL_BATCH)))
+    @property
+    def known(self) -> bool:
+        """Whether sizes and batch are known."""
+        return all(isinstance(n, int) for n in (self.batch, self.high, self.wide))
+
+    def sized(self, pixels: int) -> Image:
+        """The same with numbers to plan with where sizes are unknown, those of images with sides of so many pixels."""
+        sizes = {name: getattr(self, name) for name in ("batch", "height", "width", "high", "wide")}
+        batch = dict.fromkeys(dims.symbols(self.batch), USUAL_BATCH)
+        return replace(self, **{name: estimate(dims.substitute(size, batch), pixels) for name, size in sizes.items()})
+
+    @cached_property
+    def usual(self) -> tuple[Image, ...]:
+        """Images of known sizes to plan with, all the same where it is only the batch that is unknown."""
+        known = isinstance(self.high, int) and isinstance(self.wide, int)
+        return tuple(self.sized(pixels) for pixels in ((ASSUMED_PIXELS,) if known else PIXELS))
+
+    @property
+    def pixels(self) -> int:
+        """How many come out, of all images."""
+        assert isinstance(self.batch, int) and isinstance(self.high, int) and isinstance(self.wide, int)
+        return self.batch * self.high * self.wide
 
     @property
     def direct_cycles(self) -> float:
-        """An estimate for the convolution as it stands."""
-        arithmetic = self.usual(self.batch * self.high * self.wide) * self.channels * TAPS * TAPS * self.vectors / 2 * 1.1
+        """An estimate for the convolution as it stands; per pixel where sizes are unknown, as the mean of the usual ones."""
+        if not self.known:
+            slower = 1 if len(self.usual) == 1 else UNKNOWN_ROWS
+            return sum(slower * image.direct_cycles / image.pixels for image in self.usual) / len(self.usual)
+        arithmetic = self.pixels * self.channels * TAPS * TAPS * self.vectors / 2 * 1.1
         return _beside(arithmetic, self.channels * self.outputs * TAPS * TAPS * self.dtype.bytes / MEMORY_BYTES)
 
 
@@ -184,7 +206,13 @@ class Blocking:
     @property
     def known(self) -> bool:
         """Whether it is known how many pieces there are."""
-        return isinstance(self.all_pieces, int)
+        return self.image.known
+
+    def of(self, image: Image) -> Blocking:
+        """The same for an image of known sizes, whose pieces are shared out evenly."""
+        one = replace(self, image=image)
+        assert isinstance(one.blocks, int) and isinstance(one.all_pieces, int)
+        return replace(one, pieces=-(-one.all_pieces // one.blocks))
 
     @property
     def blocks(self) -> Dim:
@@ -252,18 +280,20 @@ class Blocking:
 
     @cached_property
     def cycles(self) -> float:
-        """An estimate for the whole batch on one thread."""
-        image, q, blocks = self.image, self.products, self.image.usual(self.blocks)
-        pieces = -(-image.usual(self.all_pieces) // blocks)
+        """An estimate for the whole batch on one thread; per pixel where sizes are unknown, as the mean of the usual ones."""
+        if not self.known:
+            return sum(self.of(image).cycles / image.pixels for image in self.image.usual) / len(self.image.usual)
+        image, q, blocks, elements = self.image, self.products, self.blocks, self.ahead_elements
+        assert isinstance(blocks, int) and isinstance(elements, int)
         vectors_in = -(-image.channels // image.lanes)
         tiles = sum(
             count * (image.channels * step_cycles(rows, self.vectors) + self.ranges * (20 + 1.5 * rows * self.vectors))
-            for rows, count in split_extent(pieces, self.rows)
+            for rows, count in split_extent(self.pieces, self.rows)
         )
         products = blocks * self.parts * self.panels * q * tiles
         times = 1 if self.ahead else self.parts
-        transformed = blocks * pieces * (times * vectors_in + image.vectors) * q * TRANSFORM_CYCLES
-        weights, data = self.weight_elements * image.dtype.bytes, image.usual(self.ahead_elements) * image.dtype.bytes * self.ahead
+        transformed = blocks * self.pieces * (times * vectors_in + image.vectors) * q * TRANSFORM_CYCLES
+        weights, data = self.weight_elements * image.dtype.bytes, elements * image.dtype.bytes * self.ahead
         _, near, far = image.request.target.caches
         again, there = (THIRD_LEVEL_BYTES if size <= far // 2 else MEMORY_BYTES for size in (weights, data))
         moved = LOADING_SHOWS * data * (1 + self.parts) / there if data > near // 2 * blocks else 0
@@ -293,16 +323,20 @@ def _fitting(one: Blocking, registers: Registers, room: int) -> Iterator[Blockin
     """With as many pieces to a block as the room allows, or half as many, and register tiles that suit them."""
     image = one.image
     per_piece = one.products * (one.row * (not one.ahead) + one.panels_at_once * one.width) * image.dtype.bytes
-    most = (room - one.products * 2 * image.lanes * one.panels * image.dtype.bytes) // per_piece
+    fitting = (room - one.products * 2 * image.lanes * one.panels * image.dtype.bytes) // per_piece
     if not one.known:
-        # Tiles are halved where fewer pieces are left.
-        tallest = registers.accumulators // one.vectors // 2 * 2
-        pieces = min(most, MOST_PIECES) // max(tallest, 1) * tallest
-        if tallest and pieces:
-            yield replace(one, pieces=pieces, rows=tallest)
+        # Whole tiles, which are halved where fewer pieces are left.
+        rows = registers.accumulators // one.vectors // 2 * 2
+        for usual in image.usual if rows else ():
+            in_all = replace(one, image=usual).all_pieces
+            assert isinstance(in_all, int)
+            pieces = min(-(-in_all // rows), fitting // rows) * rows
+            if pieces:
+                yield replace(one, pieces=pieces, rows=rows)
         return
-    in_all = image.usual(one.all_pieces)
-    most = min(most, in_all)
+    in_all = one.all_pieces
+    assert isinstance(in_all, int)
+    most = min(fitting, in_all)
     if most < 1:
         return
     fewest = -(-in_all // most)
