@@ -1,7 +1,7 @@
 """Weights in 28 bits, where reading them is all that takes time: a sign, 4 bits of exponent and all 23 bits of the fraction.
 
 Numbers are short when they are divided by the power of two below their column's largest magnitude and multiplied by 2^-112: then their exponents fit in 4 bits, and those of
-less than 2^-14 of that power, which are denormal, keep what 23 bits say. So a weight is exact, or has magnitude below 2^-14 and is rounded by at most 2^-38 of its column's
+less than 2^-14 of that power, which are denormal, keep what 23 bits say. So a weight is exact, or of less than 2^-14 and rounded by at most 2^-38 of its column's
 power, and a sum of products by at most that times the sum of the other factors' magnitudes. A column with an infinity or nan becomes nan.
 
 Eight vectors of 16 weights are seven lines of 64 bytes, by which bits of a weight are in them:
@@ -36,7 +36,7 @@ Array = np.ndarray[Any, Any]
 SHIFT = 112
 FACTOR = 2.0**40
 REST = 2.0 ** (SHIFT - 40)
-# Lanes of a vector, and weights of a block, which are as many bytes and half as many 16-bit words.
+# Lanes of a vector; vectors of a block; weights, bytes and 16-bit words of one.
 LANES = 16
 VECTORS = 8
 BLOCK = LANES * VECTORS
@@ -102,7 +102,7 @@ def _block(code: Code, weights: Value, at: Index) -> list[Value]:
     found: list[Value] = []
     for top, line in zip((lines[0], turned), lines[1:], strict=True):
         for high in _interleaved(code, line, code.apply("and", top, mask)):
-            low = code.load(words, code.add(at, 96 + 16 * len(found)), 32, None, 64)
+            low = code.load(words, code.add(at, 32 * (3 + len(found) // 2)), 32, None, 64)
             found += [code.reinterpret(x, f32) for x in _interleaved(code, low, code.reinterpret(high, i16))]
     return found
 
