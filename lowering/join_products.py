@@ -1,7 +1,7 @@
 """Products of one operand by several known ones become one product: the queries, keys and values of an attention are one matrix.
 
-What a product does with its own operand, combining the parts of it for Strassen's algorithm say, is done once, and threads have more tasks to share. The results are
-slices, which cost nothing for those who read them as views.
+What a product does with its own operand, combining the parts of it for Strassen's algorithm say, is done once, and threads have more tasks to share. The results
+are slices, which cost nothing for those who read them as views.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Array = np.ndarray[Any, Any]
 class JoinProducts(FuncPass):
     """contract(x, v) + b, contract(x, w) + c  ->  slices of contract(x, concat(v, w)) + concat(b, c)
 
-    Before and after: `tensor` ops on values.  For floats and constants, where the results are read by products and as transposed views only: what follows a product element by element
-    belongs to its own kernel.
+    Before and after: `tensor` ops on values.  For floats and constants, where the results are read by products and as transposed views only: what follows a
+    product element by element belongs to its own kernel.
     Runs before attentions are grouped, which read their operands through slices.
     """
 
@@ -78,7 +78,9 @@ class _Branch:
 
 def _branch(contract: tensor.Contract) -> _Branch | None:
     spec, weight = tensor.ContractSpec(contract.spec), contract.b.producer(tensor.Constant)
-    if weight is None or element_type(contract.result.type).kind != "f" or spec.out[-1] not in spec.b or spec.out[-1] in spec.a or 0 in shape_of(contract.result):
+    if weight is None or spec.out[-1] not in spec.b or spec.out[-1] in spec.a:
+        return None
+    if element_type(contract.result.type).kind != "f" or 0 in shape_of(contract.result):
         return None
     maps: list[tensor.Map] = []
     value: Value = contract.result
@@ -153,7 +155,8 @@ def _may_be_part(value: Value, axis: int, start: Dim, total: Dim) -> bool:
 
 
 def _split(value: Value, axis: int, reshape: tensor.Reshape) -> tuple[int, int] | None:
-    """The outermost axis of a reshape's result among those that `axis` is split into, and how many elements of `axis` go to one of its; None where it is joined with others."""
+    """The outermost axis of a reshape's result among those that `axis` is split into, and how many elements of `axis` go to one of its; None where `axis` is
+    joined with others."""
     shape = shape_of(reshape.result)
     before, after = next(groups for groups in matching_groups(shape_of(value), shape) if axis in groups[0])
     longer = [i for i in after if shape[i] != 1]

@@ -86,13 +86,14 @@ def _gated(b: Builder, x: Value) -> list[Value]:
     return [b(tensor.Map, b(tensor.Map, gate, fn="sigmoid"), up, fn="mul")]
 
 
-def _behind_a_reshape(b: Builder, x: Value) -> list[Value]:
-    return [b(tensor.Map, b(tensor.Reshape, y, shape=(1, 5, 8)), fn="exp") for y in (heads(b, x, 8), _plain(b, x))]
-
-
 def _transposed(b: Builder, x: Value) -> Value:
     value: Value = b(tensor.Transpose, _plain(b, x), perm=(1, 0))
     return value
+
+
+def _computed(b: Builder, x: Value) -> list[Value]:
+    products = [b(tensor.Contract, x, b(tensor.Map, constant(b, 6, 8), fn="exp"), spec="mk,kn->mn") for _ in range(2)]
+    return [b(tensor.Transpose, y, perm=(1, 0)) for y in products]
 
 
 APART: dict[str, Callable[[Builder, Value], list[Value]]] = {
@@ -102,7 +103,7 @@ APART: dict[str, Callable[[Builder, Value], list[Value]]] = {
     "rows that a reshape joins with columns": lambda b, x: [b(tensor.Transpose, b(tensor.Reshape, _plain(b, x), shape=(4, 10)), perm=(1, 0)) for _ in range(2)],
     "one with a bias and one without": lambda b, x: [heads(b, x, 8), _transposed(b, x)],
     "products of two values": lambda b, x: [_transposed(b, x), _transposed(b, b(tensor.Map, x, fn="neg"))],
-    "weights that are computed": lambda b, x: [b(tensor.Transpose, b(tensor.Contract, x, b(tensor.Map, constant(b, 6, 8), fn="exp"), spec="mk,kn->mn"), perm=(1, 0)) for _ in range(2)],
+    "weights that are computed": _computed,
     "heads that do not divide where the second one begins": lambda b, x: [heads(b, x, 6, depth=3), heads(b, x, 8)],
 }  # fmt: skip
 
@@ -135,7 +136,8 @@ def self_attention(words: int, count: int, depth: int) -> Module:
         return value
 
     x = main.args[0]
-    q, k, v = (b(nn.Transpose, b(nn.Reshape, b(nn.Linear, x, known(width, width), known(width)), shape=(1, words, count, depth)), perm=(0, 2, 1, 3)) for _ in range(3))
+    made = [b(nn.Reshape, b(nn.Linear, x, known(width, width), known(width)), shape=(1, words, count, depth)) for _ in range(3)]
+    q, k, v = (b(nn.Transpose, y, perm=(0, 2, 1, 3)) for y in made)
     shares = b(nn.Softmax, b(nn.MatMul, b(nn.Mul, q, b(nn.Full, value=depth**-0.5, dtype=f32)), k, transpose_y=True))
     out = b(nn.Reshape, b(nn.Transpose, b(nn.MatMul, shares, v), perm=(0, 2, 1, 3)), shape=(1, words, width))
     b.insert(Return([b(nn.Linear, out, known(width, width), None)]))
