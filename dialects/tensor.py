@@ -50,7 +50,7 @@ from polyreme.ir.diagnostics import UNKNOWN, Location, check, check_attr, check_
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve, resolve_all
 from polyreme.ir.scalar import apply_scalar, function_accuracy, reduction_accuracy, scalar_function
-from polyreme.ir.types import ScalarType, TensorType, Type, i8, i32, i64, u8, u64
+from polyreme.ir.types import PARTS, WHOLE, ScalarType, TensorType, Type, i8, i32, i64, u8, u64
 
 # --- values from nothing
 
@@ -456,6 +456,32 @@ class Reshape(Op):
     @staticmethod
     def reference(x: Array, *, shape: Shape) -> Array:
         return x.reshape(resolve_all(shape))
+
+
+@op("tensor.pairs", Pure)
+class Pairs(Op):
+    """Complex numbers as pairs of their parts, along a last axis of size 2; or such pairs as complex numbers: the same memory.
+
+        %p = tensor.pairs %z : tensor<Nx2xf32>      // %z: tensor<Nxcomplex<f32>>
+
+    The parts are floats half as wide. Of floats, f32 or f64, the last axis is taken away.
+    """
+
+    x = operand()
+
+    @staticmethod
+    def infer(x: TensorType) -> TensorType:
+        if x.dtype in PARTS:
+            return TensorType((*x.shape, 2), PARTS[x.dtype])
+        check_type(x.dtype in WHOLE, f"expected complex numbers, or pairs of f32 or f64, but got {x.dtype}")
+        check(x.rank > 0 and x.shape[-1] == 2, f"expected a last axis of size 2 but got the shape {shape_text(x.shape)}")
+        return TensorType(x.shape[:-1], WHOLE[x.dtype])
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        if x.dtype.kind == "c":
+            return np.stack([x.real, x.imag], -1)
+        return np.ascontiguousarray(x).view(np.result_type(x.dtype, np.complex64))[..., 0]
 
 
 @op("tensor.transpose", Pure, View)

@@ -55,6 +55,8 @@ i8, i16, i32, i64 = (ScalarType(f"i{b}", "i", b) for b in (8, 16, 32, 64))
 u8, u16, u32, u64 = (ScalarType(f"ui{b}", "u", b) for b in (8, 16, 32, 64))
 i1 = ScalarType("i1", "b", 1)
 c64, c128 = ScalarType("complex<f32>", "c", 64), ScalarType("complex<f64>", "c", 128)
+# The type of a complex number's parts, and the other way round.
+PARTS, WHOLE = {c64: f32, c128: f64}, {f32: c64, f64: c128}
 index = ScalarType("index", "x", 64)
 
 SCALARS = {t.name: t for t in (f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, i1, c64, c128, index)}

@@ -21,7 +21,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.define import Commutative, ConstantLike, Elementwise, IsolatedFromAbove, Pure, Terminator
-from polyreme.ir.dims import Expr
+from polyreme.ir.dims import Expr, known_nonnegative
 from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.rewrite import Pattern, pattern, rewrite_greedily
 from polyreme.ir.scalar import FUNCTIONS
@@ -289,6 +289,24 @@ def _unrepeated(x: Value) -> Value:
 
 def _map_shape(xs: list[Value]) -> tuple[Any, ...]:
     return broadcast_shapes([x.type.shape for x in xs])  # type: ignore[union-attr]
+
+
+@_canonical
+@pattern(tt.Slice)
+def slice_of_joined(op: Any, b: Builder) -> Value | None:
+    """slice(concat(x, y), of y alone) -> slice(y), along an axis that steps by 1"""
+    joined = op.x.producer(tt.Concat)
+    if joined is None or op.strides[joined.axis] != 1:
+        return None
+    axis, start = joined.axis, 0
+    for x in joined.xs:
+        stop = start + x.type.shape[axis]
+        if known_nonnegative(op.starts[axis] - start) and known_nonnegative(stop - op.stops[axis]):
+            starts, stops = list(op.starts), list(op.stops)
+            starts[axis], stops[axis] = op.starts[axis] - start, op.stops[axis] - start
+            return b(tt.Slice, x, starts=tuple(starts), stops=tuple(stops), strides=op.strides)  # type: ignore[no-any-return]
+        start = stop
+    return None
 
 
 @_canonical

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from polyreme.lowering.exponentials import FORMATS, erf, exp, expm1, half_expm1, reduce_exp, scale, sigmoid
+from polyreme.lowering.exponentials import FORMATS, erf, exp, expm1, half_expm1, reduce_exp, scale, sigmoid, tree_poly
 from polyreme.lowering.libm import HUGE_ANGLE, libm, unless
 from polyreme.lowering.llvm_text import Lane
 from polyreme.lowering.vector_math import log_edges, power_edges, rsqrt
@@ -165,7 +165,9 @@ def pow(x: Lane, y: Lane) -> Lane:
     product = product.at_least(FORMATS["double"].least).at_most(FORMATS["double"].most)
     r, n, bits = reduce_exp(product)
     r = r + rest
-    return power_edges(x, y, scale(r.poly((1.0, 1.0, *FORMATS["double"].exp)), n, bits))
+    # The chain of operations is so long that it is what takes the time: polynomials as trees.
+    p = (r * r).fma(tree_poly(r, FORMATS["double"].exp), r) + 1.0
+    return power_edges(x, y, scale(p, n, bits))
 
 
 def _long_log(x: Lane) -> tuple[Lane, Lane]:
@@ -181,7 +183,7 @@ def _long_log(x: Lane) -> tuple[Lane, Lane]:
     z = s * s
     z_low = s.fma(s, -z) + s * s_low * 2.0
     # 2/3 + rest, then 2 + z times that, then s times that.
-    rest = z * z.poly(LOG_REST)
+    rest = z * tree_poly(z, LOG_REST)
     third = rest + 2 / 3
     third_low = (2 / 3 - third) + rest + THIRD_LOW
     product = z * third

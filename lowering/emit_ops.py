@@ -102,7 +102,7 @@ def _emit_view(e: FunctionEmitter, op: Any) -> Lane:
 def _alignment(op: Any, dtype: ScalarType) -> int:
     """Bytes that a place is a multiple of: an element's, or those of the bytes' own memory for a view of them as words."""
     view = op.buffer.producer(kernel.View)
-    if view is not None and view.dtype is not None:
+    if view is not None and view.dtype is not None and view.buffer.type.dtype.kind != "c":
         dtype = view.buffer.type.dtype
     return max(op.align or 0, dtype.bytes)
 

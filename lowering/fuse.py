@@ -325,7 +325,7 @@ class _Fusion:
             block.append(op)
 
 
-_ALONE = (tensor.Random, tensor.Constant, tensor.Cumulate, tensor.Argsort)
+_ALONE = (tensor.Random, tensor.Constant, tensor.Cumulate, tensor.Argsort, tensor.Pairs)
 
 
 def _fusible(op: Op) -> bool:

@@ -76,6 +76,44 @@ def _wide(b: Builder, x: Value) -> Value:
     return _cast(b, x, f32) if x.type.dtype.is_float and x.type.dtype.bits == 16 else x
 
 
+# --- complex numbers
+
+
+def _part(b: Builder, x: Value, k: int) -> Value:
+    """Part `k` of complex numbers, with an axis of size 1."""
+    shape = x.type.shape
+    zeros, ones = (0,) * len(shape), (1,) * len(shape)
+    return b(tt.Slice, b(tt.Pairs, x), starts=(*zeros, k), stops=(*shape, k + 1), strides=(*ones, 1))
+
+
+def _of_parts(b: Builder, re: Value, im: Value) -> Value:
+    """Complex numbers of parts with an axis of size 1."""
+    return b(tt.Pairs, b(tt.Concat, [re, im], axis=re.type.rank - 1))
+
+
+@nn_to_tensor.lower(nn.Real)
+def real(op: Any, b: Builder, x: Value) -> Value:
+    return _reshape(b, _part(b, x, 0), x.type.shape)
+
+
+@nn_to_tensor.lower(nn.Imag)
+def imag(op: Any, b: Builder, x: Value) -> Value:
+    return _reshape(b, _part(b, x, 1), x.type.shape)
+
+
+@nn_to_tensor.lower(nn.Conj)
+def conj(op: Any, b: Builder, x: Value) -> Value:
+    return _of_parts(b, _part(b, x, 0), _map(b, "neg", _part(b, x, 1)))
+
+
+@nn_to_tensor.lower(nn.Complex)
+def complex_(op: Any, b: Builder, re: Value, im: Value) -> Value:
+    shape = op.result.type.shape
+    parts = (b(tt.Broadcast, _lift(b, x, len(shape)) if x.type.rank else _reshape(b, x, (1,) * len(shape)), shape=shape) for x in (re, im))
+    re, im = (_reshape(b, x, (*shape, 1)) for x in parts)
+    return _of_parts(b, re, im)
+
+
 # --- values from nothing, and random numbers
 
 

@@ -48,6 +48,7 @@ from polyreme.lowering.schedule import KernelBuilder
 from polyreme.lowering.shapes import SolveDims
 from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.sort import build_sort
+from polyreme.lowering.split_complex import SplitComplex
 from polyreme.lowering.steps import HoistFromScans, UnrollScans
 from polyreme.lowering.strassen import build_strassen
 from polyreme.lowering.targets import GpuTarget, Target, find_target, host
@@ -115,7 +116,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse(), *chains),
+        Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse(), *chains),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", TensorToKernel(target, builders(target), prepare, watch)),
     ]

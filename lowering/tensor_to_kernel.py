@@ -24,7 +24,7 @@ from polyreme.ir.diagnostics import ConversionError, Location, PassError
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import Pass
-from polyreme.ir.types import BufferType, TensorType, i64
+from polyreme.ir.types import PARTS, BufferType, TensorType, i64
 from polyreme.lowering.arena import plan_within
 from polyreme.lowering.code import Code
 from polyreme.lowering.costs import cost_of
@@ -141,7 +141,7 @@ class _Bufferize:
             self.b.loc = op.location
             if isinstance(op, tensor.Constant):
                 self.memory[op.result] = op.value
-            elif isinstance(op, tensor.Reshape) and op.x in self.memory:
+            elif isinstance(op, (tensor.Reshape, tensor.Pairs)) and op.x in self.memory:
                 self.memory[op.result] = self.memory[op.x]
             elif isinstance(op, Return):
                 self._return(op, outputs, results)
@@ -169,6 +169,8 @@ class _Bufferize:
             if outputs.get(_behind_reshapes(value)) is not buffer:
                 type = value.type
                 assert isinstance(type, TensorType)
+                if type.dtype in PARTS:
+                    type = TensorType((*type.shape, 2), PARTS[type.dtype])
                 copy = Func.empty("root", [type], loc=op.location)
                 Builder.at_end(copy.block, op.location)(Return, tuple(copy.args))
                 self._run_plan(Request(copy.finish(), self.target), [value], [buffer])
@@ -271,10 +273,10 @@ class _Bufferize:
         last: dict[Value, int] = {}
         for op in reversed(func.block):
             for value in op.results:
-                last[value] = max((last[u.result] if isinstance(u, tensor.Reshape) else self.order[u] for u in value.users), default=self.order[op])
+                last[value] = max((last[u.result] if isinstance(u, (tensor.Reshape, tensor.Pairs)) else self.order[u] for u in value.users), default=self.order[op])
         # A value under another shape lives as long as the one that it is made of.
         for op in func.block:
-            if isinstance(op, tensor.Reshape) and op.x in last:
+            if isinstance(op, (tensor.Reshape, tensor.Pairs)) and op.x in last:
                 last[op.result] = last[op.x]
         return last
 
@@ -397,9 +399,10 @@ class _Bufferize:
         return self.data[memory]
 
     def _shaped(self, buffer: Value, type: BufferType) -> Value:
-        """The memory as a kernel wants to see it: reshapes and collapsed axes are views."""
+        """The memory as a kernel wants to see it: reshapes and collapsed axes are views, as are the parts of complex numbers."""
         if buffer.type != type:
-            buffer = self.b(kernel.View, buffer, None, shape=type.shape)
+            seen = type.dtype if buffer.type.dtype in PARTS else None  # type: ignore[union-attr]
+            buffer = self.b(kernel.View, buffer, None, shape=type.shape, dtype=seen)
         return buffer
 
     def _alloc(self, type: BufferType) -> Value:
@@ -460,10 +463,8 @@ def _is_static(value: Value) -> bool:
 
 
 def _behind_reshapes(value: Value) -> Value:
-    op = value.producer(tensor.Reshape)
-    while op is not None:
+    while isinstance(op := value.producer(), (tensor.Reshape, tensor.Pairs)):
         value = op.x
-        op = value.producer(tensor.Reshape)
     return value
 
 

@@ -58,8 +58,8 @@ class Case:
         return module
 
 
-# Complex numbers are not compiled; `dialects/test_complex.py` has their cases.
-WITHOUT_KERNELS = {nn.Real, nn.Imag, nn.Conj, nn.Complex}
+# The cases of complex numbers are in `dialects/test_complex.py`.
+OF_COMPLEX = {nn.Real, nn.Imag, nn.Conj, nn.Complex}
 
 CASES: list[Case] = []
 _random = np.random.default_rng(20)

@@ -27,7 +27,7 @@ from polyreme.ir.define import ConstantLike, Pure, attr, op, operand, optional
 from polyreme.ir.diagnostics import PolyremeError, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve
-from polyreme.ir.types import BufferType, ScalarType, Type, i1
+from polyreme.ir.types import PARTS, BufferType, ScalarType, Type, i1
 
 
 @op("kernel.alloc")
@@ -97,7 +97,7 @@ class View(Op):
 
     Shares the memory: what is written to one is read from the other. Without `offset` it starts where the buffer does. All of it must lie
     inside the buffer. `shape` is the view's, in row-major order. With `dtype` the bytes, the lowest one first, are seen as integers of another type: bytes four
-    at a time as i32, say, or the bits of floats. Such a view promises no more of where it starts than the buffer does.
+    at a time as i32, say, or the bits of floats; or complex numbers as their real and imaginary parts by turns. Such a view promises no more of where it starts than the buffer does.
     """
 
     buffer = operand()
@@ -110,7 +110,8 @@ class View(Op):
         if offset is not None:
             check_index(offset, "the offset")
         found = check_buffer(buffer).dtype
-        check_type(dtype is None or (dtype.is_integer and found.kind in "fiu"), f"expected numbers to be seen as integers but got {found} and {dtype}")
+        fits = dtype is None or (dtype.is_integer and found.kind in "fiu") or PARTS.get(found) == dtype
+        check_type(fits, f"expected numbers to be seen as integers, or complex ones as their parts, but got {found} and {dtype}")
         return BufferType(shape, dtype or found)
 
     @staticmethod

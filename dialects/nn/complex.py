@@ -1,7 +1,4 @@
-"""Complex numbers: their parts, and numbers made of parts.
-
-No kernel computes with complex numbers: these ops run by their references, in eager mode and when a module is evaluated, and have no lowering.
-"""
+"""Complex numbers: their parts, and numbers made of parts."""
 
 from __future__ import annotations
 
@@ -12,11 +9,7 @@ from polyreme.dialects.shape_rules import broadcast_shapes, check_same_dtype
 from polyreme.ir.core import Op
 from polyreme.ir.define import Elementwise, Pure, op, operand
 from polyreme.ir.diagnostics import check_type
-from polyreme.ir.types import ScalarType, TensorType, c64, c128, f32, f64
-
-# The type of the parts by that of the number, and the other way round.
-PARTS = {c64: f32, c128: f64}
-WHOLE = {f32: c64, f64: c128}
+from polyreme.ir.types import PARTS, WHOLE, ScalarType, TensorType
 
 
 def _part_type(x: TensorType) -> ScalarType:

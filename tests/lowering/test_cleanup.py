@@ -78,6 +78,11 @@ FIRES = {
         lambda b, x: b(tt.Slice, b(tt.Slice, x, starts=(1,), stops=(9,), strides=(2,)), starts=(1,), stops=(4,), strides=(2,)),
         ["tensor.slice"],
     ),
+    "one of two that are joined": (
+        [X, X],
+        lambda b, x, y: b(tt.Slice, b(tt.Concat, [x, y], axis=1), starts=(0, 5), stops=(2, 7), strides=(1, 1)),
+        ["tensor.slice"],
+    ),
     "two flips": ([X], lambda b, x: b(nn.Flip, b(nn.Flip, x, axes=(0, 1)), axes=(-1, -2)), []),
     "pad by nothing": ([X], lambda b, x: b(nn.Pad, x, padding=(0, 0, 0, 0)), []),
     "concat of one": ([X], lambda b, x: b(nn.Concat, [x], axis=0), []),
@@ -118,6 +123,11 @@ STAYS = {
     "slices of unknown extent": (
         [TensorType((N,), f32)],
         lambda b, x: b(tt.Slice, b(tt.Slice, x, starts=(0,), stops=(N,), strides=(2,)), starts=(0,), stops=((N + 1) // 2,), strides=(3,)),
+        2,
+    ),
+    "some of both that are joined": (
+        [X, X],
+        lambda b, x, y: b(tt.Slice, b(tt.Concat, [x, y], axis=1), starts=(0, 3), stops=(2, 7), strides=(1, 1)),
         2,
     ),
     "flip": ([X], lambda b, x: b(nn.Flip, x, axes=(0,)), 1),
