@@ -7,7 +7,7 @@ from polyreme.dialects import nn
 from polyreme.ir.core import Op
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.verify import verify
-from tests.nn_cases import CASES, UNIFORM, OF_COMPLEX, numbers_close
+from tests.nn_cases import CASES, OF_COMPLEX, UNIFORM, numbers_close
 
 DTYPES = {"float64": np.float64, "float32": np.float32}
 

@@ -20,7 +20,7 @@ from polyreme.ir.types import scalar_type
 from polyreme.runtime.gpu import EmulatedDriver
 from polyreme.tensor import Tensor
 from tests.gpu.running import DEVICES
-from tests.nn_cases import CASES, UNIFORM, OF_COMPLEX, Case, numbers_close
+from tests.nn_cases import CASES, OF_COMPLEX, UNIFORM, Case, numbers_close
 
 F = paddle.nn.functional
 OPS = [cls for cls in vars(ops).values() if isinstance(cls, type) and issubclass(cls, Op)]
