@@ -21,7 +21,7 @@ import numpy as np
 
 import polyreme as paddle
 from benchmarks.tables import table
-from benchmarks.zoo import MODELS, draw_inputs, draw_weights, load_weights
+from benchmarks.zoo import MODELS, draw_weights, load_weights
 from polyreme.executables import load_module
 from polyreme.inspection import model_module
 from polyreme.runtime.threads import set_num_threads

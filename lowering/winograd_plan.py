@@ -94,9 +94,14 @@ class Image:
 
     def sized(self, pixels: int) -> Image:
         """The same with numbers to plan with where sizes are unknown, those of images with sides of so many pixels."""
-        sizes = {name: getattr(self, name) for name in ("batch", "height", "width", "high", "wide")}
         batch = dict.fromkeys(dims.symbols(self.batch), USUAL_BATCH)
-        return replace(self, **{name: estimate(dims.substitute(size, batch), pixels) for name, size in sizes.items()})
+
+        def number(size: Dim) -> int:
+            return estimate(dims.substitute(size, batch), pixels)
+
+        return replace(
+            self, batch=number(self.batch), height=number(self.height), width=number(self.width), high=number(self.high), wide=number(self.wide)
+        )
 
     @cached_property
     def usual(self) -> tuple[Image, ...]:
