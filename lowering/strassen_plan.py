@@ -38,6 +38,8 @@ PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
 KEPT_NEAR, COMBINED_NEAR = 6, 3
 # Vectors between A's combinations, to keep them from each other's sets of the cache.
 APART = 5
+# Of an unknown number of rows, fewer than this are not cut: they take about as long as reading the weights, of which there are more then.
+LEAST_ROWS = 48
 # What an unknown number of rows is planned for, at most.
 USUAL_ROWS = 128
 
@@ -276,6 +278,6 @@ def for_any_rows(cut: Cut, m: Dim) -> Cut:
         sized = replace(cut, matrices=replace(known, m=rows), piece=min(cut.most_rows, -(-rows // cut.down)))
         return sized.cycles < sized.matrices.direct_cycles
 
-    least = next((rows for rows in range(8, known.m, 8) if gains(rows)), known.m)
+    least = next((rows for rows in range(LEAST_ROWS, known.m, 8) if gains(rows)), known.m)
     most = known.product.problem.request.target.caches[2] // (COMBINED_NEAR * f32.bytes * cut.products * cut.line) * cut.down
     return replace(cut, matrices=replace(known, m=m), piece=max(1, cut.most_rows // cut.rows) * cut.rows, enough=(least, most))
