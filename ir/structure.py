@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from polyreme.ir.attributes import Dense
 from polyreme.ir.core import Op, Value
 
 __all__ = ["first_difference"]
@@ -70,9 +71,11 @@ def _shape(op: Op) -> str:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Equality that tells 1 from 1.0 and True, and 0.0 from -0.0; one nan is like another."""
+    """Equality that tells 1 from 1.0 and True, and 0.0 from -0.0; one nan is like another. Constants that are made later are made for it."""
     if type(a) is not type(b):
         return False
+    if isinstance(a, Dense):
+        return a == b or (a.type == b.type and Dense.taking(a.made()) == Dense.taking(b.made()))
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(_alike, a, b))
     if isinstance(a, float):

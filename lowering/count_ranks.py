@@ -20,18 +20,18 @@ from polyreme.lowering.rows import shape_of
 class CountRanks(FuncPass):
     """argsort(x)[r]  ->  sum of all i with rank[i] = r,  rank[i] = number of j with x[j] before x[i], or equal to it and j < i
 
-    Before and after: `tensor` ops.  For rows of at most `most` elements, or of any number: as many comparisons as the square of it, but all independent, which
+    Before and after: `tensor` ops.  For rows of at most `most` elements, or of any number for 0: as many comparisons as the square of it, but all independent, which
     suits short rows, and GPUs. Runs before fusion, which leaves none of the squares in memory.
     """
 
     name: ClassVar[str] = "count-ranks"
     takes: ClassVar[tuple[str, ...]] = ("tensor",)
-    most: int | None = None
+    most: int = 0
 
     def run_on(self, func: Func) -> None:
         for op in [op for op in func.walk() if isinstance(op, tensor.Argsort)]:
             length = shape_of(op.x)[-1]
-            if self.most is None or (isinstance(length, int) and length <= self.most):
+            if not self.most or (isinstance(length, int) and length <= self.most):
                 op.replace_with(_positions(Builder.before_op(op), op))
                 op.erase()
 
