@@ -78,7 +78,7 @@ class _Branch:
 
 def _branch(contract: tensor.Contract) -> _Branch | None:
     spec, weight = tensor.ContractSpec(contract.spec), contract.b.producer(tensor.Constant)
-    if weight is None or spec.out[-1] not in spec.b or spec.out[-1] in spec.a:
+    if weight is None or not spec.out or spec.out[-1] not in spec.free_b:
         return None
     if element_type(contract.result.type).kind != "f" or 0 in shape_of(contract.result):
         return None

@@ -92,7 +92,10 @@ def test_ptx_is_a_level():
 
 
 # Layouts and groups that only kernels for processors make use of; on a GPU sequences are written out step by step instead.
-OF_PROCESSORS = {"join-products", "group-attention", "group-row-chains", "channels-last", "stack-rows", "tile-batch", "integer-products", "widen-halves", "hoist-from-scans", "unroll-scans"}
+OF_PROCESSORS = {
+    "join-products", "group-attention", "group-row-chains", "channels-last", "stack-rows", "tile-batch", "sweep-for-extremes", "integer-products", "widen-halves",
+    "hoist-from-scans", "unroll-scans",
+}  # fmt: skip
 
 
 def test_the_passes_up_to_the_kernels_are_those_of_the_cpu_but_for_layouts_and_groups_of_its_own():

@@ -165,3 +165,8 @@ def test_the_queries_keys_and_values_of_an_attention_are_one_product(words: int)
     np.testing.assert_allclose(made[0], expected, rtol=1e-4, atol=1e-5)
     for other in made[1:]:
         np.testing.assert_array_equal(made[0], other)
+
+
+def test_products_whose_results_are_numbers_stay_apart() -> None:
+    module, inputs = module_of((5,), lambda b, x: [b(tensor.Contract, x, constant(b, 5), spec="k,k->") for _ in range(2)])
+    assert len(joined(module, inputs)) == 2
