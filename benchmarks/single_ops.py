@@ -90,7 +90,7 @@ CASES = {
     "embedding": case("F.embedding(i, w)", "F.embedding(i, w)", 30000, i=(4, 512), w=(30000, 768)),
     "gather rows": case("paddle.gather(x, i)", "torch.index_select(x, 0, i)", i=(1024,), x=ROWS),
     "take_along_axis": case("paddle.take_along_axis(x, j, -1)", "torch.gather(x, -1, j)", 1024, j=ROWS, x=ROWS),
-    "scatter add": case("paddle.scatter(x, i, y, overwrite=False)", "torch.index_copy(x, 0, i, y)", i=(1024,), x=ROWS, y=ROWS),
+    "scatter add": case("paddle.scatter(x, i, y, overwrite=False)", "torch.index_fill(x, 0, i, 0).index_add(0, i, y)", i=(1024,), x=ROWS, y=ROWS),
     "where": case("paddle.where(x > 0, x, y)", "torch.where(x > 0, x, y)", x=ROWS, y=ROWS),
     "clip": case("paddle.clip(x, -1, 1)", "torch.clamp(x, -1, 1)", x=ROWS),
     "one_hot": case("F.one_hot(i, 1000)", "F.one_hot(i, 1000).float()", 1000, i=(2048,)),
