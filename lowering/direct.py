@@ -29,7 +29,7 @@ from polyreme.lowering.access import row_major
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.direct_plan import Direct, find_direct
-from polyreme.lowering.elements import ElementEmitter, load
+from polyreme.lowering.elements import ElementEmitter, VectorLeaf, load
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Read, accumulate, cover, join_axes, repeat, zeros
 from polyreme.lowering.padded_copy import PaddedCopy
@@ -345,12 +345,7 @@ class DirectTask:
         code, p, lanes = self.code, self.p, self.direct.lanes
         masks = self._masks(len(acc[0]), valid)
         current: list[Value] = []
-
-        def leaf(places: tuple[Position, ...], _lanes: int, _mask: Value | None) -> Value:
-            return current[0]
-
-        leaf.varies = lanes > 1  # type: ignore[attr-defined]
-        emitter = p.epilogue.emitter(code, self.buffers, leaf)
+        emitter = p.epilogue.emitter(code, self.buffers, VectorLeaf(lambda _: current[0]))
         start = [place(code.add(o, c)) for o, c in zip(self.pixels0, corner, strict=True)]
         for offset, line in zip(offsets, acc, strict=True):
             pixel = [s.plus(code, Position(o)) for s, o in zip(start, offset, strict=True)]

@@ -12,6 +12,7 @@ for `fuse.py` to avoid.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product as cartesian
 from math import prod
 
@@ -29,6 +30,17 @@ from polyreme.lowering.positions import Position, position, total
 Positions = tuple[Position, ...]
 # Gives `lanes` elements at the positions, one per axis; lanes that the mask turns off may hold anything but must not touch memory.
 Leaf = Callable[[Positions, int, Value | None], Value]
+
+
+@dataclass(frozen=True)
+class VectorLeaf:
+    """A leaf that is in registers: `read` gives the vector that is at hand for the positions. In memory equal positions have equal elements; here lanes may differ all the same."""
+
+    read: Callable[[Positions], Value]
+
+    def __call__(self, places: Positions, lanes: int, mask: Value | None) -> Value:
+        return self.read(places)
+
 
 # A reduction with at most so many elements is written out instead of looped over.
 UNROLLED = 16
@@ -54,7 +66,7 @@ class ElementEmitter:
         hold, the position may lie outside of the value and the result is arbitrary.
         """
         places = tuple(position(x) for x in indices)
-        if lanes > 1 and all(p.uniform for p in places) and not _varies(value, self.leaves):
+        if lanes > 1 and all(p.uniform for p in places) and not isinstance(self.leaves.get(value), VectorLeaf):
             return self.code.broadcast(self.at(value, places, 1, None, tuple(self._any_lane(g) for g in guards)), lanes)
         key = (value, places, lanes, mask, guards)
         seen = self._seen.get(key)
@@ -82,11 +94,6 @@ class ElementEmitter:
             wide = guard if isinstance(guard.type, VectorType) or lanes == 1 else self.code.broadcast(guard, lanes)
             full = wide if full is None else self.code.apply("and", full, wide)
         return full
-
-
-def _varies(value: Value, leaves: Mapping[Value, Leaf]) -> bool:
-    """Whether equal positions can give unequal lanes: leaves that are registers, marked by the loops that make them."""
-    return getattr(leaves.get(value), "varies", False)
 
 
 def _encloses(outer: Block, inner: Block) -> bool:

@@ -31,7 +31,7 @@ from polyreme.ir.types import BufferType, element_type
 from polyreme.lowering.access import Access
 from polyreme.lowering.attention import Attention, Part, find_in
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, buffer_leaf
+from polyreme.lowering.elements import ElementEmitter, Leaf, VectorLeaf, buffer_leaf
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.microkernel import Axis, Registers, accumulate, cover, sum_lanes, transpose_lanes, zeros
@@ -247,6 +247,9 @@ class _ManyQueries(_Kernel):
     def _get(self, buffer: Value, row: Index, v: int) -> Value:
         return self.code.load(buffer, self._at(row, v), self.lanes, None, self.align)
 
+    def _leaf(self, buffer: Value, row: Index, v: int) -> Leaf:
+        return VectorLeaf(lambda _: self._get(buffer, row, v))
+
     def _put(self, x: Value, buffer: Value, row: Index, v: int) -> None:
         self.code.store(x, buffer, self._at(row, v), None, self.align)
 
@@ -342,19 +345,9 @@ class _ManyQueries(_Kernel):
         if p.masked is p.first.result:
             return score
         leaves = self.leaves()
-
-        def given(places: Positions, wide: int, mask: Value | None) -> Value:
-            return score
-
-        given.varies = True  # type: ignore[attr-defined]
-        leaves[p.first.result] = given
+        leaves[p.first.result] = VectorLeaf(lambda _: score)
         for x, buffer in self.turned_masks.items():
-
-            def turned(places: Positions, wide: int, mask: Value | None, buffer: Value = buffer) -> Value:
-                return self._get(buffer, key, v)
-
-            turned.varies = True  # type: ignore[attr-defined]
-            leaves[x] = turned
+            leaves[x] = self._leaf(buffer, key, v)
         query = place(self.first, v * lanes, 1)
         at = self.places(p.axes, {p.key: place(code.add(start, key)), p.query: query})
         mask = None if self.exact else code.lane_mask(code.sub(self.left, v * lanes), lanes)
@@ -540,11 +533,6 @@ class _FewQueries(_Kernel):
         if p.masked is p.first.result:
             return scores
         leaves = self.leaves()
-
-        def given(places: Positions, wide: int, mask: Value | None) -> Value:
-            return scores
-
-        given.varies = True  # type: ignore[attr-defined]
-        leaves[p.first.result] = given
+        leaves[p.first.result] = VectorLeaf(lambda _: scores)
         at = self.places(p.axes, {p.key: key, p.query: place(self.query)})
         return ElementEmitter(self.code, leaves).at(p.masked, at, self.lanes, mask)

@@ -13,6 +13,7 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import VectorType, element_type
 from polyreme.lowering.code import Code, Index
+from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Beside, accumulate, cover, join_axes, zeros
 from polyreme.lowering.packing import PanelFill, Panels
@@ -341,12 +342,7 @@ class Tile:
         """Make the results of a tile from its sums, each vector (or number) given with its first lane and mask, and store them."""
         product, code, p = self.product, self.code, self.p
         current: list[Value] = []
-
-        def leaf(places: tuple[Position, ...], _lanes: int, _mask: Value | None) -> Value:
-            return current[0]
-
-        leaf.varies = True  # type: ignore[attr-defined]
-        emitter = p.epilogue.emitter(code, self.kernel.buffers, leaf)
+        emitter = p.epilogue.emitter(code, self.kernel.buffers, VectorLeaf(lambda _: current[0]))
         start, step = self.kernel.kept or (code.add(self.out0, lane0), self.row_out)
         out = code.add(start, code.mul(row, step))
         sizes = [p.size(c) for c in product.rows]

@@ -29,6 +29,7 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32
 from polyreme.lowering.code import Code, Index
+from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Beside, accumulate, cover, cover_any, step_cycles, zeros
 from polyreme.lowering.packing import PlanParts, copied_views
@@ -326,11 +327,6 @@ class _Task:
     def _write(self, value: Value, row: Index, lane: Index, mask: Value | None) -> None:
         """What the group gives for a vector of the product at this place, stored."""
         code, product, p = self.code, self.matrices.product, self.p
-
-        def leaf(places: tuple[Position, ...], _lanes: int, _mask: Value | None) -> Value:
-            return value
-
-        leaf.varies = True  # type: ignore[attr-defined]
         at = dict(zip(product.rows, map(place, code.split(row, [p.size(c) for c in product.rows])), strict=True))
         at[product.lane] = place(lane, 0, 1)
-        p.epilogue.write(p.epilogue.emitter(code, self.buffers, leaf), self.outs, [at.get(c, Position()) for c in p.out], self.cut.lanes, mask)
+        p.epilogue.write(p.epilogue.emitter(code, self.buffers, VectorLeaf(lambda _: value)), self.outs, [at.get(c, Position()) for c in p.out], self.cut.lanes, mask)

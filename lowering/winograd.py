@@ -40,6 +40,7 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.conv import tile_sizes
+from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, accumulate, cover, cover_any, zeros
 from polyreme.lowering.packing import PlanParts, copied_views
@@ -456,12 +457,7 @@ class _Task:
     def _writer(self, read: Callable[[Sequence[Position]], Value], around: dict[str, Position], mask: Value | None) -> Callable[[Position, Position], None]:
         """Stores the group's results at a row and a column; `read` gives the convolution's elements at a row and a column."""
         problem, letters = self.image.problem, self.image.letters
-
-        def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
-            return read(places[1:3])
-
-        leaf.varies = True  # type: ignore[attr-defined]
-        emitter = problem.epilogue.emitter(self.code, self.buffers, leaf)
+        emitter = problem.epilogue.emitter(self.code, self.buffers, VectorLeaf(lambda places: read(places[1:3])))
 
         def write(row: Position, column: Position) -> None:
             at = {**around, letters[1]: row, letters[2]: column}
