@@ -22,8 +22,9 @@
   i32, [60 x i8],                     ;  7 sleepers: workers in, or on their way into, a futex wait
   ptr, ptr, i64, i64, [32 x i8],      ;  9 body, 10 context, 11 count, 12 grain
   i32, i32, i32, i32, i32, i32,       ; 14 busy, 15 alive, 16 stop, 17 workers, 18 pid (0: the page is wiped by fork), 19 spin
-  [40 x i8],
-  [255 x i64]                         ; 21 threads
+  i32, [36 x i8],                     ; 20 waker: one more than the processor from which workers were woken last, 0 before
+  [128 x i8],                         ; 22 processors: a bit for each that the workers were made to run on; none when there are more than 1024
+  [255 x i64]                         ; 23 threads
 }
 
 declare i64 @syscall(i64, ...)
@@ -33,11 +34,16 @@ declare i32 @madvise(ptr, i64, i32)
 declare i32 @getpid()
 declare i32 @sched_yield()
 declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_getcpu()
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_join(i64, ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @pthread_getaffinity_np(i64, i64, ptr)
+declare i32 @pthread_setaffinity_np(i64, i64, ptr)
 declare i32 @sigfillset(ptr)
+declare i32 @memcmp(ptr, ptr, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i64 @llvm.ctpop.i64(i64)
 declare i32 @llvm.smin.i32(i32, i32)
 declare i64 @llvm.smin.i64(i64, i64)
@@ -110,6 +116,7 @@ wake:
   %others_capped = call i64 @llvm.smin.i64(i64 %others, i64 255)
   %others_32 = trunc i64 %others_capped to i32
   %to_wake = call i32 @llvm.smin.i32(i32 %others_32, i32 %sleepers)
+  call void @keep_apart(ptr %pool)
   call void @futex_wake(ptr %state_at, i32 %to_wake)
   br label %work
 
@@ -278,6 +285,11 @@ restart:
   %spin = select i1 %roomy, i32 2000, i32 0
   %spin_at = getelementptr %pool, ptr %pool, i64 0, i32 19
   store i32 %spin, ptr %spin_at, align 4
+  %waker_at = getelementptr %pool, ptr %pool, i64 0, i32 20
+  store i32 0, ptr %waker_at, align 4
+  %processors_at = getelementptr %pool, ptr %pool, i64 0, i32 22
+  call void @llvm.memset.p0.i64(ptr %processors_at, i8 0, i64 128, i1 false)
+  %unlisted = call i32 @sched_getaffinity(i32 0, i64 128, ptr %processors_at)
   ; Workers inherit a full signal mask, so signals stay with the threads of the program (2 is SIG_SETMASK).
   %filled = call i32 @sigfillset(ptr %all_signals)
   %masked = call i32 @pthread_sigmask(i32 2, ptr %all_signals, ptr %old_signals)
@@ -290,7 +302,7 @@ start:
 
 create:
   %i_64 = zext i32 %i to i64
-  %thread_at = getelementptr %pool, ptr %pool, i64 0, i32 21, i64 %i_64
+  %thread_at = getelementptr %pool, ptr %pool, i64 0, i32 23, i64 %i_64
   %error = call i32 @pthread_create(ptr %thread_at, ptr null, ptr @worker, ptr %pool)
   %created = icmp eq i32 %error, 0
   br i1 %created, label %started, label %finish
@@ -383,7 +395,7 @@ loop:
 
 join:
   %i_64 = zext i32 %i to i64
-  %thread_at = getelementptr %pool, ptr %pool, i64 0, i32 21, i64 %i_64
+  %thread_at = getelementptr %pool, ptr %pool, i64 0, i32 23, i64 %i_64
   %thread = load i64, ptr %thread_at, align 8
   %joined = call i32 @pthread_join(i64 %thread, ptr null)
   %i_next = add i32 %i, 1
@@ -392,6 +404,92 @@ join:
 done:
   store atomic i32 0, ptr %workers_at monotonic, align 4
   store atomic i32 0, ptr %stop_at seq_cst, align 4
+  ret void
+}
+
+; Keeps the workers off the processor that the caller runs on; called before sleepers are woken. A guest of a virtual machine takes its idle processors for
+; busy ones and wakes a thread where its waker runs, to wait there until the job is done: for several calls two threads then take as long as one.
+; Masks change only when the caller has moved, and only those that are still as this function left them: the others are their user's.
+define internal void @keep_apart(ptr %pool) nounwind {
+entry:
+  %mask = alloca [128 x i8], align 8
+  %as_left = alloca [128 x i8], align 8
+  %as_wanted = alloca [128 x i8], align 8
+  %spin_at = getelementptr %pool, ptr %pool, i64 0, i32 19
+  %spin = load i32, ptr %spin_at, align 4
+  ; Threads that outnumber the processors need all of them.
+  %crowded = icmp eq i32 %spin, 0
+  br i1 %crowded, label %done, label %where
+
+where:
+  ; -1 where the system does not tell.
+  %processor = call i32 @sched_getcpu()
+  %here = add i32 %processor, 1
+  %waker_at = getelementptr %pool, ptr %pool, i64 0, i32 20
+  %waker = load i32, ptr %waker_at, align 4
+  %unmoved = icmp eq i32 %here, %waker
+  %unlisted = icmp ugt i32 %processor, 1023
+  %stay = or i1 %unmoved, %unlisted
+  br i1 %stay, label %done, label %moved
+
+moved:
+  store i32 %here, ptr %waker_at, align 4
+  call void @processors_but(ptr %pool, i32 %waker, ptr %as_left)
+  call void @processors_but(ptr %pool, i32 %here, ptr %as_wanted)
+  %workers_at = getelementptr %pool, ptr %pool, i64 0, i32 17
+  %workers = load i32, ptr %workers_at, align 4
+  br label %loop
+
+loop:
+  %i = phi i32 [ 0, %moved ], [ %i_next, %next ]
+  %more = icmp slt i32 %i, %workers
+  br i1 %more, label %read, label %done
+
+read:
+  %i_64 = zext i32 %i to i64
+  %thread_at = getelementptr %pool, ptr %pool, i64 0, i32 23, i64 %i_64
+  %thread = load i64, ptr %thread_at, align 8
+  %error = call i32 @pthread_getaffinity_np(i64 %thread, i64 128, ptr %mask)
+  %known = icmp eq i32 %error, 0
+  %difference = call i32 @memcmp(ptr %mask, ptr %as_left, i64 128)
+  %untouched = icmp eq i32 %difference, 0
+  %ours = and i1 %known, %untouched
+  br i1 %ours, label %write, label %next
+
+write:
+  %refused = call i32 @pthread_setaffinity_np(i64 %thread, i64 128, ptr %as_wanted)
+  br label %next
+
+next:
+  %i_next = add i32 %i, 1
+  br label %loop
+
+done:
+  ret void
+}
+
+; Writes to `mask` the processors of the pool without the one of this number, counted from 1; all of them for 0.
+define internal void @processors_but(ptr %pool, i32 %number, ptr %mask) nounwind {
+entry:
+  %processors_at = getelementptr %pool, ptr %pool, i64 0, i32 22
+  call void @llvm.memcpy.p0.p0.i64(ptr %mask, ptr %processors_at, i64 128, i1 false)
+  %all = icmp eq i32 %number, 0
+  br i1 %all, label %done, label %clear
+
+clear:
+  %index = sub i32 %number, 1
+  %byte = lshr i32 %index, 3
+  %place = and i32 %index, 7
+  %bit = shl i32 1, %place
+  %kept = xor i32 %bit, -1
+  %kept_8 = trunc i32 %kept to i8
+  %at = getelementptr i8, ptr %mask, i32 %byte
+  %before = load i8, ptr %at, align 1
+  %after = and i8 %before, %kept_8
+  store i8 %after, ptr %at, align 1
+  br label %done
+
+done:
   ret void
 }
 

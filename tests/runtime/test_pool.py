@@ -197,6 +197,34 @@ def test_pools_come_and_go_without_leaving_threads(counting) -> None:
         assert settles_at(before)
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_workers_are_woken_off_the_processor_of_their_caller_unless_their_user_placed_them(counting) -> None:
+    everywhere = os.sched_getaffinity(0)
+    first, second = sorted(everywhere)[:2]
+    others = set(os.listdir("/proc/self/task"))
+    pool = pool_of(2)
+    (worker,) = (int(thread) for thread in set(os.listdir("/proc/self/task")) - others)
+
+    def after_a_job_on(processor: int) -> set[int]:
+        os.sched_setaffinity(0, {processor})
+        # Long enough for the worker to fall asleep.
+        time.sleep(0.05)
+        counts = np.zeros(64, np.int32)
+        counting(pool, counts, 1, 1)
+        assert (counts == 1).all()
+        assert os.sched_getaffinity(0) == {processor}
+        return os.sched_getaffinity(worker)
+
+    try:
+        assert after_a_job_on(first) == everywhere - {first}
+        assert after_a_job_on(second) == everywhere - {second}
+        assert after_a_job_on(first) == everywhere - {first}
+        os.sched_setaffinity(worker, everywhere)
+        assert after_a_job_on(second) == everywhere
+    finally:
+        os.sched_setaffinity(0, everywhere)
+
+
 def test_an_idle_pool_uses_no_processor_time(counting) -> None:
     pool = pool_of(2)
     counting(pool, np.zeros(64, np.int32), 1, 100)
