@@ -202,7 +202,10 @@ def _reshaped(b: Builder, x: Value, shape: tuple[Dim, ...]) -> Value:
 
 
 def _transposed(b: Builder, x: Value, perm: Axes) -> Value:
-    """The transpose, for nothing where sizes of 1 move or a constant is small."""
+    """The transpose, of what `x` is the transpose of; for nothing where sizes of 1 move or a constant is small."""
+    source = x.producer(tensor.Transpose)
+    if source is not None:
+        x, perm = source.x, tuple(source.perm[i] for i in perm)
     shape = shape_of(x)
     long = [p for p in perm if shape[p] != 1]
     if long == sorted(long):

@@ -147,6 +147,14 @@ def test_a_convolution_whose_channels_are_last_outside_has_no_transpose_left() -
     assert specs(made) == ["NabCmn,OCmn->NabO"]
 
 
+def test_a_residual_whose_channels_are_last_outside_is_read_as_it_stands() -> None:
+    net = Net(2, 5, 4, 6)
+    x = net.b(nn.Transpose, net.x, perm=(0, 3, 1, 2))
+    y = net.b(nn.Add, net.conv(net.conv(x, 9), 6, taps=1), x)
+    module = net.module(net.b(nn.Transpose, net.b(nn.Relu, y), perm=(0, 2, 3, 1)))
+    assert count(check_same(module, np.random.default_rng(0).standard_normal((2, 5, 4, 6))), tensor.Transpose) == 0
+
+
 def test_a_function_that_gives_back_all_it_computes_stays_as_it_is() -> None:
     net = Net(1, 3, 8, 8)
     module = net.module(net.conv(net.x, 64))
