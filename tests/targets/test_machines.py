@@ -44,6 +44,7 @@ def given(shape: list[int], dtype: str = "float32", seed: int = 0) -> Any:
 def eager(net: Any, inputs: list[Any]) -> list[Any]:
     results = net(*(paddle.to_tensor(x) for x in inputs))
     tensors = results if isinstance(results, list | tuple) else [results]
+    tensors = [y for each in tensors for y in (each if isinstance(each, tuple) else [each])]
     # As Paddle does, `numpy` gives the bits of bfloat16.
     return [y.numpy().view(numpy_dtype("bfloat16")) if y.dtype == paddle.bfloat16 else y.numpy() for y in tensors]
 
@@ -137,6 +138,84 @@ def test_networks_of_other_floats_give_the_same_answers(dtype: str, target: str,
     net.eval()
     close = {"float64": 1e-12, "bfloat16": 0.03, "float16": 0.004}[dtype]
     check(net, [paddle.static.InputSpec([1, 3, 22, 26], dtype, "x")], [given([1, 3, 22, 26], dtype)], target, tmp_path, close)
+
+
+def more_functions(x: Any) -> list[Any]:
+    """The rest of what machine code has for floats."""
+    inside, y = paddle.tanh(x), paddle.abs(x) + 0.1
+    return [
+        paddle.expm1(x), paddle.log1p(y), paddle.log2(y), paddle.log10(y), paddle.tan(x), paddle.asin(inside), paddle.acos(inside), paddle.atan(x),
+        paddle.sinh(x), paddle.cosh(x), functional.sigmoid(x), functional.gelu(x), paddle.rsqrt(y), functional.softmax(x, -1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_further_functions_give_the_same_answers(dtype: str, target: str, tmp_path: Path) -> None:
+    x = given([5, 29], dtype) * np.asarray(2, dtype)
+    check(more_functions, [paddle.static.InputSpec([None, 29], dtype, "x")], [x], target, tmp_path, {"float32": CLOSE, "float64": 1e-13}[dtype])
+
+
+def in_order(x: Any) -> list[Any]:
+    """Sorting, running combinations, and where the largest element stands."""
+    best, where = paddle.topk(x, 3)
+    return [
+        paddle.sort(x, -1), paddle.argsort(x, -1, descending=True), best, where, paddle.cumsum(x, -1), paddle.cumsum(x, 0),
+        paddle.argmax(x * 2 + 1, -1), paddle.argmin(x, 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8"])
+def test_orders_and_running_combinations_give_the_same_answers(dtype: str, target: str, tmp_path: Path) -> None:
+    x = (given([3, 150]) * 4).astype(dtype)
+    x[1, 140] = x[1, 7]
+    check(in_order, [paddle.static.InputSpec([None, None], dtype, "x")], [x], target, tmp_path)
+
+
+def complex_numbers(x: Any, y: Any) -> list[Any]:
+    a, b = paddle.as_complex(x), paddle.as_complex(y)
+    made = [a * b, a / b, a + b.conj(), paddle.matmul(a, b.transpose([1, 0]))]
+    return [paddle.as_real(z) for z in made]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_complex_numbers_give_the_same_answers(dtype: str, target: str, tmp_path: Path) -> None:
+    spec = [paddle.static.InputSpec([None, 21, 2], dtype, name) for name in "xy"]
+    check(complex_numbers, spec, [given([6, 21, 2], dtype, seed) for seed in (1, 2)], target, tmp_path, {"float32": CLOSE, "float64": 1e-13}[dtype])
+
+
+def test_a_recurrent_layer_of_large_weights_gives_the_same_answers(target: str, tmp_path: Path) -> None:
+    """Whose weights some machines read in 28 bits."""
+    net = nn.LSTM(48, 384)
+    check(net, [paddle.static.InputSpec([1, None, 48], "float32", "x")], [given([1, 7, 48])], target, tmp_path)
+
+
+@pytest.mark.parametrize("rows", [128, None], ids=["known", "open"])
+def test_large_products_by_fewer_multiplications_give_the_same_answers(rows: int | None, target: str, tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 515))
+    check(net, [paddle.static.InputSpec([rows, 784], "float32", "x")], [given([128, 784])], target, tmp_path, 2 * CLOSE)
+
+
+class Blocks(nn.Layer):  # type: ignore[misc]
+    """Inverted residual blocks of a large image, and a convolution of many channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.again = nn.Conv2D(16, 96, 1), nn.Conv2D(24, 144, 1)
+        self.depthwise, self.next = nn.Conv2D(96, 96, 3, stride=2, padding=1, groups=96), nn.Conv2D(144, 144, 3, padding=1, groups=144)
+        self.narrow, self.last = nn.Conv2D(96, 24, 1), nn.Conv2D(144, 24, 1)
+        self.whole = nn.Conv2D(24, 64, 3, padding=1)
+
+    def forward(self, x: Any) -> Any:
+        x = self.narrow(functional.relu6(self.depthwise(functional.relu6(self.wide(x)))))
+        x = x + self.last(functional.relu6(self.next(functional.relu6(self.again(x)))))
+        return functional.interpolate(functional.relu(self.whole(x)), scale_factor=2, mode="nearest")
+
+
+@pytest.mark.parametrize("size", [72, None], ids=["known", "open"])
+def test_chains_by_rows_give_the_same_answers(size: int | None, target: str, tmp_path: Path) -> None:
+    net = Blocks()
+    net.eval()
+    check(net, [paddle.static.InputSpec([1, 16, size, size], "float32", "x")], [given([1, 16, 72, 72])], target, tmp_path, 2 * CLOSE)
 
 
 def test_the_levels_of_x86_64_are_targets() -> None:
