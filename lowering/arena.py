@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import gcd
 from typing import ClassVar
 
 from polyreme.dialects import kernel
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Value
-from polyreme.ir.dims import Dim, Expr, floordiv
+from polyreme.ir.dims import Dim, Expr, floordiv, maximum
 from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.types import BufferType
-from polyreme.runtime.memory import Lifetime, plan_arena
+from polyreme.lowering.sweep import estimate_pixels
+from polyreme.runtime.memory import Lifetime, align, plan_arena, plan_offsets, plan_slots
 
 
 @register_pass
@@ -51,14 +53,45 @@ def plan_memory(main: Func) -> None:
         size, unit = _split(_bytes(alloc))
         lifetimes.append(Lifetime(first, last, size, unit))
         units.append(unit)
+    offsets, total = _in_regions(lifetimes, units)
+    if len(set(units) - {None}) > 1:
+        in_slots, end = _in_slots(lifetimes, units)
+        if estimate_pixels(end) < estimate_pixels(total):
+            offsets = in_slots
+    for alloc, offset in zip(allocs, offsets, strict=True):
+        alloc.attributes["offset"] = offset
+
+
+def _in_regions(lifetimes: Sequence[Lifetime], units: Sequence[Expr | None]) -> tuple[list[Dim], Dim]:
+    """Offsets of buffers, each in the region of its unit, and how many bytes they take: tight for every value of a unit, but nothing is shared by two."""
     plan = plan_arena(lifetimes)
     bases: dict[Expr | None, Dim] = {}
     end: Dim = 0
     for unit in dict.fromkeys([None, *units]):
         bases[unit] = end
         end = end + _times(plan.regions[unit], unit)
-    for alloc, unit, offset in zip(allocs, units, plan.offsets, strict=True):
-        alloc.attributes["offset"] = bases[unit] + _times(offset, unit)
+    return [bases[unit] + _times(offset, unit) for unit, offset in zip(units, plan.offsets, strict=True)], end
+
+
+def _in_slots(lifetimes: Sequence[Lifetime], units: Sequence[Expr | None]) -> tuple[list[Dim], Dim]:
+    """The same with buffers of all units together: in slots, one at a time, each as large as the largest of them turns out to be. An image gets smaller from layer to
+    layer, by a unit each time; layers that write where others have read find that memory in the caches."""
+    known = [i for i, unit in enumerate(units) if unit is None]
+    free = [i for i, unit in enumerate(units) if unit is not None]
+    placed, static = plan_offsets([lifetimes[i] for i in known])
+    offsets: list[Dim] = [0] * len(units)
+    for i, offset in zip(known, placed, strict=True):
+        offsets[i] = offset
+    sizes = [_times(align(lifetimes[i].bytes), units[i]) for i in free]
+    usual = [Lifetime(lifetimes[i].first, lifetimes[i].last, estimate_pixels(size)) for i, size in zip(free, sizes, strict=True)]
+    slots = plan_slots(usual)
+    end: Dim = static
+    for slot in range(max(slots) + 1):
+        here = [k for k, its in enumerate(slots) if its == slot]
+        for k in here:
+            offsets[free[k]] = end
+        end = end + reduce(maximum, dict.fromkeys(sizes[k] for k in here))
+    return offsets, end
 
 
 def plan_within(loop: Op, allocs: Sequence[Op]) -> tuple[list[int], int]:

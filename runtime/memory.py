@@ -2,7 +2,7 @@
 
 Buffers that are never live together may share bytes. Buffers of known size are placed exactly. A buffer whose size is a number of bytes times a symbolic
 `unit` (such as the batch `N`) is planned in units among the buffers of the same unit, which is as tight as a static plan and right for every value
-of the unit. Each unit gets a region of its own, one after the other in the arena.
+of the unit. Each unit gets a region of its own, one after the other in the arena. Where that wastes too much, buffers of several units share slots, one at a time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def plan_offsets(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> t
     Best fit in several orders; the smallest total wins, the first at equal totals. No plan beats the most bytes live at once, so an order that reaches
     them ends the search. When none does, filling so many bytes from both ends is tried.
     """
-    sizes = [_align(lifetime.bytes, alignment) for lifetime in lifetimes]
+    sizes = [align(lifetime.bytes, alignment) for lifetime in lifetimes]
     bound = most_live(lifetimes, alignment)
     best: tuple[list[int], int] | None = None
     for order in _ORDERS:
@@ -72,11 +72,26 @@ def plan_offsets(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> t
     return best
 
 
+def plan_slots(lifetimes: Sequence[Lifetime]) -> list[int]:
+    """The slot of each buffer: a place for one buffer at a time, as large as the largest that comes there. `bytes` are estimates, so that no plan depends on them: large buffers
+    choose first, each the first slot that nobody else has while it lives."""
+    slots = [0] * len(lifetimes)
+    taken: list[list[Lifetime]] = []
+    for i in sorted(range(len(lifetimes)), key=lambda i: (-lifetimes[i].bytes, lifetimes[i].first, i)):
+        mine = lifetimes[i]
+        free = (k for k, others in enumerate(taken) if all(x.last < mine.first or mine.last < x.first for x in others))
+        slots[i] = next(free, len(taken))
+        if slots[i] == len(taken):
+            taken.append([])
+        taken[slots[i]].append(mine)
+    return slots
+
+
 def most_live(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> int:
     """The most bytes that are live at one step, each buffer rounded up to `alignment`: no plan can be smaller."""
     change: dict[int, int] = {}
     for lifetime in lifetimes:
-        size = _align(lifetime.bytes, alignment)
+        size = align(lifetime.bytes, alignment)
         change[lifetime.first] = change.get(lifetime.first, 0) + size
         change[lifetime.last + 1] = change.get(lifetime.last + 1, 0) - size
     live = most = 0
@@ -142,5 +157,6 @@ def _two_ended(lifetimes: Sequence[Lifetime], sizes: Sequence[int], total: int) 
     return offsets
 
 
-def _align(size: int, alignment: int) -> int:
+def align(size: int, alignment: int = ALIGNMENT) -> int:
+    """The next multiple of `alignment`."""
     return -(-size // alignment) * alignment

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyreme.runtime.memory import ALIGNMENT, Lifetime, most_live, plan_arena, plan_offsets
+from polyreme.runtime.memory import ALIGNMENT, Lifetime, most_live, plan_arena, plan_offsets, plan_slots
 
 lifetimes = st.builds(
     lambda first, length, size: Lifetime(first, first + length, size), st.integers(0, 30), st.integers(0, 12), st.one_of(st.integers(0, 5000), st.just(0))
@@ -76,3 +76,11 @@ def test_no_buffers_need_no_memory() -> None:
 def test_a_lifetime_that_ends_before_it_starts_is_refused() -> None:
     with pytest.raises(ValueError, match="expected first <= last"):
         Lifetime(3, 2, 10)
+
+
+@given(st.lists(lifetimes, max_size=40))
+def test_a_slot_holds_one_buffer_at_a_time(buffers: list[Lifetime]) -> None:
+    slots = plan_slots(buffers)
+    assert len(slots) == len(buffers)
+    assert set(slots) == set(range(len(set(slots))))
+    assert not any(slots[i] == slots[j] and live_together(a, buffers[j]) for i, a in enumerate(buffers) for j in range(i))
