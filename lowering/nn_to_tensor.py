@@ -13,23 +13,19 @@ from typing import Any
 
 from polyreme.dialects import nn
 from polyreme.dialects import tensor as tt
-from polyreme.dialects.nn.conv import conv_numbers, transposed_sizes
 from polyreme.dialects.nn.create import kept_share
-from polyreme.dialects.nn.elementwise import LogicalOp, ScalarOp
-from polyreme.dialects.nn.pool import pool_numbers
+from polyreme.dialects.nn.elementwise import ScalarOp
+from polyreme.dialects.nn.logic import LogicalOp
 from polyreme.dialects.nn.reduce import Reduction, reduction_axes
-from polyreme.dialects.shape_rules import number_fits, padded_size
+from polyreme.dialects.shape_rules import number_fits
 from polyreme.ir.builder import Builder
 from polyreme.ir.convert import Conversion
 from polyreme.ir.define import OPS
-from polyreme.ir.dims import Dim, known_nonnegative, product
+from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import register_pass
-from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, TensorType, f32, i1
-from polyreme.lowering import matrices, normalization, quantize, recurrence
+from polyreme.lowering import matrices, normalization, quantize, recurrence, windows
 from polyreme.lowering.cleanup import known_number
-from polyreme.lowering.pooling import covered_elements, pool_padding
-from polyreme.lowering.transposed import in_turns, phase_padding, phase_taps, phase_weights
 
 Value = Any  # at these levels each is a tensor, so its type has a shape, a rank and an element type
 
@@ -387,147 +383,13 @@ def linear(op: Any, b: Builder, x: Value, weight: Value, bias: Value | None) -> 
     return _reshape(b, y, shape)
 
 
-@nn_to_tensor.lower(nn.Conv)
-def conv(op: Any, b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
-    """A contract of the windows of the padded operand with the weight"""
-    spatial = x.type.rank - 2
-    strides, pairs, dilations = conv_numbers(spatial, op.strides, op.padding, op.dilations)
-    padded = _pad(b, x, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
-    y = _conv_product(b, padded, weight, strides, dilations, op.groups)
-    if bias is not None:
-        y = _map(b, "add", y, _reshape(b, bias, (1, *bias.type.shape, *(1,) * spatial)))
-    return y
+# --- convolutions and poolings
 
-
-def _pad(b: Builder, x: Value, low: tuple[Dim, ...], high: tuple[Dim, ...], interior: tuple[Dim, ...] = (), value: float = 0) -> Value:
-    """`x` [batch, channels, *sizes] padded along its spatial axes."""
-    interior = interior or (0,) * len(low)
-    if all(d == 0 for d in (*low, *high, *interior)):
-        return x
-    return b(tt.Pad, x, low=(0, 0, *low), high=(0, 0, *high), interior=(0, 0, *interior), value=value)
-
-
-def _conv_product(b: Builder, padded: Value, weight: Value, strides: tuple[Dim, ...], dilations: tuple[Dim, ...], groups: int) -> Value:
-    """[batch, out, *places] from a padded operand and a weight [out, channels / groups, *kernel]."""
-    shape, spatial = padded.type.shape, padded.type.rank - 2
-    out, per_group, *kernel = weight.type.shape
-    first = 2 if groups == 1 else 3
-    if groups > 1:
-        padded = b(tt.Reshape, padded, shape=(shape[0], groups, per_group, *shape[2:]))
-        weight = b(tt.Reshape, weight, shape=(groups, out // groups, per_group, *kernel))
-    axes = tuple(range(first, first + spatial))
-    windows = b(tt.Window, padded, axes=axes, sizes=tuple(kernel), strides=strides, dilations=dilations)
-    places, taps = _spatial_letters(spatial)
-    group = "" if groups == 1 else "G"
-    y = b(tt.Contract, windows, weight, spec=f"N{group}C{places}{taps},{group}OC{taps}->N{group}O{places}")
-    return _reshape(b, y, (shape[0], out, *y.type.shape[first:]))
-
-
-def _spatial_letters(spatial: int) -> tuple[str, str]:
-    """Letters for the places and for the taps of a kernel."""
-    return "abcdefghijkl"[:spatial], "mnopqrstuvwx"[:spatial]
-
-
-@nn_to_tensor.lower(nn.ConvTranspose)
-def conv_transpose(op: Any, b: Builder, x: Value, weight: Value) -> Value:
-    """A convolution with stride 1 of `x` spread apart by the strides, with the kernel reversed and its channel axes swapped; or one by phases
-
-    The padding before is (kernel - 1) · dilation - low, and after it what is left of the size. Where that could be negative, the
-    result of the whole is cut instead.
-    """
-    spatial = x.type.rank - 2
-    strides, pairs, dilations = conv_numbers(spatial, op.strides, op.padding, op.dilations)
-    kernel = weight.type.shape[2:]
-    places = x.type.shape[2:]
-    sizes = op.sizes or transposed_sizes(places, kernel, strides, pairs, dilations)
-    taps, before_all = phase_taps(kernel, strides, dilations), tuple(before for before, _ in pairs)
-    behind = None if taps is None else phase_padding(places, sizes, before_all, strides)
-    if taps is not None and behind is not None:
-        padded = _pad(b, x, tuple(t - 1 for t in taps), behind)
-        y = _conv_product(b, padded, phase_weights(b, weight, op.groups, strides, taps), (1,) * spatial, (1,) * spatial, op.groups)
-        return in_turns(b, y, op.groups, strides, before_all, sizes)
-    low: list[Dim] = []
-    high: list[Dim] = []
-    cut: list[Dim] = []
-    for size, place, taps, stride, (before, after), dilation in zip(sizes, places, kernel, strides, pairs, dilations, strict=True):
-        reach = (taps - 1) * dilation
-        spread = padded_size(place, 0, 0, stride - 1)
-        # The padding that goes: all of it when no side can become negative, else none, and it is cut off at the end.
-        shed = known_nonnegative(reach - before) and known_nonnegative(reach - after)
-        low.append(reach - before if shed else reach)
-        total = size if shed else size + before + after
-        high.append(total + reach - low[-1] - spread)
-        cut.append(0 if shed else before)
-    flipped = _transposed_weight(b, weight, op.groups, spatial)
-    padded = _pad(b, x, tuple(low), tuple(high), tuple(s - 1 for s in strides))
-    y = _conv_product(b, padded, flipped, (1,) * spatial, dilations, op.groups)
-    if y.type.shape[2:] == tuple(sizes):
-        return y
-    starts = (0, 0, *cut)
-    stops = (*y.type.shape[:2], *(start + size for start, size in zip(cut, sizes, strict=True)))
-    return b(tt.Slice, y, starts=starts, stops=stops, strides=(1,) * y.type.rank)
-
-
-def _transposed_weight(b: Builder, weight: Value, groups: int, spatial: int) -> Value:
-    """[channels, out / groups, *kernel] as [out, channels / groups, *reversed kernel]."""
-    channels, out, *kernel = weight.type.shape
-    if any(k != 1 for k in kernel):
-        weight = b(tt.Reverse, weight, axes=tuple(range(2, 2 + spatial)))
-    if groups == 1:
-        return b(tt.Transpose, weight, perm=(1, 0, *range(2, 2 + spatial)))
-    split = b(tt.Reshape, weight, shape=(groups, channels // groups, out, *kernel))
-    swapped = b(tt.Transpose, split, perm=(0, 2, 1, *range(3, 3 + spatial)))
-    return b(tt.Reshape, swapped, shape=(groups * out, channels // groups, *kernel))
-
-
-@nn_to_tensor.lower(nn.ConvFilter)
-def conv_filter(op: Any, b: Builder, x: Value, dy: Value) -> Value:
-    """The windows of the padded operand, contracted with dy over batch and places"""
-    spatial = x.type.rank - 2
-    strides, pairs, dilations = conv_numbers(spatial, op.strides, op.padding, op.dilations)
-    padded = _pad(b, x, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
-    first = 2
-    if op.groups > 1:
-        first = 3
-        padded = _split_channels(b, padded, op.groups)
-        dy = _split_channels(b, dy, op.groups)
-    axes = tuple(range(first, first + spatial))
-    windows = b(tt.Window, padded, axes=axes, sizes=op.kernel, strides=strides, dilations=dilations)
-    places, taps = _spatial_letters(spatial)
-    group = "" if op.groups == 1 else "G"
-    dw = b(tt.Contract, dy, windows, spec=f"N{group}O{places},N{group}C{places}{taps}->{group}OC{taps}")
-    return _reshape(b, dw, op.result.type.shape)
-
-
-def _split_channels(b: Builder, x: Value, groups: int) -> Value:
-    batch, channels, *sizes = x.type.shape
-    return b(tt.Reshape, x, shape=(batch, groups, channels // groups, *sizes))
-
-
-# --- pooling
-
-
-@nn_to_tensor.lower(nn.MaxPool)
-def max_pool(op: Any, b: Builder, x: Value) -> Value:
-    return _pool(op, b, x, "max")
-
-
-@nn_to_tensor.lower(nn.AvgPool)
-def avg_pool(op: Any, b: Builder, x: Value) -> Value:
-    """The sum of each window over the number of its elements"""
-    total = _pool(op, b, _wide(b, x), "add")
-    count = covered_elements(op, b)
-    return b(nn.Cast, b(nn.Div, total, b(nn.Cast, count, dtype=total.type.dtype)), dtype=x.type.dtype)
-
-
-def _pool(op: Any, b: Builder, x: Value, fn: str) -> Value:
-    spatial = x.type.rank - 2
-    low, high = pool_padding(op)
-    strides, _ = pool_numbers(spatial, op.kernel, op.strides, op.padding)
-    padded = _pad(b, x, low, high, value=identity_of(fn, x.type.dtype))
-    axes = tuple(range(2, 2 + spatial))
-    windows = b(tt.Window, padded, axes=axes, sizes=op.kernel, strides=strides, dilations=(1,) * spatial)
-    return _reduce(b, windows, fn, tuple(range(2 + spatial, 2 + 2 * spatial)), keepdims=False)
+nn_to_tensor.lower(nn.Conv)(windows.conv)
+nn_to_tensor.lower(nn.ConvTranspose)(windows.conv_transpose)
+nn_to_tensor.lower(nn.ConvFilter)(windows.conv_filter)
+nn_to_tensor.lower(nn.MaxPool)(windows.max_pool)
+nn_to_tensor.lower(nn.AvgPool)(windows.avg_pool)
 
 
 # --- normalization
