@@ -20,7 +20,7 @@ from polyreme.ir.verify import verify
 from polyreme.lowering.costs import cost_of
 from polyreme.lowering.microkernel import Registers
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.recurrent import choose_tile
+from polyreme.lowering.recurrent_plan import choose_tile
 from polyreme.lowering.schedule import request_of
 from polyreme.lowering.steps import HoistFromScans, UnrollScans
 from polyreme.lowering.targets import Target, find_target
