@@ -8,18 +8,16 @@ in-place function replaces the array and counts up the tensor's version), so a n
 
 from __future__ import annotations
 
-import functools
 import heapq
-import inspect
 import itertools
-import threading
 import weakref
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from polyreme.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from polyreme.grad_mode import recording as recording
 from polyreme.ir.core import Op
 from polyreme.ir.scalar import quietly
 from polyreme.ir.types import TensorType
@@ -29,109 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["enable_grad", "grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
-
-class _State(threading.local):
-    enabled = True
-
-
-_state = _State()
 _sequence = itertools.count()
-
-
-def is_grad_enabled() -> bool:
-    """Whether ops are recorded in this thread."""
-    return _state.enabled
-
-
-class set_grad_enabled:
-    """Record ops or not, from now on; as a context manager, until its end; as a decorator, inside the function."""
-
-    def __init__(self, mode: bool):
-        self.previous = [_state.enabled]
-        self.mode = mode
-        _state.enabled = mode
-
-    def __enter__(self) -> None:
-        _state.enabled = self.mode
-
-    def __exit__(self, *_: Any) -> None:
-        _state.enabled = self.previous[-1]
-
-
-class _GradMode:
-    """A context manager and decorator that switches recording; one object may be entered many times."""
-
-    mode = True
-
-    def __init__(self, func: Callable[..., Any] | None = None):
-        self.saved: list[bool] = []
-
-    def __new__(cls, func: Callable[..., Any] | None = None) -> Any:
-        # `@no_grad` without parentheses decorates at once.
-        if func is not None:
-            return cls()(func)
-        return super().__new__(cls)
-
-    def __enter__(self) -> None:
-        self.saved.append(_state.enabled)
-        _state.enabled = self.mode
-
-    def __exit__(self, *_: Any) -> None:
-        _state.enabled = self.saved.pop()
-
-    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        if inspect.isgeneratorfunction(func):
-
-            @functools.wraps(func)
-            def steps(*args: Any, **kwargs: Any) -> Any:
-                # Each step of a generator runs in the mode, what asks for the steps does not.
-                made = func(*args, **kwargs)
-                advance: Callable[[], Any] = functools.partial(next, made)
-                while True:
-                    try:
-                        with type(self)():
-                            value = advance()
-                    except StopIteration as end:
-                        return end.value
-                    try:
-                        sent = yield value
-                        advance = functools.partial(made.send, sent)
-                    except GeneratorExit:
-                        made.close()
-                        raise
-                    except BaseException as error:
-                        advance = functools.partial(made.throw, error)
-
-            return steps
-
-        @functools.wraps(func)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            with type(self)():
-                return func(*args, **kwargs)
-
-        return inside
-
-
-class no_grad(_GradMode):
-    """Ops inside are not recorded. A context manager, or a decorator."""
-
-    mode = False
-
-
-class enable_grad(_GradMode):
-    """Ops inside are recorded, even inside `no_grad`."""
-
-    mode = True
-
-
-@contextmanager
-def recording(mode: bool) -> Iterator[None]:
-    """Switch recording for the `with`; the cheap inner form of the two above."""
-    saved, _state.enabled = _state.enabled, mode
-    try:
-        yield
-    finally:
-        _state.enabled = saved
 
 
 # --- the graph
@@ -302,7 +198,7 @@ class OpNode(Node):
         fresh = True
         for tensor, version, _ in self.saved:
             fresh = fresh and tensor._version == version
-        if fresh and not _state.enabled:
+        if fresh and not is_grad_enabled():
             if self.cls in _compiled_rules and (made := self._by_compiled_rule(as_tensors(grads))) is not None:
                 return made
             if self.plan is not None and self.segments is None:
@@ -406,7 +302,7 @@ def record_function(
     inputs: Sequence[Tensor | None], results: Sequence[Tensor], backward: Callable[..., Sequence[Tensor | None]], name: str = "function"
 ) -> None:
     """Remember that `results` came from `inputs` by a function whose gradients `backward(*output_grads)` computes, one per input."""
-    if _state.enabled and any(t is not None and not t.stop_gradient for t in inputs):
+    if is_grad_enabled() and any(t is not None and not t.stop_gradient for t in inputs):
         attach(FunctionNode(inputs, len(results), backward, name), results)
 
 
@@ -673,7 +569,7 @@ def _accumulate(tensor: Tensor, value: Tensor) -> None:
 
     if tensor._grad is None:
         # The gradient may have come from a hook, or go to several leaves: each has a tensor of its own.
-        fresh = value.clone() if _state.enabled else type(value)._wrap(value._value, value._type)
+        fresh = value.clone() if is_grad_enabled() else type(value)._wrap(value._value, value._type)
         fresh.stop_gradient = False
         tensor._grad = fresh
         fresh._name = f"{tensor.name}@GRAD"

@@ -1,0 +1,115 @@
+"""Whether ops are recorded for gradients, in each thread: the switches of `tape.py`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+
+
+class _State(threading.local):
+    enabled = True
+
+
+_state = _State()
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops are recorded in this thread."""
+    return _state.enabled
+
+
+class set_grad_enabled:
+    """Record ops or not, from now on; as a context manager, until its end; as a decorator, inside the function."""
+
+    def __init__(self, mode: bool):
+        self.previous = [_state.enabled]
+        self.mode = mode
+        _state.enabled = mode
+
+    def __enter__(self) -> None:
+        _state.enabled = self.mode
+
+    def __exit__(self, *_: Any) -> None:
+        _state.enabled = self.previous[-1]
+
+
+class _GradMode:
+    """A context manager and decorator that switches recording; one object may be entered many times."""
+
+    mode = True
+
+    def __init__(self, func: Callable[..., Any] | None = None):
+        self.saved: list[bool] = []
+
+    def __new__(cls, func: Callable[..., Any] | None = None) -> Any:
+        # `@no_grad` without parentheses decorates at once.
+        if func is not None:
+            return cls()(func)
+        return super().__new__(cls)
+
+    def __enter__(self) -> None:
+        self.saved.append(_state.enabled)
+        _state.enabled = self.mode
+
+    def __exit__(self, *_: Any) -> None:
+        _state.enabled = self.saved.pop()
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(func):
+
+            @functools.wraps(func)
+            def steps(*args: Any, **kwargs: Any) -> Any:
+                # Each step of a generator runs in the mode, what asks for the steps does not.
+                made = func(*args, **kwargs)
+                advance: Callable[[], Any] = functools.partial(next, made)
+                while True:
+                    try:
+                        with type(self)():
+                            value = advance()
+                    except StopIteration as end:
+                        return end.value
+                    try:
+                        sent = yield value
+                        advance = functools.partial(made.send, sent)
+                    except GeneratorExit:
+                        made.close()
+                        raise
+                    except BaseException as error:
+                        advance = functools.partial(made.throw, error)
+
+            return steps
+
+        @functools.wraps(func)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with type(self)():
+                return func(*args, **kwargs)
+
+        return inside
+
+
+class no_grad(_GradMode):
+    """Ops inside are not recorded. A context manager, or a decorator."""
+
+    mode = False
+
+
+class enable_grad(_GradMode):
+    """Ops inside are recorded, even inside `no_grad`."""
+
+    mode = True
+
+
+@contextmanager
+def recording(mode: bool) -> Iterator[None]:
+    """Switch recording for the `with`; the cheap inner form of the two above."""
+    saved, _state.enabled = _state.enabled, mode
+    try:
+        yield
+    finally:
+        _state.enabled = saved
