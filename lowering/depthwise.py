@@ -6,8 +6,8 @@ row of the window the pixels below it are read once and go to every accumulator 
     acc[x] = acc[x] + image[y * stride + m][x * stride + n] * weights[m][n]        for all n, for all x of the tile
 
 A pad around the image is not made: rows of the window that lie outside are left out of the loop over them, and the taps outside at both ends of
-a row are left out of its first and last tile. Where the width of the image is not known, the pixels at both ends are computed one by one, by loops over their taps. Weights lie in
-panels `[C / lanes][taps][lanes]`.
+a row are left out of its first and last tile. Where the width of the image is not known, tiles of a width that is chosen when the kernel runs cover a row, of which the last one moves
+back as far as it must; pixels at either end of a tile are read as padding where they lie outside. Weights lie in panels `[C / lanes][taps][lanes]`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, buffer_leaf
 from polyreme.lowering.epilogue import Epilogue, follow
 from polyreme.lowering.hoist import tidy
-from polyreme.lowering.microkernel import cover
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.positions import Position, position
 from polyreme.lowering.rows import shape_of
@@ -41,6 +40,8 @@ from polyreme.lowering.sweep import Lanes, each, estimate_pixels, run, sweep
 MOST_TAPS = 96
 # Tiles of a row that are written out one by one, because taps of theirs lie outside of the image.
 MOST_EDGES = 6
+# Pixels of tiles where the length of a row is not known: one of these numbers suits nearly every length; and what a tile costs, in pixels, before it computes any.
+OPEN_WIDTHS, TILE_PIXELS = (1, 3, 4, 5, 6, 7, 8), 2
 # As `Target` has them: lower, since such kernels stand between products that keep the threads awake.
 SERIAL_CYCLES, GRAIN_CYCLES = 15_000, 6_000
 # Rows of work that threads share well; as many rows make a piece of an image worth its first ones.
@@ -89,15 +90,6 @@ class Slide:
         if not isinstance(self.size, int) or not isinstance(self.places, int):
             return self.low > 0 or self.high > 0
         return not (self.whole(0) and self.whole(self.places - 1))
-
-    @property
-    def inner(self) -> tuple[Dim, Dim]:
-        """The places whose windows lie in the image: from the first to before the second."""
-        if not self.clipped:
-            return 0, self.places
-        first = dims.minimum(dims.ceildiv(self.low, self.stride), self.places)
-        whole = dims.ceildiv(dims.maximum(self.size + self.low - self.reach, 0), self.stride)
-        return first, dims.maximum(first, dims.minimum(whole, self.places))
 
 
 @dataclass(frozen=True)
@@ -187,12 +179,18 @@ def _sliding(request: Request, op: tensor.Contract | tensor.Reduce, window: tens
     if pad is not None and _only_around(pad, window.axes, filling):
         slides = _slides(window, pad.x, pad.low, pad.high)
         sliding = None if slides is None else Sliding(request, op, pad.x, slides, epilogue, copies)
-        if slides is not None and sliding is not None and _is_memory(pad.x) and (not slides[-1].known or sum(1 for tile in _tiles(sliding) if tile.count == 1) <= MOST_EDGES):
+        if slides is not None and sliding is not None and _is_memory(pad.x) and _few_edges(sliding):
             return sliding
     slides = _slides(window, window.x, (0,) * rank, (0,) * rank)
     if slides is None or not (pad is not None or _is_memory(window.x)):
         return None
     return Sliding(request, op, window.x, slides, epilogue, copies)
+
+
+def _few_edges(sliding: Sliding) -> bool:
+    """Whether what lies outside of the image is little enough to be left to the kernel: an image of unknown width is known to be there where a window is."""
+    row = sliding.slides[-1]
+    return sum(1 for tile in _tiles(sliding) if tile.count == 1) <= MOST_EDGES if row.known else row.low + row.high <= row.reach
 
 
 def _only_around(pad: tensor.Pad, axes: tuple[int, ...], filling: float) -> bool:
@@ -223,13 +221,11 @@ def _slides(window: tensor.Window, image: Value, low: Sequence[Dim], high: Seque
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """`count` neighbouring tiles of `width` pixels each from pixel `start` on; more than one only where no window reaches out of the image, which is always so for those that
-    are `inner`."""
+    """`count` neighbouring tiles of `width` pixels each from pixel `start` on; more than one only where no window reaches out of the image."""
 
     start: int
     width: int
     count: int = 1
-    inner: bool = False
 
 
 def _widest(sliding: Sliding) -> int:
@@ -281,6 +277,9 @@ class SlidingKernel:
         self.taps = prod(slide.taps for slide in sliding.slides)
         # From which channel on they are counted.
         self.lane0: Index = 0
+        # Of a row of unknown length: pixels of its tiles, and columns of the tile being written that may lie outside of the image.
+        self.width: Value | None = None
+        self.outside: dict[int, tuple[Position, Value]] = {}
 
     def build(self) -> KernelPlan:
         s = self.s
@@ -326,6 +325,8 @@ class SlidingKernel:
         cycles = estimate_pixels(s.slides[-1].places) * (self.taps * (s.copies or 1) / 2 + 4) * vectors / blocks * tall
         if tall > 1:
             sizes[-1] = dims.ceildiv(s.slides[-2].places, tall)
+        if not s.slides[-1].known:
+            self.width = self._open_width()
 
         def body(places: list[Position]) -> None:
             lo: Index = 0
@@ -375,13 +376,13 @@ class SlidingKernel:
             start = code.mul(places[-1].scalar(code), tall)
             whole = isinstance(count, int) and count % tall == 0
             rows = start, code.add(start, tall) if whole else code.min(code.add(start, tall), count)
-        if not self.s.slides[-1].known:
-            self._open_columns(places, rows, first, end)
-            return
         self.columns(places, rows, first, end)
 
     def columns(self, places: list[Position], rows: tuple[Index, Index] | None, first: Index, end: Index) -> None:
-        """All tiles of a row of known length, each of all of the `rows` or of the one at `places`; channels from `first` to `end`."""
+        """All tiles of a row, each of all of the `rows` or of the one at `places`; channels from `first` to `end`."""
+        if self.width is not None:
+            self._open_columns(self.width, places, rows, first, end)
+            return
         for tile in _tiles(self.s):
             if tile.count == 1:
                 self._column(places, rows, tile, tile.start, first, end)
@@ -389,24 +390,42 @@ class SlidingKernel:
                 with self.code.loop(tile.start, tile.start + tile.count * tile.width, step=tile.width, name="x") as loop:
                     self._column(places, rows, tile, loop.iv, first, end)
 
-    def _open_columns(self, places: list[Position], rows: tuple[Index, Index] | None, first: Index, end: Index) -> None:
-        """All tiles of a row whose length is not known: single pixels at both ends, and between them tiles of as many as there may be, some, and one."""
-        code, slide = self.code, self.s.slides[-1]
-        before, behind = slide.inner
+    @property
+    def _open_widths(self) -> list[int]:
+        """Pixels that tiles of a row of unknown length may have."""
+        return [width for width in OPEN_WIDTHS if width <= _widest(self.s)]
 
-        def pixels(start: Dim, stop: Dim) -> None:
-            with code.loop(start, stop, name="x") as loop:
-                self._column(places, rows, Tile(0, 1), loop.iv, first, end)
+    def _open_width(self) -> Value:
+        """How many pixels the tiles of such a row have, so that they cover it with the least work."""
+        code, places = self.code, self.s.slides[-1].places
+        chosen, least = code.value(1), code.value(code.mul(places, 1 + TILE_PIXELS))
+        for width in self._open_widths[1:]:
+            work = code.value(code.mul(code.ceildiv(places, width), width + TILE_PIXELS))
+            better = code.apply("and", code.apply("lt", work, least), code.apply("ge", code.value(places), code.value(width)))
+            chosen, least = (code.apply("select", better, a, b) for a, b in ((code.value(width), chosen), (work, least)))
+        return chosen
 
-        def tile(at: Index, width: int) -> None:
-            self._column(places, rows, Tile(0, width, inner=True), code.add(before, at), first, end)
+    def _open_columns(self, chosen: Value, places: list[Position], rows: tuple[Index, Index] | None, first: Index, end: Index) -> None:
+        """All tiles of a row of unknown length, of the width that was chosen."""
+        code, count = self.code, self.s.slides[-1].places
+        for width in self._open_widths:
+            with code.when(code.apply("eq", chosen, code.value(width))), code.loop(0, count, step=width, name="x") as loop:
+                start = code.min(loop.iv, code.sub(count, width))
+                self.outside = self._columns_outside(start, width)
+                self._column(places, rows, Tile(0, width), start, first, end)
 
-        if slide.low:
-            pixels(0, before)
-        widest = _widest(self.s)
-        cover(code, behind - before, sorted({widest, -(-widest // 3), 1}, reverse=True), tile, "x")
-        if slide.clipped:
-            pixels(behind, slide.places)
+    def _columns_outside(self, start: Index, width: int) -> dict[int, tuple[Position, Value]]:
+        """The columns under a tile that may lie outside of the image: for each the nearest one inside, and whether that is the same."""
+        code, row = self.code, self.s.slides[-1]
+        first = code.sub(code.mul(start, row.stride), row.low)
+        count = (width - 1) * row.stride + row.reach + 1
+        found = {}
+        for i in range(count):
+            if i < row.low or i >= count - row.high:
+                at = code.value(code.add(first, i))
+                inside = code.min(code.apply("max", at, code.value(0)), code.sub(row.size, 1))
+                found[i] = position(inside), code.apply("eq", at, code.value(inside))
+        return found
 
     def _column(self, places: list[Position], rows: tuple[Index, Index] | None, tile: Tile, start: Index, first: Index, end: Index) -> None:
         """One tile of each of the `rows`, or of the row at `places`."""
@@ -440,8 +459,6 @@ class SlidingKernel:
     def _tile(self, places: list[Position], ranges: list[tuple[Index, Index]], tile: Tile, start: Position, c: Position, lanes: int, mask: Value | None) -> None:
         """The results of one tile for one vector of channels."""
         s, code = self.s, self.code
-        fn = s.op.fn if isinstance(s.op, tensor.Reduce) else "add"
-        identity = code.broadcast(code.constant(identity_of(fn, s.dtype), s.dtype), lanes)
         copies = s.copies or 1
         panel = self._panel(c, lanes)
 
@@ -451,7 +468,7 @@ class SlidingKernel:
                 return run(code, lo, hi, 1, sums, lambda tap, inner: nest(k + 1, [*taps, tap], inner), name="m")
             return self._steps(places, taps, tile, start, c, lanes, mask, panel, sums)
 
-        sums = nest(0, [], [identity] * (tile.width * copies))
+        sums = nest(0, [], [self._identity(lanes)] * (tile.width * copies))
         emitter = s.epilogue.emitter(code, self.buffers, lambda _places, _lanes, _mask: current[0])
         for x in range(tile.width):
             for copy in range(copies):
@@ -484,27 +501,35 @@ class SlidingKernel:
         strides = [prod(x.taps for x in s.slides[i + 1 :]) for i in range(len(s.slides))]
         along = code.add(*(code.mul(tap.scalar(code), k) for tap, k in zip(taps, strides, strict=False)), 0)
 
-        def step(n: Position, sums: list[Value]) -> list[Value]:
-            sums = list(sums)
+        read: dict[int, Value] = {}
+
+        def pixel(column: int) -> Value:
+            """What the image has in a column under the tile."""
+            if column not in read:
+                inside, same = self.outside.get(column, (first.plus(code, Position(column)), None))
+                value = pixels.at(s.image, [*around, inside, c], lanes, mask)
+                read[column] = value if same is None else code.apply("select", code.broadcast(same, lanes), value, self._identity(lanes))
+            return read[column]
+
+        sums = list(sums)
+        for n in range(row.taps):
             weights = self._tap(panel, along, n, lanes)
-            tap = first.plus(code, n.times(code, row.dilation))
             for x in range(tile.width):
-                if tile.count == 1 and row.known and isinstance(n.const, int) and not row.inside(tile.start + x, n.const):
+                if tile.count == 1 and row.known and not row.inside(tile.start + x, n):
                     continue
-                pixel = pixels.at(s.image, [*around, tap.plus(code, Position(x * row.stride)), c], lanes, mask)
+                value = pixel(x * row.stride + n * row.dilation)
                 for copy in range(copies):
                     i = x * copies + copy
                     if isinstance(s.op, tensor.Reduce):
-                        sums[i] = code.apply(s.op.fn, sums[i], pixel)
+                        sums[i] = code.apply(s.op.fn, sums[i], value)
                     else:
-                        sums[i] = code.fma(pixel, weights[copy], sums[i])
-            return sums
-
-        if not row.known and not tile.inner:
-            return run(code, *self._range(row, start), 1, sums, step, name="n")
-        for n in range(row.taps):
-            sums = step(Position(n), sums)
+                        sums[i] = code.fma(value, weights[copy], sums[i])
         return sums
+
+    def _identity(self, lanes: int) -> Value:
+        """What changes nothing where it is taken in: sums begin with it, and padding is read as it."""
+        fn = self.s.op.fn if isinstance(self.s.op, tensor.Reduce) else "add"
+        return self.code.broadcast(self.code.constant(identity_of(fn, self.s.dtype), self.s.dtype), lanes)
 
     def _panel(self, c: Position, lanes: int) -> Index:
         """Where the weights of channel `c` begin; for a single lane of a panel, its lane."""
@@ -515,12 +540,12 @@ class SlidingKernel:
         lane = code.mod(at, self.lanes.count)
         return code.add(code.mul(code.sub(at, lane), depth), lane)
 
-    def _tap(self, panel: Index, along: Index, n: Position, lanes: int) -> list[Value]:
+    def _tap(self, panel: Index, along: Index, n: int, lanes: int) -> list[Value]:
         """The weights of a tap, one vector per copy."""
         if self.weights is None:
             return []
         code, width = self.code, self.lanes.count
-        at = code.add(panel, code.mul(along, width), n.times(code, width).scalar(code))
+        at = code.add(panel, code.mul(along, width), n * width)
         align = width * self.s.dtype.bytes if lanes == width else None
         return [code.load(self.weights, code.add(at, copy * self.taps * width), lanes, None, align) for copy in range(self.s.copies or 1)]
 

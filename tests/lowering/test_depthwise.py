@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -17,7 +17,8 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
 from polyreme.lowering.depthwise import build_sliding
-from polyreme.lowering.targets import TARGETS
+from polyreme.lowering.pipeline import compile_module
+from polyreme.lowering.targets import TARGETS, host
 from tests.lowering import products
 from tests.lowering.products import root_of
 
@@ -152,6 +153,14 @@ NATIVE = [
 def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case) -> None:
     module, inputs = module_of(case)
     products.check_native(module, inputs, expected_of(case), case.dtype)
+
+
+@pytest.mark.parametrize("case", [Case((1, 1, 1, 20), (3, 3), pad=(1, 1), constant=False, open=True), Case((1, 4, 4, 17), (3, 5), 2, (2, 1), constant=False, open=True)], ids=str)
+def test_one_kernel_serves_images_of_any_width(case: Case) -> None:
+    made = compile_module(module_of(case)[0], host()).load()
+    for width in range(case.x[2], 30):
+        sized = replace(case, x=(*case.x[:2], width, case.x[3]))
+        products.assert_close(made.run(module_of(sized)[1])[0], expected_of(sized), case.dtype)
 
 
 @pytest.mark.parametrize("case", NATIVE, ids=str)
