@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,11 @@ def gpt2(paddle: Any) -> Any:
     return GPT2()
 
 
+def network(file: str, kind: str, paddle: Any) -> Any:
+    """A Layer of `benchmarks/architectures.py` or `benchmarks/sequences.py`, which are Paddle's own once that is imported."""
+    return getattr(import_module(f"benchmarks.{file}"), kind)()
+
+
 def recurrent(kind: str, paddle: Any) -> Any:
     """One layer of 256 over 256 inputs; all its states."""
 
@@ -133,6 +139,14 @@ def recurrent(kind: str, paddle: Any) -> Any:
 
 def _image(name: str, size: int = 224, batches: tuple[int, ...] = (1,), made: str = "") -> Model:
     return Model(name, partial(vision, made or name), (("x", (3, size, size), "float32"),), batches)
+
+
+def _network(name: str, kind: str, shape: tuple[int, ...] = (3, 224, 224)) -> Model:
+    return Model(name, partial(network, "architectures", kind), (("x", shape, "float32"),))
+
+
+def _words(name: str, kind: str, *inputs: tuple[str, tuple[int, ...], str], batches: tuple[int, ...] = (1,)) -> Model:
+    return Model(name, partial(network, "sequences", kind), inputs, batches)
 
 
 MODELS = {
@@ -158,6 +172,23 @@ MODELS = {
         _image("shufflenet_v2_x1_0"),
         _image("googlenet"),
         _image("inception_v3", 299),
+        _network("convnext-t", "ConvNeXt"),
+        _network("efficientnet-b0", "EfficientNet"),
+        _network("swin-t", "Swin"),
+        _network("unet 256", "UNet", (3, 256, 256)),
+        _network("detector 416", "Detector", (3, 416, 416)),
+        _network("text reader", "TextReader", (3, 48, 320)),
+        _network("wavenet", "WaveNet", (1, 4000)),
+        _network("r3d-18", "VideoNet", (3, 8, 56, 56)),
+        _network("super-resolution", "SuperResolution", (3, 64, 64)),
+        _network("style transfer", "StyleTransfer", (3, 128, 128)),
+        Model("diffusion unet", partial(network, "architectures", "DiffusionUNet"), (("x", (4, 32, 32), "float32"), ("step", (), "int64"))),
+        _words("decoder prefill", "Decoder", ("words", (128,), "int64")),
+        _words("decoder step", "Decoder", ("words", (1,), "int64"), ("past", (8, 2, 255, 64), "float32")),
+        _words("t5 encoder", "T5Encoder", ("words", (128,), "int64")),
+        _words("translator", "Translator", ("words", (32,), "int64")),
+        _words("deepfm", "DeepFM", ("sparse", (26,), "int64"), ("dense", (13,), "float32"), batches=(1, 256)),
+        _words("graph net", "GraphNet", ("nodes", (1000, 128), "float32"), ("edges", (2, 8000), "int64")),
         Model("resnet50 int8", partial(vision, "resnet50"), (("x", (3, 224, 224), "float32"),), (1, 16), int8=True),
         Model("bert-base 128 int8", encoder, (("x", (128, 768), "float32"),), int8=True),
     )

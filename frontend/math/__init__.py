@@ -6,6 +6,7 @@ from types import ModuleType
 
 from polyreme.math import (
     complexes,
+    contractions,
     creation,
     edits,
     elementwise,
@@ -21,6 +22,7 @@ from polyreme.math import (
     statistics,
 )
 from polyreme.math.complexes import *
+from polyreme.math.contractions import *
 from polyreme.math.creation import *
 from polyreme.math.edits import *
 from polyreme.math.elementwise import *
@@ -35,7 +37,7 @@ from polyreme.math.spelling import spelled
 from polyreme.math.statistics import *
 from polyreme.tensor import Tensor
 
-_SUBJECTS = (creation, elementwise, logic, reduction, manipulation, linalg, search, complexes, matrices, scattering, statistics, edits)
+_SUBJECTS = (creation, elementwise, logic, reduction, manipulation, linalg, contractions, search, complexes, matrices, scattering, statistics, edits)
 
 for _subject in _SUBJECTS:
     for _name in _subject.METHODS:
@@ -74,6 +76,7 @@ for _name in ("bool", "int", "float", "bfloat16", "float16", "float32", "float64
 
 __all__: list[str] = []
 __all__ += complexes.__all__
+__all__ += contractions.__all__
 __all__ += creation.__all__
 __all__ += edits.__all__
 __all__ += elementwise.__all__

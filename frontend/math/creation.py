@@ -14,7 +14,9 @@ from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype, bfloat16, complex64, default_dtype, float64, int64
 from polyreme.dtypes import bool as bool_
 from polyreme.dtypes import dtype as DType
+from polyreme.ir.core import Op
 from polyreme.ir.dims import Expr
+from polyreme.ir.types import ScalarType, i64
 from polyreme.math.common import number_of, shape_of
 from polyreme.random import default_generator
 from polyreme.tensor import Parameter, Tensor
@@ -127,8 +129,8 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, *,
     """From `start` up to but without `end`, `step` apart; int64 when all three are whole numbers."""
     if end is None:
         start, end = 0, start
-    if isinstance(end, Expr) and start == 0 and step == 1:
-        return dispatch.call(ops.Iota, shape=(end,), axis=0, dtype=as_dtype(dtype or int64).scalar)
+    if isinstance(end, Expr) or isinstance(start, Expr):
+        return _symbolic_arange(start, end, step, as_dtype(dtype or int64).scalar)
     start, end, step = number_of(start), number_of(end), number_of(step)
     if step == 0:
         raise ValueError("expected a step other than 0 for arange")
@@ -139,6 +141,16 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, *,
         return dispatch.constant((start + np.arange(count, dtype=np.int64) * step).astype(chosen.np))
     working = chosen.np if chosen.is_floating else float64.np
     return dispatch.constant((working.type(start) + np.arange(count).astype(working) * working.type(step)).astype(chosen.np))
+
+
+def _symbolic_arange(start: Any, end: Any, step: Any, dtype: ScalarType) -> Tensor:
+    """`arange` between sizes that are not known while the program is built."""
+    if not isinstance(step, int) or step < 1:
+        raise ValueError(f"expected a step of a positive whole number for arange up to a symbolic size but got {step!r}")
+    steps = dispatch.call(ops.Iota, shape=((end - start + step - 1) // step,), axis=0, dtype=dtype)
+    if step != 1:
+        steps = dispatch.call(ops.Mul, steps, dispatch.full((), step, dtype))
+    return steps if isinstance(start, int) and start == 0 else dispatch.call(ops.Add, steps, dispatch.full((), start, dtype))
 
 
 def linspace(start: Any, stop: Any, num: Any, dtype: Any = None, name: str | None = None) -> Tensor:
@@ -194,13 +206,13 @@ def diag(x: Tensor, offset: int = 0, padding_value: float = 0, name: str | None 
 def tril(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
     """`x` with zeros above a diagonal of its last two axes."""
     _check_matrix(x, "tril")
-    return _keep(x, np.tri(x.shape[-2], x.shape[-1], diagonal, dtype=bool))
+    return _keep(x, ops.LessEqual, diagonal)
 
 
 def triu(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
     """`x` with zeros below a diagonal of its last two axes."""
     _check_matrix(x, "triu")
-    return _keep(x, ~np.tri(x.shape[-2], x.shape[-1], diagonal - 1, dtype=bool))
+    return _keep(x, ops.GreaterEqual, diagonal)
 
 
 def tril_(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
@@ -224,8 +236,12 @@ def _check_matrix(x: Tensor, what: str) -> None:
         raise ValueError(f"{what} expected a tensor of at least 2 axes but got shape {x.shape}")
 
 
-def _keep(x: Tensor, mask: np.ndarray[Any, Any]) -> Tensor:
-    return dispatch.call(ops.Where, dispatch.constant(mask), x, dispatch.full((), 0, x.type.dtype))
+def _keep(x: Tensor, compare: type[Op], diagonal: int) -> Tensor:
+    """`x` where its column, compared with that of a diagonal in its row, is to be kept, and zeros elsewhere."""
+    rows, columns = x.type.shape[-2:]
+    bound = dispatch.call(ops.Add, dispatch.call(ops.Iota, shape=(rows, 1), axis=0, dtype=i64), dispatch.full((), int(diagonal), i64))
+    kept = dispatch.call(compare, dispatch.call(ops.Iota, shape=(1, columns), axis=1, dtype=i64), bound)
+    return dispatch.call(ops.Where, kept, x, dispatch.full((), 0, x.type.dtype))
 
 
 def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
+from polyreme.dialects.shape_rules import broadcast_shapes
 from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.types import i1, i64
 from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, number_of, tensor_arg
@@ -264,7 +265,7 @@ def split(x: Tensor, num_or_sections: Any, axis: Any = 0, name: str | None = Non
             raise ValueError(f"split expected sections that sum to the size {size} of axis {place} but got {sections}")
     parts_made, start = [], 0
     for n in sections:
-        parts_made.append(_span(x, place, start, start + n))
+        parts_made.append(span(x, place, start, start + n))
         start = start + n  # type: ignore[assignment]
     return parts_made
 
@@ -274,7 +275,8 @@ def chunk(x: Tensor, chunks: int, axis: Any = 0, name: str | None = None) -> lis
     return split(x, chunks, axis)
 
 
-def _span(x: Tensor, axis: int, start: Dim, stop: Dim) -> Tensor:
+def span(x: Tensor, axis: int, start: Dim, stop: Dim) -> Tensor:
+    """The part of `x` from `start` up to but without `stop` along `axis`, both from 0 to its size."""
     shape = x.type.shape
     starts = tuple(start if i == axis else 0 for i in range(len(shape)))
     stops = tuple(stop if i == axis else d for i, d in enumerate(shape))
@@ -284,7 +286,7 @@ def _span(x: Tensor, axis: int, start: Dim, stop: Dim) -> Tensor:
 def unbind(input: Tensor, axis: int = 0) -> list[Tensor]:
     """The slices along `axis`, which is gone in them."""
     place = axis_of(axis, input.ndim, "unbind")
-    return [squeeze(_span(input, place, i, i + 1), place) for i in range(input.shape[place])]
+    return [squeeze(span(input, place, i, i + 1), place) for i in range(input.shape[place])]
 
 
 def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
@@ -333,11 +335,14 @@ def roll(x: Tensor, shifts: Any, axis: Any = None, name: str | None = None) -> T
     if axis is None:
         return reshape(roll(reshape(x, [-1]), shifts, 0), x.type.shape)
     by = list(shifts) if isinstance(shifts, (list, tuple)) else [shifts]
-    for a, n in zip(axes_of(axis, x.ndim, "roll"), by, strict=True):
-        size = x.shape[a]
-        cut = (size - number_of(n)) % size if size else 0
-        if cut:
-            x = concat([_span(x, a, cut, size), _span(x, a, 0, cut)], a)
+    for a, shift in zip(axes_of(axis, x.ndim, "roll"), by, strict=True):
+        size, n = x.type.shape[a], number_of(shift)
+        if isinstance(size, int):
+            cut = (size - n) % size if size else 0
+        else:
+            cut = -n if n <= 0 else size - n  # a guard says that the size is at least n
+        if not isinstance(cut, int) or cut:
+            x = concat([span(x, a, cut, size), span(x, a, 0, cut)], a)
     return x
 
 
@@ -371,12 +376,13 @@ def index_select(x: Tensor, index: Tensor, axis: int = 0, name: str | None = Non
 def flat_positions(index: Tensor, shape: Sequence[Dim], function: str) -> Tensor:
     """The places in a tensor of `shape`, its first axes joined, at the coordinates along the last axis of `index`; negative ones count from the end."""
     depth = index.shape[-1]
+    place = dispatch.full(index.type.shape[:-1], 0, i64)
     for i in range(depth):
-        check_positions(index[..., i], shape[i], function)
-    steps = np.array([product(shape[i + 1 : depth]) for i in range(depth)], np.int64)
-    sizes = np.array(shape[:depth], np.int64)
-    wrapped = dispatch.call(ops.Mod, cast_to(index, i64), dispatch.constant(sizes)) if depth else index
-    return dispatch.call(ops.Sum, dispatch.call(ops.Mul, wrapped, dispatch.constant(steps)), axis=(index.ndim - 1,), keepdims=False)
+        along = index[..., i]
+        check_positions(along, shape[i], function)
+        wrapped = dispatch.call(ops.Mod, cast_to(along, i64), dispatch.full((), shape[i], i64))
+        place = wrapped if i == 0 else dispatch.call(ops.Add, dispatch.call(ops.Mul, place, dispatch.full((), shape[i], i64)), wrapped)
+    return place
 
 
 def gather_nd(x: Tensor, index: Tensor, name: str | None = None) -> Tensor:
@@ -406,7 +412,7 @@ def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = T
     """Elements along `axis` at positions that differ from place to place."""
     place = axis_of(axis, arr.ndim, "take_along_axis")
     if broadcast:
-        shape = list(np.broadcast_shapes(*[tuple(1 if i == place else d for i, d in enumerate(v.shape)) for v in (arr, indices)]))
+        shape = list(broadcast_shapes([tuple(1 if i == place else d for i, d in enumerate(v.shape)) for v in (arr, indices)]))
         indices = expand(indices, [indices.shape[place] if i == place else d for i, d in enumerate(shape)])
         arr = expand(arr, [arr.shape[place] if i == place else d for i, d in enumerate(shape)])
     check_positions(indices, arr.type.shape[place], "take_along_axis")
@@ -421,7 +427,7 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
     shape = broadcast_shape(x.shape, mask.shape)
     places = np.flatnonzero(np.broadcast_to(mask._array("masked_select()"), shape))
     flat = reshape(expand(x, shape), [-1])
-    return dispatch.call(ops.Gather, flat, dispatch.constant(places), axis=0) if len(places) else _span(flat, 0, 0, 0)
+    return dispatch.call(ops.Gather, flat, dispatch.constant(places), axis=0) if len(places) else span(flat, 0, 0, 0)
 
 
 def shape(input: Tensor) -> Tensor:

@@ -10,10 +10,11 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
+from polyreme.ir.dims import Expr
 from polyreme.math.common import axes_of, axis_of, number_of, tensor_arg
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract
 from polyreme.math.linalg import matmul
-from polyreme.math.manipulation import concat, reshape, transpose, unsqueeze
+from polyreme.math.manipulation import concat, expand, flip, reshape, span, transpose, unsqueeze
 from polyreme.math.reduction import norm, sum
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor, shape_dims
@@ -209,12 +210,28 @@ def pad(
     if mode not in ("reflect", "replicate", "circular"):
         raise AssertionError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
     for axis, (low, high) in enumerate(pairs):
-        if mode == "reflect" and (low or high) and max(low, high) >= x.shape[axis]:
-            raise ValueError(f"pad by reflection expected widths below the size {x.shape[axis]} of axis {axis} but got {low} and {high}")
-        if low or high:
-            index = np.pad(np.arange(x.shape[axis]), (low, high), {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])  # type: ignore[call-overload]
+        size = x.type.shape[axis]
+        if not isinstance(size, int):
+            x = _padded_axis(x, axis, size, low, high, mode)
+        elif low or high:
+            if mode == "reflect" and max(low, high) >= size:
+                raise ValueError(f"pad by reflection expected widths below the size {size} of axis {axis} but got {low} and {high}")
+            index = np.pad(np.arange(size), (low, high), {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])  # type: ignore[call-overload]
             x = dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
     return x
+
+
+def _padded_axis(x: Tensor, axis: int, size: Expr, low: int, high: int, mode: str) -> Tensor:
+    """An axis of unknown size between copies of its ends: slices, whose bounds become guards."""
+    if mode == "reflect":
+        parts = [flip(span(x, axis, 1, low + 1), axis), x, flip(span(x, axis, size - 1 - high, size - 1), axis)]
+    elif mode == "circular":
+        parts = [span(x, axis, size - low, size), x, span(x, axis, 0, high)]
+    else:
+        ends = ((span(x, axis, 0, 1), low), (span(x, axis, size - 1, size), high))
+        first, last = (expand(end, [width if i == axis else d for i, d in enumerate(x.type.shape)]) for end, width in ends)
+        parts = [first, x, last]
+    return concat([part for part in parts if part.type.shape[axis] != 0], axis)
 
 
 def _crop_negative(x: Tensor, pairs: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], Tensor]:

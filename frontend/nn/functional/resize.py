@@ -14,8 +14,9 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
-from polyreme.math.common import number_of, tensor_arg
-from polyreme.math.elementwise import add, multiply
+from polyreme.ir.types import f32, f64, i64
+from polyreme.math.common import cast_to, number_of, tensor_arg
+from polyreme.math.elementwise import add, divide, maximum, minimum, multiply, subtract
 from polyreme.math.linalg import matmul
 from polyreme.math.manipulation import expand, reshape, transpose, unsqueeze
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
@@ -72,9 +73,11 @@ def nearest_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: b
 
 def linear_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool, align_mode: int) -> Tensor:
     """Between its two neighbours, each element by its distance from the other."""
-    old, new = _known(x.type.shape[axis], new, "linear")
+    old = x.type.shape[axis]
     if old == new:
         return x
+    if not isinstance(old, int) or not isinstance(new, int):
+        return _linear_free_axis(x, axis, new, factor, align_corners, align_mode)
     ratio, steps = ratio_of(old, new, factor, align_corners), np.arange(new, dtype=np.float32)
     # With cells for elements, a product and a difference that are rounded once, as by the fused instruction in Paddle's kernel.
     cells = align_mode == 0 and not align_corners
@@ -83,6 +86,36 @@ def linear_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bo
     low = np.minimum(places.astype(np.int64), old - 1)
     share = places - low.astype(np.float32)
     return _blend(x, axis, [(low, 1 - share), (np.minimum(low + 1, old - 1), share)])
+
+
+def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool, align_mode: int) -> Tensor:
+    """`linear_axis` where a size is not known: places and shares are computed when it runs."""
+    old = x.type.shape[axis]
+
+    def size(n: Dim) -> Tensor:
+        return dispatch.full((), n, f32)
+
+    steps = dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f32)
+    if align_corners:
+        # The last step is from the last to the last, whatever comes of dividing by 0.
+        ratio = divide(size(old - 1), maximum(size(new - 1), size(1)))
+    else:
+        ratio = size(float(np.float32(1 / np.float32(factor)))) if factor > 0 else divide(size(old), size(new))
+    if align_mode == 0 and not align_corners:
+        half = dispatch.full((), 0.5, f64)
+        places = cast_to(subtract(multiply(cast_to(ratio, f64), add(cast_to(steps, f64), half)), half), f32)
+    else:
+        places = multiply(ratio, steps)
+    last = dispatch.full((), old - 1, i64)
+    low = minimum(cast_to(maximum(places, size(0)), i64), last)
+    share = subtract(maximum(places, size(0)), cast_to(low, f32))
+    total = None
+    for index, part in ((low, subtract(size(1), share)), (minimum(add(low, dispatch.full((), 1, i64)), last), share)):
+        weight = reshape(cast_to(part, x.type.dtype), [-1 if i == axis else 1 for i in range(x.ndim)])
+        blended = multiply(dispatch.call(ops.Gather, x, index, axis=axis), weight)
+        total = blended if total is None else add(total, blended)
+    assert total is not None
+    return total
 
 
 def cubic_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool) -> Tensor:

@@ -1,0 +1,62 @@
+"""Functions of tensors whose sizes are free: what eager mode computes, for every size."""
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme.ir.evaluate import evaluate
+from polyreme.runtime.errors import CallError
+from polyreme.static import InputSpec
+
+F = paddle.nn.functional
+ROWS, PLACES = ("float32", [None, 4]), ("int64", ["M"])
+IMAGES, OTHERS = ("float32", [None, 2, None, None]), ("float32", ["M", 2, None, None])
+CASES = {
+    "causal mask": (lambda x: paddle.triu(paddle.full([x.shape[0], x.shape[0]], -1e9), diagonal=1) + x[:, :1], [ROWS]),
+    "lower triangle of a product": (lambda x: paddle.tril(paddle.matmul(x, x, transpose_y=True), -1), [ROWS]),
+    "counting from a size": (lambda x: paddle.arange(x.shape[0], x.shape[0] + 5, dtype="float32"), [ROWS]),
+    "counting on from a number": (lambda x: paddle.arange(3, 2 * x.shape[0] + 3, 2), [ROWS]),
+    "adding to rows by position": (lambda x, i: paddle.scatter_nd_add(x, (i % 3).unsqueeze(-1), paddle.gather(x, i % 3)), [ROWS, PLACES]),
+    "elements by coordinates": (lambda x, i: paddle.gather_nd(x, paddle.stack([i % 3, -(i % 4)], axis=-1)), [ROWS, PLACES]),
+    "elements along an axis": (lambda x: paddle.take_along_axis(x, paddle.argmax(x, axis=1, keepdim=True), 1), [ROWS]),
+    "rolled windows": (lambda x: paddle.roll(x, shifts=(-2, 1), axis=(2, 3)), [IMAGES]),
+    "not rolled": (lambda x: paddle.roll(x, 0, 0), [ROWS]),
+    "reflected border": (lambda x: F.pad(x, [1, 2, 0, 1], mode="reflect"), [IMAGES]),
+    "repeated border": (lambda x: F.pad(x, [1, 2, 0, 1], mode="replicate"), [IMAGES]),
+    "border from the other side": (lambda x: F.pad(x, [1, 2, 0, 1], mode="circular"), [IMAGES]),
+    "twice as large": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), [IMAGES]),
+    "corners on corners": (lambda x: F.interpolate(x, size=[2 * x.shape[2] + 1, 7], mode="bilinear", align_corners=True), [IMAGES]),
+    "as large as another": (lambda x, y: F.interpolate(x, size=y.shape[2:], mode="bilinear", align_mode=1), [IMAGES, OTHERS]),
+    "sums in Einstein's notation": (lambda x: paddle.einsum("nchw,ndhw->ncd", x, x), [IMAGES]),
+}
+
+
+def arrays(specs, sizes):
+    rng = np.random.default_rng(0)
+    for k, (dtype, shape) in enumerate(specs):
+        known = [d if isinstance(d, int) else size + k for d, size in zip(shape, sizes)]
+        yield rng.integers(0, 9, known) if dtype == "int64" else rng.standard_normal(known).astype(dtype)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_function_of_free_sizes_computes_what_eager_mode_does(name):
+    function, specs = CASES[name]
+    module = paddle.inspect(function, [InputSpec(shape, dtype, f"x{i}") for i, (dtype, shape) in enumerate(specs)]).module
+    for sizes in ((4, 2, 5, 3), (7, 2, 4, 8)):
+        inputs = list(arrays(specs, sizes))
+        expected = function(*map(paddle.to_tensor, inputs)).numpy()
+        (got,) = evaluate(module, inputs)
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_border_wider_than_a_free_size_is_refused_when_it_runs():
+    function = paddle.jit.to_static(lambda x: F.pad(x, [3, 3], mode="reflect", data_format="NCL"), input_spec=[InputSpec([1, 2, None], "float32", "x")])
+    assert function(paddle.zeros([1, 2, 4])).shape == [1, 2, 10]
+    with pytest.raises(CallError, match="at least 4"):
+        function(paddle.zeros([1, 2, 3]))
+
+
+def test_counting_down_to_a_free_size_is_an_error():
+    with pytest.raises(Exception, match="positive whole number for arange"):
+        paddle.inspect(lambda x: paddle.arange(x.shape[0], 0, -1), [InputSpec([None], "float32", "x")])
