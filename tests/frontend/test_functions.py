@@ -36,3 +36,10 @@ DRAWN = ["rand", "uniform64", "randn", "randn64", "normal", "randint", "randint_
 @pytest.mark.parametrize("name", DRAWN)
 def test_draws_are_paddles_bit_for_bit(name):
     np.testing.assert_array_equal(run(paddle, name)[0], EXPECTED[name])
+
+
+def test_positions_of_maxima_are_inside_of_the_image_where_padding_is_as_large_as_what_is_there():
+    image = np.full((1, 1, 4, 4), -np.inf, np.float32)
+    image[0, 0, 3, 3] = 1
+    _, positions = paddle.nn.functional.max_pool2d(paddle.to_tensor(image), 3, 2, 1, return_mask=True)
+    assert positions.numpy().tolist() == [[[[0, 1], [4, 15]]]]

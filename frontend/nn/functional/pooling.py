@@ -82,7 +82,9 @@ def _positions(x: Tensor, pooled: Tensor, attributes: dict[str, Any]) -> Tensor:
         window = dispatch.call(ops.Iota, shape=tuple(counts[i] if k == axis else 1 for k in range(x.ndim)), axis=axis, dtype=i32)
         corner = dispatch.call(ops.Sub, dispatch.call(ops.Mul, window, number(strides[i])), number(low[i]))
         along = dispatch.call(ops.Mul, place, number(size))
-        place = dispatch.call(ops.Add, along, dispatch.call(ops.Add, corner, inside))
+        # In a window of nothing but the least number the first one may be padding: then it is the first one inside.
+        here = dispatch.call(ops.Maximum, dispatch.call(ops.Add, corner, inside), number(0))
+        place = dispatch.call(ops.Add, along, here)
     return place
 
 
