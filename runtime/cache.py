@@ -125,10 +125,13 @@ class Cache:
             drafts = self.folder / "00"
             drafts.mkdir(exist_ok=True)
             file, name = tempfile.mkstemp(prefix=".draft.", suffix=".tmp", dir=drafts)
+            draft = Draft(file, Path(name), HEAD_BYTES)
+            # What nobody writes is zeros, also at the end.
+            os.ftruncate(file, HEAD_BYTES + size)
         except OSError as error:
             self._warn(f"compiled code is not kept on disk: {error}")
             return None
-        return Draft(file, Path(name), HEAD_BYTES)
+        return draft
 
     def keep_draft(self, key: str, draft: Draft, finish: Callable[[Draft], None]) -> bool:
         """Keep what was written to a draft, when `finish` has written the rest: as `keep` does."""

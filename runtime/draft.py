@@ -28,7 +28,7 @@ class Draft:
         return os.fstat(self._file).st_size
 
     def mapped(self) -> memoryview:
-        """The entry as far as it is written, read-only."""
+        """The entry, with zeros where nobody has written yet, read-only."""
         return memoryview(mmap.mmap(self._file, 0, prot=mmap.PROT_READ))[self._start :]
 
     def keep(self, path: Path, head: bytes, mode: int) -> None:

@@ -45,6 +45,13 @@ def test_an_entry_that_is_made_in_its_file_is_the_one_that_is_written_at_once(tm
     assert one.stat().st_mode == two.stat().st_mode and [e.size for e in cache.entries()] == [e.size for e in other.entries()]
 
 
+def test_what_nobody_writes_to_a_draft_is_zeros_to_its_end(tmp_path: Path) -> None:
+    draft = Cache(tmp_path).draft(100)
+    assert draft is not None
+    draft.write(10, b"x")
+    assert bytes(draft.mapped()) == bytes(10) + b"x" + bytes(89)
+
+
 def test_a_draft_that_nobody_keeps_leaves_nothing(tmp_path: Path) -> None:
     draft = Cache(tmp_path).draft(100)
     assert draft is not None and len(files(tmp_path)) == 1
