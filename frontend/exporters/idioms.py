@@ -1,7 +1,7 @@
 """What exporters say in one op that the nn level says in several: found by matching, so that other runtimes get the ops that they have fast code for.
 
 `clip` comes as comparisons and selections (which is what keeps its gradient and its NaNs as Paddle has them), a recurrent layer as the product of all its inputs and an op for
-the steps, `hard_swish` as arithmetic around a clip.
+the steps, `hard_swish` as arithmetic around a clip, a resize or a border that repeats elements as lookups, one for each axis.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ CLOSE = 1e-6
 
 @dataclass(frozen=True)
 class Idiom:
-    """One op of a runtime: `kind` is "clip" (low, high), "hard_sigmoid" (slope, offset), "hard_swish", "lstm" or "gru" (arrays of weights)."""
+    """One op of a runtime: `kind` is "clip" (low, high), "hard_sigmoid" (slope, offset), "hard_swish", "lstm" or "gru" (arrays of weights, and whether it
+    runs in `reverse`), "enlarge" (the rank, and by axis how often each element comes) or "reflect" (the rank, and by axis how many are mirrored before and after)."""
 
     kind: str
     operands: tuple[Value, ...]
-    numbers: dict[str, Any] = field(default_factory=dict)
+    numbers: dict[Any, Any] = field(default_factory=dict)
 
 
 def program(main: Func) -> list[tuple[Op, Idiom | None]]:
@@ -62,7 +63,7 @@ def known(value: Value) -> Array | None:
 
 
 def _match(op: Op) -> Idiom | None:
-    for rule in (_hard_sigmoid, _hard_swish, _clip, _recurrent):
+    for rule in (_hard_sigmoid, _hard_swish, _clip, _recurrent, _lookups):
         found = rule(op)
         if found is not None:
             return found
@@ -131,7 +132,7 @@ def _with_number(value: Value, kind: type[Op]) -> tuple[Value, float] | None:
 
 def _recurrent(op: Op) -> Idiom | None:
     """An LSTM or GRU with the product of its inputs by constant weights: x is [steps, batch, inputs], and only the states are read, not the cells."""
-    if not isinstance(op, (nn.LSTM, nn.GRU)) or op.lengths is not None or op.reverse or any(_read(cells) for cells in op.results[1:]):
+    if not isinstance(op, (nn.LSTM, nn.GRU)) or op.lengths is not None or any(_read(cells) for cells in op.results[1:]):
         return None
     bias = np.zeros(op.weight.type.shape[:1], op.x.type.dtype.np)
     product, added = op.x, op.x.producer(nn.Add)
@@ -148,7 +149,30 @@ def _recurrent(op: Op) -> Idiom | None:
     own = known(op.bias) if isinstance(op, nn.GRU) and op.bias is not None else np.zeros_like(bias)
     if own is None:
         return None
-    return Idiom("lstm" if isinstance(op, nn.LSTM) else "gru", (matmul.operands[0],), {"inputs": inputs, "weight": weight, "bias": bias, "own_bias": own})
+    numbers = {"inputs": inputs, "weight": weight, "bias": bias, "own_bias": own, "reverse": op.reverse}
+    return Idiom("lstm" if isinstance(op, nn.LSTM) else "gru", (matmul.operands[0],), numbers)
+
+
+def _lookups(op: Op) -> Idiom | None:
+    """Elements repeated, or mirrored at the ends, along one axis after the other."""
+    if not isinstance(op, nn.Gather) or not isinstance(op.x.type.shape[op.axis], int):
+        return None
+    index, size, axis = known(op.index), op.x.type.shape[op.axis], op.axis % op.x.type.rank
+    if index is None or index.ndim != 1 or len(index) <= size:
+        return None
+    times = len(index) // size
+    ends = int(np.argmin(index)), len(index) - 1 - int(np.argmax(index))
+    if np.array_equal(index, np.repeat(np.arange(size), times)):
+        kind, number = "enlarge", times
+    elif max(ends) < size and np.array_equal(index, np.pad(np.arange(size), ends, "reflect")):
+        kind, number = "reflect", ends
+    else:
+        return None
+    before = op.x.producer(nn.Gather)
+    inner = _lookups(before) if before is not None and len(op.x.uses) == 1 else None
+    if inner is not None and inner.kind == kind and axis not in inner.numbers:
+        return Idiom(kind, inner.operands, {**inner.numbers, axis: number})
+    return Idiom(kind, (op.x,), {"rank": op.x.type.rank, axis: number})
 
 
 def _read(value: Value) -> bool:
@@ -164,3 +188,22 @@ def layer_norm(op: Any) -> tuple[int, ...] | None:
     if axes != last or (affine and affine != last) or any(v.uses for v in op.results[1:]):
         return None
     return tuple(op.x.type.shape[a] for a in axes)
+
+
+def group_norm(op: Any) -> bool:
+    """Whether a norm by its own statistics runs over all axes behind those of the batch and of groups, with weights by group, or by channel of a group: an instance norm or a
+    group norm."""
+    rank = op.x.type.rank
+    axes, affine = (tuple(sorted(a % rank for a in given)) for given in (op.axes, op.affine))
+    return rank > 2 and axes == tuple(range(2, rank)) and affine in ((), (1,), (1, 2)) and not any(v.uses for v in op.results[1:])
+
+
+def transposed_sizes(op: nn.ConvTranspose) -> tuple[list[Any], list[Any], list[Any]]:
+    """Strides and dilations of a transposed convolution, and how many elements its result has beyond the smallest possible."""
+    rank = op.x.type.rank - 2
+    strides, dilations, padding = list(op.strides) or [1] * rank, list(op.dilations) or [1] * rank, op.padding or (0,) * (2 * rank)
+    smallest = [
+        (size - 1) * stride + dilation * (kernel - 1) + 1 - low - high
+        for size, kernel, stride, dilation, low, high in zip(op.x.type.shape[2:], op.weight.type.shape[2:], strides, dilations, padding[0::2], padding[1::2], strict=True)
+    ]
+    return strides, dilations, [made - least for made, least in zip(op.result.type.shape[2:], smallest, strict=True)]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.dialects import nn
-from polyreme.exporters.idioms import layer_norm, program
+from polyreme.exporters.idioms import group_norm, layer_norm, program, transposed_sizes
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Op, Value
@@ -105,9 +105,9 @@ def export_onnx(module: Module) -> bytes:
 
 
 def _take_apart(main: Func) -> None:
-    """What ONNX has in parts only: norms by their own statistics that are no layer norms, and batch norms of channels that are not at axis 1."""
+    """What ONNX has in parts only: norms by their own statistics that are no layer, instance or group norms, and batch norms of channels that are not at axis 1."""
     for op in list(main.block):
-        if isinstance(op, nn.Standardize) and layer_norm(op) is None:
+        if isinstance(op, nn.Standardize) and layer_norm(op) is None and not group_norm(op):
             b = Builder(main.block, op, op.location)
             op.replace_with(*normalization.standardize(op, b, op.x, op.weight, op.bias))
         elif isinstance(op, nn.BatchNorm) and op.axis % op.x.type.rank != 1:
@@ -144,6 +144,7 @@ _PLAIN = {
     nn.Abs: "Abs", nn.Exp: "Exp", nn.Log: "Log", nn.Sqrt: "Sqrt", nn.Reciprocal: "Reciprocal", nn.Sin: "Sin", nn.Cos: "Cos", nn.Tanh: "Tanh",
     nn.Sigmoid: "Sigmoid", nn.Erf: "Erf", nn.Floor: "Floor", nn.Ceil: "Ceil", nn.Sign: "Sign", nn.Relu: "Relu", nn.Where: "Where",
     nn.Equal: "Equal", nn.Less: "Less", nn.LessEqual: "LessOrEqual", nn.Greater: "Greater", nn.GreaterEqual: "GreaterOrEqual", nn.LogicalAnd: "And", nn.LogicalOr: "Or", nn.LogicalNot: "Not",
+    nn.LogicalXor: "Xor", nn.Mod: "Mod", nn.Softplus: "Softplus", nn.Tan: "Tan", nn.Atan: "Atan", nn.Asin: "Asin", nn.Acos: "Acos", nn.Sinh: "Sinh", nn.Cosh: "Cosh", nn.Round: "Round",
 }  # fmt: skip
 for _cls, _kind in _PLAIN.items():
     RULES[_cls] = lambda graph, op, operands, kind=_kind: graph.add(kind, *operands)  # type: ignore[misc]
@@ -157,6 +158,11 @@ def _constant(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
 @_rule(nn.Full)
 def _full(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
     return graph.constant(np.full([_known(d) for d in op.shape], op.value, op.dtype.np))
+
+
+@_rule(nn.Iota)
+def _iota(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.constant(op.reference(shape=tuple(_known(d) for d in op.shape), axis=op.axis, dtype=op.dtype))
 
 
 @_rule(nn.Square)
@@ -187,7 +193,66 @@ def _gelu(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
     return graph.add("Mul", graph.add("Mul", x, graph.add("Add", inner, constant(1))), constant(0.5))
 
 
+@_rule(nn.NotEqual)
+def _not_equal(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.add("Not", graph.add("Equal", *operands))
+
+
+@_rule(nn.Pad)
+def _pad(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    if any(op.interior):
+        raise ExportError("ONNX export has no rule for padding between elements", op.location)
+    return graph.add("Pad", operands[0], graph.integers(_pads(op.padding, op.x.type.rank)), graph.constant(np.array(op.value, op.x.type.dtype.np)))
+
+
+@_rule(nn.ScatterAdd)
+def _scatter_add(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    if op.axis != 0:
+        raise ExportError("ONNX export expected positions along axis 0 to add to", op.location)
+    zeros = graph.constant(np.zeros([_known(d) for d in op.result.type.shape], op.updates.type.dtype.np))
+    return graph.add("ScatterND", zeros, graph.add("Unsqueeze", operands[1], graph.integers([-1])), operands[0], reduction="add")
+
+
+@_rule(nn.ArgMax, nn.ArgMin)
+def _arg_reduce(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    place = graph.add(type(op).__name__, operands[0], axis=op.axis, keepdims=int(op.keepdims))
+    return place if op.dtype.np == np.int64 else graph.add("Cast", place, to=graph.onnx.helper.np_dtype_to_tensor_dtype(op.dtype.np))
+
+
+@_rule(nn.Cumsum)
+def _cumsum(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return graph.add("CumSum", operands[0], graph.constant(np.array(op.axis, np.int64)))
+
+
+@_rule(nn.Flip)
+def _flip(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    count = len(op.axes)
+    return graph.add("Slice", operands[0], graph.integers([-1] * count), graph.integers([np.iinfo(np.int64).min] * count), graph.integers(op.axes), graph.integers([-1] * count))
+
+
 @_rule(nn.Standardize)
+def _norm(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    return (_group_norm if layer_norm(op) is None else _layer_norm)(graph, op, operands)
+
+
+def _group_norm(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    """An instance norm of the groups, then the weights, which an instance norm has for itself."""
+    shape, dtype = [_known(d) for d in op.x.type.shape], op.x.type.dtype.np
+    ones, zeros = graph.constant(np.ones(shape[1], dtype)), graph.constant(np.zeros(shape[1], dtype))
+    rest = list(operands[1:])
+    weight, bias = (rest.pop(0) if given is not None else None for given in (op.weight, op.bias))
+    own = len(op.affine) < 2
+    flat = operands[0] if own else graph.add("Reshape", operands[0], graph.integers([*shape[:2], -1]))
+    y = graph.add("InstanceNormalization", flat, (own and weight) or ones, (own and bias) or zeros, epsilon=op.epsilon)
+    if own:
+        return y
+    y = graph.add("Reshape", y, graph.integers(shape))
+    for kind, name in (("Mul", weight), ("Add", bias)):
+        if name is not None:
+            y = graph.add(kind, y, graph.add("Reshape", name, graph.integers([*shape[1:3], *[1] * (len(shape) - 3)])))
+    return y
+
+
 def _layer_norm(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
     sizes, dtype = [_known(d) for d in layer_norm(op) or ()], op.x.type.dtype.np
     given = list(operands[1:])
@@ -241,6 +306,14 @@ def _conv(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
         pads=_pads(op.padding, rank),
         group=_known(op.groups),
     )
+
+
+@_rule(nn.ConvTranspose)
+def _conv_transpose(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
+    rank = op.x.type.rank - 2
+    strides, dilations, more = transposed_sizes(op)
+    numbers = {"strides": strides, "dilations": dilations, "pads": _pads(op.padding, rank), "output_padding": more}
+    return graph.add("ConvTranspose", *operands, group=_known(op.groups), **numbers)
 
 
 @_rule(nn.QuantizeLinear)
@@ -361,17 +434,31 @@ def _recurrent(kind: str, order: str, wanted: str) -> Callable[[OnnxGraph, Seque
         sort = lambda array: np.concatenate([array[order.index(gate) * hidden :][:hidden] for gate in wanted])
         weights = [sort(numbers[name])[None] for name in ("inputs", "weight")]
         bias = np.concatenate([sort(numbers["bias"]), sort(numbers["own_bias"])])[None]
-        more = {"linear_before_reset": 1} if kind == "GRU" else {}
+        more: dict[str, Any] = {"linear_before_reset": 1} if kind == "GRU" else {}
+        if numbers["reverse"]:
+            more["direction"] = "reverse"
         states = graph.add(kind, operands[0], *map(graph.constant, (*weights, bias)), hidden_size=hidden, **more)
         return graph.add("Squeeze", states, graph.integers([1]))
 
     return rule
 
 
+def _enlarge(graph: OnnxGraph, operands: Sequence[str], numbers: dict[str, Any]) -> str:
+    scales = graph.constant(np.array([numbers.get(axis, 1) for axis in range(numbers["rank"])], np.float32))
+    return graph.add("Resize", operands[0], "", scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+
+
+def _reflect(graph: OnnxGraph, operands: Sequence[str], numbers: dict[str, Any]) -> str:
+    pairs = [numbers.get(axis, (0, 0)) for axis in range(numbers["rank"])]
+    return graph.add("Pad", operands[0], graph.integers([low for low, _ in pairs] + [high for _, high in pairs]), mode="reflect")
+
+
 IDIOMS: dict[str, Callable[[OnnxGraph, Sequence[str], dict[str, Any]], str]] = {
     "clip": _clip,
     "hard_sigmoid": _hard_sigmoid,
     "hard_swish": _hard_swish,
+    "enlarge": _enlarge,
+    "reflect": _reflect,
     "lstm": _recurrent("LSTM", "ifgo", "iofg"),
     "gru": _recurrent("GRU", "rzc", "zrc"),
 }

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.dialects import nn
-from polyreme.exporters.idioms import layer_norm, program
+from polyreme.exporters.idioms import group_norm, layer_norm, program, transposed_sizes
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Op, Value
@@ -89,7 +89,7 @@ def export_torch(module: Module) -> tuple[str, dict[str, Any]]:
     module = module.clone()
     main: Func = module.function()
     for op in list(main.block):
-        if isinstance(op, nn.Standardize) and layer_norm(op) is None:
+        if isinstance(op, nn.Standardize) and layer_norm(op) is None and not group_norm(op):
             b = Builder(main.block, op, op.location)
             op.replace_with(*normalization.standardize(op, b, op.x, op.weight, op.bias))
     source = Source()
@@ -106,6 +106,8 @@ def export_torch(module: Module) -> tuple[str, dict[str, Any]]:
             names[op.result] = source.constant(op.value.array)
         elif isinstance(op, nn.Full):
             names[op.result] = repr(op.value) if not op.shape else source.line(f"torch.full({_sizes(op.shape)}, {op.value!r}, dtype={_dtype(op.dtype)})")
+        elif isinstance(op, nn.Iota):
+            names[op.result] = source.constant(op.reference(shape=_known(op.shape), axis=op.axis, dtype=op.dtype))
         elif type(op) not in RULES:
             raise TorchExportError(f"export for torch has no rule for '{op.name}'", op.location)
         else:
@@ -115,10 +117,15 @@ def export_torch(module: Module) -> tuple[str, dict[str, Any]]:
     return f"{HEAD}\n    def forward({arguments}):\n{body}", source.arrays
 
 
-def _sizes(sizes: Sequence[Any]) -> str:
+def _known(sizes: Sequence[Any]) -> Sequence[Any]:
     for size in sizes:
         if isinstance(size, Expr):
             raise TorchExportError(f"export for torch expected a known size but got '{size}'; fix it with --size or --input")
+    return sizes
+
+
+def _sizes(sizes: Sequence[Any]) -> str:
+    _known(sizes)
     return f"({', '.join(map(str, sizes))}{',' if len(sizes) == 1 else ''})"
 
 
@@ -141,7 +148,9 @@ _PLAIN = {
     nn.Tanh: "torch.tanh({})", nn.Sigmoid: "torch.sigmoid({})", nn.Erf: "torch.erf({})", nn.Floor: "torch.floor({})", nn.Ceil: "torch.ceil({})",
     nn.Sign: "torch.sign({})", nn.Relu: "F.relu({})", nn.Silu: "F.silu({})", nn.Where: "torch.where({}, {}, {})", nn.Equal: "{} == {}", nn.Less: "{} < {}",
     nn.LessEqual: "{} <= {}", nn.Greater: "{} > {}", nn.GreaterEqual: "{} >= {}", nn.LogicalAnd: "torch.logical_and({}, {})",
-    nn.LogicalOr: "torch.logical_or({}, {})", nn.LogicalNot: "torch.logical_not({})",
+    nn.LogicalOr: "torch.logical_or({}, {})", nn.LogicalNot: "torch.logical_not({})", nn.LogicalXor: "torch.logical_xor({}, {})", nn.NotEqual: "{} != {}",
+    nn.Mod: "torch.remainder({}, {})", nn.Softplus: "F.softplus({})", nn.Tan: "torch.tan({})", nn.Atan: "torch.atan({})", nn.Asin: "torch.asin({})", nn.Acos: "torch.acos({})",
+    nn.Sinh: "torch.sinh({})", nn.Cosh: "torch.cosh({})", nn.Round: "torch.round({})",
 }  # fmt: skip
 for _cls, _text in _PLAIN.items():
     RULES[_cls] = lambda source, op, operands, text=_text: text.format(*operands)  # type: ignore[misc]
@@ -206,6 +215,17 @@ def _conv(source: Source, op: Any, operands: Sequence[str]) -> str:
     return f"F.conv{rank}d({', '.join([x, *operands[1:]])}, {numbers})"
 
 
+@_rule(nn.ConvTranspose)
+def _conv_transpose(source: Source, op: Any, operands: Sequence[str]) -> str:
+    rank = op.x.type.rank - 2
+    strides, dilations, more = transposed_sizes(op)
+    pairs = _pairs(op.padding, rank)
+    if any(low != high for low, high in pairs):
+        raise TorchExportError("export for torch expected symmetric padding of a transposed convolution", op.location)
+    numbers = f"stride={_sizes(strides)}, padding={_sizes([low for low, _ in pairs])}, output_padding={_sizes(more)}, groups={op.groups}, dilation={_sizes(dilations)}"
+    return f"F.conv_transpose{rank}d({', '.join(operands)}, None, {numbers})"
+
+
 @_rule(nn.BatchNorm)
 def _batch_norm(source: Source, op: Any, operands: Sequence[str]) -> str:
     if op.axis % op.x.type.rank != 1:
@@ -217,6 +237,21 @@ def _batch_norm(source: Source, op: Any, operands: Sequence[str]) -> str:
 
 
 @_rule(nn.Standardize)
+def _norm(source: Source, op: Any, operands: Sequence[str]) -> str:
+    return (_group_norm if layer_norm(op) is None else _layer_norm)(source, op, operands)
+
+
+def _group_norm(source: Source, op: Any, operands: Sequence[str]) -> str:
+    x, *rest = operands
+    shape = _known(op.x.type.shape)
+    weight = f"weight={rest.pop(0)}.reshape(-1), " if op.weight is not None else ""
+    bias = f"bias={rest.pop(0)}.reshape(-1), " if op.bias is not None else ""
+    if len(op.affine) < 2:
+        return f"F.instance_norm({x}, {weight}{bias}eps={op.epsilon!r})"
+    flat = _sizes([shape[0], shape[1] * shape[2], *shape[3:]])
+    return f"F.group_norm({x}.reshape({flat}), {shape[1]}, {weight}{bias}eps={op.epsilon!r}).reshape({_sizes(shape)})"
+
+
 def _layer_norm(source: Source, op: Any, operands: Sequence[str]) -> str:
     x, *rest = operands
     sizes = _sizes(layer_norm(op) or ())
@@ -273,6 +308,37 @@ def _slice(source: Source, op: Any, operands: Sequence[str]) -> str:
     return f"{operands[0]}[{', '.join(parts)}]"
 
 
+@_rule(nn.Pad)
+def _pad(source: Source, op: Any, operands: Sequence[str]) -> str:
+    if any(op.interior):
+        raise TorchExportError("export for torch has no rule for padding between elements", op.location)
+    flat = [n for pair in reversed(_pairs(op.padding, op.x.type.rank)) for n in pair]
+    return f"F.pad({operands[0]}, {_sizes(flat)}, value={op.value!r})"
+
+
+@_rule(nn.ScatterAdd)
+def _scatter_add(source: Source, op: Any, operands: Sequence[str]) -> str:
+    if op.index.type.rank != 1:
+        raise TorchExportError("export for torch expected a vector of positions to add to", op.location)
+    zeros = f"torch.zeros({_sizes(op.result.type.shape)}, dtype={_dtype(op.updates.type.dtype)})"
+    return f"{zeros}.index_add({op.axis}, {operands[1]}, {operands[0]})"
+
+
+@_rule(nn.ArgMax, nn.ArgMin)
+def _arg_reduce(source: Source, op: Any, operands: Sequence[str]) -> str:
+    return f"torch.{type(op).__name__.lower()}({operands[0]}, {op.axis}, {op.keepdims}).to({_dtype(op.dtype)})"
+
+
+@_rule(nn.Cumsum)
+def _cumsum(source: Source, op: Any, operands: Sequence[str]) -> str:
+    return f"torch.cumsum({operands[0]}, {op.axis})"
+
+
+@_rule(nn.Flip)
+def _flip(source: Source, op: Any, operands: Sequence[str]) -> str:
+    return f"torch.flip({operands[0]}, {_sizes(op.axes)})"
+
+
 @_rule(nn.Gather)
 def _gather(source: Source, op: Any, operands: Sequence[str]) -> str:
     x, positions = operands
@@ -289,9 +355,25 @@ def _recurrent(function: str) -> Callable[[Source, Sequence[str], dict[str, Any]
         hidden = numbers["weight"].shape[1]
         state = source.line(f"torch.zeros(1, {operands[0]}.shape[1], {hidden}, dtype={operands[0]}.dtype)")
         first = f"({state}, {state})" if function == "lstm" else state
-        return f"{function}({operands[0]}, {first}, [{weights}])"
+        if not numbers["reverse"]:
+            return f"{function}({operands[0]}, {first}, [{weights}])"
+        return f"{function}({operands[0]}.flip(0), {first}, [{weights}]).flip(0)"
 
     return rule
+
+
+def _enlarge(source: Source, operands: Sequence[str], numbers: dict[str, Any]) -> str:
+    for axis in range(numbers["rank"]):
+        if numbers.get(axis, 1) > 1:
+            operands = [source.line(f"{operands[0]}.repeat_interleave({numbers[axis]}, {axis})")]
+    return operands[0]
+
+
+def _reflect(source: Source, operands: Sequence[str], numbers: dict[str, Any]) -> str:
+    rank = numbers["rank"]
+    first = min(axis for axis in range(rank) if axis in numbers)
+    flat = [n for axis in reversed(range(first, rank)) for n in numbers.get(axis, (0, 0))]
+    return f"F.pad({operands[0]}, {_sizes(flat)}, mode='reflect')"
 
 
 IDIOMS: dict[str, Callable[[Source, Sequence[str], dict[str, Any]], str]] = {
@@ -302,6 +384,8 @@ IDIOMS: dict[str, Callable[[Source, Sequence[str], dict[str, Any]], str]] = {
         else f"torch.clamp({operands[0]} * {numbers['slope']!r} + {numbers['offset']!r}, 0.0, 1.0)"
     ),
     "hard_swish": lambda source, operands, numbers: f"F.hardswish({operands[0]})",
+    "enlarge": _enlarge,
+    "reflect": _reflect,
     "lstm": _recurrent("lstm"),
     "gru": _recurrent("gru"),
 }

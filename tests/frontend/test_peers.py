@@ -33,9 +33,9 @@ def module_of(function: Any, *shape: int) -> Any:
 
 
 class States(paddle.nn.Layer):
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, direction: str = "forward") -> None:
         super().__init__()
-        self.cell = getattr(paddle.nn, kind)(3, 5)
+        self.cell = getattr(paddle.nn, kind)(3, 5, direction=direction)
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         return self.cell(x)[0]
@@ -46,6 +46,8 @@ IDIOMS: dict[str, tuple[Callable[[], Any], str]] = {
     "hard sigmoid": (lambda: F.hardsigmoid, "hard_sigmoid"),
     "hard swish": (lambda: F.hardswish, "hard_swish"),
     "lstm": (lambda: States("LSTM"), "lstm"),
+    "twice as large": (lambda: lambda x: F.interpolate(x.unsqueeze(0), scale_factor=2).squeeze(0), "enlarge"),
+    "mirrored": (lambda: lambda x: F.pad(x.unsqueeze(0), [1, 2, 0, 3], mode="reflect").squeeze(0), "reflect"),
     "gru": (lambda: States("GRU"), "gru"),
 }
 
@@ -72,6 +74,13 @@ def functions() -> dict[str, tuple[Any, tuple[int, ...]]]:
         "lookups": (lambda x: paddle.gather(x, paddle.to_tensor([2, 0]), axis=1), (2, 3)),
         "lstm": (States("LSTM"), (2, 4, 3)),
         "gru": (States("GRU"), (2, 4, 3)),
+        "both ways": (States("LSTM", direction="bidirect"), (2, 4, 3)),
+        "repeated and mirrored": (lambda x: F.pad(F.interpolate(x, scale_factor=2), [1, 2, 0, 3], mode="reflect"), (1, 2, 3, 4)),
+        "padded": (lambda x: F.pad(x, [1, 2, 0, 1], value=2.0), (1, 2, 3, 4)),
+        "instance and group norms": (lambda x: F.instance_norm(x, weight=paddle.ones([6]) * 2) + F.group_norm(x, 3, weight=paddle.arange(6, dtype="float32")), (2, 6, 3, 4)),
+        "transposed convolution": (paddle.nn.Conv2DTranspose(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2), (1, 4, 5, 6)),
+        "adding by position": (lambda x: paddle.scatter_nd_add(x, paddle.to_tensor([[1], [0], [1]]), x * 2), (3, 4)),
+        "places": (lambda x: (paddle.argmax(x, 1) + paddle.arange(2) % 2).astype("float32") + paddle.flip(x.cumsum(1), [1])[:, 0], (2, 3)),
         "products": (lambda x: paddle.matmul(x, x, transpose_y=True) - paddle.matmul(x, x, transpose_x=True), (2, 3, 3)),
         "pools": (pool, (1, 2, 5, 5)),
         "convolution": (paddle.nn.Sequential(paddle.nn.Conv2D(2, 4, 3, padding=[1, 0, 2, 1], groups=2), paddle.nn.BatchNorm2D(4)), (1, 2, 6, 6)),
@@ -115,8 +124,8 @@ def test_source_for_torch_is_python_that_reads_all_of_its_constants() -> None:
 
 
 def test_source_for_torch_names_the_op_that_it_has_no_words_for() -> None:
-    with pytest.raises(TorchExportError, match="no rule for 'nn.flip'"):
-        export_torch(module_of(lambda x: paddle.flip(x, 0), 4))
+    with pytest.raises(TorchExportError, match="no rule for 'nn.argsort'"):
+        export_torch(module_of(lambda x: paddle.argsort(x, 0), 4))
     with pytest.raises(TorchExportError, match=r"expected a known size but got '2\*N'"):
         export_torch(model_module(lambda x: x.reshape([-1, 2]), [paddle.static.InputSpec(["N", 4], "float32", "x")], True))
 

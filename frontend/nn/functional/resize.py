@@ -92,7 +92,7 @@ def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corne
     """`linear_axis` where a size is not known: places and shares are computed when it runs."""
     old = x.type.shape[axis]
 
-    def size(n: Dim) -> Tensor:
+    def size(n: Dim | float) -> Tensor:
         return dispatch.full((), n, f32)
 
     steps = dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f32)
