@@ -457,7 +457,7 @@ class SuperResolution(nn.Layer):
         y = x
         for block in self.blocks:
             y = y + block(y)
-        return paddle.clip((paddle.tanh(self.last(self.ups(x + self.after(y)))) + 1) / 2, 0.0, 1.0)
+        return self.last(self.ups(x + self.after(y)))
 
 
 class ReflectConv(nn.Sequential):

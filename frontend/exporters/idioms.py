@@ -23,11 +23,11 @@ CLOSE = 1e-6
 @dataclass(frozen=True)
 class Idiom:
     """One op of a runtime: `kind` is "clip" (low, high), "hard_sigmoid" (slope, offset), "hard_swish", "lstm" or "gru" (arrays of weights, and whether it
-    runs in `reverse`), "enlarge" (the rank, and by axis how often each element comes) or "reflect" (the rank, and by axis how many are mirrored before and after)."""
+    runs in `reverse`), "enlarge" or "reflect" (`axes`: for each, how often an element comes, or how many are mirrored before and after)."""
 
     kind: str
     operands: tuple[Value, ...]
-    numbers: dict[Any, Any] = field(default_factory=dict)
+    numbers: dict[str, Any] = field(default_factory=dict)
 
 
 def program(main: Func) -> list[tuple[Op, Idiom | None]]:
@@ -162,17 +162,20 @@ def _lookups(op: Op) -> Idiom | None:
         return None
     times = len(index) // size
     ends = int(np.argmin(index)), len(index) - 1 - int(np.argmax(index))
+    made: Any
+    none: Any
     if np.array_equal(index, np.repeat(np.arange(size), times)):
-        kind, number = "enlarge", times
+        kind, made, none = "enlarge", times, 1
     elif max(ends) < size and np.array_equal(index, np.pad(np.arange(size), ends, "reflect")):
-        kind, number = "reflect", ends
+        kind, made, none = "reflect", ends, (0, 0)
     else:
         return None
+    axes = [made if i == axis else none for i in range(op.x.type.rank)]
     before = op.x.producer(nn.Gather)
     inner = _lookups(before) if before is not None and len(op.x.uses) == 1 else None
-    if inner is not None and inner.kind == kind and axis not in inner.numbers:
-        return Idiom(kind, inner.operands, {**inner.numbers, axis: number})
-    return Idiom(kind, (op.x,), {"rank": op.x.type.rank, axis: number})
+    if inner is None or inner.kind != kind or inner.numbers["axes"][axis] != none:
+        return Idiom(kind, (op.x,), {"axes": axes})
+    return Idiom(kind, inner.operands, {"axes": [made if i == axis else a for i, a in enumerate(inner.numbers["axes"])]})
 
 
 def _read(value: Value) -> bool:

@@ -444,13 +444,13 @@ def _recurrent(kind: str, order: str, wanted: str) -> Callable[[OnnxGraph, Seque
 
 
 def _enlarge(graph: OnnxGraph, operands: Sequence[str], numbers: dict[str, Any]) -> str:
-    scales = graph.constant(np.array([numbers.get(axis, 1) for axis in range(numbers["rank"])], np.float32))
+    scales = graph.constant(np.array(numbers["axes"], np.float32))
     return graph.add("Resize", operands[0], "", scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 
 def _reflect(graph: OnnxGraph, operands: Sequence[str], numbers: dict[str, Any]) -> str:
-    pairs = [numbers.get(axis, (0, 0)) for axis in range(numbers["rank"])]
-    return graph.add("Pad", operands[0], graph.integers([low for low, _ in pairs] + [high for _, high in pairs]), mode="reflect")
+    lows, highs = zip(*numbers["axes"], strict=True)
+    return graph.add("Pad", operands[0], graph.integers([*lows, *highs]), mode="reflect")
 
 
 IDIOMS: dict[str, Callable[[OnnxGraph, Sequence[str], dict[str, Any]], str]] = {

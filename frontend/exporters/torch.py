@@ -107,7 +107,7 @@ def export_torch(module: Module) -> tuple[str, dict[str, Any]]:
         elif isinstance(op, nn.Full):
             names[op.result] = repr(op.value) if not op.shape else source.line(f"torch.full({_sizes(op.shape)}, {op.value!r}, dtype={_dtype(op.dtype)})")
         elif isinstance(op, nn.Iota):
-            names[op.result] = source.constant(op.reference(shape=_known(op.shape), axis=op.axis, dtype=op.dtype))
+            names[op.result] = source.constant(op.reference(shape=tuple(_known(op.shape)), axis=op.axis, dtype=op.dtype))
         elif type(op) not in RULES:
             raise TorchExportError(f"export for torch has no rule for '{op.name}'", op.location)
         else:
@@ -363,16 +363,16 @@ def _recurrent(function: str) -> Callable[[Source, Sequence[str], dict[str, Any]
 
 
 def _enlarge(source: Source, operands: Sequence[str], numbers: dict[str, Any]) -> str:
-    for axis in range(numbers["rank"]):
-        if numbers.get(axis, 1) > 1:
-            operands = [source.line(f"{operands[0]}.repeat_interleave({numbers[axis]}, {axis})")]
+    for axis, times in enumerate(numbers["axes"]):
+        if times > 1:
+            operands = [source.line(f"{operands[0]}.repeat_interleave({times}, {axis})")]
     return operands[0]
 
 
 def _reflect(source: Source, operands: Sequence[str], numbers: dict[str, Any]) -> str:
-    rank = numbers["rank"]
-    first = min(axis for axis in range(rank) if axis in numbers)
-    flat = [n for axis in reversed(range(first, rank)) for n in numbers.get(axis, (0, 0))]
+    pairs = numbers["axes"]
+    first = min(axis for axis, pair in enumerate(pairs) if any(pair))
+    flat = [n for pair in reversed(pairs[first:]) for n in pair]
     return f"F.pad({operands[0]}, {_sizes(flat)}, mode='reflect')"
 
 
