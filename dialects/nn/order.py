@@ -57,4 +57,5 @@ class Argsort(Op):
 
     @staticmethod
     def reference(x: Array, *, axis: int, descending: bool, count: int | None) -> Array:
-        return np.take(order_array(x, axis, descending), range(x.shape[axis] if count is None else count), axis)
+        size = x.shape[axis]
+        return np.take(order_array(x, axis, descending), range(size if count is None else min(count, size)), axis)

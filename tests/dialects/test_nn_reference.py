@@ -28,3 +28,8 @@ def test_reference_gives_what_the_formula_says(case, dtype):
 def test_every_op_has_a_case():
     ops = {cls for cls in vars(nn).values() if isinstance(cls, type) and issubclass(cls, Op)}
     assert ops == {case.cls for case in CASES} | {UNIFORM.cls} | OF_COMPLEX
+
+
+def test_of_fewer_elements_than_positions_are_asked_for_all_are_given():
+    x = np.array([[1.0, 2.0], [4.0, 3.0]], np.float32)
+    assert nn.Argsort.reference(x, axis=1, descending=True, count=3).tolist() == [[1, 0], [0, 1]]
