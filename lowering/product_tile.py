@@ -15,7 +15,7 @@ from polyreme.ir.types import VectorType, element_type
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Beside, accumulate, cover, join_axes, zeros
+from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, Accumulators, Axis, Beside, accumulate, cover, join_axes, zeros
 from polyreme.lowering.packing import PanelFill, Panels
 from polyreme.lowering.positions import Position
 from polyreme.lowering.problem import Product, typical
@@ -52,7 +52,8 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Ahead:
-    """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on, `lines` in all."""
+    """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on, `lines` in all; by the tile
+    itself where they are `near`, else after it."""
 
     buffer: Value
     at: Index
@@ -60,12 +61,23 @@ class Ahead:
     inner: int
     step: Dim
     stride: Dim
+    near: bool = False
 
     def prefetch(self, code: Code, line: Index) -> None:
-        """Ask for a line, for the second-level cache."""
+        """Ask for a line: for the first-level cache if it is `near`, else for the second-level one."""
         outer = code.div(line, self.inner)
         inner = code.sub(line, code.mul(outer, self.inner))
-        code.prefetch(self.buffer, code.add(self.at, code.mul(inner, self.step), code.mul(outer, self.stride)), locality=2)
+        code.prefetch(self.buffer, code.add(self.at, code.mul(inner, self.step), code.mul(outer, self.stride)), locality=3 if self.near else 2)
+
+    def share(self, code: Code, first: Index, each: int) -> Beside:
+        """Asks for lines from the one of number `first` on, `each` in a round of steps."""
+
+        def prefetch(turn: Value) -> None:
+            line = code.add(first, code.mul(turn, each))
+            for i in range(each):
+                self.prefetch(code, code.add(line, i))
+
+        return prefetch
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,12 @@ class Steps:
     at: Index
     axes: list[Axis]
     ahead: Ahead | None = None
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of `UNROLL` steps beside which something else can be done; 0 where there are none, or their number is not known."""
+        depth = self.axes[0].size if len(self.axes) == 1 else 0
+        return depth // UNROLL if isinstance(depth, int) and depth > MOST_UNROLLED else 0
 
 
 class Tile:
@@ -210,7 +228,7 @@ class Tile:
 
     def compute(self, row: Index, rows: int, vectors: int, valid: Index | None, steps: Steps, beside: Beside | None) -> None:
         """One tile, from beginning to end."""
-        self.prefetch_results(row, rows, vectors)
+        beside = self.beside_results(row, rows, vectors, steps, beside)
         if self._has_halves(rows, vectors, valid):
             self._compute_pairs(row, rows, vectors, steps, beside)
             return
@@ -250,35 +268,37 @@ class Tile:
                 lines.append([(x, v * lanes, None) for v, x in enumerate(line)])
         self.finish(row, lines, self.lane0)
 
-    def prefetch_results(self, row: Index, rows: int, vectors: int) -> None:
-        """Where memory is read at the places of the results, ask for it. Asking for what is only written makes loads wait for places among those under way."""
-        code, epilogue = self.code, self.p.epilogue
-        read = [self.kernel.buffers[a] for a in epilogue.args if a.type.shape == epilogue.shape]
-        if not read:
-            return
+    def beside_results(self, row: Index, rows: int, vectors: int, steps: Steps, beside: Beside | None) -> Beside | None:
+        """`beside`, and asking for what is read at the places of the tile's results: some lines in each round, since all at once would make the loads of the steps wait for places
+        among those under way. Where there are no rounds they are asked for now. What is only written is not asked for: stores wait in places of their own."""
+        code, rounds = self.code, steps.rounds
         at = code.add(self.out0, code.mul(row, self.row_out), self.lane0)
-        for r in range(rows):
-            for buffer in read:
-                for lane in range(0, vectors * self.product.lanes, self._line(buffer)):
-                    code.prefetch(buffer, code.add(at, r * self.row_out + lane))
+        shares = [] if beside is None else [beside]
+        for arg in self.p.epilogue.beside:
+            buffer = self.kernel.buffers[arg]
+            line = self._line(buffer)
+            in_a_row = -(-vectors * self.product.lanes // line)
+            lines = Ahead(buffer, at, rows * in_a_row, in_a_row, line, self.row_out, near=True)
+            if rounds:
+                shares.append(lines.share(code, 0, -(-lines.lines // rounds)))
+                continue
+            for i in range(lines.lines):
+                lines.prefetch(code, i)
+
+        def prefetch(turn: Value) -> None:
+            for share in shares:
+                share(turn)
+
+        return prefetch if shares else None
 
     def beside(self, at: Index, rows: int, whole: int, count: Index, steps: Steps) -> Beside | None:
         """What the tile that begins `at` of `count` rows prefetches in each of its rounds: its share of what is needed after all tiles of `whole` rows."""
-        code, ahead = self.code, steps.ahead
-        depth = steps.axes[0].size if len(steps.axes) == 1 else None
-        if ahead is None or rows != whole or not isinstance(depth, int) or depth < 8 * UNROLL:
+        code, ahead, rounds = self.code, steps.ahead, steps.rounds
+        if ahead is None or rows != whole or not rounds:
             return None
-        rounds = depth // UNROLL
-        tiles = (typical(self.product.m) if isinstance(count, Value) else count) // whole
+        tiles = typical(self.product.m if isinstance(count, Value) else count) // whole
         each = min(-(-ahead.lines // (tiles * rounds)), MOST_PREFETCHED)
-        first = code.mul(code.div(at, whole), rounds * each)
-
-        def prefetch(turn: Value) -> None:
-            line = code.add(first, code.mul(turn, each))
-            for i in range(each):
-                ahead.prefetch(code, code.add(line, i))
-
-        return prefetch
+        return ahead.share(code, code.mul(code.div(at, whole), rounds * each), each)
 
     def sums(
         self, row: Index, rows: int, vectors: int, valid: Index | None, acc: Accumulators, steps: Steps, beside: Beside | None = None
