@@ -27,10 +27,10 @@ WAYS: dict[str, tuple[Scheme, ...]] = {"halves": (STRASSEN,), "thirds": (BY_THIR
 # What is estimated, with a little too much caution, must be this much faster than the direct way.
 ADVANTAGE = 0.965
 # Cycles per element: of combinations of A, the least, and what is added to it the more of the third-level cache they and the weights take; of sums of the products. Bytes per cycle from memory,
-# and how much of the time that loading takes is not hidden behind arithmetic: of weights the first time, and of what comes from the third-level cache, which are weights for further
-# pieces of the rows and A's combinations for each group of panels.
+# and how much of the time that loading takes is not hidden behind arithmetic: of weights the first time, of those that stay in the third-level cache between runs, and of what is read from it
+# again, which are weights for further pieces of the rows and A's combinations for each group of panels.
 COMBINE_NEAR, COMBINE_FAR, FINISH = 0.12, 0.7, 0.1
-MEMORY_BYTES, LOADING_SHOWS, LOADING_AGAIN_SHOWS = 10, 0.2, 0.05
+MEMORY_BYTES, LOADING_SHOWS, LOADING_NEAR_SHOWS, LOADING_AGAIN_SHOWS = 10, 0.2, 0.08, 0.05
 # Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so much, that either takes at most.
 PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
 # Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
@@ -248,8 +248,9 @@ class Cut:
         products = self.groups * self.pieces * self.blocks * self.products * tiles
         combining = combined * (COMBINE_NEAR + COMBINE_FAR * min((combined + self.weight_elements) * f32.bytes / target.caches[2], 1))
         adding = self.products * self.height * self.groups * self.width * FINISH
+        first = LOADING_SHOWS if len(self.schemes) == 1 else LOADING_NEAR_SHOWS
         again = self.weight_elements * (self.pieces - 1) + combined * self.groups
-        loading = (LOADING_SHOWS * self.weight_elements + LOADING_AGAIN_SHOWS * again) * f32.bytes / MEMORY_BYTES
+        loading = (first * self.weight_elements + LOADING_AGAIN_SHOWS * again) * f32.bytes / MEMORY_BYTES
         return products + combining + adding + loading
 
 

@@ -18,7 +18,7 @@ from polyreme.runtime.errors import ArtifactError
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64", "x64": "x86_64"}
 
 # Memory from so many bytes on lies on pages of the larger size: what is read again and again then fills the second-level cache evenly, not as chance has put small pages.
-LARGE_PAGES_FROM, LARGE_PAGE = 512 << 10, 2 << 20
+LARGE_PAGES_FROM, LARGE_PAGE = 256 << 10, 2 << 20
 
 # Features that kernels are written for, as LLVM and as Linux call them. Others only change the choice of scalar instructions.
 _FEATURES = {
@@ -92,7 +92,8 @@ def aligned_empty(count: int, alignment: int = 64) -> np.ndarray[Any, Any]:
     if count >= LARGE_PAGES_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
         # numpy asks for large pages itself, but from 4 MiB on only, and for memory that begins in the middle of one.
         with contextlib.suppress(OSError):  # a kernel without them, or no memory, which is then told of in the usual way
-            mapped = mmap.mmap(-1, count + LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            # Whole ones: where the last one ends outside of what is mapped, the system makes small ones.
+            mapped = mmap.mmap(-1, (-(-count // LARGE_PAGE) + 1) * LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             mapped.madvise(mmap.MADV_HUGEPAGE)
             return _from_multiple(np.frombuffer(mapped, np.uint8), LARGE_PAGE, count)
     return _from_multiple(np.empty(count + alignment, np.uint8), alignment, count)

@@ -28,8 +28,12 @@ def test_memory_is_aligned_as_asked_and_can_be_written(count: int) -> None:
 
 
 @on_linux
-def test_large_memory_begins_with_a_large_page() -> None:
-    assert address_of(aligned_empty(LARGE_PAGES_FROM)) % LARGE_PAGE == 0
+@pytest.mark.parametrize("count", [LARGE_PAGES_FROM, LARGE_PAGE - 1, LARGE_PAGE, LARGE_PAGE + 1])
+def test_large_memory_is_a_number_of_whole_large_pages(count: int) -> None:
+    memory = aligned_empty(count)
+    mapped = memory.base
+    assert isinstance(mapped, np.ndarray) and address_of(memory) % LARGE_PAGE == 0
+    assert address_of(mapped) + mapped.nbytes >= address_of(memory) + -(-count // LARGE_PAGE) * LARGE_PAGE
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
