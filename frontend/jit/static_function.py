@@ -275,14 +275,18 @@ class StaticFunction:
         """The program for inputs described by specs (or tensors), the Layer's own specs by default, whatever its other arguments default to."""
         specs = _check_specs(input_spec) if input_spec is not None else self.input_spec
         if specs is None:
+            names = [p.name for p in self._signature.parameters.values() if p.default is p.empty] or ["x"]
+            example = ", ".join(f"InputSpec([None, 10], 'float32', '{name}')" for name in names)
             raise TraceError(
-                f"expected an input_spec that says what '{self._name}' takes; give one, such as [InputSpec([None, 10], 'float32', 'x')]", _location(self._function), code="E0503"
+                f"expected an input_spec that says what '{self._name}' takes; give one, such as [{example}], or on the command line --input '{names[0]}=f32[N,10]'",
+                _location(self._function),
+                code="E0503",
             )
         try:
             bound = self._signature.bind(*specs)
         except TypeError as error:
             raise TraceError(
-                f"expected an input_spec for '{self._name}{self._signature}' but {error}", _location(self._function), code="E0503"
+                f"expected an input_spec for '{self._name}({', '.join(self._signature.parameters)})' but {error}", _location(self._function), code="E0503"
             ) from None
         bound.apply_defaults()
         leaves: list[Any] = []

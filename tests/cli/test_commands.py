@@ -191,7 +191,7 @@ def test_bench_measures_a_library_and_a_model(polyreme: Any) -> None:
         (["inspect", "net.py"], "net.py:Net"),
         (["inspect", "net.py:number"], "is 3"),
         (["inspect", "net.py:Sized"], "made without arguments"),
-        (["inspect", "net.py:double"], "expected an input_spec"),
+        (["inspect", "net.py:double"], "on the command line --input 'x=f32[N,10]'"),
         (["inspect", "net.py:choosy", "--input", "x=f32[3]"], "paddle.where"),
         (["inspect", "nothing.py:Net"], "there is no file 'nothing.py'"),
         (["inspect", "nothing"], "neither a file 'nothing' nor a saved model 'nothing.polyreme'"),

@@ -472,7 +472,7 @@ def test_specs_that_do_not_match_the_function_are_refused() -> None:
         paddle.jit.to_static(lambda x: x, input_spec=InputSpec([1]))
     with pytest.raises(TraceError, match="input_spec"):
         paddle.inspect(lambda x: x, [InputSpec([1]), InputSpec([1])])
-    with pytest.raises(TraceError, match="expected an input_spec"):
+    with pytest.raises(TraceError, match=r"InputSpec\(.*'x'\)"):
         paddle.inspect(lambda x: x)
 
 
