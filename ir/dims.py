@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
-from typing import Union
+from typing import Any, Union
 
 Dim = Union[int, "Expr"]
 Monomial = tuple["Atom", ...]
@@ -56,7 +56,7 @@ class Expr:
 
     def __add__(self, other: Dim) -> Dim:
         if not isinstance(other, (int, Expr)):
-            return NotImplemented  # a tensor, say, which knows what to do with a size
+            return self._beyond(other)
         terms = dict(self.terms)
         for mono, coef in _terms(other):
             terms[mono] = terms.get(mono, 0) + coef
@@ -64,7 +64,7 @@ class Expr:
 
     def __mul__(self, other: Dim) -> Dim:
         if not isinstance(other, (int, Expr)):
-            return NotImplemented
+            return self._beyond(other)
         terms: dict[Monomial, int] = {}
         for mono_a, coef_a in self.terms:
             for mono_b, coef_b in _terms(other):
@@ -77,7 +77,7 @@ class Expr:
 
     def __sub__(self, other: Dim) -> Dim:
         if not isinstance(other, (int, Expr)):
-            return NotImplemented
+            return self._beyond(other)
         return self + (-other)
 
     def __rsub__(self, other: Dim) -> Dim:
@@ -97,6 +97,14 @@ class Expr:
 
     def __rmod__(self, other: Dim) -> Dim:
         return mod(other, self)
+
+    def _beyond(self, other: object) -> Any:
+        """What Python is told about arithmetic whose result is no size: a tensor, say, knows what to do with one."""
+        if isinstance(other, (int, float, Expr)):
+            raise TypeError(f"expected a known size but got the symbolic size '{self}', of which sums, differences, products, whole quotients and remainders are known alone")
+        return NotImplemented
+
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _beyond
 
     def __bool__(self) -> bool:
         raise TypeError(f"the size '{self}' is symbolic: its truth is not known while the program is built")

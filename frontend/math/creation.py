@@ -179,10 +179,15 @@ def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: Any = Non
 
 
 def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
+    """A matrix with ones on its diagonal and zeros elsewhere, square by default."""
+    chosen = as_dtype(dtype) if dtype is not None else default_dtype()
+    if isinstance(num_rows, Expr) or isinstance(num_columns, Expr):
+        rows = dispatch.call(ops.Iota, shape=(num_rows, 1), axis=0, dtype=i64)
+        columns = dispatch.call(ops.Iota, shape=(1, num_rows if num_columns is None else num_columns), axis=1, dtype=i64)
+        return dispatch.call(ops.Cast, dispatch.call(ops.Equal, rows, columns), dtype=chosen.scalar)
     for what, size in (("num_rows", num_rows), ("num_columns", num_columns)):
         if size is not None and (not isinstance(size, (int, np.integer)) or size < 0):
             raise TypeError(f"{what} should be a non-negative int but got {size!r}")
-    chosen = as_dtype(dtype) if dtype is not None else default_dtype()
     return dispatch.constant(np.eye(int(num_rows), None if num_columns is None else int(num_columns), dtype=chosen.np))
 
 

@@ -14,6 +14,7 @@ IMAGES, OTHERS = ("float32", [None, 2, None, None]), ("float32", ["M", 2, None, 
 CASES = {
     "causal mask": (lambda x: paddle.triu(paddle.full([x.shape[0], x.shape[0]], -1e9), diagonal=1) + x[:, :1], [ROWS]),
     "lower triangle of a product": (lambda x: paddle.tril(paddle.matmul(x, x, transpose_y=True), -1), [ROWS]),
+    "ones on a diagonal": (lambda x: x - paddle.eye(x.shape[0], 4), [ROWS]),
     "counting from a size": (lambda x: paddle.arange(x.shape[0], x.shape[0] + 5, dtype="float32"), [ROWS]),
     "counting on from a number": (lambda x: paddle.arange(3, 2 * x.shape[0] + 3, 2), [ROWS]),
     "adding to rows by position": (lambda x, i: paddle.scatter_nd_add(x, (i % 3).unsqueeze(-1), paddle.gather(x, i % 3)), [ROWS, PLACES]),

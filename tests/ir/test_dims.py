@@ -123,6 +123,9 @@ def test_the_truth_and_the_order_of_a_symbolic_size_are_not_guessed():
         bool(N)
     with pytest.raises(TypeError, match="order is not known"):
         N < 3  # noqa: B015
+    for result in (lambda: N / 2, lambda: 2 / N, lambda: N**-0.5, lambda: N * 0.5, lambda: 0.5 + N, lambda: N - 0.5):
+        with pytest.raises(TypeError, match="whole quotients"):
+            result()
 
 
 @pytest.mark.parametrize("text", ["", "N+", "floordiv(N,0)", "f(N,2)", "N N", "(" * 60 + "N" + ")" * 60, "3..4"])
