@@ -54,7 +54,7 @@ class Expr:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expr) and self.terms == other.terms
 
-    def __add__(self, other: Dim) -> Dim:
+    def __add__(self, other: Dim | float) -> Dim:
         if not isinstance(other, (int, Expr)):
             return self._beyond(other)
         terms = dict(self.terms)
@@ -62,7 +62,7 @@ class Expr:
             terms[mono] = terms.get(mono, 0) + coef
         return _canonical(terms)
 
-    def __mul__(self, other: Dim) -> Dim:
+    def __mul__(self, other: Dim | float) -> Dim:
         if not isinstance(other, (int, Expr)):
             return self._beyond(other)
         terms: dict[Monomial, int] = {}
@@ -75,7 +75,7 @@ class Expr:
     def __neg__(self) -> Dim:
         return self * -1
 
-    def __sub__(self, other: Dim) -> Dim:
+    def __sub__(self, other: Dim | float) -> Dim:
         if not isinstance(other, (int, Expr)):
             return self._beyond(other)
         return self + (-other)

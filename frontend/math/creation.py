@@ -15,7 +15,7 @@ from polyreme.dtypes import as_dtype, bfloat16, complex64, default_dtype, float6
 from polyreme.dtypes import bool as bool_
 from polyreme.dtypes import dtype as DType
 from polyreme.ir.core import Op
-from polyreme.ir.dims import Expr
+from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import ScalarType, i64
 from polyreme.math.common import number_of, shape_of
 from polyreme.random import default_generator
@@ -178,7 +178,7 @@ def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: Any = Non
     return dispatch.constant(np.power(float(number_of(base)), powers).astype(chosen.np))
 
 
-def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
+def eye(num_rows: Dim, num_columns: Dim | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
     """A matrix with ones on its diagonal and zeros elsewhere, square by default."""
     chosen = as_dtype(dtype) if dtype is not None else default_dtype()
     if isinstance(num_rows, Expr) or isinstance(num_columns, Expr):
