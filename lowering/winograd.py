@@ -47,13 +47,11 @@ from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.positions import Position
 from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
-from polyreme.lowering.winograd_plan import TRANSFORM_CYCLES, Blocking, Image, blockings, find_image
+from polyreme.lowering.winograd_plan import TRANSFORM_CYCLES, Blocking, Image, choose_blockings, find_image
 from polyreme.lowering.winograd_transforms import TAPS, Linear
 
 # Of an unknown number of pieces, those in whose time all of the next product's weights have been asked for.
 FEWEST_PIECES = 16
-# What is estimated must be this much faster than the direct way, which has no such transforms to be wrong about.
-ADVANTAGE = 0.9
 
 
 def build_winograd(request: Request) -> KernelPlan | None:
@@ -64,10 +62,16 @@ def build_winograd(request: Request) -> KernelPlan | None:
     image = find_image(request)
     if image is None:
         return None
-    best = min(blockings(image), key=lambda b: b.cycles, default=None)
-    if best is None or best.cycles > ADVANTAGE * image.direct_cycles:
-        return None
-    return WinogradBuilder(image, best).build()
+    cuts = choose_blockings(image)
+    return build_cut(image, cuts) if cuts else None
+
+
+def build_cut(image: Image, cuts: Sequence[Blocking]) -> KernelPlan:
+    """The plan of a convolution whose work is cut in one of these ways, each for the sizes that it is meant for."""
+    parts = PlanParts(image.request)
+    for cut in cuts:
+        _Builder(image, cut, parts).build()
+    return parts.plan("winograd")
 
 
 @dataclass(frozen=True)
@@ -89,39 +93,50 @@ class Blocks:
         return cls(pieces, code.add(code.mul(tiles, cut.row), cut.image.lanes), code.add(code.mul(tiles, cut.width), cut.image.lanes))
 
 
-class WinogradBuilder:
-    """Makes the plan of one convolution."""
+class _Builder:
+    """Makes the steps of one convolution, or those for some sizes of it."""
 
-    def __init__(self, image: Image, blocking: Blocking):
-        self.image, self.blocking = image, blocking
-        self.parts = PlanParts(image.request)
+    def __init__(self, image: Image, blocking: Blocking, parts: PlanParts):
+        self.image, self.blocking, self.parts = image, blocking, parts
 
-    def build(self) -> KernelPlan:
+    def build(self) -> None:
         image, cut, epilogue = self.image, self.blocking, self.image.problem.epilogue
         slots = [self._data() if cut.ahead else self.parts.memory_of(image.x), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
-        func = Func.empty(image.request.name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
+        func = Func.empty(self._name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
         blocks = Blocks.of(code, cut)
         usual = cut if cut.known else cut.of(image.usual[0])
         assert isinstance(usual.blocks, int)
         grain = max(1, int(GRAIN_CYCLES / (usual.cycles / (cut.parts * usual.blocks))))
-        with code.parallel(code.value(cut.parts * cut.blocks), grain=grain, name="task") as flat:
+        with code.parallel(self._if_meant(code, cut.parts * cut.blocks), grain=grain, name="task") as flat:
             part, block = code.split(flat, [cut.parts, cut.blocks])
             _Task(self, code, blocks, block).compute(func.args, part)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan("winograd")
+
+    def _name(self, what: str) -> str:
+        return self.image.request.name(what if self.blocking.below is None else f"{what}_few")
+
+    def _if_meant(self, code: Code, tasks: Dim) -> Value:
+        """So many tasks, or none where the steps are not meant for images of this size."""
+        image, cut = self.image, self.blocking
+        pixels = image.batch * image.high * image.wide
+        if cut.below is None and not cut.least:
+            return code.value(tasks)
+        meant = code.condition("ge", pixels, cut.least) if cut.below is None else code.condition("lt", pixels, cut.below)
+        assert isinstance(meant, Value)
+        return code.apply("select", meant, code.value(tasks), code.value(0))
 
     def _data(self) -> Slot:
         """The transformed image, [block][product][piece][channel], made by a step of its own."""
         image, cut = self.image, self.blocking
         slots = (self.parts.memory_of(image.x), self.parts.new_scratch(cut.ahead_elements, image.dtype))
-        func = Func.empty(image.request.name("winograd_image"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
+        func = Func.empty(self._name("winograd_image"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
         x, data = func.args
         blocks = Blocks.of(code, cut)
         cycles = -(-image.channels // image.lanes) * cut.products * TRANSFORM_CYCLES
-        with code.parallel(code.value(cut.all_pieces), grain=max(1, int(GRAIN_CYCLES / cycles)), name="piece") as flat:
+        with code.parallel(self._if_meant(code, cut.all_pieces), grain=max(1, int(GRAIN_CYCLES / cycles)), name="piece") as flat:
             block, piece = code.split(flat, [cut.blocks, blocks.pieces])
             _Task(self, code, blocks, block).transform(x, data, piece)
         code.b.insert(Return([]))
@@ -154,7 +169,7 @@ class WinogradBuilder:
         """What the pack does as a kernel, for weights that may change: G g G' with output channels in the lanes."""
         image, cut, access = self.image, self.blocking, self.image.problem.right
         lanes, dtype, matrix = image.lanes, image.dtype, self.blocking.transforms.weights
-        func = Func.empty(image.request.name("weights"), [BufferType(source.type.shape, dtype), BufferType((cut.weight_elements,), dtype)])
+        func = Func.empty(self._name("weights"), [BufferType(source.type.shape, dtype), BufferType((cut.weight_elements,), dtype)])
         code = Code(Builder.at_end(func.block, image.problem.contract.location))
         read, write = func.args
         moves = [access.stride(c) for c in (image.output, image.letters[3], *image.taps)]
@@ -188,7 +203,7 @@ class _Task:
     data: Value
     data0: Index = 0
 
-    def __init__(self, builder: WinogradBuilder, code: Code, blocks: Blocks, block: Index):
+    def __init__(self, builder: _Builder, code: Code, blocks: Blocks, block: Index):
         self.image, self.cut, self.code = builder.image, builder.blocking, code
         image, cut = self.image, self.cut
         self.blocks, self.block = blocks, block

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isqrt
 
 from polyreme.dialects import tensor
 from polyreme.ir import dims
@@ -35,6 +36,8 @@ STEP_CYCLES = 5000
 UNKNOWN_ROWS = 1.5
 # How much of the shorter one of two things shows that are done at the same time, such as loading weights and arithmetic.
 LOADING_SHOWS = 0.35
+# What is estimated must be this much faster than the direct way, which has no such transforms to be wrong about; and a second way for few pixels than the one for all.
+ADVANTAGE, ADVANTAGE_OF_TWO = 0.9, 0.95
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,8 @@ def find_image(request: Request) -> Image | None:
 class Blocking:
     """How the work is cut: `pieces` of `size` x `size` pixels in a block, `depth` channels at a time, panels of `vectors` vectors of output channels, `panels` of them
     per task, register tiles of `rows` pieces. `ahead` is whether the image is transformed before, once for all tasks. Where it is not known how many pieces there are in all, `pieces` are
-    the most that a block has room for, whole tiles of them, and blocks get about as many each as they need."""
+    the most that a block has room for, whole tiles of them, and blocks get about as many each as they need. It may be meant for calls with `least` pixels or more in all, or for
+    those with fewer than `below`."""
 
     image: Image
     size: int
@@ -183,6 +187,8 @@ class Blocking:
     panels: int
     rows: int
     ahead: bool = False
+    least: int = 0
+    below: int | None = None
 
     @property
     def transforms(self) -> Transforms:
@@ -306,6 +312,23 @@ class Blocking:
         # Few tasks leave threads idle at the end.
         waiting = 1 + 0.3 / (blocks * self.parts)
         return (_beside(products, loading) + moved + transformed + STEP_CYCLES * self.ahead) * waiting
+
+
+def choose_blockings(image: Image) -> list[Blocking]:
+    """The way to cut the work that is estimated to be the fastest; two where sizes are unknown and one of them is much better for few pixels. None where the direct way is better."""
+    found = list(blockings(image))
+    best = min(found, key=lambda b: b.cycles, default=None)
+    if best is None or best.cycles > ADVANTAGE * image.direct_cycles:
+        return []
+    few, *more = image.usual
+    if image.known or not more:
+        return [best]
+    small = min(found, key=lambda b: b.of(few).cycles)
+    if small.of(few).cycles > ADVANTAGE_OF_TWO * best.of(few).cycles:
+        return [best]
+    large = min(found, key=lambda b: sum(b.of(usual).cycles / usual.pixels for usual in more))
+    limit = isqrt(few.pixels * more[0].pixels)
+    return [replace(small, below=limit), replace(large, least=limit)]
 
 
 def blockings(image: Image) -> Iterator[Blocking]:

@@ -20,10 +20,11 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
 from polyreme.kept import compiler_version
+from polyreme.lowering import winograd_plan
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.targets import TARGETS, host
-from polyreme.lowering.winograd import WinogradBuilder, build_winograd
-from polyreme.lowering.winograd_plan import ACCURACY, SIZES, Blocking, blockings, find_image
+from polyreme.lowering.winograd import build_cut, build_winograd
+from polyreme.lowering.winograd_plan import ACCURACY, SIZES, Blocking, blockings, choose_blockings, find_image
 from polyreme.lowering.winograd_transforms import POINTS, STRIDED_POINTS, TAPS, transforms, transforms_at
 from tests.lowering import bounds
 from tests.lowering.bounds import assert_within, to_kernels
@@ -168,7 +169,7 @@ def with_blocking(pick: Callable[[list[Blocking]], Blocking]) -> Callable[[Reque
     def build(request: Request) -> KernelPlan | None:
         image = find_image(request)
         assert image is not None
-        return WinogradBuilder(image, pick(list(blockings(image)))).build()
+        return build_cut(image, [pick(list(blockings(image)))])
 
     return build
 
@@ -239,6 +240,32 @@ def test_an_image_that_is_transformed_before_gives_the_same(case: Case, size: in
 def test_pieces_of_unknown_number_are_shared_out_among_blocks(case: Case, ahead: bool) -> None:
     """With room for those of one register tile, so that there are several blocks."""
     check_machine_code(case, 4, lambda b: b.ahead == ahead, lambda b: replace(b, pieces=b.rows))
+
+
+@pytest.mark.parametrize("pixels", [(9, 7), (9, 8), (30, 25)])
+def test_few_pixels_and_many_may_be_cut_in_two_ways(pixels: tuple[int, int]) -> None:
+    case = Case((1, *pixels, 32), 48, bias=True, residual=True, open=True)
+    inputs, constants = case.arrays()
+
+    def two(request: Request) -> KernelPlan | None:
+        image = find_image(request)
+        assert image is not None
+        small, large = (next(b for b in blockings(image) if b.size == size and b.ahead) for size in SIZES)
+        return build_cut(image, [replace(small, below=72), replace(large, least=72)])
+
+    lowered = to_kernels(case.module(constants), host(), two)
+    bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, 2 if pixels == (9, 7) else 4))
+
+
+def test_small_images_whose_weights_take_longer_than_their_pixels_have_a_way_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(winograd_plan, "PIXELS", (10, 14, 20))
+    cuts: list[list[Blocking]] = []
+    for channels in (64, 256):
+        case = Case((1, 14, 14, channels), channels, open=True)
+        found: list[Any] = []
+        to_kernels(case.module(case.arrays()[1]), TARGETS["x86-64-avx512"], lambda request, found=found: found.append(find_image(request)))
+        cuts.append(choose_blockings(found[0]))
+    assert [[(b.size, b.least, b.below) for b in each] for each in cuts] == [[(4, 0, None)], [(2, 0, 140), (4, 140, None)]]
 
 
 def check_machine_code(case: Case, size: int, suits: Callable[[Blocking], bool], change: Callable[[Blocking], Blocking] = lambda b: b) -> None:
@@ -342,7 +369,7 @@ def test_the_kernel_that_packs_weights_does_what_the_pack_says() -> None:
         image = find_image(replace(request, kept=request.constant))
         assert image is not None
         for cut in list(blockings(image))[::9]:
-            packs.extend(WinogradBuilder(image, cut).build().packs)
+            packs.extend(build_cut(image, [cut]).packs)
 
     to_kernels(case.module([w]), TARGETS["x86-64-avx512"], watch)
     assert len(packs) > 1
