@@ -1,14 +1,20 @@
 """The exponential function and what is made of it, in float32 and float64 throughout, on any number of lanes.
 
 Both formats go the same ways with constants of their own (`Format`). The bounds stand in `vector_math` and `double_math`.
+
+Where a register holds a table that another one is looked up in (AVX-512), the argument is reduced by sixteenths of ln 2 and the polynomial is half as long: what waits for what
+is what takes the time. 2^(j/16) is T[j] * (1 + LOST[j]), the second factor being what rounding took, which is added where terms are small.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
+from polyreme.lowering import avx512
 from polyreme.lowering.llvm_text import Lane
 
 LOG2_E = 1 / math.log(2)
@@ -35,6 +41,9 @@ class Format:
     # exp(r) = 1 + r + r*r*EXP(r) for |r| <= ln2/2; `expm1` is the same polynomial with an error in proportion to r
     exp: tuple[float, ...]
     expm1: tuple[float, ...]
+    # the same for |r| <= ln2/32, and with an error in proportion to r for 0 <= r <= ln2/16
+    exp_short: tuple[float, ...]
+    expm1_short: tuple[float, ...]
     # erf(x) = x + x*ERF_SMALL(x*x) below ERF_SPLIT; 1 - erf(x) = exp(-(x + x*ERF_LARGE(x))) above, and 0 from erf_one on
     erf_small: tuple[float, ...]
     erf_large: tuple[float, ...]
@@ -52,6 +61,7 @@ FORMATS = {
         least=-104.0, most=89.0, minus_one=-18.0,
         exp=(0.49999994, 0.1666652, 0.041668404, 0.008368899, 0.0013814223),
         expm1=(0.5, 0.16666667, 0.04166635, 0.008333272, 0.0013941274, 0.00019914548),
+        exp_short=(), expm1_short=(0.5000001, 0.16664907, 0.042366277),
         erf_small=(0.12837917, -0.37612635, 0.11283694, -0.02685927, 0.0052006347, -0.000813744, 8.345233e-05),
         erf_large=(0.12864849, 0.6351513, 0.10623688, -0.02376207, 0.0036424624, -0.00032280476, 1.1231402e-05),
         erf_one=4.0,
@@ -60,6 +70,8 @@ FORMATS = {
         bits=64, fraction_bits=52, bias=1023, letter="d", rounder=6755399441055744.0, rounder_bits=0x4338000000000000,
         ln2=(0.6931471805598903, 5.497923018708371e-14), least=-746.0, most=710.0, minus_one=-40.0,
         exp=_EXPM1_DOUBLE, expm1=_EXPM1_DOUBLE,
+        exp_short=(0.5000000000000006, 0.16666666664418217, 0.041666666659554936, 0.008333471914315016, 0.0013889130399460875),
+        expm1_short=(0.4999999999999986, 0.1666666666672836, 0.041666666574408824, 0.008333339672072011, 0.0013886689042635026, 0.0002021612063124666),
         erf_small=(
             0.1283791670955126, -0.3761263890318371, 0.11283791670952706, -0.026866170644608306, 0.005223977619589439, -0.0008548326635956248,
             0.0001205531667171803, -1.4925196853982796e-05, 1.6453661187228061e-06, -1.6260951560733036e-07, 1.3969395364214887e-08, -8.307427825253155e-10,
@@ -73,6 +85,24 @@ FORMATS = {
         erf_one=6.0,
     ),
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sixteenths:
+    """2^(j/16) for j below 16: rounded, and what was lost in proportion to that."""
+
+    powers: tuple[float, ...]
+    lost: tuple[float, ...]
+
+
+def _sixteenths(bits: int) -> Sixteenths:
+    roots = [math.sqrt(math.sqrt(math.sqrt(math.sqrt(2.0**j)))) for j in range(16)]
+    powers = [t if bits == 64 else struct.unpack("f", struct.pack("f", t))[0] for t in roots]
+    # (1 + lost)^16 is 1 + 16*lost to a word and a half.
+    return Sixteenths(tuple(powers), tuple(float(2**j / Fraction(t) ** 16 - 1) / 16 for j, t in enumerate(powers)))
+
+
+SIXTEENTHS = {elem: _sixteenths(form.bits) for elem, form in FORMATS.items()}
 
 
 def _power_of_two(biased: Lane, elem: str) -> Lane:
@@ -91,13 +121,9 @@ def reduce_exp(x: Lane, times: float = 1.0) -> tuple[Lane, Lane, Lane]:
 
 def scale(p: Lane, n: Lane, bits: Lane) -> Lane:
     """p * 2^n, n from twice the least exponent to one more than the largest: also where 2^n itself is no normal float, or none at all."""
-    code, form = p.code, FORMATS[p.elem]
-    width = p.lanes * form.bits
-    if code.avx512 and width in (128, 256, 512):
-        # One instruction; the mask turns all lanes on, and only the widest form takes a rounding mode (4: the current one).
-        options = f"i{max(p.lanes, 8)} -1" + (", i32 4" if width == 512 else "")
-        name = f"llvm.x86.avx512.mask.scalef.p{form.letter}.{width}"
-        return code.value(p.elem, p.lanes, f"call {p.type} @{name}({p.typed}, {n.typed}, {p.type} zeroinitializer, {options})")
+    if p.code.avx512 and p.lanes > 1:
+        return avx512.scale(p, n)
+    form = FORMATS[p.elem]
     biased = bits - (form.rounder_bits - 2 * form.bias)
     half = biased.shift_right(1)
     return p * _power_of_two(half, p.elem) * _power_of_two(biased - half, p.elem)
@@ -113,10 +139,52 @@ def tree_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
     return terms[0]
 
 
+def short_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
+    """The polynomial of three to six coefficients, first terms in a pair, the others in pairs too: those of the highest powers are nothing beside the first two."""
+    square = x * x
+    first, second, *rest = coefficients
+    high = x.like(rest[0])
+    if len(rest) > 1:
+        high = x.fma(rest[1], rest[0])
+    if len(rest) > 2:
+        high = square.fma(rest[2] if len(rest) == 3 else x.fma(rest[3], rest[2]), high)
+    return square.fma(high, x.fma(second, first))
+
+
 def exp_inside(x: Lane, times: float = 1.0) -> Lane:
     """exp(times*x) for a product between the format's `least` and `most`; `times` is plus or minus a power of two, which the coefficients take up exactly."""
+    form = FORMATS[x.elem]
+    if form.exp_short and x.code.avx512:
+        return _exp_by_table(x, times)
     r, n, bits = reduce_exp(x, times)
-    return scale(r.poly([c * times**k for k, c in enumerate((1.0, 1.0, *FORMATS[x.elem].exp))]), n, bits)
+    return scale(r.poly([c * times**k for k, c in enumerate((1.0, 1.0, *form.exp))]), n, bits)
+
+
+def _exp_by_table(x: Lane, times: float) -> Lane:
+    """2^floor(n) * T[16n mod 16] * exp(times*r), n in sixteenths."""
+    form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
+    rounder = form.rounder / 16
+    shifted = x.fma(times * LOG2_E, rounder)
+    n, at = shifted - rounder, shifted.bits()
+    high, low = form.ln2
+    r = n.fma(-low / times, n.fma(-high / times, x))
+    linear = r.fma(times, avx512.look_up(table.lost, at, x.elem))
+    p = (r * r).fma(short_poly(r, [c * times**k for k, c in enumerate(form.exp_short, 2)]), linear)
+    power = avx512.look_up(table.powers, at, x.elem)
+    return avx512.scale(power.fma(p, power), n)
+
+
+def _half_expm1_by_table(x: Lane) -> Lane:
+    """(exp(2x) - 1) / 2 for 0 <= x <= 20, as S/2 * expm1(2r) + (S/2 - 1/2) with S = 2^floor(n) * T[16n mod 16]: n is rounded down, so that both terms are positive and nothing cancels."""
+    form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
+    rounder = form.rounder / 16
+    shifted = avx512.multiply_add_down(x, 2 * LOG2_E, rounder)
+    n, at = shifted - rounder, shifted.bits()
+    high, low = form.ln2
+    r = n.fma(-low / 2, n.fma(-high / 2, x))
+    p = r.fma(2.0, (r * r).fma(short_poly(r, [c * 2.0**k for k, c in enumerate(form.expm1_short, 2)]), avx512.look_up(table.lost, at, x.elem)))
+    half = avx512.scale(avx512.look_up([t / 2 for t in table.powers], at, x.elem), n)
+    return half.fma(p, half - 0.5)
 
 
 def exp(x: Lane) -> Lane:
@@ -146,11 +214,18 @@ def expm1(x: Lane) -> Lane:
 
 
 def sigmoid(x: Lane) -> Lane:
-    """With e = exp(-|x|), 1/(1+e) or e/(1+e): neither overflows. What the sum lost, as part of the quotient, is put back."""
+    """With e = exp(-|x|), 1/(1+e) or e/(1+e), neither of which overflows: 1 or e, less as much of it as e/(1+e). So what rounding takes from the quotient counts in part."""
     e = exp_inside(x.abs().at_most(-FORMATS[x.elem].least), -1.0)
-    d = e + 1.0
-    q = x.compare("oge", 0.0).where(e.like(1.0), e) / d
-    return (-q).fma(e - (d - 1.0), q)
+    most = x.compare("oge", 0.0).where(e.like(1.0), e)
+    return (-most).fma(e / (e + 1.0), most)
+
+
+def tanh(x: Lane) -> Lane:
+    """h/(h+1) for h = expm1(2|x|) / 2. With m the lesser of h and 1 that is m - m * m/(h+1), below 1 and above, in which what rounding takes from the quotient counts in part."""
+    size = x.abs().at_most(20.0)
+    half = _half_expm1_by_table(size) if x.code.avx512 else half_expm1(size + size)
+    least = half.at_most(1.0)
+    return (-least).fma(least / (half + 1.0), least).copysign(x)
 
 
 def erf(x: Lane) -> Lane:

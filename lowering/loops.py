@@ -33,6 +33,8 @@ EXPENSIVE = {
     "exp": 8, "expm1": 10, "log": 8, "log1p": 10, "log2": 8, "log10": 8, "sin": 10, "cos": 10, "tan": 14, "asin": 10, "acos": 10, "atan": 10, "atan2": 14,
     "sinh": 12, "cosh": 12, "tanh": 12, "sigmoid": 10, "erf": 12, "gelu": 8, "pow": 20, "mod": 6, "floor_divide": 6, "div": 4, "sqrt": 4, "rsqrt": 5,
 }  # fmt: skip
+# Those whose operations mostly wait for each other: two registers at once keep the machine busier. (Four are faster in the caches, and slower from memory.)
+WAITING = frozenset({"exp", "expm1", "log", "tanh", "sigmoid", "gelu"})
 # A value at least this dear is kept rather than computed in another stage again.
 KEPT_COST = 4
 # Bytes of scratch rows in one kernel: half a first-level cache.
@@ -147,8 +149,15 @@ class _RowLoops:
             # Rows side by side: wider than a register, so that each step down the rows reads whole cache lines in a run.
             while count < 4 * self.target.lanes(f32) and (isinstance(n, Expr) or n >= 2 * count):
                 count *= 2
+        elif self._waits() and (isinstance(n, Expr) or n >= 4 * count):
+            count *= 2
         unroll = 4 if self.along_row and (isinstance(n, Expr) or n >= 4 * count) and count > 1 else 1
         return Lanes(count, self.target.masked, unroll)
+
+    def _waits(self) -> bool:
+        """Whether elements are computed one by one, by functions whose operations mostly wait for each other, on a machine with registers for two vectors of each."""
+        waiting = any(isinstance(op, tensor.Map) and op.fn in WAITING for op in self.ops)
+        return waiting and self.target.vector_bytes == 64 and all(isinstance(op, tensor.Map) or not op.operands or isinstance(op, tensor.Broadcast) for op in self.ops)
 
     def _row_cycles(self) -> float:
         """About what one row (or, with lanes as rows, one vector of them) costs."""

@@ -1,4 +1,4 @@
-"""Minimax polynomials by Remez' exchange, for the tables of `double_math`.
+"""Minimax polynomials by Remez' exchange, for the tables of `double_math` and of float64 in `exponentials`.
 
     python -m tests.lowering.minimax
 
@@ -139,6 +139,8 @@ def tables() -> list[Table]:
     half_ln2 = math.log(2) / 2
     return [
         Table("EXPM1", series(lambda k: 1 / factorial(k + 2)), lambda r: r * r / (r.exp() - 1) if r else r, -half_ln2, half_ln2, 11),
+        Table("EXP_SHORT", series(lambda k: 1 / factorial(k + 2)), lambda r: r * r, -half_ln2 / 16, half_ln2 / 16, 5),
+        Table("EXPM1_SHORT", series(lambda k: 1 / factorial(k + 2)), lambda r: r * r / (r.exp() - 1) if r else r, 0.0, half_ln2 / 8, 6),
         Table("LOG", series(lambda k: Fraction(2, 2 * k + 3)), lambda z: z / 2, 0.0, (3 - math.sqrt(8)) ** 2, 7),
         Table("LOG_REST", series(lambda k: Fraction(2, 2 * k + 5)), lambda z: z * z / 2, 0.0, (3 - math.sqrt(8)) ** 2, 7),
         Table("ERF_SMALL", lambda z: two_over_root_pi() * erf_series()(z) - 1, lambda z: 1 / (two_over_root_pi() * erf_series()(z)), 0.0, 0.925**2, 12),

@@ -128,6 +128,13 @@ def test_functions_hold_without_fused_multiply_add(name):
     check_bound(name, arrays, apply_compiled(name, arrays, 4, target=TARGETS["x86-64"]), BOUNDS[name] + 1)
 
 
+@pytest.mark.skipif(host().arch != "x86_64", reason="runs x86 code")
+@pytest.mark.parametrize("name", ["sigmoid", "tanh"])
+def test_functions_hold_where_no_register_holds_a_table(name):
+    arrays = arguments(name)
+    check_bound(name, arrays, apply_compiled(name, arrays, 8, target=TARGETS["x86-64-avx2"]), BOUNDS[name])
+
+
 @pytest.mark.parametrize(("name", "edge"), [("exp", 88.722839), ("expm1", 88.722839), ("sinh", 89.415985), ("cosh", 89.415985)])
 def test_overflow_comes_neither_early_nor_late(name, edge):
     near = np.float32(edge)
