@@ -105,3 +105,8 @@ def gather_positions(index: Array, size: int) -> Array:
     """Positions in [0, size) that `index` means: negative ones count from the end, those outside are moved to the nearest end."""
     index = index.astype(np.int64)
     return np.clip(np.where(index < 0, index + size, index), 0, max(size - 1, 0))
+
+
+def widened(x: Array) -> Array:
+    """16-bit floats as float32, in which everything is computed before results are rounded."""
+    return x.astype(np.float64 if x.dtype == np.float64 else np.float32, copy=False)

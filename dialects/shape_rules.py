@@ -14,7 +14,7 @@ import numpy as np
 from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim, ceildiv, floordiv, known_nonnegative, maximum, minimum, product
 from polyreme.ir.facts import agree
-from polyreme.ir.types import ScalarType, TensorType, i64
+from polyreme.ir.types import ScalarType, TensorType, f32, i64
 
 Shape = tuple[Dim, ...]
 
@@ -200,3 +200,8 @@ def check_order(x: TensorType, axis: int, count: int | None) -> TensorType:
     check(not isinstance(size, int) or size <= LONGEST_ORDER, f"expected at most {LONGEST_ORDER} elements along the axis but got {size}")
     taken = size if count is None else minimum(size, count)
     return TensorType((*x.shape[:axis], taken, *x.shape[axis + 1 :]), i64)
+
+
+def wide_type(dtype: ScalarType) -> ScalarType:
+    """In which type what is made of elements of a float type is computed and kept, such as statistics and scales: float32 for 16-bit floats."""
+    return f32 if dtype.bits == 16 else dtype

@@ -44,11 +44,6 @@ _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 _sizes: ContextVar[Mapping[str, int]] = ContextVar("sizes", default=_NO_SIZES)
 
 
-def current_sizes() -> Mapping[str, int]:
-    """The sizes by name that the run under way has bound; empty outside a run."""
-    return _sizes.get()
-
-
 def resolve(dim: Dim) -> int:
     """The number that `dim` stands for in the run under way; `EvaluateError` when one of its names has no value."""
     if isinstance(dim, int):

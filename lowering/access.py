@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from polyreme.dialects import tensor
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
-from polyreme.ir.types import TensorType
+from polyreme.lowering.rows import shape_of
 from polyreme.lowering.widen import is_widening
 
 Linear = tuple[Dim, dict[str, Dim]]
@@ -42,7 +42,7 @@ def trace(value: Value, letters: str, narrow: bool = False) -> Access:
     memory, shaped, axes = _walk(value, [(0, {letter: 1}) for letter in letters])
     made = memory.producer()
     if narrow and made is not None and is_widening(made):
-        inner = _through_reshape(_shape(memory), _shape(shaped), axes)
+        inner = _through_reshape(shape_of(memory), shape_of(shaped), axes)
         if inner is not None:
             memory, shaped, axes = _walk(made.operands[0], inner)
     return _access(memory, shaped, axes)
@@ -53,10 +53,10 @@ def trace_parts(value: Value, letters: str, along: str) -> list[tuple[Access, Di
     else reads, or the value as a whole."""
     memory, shaped, axes = _walk(value, [(0, {letter: 1}) for letter in letters])
     concat = memory.producer(tensor.Concat)
-    inner = None if concat is None else _through_reshape(_shape(memory), _shape(shaped), axes)
+    inner = None if concat is None else _through_reshape(shape_of(memory), shape_of(shaped), axes)
     if concat is None or inner is None or inner[concat.axis] != (0, {along: 1}) or not _is_read_once(value, memory):
-        return [(_access(memory, shaped, axes), _shape(value)[letters.index(along)])]
-    return [(_access(*_walk(x, inner)), _shape(x)[concat.axis]) for x in concat.xs]
+        return [(_access(memory, shaped, axes), shape_of(value)[letters.index(along)])]
+    return [(_access(*_walk(x, inner)), shape_of(x)[concat.axis]) for x in concat.xs]
 
 
 def _is_read_once(value: Value, memory: Value) -> bool:
@@ -81,7 +81,7 @@ def _walk(value: Value, axes: list[Linear], views: tuple[type[Op], ...] = _VIEWS
         if not isinstance(memory.owner, views):
             # A reshape of whole memory changes no position, whatever its shape.
             return memory, value, axes
-        inner = _through_reshape(_shape(memory), _shape(value), axes)
+        inner = _through_reshape(shape_of(memory), shape_of(value), axes)
         if inner is None:
             return value, value, axes
         value, axes = _through(memory.owner, inner)
@@ -89,12 +89,7 @@ def _walk(value: Value, axes: list[Linear], views: tuple[type[Op], ...] = _VIEWS
 
 def _access(source: Value, shaped: Value, axes: list[Linear]) -> Access:
     """The access to `source` under the shape of `shaped`."""
-    return Access(source, *_scaled(axes, row_major(_shape(shaped))))
-
-
-def _shape(value: Value) -> tuple[Dim, ...]:
-    assert isinstance(value.type, TensorType)
-    return value.type.shape
+    return Access(source, *_scaled(axes, row_major(shape_of(shaped))))
 
 
 def row_major(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:

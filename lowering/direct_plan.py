@@ -8,16 +8,15 @@ from functools import cached_property
 from math import prod
 
 from polyreme.dialects import tensor
-from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import element_type
 from polyreme.lowering.access import row_major
 from polyreme.lowering.microkernel import MOST_UNROLLED, split_extent, step_cycles
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.problem import PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical
-from polyreme.lowering.rows import shape_of
+from polyreme.lowering.rows import behind_reshapes, shape_of
 from polyreme.lowering.schedule import Request, Slot
-from polyreme.lowering.sweep import estimate
+from polyreme.lowering.sweep import estimate, estimate_pixels
 
 # Parts of the second-level cache, 1 / so many each: the image of a task, sums that wait, and what is read of a panel before the next tile reads it again.
 IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 8, 2
@@ -27,6 +26,8 @@ MOST_ROOM = 1 << 20
 FAR_SHARE = 8
 # Pixels of a row, or rows, that an image of unknown size is planned for at least.
 LEAST_PIXELS = 16
+# Rows of an unknown number of pixels, of about so many at most, have no tiles of their own: all pixels of an image are numbered through, and a task has so many of them.
+SHORT_ROW, NUMBERED_PIXELS = 32, 192
 # Tiles of a task, before it is cut for the threads' sake.
 ENOUGH_TILES = 8
 # A task copies its part of the image at so many bytes a cycle, which is to take at most this part of what it computes in.
@@ -99,6 +100,17 @@ class Direct:
         known = all(isinstance(n, int) for n in (*epilogue.steps, *epilogue.reaches))
         return known and all(n > 0 for n in self.outputs) and all(epilogue.steps[i] == 1 and epilogue.reaches[i] == 1 for i in others)
 
+    @cached_property
+    def numbered(self) -> bool:
+        """Whether tiles are runs of an image's pixels, numbered through, and not parts of a row."""
+        open_rows = len(self.spatial) == 2 and not isinstance(self.whole[-1], int) and not self.p.epilogue.pools and self.p.near is None
+        return open_rows and estimate_pixels(self.whole[-1]) <= SHORT_ROW
+
+    @property
+    def extent(self) -> list[Dim]:
+        """What is cut into pieces: rows and pixels of a row, or all pixels."""
+        return [product(self.whole)] if self.numbered else list(self.whole)
+
     # --- the image
 
     @cached_property
@@ -132,7 +144,7 @@ class Direct:
     @cached_property
     def pad(self) -> tensor.Pad | None:
         """The pad, if tasks copy the image with it."""
-        if self.around is None or self.border is not None or prod(self.region(self.needed(self.pieces()))) * self.image_bytes > MOST_ROOM:
+        if self.around is None or self.border is not None or self.numbered or prod(self.region(self.needed(self.pieces()))) * self.image_bytes > MOST_ROOM:
             return None
         return self.around
 
@@ -224,6 +236,8 @@ class Direct:
 
     def pieces(self) -> list[int]:
         """Pixels of the result in a task, by letter: what fits the cache, and no more than leaves work for the threads."""
+        if self.numbered:
+            return [-(-NUMBERED_PIXELS // self.tile[1]) * self.tile[1]]
         size = list(self.outputs)
         high, wide, _ = self.tile
         least = [-(-t // s) for t, s in zip(([high, wide] if len(size) > 1 else [wide]), self.steps, strict=True)]
@@ -302,7 +316,7 @@ class Direct:
     def image_slot(self) -> Slot:
         """Where the image is."""
         pad = self.pad if self.border is None else self.border.pad
-        return self.parts.memory_of(self.p.left.source if pad is None else _behind_reshapes(pad.x))
+        return self.parts.memory_of(self.p.left.source if pad is None else behind_reshapes(pad.x))
 
     def moves(self, sizes: Sequence[Dim]) -> dict[str, Dim]:
         """How far the letters of the windows move in an image of these sizes, which lies row-major."""
@@ -312,14 +326,6 @@ class Direct:
             moves[letters[axis]] = window.strides[i] * strides[axis]
             moves[letters[len(strides) + i]] = window.dilations[i] * strides[axis]
         return self.p.in_words(moves)
-
-
-def _behind_reshapes(value: Value) -> Value:
-    reshape = value.producer(tensor.Reshape)
-    while reshape is not None:
-        value = reshape.x
-        reshape = value.producer(tensor.Reshape)
-    return value
 
 
 def _assumed(size: Dim) -> int:

@@ -26,6 +26,7 @@ from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, TensorType, VectorType, f32, index
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.positions import Position, position, total
+from polyreme.lowering.rows import shape_of
 
 Positions = tuple[Position, ...]
 # Gives `lanes` elements at the positions, one per axis; lanes that the mask turns off may hold anything but must not touch memory.
@@ -202,21 +203,16 @@ class _Request:
         return place.plus(self.code, Position(const))
 
 
-def _shape(value: Value) -> tuple[Dim, ...]:
-    assert isinstance(value.type, TensorType)
-    return value.type.shape
-
-
 def _dtype(value: Value) -> ScalarType:
     assert isinstance(value.type, TensorType)
     return value.type.dtype
 
 
 def _map(r: _Request) -> Value:
-    shape = _shape(r.op.result)
+    shape = shape_of(r.op.result)
     operands = []
     for x in r.op.operands:
-        given = _shape(x)
+        given = shape_of(x)
         # A rank-0 operand is read at no position, a repeated axis at 0.
         operands.append(r.of(x, [Position() if n == 1 and shape[i] != 1 else r.places[i] for i, n in enumerate(given)]))
     return r.code.apply(r.op.attributes["fn"], *operands, dtype=r.op.attributes["dtype"])
@@ -244,7 +240,7 @@ def _iota(r: _Request) -> Value:
 
 def _broadcast(r: _Request) -> Value:
     (x,) = r.op.operands
-    return r.of(x, [Position() if n == 1 else p for n, p in zip(_shape(x), r.places, strict=True)])
+    return r.of(x, [Position() if n == 1 else p for n, p in zip(shape_of(x), r.places, strict=True)])
 
 
 def _transpose(r: _Request) -> Value:
@@ -260,7 +256,7 @@ def _slice(r: _Request) -> Value:
 
 
 def _reverse(r: _Request) -> Value:
-    shape = _shape(r.op.result)
+    shape = shape_of(r.op.result)
     places = list(r.places)
     for axis in r.op.attributes["axes"]:
         places[axis] = r.offset(places[axis].times(r.code, -1), shape[axis] - 1)
@@ -279,7 +275,7 @@ def _window(r: _Request) -> Value:
 def _pad(r: _Request) -> Value:
     a, (x,) = r.op.attributes, r.op.operands
     places, guards = [], []
-    for place, n, low, high, gap in zip(r.places, _shape(x), a["low"], a["high"], a["interior"], strict=True):
+    for place, n, low, high, gap in zip(r.places, shape_of(x), a["low"], a["high"], a["interior"], strict=True):
         moved = r.offset(place, -low)
         if low != 0:
             guards.append(r.compare("ge", moved, 0))
@@ -312,9 +308,9 @@ def _reshape(r: _Request) -> Value:
     """Positions are regrouped only where the shapes differ: axes between matching products are joined and split again."""
     (x,) = r.op.operands
     places: list[Position] = []
-    for given, wanted in matching_groups(_shape(x), _shape(r.op.result)):
-        old, new = [_shape(x)[i] for i in given], [r.places[i] for i in wanted]
-        flat = linear(r.code, new, [_shape(r.op.result)[i] for i in wanted])
+    for given, wanted in matching_groups(shape_of(x), shape_of(r.op.result)):
+        old, new = [shape_of(x)[i] for i in given], [r.places[i] for i in wanted]
+        flat = linear(r.code, new, [shape_of(r.op.result)[i] for i in wanted])
         parts: list[Position] = []
         for n in reversed(old):
             if n == 1:
@@ -366,7 +362,7 @@ def _concat(r: _Request) -> Value:
     found: Value | None = None
     start: Dim = 0
     for x in r.op.operands:
-        n = _shape(x)[axis]
+        n = shape_of(x)[axis]
         moved = r.offset(r.places[axis], -start)
         guards = (r.compare("ge", moved, 0), r.compare("lt", moved, n))
         here = r.of(x, (*r.places[:axis], moved, *r.places[axis + 1 :]), guards)
@@ -380,14 +376,14 @@ def _concat(r: _Request) -> Value:
 def _gather(r: _Request) -> Value:
     x, which = r.op.operands
     axis, code = r.op.attributes["axis"], r.code
-    rank = len(_shape(which))
+    rank = len(shape_of(which))
     inner = r.places[axis : axis + rank]
     lanes = 1 if all(p.uniform for p in inner) else r.lanes
     if lanes == r.lanes:
         raw = r.of(which, inner)
     else:
         raw = r.emitter.at(which, inner, 1, None, tuple(r.emitter._any_lane(g) for g in r.guards))
-    at = place_named(code, raw, _shape(x)[axis], lanes)
+    at = place_named(code, raw, shape_of(x)[axis], lanes)
     return r.of(x, (*r.places[:axis], position(at), *r.places[axis + rank :]))
 
 
@@ -412,11 +408,11 @@ def _scatter(r: _Request) -> Value:
 
     def step(offsets: list[Position], values: list[Value]) -> list[Value]:
         raw = r.emitter.at(which, offsets, 1, None, tuple(r.emitter._any_lane(g) for g in r.guards))
-        named = code.apply("eq", code.broadcast(place_named(code, raw, _shape(x)[axis]), r.lanes), place)
+        named = code.apply("eq", code.broadcast(place_named(code, raw, shape_of(x)[axis]), r.lanes), place)
         element = convert(code, r.of(updates, (*r.places[:axis], *offsets, *r.places[axis + 1 :])), inner)
         return [code.apply("select", named, code.apply("add", values[0], element) if fn == "add" else element, values[0])]
 
-    return convert(code, _accumulate(r, _shape(which), [convert(code, r.of(x, r.places), inner)], step)[0], dtype)
+    return convert(code, _accumulate(r, shape_of(which), [convert(code, r.of(x, r.places), inner)], step)[0], dtype)
 
 
 def wide(dtype: ScalarType) -> ScalarType:
@@ -450,7 +446,7 @@ def _accumulate(r: _Request, sizes: Sequence[Dim], start: Sequence[Value], step:
 
 def _reduce(r: _Request) -> Value:
     (x,), a, code = r.op.operands, r.op.attributes, r.code
-    axes, shape = a["axes"], _shape(x)
+    axes, shape = a["axes"], shape_of(x)
     dtype = _dtype(x)
     inner = wide(dtype) if a["fn"] in ("add", "mul") else dtype
     kept = iter([p for i, p in enumerate(r.places) if not (a["keepdims"] and i in axes)])
@@ -479,7 +475,7 @@ def _cumulate(r: _Request) -> Value:
         before = code.apply("le", offsets[0].lanes(code, r.lanes), place)
         return [code.apply("select", before, code.apply(a["fn"], values[0], element), values[0])]
 
-    return convert(code, _accumulate(r, [_shape(x)[axis]], [r.constant(identity_of(a["fn"], inner), inner)], step)[0], dtype)
+    return convert(code, _accumulate(r, [shape_of(x)[axis]], [r.constant(identity_of(a["fn"], inner), inner)], step)[0], dtype)
 
 
 def _arg_reduce(r: _Request) -> Value:
@@ -492,7 +488,7 @@ def _arg_reduce(r: _Request) -> Value:
     def element(at: Position) -> Value:
         return r.of(x, [*places[:axis], at, *places[axis + 1 :]])
 
-    with code.loop(1, _shape(x)[axis], [element(Position()), r.constant(0, index)], name="r") as loop:
+    with code.loop(1, shape_of(x)[axis], [element(Position()), r.constant(0, index)], name="r") as loop:
         best, where = loop.carried
         here = element(position(loop.iv))
         better = code.apply(compare, here, best)
@@ -508,7 +504,7 @@ def _contract(r: _Request) -> Value:
     a, b = r.op.operands
     code, spec, dtype = r.code, tensor.ContractSpec(r.op.attributes["spec"]), _dtype(r.op.result)
     inner = wide(dtype)
-    sizes = spec.sizes(_shape(a), _shape(b))
+    sizes = spec.sizes(shape_of(a), shape_of(b))
     outer = dict(zip(spec.out, r.places, strict=True))
 
     def step(offsets: list[Position], values: list[Value]) -> list[Value]:
@@ -528,7 +524,7 @@ def _fold(r: _Request) -> Value:
     along the others every place in a window is tried."""
     (w,), a, code = r.op.operands, r.op.attributes, r.code
     axes, dtype = a["axes"], _dtype(w)
-    shape, rank, inner = _shape(w), len(r.places), wide(dtype)
+    shape, rank, inner = shape_of(w), len(r.places), wide(dtype)
     zero = r.constant(0.0 if inner.is_float else 0, inner)
     sizes = shape[rank:]
     outer = list(r.places)
@@ -539,7 +535,7 @@ def _fold(r: _Request) -> Value:
             outer[axis], found[k] = _divide(r, outer[axis], stride)
             if size < stride:
                 sure.append(r.compare("lt", found[k], size))
-            if (shape[axis] - 1) * stride + size != _shape(r.op.result)[axis]:
+            if (shape[axis] - 1) * stride + size != shape_of(r.op.result)[axis]:
                 sure.append(r.compare("lt", outer[axis], shape[axis]))
     tried = [k for k in range(len(axes)) if k not in found]
 

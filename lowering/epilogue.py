@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from polyreme.dialects import tensor
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.types import TensorType
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, Leaf, buffer_leaf, linear, store
 from polyreme.lowering.positions import Position
+from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import Request
 
 
@@ -83,7 +83,7 @@ def place(base: Index, plus: Dim = 0, step: Dim = 0) -> Position:
 
 def follow(request: Request, contract: tensor.Contract | tensor.Reduce) -> Epilogue | None:
     """The epilogue of a group, or None when something other than elementwise ops, one pooling and final reshapes follows the contract."""
-    shape = _shape(contract.result)
+    shape = shape_of(contract.result)
     rank = len(shape)
     before: dict[Value, None] = {contract.result: None}
     after: dict[Value, None] = {}
@@ -98,7 +98,7 @@ def follow(request: Request, contract: tensor.Contract | tensor.Reduce) -> Epilo
             continue
         if isinstance(op, tensor.Map):
             stage = before if touched[0] in before else after
-            if any(v not in stage or _shape(v) != _shape(op.result) for v in touched):
+            if any(v not in stage or shape_of(v) != shape_of(op.result) for v in touched):
                 return None
             stage[op.result] = None
         elif isinstance(op, tensor.Window) and window is None and op.x in before:
@@ -119,13 +119,8 @@ def follow(request: Request, contract: tensor.Contract | tensor.Reduce) -> Epilo
         for axis, size, stride, dilation in zip(window.axes, window.sizes, window.strides, window.dilations, strict=True):
             steps[axis] = stride
             reaches[axis] = (size - 1) * dilation + 1
-    return Epilogue(contract, values, _shape(values[0]), tuple(steps), tuple(reaches))
-
-
-def _shape(value: Value) -> tuple[Dim, ...]:
-    assert isinstance(value.type, TensorType)
-    return value.type.shape
+    return Epilogue(contract, values, shape_of(values[0]), tuple(steps), tuple(reaches))
 
 
 def _rank(value: Value) -> int:
-    return len(_shape(value))
+    return len(shape_of(value))

@@ -11,7 +11,6 @@ import re
 import struct
 from collections.abc import Sequence
 
-FLOATS = ("half", "float", "double")
 _BITS = {"half": 16, "float": 32, "double": 64}
 _PLAIN = re.compile(r"[^A-Za-z0-9_.$-]")
 

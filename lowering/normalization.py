@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from polyreme.dialects.nn import Add, Cast, Full, Mean, Mul, Reshape, Rsqrt, Square, Sub, Sum
-from polyreme.dialects.nn.norm import aligned_shape, statistics_type
-from polyreme.dialects.shape_rules import Shape, normal_axes
+from polyreme.dialects.nn.norm import aligned_shape
+from polyreme.dialects.shape_rules import Shape, normal_axes, wide_type
 from polyreme.ir.types import ScalarType
 
 Value = Any  # an IR value, or an eager tensor: anything with `.type`
@@ -19,7 +19,7 @@ def cast(b: Emitter, x: Value, dtype: ScalarType) -> Value:
 
 def wide(b: Emitter, x: Value) -> Value:
     """16-bit floats as float32."""
-    return cast(b, x, statistics_type(x.type.dtype))
+    return cast(b, x, wide_type(x.type.dtype))
 
 
 def reshaped(b: Emitter, x: Value, shape: Shape) -> Value:

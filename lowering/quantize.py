@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from polyreme.dialects.nn import Add, Cast, Full, Maximum, Minimum, Mul, Reciprocal, Round, Sign, Sub, Trunc
-from polyreme.dialects.nn.quantize import step_type, whole_range
-from polyreme.dialects.shape_rules import normal_axis
+from polyreme.dialects.nn.quantize import whole_range
+from polyreme.dialects.shape_rules import normal_axis, wide_type
 from polyreme.ir.types import i8
 from polyreme.lowering.normalization import Emitter, Value, cast, reshaped
 
@@ -25,7 +25,7 @@ def along(b: Emitter, vector: Value, rank: int, axis: int) -> Value:
 
 def in_steps(b: Emitter, x: Value, scale: Value, axis: int) -> Value:
     """x * (1 / scale), wide"""
-    dtype = step_type(x.type.dtype)
+    dtype = wide_type(x.type.dtype)
     return b(Mul, cast(b, x, dtype), along(b, b(Reciprocal, cast(b, scale, dtype)), x.type.rank, axis))
 
 
@@ -43,7 +43,7 @@ def quantize_linear(op: Any, b: Emitter, x: Value, scale: Value, zero_point: Val
 
 def dequantize_linear(op: Any, b: Emitter, x: Value, scale: Value, zero_point: Value | None) -> Value:
     """(x - zero_point) * scale"""
-    dtype = step_type(scale.type.dtype)
+    dtype = wide_type(scale.type.dtype)
     steps = b(Cast, x, dtype=dtype)
     if zero_point is not None:
         steps = b(Sub, steps, along(b, cast(b, zero_point, dtype), x.type.rank, op.axis))

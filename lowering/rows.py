@@ -48,6 +48,13 @@ def shape_of(value: Value) -> tuple[Dim, ...]:
     return value.type.shape
 
 
+def behind_reshapes(value: Value) -> Value:
+    """What a value shows under another shape."""
+    while (op := value.producer(tensor.Reshape)) is not None:
+        value = op.x
+    return value
+
+
 def is_pooling(op: tensor.Reduce, inside: set[Op] | None = None) -> bool:
     """Whether `op` reduces the windows of a `window` that (through elementwise ops) makes its operand; `inside` bounds the search."""
     pending, seen = [op.x], set()

@@ -22,7 +22,7 @@ from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.random import build_random
 from polyreme.lowering.recurrent import build_recurrent
-from polyreme.lowering.rows import shape_of
+from polyreme.lowering.rows import behind_reshapes, shape_of
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, choose, operand, pack, request_of, result, scratch
 from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.steps import step_of
@@ -144,7 +144,7 @@ class _Steps:
     def _plan(self, op: Op, step: Func) -> KernelPlan:
         """The kernels of an op of the step; packs of what all steps share are made in front of the loop, others at every step."""
         first = len(self.scan.xs) + len(self.scan.inits)
-        sources = {i: s.index for i, v in enumerate(op.operands) if isinstance(s := _behind_reshapes(v), BlockArgument) and s.index >= first}
+        sources = {i: s.index for i, v in enumerate(op.operands) if isinstance(s := behind_reshapes(v), BlockArgument) and s.index >= first}
         request = request_of(op, self.request.target, sources, known=[i for i, source in sources.items() if source in self.request.known])
         return choose(request, (build_scan, *_INNER, build_loops))
 
@@ -157,7 +157,7 @@ class _Steps:
         plan = plans[op]
         packs, made = len(self.packs), len(self.scratch)
         for entry in plan.packs:
-            source = _behind_reshapes(op.operands[entry.operand])
+            source = behind_reshapes(op.operands[entry.operand])
             assert isinstance(source, BlockArgument)
             self.packs.append(replace(entry, operand=source.index))
         self.scratch += plan.scratch
@@ -189,9 +189,3 @@ class _Steps:
 
 def _has_kernel(op: Op) -> bool:
     return not isinstance(op, (tensor.Reshape, Return))
-
-
-def _behind_reshapes(value: Value) -> Value:
-    while (op := value.producer(tensor.Reshape)) is not None:
-        value = op.x
-    return value

@@ -69,11 +69,6 @@ class Target:
     def pointer_bytes(self) -> int:
         return 4 if self.arch == "wasm32" else 8
 
-    @property
-    def required_features(self) -> tuple[str, ...]:
-        """The features that the code may use, without the signs."""
-        return tuple(sorted(f[1:] for f in self.features.split(",") if f.startswith("+")))
-
     def has(self, feature: str) -> bool:
         """Whether `features` turns on the LLVM feature of that name."""
         return f"+{feature}" in self.features.split(",")

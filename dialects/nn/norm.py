@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from polyreme.dialects.arrays import Array
-from polyreme.dialects.shape_rules import Shape, normal_axes, normal_axis, reduced_shape, shape_text
+from polyreme.dialects.arrays import Array, widened
+from polyreme.dialects.shape_rules import Shape, normal_axes, normal_axis, reduced_shape, shape_text, wide_type
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand, optional
 from polyreme.ir.diagnostics import check, check_type
 from polyreme.ir.facts import agree_all
-from polyreme.ir.types import ScalarType, TensorType, f32
-
-
-def statistics_type(dtype: ScalarType) -> ScalarType:
-    """In which type mean and variance of elements of a float type are: float32 for 16-bit floats."""
-    return f32 if dtype.bits == 16 else dtype
+from polyreme.ir.types import TensorType
 
 
 def aligned_shape(shape: Shape, axes: tuple[int, ...]) -> Shape:
@@ -34,18 +29,13 @@ def _check_vector(vector: TensorType | None, name: str, x: TensorType, axes: tup
         return
     wanted = tuple(x.shape[a] for a in axes)
     check(agree_all(vector.shape, wanted), f"expected a {name} of shape {shape_text(wanted)} but got {shape_text(vector.shape)}")
-    wide = statistics_type(x.dtype)
+    wide = wide_type(x.dtype)
     kinds = str(wide) if wide == x.dtype else f"{x.dtype} or {wide}"
     check_type(vector.dtype in (x.dtype, wide), f"expected a {name} of type {kinds} but got {vector.dtype}")
 
 
 def _check_floats(x: TensorType) -> None:
     check_type(x.dtype.is_float, f"expected floats but got {x.dtype}")
-
-
-def _wide(x: Array) -> Array:
-    """16-bit floats as float32, in which everything is computed before results are rounded."""
-    return x.astype(np.float64 if x.dtype == np.float64 else np.float32, copy=False)
 
 
 def _mean(x: Array, axes: tuple[int, ...]) -> Array:
@@ -55,7 +45,7 @@ def _mean(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _aligned(vector: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
-    return _wide(vector).reshape(aligned_shape(shape, axes))
+    return widened(vector).reshape(aligned_shape(shape, axes))
 
 
 def _inverse_deviation(variance: Array, epsilon: float) -> Array:
@@ -95,14 +85,14 @@ class Standardize(Op):
         along = normal_axes(affine, x.rank)
         _check_vector(weight, "weight", x, along)
         _check_vector(bias, "bias", x, along)
-        statistics = TensorType(reduced_shape(x.shape, normal_axes(axes, x.rank), False), statistics_type(x.dtype))
+        statistics = TensorType(reduced_shape(x.shape, normal_axes(axes, x.rank), False), wide_type(x.dtype))
         return x, statistics, statistics
 
     @staticmethod
     def reference(
         x: Array, weight: Array | None, bias: Array | None, *, axes: tuple[int, ...], affine: tuple[int, ...], epsilon: float
     ) -> tuple[Array, ...]:
-        over, along, v = normal_axes(axes, x.ndim), normal_axes(affine, x.ndim), _wide(x)
+        over, along, v = normal_axes(axes, x.ndim), normal_axes(affine, x.ndim), widened(x)
         with np.errstate(all="ignore"):
             mean = _mean(v, over)
             centred = v - mean
@@ -173,8 +163,8 @@ class StandardizeGradient(Op):
         others = tuple(i for i in range(x.ndim) if i not in along)
         shape = tuple(1 if i in over else d for i, d in enumerate(x.shape))
         with np.errstate(all="ignore"):
-            scale = _inverse_deviation(_wide(variance), epsilon).reshape(shape)
-            normal, seed = (_wide(x) - _wide(mean).reshape(shape)) * scale, _wide(dy)
+            scale = _inverse_deviation(widened(variance), epsilon).reshape(shape)
+            normal, seed = (widened(x) - widened(mean).reshape(shape)) * scale, widened(dy)
             kind = normal.dtype if weight is None else weight.dtype
             product = seed * normal
             dw, db = (np.sum(v, axis=others, dtype=np.float64).astype(kind) for v in (product, seed))
@@ -228,10 +218,10 @@ class BatchNorm(Op):
     ) -> Array:
         channels = (normal_axis(axis, x.ndim),)
         with np.errstate(all="ignore"):
-            scale = _inverse_deviation(_wide(variance), epsilon)
+            scale = _inverse_deviation(widened(variance), epsilon)
             if weight is not None:
-                scale = scale * _wide(weight)
-            y = (_wide(x) - _aligned(mean, x.shape, channels)) * _aligned(scale, x.shape, channels)
+                scale = scale * widened(weight)
+            y = (widened(x) - _aligned(mean, x.shape, channels)) * _aligned(scale, x.shape, channels)
             if bias is not None:
                 y = y + _aligned(bias, x.shape, channels)
             return y.astype(x.dtype, copy=False)

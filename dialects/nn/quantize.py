@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from polyreme.dialects.arrays import Array
-from polyreme.dialects.shape_rules import normal_axis, shape_text
+from polyreme.dialects.arrays import Array, widened
+from polyreme.dialects.shape_rules import normal_axis, shape_text, wide_type
 from polyreme.ir.accuracy import ROUNDED, Accuracy
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand, optional
 from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.facts import agree_all
-from polyreme.ir.types import ScalarType, TensorType, f32, i8
-
-
-def step_type(dtype: ScalarType) -> ScalarType:
-    """In which type counts of steps are found and taken: float32 for 16-bit floats."""
-    return f32 if dtype.bits == 16 else dtype
+from polyreme.ir.types import TensorType, i8
 
 
 def step_shape(rank: int, scale_rank: int, axis: int) -> tuple[int, ...]:
@@ -45,20 +40,16 @@ def _check_scale(x: TensorType, scale: TensorType, zero_point: TensorType | None
 
 def _check_quantized(x: TensorType, scale: TensorType, bit_length: int) -> None:
     check_type(x.dtype.is_float, f"expected floats but got {x.dtype}")
-    wide = step_type(x.dtype)
+    wide = wide_type(x.dtype)
     kinds = str(wide) if wide == x.dtype else f"{x.dtype} or {wide}"
     check_type(scale.dtype in (x.dtype, wide), f"expected a scale of type {kinds} but got {scale.dtype}")
     check_attr(2 <= bit_length <= 8, f"expected 2 to 8 bits but got {bit_length}")
 
 
-def _wide(x: Array) -> Array:
-    return x.astype(np.float64 if x.dtype == np.float64 else np.float32, copy=False)
-
-
 def _steps(x: Array, scale: Array, axis: int) -> Array:
     """`x` in steps, not yet whole."""
-    step = _wide(scale)
-    return np.asarray(_wide(x) * (step.dtype.type(1) / step).reshape(step_shape(x.ndim, scale.ndim, axis)))
+    step = widened(scale)
+    return np.asarray(widened(x) * (step.dtype.type(1) / step).reshape(step_shape(x.ndim, scale.ndim, axis)))
 
 
 @op("nn.quantize_linear", Pure)
@@ -120,7 +111,7 @@ class DequantizeLinear(Op):
     @staticmethod
     def reference(x: Array, scale: Array, zero_point: Array | None, *, axis: int) -> Array:
         shape = step_shape(x.ndim, scale.ndim, axis)
-        step = _wide(scale).reshape(shape)
+        step = widened(scale).reshape(shape)
         steps = x.astype(step.dtype)
         with np.errstate(all="ignore"):
             if zero_point is not None:
@@ -163,4 +154,4 @@ class FakeQuantize(Op):
             else:
                 steps = np.round(steps)
             steps = np.minimum(np.maximum(steps, steps.dtype.type(low)), steps.dtype.type(high))
-            return np.asarray(steps * _wide(scale).reshape(step_shape(x.ndim, scale.ndim, axis))).astype(x.dtype)
+            return np.asarray(steps * widened(scale).reshape(step_shape(x.ndim, scale.ndim, axis))).astype(x.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from polyreme import dispatch
 from polyreme.dialects import dist
 from polyreme.dialects import nn as ops
-from polyreme.dialects.nn.norm import statistics_type
+from polyreme.dialects.shape_rules import wide_type
 from polyreme.distributed.group import current_group
 from polyreme.ir.dims import product
 from polyreme.math.common import cast_to
@@ -29,7 +29,7 @@ def by_joined_batch(
     if current_group().size == 1:
         return by_batch(x, weight, bias, axis, epsilon)
     others = [i for i in range(x.ndim) if i != axis]
-    wide = statistics_type(x.type.dtype)
+    wide = wide_type(x.type.dtype)
     values = cast_to(x, wide)
     count = dispatch.full((), product(x.type.shape[i] for i in others), wide)
     total, count = dispatch.call(dist.AllReduce, [sum(values, others), count], reduce="sum")
