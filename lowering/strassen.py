@@ -237,24 +237,25 @@ class _Task:
     def run(self) -> None:
         code, cut = self.code, self.cut
         self.sums = code.scratch(cut.products * cut.plane, f32)
-        weights = code.mul(self.group, cut.blocks * cut.products * cut.panel)
         if cut.blocks == 1:
-            self._multiply(weights, 0, fresh=True)
+            self._multiply(self.group, 0, fresh=True)
         else:
             zero = code.zero(f32, cut.lanes)
             with code.loop(0, code.mul(self.rows.plane, self.rows.products), step=cut.lanes, name="clear") as clear:
                 code.store(zero, self.sums, clear.iv, None, self.align)
             with code.loop(0, cut.blocks, name="block") as block:
-                self._multiply(code.add(weights, code.mul(block.iv, cut.products * cut.panel)), code.mul(block.iv, cut.depth), fresh=False)
+                self._multiply(code.add(code.mul(self.group, cut.blocks), block.iv), code.mul(block.iv, cut.depth), fresh=False)
         self._finish()
 
-    def _multiply(self, weights: Index, step0: Index, fresh: bool) -> None:
-        """All products of a block of steps, added to the sums unless those are `fresh`."""
+    def _multiply(self, block: Index, step0: Index, fresh: bool) -> None:
+        """All products of a block of steps, `block` as they are counted through all groups, added to the sums unless those are `fresh`."""
         code, cut, lanes = self.code, self.cut, self.cut.lanes
-        with code.loop(0, self.rows.products, name="product") as product:
-            left0 = code.add(code.mul(self.rows.matrix, product.iv), code.mul(self.first, cut.line), step0)
-            right0 = code.add(weights, code.mul(code.add(product.iv, self.rows.first), cut.panel))
-            sums0 = code.mul(self.rows.plane, product.iv)
+        with code.loop(0, self.rows.products, name="turn") as turn:
+            product, following = self._order(block, turn.iv)
+            left0 = code.add(code.mul(self.rows.matrix, product), code.mul(self.first, cut.line), step0)
+            panel = code.add(code.mul(block, cut.products), product, self.rows.first)
+            right0 = code.mul(panel, cut.panel)
+            sums0 = code.mul(self.rows.plane, product)
 
             def tile(at: Index, rows: int) -> None:
                 def read_left(r: int, position: Index) -> Value:
@@ -268,7 +269,7 @@ class _Task:
                 acc: Accumulators = zeros(code, rows, cut.vectors, f32, lanes)
                 if not fresh:
                     acc = [[code.load(self.sums, x, lanes, None, self.align) for x in line] for line in places]
-                ahead = self._ahead(code.add(right0, cut.panel), at, rows)
+                ahead = self._ahead(code.add(right0, code.mul(following, cut.panel)), at, rows)
                 acc = accumulate(code, [Axis(cut.depth, 1, cut.width)], read_left, read_right, acc, code.add(left0, code.mul(at, cut.line)), right0, ahead)
                 for line, values in zip(places, acc, strict=True):
                     for x, value in zip(line, values, strict=True):
@@ -278,6 +279,19 @@ class _Task:
                 cover(code, cut.piece, [cut.rows, cut.piece % cut.rows] if cut.piece % cut.rows else [cut.rows], tile, "rows")
             else:
                 cover_any(code, code.value(self.count), cut.rows, tile, "rows")
+
+    def _order(self, block: Index, turn: Value) -> tuple[Index, Index]:
+        """The product whose turn it is, and by how many panels the next one's is further on. Products of two levels, whose combinations of A are more than the second-level cache
+        holds, go backwards in every other block: the first ones then find there what the last ones of the block before have read."""
+        code, cut = self.code, self.cut
+        if len(cut.schemes) == 1:
+            return turn, 1
+        back = code.apply("eq", code.value(code.mod(block, 2)), code.value(1))
+        product = code.apply("select", back, code.value(code.sub(cut.products - 1, turn)), turn)
+        following = code.apply("select", back, code.value(-1), code.value(1))
+        # The last one is followed by the same one of the next block.
+        last = code.apply("eq", turn, code.value(cut.products - 1))
+        return product, code.apply("select", last, code.value(cut.products), following)
 
     def _ahead(self, following: Index, at: Index, rows: int) -> Beside:
         """What the register tile of `rows` rows from `at` on does beside each round of its steps: it asks for its share of the next panel."""
