@@ -26,6 +26,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.types import ScalarType, element_type
 from polyreme.lowering.elements import matching_groups
+from polyreme.lowering.pixel_blocks import pixel_blocks
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.sweep import estimate
 
@@ -382,6 +383,8 @@ def _convolution(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tupl
     perm = tuple(turned.index(c) for c in out)
     sizes = {**dict(zip(weight[1], shape_of(weight[0]), strict=True)), **dict(zip(image[1], shape_of(image[0]), strict=True))}
     made = _product(b, image, weight, turned, sizes, dtype)
+    if made is None and dtype is None:
+        made = _in_blocks(b, conv, image, weight, turned, sizes)
     if made is None:
         grouped = any(c in image[1] for c in conv.channels)
         single = "".join(c for c in image[1] + weight[1] if sizes[c] == 1 and c not in conv.places + conv.taps and (c in conv.spec.contracted or c in conv.channels))
@@ -411,6 +414,25 @@ def _product(
     matrix = _reshaped(b, weight[0], tuple(sizes[c] for c in order))
     spec = f"r{letters[-1]},{order}->r{lane}".replace("r", _free_letter(order))
     return b(tensor.Contract, flat, matrix, spec=spec, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def _in_blocks(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], out: str, sizes: dict[str, Dim]) -> Value | None:
+    """A convolution with few channels, several pixels of a row at once; None for any other."""
+    window = image[0].producer(tensor.Window)
+    assert window is not None
+    (x, letters), (w, letters_w) = image, weight
+    if len(conv.channels) != 1 or conv.channels in letters or conv.taps[-1] not in letters_w or out[-2:] != conv.places[-1] + conv.channels:
+        return None
+    blocks = pixel_blocks(b, window, w, letters_w.index(conv.channels), letters_w.index(conv.taps[-1]))
+    if blocks is None:
+        return None
+    made = b(tensor.Contract, blocks.windows, blocks.weight, spec=f"{letters},{letters_w}->{out}")
+    *outer, count, _ = shape_of(made)
+    shape = tuple(sizes[c] for c in out)
+    rows = b(tensor.Reshape, made, shape=(*outer, count * blocks.pixels, shape[-1]))
+    if shape_of(rows) == shape:
+        return rows  # type: ignore[no-any-return]
+    return b(tensor.Slice, rows, starts=(0,) * len(shape), stops=shape, strides=(1,) * len(shape))  # type: ignore[no-any-return]
 
 
 def _free_letter(taken: str) -> str:

@@ -82,6 +82,40 @@ def test_a_chain_of_convolutions_reads_the_image_as_it_stands_and_gives_channels
     assert count(made, tensor.Transpose) == 0
 
 
+def rows_of_products(module: Module) -> list[tuple[Any, ...]]:
+    """Pixels in a row and channels that each convolution gives."""
+    return [op.result.type.shape[-2:] for op in module.walk() if isinstance(op, tensor.Contract)]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("out", "width", "blocks"), [(3, 13, (3, 15)), (1, 32, (2, 16)), (4, 3, (1, 12)), (2, 8, (1, 16))])
+def test_few_channels_are_computed_for_several_pixels_at_once(out: int, width: int, blocks: tuple[int, int]) -> None:
+    net = Net(2, 3, 6, width)
+    made = check_same(net.module(net.conv(net.conv(net.x, 8), out, taps=5)), np.random.default_rng(0).standard_normal((2, 3, 6, width)))
+    assert rows_of_products(made)[-1] == blocks
+
+
+def test_weights_that_are_arguments_are_put_beside_each_other_too() -> None:
+    main = Func.empty("main", [TensorType((1, 4, 5, 9), f64), TensorType((2, 4, 3, 3), f64)], arg_names=["x", "w"], arg_roles=("input", "param"))
+    b = Builder.at_end(main.block)
+    y = b(nn.Conv, main.args[0], main.args[1], padding=(1, 1, 1, 1))
+    b.insert(Return([b(nn.Transpose, y, perm=(0, 2, 3, 1))]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    module = PassManager([Stage("tensor", nn_to_tensor, Canonicalize(), Dce())]).run(module)
+    made = turned(module)
+    assert rows_of_products(made) == [(2, 16)]
+    inputs = [np.random.default_rng(0).standard_normal(shape) for shape in ((1, 4, 5, 9), (2, 4, 3, 3))]
+    np.testing.assert_allclose(evaluate(made.function("main"), inputs)[0], evaluate(module.function("main"), inputs)[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("numbers", [{"out": 9}, {"out": 3, "stride": 2}, {"out": 3, "taps": 1}, {"out": 8, "groups": 8}])
+def test_a_pixel_that_fills_its_lanes_or_shares_no_taps_is_computed_alone(numbers: dict[str, int]) -> None:
+    net = Net(1, 3, 6, 8)
+    y = net.b(nn.Mean, net.conv(net.conv(net.x, 8), **numbers), axis=(2, 3))
+    made = check_same(net.module(y), np.random.default_rng(0).standard_normal((1, 3, 6, 8)))
+    assert rows_of_products(made)[-1][-1] in (1, numbers["out"])
+
+
 def test_a_convolution_of_single_pixels_is_a_product_with_a_row_for_each() -> None:
     n = symbol("N")
     net = Net(n, 3, 6, 6)
