@@ -420,7 +420,7 @@ def _in_blocks(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[
     """A convolution with few channels, several pixels of a row at once; None for any other."""
     window = image[0].producer(tensor.Window)
     assert window is not None
-    (x, letters), (w, letters_w) = image, weight
+    letters, (w, letters_w) = image[1], weight
     if len(conv.channels) != 1 or conv.channels in letters or conv.taps[-1] not in letters_w or out[-2:] != conv.places[-1] + conv.channels:
         return None
     blocks = pixel_blocks(b, window, w, letters_w.index(conv.channels), letters_w.index(conv.taps[-1]))

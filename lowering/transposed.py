@@ -42,13 +42,13 @@ def phase_weights(b: Builder, weight: Value, groups: int, strides: Sequence[Any]
     spatial = len(kernel)
     more = tuple(t * s - k for t, s, k in zip(taps, strides, kernel, strict=True))
     if any(more):
-        weight = _view(b, tt.Pad, weight, low=(0,) * (spatial + 2), high=(0, 0, *more), interior=(0,) * (spatial + 2))
+        weight = view_of_weight(b, tt.Pad, weight, low=(0,) * (spatial + 2), high=(0, 0, *more), interior=(0,) * (spatial + 2))
     parts = [n for pair in zip(taps, strides, strict=True) for n in pair]
-    weight = _view(b, tt.Reshape, weight, shape=(groups, channels // groups, out, *parts))
+    weight = view_of_weight(b, tt.Reshape, weight, shape=(groups, channels // groups, out, *parts))
     steps, phases = range(3, 3 + 2 * spatial, 2), range(4, 4 + 2 * spatial, 2)
-    weight = _view(b, tt.Reverse, weight, axes=tuple(steps))
-    weight = _view(b, tt.Transpose, weight, perm=(0, *phases, 2, 1, *steps))
-    return _view(b, tt.Reshape, weight, shape=(groups * prod(strides) * out, channels // groups, *taps))
+    weight = view_of_weight(b, tt.Reverse, weight, axes=tuple(steps))
+    weight = view_of_weight(b, tt.Transpose, weight, perm=(0, *phases, 2, 1, *steps))
+    return view_of_weight(b, tt.Reshape, weight, shape=(groups * prod(strides) * out, channels // groups, *taps))
 
 
 def in_turns(b: Builder, y: Value, groups: int, strides: Sequence[Any], cut: Sequence[Dim], sizes: Sequence[Dim]) -> Value:
@@ -65,7 +65,7 @@ def in_turns(b: Builder, y: Value, groups: int, strides: Sequence[Any], cut: Seq
     return b(tt.Slice, y, starts=(0, 0, *cut), stops=(*y.type.shape[:2], *stops), strides=(1,) * (spatial + 2))
 
 
-def _view(b: Builder, kind: Any, x: Value, **attributes: Any) -> Value:
+def view_of_weight(b: Builder, kind: Any, x: Value, **attributes: Any) -> Value:
     """A view or pad of weights: known now if they are."""
     constant = x.producer(tt.Constant)
     if constant is None:

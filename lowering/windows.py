@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from polyreme.dialects import nn
 from polyreme.dialects import tensor as tt
 from polyreme.dialects.nn.conv import conv_numbers, transposed_sizes
 from polyreme.dialects.nn.pool import pool_numbers
-from polyreme.dialects.shape_rules import padded_size
+from polyreme.dialects.shape_rules import padded_size, window_positions
 from polyreme.ir.builder import Builder
 from polyreme.ir.dims import Dim, known_nonnegative
 from polyreme.ir.scalar import identity_of
 from polyreme.lowering.normalization import reshaped, wide
 from polyreme.lowering.pooling import covered_elements, pool_padding
-from polyreme.lowering.transposed import in_turns, phase_padding, phase_taps, phase_weights
+from polyreme.lowering.transposed import in_turns, phase_padding, phase_taps, phase_weights, view_of_weight
 
 Value = Any  # at these levels each is a tensor, so its type has a shape, a rank and an element type
 
@@ -26,8 +27,11 @@ def conv(op: Any, b: Builder, x: Value, weight: Value, bias: Value | None) -> Va
     """A contract of the windows of the padded operand with the weight"""
     spatial = x.type.rank - 2
     strides, pairs, dilations = conv_numbers(spatial, op.strides, op.padding, op.dilations)
-    padded = _pad(b, x, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
-    y = _conv_product(b, padded, weight, strides, dilations, op.groups)
+    if op.groups == 1 and _goes_by_planes(x, weight, strides, dilations):
+        y = _by_planes(b, x, weight, strides, pairs, dilations)
+    else:
+        padded = _pad(b, x, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
+        y = _conv_product(b, padded, weight, strides, dilations, op.groups)
     if bias is not None:
         y = b(tt.Map, y, b(tt.Reshape, bias, shape=(1, *bias.type.shape, *(1,) * spatial)), fn="add")
     return y
@@ -55,6 +59,56 @@ def _conv_product(b: Builder, padded: Value, weight: Value, strides: tuple[Dim, 
     group = "" if groups == 1 else "G"
     y = b(tt.Contract, windows, weight, spec=f"N{group}C{places}{taps},{group}OC{taps}->N{group}O{places}")
     return reshaped(b, y, (shape[0], out, *y.type.shape[first:]))
+
+
+# From so many channels on, the planes that a plane of a volume needs are worth laying beside each other.
+_DEEP = 16
+
+
+def _goes_by_planes(x: Value, weight: Value, strides: tuple[Dim, ...], dilations: tuple[Dim, ...]) -> bool:
+    """Whether a convolution of volumes has what Winograd's way wants of one of images: kernels of 3 by 3 that move by 1 or 2."""
+    if x.type.rank != 5 or not isinstance(weight.type.shape[2], int):
+        return False
+    flat = weight.type.shape[3:] == (3, 3) and strides[1:] in ((1, 1), (2, 2)) and dilations[1:] == (1, 1)
+    return flat and known_nonnegative(x.type.shape[1] - _DEEP)
+
+
+def _sees(size: Dim, places: Dim, first: Dim, stride: Dim) -> bool:
+    """Whether one of the places from `first` on, `stride` apart, lies within `size`, as far as that is known."""
+    if not (isinstance(size, int) and isinstance(places, int) and isinstance(first, int) and isinstance(stride, int)):
+        return True
+    return places < 1 or any(0 <= first + place * stride < size for place in range(places))
+
+
+def _by_planes(b: Builder, x: Value, weight: Value, strides: tuple[Dim, ...], pairs: Sequence[tuple[Dim, Dim]], dilations: tuple[Dim, ...]) -> Value:
+    """A convolution of volumes as one of images: the planes that one plane of the result needs lie beside each other as channels
+
+    x: [batch, channels, depth, rows, columns] -> [batch · places, taps · channels, rows, columns], and the weight likewise. Taps that see padding alone are left out.
+    """
+    inside = x.type.shape[2]
+    x = _pad(b, x, (pairs[0][0], 0, 0), (pairs[0][1], 0, 0))
+    batch, channels, depth, *sizes = x.type.shape
+    out, _, taps, *kernel = weight.type.shape
+    places = window_positions(depth, taps, strides[0], dilations[0])
+    seen = [tap for tap in range(taps) if _sees(inside, places, tap * dilations[0] - pairs[0][0], strides[0])]
+    used = range(seen[0], seen[-1] + 1) if seen else range(taps)
+    if len(used) < taps:
+        starts, stops = (0, 0, used[0], 0, 0), (out, channels, used[-1] + 1, *kernel)
+        weight = view_of_weight(b, tt.Slice, weight, starts=starts, stops=stops, strides=(1,) * 5)
+    planes = []
+    for tap in used:
+        first = tap * dilations[0]
+        stops = (batch, channels, first + (places - 1) * strides[0] + 1, *sizes)
+        plane = b(tt.Slice, x, starts=(0, 0, first, 0, 0), stops=stops, strides=(1, 1, strides[0], 1, 1))
+        planes.append(b(tt.Transpose, plane, perm=(0, 2, 1, 3, 4)))
+    beside = b(tt.Concat, planes, axis=2) if len(planes) > 1 else planes[0]
+    images = b(tt.Reshape, beside, shape=(batch * places, len(used) * channels, *sizes))
+    images = _pad(b, images, tuple(low for low, _ in pairs[1:]), tuple(high for _, high in pairs[1:]))
+    turned = view_of_weight(b, tt.Transpose, weight, perm=(0, 2, 1, 3, 4))
+    flat = view_of_weight(b, tt.Reshape, turned, shape=(out, len(used) * channels, *kernel))
+    y = _conv_product(b, images, flat, strides[1:], dilations[1:], 1)
+    y = b(tt.Reshape, y, shape=(batch, places, out, *y.type.shape[2:]))
+    return b(tt.Transpose, y, perm=(0, 2, 1, 3, 4))
 
 
 def _spatial_letters(spatial: int) -> tuple[str, str]:
