@@ -125,7 +125,7 @@ class _Plan:
         definition = cls.definition
         definition.bind_operands(operands)
         self.attributes = definition.bind_attributes(attributes)
-        self.types = [_types(o) for o in operands] + [None] * (len(definition.operands) - len(operands))
+        self.types = [types_of(o) for o in operands] + [None] * (len(definition.operands) - len(operands))
         self.result_types: tuple[TensorType, ...] = definition.infer_types(self.types, self.attributes)
         self.fast: Callable[..., Any] | None = None
         self.kernel = _kernel(place, cls, self.types, self.attributes, self.result_types)
@@ -153,7 +153,8 @@ class _Plan:
         return plan.fast, plan.kernel
 
 
-def _types(operand: Any) -> Any:
+def types_of(operand: Any) -> Any:
+    """The type of an operand, or those of several; None where there is none."""
     if operand is None:
         return None
     return tuple(t.type for t in operand) if isinstance(operand, (list, tuple)) else operand.type

@@ -122,3 +122,13 @@ def floating(x: Tensor) -> Tensor:
 def check_unique(axes: Sequence[int], function: str) -> None:
     if len(set(axes)) != len(axes):
         raise ValueError(f"{function} expected each axis once but got {list(axes)}")
+
+
+def number_like(x: Tensor, value: float) -> Tensor:
+    """A number of `x`'s element type."""
+    return dispatch.full((), value, x.type.dtype)
+
+
+def select(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """The elements of `x` where `condition` holds, else those of `y`, all of equal element types."""
+    return dispatch.call(ops.Where, condition, x, y)  # type: ignore[no-any-return]

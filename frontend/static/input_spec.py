@@ -63,7 +63,7 @@ class InputSpec:
             return parse_dim(size)
         if size is not None:
             return int(size)
-        return symbol(BATCH if axis == 0 else f"{_identifier(name)}_{axis}")
+        return open_size(name, axis)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, InputSpec) and self._key() == other._key()
@@ -96,9 +96,10 @@ def _is_free(size: str) -> bool:
         return False
 
 
-def _identifier(name: str) -> str:
+def open_size(name: str, axis: int) -> Dim:
+    """The size that what is called `name` leaves open along `axis`: one for all first axes, and one of its own for each other."""
     text = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
-    return text if text[:1].isalpha() else f"x{text}"
+    return symbol(BATCH if axis == 0 else f"{text if text[:1].isalpha() else f'x{text}'}_{axis}")
 
 
 def input_types(specs: Sequence[InputSpec], names: Sequence[str]) -> list[TensorType]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from polyreme import dtypes, tape
 from polyreme.dialects import nn as ops
+from polyreme.dispatch import types_of
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import InferError, caller_location
 from polyreme.ir.types import ScalarType, TensorType
@@ -44,7 +45,7 @@ class ProgramRecorder:
         extra = {"is_test": False} if cls is ops.Dropout else {}
         op = Operator(block, type_name(cls), meaning, inputs, {}, {**attributes, **extra, **block.program.role_attributes()})
         try:
-            types = definition.infer_types([_types(o) for o in operands] + [None] * (len(definition.operands) - len(operands)), attributes)
+            types = definition.infer_types([types_of(o) for o in operands] + [None] * (len(definition.operands) - len(operands)), attributes)
         except InferError as error:
             raise located(error, op) from None
         results = [temporary(block, op.type, kind) for kind in types]
@@ -133,10 +134,3 @@ def variable_of(tensor: Any, block: Block) -> Variable:
         made = main.create_var(name, tensor.shape, tensor.dtype, persistable=True, stop_gradient=tensor.stop_gradient)
     program.captured[name] = tensor
     return made
-
-
-def _types(operand: Any) -> Any:
-    if operand is None:
-        return None
-    return tuple(t.type for t in operand) if isinstance(operand, (list, tuple)) else operand.type
-

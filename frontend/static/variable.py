@@ -12,6 +12,7 @@ from polyreme.ir.diagnostics import Location, PolyremeError, caller_location
 from polyreme.ir.dims import Dim, Expr, symbol
 from polyreme.ir.types import ScalarType, TensorType
 from polyreme.sizes import plain_size, shown_size
+from polyreme.static.input_spec import open_size
 from polyreme.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["GRAD", "Parameter", "Variable", "VariableError", "named_variable", "variable_type"]
 
 GRAD = "@GRAD"
-BATCH = "N"
 
 
 class VariableError(PolyremeError, ValueError):
@@ -49,17 +49,12 @@ def variable_type(name: str, shape: Sequence[Any], dtype: ScalarType) -> TensorT
         if isinstance(given, str):
             return symbol(given)
         if given is None or int(given) == -1:
-            return symbol(BATCH if axis == 0 else f"{_identifier(name)}_{axis}")
+            return open_size(name, axis)
         if int(given) < 0:
             raise VariableError(f"expected sizes of at least 0, or -1, for '{name}' but got {list(shape)}", caller_location())
         return int(given)
 
     return TensorType(tuple(size(axis, given) for axis, given in enumerate(shape)), dtype)
-
-
-def _identifier(name: str) -> str:
-    text = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
-    return text if text[:1].isalpha() else f"x{text}"
 
 
 class Variable(Tensor):

@@ -9,7 +9,7 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
-from polyreme.math.common import axis_of, cast_to, number_of, tensor_arg
+from polyreme.math.common import axis_of, cast_to, number_like, number_of, select, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, expm1, in_place, multiply, neg, scale, sign, subtract
 from polyreme.math.manipulation import reshape
@@ -22,16 +22,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _number(x: Tensor, value: float) -> Tensor:
-    return dispatch.full((), value, x.type.dtype)
-
-
-def _where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    return dispatch.call(ops.Where, condition, x, y)
-
-
 def _above(x: Tensor, value: float) -> Tensor:
-    return dispatch.call(ops.Greater, x, _number(x, value))
+    return dispatch.call(ops.Greater, x, number_like(x, value))
 
 
 def relu(x: Tensor, name: str | None = None) -> Tensor:
@@ -46,14 +38,14 @@ def relu6(x: Tensor, name: str | None = None) -> Tensor:
 
 def _held(x: Tensor, low: float, high: float) -> Tensor:
     """x held within [low, high], with the gradient 0 at both ends, too."""
-    below = dispatch.call(ops.LessEqual, x, _number(x, low))
-    above = dispatch.call(ops.GreaterEqual, x, _number(x, high))
-    return _where(below, _number(x, low), _where(above, _number(x, high), x))
+    below = dispatch.call(ops.LessEqual, x, number_like(x, low))
+    above = dispatch.call(ops.GreaterEqual, x, number_like(x, high))
+    return select(below, number_like(x, low), select(above, number_like(x, high), x))
 
 
 def _negative_part(x: Tensor) -> Tensor:
     """min(x, 0), with the whole gradient at 0."""
-    return _where(_above(x, 0.0), _number(x, 0.0), x)
+    return select(_above(x, 0.0), number_like(x, 0.0), x)
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01, name: str | None = None) -> Tensor:
@@ -69,14 +61,14 @@ def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW", name: str | None
         if weight.size != x.shape[channel]:
             raise AssertionError(f"prelu expected {x.shape[channel]} slopes, one per channel, but got {weight.size}")
         slope = reshape(weight, [weight.size if i == channel else 1 for i in range(x.ndim)])
-    return _where(_above(x, 0.0), x, multiply(x, slope))
+    return select(_above(x, 0.0), x, multiply(x, slope))
 
 
 def elu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
     """x where it is positive, else alpha * (exp(x) - 1)."""
     # The exponential is taken of the negative part alone: what is not chosen must not overflow, not even in the gradient.
     negative = scale(expm1(_negative_part(x)), float(alpha))
-    return _where(_above(x, 0.0), x, negative)
+    return select(_above(x, 0.0), x, negative)
 
 
 def celu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
@@ -84,7 +76,7 @@ def celu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
     if alpha == 0:
         raise ZeroDivisionError("celu expected alpha other than 0")
     negative = scale(expm1(scale(_negative_part(x), 1.0 / alpha)), float(alpha))
-    return _where(_above(x, 0.0), x, negative)
+    return select(_above(x, 0.0), x, negative)
 
 
 def selu(x: Tensor, scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772, name: str | None = None) -> Tensor:
@@ -94,7 +86,7 @@ def selu(x: Tensor, scale: float = 1.0507009873554805, alpha: float = 1.67326324
     if alpha < 0:
         raise ValueError(f"The alpha must be no less than zero. Received: {alpha}.")
     # Paddle keeps both numbers in float32, and float64 tensors show it.
-    return multiply(elu(x, float(np.float32(alpha))), _number(x, float(np.float32(scale))))
+    return multiply(elu(x, float(np.float32(alpha))), number_like(x, float(np.float32(scale))))
 
 
 def gelu(x: Tensor, approximate: Any = False, name: str | None = None) -> Tensor:
@@ -143,7 +135,7 @@ def softplus(x: Tensor, beta: float = 1, threshold: float = 20, name: str | None
 
 def softsign(x: Tensor, name: str | None = None) -> Tensor:
     """x / (1 + |x|)."""
-    return divide(x, add(abs_(x), _number(x, 1.0)))
+    return divide(x, add(abs_(x), number_like(x, 1.0)))
 
 
 def hardtanh(x: Tensor, min: float = -1.0, max: float = 1.0, name: str | None = None) -> Tensor:
@@ -158,24 +150,24 @@ def hardsigmoid(x: Tensor, slope: float = 0.1666667, offset: float = 0.5, name: 
 
 def hardswish(x: Tensor, name: str | None = None) -> Tensor:
     """x * relu6(x + 3) / 6."""
-    return scale(multiply(x, relu6(add(x, _number(x, 3.0)))), 1.0 / 6.0)
+    return scale(multiply(x, relu6(add(x, number_like(x, 3.0)))), 1.0 / 6.0)
 
 
 def hardshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:
     """x where |x| is at or over the threshold, else 0."""
-    return _where(dispatch.call(ops.GreaterEqual, abs_(x), _number(x, float(threshold))), x, _number(x, 0.0))
+    return select(dispatch.call(ops.GreaterEqual, abs_(x), number_like(x, float(threshold))), x, number_like(x, 0.0))
 
 
 def softshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:
     """x moved towards 0 by the threshold, and 0 within it."""
     if threshold < 0:
         raise ValueError(f"The threshold must be no less than zero. Received: {threshold}.")
-    return multiply(sign(x), relu(subtract(abs_(x), _number(x, float(threshold)))))
+    return multiply(sign(x), relu(subtract(abs_(x), number_like(x, float(threshold)))))
 
 
 def thresholded_relu(x: Tensor, threshold: float = 1.0, value: float = 0.0, name: str | None = None) -> Tensor:
     """x where it is over the threshold, else `value`."""
-    return _where(_above(x, float(threshold)), x, _number(x, float(value)))
+    return select(_above(x, float(threshold)), x, number_like(x, float(value)))
 
 
 def softmax(x: Tensor, axis: int = -1, dtype: Any = None, name: str | None = None, *, out: Tensor | None = None) -> Tensor:

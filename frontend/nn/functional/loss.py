@@ -9,7 +9,7 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.math.common import axis_of, cast_to, tensor_arg
+from polyreme.math.common import axis_of, cast_to, number_like, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, exp, log, maximum, minimum, multiply, neg, pow, scale, square, subtract
 from polyreme.math.linalg import matmul
@@ -34,10 +34,6 @@ def _reduced(loss: Tensor, reduction: str, name: str) -> Tensor:
     return loss if reduction == "none" else mean(loss) if reduction == "mean" else sum(loss)
 
 
-def _number(x: Tensor, value: float) -> Tensor:
-    return dispatch.full((), value, x.type.dtype)
-
-
 def mse_loss(input: Tensor, label: Tensor, reduction: str = "mean", name: str | None = None) -> Tensor:
     """(input - label)²."""
     return _reduced(square(subtract(input, label)), reduction, "mse_loss")
@@ -58,7 +54,7 @@ def smooth_l1_loss(
 ) -> Tensor:
     """Squared up to a distance of `delta`, linear beyond it; the Huber loss, or that divided by delta."""
     distance = abs_(subtract(input, label))
-    near = minimum(distance, _number(distance, delta))
+    near = minimum(distance, number_like(distance, delta))
     # near²/2 + delta * (distance - near) is both pieces in one, with the right gradient at the joint.
     loss = add(scale(square(near), 0.5), scale(subtract(distance, near), float(delta)))
     return _reduced(loss if is_huber else scale(loss, 1.0 / delta), reduction, "smooth_l1_loss")
@@ -75,7 +71,7 @@ def binary_cross_entropy(
     input: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean", name: str | None = None
 ) -> Tensor:
     """-label * log(input) - (1 - label) * log(1 - input), the logarithms held above -100."""
-    low = _number(input, -100.0)
+    low = number_like(input, -100.0)
     yes = multiply(label, maximum(log(input), low))
     no = multiply(scale(label, -1.0, 1.0), maximum(log(scale(input, -1.0, 1.0)), low))
     loss = neg(add(yes, no))
@@ -95,7 +91,7 @@ def binary_cross_entropy_with_logits(
         # softplus(x) - x * label
         loss = subtract(softplus(logit, 1.0, 40.0), multiply(logit, label))
     else:
-        factor = add(multiply(subtract(pos_weight, _number(pos_weight, 1.0)), label), _number(logit, 1.0))
+        factor = add(multiply(subtract(pos_weight, number_like(pos_weight, 1.0)), label), number_like(logit, 1.0))
         loss = add(multiply(scale(label, -1.0, 1.0), logit), multiply(factor, softplus(neg(logit), 1.0, 40.0)))
     return _reduced(loss if weight is None else multiply(loss, weight), reduction, "binary_cross_entropy_with_logits")
 
@@ -194,7 +190,7 @@ def cross_entropy(
         if soft_label:
             factor = sum(multiply(label, wide), place, keepdim=True)
         else:
-            safe = dispatch.call(ops.Where, dispatch.call(ops.Equal, label, _number(label, ignore_index)), _number(label, 0), label)
+            safe = dispatch.call(ops.Where, dispatch.call(ops.Equal, label, number_like(label, ignore_index)), number_like(label, 0), label)
             factor = dispatch.call(ops.Gather, weight, safe, axis=0)
         loss = multiply(loss, factor)
     if reduction == "sum":
@@ -205,13 +201,13 @@ def cross_entropy(
         return mean(loss) if factor is None else _safe_divide(sum(loss), sum(factor))
     if factor is None and ignore_index < 0:  # what is ignored counts as a loss of 0
         return mean(loss)
-    counted = cast_to(dispatch.call(ops.NotEqual, label, _number(label, ignore_index)), input.type.dtype)
+    counted = cast_to(dispatch.call(ops.NotEqual, label, number_like(label, ignore_index)), input.type.dtype)
     return _safe_divide(sum(loss), sum(counted if factor is None else multiply(counted, factor)))
 
 
 def _safe_divide(total: Tensor, count: Tensor) -> Tensor:
     """total / count, and 0 where nothing was counted."""
-    nothing = cast_to(dispatch.call(ops.Equal, count, _number(count, 0.0)), count.type.dtype)
+    nothing = cast_to(dispatch.call(ops.Equal, count, number_like(count, 0.0)), count.type.dtype)
     return divide(total, add(count, nothing))
 
 
@@ -236,7 +232,7 @@ def _of_probabilities(input: Tensor, label: Tensor, soft_label: bool, ignore_ind
     )
     chosen = dispatch.call(ops.Equal, label, places)
     # Probabilities of other classes are 1 here, so that their logarithms (and gradients) vanish.
-    return neg(sum(log(dispatch.call(ops.Where, chosen, input, _number(input, 1.0))), axis, keepdim=True))
+    return neg(sum(log(dispatch.call(ops.Where, chosen, input, number_like(input, 1.0))), axis, keepdim=True))
 
 
 def nll_loss(
@@ -257,9 +253,9 @@ def nll_loss(
     factor = cast_to(chosen, input.type.dtype)
     if weight is not None:
         factor = multiply(factor, reshape(weight, [-1 if i == 1 else 1 for i in range(input.ndim)]))
-    ignored = cast_to(dispatch.call(ops.NotEqual, wide, _number(wide, ignore_index)), input.type.dtype)
+    ignored = cast_to(dispatch.call(ops.NotEqual, wide, number_like(wide, ignore_index)), input.type.dtype)
     factor = multiply(factor, ignored)
-    picked = dispatch.call(ops.Where, chosen, input, _number(input, 0.0))
+    picked = dispatch.call(ops.Where, chosen, input, number_like(input, 0.0))
     loss = neg(sum(multiply(picked, factor), 1))
     if reduction == "mean":
         return divide(sum(loss), sum(factor))
@@ -271,14 +267,14 @@ def kl_div(input: Tensor, label: Tensor, reduction: str = "mean", log_target: bo
     if log_target:
         loss = multiply(exp(label), subtract(label, input))
     else:
-        positive = dispatch.call(ops.Greater, label, _number(label, 0.0))
-        safe = dispatch.call(ops.Where, positive, label, _number(label, 1.0))
-        loss = dispatch.call(ops.Where, positive, multiply(label, subtract(log(safe), input)), _number(input, 0.0))
+        positive = dispatch.call(ops.Greater, label, number_like(label, 0.0))
+        safe = dispatch.call(ops.Where, positive, label, number_like(label, 1.0))
+        loss = dispatch.call(ops.Where, positive, multiply(label, subtract(log(safe), input)), number_like(input, 0.0))
     if reduction == "batchmean":
         if not input.ndim:
             return sum(loss)
         batch = input.type.shape[0]
-        count = _number(loss, batch) if isinstance(batch, int) else dispatch.call(ops.DimValue, size=batch, dtype=loss.type.dtype)
+        count = number_like(loss, batch) if isinstance(batch, int) else dispatch.call(ops.DimValue, size=batch, dtype=loss.type.dtype)
         return divide(sum(loss), count)
     return _reduced(loss, reduction, "kl_div")
 
@@ -288,15 +284,15 @@ def margin_ranking_loss(
 ) -> Tensor:
     """max(0, -label * (input - other) + margin)."""
     gap = scale(multiply(neg(label), subtract(input, other)), 1.0, float(margin))
-    return _reduced(maximum(gap, _number(gap, 0.0)), reduction, "margin_ranking_loss")
+    return _reduced(maximum(gap, number_like(gap, 0.0)), reduction, "margin_ranking_loss")
 
 
 def hinge_embedding_loss(input: Tensor, label: Tensor, margin: float = 1.0, reduction: str = "mean", name: str | None = None) -> Tensor:
     """input where the label is 1, max(0, margin - input) where it is -1."""
-    zero = _number(input, 0.0)
+    zero = number_like(input, 0.0)
     far = maximum(scale(input, -1.0, margin), zero)
-    is_one = dispatch.call(ops.Equal, label, _number(label, 1))
-    is_other = dispatch.call(ops.Equal, label, _number(label, -1))
+    is_one = dispatch.call(ops.Equal, label, number_like(label, 1))
+    is_other = dispatch.call(ops.Equal, label, number_like(label, -1))
     loss = add(dispatch.call(ops.Where, is_one, input, zero), dispatch.call(ops.Where, is_other, far, zero))
     return _reduced(loss, reduction, "hinge_embedding_loss")
 
@@ -309,9 +305,9 @@ def cosine_embedding_loss(
     together = sum(multiply(input1, input2), -1)
     lengths = multiply(scale(sum(square(input1), -1), 1.0, epsilon), scale(sum(square(input2), -1), 1.0, epsilon))
     cosine = divide(together, pow(lengths, 0.5))
-    zero = _number(cosine, 0.0)
-    near = dispatch.call(ops.Where, dispatch.call(ops.Equal, label, _number(label, 1)), scale(cosine, -1.0, 1.0), zero)
-    far = dispatch.call(ops.Where, dispatch.call(ops.Equal, label, _number(label, -1)), maximum(scale(cosine, 1.0, -margin), zero), zero)
+    zero = number_like(cosine, 0.0)
+    near = dispatch.call(ops.Where, dispatch.call(ops.Equal, label, number_like(label, 1)), scale(cosine, -1.0, 1.0), zero)
+    far = dispatch.call(ops.Where, dispatch.call(ops.Equal, label, number_like(label, -1)), maximum(scale(cosine, 1.0, -margin), zero), zero)
     return _reduced(add(near, far), reduction, "cosine_embedding_loss")
 
 
@@ -341,7 +337,7 @@ def triplet_margin_loss(
     if swap:
         far = minimum(far, gap(positive, negative))
     loss = scale(subtract(gap(input, positive), far), 1.0, margin)
-    return _reduced(maximum(loss, _number(loss, 0.0)), reduction, "triplet_margin_loss")
+    return _reduced(maximum(loss, number_like(loss, 0.0)), reduction, "triplet_margin_loss")
 
 
 def sigmoid_focal_loss(
@@ -374,10 +370,10 @@ def poisson_nll_loss(
     """The negative log likelihood of counts; `full` adds Stirling's approximation of log(label!)."""
     loss = subtract(exp(input), multiply(label, input)) if log_input else subtract(input, multiply(label, log(scale(input, 1.0, epsilon))))
     if full:
-        above = dispatch.call(ops.Greater, label, _number(label, 1.0))
-        safe = dispatch.call(ops.Where, above, label, _number(label, 1.0))
+        above = dispatch.call(ops.Greater, label, number_like(label, 1.0))
+        safe = dispatch.call(ops.Where, above, label, number_like(label, 1.0))
         stirling = add(subtract(multiply(safe, log(safe)), safe), scale(log(scale(safe, 2 * math.pi)), 0.5))
-        loss = add(loss, dispatch.call(ops.Where, above, stirling, _number(label, 0.0)))
+        loss = add(loss, dispatch.call(ops.Where, above, stirling, number_like(label, 0.0)))
     return _reduced(loss, reduction, "poisson_nll_loss")
 
 

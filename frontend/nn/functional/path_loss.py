@@ -10,7 +10,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.facts import agree_all
 from polyreme.ir.types import i64
-from polyreme.math.common import cast_to, tensor_arg
+from polyreme.math.common import cast_to, number_like, select, tensor_arg
 from polyreme.math.elementwise import add, clip, divide, maximum, multiply, neg, subtract
 from polyreme.math.manipulation import check_positions, concat, reshape, squeeze, stack, unsqueeze
 from polyreme.math.reduction import logsumexp, mean, sum
@@ -21,14 +21,6 @@ __all__ = ["ctc_loss", "hsigmoid_loss"]
 
 # Logarithms of what is impossible: finite, so that no gradient is nan, and far from any other sum.
 _NEVER, _POSSIBLE = -1e30, -1e29
-
-
-def _number(x: Tensor, value: float) -> Tensor:
-    return dispatch.full((), value, x.type.dtype)
-
-
-def _where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    return dispatch.call(ops.Where, condition, x, y)  # type: ignore[no-any-return]
 
 
 def _check_classes(label: Tensor, classes: int, function: str) -> None:
@@ -85,7 +77,7 @@ def ctc_loss(
         wide = concat([edge, reached], 1)
         ways = stack([reached, wide[:, 1:-1], add(wide[:, :-2], allowed)])
         made = add(logsumexp(ways, 0), chosen[t])
-        reached = _where(dispatch.call(ops.Greater, lengths, dispatch.full((), t, i64)), made, reached)
+        reached = select(dispatch.call(ops.Greater, lengths, dispatch.full((), t, i64)), made, reached)
 
     # An alignment ends in the last label or in the blank after it.
     places = dispatch.call(ops.Iota, shape=(1, width), axis=1, dtype=i64)
@@ -93,9 +85,9 @@ def ctc_loss(
     ends = dispatch.call(
         ops.LogicalOr, dispatch.call(ops.Equal, places, last), dispatch.call(ops.Equal, places, subtract(last, dispatch.full((), 1, i64)))
     )
-    total = logsumexp(_where(ends, reached, _number(reached, _NEVER)), 1)
-    possible = dispatch.call(ops.Greater, total, _number(total, _POSSIBLE))
-    loss = _where(possible, neg(total), _number(total, 0.0))
+    total = logsumexp(select(ends, reached, number_like(reached, _NEVER)), 1)
+    possible = dispatch.call(ops.Greater, total, number_like(total, _POSSIBLE))
+    loss = select(possible, neg(total), number_like(total, 0.0))
     if norm_by_times:
         part = divide(loss, cast_to(squeeze(lengths, 1), loss.type.dtype))
         loss = add(part, subtract(loss, part).detach())
@@ -110,13 +102,13 @@ def _alignment_states(labels: Tensor, counts: Tensor, blank: int, dtype: Any) ->
     batch, most = labels.type.shape
     places = dispatch.call(ops.Iota, shape=(1, most), axis=1, dtype=i64)
     blanks = dispatch.full((batch, most + 1), blank, i64)
-    known = _where(dispatch.call(ops.Less, places, counts), labels, dispatch.full((), blank, i64))
+    known = select(dispatch.call(ops.Less, places, counts), labels, dispatch.full((), blank, i64))
     states = concat([reshape(stack([blanks[:, :-1], known], 2), [0, 2 * most]), blanks[:, -1:]], 1)
     before = concat([blanks[:, :1], blanks[:, :1], states], 1)[:, :-2]
     may_skip = dispatch.call(
         ops.LogicalAnd, dispatch.call(ops.NotEqual, states, dispatch.full((), blank, i64)), dispatch.call(ops.NotEqual, states, before)
     )
-    return states, _where(may_skip, dispatch.full((), 0.0, dtype), dispatch.full((), _NEVER, dtype))
+    return states, select(may_skip, dispatch.full((), 0.0, dtype), dispatch.full((), _NEVER, dtype))
 
 
 def hsigmoid_loss(
@@ -150,15 +142,15 @@ def hsigmoid_loss(
         decisions, answers = path_table, path_code
         check_positions(decisions, weight.shape[0], "hsigmoid_loss")
     dtype = input.type.dtype
-    there = dispatch.call(ops.GreaterEqual, decisions, _number(decisions, 0))
-    safe = maximum(decisions, _number(decisions, 0))
+    there = dispatch.call(ops.GreaterEqual, decisions, number_like(decisions, 0))
+    safe = maximum(decisions, number_like(decisions, 0))
     scores = sum(multiply(dispatch.call(ops.Gather, weight, safe, axis=0), unsqueeze(input, 1)), -1)
     if bias is not None:
         scores = add(scores, dispatch.call(ops.Gather, reshape(bias, [-1]), safe, axis=0))
-    scores = _where(there, scores, _number(scores, 0.0))
+    scores = select(there, scores, number_like(scores, 0.0))
     # Held in bounds, with the gradient of what is not.
     scores = add(scores, subtract(clip(scores, -40.0, 40.0), scores).detach())
-    said = cast_to(_where(there, answers, _number(answers, 0)), dtype)
+    said = cast_to(select(there, answers, number_like(answers, 0)), dtype)
     return sum(subtract(softplus(scores, 1.0, 40.0), multiply(said, scores)), 1, keepdim=True)
 
 
