@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from polyreme.dialects import nn
@@ -208,7 +209,19 @@ def _pool(op: Any, b: Builder, x: Value, fn: str) -> Value:
     spatial = x.type.rank - 2
     low, high = pool_padding(op)
     strides, _ = pool_numbers(spatial, op.kernel, op.strides, op.padding)
-    padded = _pad(b, x, low, high, value=identity_of(fn, x.type.dtype))
-    axes = tuple(range(2, 2 + spatial))
-    windows = b(tt.Window, padded, axes=axes, sizes=op.kernel, strides=strides, dilations=(1,) * spatial)
-    return b(tt.Reduce, windows, fn=fn, axes=tuple(range(2 + spatial, 2 + 2 * spatial)))
+    y = _pad(b, x, low, high, value=identity_of(fn, x.type.dtype))
+    alone = fn == "max" and _by_axes_pays(op.kernel, strides)
+    for group in [(i,) for i in reversed(range(spatial))] if alone else [tuple(range(spatial))]:
+        axes, sizes, moves = tuple(2 + i for i in group), tuple(op.kernel[i] for i in group), tuple(strides[i] for i in group)
+        windows = b(tt.Window, y, axes=axes, sizes=sizes, strides=moves, dilations=(1,) * len(group))
+        y = b(tt.Reduce, windows, fn=fn, axes=tuple(2 + spatial + i for i in range(len(group))))
+    return y
+
+
+def _by_axes_pays(kernel: Sequence[Dim], strides: Sequence[Dim]) -> bool:
+    """Whether the largest of each row's window, then of those in a column, takes half the comparisons of whole windows."""
+    if not all(isinstance(n, int) for n in (*kernel, *strides)):
+        return False
+    known, moves = [int(n) for n in kernel], [int(n) for n in strides]  # type: ignore[arg-type]
+    # An axis that comes first is looked at for all places of the axes in front of it, of which the strides skip some later.
+    return prod(known) >= 2 * sum(n * prod(moves[:i]) for i, n in enumerate(known))

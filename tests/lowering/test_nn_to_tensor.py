@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from polyreme.dialects import nn
+from polyreme.dialects import nn, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.tolerance import expect
-from polyreme.ir.types import TensorType, f32, i64
+from polyreme.ir.types import TensorType, f32, i64, scalar_type
 from polyreme.ir.verify import verify
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
@@ -125,3 +125,15 @@ def test_a_value_held_within_known_bounds_becomes_a_min_and_a_max(low, high, map
     np.testing.assert_array_equal(evaluate(after, [x])[0], evaluate(module, [x])[0])
     found = [op.fn for op in after.walk() if op.name == "tensor.map"]
     assert found == maps if maps else "select" in found
+
+
+@pytest.mark.parametrize(
+    ("kernel", "strides", "windows"), [((5, 5), (1, 1), 2), ((13, 13), (1, 1), 2), ((3, 3), (1, 1), 1), ((5, 5), (3, 3), 1), ((9, 4), (2, 1), 2), ((3, 3, 3), (2, 2, 2), 1), ((5, 5, 5), (1, 1, 1), 3)]
+)
+def test_the_largest_of_wide_windows_is_found_axis_by_axis(kernel, strides, windows):
+    x = np.random.default_rng(0).standard_normal((2, 2, *(14, 15, 6)[: len(kernel)]))
+    x.ravel()[::37] = np.nan
+    module = built([TensorType(x.shape, scalar_type("float64"))], lambda b, v: b(nn.MaxPool, v, kernel=kernel, strides=strides, padding=(1, 2) * len(kernel), ceil_mode=True))
+    made = lowered(module, nn_to_tensor)
+    assert sum(isinstance(op, tensor.Window) for op in made.walk()) == windows
+    np.testing.assert_array_equal(evaluate(made, [x])[0], evaluate(module, [x])[0])
