@@ -28,7 +28,8 @@ def compile(
 
     What was compiled before, the same program with the same weights, is not compiled again: it is found in the cache as a whole.
 
-    `winograd=False` forbids convolutions by Winograd's algorithm, whose rounding errors are larger than those of the direct way.
+    `winograd=False` forbids convolutions by Winograd's algorithm, whose rounding errors are larger than those of the direct way, and those with few channels
+    by blocks of pixels (`lowering/pixel_blocks.py`): in both, an infinity or a nan of the image also reaches results beside those that it belongs to.
     `POLYREME_WINOGRAD=0` in the environment does so for everything that is compiled. `strassen=False` and `POLYREME_STRASSEN=0` forbid large matrix products by
     Strassen's, whose errors are larger likewise, and whose packed weights take 7/4 of the memory. `short_weights=False` and
     `POLYREME_SHORT_WEIGHTS=0` keep the weights of recurrent layers as they are; otherwise those below 2^-14 of the largest one that is summed with them may be rounded by

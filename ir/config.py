@@ -108,7 +108,7 @@ def bytes_text(count: float) -> str:
 
 
 def winograd() -> bool:
-    """Whether convolutions may be computed by Winograd's algorithm."""
+    """Whether convolutions may be computed by Winograd's algorithm, or by blocks of pixels."""
     return _number("POLYREME_WINOGRAD", 1, 0) != 0
 
 

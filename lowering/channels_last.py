@@ -43,16 +43,17 @@ class ChannelsLast(FuncPass):
 
     Before and after: `tensor` ops on values.  Only in functions where most of the work is in convolutions with `channels` channels of the result or more, and
     which give back less than they compute on the way: with few channels, lanes along a row of pixels do better, and a training step gives all back.
-    Runs before reshapes are sunk and before fusion, which find longer chains afterwards.
+    Runs before reshapes are sunk and before fusion, which find longer chains afterwards. With `blocks`, convolutions with very few channels compute several pixels at once.
     """
 
     name: ClassVar[str] = "channels-last"
     takes: ClassVar[tuple[str, ...]] = ("tensor",)
     channels: int = 32
+    blocks: bool = True
 
     def run_on(self, func: Func) -> None:
         if self._pays(func):
-            _Sweep(func).run()
+            _Sweep(func, self.blocks).run()
 
     def _pays(self, func: Func) -> bool:
         """Whether most multiply-adds are in convolutions that win by it, as those of bytes always do."""
@@ -121,8 +122,9 @@ class _Version(NamedTuple):
 class _Sweep:
     """One walk through a function, which turns convolutions and carries what comes of them along."""
 
-    def __init__(self, func: Func):
+    def __init__(self, func: Func, blocks: bool):
         self.func = func
+        self.blocks = blocks
         self.versions: dict[Value, _Version] = {}
         self.planar: dict[Value, Value] = {}
         self.replaced: list[Op] = []
@@ -373,17 +375,17 @@ def _contract(sweep: _Sweep, op: tensor.Contract, b: Builder) -> _Version | None
         (a, letters_a), (c, letters_c) = sides
         return _Version(b(tensor.Contract, a, c, spec=f"{letters_a},{letters_c}->{spec.out}", dtype=op.dtype), tuple(range(len(spec.out))))
     image, weight = sides if conv.windows_are_a else reversed(sides)
-    return _convolution(b, conv, image, weight, op.dtype)
+    return _convolution(b, conv, image, weight, op.dtype, sweep.blocks)
 
 
-def _convolution(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], dtype: ScalarType | None) -> _Version:
+def _convolution(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], dtype: ScalarType | None, blocks: bool) -> _Version:
     """A convolution with the channels of its result last; `dtype` is the contract's."""
     out = conv.spec.out
     turned = "".join(c for c in out if c not in conv.places + conv.channels) + conv.places + conv.channels
     perm = tuple(turned.index(c) for c in out)
     sizes = {**dict(zip(weight[1], shape_of(weight[0]), strict=True)), **dict(zip(image[1], shape_of(image[0]), strict=True))}
     made = _product(b, image, weight, turned, sizes, dtype)
-    if made is None and dtype is None:
+    if made is None and dtype is None and blocks:
         made = _in_blocks(b, conv, image, weight, turned, sizes)
     if made is None:
         grouped = any(c in image[1] for c in conv.channels)

@@ -106,7 +106,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
     `prepare` says which packs of weights leave `main` for a function of their own, and `watch` is told of every root, as `TensorToKernel` has it.
     """
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
-    layouts = () if target.code == "ptx" else (JoinProducts(), GroupAttention(), ChannelsLast(), Dce(), StackRows(), TileBatch(target.caches[1]), SweepForExtremes())
+    layouts = () if target.code == "ptx" else (JoinProducts(), GroupAttention(), ChannelsLast(blocks=target.winograd), Dce(), StackRows(), TileBatch(target.caches[1]), SweepForExtremes())
     chains = () if target.code == "ptx" else (GroupRowChains(target.caches[1]),)
     # Nor have they kernels that run through steps, or sort; but they have units for products of 16-bit floats.
     steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), CountRanks(SHORT_ROW))

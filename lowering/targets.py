@@ -33,7 +33,7 @@ class Target:
     `half`: conversions between f16 and f32 are instructions. `caches` are bytes of the first, second and third level, as one core sees them.
     Loops of fewer than `serial_cycles` stay on the thread that called them, since waking others would cost as much; `grain_cycles` is what a
     thread takes of them at least in one go. (Products have bounds of their own: their tiles are larger.) `winograd` is no fact about the machine but what
-    the user allows, convolutions by Winograd's algorithm; so is `strassen`, matrix products by Strassen's, and `short_weights`, recurrent weights in 28 bits.
+    the user allows, convolutions by Winograd's algorithm or by blocks of pixels; so is `strassen`, matrix products by Strassen's, and `short_weights`, recurrent weights in 28 bits.
     """
 
     code: ClassVar[str] = "llvm"

@@ -94,6 +94,16 @@ def test_few_channels_are_computed_for_several_pixels_at_once(out: int, width: i
     assert rows_of_products(made)[-1] == blocks
 
 
+def test_without_blocks_a_nan_stays_within_the_windows_that_see_it() -> None:
+    net = Net(1, 3, 5, 16)
+    module = net.module(net.conv(net.conv(net.x, 8, taps=1), 3, taps=3))
+    x = np.ones((1, 3, 5, 16))
+    x[0, 0, 2, 8] = np.nan
+    alone = PassManager([Stage("tensor", ChannelsLast(1, blocks=False), Dce())]).run(module.clone())
+    seen = [np.isnan(evaluate(made.function("main"), [x])[0]).sum() for made in (module, alone, turned(module))]
+    assert seen[0] == seen[1] == 3 * 9 < seen[2]
+
+
 def test_weights_that_are_arguments_are_put_beside_each_other_too() -> None:
     main = Func.empty("main", [TensorType((1, 4, 5, 9), f64), TensorType((2, 4, 3, 3), f64)], arg_names=["x", "w"], arg_roles=("input", "param"))
     b = Builder.at_end(main.block)
