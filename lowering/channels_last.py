@@ -32,6 +32,9 @@ from polyreme.lowering.sweep import estimate
 
 Axes = tuple[int, ...]
 
+# Groups of fewer channels than lanes of the widest vectors are no axis to have lanes along.
+_GROUP = 16
+
 # Constants up to this many elements are put into another order here; larger ones by a kernel, or a pack.
 _FOLDED = 1 << 16
 
@@ -246,7 +249,29 @@ def _map(sweep: _Sweep, op: tensor.Map, b: Builder) -> _Version | None:
     if perm is None or len(perm) != len(shape_of(op.result)):
         return None
     operands = [sweep.ordered(x, perm, b) if shape_of(x) else x for x in op.xs]
-    return _Version(b(tensor.Map, *operands, **op.attributes), perm)
+    return _Version(_lanes_over_groups(b, operands, op), perm)
+
+
+def _lanes_over_groups(b: Builder, xs: Sequence[Value], op: tensor.Map) -> Value:
+    """The op on operands in another order. Where channels stand in groups of few, what is known of each group is written out for its channels, so that lanes run along all of them."""
+    shape = _common([shape_of(x) for x in xs])
+    groups, few = shape[-2:] if len(shape) > 2 else (1, 1)
+    if not (isinstance(groups, int) and isinstance(few, int) and 1 < few < _GROUP <= groups * few) or all(shape_of(x)[-1:] in ((), (few,)) for x in xs):
+        return b(tensor.Map, *xs, **op.attributes)  # type: ignore[no-any-return]
+    flat = []
+    for x in xs:
+        own = shape_of(x)
+        if own[-2:] not in ((), (1, 1), (groups, few)):
+            x = b(tensor.Broadcast, x, shape=(*own[:-2], groups, few))
+        flat.append(_reshaped(b, x, (*own[:-2], product(shape_of(x)[-2:]))) if own else x)
+    made = b(tensor.Map, *flat, **op.attributes)
+    return b(tensor.Reshape, made, shape=shape)  # type: ignore[no-any-return]
+
+
+def _common(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+    """The shape of an op on operands of these, sizes of 1 repeated."""
+    rank = max(map(len, shapes))
+    return tuple(next((n for shape in shapes if len(shape) == rank and (n := shape[i]) != 1), 1) for i in range(rank))
 
 
 @_rule(tensor.Concat)
@@ -308,6 +333,10 @@ def _reduce(sweep: _Sweep, op: tensor.Reduce, b: Builder) -> _Version | None:
         return None
     x, perm = sweep.versions[op.x]
     axes = tuple(sorted(perm[a] for a in op.axes))
+    last, few = len(perm) - 1, shape_of(x)[-1]
+    if last in axes and last - 1 not in axes and len(axes) > 1 and isinstance(few, int) and few < _GROUP:
+        # Over all but the channels of a group, with lanes along all channels; then what is left of each group.
+        x, axes = b(tensor.Reduce, x, fn=op.fn, axes=axes[:-1], keepdims=True), axes if not op.keepdims else (last,)
     made = b(tensor.Reduce, x, fn=op.fn, axes=axes, keepdims=op.keepdims)
     return _Version(made, perm if op.keepdims else _without(perm, op.axes))
 

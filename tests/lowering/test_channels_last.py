@@ -82,6 +82,20 @@ def test_a_chain_of_convolutions_reads_the_image_as_it_stands_and_gives_channels
     assert count(made, tensor.Transpose) == 0
 
 
+@pytest.mark.parametrize(("groups", "few", "spatial"), [(8, 2, 2), (4, 6, 2), (2, 8, 1), (16, 3, 3), (2, 3, 2), (2, 16, 2)])
+def test_a_norm_of_groups_has_its_lanes_along_all_channels(groups: int, few: int, spatial: int) -> None:
+    sizes = (4, 5, 3)[:spatial]
+    net = Net(2, 3, *sizes)
+    y = net.conv(net.x, groups * few)
+    split = net.b(nn.Reshape, y, shape=(2, groups, few, *sizes))
+    axes = tuple(range(2, 3 + spatial))
+    normed = net.b(nn.Standardize, split, net.constant(groups, few), net.constant(groups, few), axes=axes, affine=(1, 2), epsilon=1e-5)[0]
+    y = net.conv(net.b(nn.Silu, net.b(nn.Reshape, normed, shape=(2, groups * few, *sizes))), 4)
+    made = check_same(net.module(net.b(nn.Sum, y, axis=tuple(range(2, spatial + 2)))), np.random.default_rng(0).standard_normal((2, 3, *sizes)))
+    narrow = [op for op in made.walk() if isinstance(op, tensor.Map) and {x.type.shape[-1:] for x in op.xs} > {(1,)} and few in op.result.type.shape[-1:]]  # type: ignore[union-attr]
+    assert (not narrow) == (few < 16 <= groups * few)
+
+
 def rows_of_products(module: Module) -> list[tuple[Any, ...]]:
     """Pixels in a row and channels that each convolution gives."""
     return [op.result.type.shape[-2:] for op in module.walk() if isinstance(op, tensor.Contract)]  # type: ignore[union-attr]
