@@ -268,7 +268,7 @@ def trace(
         if "is not known while the program is built" not in str(error) and "known size but got the symbolic size" not in str(error):
             raise
         message = f"{error}; give the size a number in the InputSpec, or use functions of the whole tensor instead of Python's own control flow"
-        raise TraceError(message, raised_location(error)) from error
+        raise TraceError(_with_way_out(message), raised_location(error)) from error
     finally:
         recorder.restore()
 
@@ -276,7 +276,10 @@ def trace(
 def _located(error: PolyremeError) -> PolyremeError:
     """The same error, its first fault with the user's line where it has no place of its own."""
     first = error.diagnostics[0]
-    if first.location:
-        return error
-    placed = replace(first, location=raised_location(error))
-    return type(error)((placed, *error.diagnostics[1:]))
+    placed = replace(first, message=_with_way_out(first.message), location=first.location or raised_location(error))
+    return error if placed == first else type(error)((placed, *error.diagnostics[1:]))
+
+
+def _with_way_out(message: str) -> str:
+    """A message about sizes, with what makes quotients of them known: a network that halves images five times wants multiples of 32."""
+    return f'{message}; where sizes are quotients, say what they are multiples of, such as "32*H" in the InputSpec' if "floordiv(" in message else message

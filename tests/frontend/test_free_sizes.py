@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
 from polyreme.runtime.errors import CallError
 from polyreme.static import InputSpec
@@ -61,3 +62,14 @@ def test_a_border_wider_than_a_free_size_is_refused_when_it_runs():
 def test_counting_down_to_a_free_size_is_an_error():
     with pytest.raises(Exception, match="positive whole number for arange"):
         paddle.inspect(lambda x: paddle.arange(x.shape[0], 0, -1), [InputSpec([None], "float32", "x")])
+
+
+def test_quotients_of_free_sizes_that_do_not_meet_are_an_error_that_shows_the_way_out():
+    def halved_and_doubled(x):
+        half = F.max_pool2d(x, 2, ceil_mode=True)
+        return half + F.interpolate(F.max_pool2d(half, 2, ceil_mode=True), scale_factor=2)
+
+    with pytest.raises(PolyremeError, match=r'expected .*floordiv.*"32\*H" in the InputSpec') as caught:
+        paddle.inspect(halved_and_doubled, [InputSpec([1, 2, None, None], "float32", "x")])
+    assert "test_free_sizes.py" in str(caught.value)
+    assert "nn.add" in paddle.inspect(halved_and_doubled, [InputSpec([1, 2, "4*H", "4*W"], "float32", "x")]).nn
