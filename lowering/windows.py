@@ -71,7 +71,16 @@ def _goes_by_planes(x: Value, weight: Value, strides: tuple[Dim, ...], dilations
     if x.type.rank != 5 or not isinstance(weight.type.shape[2], int):
         return False
     flat = weight.type.shape[3:] == (3, 3) and strides[1:] in ((1, 1), (2, 2)) and dilations[1:] == (1, 1)
-    return flat and known_nonnegative(x.type.shape[1] - _DEEP)
+    return flat and known_nonnegative(x.type.shape[1] - _DEEP) and not _counts_steps(x)
+
+
+def _counts_steps(x: Value) -> bool:
+    """Whether a value is bytes times a scale, perhaps less a zero: products of those are made of the bytes where they stand, not by Winograd's way."""
+    while (op := x.producer(tt.Map)) is not None and op.fn in ("mul", "sub", "cast"):
+        x = op.xs[0]
+        if x.type.dtype.bits == 8:
+            return True
+    return False
 
 
 def _sees(size: Dim, places: Dim, first: Dim, stride: Dim) -> bool:

@@ -75,3 +75,21 @@ def _(c):
     c(normal(2), normal(3, 4), normal(4, 2), beta=0.0)
     c(normal(3, 2).strided(), normal(3, 4).strided(), normal(4, 2))
     c(normal(3, 2), normal(3, 4), normal(3, 2), _raises=True)
+
+
+@cases("paddle.einsum")
+def _(c):
+    for dtype in FLOATS:
+        c("ij,jk->ik", normal(2, 3, dtype=dtype), normal(3, 4, dtype=dtype))
+        c("ij,jk", normal(2, 3, dtype=dtype), normal(3, 4, dtype=dtype))
+    c("ij->ji", normal(2, 3))
+    c("ba", normal(2, 3))
+    c("ijk->", normal(2, 3, 4))
+    c("i,i", normal(3), normal(3))
+    c("i,j->ij", normal(2), normal(3))
+    c("ii->i", normal(3, 3))
+    c("ij,ij->i", normal(2, 3), normal(2, 3))
+    c("bhct,bhcs->bhts", normal(2, 2, 3, 4), normal(2, 2, 3, 5))
+    c("...ij,...jk->...ik", normal(5, 2, 3), normal(1, 3, 4))
+    c("bij,bjk,bk->bi", normal(2, 3, 4), normal(2, 4, 5), normal(2, 5))
+    c("ij,jk", normal(2, 3), normal(4, 4), _raises=True)

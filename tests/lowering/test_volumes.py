@@ -15,7 +15,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
-from polyreme.ir.types import TensorType, f64
+from polyreme.ir.types import TensorType, f32, f64
 from polyreme.ir.verify import verify
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
 
@@ -43,6 +43,17 @@ def check(module: Module, *inputs: Any) -> Module:
     for expected, got in zip(evaluate(module, list(inputs)), evaluate(made, list(inputs)), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max(initial=1))
     return made
+
+
+def test_bytes_are_multiplied_where_they_stand() -> None:
+    main = Func.empty("main", [TensorType((1, 16, 3, 4, 4), f32)], arg_names=["x"])
+    b = Builder.at_end(main.block)
+    scale, zero = b(nn.Full, value=0.1, shape=(), dtype=f32), b(nn.Constant, value=np.array(3, np.int8))
+    steps = b(nn.DequantizeLinear, b(nn.QuantizeLinear, main.args[0], scale, zero, bit_length=8), scale, zero)
+    b.insert(Return([b(nn.Conv, steps, b(nn.Constant, value=np.ones((2, 16, 3, 3, 3), np.float32)), padding=(1,) * 6)]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    assert windows(lowered(module)) == [3]
 
 
 def windows(module: Module) -> list[int]:
