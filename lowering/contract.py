@@ -65,7 +65,8 @@ def tiles_of(request: Request) -> tuple[tuple[int, int], ...]:
     builder = _builder_of(request)
     if builder is None or not all(isinstance(d, int) for d in builder.p.sizes.values()):
         return ()
-    return rank_tiles(typical(builder.m), typical(builder.n), typical(builder.k), builder.p.registers)
+    ranked = rank_tiles(typical(builder.m), typical(builder.n), typical(builder.k), builder.p.registers)
+    return (builder.tile, *(tile for tile in ranked if tile != builder.tile))
 
 
 def _builder_of(request: Request) -> ProductBuilder | None:
@@ -82,6 +83,21 @@ class ProductBuilder:
         self.lane, self.lanes, self.outer = product.lane, product.lanes, product.outer
         self.m, self.n, self.k = product.m, product.n, product.k
         self.tile = choose_tile(typical(self.m), typical(self.n), typical(self.k), self.p.registers)
+        self.turned = self._turns_blocks()
+        if self.turned:
+            # Narrow, so that the rows of B that are turned are few pages at a time, and tall, since B is read from the second-level cache once for each tile.
+            self.tile = self.p.registers.accumulators // 2, 2
+
+    def _turns_blocks(self) -> bool:
+        """Whether tasks turn blocks of B, of known sizes, whose steps are neighbours, on the way into panels too deep for one block."""
+        source, letters = self.p.right.source, [c for c in self.p.contracted if self.p.size(c) != 1]
+        if self.p.right.stride(self.lane) == 1 or len(letters) != 1 or self.p.right.stride(letters[0]) != 1:
+            return False
+        if isinstance(source, BlockArgument) and source.index in self.p.request.constant | self.p.request.kept:
+            return False
+        if not isinstance(self.m, int) or not isinstance(self.k, int) or self.m < ROWS_WORTH_PACKING_TWICE or self.lanes == 1:
+            return False
+        return self.k * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
 
     def build(self) -> KernelPlan:
         p, source = self.p, self.p.right.source
@@ -159,7 +175,7 @@ class ProductBuilder:
     @property
     def _room(self) -> int:
         """Bytes of a panel, or of a block of one, that leave room for rows of A in the second-level cache, and on the stack of a task that packs it."""
-        return min(self.p.request.target.caches[1] // 4, MOST_PANEL_BYTES)
+        return min(self.p.request.target.caches[1] // 4, MOST_PANEL_BYTES) // (2 if self.turned else 1)
 
     def _read_in_place(self, kernel: ProductKernel, along: str | None) -> None:
         if along is None:

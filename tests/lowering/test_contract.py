@@ -160,6 +160,12 @@ def test_many_rows_are_made_piece_by_piece_with_all_their_lanes(spec: str, a: tu
         check_native(module, inputs, expected, f32)
 
 
+@pytest.mark.parametrize(("m", "k", "n"), [(100, 4099, 70), (61, 3000, 31), (48, 2600, 32)], ids=str)
+def test_long_sums_whose_steps_are_neighbours_in_both_operands_are_turned_block_by_block(m: int, k: int, n: int) -> None:
+    module, inputs, expected = Case("mk,nk->mn", (m, k), (n, k), tail=True).build()
+    check_native(module, inputs, expected, f32)
+
+
 @pytest.mark.parametrize("n", [0, 1, 50, 200])
 def test_long_sums_in_blocks_take_a_free_number_of_rows(n: int) -> None:
     module, inputs, expected = Case("mk,kn->mn", (N, 4100), (4100, 60), True, n=n).build()
