@@ -40,10 +40,12 @@ class Inspection:
     out for the kernels is a function of its own at kernel level, `prepare`; `.llvm` and `.asm` show `main`.
     """
 
-    def __init__(self, module: Module, target: Any, backward: Callable[[], Func] | None = None):
+    def __init__(self, module: Module, target: Any, backward: Callable[[], Func] | None = None, frozen: Callable[[], Module] | None = None):
+        """`frozen` gives what runs in the place of `module` on a processor, if that is another: the module with its weights in it."""
         self.module = module
         self.target = target
         self._backward = backward
+        self._frozen = frozen
 
     @cached_property
     def nn(self) -> str:
@@ -105,10 +107,15 @@ class Inspection:
 
     @cached_property
     def memory(self) -> MemoryReport:
-        """The plan of the arena: buffers, when they are live, where they lie and what shares bytes. Prints as a table; free sizes count as 1 there, `.at(sizes)` gives others."""
+        """The plan of the arena: buffers, when they are live, where they lie and what shares bytes. Prints as a table; free sizes count as 1 there, `.at(sizes)` gives others.
+        A loaded model runs with its weights in the code, and so it is planned here."""
         from polyreme.lowering.memory_report import memory_report
 
-        return memory_report(self._kernel)
+        if self._frozen is None or self.target.code != "llvm":
+            return memory_report(self._kernel)
+        from polyreme.lowering.pipeline import lower
+
+        return memory_report(lower(self._frozen(), self.target, to="kernel"))
 
     @cached_property
     def schedule(self) -> str:
@@ -183,7 +190,8 @@ def inspect(net: Any, input_spec: Sequence[Any] | None = None, target: Any = Non
     `input_spec` says what it takes, as for `jit.save`; `target` is a name or triple, by default this machine.
     """
     backward = getattr(net, "backward_function", None)
-    return Inspection(model_module(net, input_spec), as_target(target), None if backward is None else lambda: backward(input_spec))
+    frozen = None if getattr(net, "fixed", None) is None else lambda: model_module(net, input_spec, freeze=True)
+    return Inspection(model_module(net, input_spec), as_target(target), None if backward is None else lambda: backward(input_spec), frozen)
 
 
 def model_module(net: Any, input_spec: Sequence[Any] | None = None, freeze: bool = False) -> Module:

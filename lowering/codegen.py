@@ -7,6 +7,8 @@ them faster. llvmlite is imported when the first module is compiled, never befor
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -15,6 +17,8 @@ from polyreme.lowering.targets import Target
 
 # Of code generation: instruction selection and register allocation at full strength, and nothing before them.
 OPT_LEVEL = 2
+# Its reduction of strength looks for cheaper addresses in loops. The switch is one of the whole library, so it is put back at once.
+WITHOUT_REDUCTION, WITH_REDUCTION = "-disable-lsr=1", "-disable-lsr=0"
 
 
 class CodegenError(PolyremeError):
@@ -23,16 +27,32 @@ class CodegenError(PolyremeError):
     code = "E0807"
 
 
-def assemble(text: str, target: Target) -> bytes:
-    """The object file (ELF, or wasm) of LLVM text; position independent."""
+def assemble(text: str, target: Target, reduce: bool = True) -> bytes:
+    """The object file (ELF, or wasm) of LLVM text; position independent. `reduce` lets LLVM look for cheaper addresses in its loops."""
     machine, module = _prepare(text, target)
-    return bytes(machine.emit_object(module))
+    with _reduction(reduce, target):
+        return bytes(machine.emit_object(module))
 
 
-def assembly(text: str, target: Target) -> str:
+def assembly(text: str, target: Target, reduce: bool = True) -> str:
     """The same as assembly text."""
     machine, module = _prepare(text, target)
-    return str(machine.emit_assembly(module))
+    with _reduction(reduce, target):
+        return str(machine.emit_assembly(module))
+
+
+@contextmanager
+def _reduction(wanted: bool, target: Target) -> Iterator[None]:
+    """LLVM's reduction of strength, which can be left out for processors that add a register, a multiple of another and a number in one access."""
+    if wanted or target.arch != "x86_64":
+        yield
+        return
+    llvm = _library(target.arch)
+    llvm.set_option("polyreme", WITHOUT_REDUCTION)
+    try:
+        yield
+    finally:
+        llvm.set_option("polyreme", WITH_REDUCTION)
 
 
 def ptx_assembly(text: str, target: Target) -> str:

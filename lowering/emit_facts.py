@@ -26,6 +26,7 @@ class Facts:
     written: frozenset[int]
     shared: frozenset[int]  # arguments that may overlap another one
     ops: int  # how many there are in the function
+    calls: frozenset[str]
 
 
 def overlap(a: Value, b: Value) -> bool:
@@ -43,7 +44,8 @@ def overlap(a: Value, b: Value) -> bool:
     to_a, to_b = (low + bytes_of(op.result.type) if low is not None else None for low, op in ((from_a, first), (from_b, second)))
     if all(isinstance(d, int) for d in (from_a, from_b, to_a, to_b)):
         return bool(from_a < to_b and from_b < to_a)
-    return bool(from_a == from_b)
+    # Allocations that have no places yet will not share any with those that are used beside them.
+    return from_a is not None and bool(from_a == from_b)
 
 
 def _part_of(value: Value) -> tuple[Value, int]:
@@ -80,6 +82,7 @@ def gather_facts(module: Module | Program) -> dict[str, Facts]:
         written: set[int] = set()
         position = {arg: i for i, arg in enumerate(func.args)}
         count = 0
+        calls: set[str] = set()
         for op in func.walk():
             count += 1
             if op.__class__ in _SILENT:
@@ -87,6 +90,7 @@ def gather_facts(module: Module | Program) -> dict[str, Facts]:
             if isinstance(op, (kernel.Call, kernel.Launch)):
                 if op.callee.name not in functions:
                     raise PolyremeError(f"'{op.name}' expected a function of the module but got {op.callee}", op.location, code="E0212")
+                calls.add(op.callee.name)
                 inner = visit(functions[op.callee.name], (*path, name))
                 pool, sizes = pool or inner.pool, sizes or inner.sizes
                 targets = [op.operands[i] for i in inner.written]
@@ -99,7 +103,7 @@ def gather_facts(module: Module | Program) -> dict[str, Facts]:
                 sizes = sizes or (isinstance(op, kernel.Size) and bool(symbols(op.value)))
                 targets = list(written_by(op))
             written.update(position[root_of(v)] for v in targets if root_of(v) in position)
-        facts[name] = Facts(pool, sizes, frozenset(written), frozenset(), count)
+        facts[name] = Facts(pool, sizes, frozenset(written), frozenset(), count, frozenset(calls))
         return facts[name]
 
     for func in functions.values():

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from polyreme.dialects import kernel
 from polyreme.ir.builtin import Func, Module
@@ -39,6 +40,9 @@ __all__ = ["EMIT", "Part", "emit_llvm", "size_names", "split_llvm"]
 EMIT = {**OPS, **CONTROL}
 # Kernels of fewer ops stand in one text with `main`: an object of their own would cost more than it saves.
 LEAST_OPS = 64
+# What names of kernels begin with that go through packed panels and rows: their loops are unrolled, and their addresses a register and a number already. LLVM takes up to
+# nine tenths of its time to find no better ones. (The first convolution of a ResNet takes 2.6 times as long without, so others are left to it.)
+PRODUCTS = frozenset({"contract", "strassen", "combine"})
 
 _CALLED = re.compile(r" @(\w+)\(")
 
@@ -60,6 +64,18 @@ class Part:
     def text(self) -> str:
         """The LLVM IR, written anew each time."""
         return _text(self.emission, self.functions, "part")
+
+    @property
+    def reduce(self) -> bool:
+        """Whether LLVM is to look for cheaper addresses in loops."""
+        return self.emission.main in self.functions or self.functions[0].sym_name.partition("_")[0] not in PRODUCTS
+
+    @property
+    def premises(self) -> tuple[Any, ...]:
+        """What the text follows from beside the functions themselves: what they and those that they call are called and promise, and where sizes stand."""
+        emission = self.emission
+        names = dict.fromkeys(name for func in self.functions for name in (func.sym_name, *sorted(emission.facts[func.sym_name].calls)))
+        return emission.sizes, [(emission.symbols[name], emission.facts[name]) for name in names]
 
 
 def split_llvm(module: Module | Program, target: Target, name: str = "model", worth: int = 0) -> list[Part]:

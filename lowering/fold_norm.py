@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.types import f32
+from polyreme.ir.types import TensorType, f32, scalar_type
 
 Array = np.ndarray[Any, Any]
 
@@ -63,14 +64,14 @@ def fold_batch_norm(op: BatchNorm) -> None:
         s = found.scale / np.sqrt(found.variance + op.epsilon)
         # Channels of the result are the first axis of a filter and the last one of a matrix.
         factors = s.reshape(-1, *(1,) * (found.weight.ndim - 1)) if isinstance(product, Conv) else s
-        # Some elements at a time, so that there never is a whole weight in float64.
-        weight = np.multiply(found.weight, factors, out=np.empty(found.weight.shape, dtype), dtype=np.float64, casting="same_kind")
         bias = (found.bias - found.mean) * s + found.shift
-    if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+    if not (_largest(found.weight) * _largest(s) < np.finfo(dtype).max and np.isfinite(bias).all()):
         # What is no number in the norm alone would be one in every product.
         return
     b = Builder.before_op(product)
-    operands = [b(Constant, value=Dense.taking(np.ascontiguousarray(v, dtype))) for v in (weight, np.broadcast_to(bias, s.shape))]
+    # Made where it is packed, in whatever process that is.
+    weight = Dense.later(TensorType(found.weight.shape, scalar_type(np.dtype(dtype))), partial(_scaled, found.weight, factors, dtype))
+    operands = [b(Constant, value=value) for value in (weight, Dense.taking(np.ascontiguousarray(np.broadcast_to(bias, s.shape), dtype)))]
     operands[0].name, operands[1].name = product.weight.name, product.bias.name if product.bias is not None else ""
     made = b(type(product), product.x, *operands, **product.attributes)
     if found.transpose is not None:
@@ -80,6 +81,16 @@ def fold_batch_norm(op: BatchNorm) -> None:
     for old in (found.transpose, product):
         if old is not None:
             old.erase()
+
+
+def _largest(x: Array) -> float:
+    """The largest magnitude; no number where one of the elements is none."""
+    return max(float(np.max(x, initial=0.0)), -float(np.min(x, initial=0.0)))
+
+
+def _scaled(weight: Array, factors: Array, dtype: Any) -> Array:
+    """Rounded once. Some elements at a time, so that there never is a whole weight in float64."""
+    return np.multiply(weight, factors, out=np.empty(weight.shape, dtype), dtype=np.float64, casting="same_kind")
 
 
 def _scale_and_shift(op: BatchNorm) -> None:

@@ -32,7 +32,7 @@ from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
 from polyreme.lowering.codegen import assemble
 from polyreme.lowering.emit_llvm import size_names
-from polyreme.lowering.objects import kept_object, make_objects
+from polyreme.lowering.objects import EarlyObjects, kept_object, make_objects
 from polyreme.lowering.program import Program
 from polyreme.lowering.shared_library import link_shared
 from polyreme.lowering.targets import GpuTarget, Target, find_target, host
@@ -78,12 +78,14 @@ def build_artifact(
     constants: Mapping[str, Array | Dense] | None = None,
     extra: Mapping[str, str] | None = None,
     room: Room | None = None,
+    early: EarlyObjects | None = None,
 ) -> Artifact:
     """Machine code, constants and manifest of a module at kernel level.
 
     `constants` gives the data of `main`'s arguments by name: of every argument of role "constant", and of those of other roles that
     are to be fixed. The rest are inputs of the model, in order. Buffers of `main` without an offset in the arena get one. `extra` goes into the manifest.
     `room` gives a file for constants, which are made and written there by all processes that make the code; without one they are made when somebody asks for them.
+    `early` was told of the kernels as they were planned.
     """
     if isinstance(target, GpuTarget):
         from polyreme.lowering.gpu.link import build_gpu_artifact
@@ -94,7 +96,7 @@ def build_artifact(
         plan_memory(main)
     manifest, data = make_manifest(main, target, name, constants or {})
     draft = room(CONSTANTS_AT + len(data)) if room is not None and len(data) >= WORTH_WRITING else None
-    objects, written = make_objects(module, target, MODEL, _writing(data, draft))
+    objects, written = make_objects(module, target, MODEL, _writing(data, draft), early)
     manifest = replace(manifest, extra={**manifest.extra, **(extra or {})}, objects=tuple(map(len, objects)))
     artifact = Artifact(manifest, b"".join(objects), data)
     if draft is None or not all(written):

@@ -52,7 +52,7 @@ from polyreme.lowering.split_complex import SplitComplex
 from polyreme.lowering.steps import HoistFromScans, UnrollScans
 from polyreme.lowering.strassen import build_strassen
 from polyreme.lowering.targets import GpuTarget, Target, find_target, host
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, Watch, outline_constants
+from polyreme.lowering.tensor_to_kernel import Progress, TensorToKernel, Watch, outline_constants
 from polyreme.lowering.widen import WidenHalves
 from polyreme.lowering.winograd import build_winograd
 
@@ -100,10 +100,11 @@ class MakeKernels(Pass):
         TensorToKernel(target, builders(target), self.prepare).run(module)
 
 
-def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> list[Stage]:
+def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, progress: Progress | None = None) -> list[Stage]:
     """What the model says, what is computed, how it is computed. The rest, LLVM IR and machine code, is `link.build_artifact`'s.
 
-    `prepare` says which packs of weights leave `main` for a function of their own, and `watch` is told of every root, as `TensorToKernel` has it.
+    `prepare` says which packs of weights leave `main` for a function of their own, `watch` is told of every root, and `progress` of
+    how far it has come, as `TensorToKernel` has it.
     """
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
     layouts = () if target.code == "ptx" else (JoinProducts(), GroupAttention(), ChannelsLast(blocks=target.winograd), Dce(), StackRows(), TileBatch(target.caches[1]), SweepForExtremes())
@@ -118,7 +119,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None) -> l
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
         Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse(), *chains),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
-        Stage("kernel", TensorToKernel(target, builders(target), prepare, watch)),
+        Stage("kernel", TensorToKernel(target, builders(target), prepare, watch, progress)),
     ]
 
 
@@ -129,10 +130,11 @@ def lower(
     verify: bool = False,
     inputs: Sequence[Any] | None = None,
     prepare: str = "",
+    progress: Progress | None = None,
 ) -> Module:
     """A copy of `module`, at whatever level it is, brought down to level `to`: "nn" (tidied), "tensor" (fused) or "kernel".
 
-    `verify` checks the module after every pass; `inputs` also runs it there, and compares. `prepare`: see `pipeline`.
+    `verify` checks the module after every pass; `inputs` also runs it there, and compares. `prepare`, `progress`: see `pipeline`.
     """
     _check_level(to)
     for op in module.walk():
@@ -140,18 +142,24 @@ def lower(
             why = f"expected a function that is compiled in one piece but '{op.name}' runs on the host: `split_regions` cuts it, and `load_module` runs what comes of it"
             raise PolyremeError(Diagnostic(why, op.location), code="E0408")
     lowered: Module = module.clone()
-    made = stages(target or find_target(), "nn", to, prepare) if level_of(module) != "kernel" else []
+    made = stages(target or find_target(), "nn", to, prepare, progress) if level_of(module) != "kernel" else []
     with without_collections():
-        return PassManager(made, verify_each=verify, inputs=inputs, after_stage=lambda *_: collect_new()).run(lowered)
+        return PassManager(made, verify_each=verify, inputs=inputs, after_stage=_collect_constants).run(lowered)
 
 
-def stages(target: Target, first: str, last: str, prepare: str = "") -> list[Stage]:
+def _collect_constants(stage: Stage, _: Module) -> None:
+    """Free the constants of a network that were erased. Kernels have none, and are too many to look for garbage among them."""
+    if stage.name != "kernel":
+        collect_new()
+
+
+def stages(target: Target, first: str, last: str, prepare: str = "", progress: Progress | None = None) -> list[Stage]:
     """The stages of the pipeline from one level's to another's, both included; `PolyremeError` where they come in the other order."""
     _check_level(first)
     _check_level(last)
     if LEVELS.index(first) > LEVELS.index(last):
         raise PolyremeError(f"expected a level to stop at that '{first}' leads to ({', '.join(LEVELS[LEVELS.index(first):])}) but got '{last}'", code="E0005")
-    return pipeline(target, prepare)[LEVELS.index(first) : LEVELS.index(last) + 1]
+    return pipeline(target, prepare, progress=progress)[LEVELS.index(first) : LEVELS.index(last) + 1]
 
 
 def _check_level(name: str) -> None:
@@ -188,10 +196,13 @@ class CompiledModule:
     def artifact(self) -> Any:
         """The runtime's `Artifact`: code, constants, manifest."""
         from polyreme.lowering.link import build_artifact
+        from polyreme.lowering.objects import EarlyObjects
 
-        with reported(f"compile {self.name}"), without_collections():
+        with reported(f"compile {self.name}"), without_collections(), EarlyObjects(self.target) as early:
+            if "lowered" not in self.__dict__ and not isinstance(self.target, GpuTarget) and not config.is_watched():
+                self.lowered = lower(self.module, self.target, "kernel", self.verify, prepare=self.prepare, progress=early.planned)
             final = Program.of(self.lowered)
-            return build_artifact(final, self.target, self.name, outline_constants(final), room=self.room)
+            return build_artifact(final, self.target, self.name, outline_constants(final), room=self.room, early=early)
 
     @cached_property
     def prepare_artifact(self) -> Any:

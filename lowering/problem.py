@@ -44,7 +44,7 @@ class Problem:
     right_is_b: bool = True
     near: str | None = None  # of products of bytes: the letter whose steps, and so all of the problem, are words of four of them
 
-    @property
+    @cached_property
     def dtype(self) -> ScalarType:
         return element_type(self.contract.result.type)
 
@@ -53,7 +53,7 @@ class Problem:
         """Whether B is in memory as 16-bit floats."""
         return element_type(self.right.source.type) != self.dtype
 
-    @property
+    @cached_property
     def registers(self) -> Registers:
         registers = Registers.of(self.request.target, self.dtype)
         return registers if self.near is None else replace(registers, count=registers.count - dot_registers(self.request.target))

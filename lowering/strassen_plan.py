@@ -124,21 +124,21 @@ class Cut:
         few = tuple(s.few for s in self.schemes if s.few is not None)
         return replace(self, schemes=few, piece=self.piece * self.products // prod(s.products for s in few) // self.rows * self.rows)
 
-    @property
+    @cached_property
     def products(self) -> int:
         return prod(s.products for s in self.schemes)
 
-    @property
+    @cached_property
     def down(self) -> int:
         """Parts of the rows."""
         return prod(s.rows for s in self.schemes)
 
-    @property
+    @cached_property
     def along(self) -> int:
         """Parts of the steps."""
         return prod(s.steps for s in self.schemes)
 
-    @property
+    @cached_property
     def across(self) -> int:
         """Parts of the lanes."""
         return prod(s.lanes for s in self.schemes)
@@ -155,7 +155,7 @@ class Cut:
     def result_parts(self) -> list[tuple[int, int]]:
         return places([(s.rows, s.lanes) for s in self.schemes])
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         return self.matrices.product.lanes
 
@@ -164,12 +164,12 @@ class Cut:
         """Lanes of a panel."""
         return self.vectors * self.lanes
 
-    @property
+    @cached_property
     def height(self) -> Dim:
         """Rows of a part."""
         return dims.ceildiv(self.matrices.m, self.down)
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """Steps of a block."""
         return -(-self.matrices.k // (self.along * self.blocks * UNROLL)) * UNROLL

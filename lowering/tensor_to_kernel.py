@@ -52,6 +52,8 @@ Memory = Value | Dense | Widened
 MOST_TASKS = 16
 # Told of a root, its plan and the calls in `main` that were made for it.
 Watch = Callable[[Request, KernelPlan, Sequence[Op]], None]
+# Told of `main` as far as it has come, and of the kernels that it calls.
+Progress = Callable[[Func, Sequence[Func]], None]
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class TensorToKernel(Pass):
     if there are any; and weights that `main` needs in no other form are no arguments of it any more. "worth" moves the packs that are worth
     making at every run, "always" packs weights wherever a constant would be.
 
-    `watch` is told of each root, its plan and the calls made for it.
+    `watch` is told of each root, its plan and the calls made for it, `progress` after each root of how far the new `main` has come, and of its kernels.
     """
 
     name: ClassVar[str] = "tensor-to-kernel"
@@ -78,6 +80,7 @@ class TensorToKernel(Pass):
     builders: tuple[KernelBuilder, ...]
     prepare: str = ""
     watch: Watch | None = None
+    progress: Progress | None = None
 
     def options(self) -> dict[str, Any]:
         # As text has it: builders follow from the target.
@@ -100,7 +103,7 @@ class _Bufferize:
     """Builds the new `main`, which comes first, and the kernels."""
 
     def __init__(self, main: Func, options: TensorToKernel):
-        self.old, self.target, self.builders, self.watch = main, options.target, options.builders, options.watch
+        self.old, self.target, self.builders, self.watch, self.progress = main, options.target, options.builders, options.watch, options.progress
         self.plans: dict[str, KernelPlan] = {}
         self.kernels: dict[Func, Func] = {}
         self.names: set[str] = {"main", "prepare"}
@@ -153,6 +156,8 @@ class _Bufferize:
                 self._root(op, outputs)
             else:
                 raise ConversionError(f"no rule turns '{op.name}' into kernels", op.location)
+            if self.progress is not None and func is self.old:
+                self.progress(self.new, list(self.kernels.values()))
 
     def _outputs(self, func: Func, results: Sequence[Value]) -> dict[Value, Value]:
         """Which values are written straight into one of `results`: each result of a kernel that is returned, at the first place it is."""
@@ -422,7 +427,7 @@ class _Bufferize:
 def _packed(pack: Pack, constant: Dense) -> Any:
     """The array of a constant in its packed form."""
     # In a file weights may lie anywhere; numpy is slow with elements that begin where such elements usually do not.
-    weight = np.require(constant.array, requirements="A")
+    weight = np.require(constant.made(), requirements="A")
     (array,) = evaluate(pack.func, [weight.reshape(pack.func.args[0].type.shape)])
     return array if pack.form is None else pack.form.make(array)
 

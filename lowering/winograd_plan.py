@@ -70,15 +70,15 @@ class Image:
     def request(self) -> Request:
         return self.problem.request
 
-    @property
+    @cached_property
     def dtype(self) -> ScalarType:
         return self.problem.dtype
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         return self.problem.registers.lanes
 
-    @property
+    @cached_property
     def vectors(self) -> int:
         """Vectors of output channels."""
         return -(-self.outputs // self.lanes)
@@ -90,7 +90,7 @@ class Image:
         assert isinstance(down, int) and isinstance(across, int)
         return down, across
 
-    @property
+    @cached_property
     def known(self) -> bool:
         """Whether sizes and batch are known."""
         return all(isinstance(n, int) for n in (self.batch, self.high, self.wide))
@@ -190,11 +190,11 @@ class Blocking:
     least: int = 0
     below: int | None = None
 
-    @property
+    @cached_property
     def transforms(self) -> Transforms:
         return transforms(self.size, self.image.stride)
 
-    @property
+    @cached_property
     def products(self) -> int:
         """How many numbers are multiplied for a piece and a pair of channels."""
         return self.transforms.reach**2
@@ -204,12 +204,12 @@ class Blocking:
         """Pixels of the image from one piece to the next."""
         return self.size * self.image.stride
 
-    @property
+    @cached_property
     def grid(self) -> tuple[Dim, Dim]:
         """Pieces down and across."""
         return dims.ceildiv(self.image.high, self.size), dims.ceildiv(self.image.wide, self.size)
 
-    @property
+    @cached_property
     def all_pieces(self) -> Dim:
         """Pieces of the whole batch."""
         return dims.product(self.grid) * self.image.batch
@@ -225,7 +225,7 @@ class Blocking:
         assert isinstance(one.blocks, int) and isinstance(one.all_pieces, int)
         return replace(one, pieces=-(-one.all_pieces // one.blocks))
 
-    @property
+    @cached_property
     def blocks(self) -> Dim:
         return dims.ceildiv(self.all_pieces, self.pieces)
 

@@ -11,6 +11,7 @@ waited; what made one crash is not tried again, as it would crash that one too. 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import pickle
 import select
@@ -20,20 +21,21 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError
 
-__all__ = ["apart", "share_out", "workers_for"]
+__all__ = ["EarlyWorks", "apart", "is_apart", "share_out", "workers_for"]
 
 T = TypeVar("T")
 _NUMBER = struct.Struct("=I")
 # What a pipe holds at least: the numbers of all works are in it before anyone takes one.
 _MOST_WORKS = 4096 // _NUMBER.size
+_is_apart = False
 
 
 def workers_for(works: int) -> int:
@@ -46,6 +48,11 @@ def workers_for(works: int) -> int:
 def _may_fork() -> bool:
     # Ranks of one program have the cores shared out among them already.
     return hasattr(os, "fork") and threading.active_count() == 1 and config.launched().size == 1
+
+
+def is_apart() -> bool:
+    """Whether this process was forked here to do some work."""
+    return _is_apart
 
 
 def apart(work: Callable[[], T]) -> T:
@@ -70,37 +77,113 @@ def share_out(works: Sequence[Callable[[], T]], workers: int) -> list[T]:
     """
     if workers < 2:
         return [work() for work in works]
-    queue, feed = os.pipe()
-    os.write(feed, b"".join(map(_NUMBER.pack, range(len(works)))))
-    os.close(feed)
+    queue = _queue_of(range(len(works)))
     try:
         jobs = [_fork(partial(_work, works, queue)) for _ in range(workers - 1)]
         try:
             done = _work(works, queue)
         finally:
-            # By now each of the others has one thing left to do. Half the time, so that whoever waits for this process sees it done.
-            deadline = time.monotonic() + config.compile_seconds() / 2
-            outcomes = [_join(*job, max(0.0, deadline - time.monotonic())) for job in jobs]
+            outcomes = _join_all(jobs)
     finally:
         os.close(queue)
     for outcome in outcomes:
-        if isinstance(outcome, PolyremeError):
-            raise outcome
-        if isinstance(outcome, _Fault):
-            raise outcome.error()
-        if isinstance(outcome, _Lost):
-            outcome.warn()
-        else:
-            done.update(outcome)
+        done.update(_checked(outcome))
     return [done[i] if i in done else works[i]() for i in range(len(works))]
+
+
+class EarlyWorks(Generic[T]):
+    """Works that other processes begin while this one still finds out what there is to do.
+
+    Works are added as they become known, and given to a process by `start`, which a process forked then does until somebody takes back what it has not begun.
+    No process outlives the `with` block.
+    """
+
+    def __init__(self) -> None:
+        self._most = workers_for(_MOST_WORKS) - 1
+        self._works: list[Callable[[], T]] = []
+        self._given = 0
+        self._batches: list[tuple[tuple[int, int], int]] = []  # what `_fork` gave, and the queue of its works
+        self._outcomes: list[Any] = []
+
+    def __enter__(self) -> EarlyWorks[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for job, queue in self._batches:
+            os.close(queue)
+            _join(*job, 0)
+
+    def add(self, work: Callable[[], T]) -> int:
+        """The number of a further work."""
+        self._works.append(work)
+        return len(self._works) - 1
+
+    def may_start(self) -> bool:
+        """Whether there may be one more process."""
+        self._end([batch for batch in self._batches if _has_sent(batch[0][1])])
+        return len(self._batches) < self._most
+
+    def start(self) -> None:
+        """Let another process begin what was added since the last time."""
+        numbers = range(self._given, min(self._given + _MOST_WORKS, len(self._works)))
+        queue = _queue_of(numbers)
+        self._batches.append((_fork(partial(_work, self._works, queue)), queue))
+        self._given = numbers.stop
+
+    def take_back(self) -> set[int]:
+        """The numbers of the works that are done or will be; the others, which nobody has begun, are not begun any more."""
+        left = set(range(self._given, len(self._works)))
+        for _, queue in self._batches:
+            left.update(_numbers_in(queue))
+        return set(range(len(self._works))) - left
+
+    def outcomes(self) -> dict[int, T]:
+        """What was done, by number, once all processes have ended: of lost ones nothing. Errors are raised as by `share_out`."""
+        self._end(self._batches)
+        return {number: made for outcome in self._outcomes for number, made in _checked(outcome).items()}
+
+    def _end(self, batches: Sequence[tuple[tuple[int, int], int]]) -> None:
+        self._batches = [batch for batch in self._batches if batch not in batches]
+        for _, queue in batches:
+            os.close(queue)
+        self._outcomes += _join_all([job for job, _ in batches])
+
+
+def _queue_of(numbers: Sequence[int]) -> int:
+    """A pipe from which processes take numbers until there is none left."""
+    queue, feed = os.pipe()
+    os.write(feed, b"".join(map(_NUMBER.pack, numbers)))
+    os.close(feed)
+    return queue
+
+
+def _numbers_in(queue: int) -> Iterator[int]:
+    while taken := os.read(queue, _NUMBER.size):
+        yield _NUMBER.unpack(taken)[0]
 
 
 def _work(works: Sequence[Callable[[], T]], queue: int) -> dict[int, T]:
     """Do what is left in the queue; the outcomes by number."""
-    done: dict[int, T] = {}
-    while taken := os.read(queue, _NUMBER.size):
-        (number,) = _NUMBER.unpack(taken)
-        done[number] = works[number]()
+    return {number: works[number]() for number in _numbers_in(queue)}
+
+
+def _join_all(jobs: Sequence[tuple[int, int]]) -> list[Any]:
+    """The outcomes of children, each of which has one thing left to do."""
+    # Half the time, so that whoever waits for this process sees it done.
+    deadline = time.monotonic() + config.compile_seconds() / 2
+    return [_join(*job, max(0.0, deadline - time.monotonic())) for job in jobs]
+
+
+def _checked(outcome: Any) -> dict[int, Any]:
+    """What a child has done, by number; its error is raised."""
+    if isinstance(outcome, PolyremeError):
+        raise outcome
+    if isinstance(outcome, _Fault):
+        raise outcome.error()
+    if isinstance(outcome, _Lost):
+        outcome.warn()
+        return {}
+    done: dict[int, Any] = outcome
     return done
 
 
@@ -148,10 +231,14 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int]:
         os.close(write)
         return child, read
     # The child must not return into the caller's code, run its exit handlers or flush its files.
+    global _is_apart
+    _is_apart = True
     status = 1
     try:
         os.close(read)
         _die_with(parent)
+        # All that is garbage goes when this process ends; a search would look at everything that the parent had.
+        gc.disable()
         try:
             outcome = work()
         except PolyremeError as error:
@@ -195,6 +282,13 @@ def _join(child: int, read: int, seconds: float) -> Any:
         name = signal.Signals(os.WTERMSIG(status)).name
         return _Crash(f"it crashed ({name})") if os.WTERMSIG(status) in _CRASHES else _Lost(f"was ended by {name}")
     return pickle.loads(data) if not status and data else _Fault(f"it ended with status {status}")
+
+
+def _has_sent(read: int) -> bool:
+    """Whether a child has sent its outcome, or has ended without one."""
+    poll = select.poll()
+    poll.register(read, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _received(read: int, seconds: float) -> bytes | None:

@@ -52,9 +52,12 @@ def command(
 
     --generic, --locations, --elide and --full say how these levels are printed; llvm, asm and ptx have one form.
     """
-    from polyreme.inspection import inspect
+    from polyreme.inspection import Inspection, as_target
 
-    seen = inspect(find_model(model, inputs).module(), target=target)
+    found = find_model(model, inputs)
+    # A saved model runs with its weights in the code.
+    frozen = (lambda: found.module(freeze=True)) if found.kind in ("saved", "paddle") else None
+    seen = Inspection(found.module(), as_target(target), frozen=frozen)
     if passes:
         text = "".join(f"{step}\n" for step in seen.passes)
     elif constraints:

@@ -19,6 +19,7 @@ from polyreme import loaders, tape
 from polyreme.ir import config
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import parse_dim
+from polyreme.ir.garbage import without_collections
 from polyreme.ir.types import SCALARS, TensorType, scalar_type
 from polyreme.jit.program import FixedWeights, Program
 from polyreme.jit.structure import flatten, is_tensor, template_from_json, template_to_json, unflatten
@@ -77,7 +78,7 @@ def _undisturbed(read: Read) -> Read:
     def work(mapped: bool) -> Traced:
         from polyreme import dispatch
 
-        with dispatch.trace_into(None), tape.recording(True):
+        with dispatch.trace_into(None), tape.recording(True), without_collections():
             return read(mapped)
 
     return work

@@ -130,8 +130,11 @@ class FixedWeights:
 
     def module(self) -> Module:
         """What is compiled: this reads the model, with weights that are still those of the file if it is unchanged afterwards."""
+        from polyreme.lowering.workers import is_apart
+
         self.check_unchanged()
-        return self._traced.frozen(self._weights.mapped())
+        # A file that is cut off ends the process that looks at what it has mapped of it: that must be none but one that compiles.
+        return self._traced.frozen(self._weights.mapped() if is_apart() else self._weights.copied())
 
     def contents(self) -> list[Any]:
         """The weights of the file, as arrays."""
@@ -144,7 +147,7 @@ class FixedWeights:
         try:
             return load_known(self.key, self.module, self.ops, c_name(name), self.check_unchanged)
         except PolyremeError:
-            # A file that is cut off while it is read ends the process that reads it.
+            # A file that is cut off while it is read ends the process that compiles.
             self.check_unchanged()
             raise
         finally:

@@ -68,6 +68,11 @@ class SavedWeights:
                 self._mapped = self._read(True)
             return self._arrays or self._mapped or ()
 
+    def copied(self) -> Sequence[Array]:
+        """As `mapped`, in memory of their own, which nobody keeps if nobody has read them. The file must have been found unchanged just before."""
+        with self._lock:
+            return self._arrays or ([np.array(array) for array in self._mapped] if self._mapped is not None else self._read(False))
+
     def release(self) -> None:
         """Let go of the file: it is read again when somebody needs it."""
         with self._lock:

@@ -278,6 +278,35 @@ def test_a_known_file_that_was_cut_off_is_refused(path: Path) -> None:
             paddle.jit.load(path)
 
 
+@pytest.mark.parametrize("forks", [True, False])
+def test_a_file_that_is_cut_off_while_it_is_compiled_is_an_error(tmp_path: Path, forks: bool) -> None:
+    """Whoever reads mapped memory that is no longer there is ended by the system: the process that compiles, never the one of the user."""
+    layer = nn.Sequential(*(part for _ in range(10) for part in (nn.Linear(200, 200), nn.ReLU())))
+    layer.eval()
+    paddle.jit.save(layer, tmp_path / "model", input_spec=[InputSpec([2, 200], "float32", "x")])
+    program = f"""
+import os
+import numpy as np
+import polyreme as paddle
+from polyreme.jit.reading import ModelFileError
+from polyreme.lowering import pipeline, workers
+workers._may_fork = lambda: {forks}
+compile_module = pipeline.compile_module
+def cut_and_compile(*args, **options):
+    os.truncate({str(tmp_path / "model.polyreme")!r}, 100)
+    return compile_module(*args, **options)
+pipeline.compile_module = cut_and_compile
+loaded = paddle.jit.load({str(tmp_path / "model")!r})
+try:
+    loaded(np.zeros((2, 200), "float32"))
+except ModelFileError as error:
+    print("refused:", error)
+"""
+    env = {**os.environ, "POLYREME_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, timeout=100)
+    assert done.returncode == 0 and "refused:" in done.stdout and "changed since" in done.stdout, (done.returncode, done.stderr)
+
+
 def _flipped(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
@@ -537,3 +566,19 @@ sys.stdout.write(y.tobytes().hex() + " " + "; ".join(str(w.message) for w in tol
     np.testing.assert_allclose(np.frombuffer(bytes.fromhex(found), "float32").reshape(2, 200), layer(paddle.to_tensor(x)).numpy(), rtol=1e-4, atol=1e-6)
     assert "is unusable, compiled code is not kept on disk" in told
     assert models_kept(tmp_path) == [] and not list((tmp_path / "cache").rglob("*.tmp"))
+
+
+def test_the_memory_report_of_a_loaded_model_is_of_the_code_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from polyreme.cli import run_command
+
+    monkeypatch.setenv("POLYREME_CACHE", str(tmp_path / "cache"))
+    layer = nn.Sequential(nn.Conv2D(3, 20, 3), nn.BatchNorm2D(20), nn.ReLU(), nn.Conv2D(20, 8, 3), nn.BatchNorm2D(8))
+    layer.eval()
+    paddle.jit.save(layer, tmp_path / "model", input_spec=[InputSpec([1, 3, 20, 20], "float32", "x")])
+    loaded = paddle.jit.load(tmp_path / "model")
+    report = paddle.inspect(loaded).memory
+    assert report.arena_bytes == loaded.executable()._native_arena_bytes(0)
+    # Of batch norms nothing is left, nor are weights arguments.
+    assert set(report.arguments) == {"input", "constant", "output"}
+    assert run_command(["inspect", str(tmp_path / "model"), "--memory"]) == 0
+    assert capsys.readouterr().out.rstrip("\n") == str(report).rstrip("\n")

@@ -11,17 +11,19 @@ from functools import partial
 import numpy as np
 import pytest
 
+from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.text import parse_module
-from polyreme.lowering import objects, workers
+from polyreme.lowering import emit_llvm, objects, workers
 from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.codegen import CodegenError, assemble
 from polyreme.lowering.emit_llvm import split_llvm
 from polyreme.lowering.link import MODEL, build_artifact, load
+from polyreme.lowering.objects import EarlyObjects
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.targets import find_target, host
 from polyreme.lowering.tensor_to_kernel import outline_constants
-from polyreme.lowering.workers import apart, share_out, workers_for
+from polyreme.lowering.workers import EarlyWorks, apart, share_out, workers_for
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import Cache, cache_in
 
@@ -32,6 +34,16 @@ func @main(%x: tensor<{n}x40xf32>, %a: tensor<40x50xf32>, %b: tensor<50x30xf32>)
   %z = nn.linear %h, %b : tensor<{n}x30xf32>
   return %z
 }}
+"""
+
+CONSTANTS = """
+func @main(%x: tensor<17x40xf32>) -> tensor<17x600xf32> {
+  %a = nn.constant () {value = dense<0.5>} : tensor<40x1000xf32>
+  %b = nn.constant () {value = dense<0.25>} : tensor<1000x600xf32>
+  %y = nn.linear %x, %a : tensor<17x1000xf32>
+  %z = nn.linear %y, %b : tensor<17x600xf32>
+  return %z
+}
 """
 
 
@@ -86,7 +98,7 @@ def test_kernels_are_found_again_by_another_model_with_the_same_layer(split, mon
     monkeypatch.setenv("POLYREME_JOBS", "1")
     build_artifact(kernels(), host())
     made = []
-    monkeypatch.setattr(objects, "assemble", lambda text, target: made.append(text) or assemble(text, target))
+    monkeypatch.setattr(objects, "assemble", lambda text, *how: made.append(text) or assemble(text, *how))
     other = TWO_PRODUCTS.format(n=17).replace("%x", "%image").replace("nn.relu %y", "nn.tanh %y").replace("@main(", "@main(%more: tensor<2xf32>, ")
     module = lower(parse_module(other))
     outline_constants(module)
@@ -286,6 +298,114 @@ def _runs(process):
         return False
 
 
+# --- works that are begun before all are known
+
+
+def test_early_works_are_done_by_another_process_until_they_are_taken_back(forked, monkeypatch):
+    monkeypatch.setenv("POLYREME_JOBS", "2")
+    monkeypatch.setattr(config, "processors", lambda: 2)
+    with EarlyWorks() as early:
+        assert early.may_start()
+        numbers = [early.add(partial(lambda i: (threading.Event().wait(0.05), i, os.getpid() != HERE)[1:], i)) for i in range(60)]
+        early.start()
+        assert not early.may_start()
+        later = early.add(os.getpid)
+        threading.Event().wait(0.2)
+        begun = early.take_back()
+        assert begun and begun == set(numbers[: len(begun)]) and len(begun) < 60 and later not in begun
+        assert early.outcomes() == {i: (i, True) for i in begun}
+    assert len(forked) == 1
+
+
+def test_early_works_of_a_process_that_is_killed_are_nobodys(impatient, monkeypatch):
+    monkeypatch.setenv("POLYREME_JOBS", "2")
+    monkeypatch.setattr(config, "processors", lambda: 2)
+    with EarlyWorks() as early:
+        early.add(partial(_signalled, signal.SIGKILL))
+        early.start()
+        while not early.may_start():
+            time.sleep(0.01)
+        with pytest.warns(RuntimeWarning, match="was ended by SIGKILL"):
+            assert early.outcomes() == {}
+
+
+def test_an_error_of_an_early_work_is_raised_with_the_outcomes(impatient, monkeypatch):
+    monkeypatch.setenv("POLYREME_JOBS", "2")
+    monkeypatch.setattr(config, "processors", lambda: 2)
+    with EarlyWorks() as early:
+        early.add(partial(_fail, CodegenError("like this")))
+        early.start()
+        while not early.may_start():
+            time.sleep(0.01)
+        with pytest.raises(CodegenError, match="like this"):
+            early.outcomes()
+
+
+def test_early_works_end_with_their_block(impatient, monkeypatch):
+    monkeypatch.setenv("POLYREME_JOBS", "2")
+    monkeypatch.setattr(config, "processors", lambda: 2)
+    with pytest.raises(ValueError, match="on the way"), EarlyWorks() as early:
+        early.add(partial(threading.Event().wait, 30))
+        early.start()
+        raise ValueError("something else fails on the way")
+
+
+# `tanh` of what the caller keeps, and of what nobody reads again: the second call writes where it reads.
+SHARED = """
+func @main(%x: tensor<64x33xf32>) -> (tensor<64x33xf32>, tensor<64x33xf32>) {
+  %a = nn.tanh %x : tensor<64x33xf32>
+  %b = nn.cumsum %a {axis = 0} : tensor<64x33xf32>
+  %c = nn.tanh %b : tensor<64x33xf32>
+  %d = nn.cumsum %c {axis = 0} : tensor<64x33xf32>
+  return %a, %d
+}
+"""
+
+
+def _compiled(monkeypatch, text, jobs):
+    """The artifact of a module whose kernels all have objects of their own, and the names of those that were made early and were right."""
+    right = []
+    made = EarlyObjects.made
+
+    def noted(self, parts):
+        found = made(self, parts)
+        right.extend(part.functions[0].sym_name for part in found)
+        return found
+
+    monkeypatch.setenv("POLYREME_JOBS", jobs)
+    monkeypatch.setattr(config, "processors", lambda: 2)
+    monkeypatch.setattr(EarlyObjects, "made", noted)
+    for module in (objects, emit_llvm):
+        monkeypatch.setattr(module, "LEAST_OPS", 0)
+    artifact = compile_module(parse_module(text), host()).artifact
+    monkeypatch.setattr(EarlyObjects, "made", made)
+    return artifact, right
+
+
+@pytest.mark.parametrize("text", [TWO_PRODUCTS.format(n=17), TWO_PRODUCTS.format(n="N"), CONSTANTS])
+def test_kernels_that_are_compiled_while_others_are_planned_are_the_same(split, forked, monkeypatch, text):
+    monkeypatch.setenv("POLYREME_CACHE", "off")
+    alone, _ = _compiled(monkeypatch, text, "1")
+    assert not forked
+    early, right = _compiled(monkeypatch, text, "2")
+    assert forked and right
+    assert early.code == alone.code
+
+
+def test_a_kernel_whose_promise_a_later_call_breaks_is_compiled_anew(split, forked, monkeypatch):
+    monkeypatch.setenv("POLYREME_CACHE", "off")
+    alone, _ = _compiled(monkeypatch, SHARED, "1")
+    # The first process has all the time it needs for what it knows.
+    monkeypatch.setattr(EarlyWorks, "start", lambda self, start=EarlyWorks.start: (start(self), threading.Event().wait(0.3)))
+    artifact, right = _compiled(monkeypatch, SHARED, "2")
+    assert right and not any("tanh" in name for name in right)
+    assert artifact.code == alone.code
+    x = np.random.default_rng(3).standard_normal((64, 33)).astype(np.float32)
+    a, d = load(artifact).run([x])
+    np.testing.assert_allclose(a, np.tanh(x), rtol=1e-5)
+    np.testing.assert_allclose(d, np.cumsum(np.tanh(np.cumsum(np.tanh(x), axis=0)), axis=0), rtol=1e-4, atol=1e-4)
+
+
 def test_an_interrupted_wait_leaves_no_process(forked):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -311,17 +431,6 @@ def test_a_compiled_library_links_all_objects(split, tmp_path):
     assert len(artifact.objects) > 1
     write_library(artifact, tmp_path / "two.so")
     np.testing.assert_allclose(load_compiled(tmp_path / "two.so").run(inputs)[0], expected, rtol=1e-5, atol=1e-4)
-
-
-CONSTANTS = """
-func @main(%x: tensor<17x40xf32>) -> tensor<17x600xf32> {
-  %a = nn.constant () {value = dense<0.5>} : tensor<40x1000xf32>
-  %b = nn.constant () {value = dense<0.25>} : tensor<1000x600xf32>
-  %y = nn.linear %x, %a : tensor<17x1000xf32>
-  %z = nn.linear %y, %b : tensor<17x600xf32>
-  return %z
-}
-"""
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
