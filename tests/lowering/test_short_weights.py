@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +20,9 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, f32, u8
 from polyreme.lowering.code import Code
+from polyreme.lowering.link import _load_objects, build_artifact, load, native_object
 from polyreme.lowering.pipeline import lower
-from polyreme.lowering.short_weights import BLOCK, BLOCK_BYTES, BLOCK_WORDS, LANES, SHIFT, powers, short_panels, short_rows
+from polyreme.lowering.short_weights import BLOCK, BLOCK_BYTES, BLOCK_WORDS, FACTOR, LANES, REST, SHIFT, powers, short_panels, short_rows
 from polyreme.lowering.targets import Target, find_target, host
 from tests.lowering.kernels import compiled, finish, one_function
 from tests.lowering.test_scan import assert_near, layer, numbers, run_on_threads
@@ -35,14 +39,15 @@ def aligned(bytes: np.ndarray) -> np.ndarray:
     return room[start : start + bytes.size]
 
 
-def reading(blocks: int) -> Module:
-    """A module that writes the vectors of so many blocks one after the other."""
+def reading(blocks: int, factor: float = 1.0) -> Module:
+    """A module that writes the vectors of so many blocks one after the other, multiplied by a factor."""
     module, (short, plain), b = one_function([BufferType((blocks * BLOCK_BYTES,), u8)], [BufferType((blocks * BLOCK,), f32)])
     code = Code(b)
     with code.loop(0, blocks, name="block") as loop:
         (vectors,) = short_rows(code, short, code.mul(loop.iv, BLOCK_WORDS), 1, BLOCK // LANES)
         for i, x in enumerate(vectors):
-            code.store(x, plain, code.add(code.mul(loop.iv, BLOCK), i * LANES))
+            product = x if factor == 1.0 else code.apply("mul", x, code.broadcast(code.constant(factor, f32), LANES))
+            code.store(product, plain, code.add(code.mul(loop.iv, BLOCK), i * LANES))
     finish(b)
     return module
 
@@ -71,6 +76,47 @@ def test_what_is_read_is_the_weight_up_to_a_part_in_2_to_the_38_of_its_columns_p
     np.testing.assert_array_equal(found[exact], w[exact])
     largest = np.abs(w).max(axis=1, keepdims=True)
     assert ((wide <= largest) & (largest < 2 * wide) | (largest < 2.0**-126)).all()
+
+
+@contextmanager
+def denormals_read_as_zero() -> Iterator[None]:
+    """What some libraries ask of the processor for the thread that they run in."""
+    text = """
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+define i32 @exchange(i32 %new) {
+  %old = alloca i32
+  %next = alloca i32
+  store i32 %new, ptr %next
+  call void @llvm.x86.sse.stmxcsr(ptr %old)
+  call void @llvm.x86.sse.ldmxcsr(ptr %next)
+  %was = load i32, ptr %old
+  ret i32 %was
+}
+"""
+    library = _load_objects([native_object(text, host())], ["exchange"], {})
+    exchange = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32)(library["exchange"])
+    usual = exchange(0x1F80 | 1 << 6)
+    try:
+        yield
+    finally:
+        exchange(usual)
+
+
+@pytest.mark.skipif(not RUNS, reason="short weights are for AVX-512")
+def test_a_thread_that_reads_denormal_numbers_as_zero_loses_weights_below_a_part_in_2_to_the_14_of_their_columns_power_and_no_others():
+    w = weights(5, 1, 8, 48, 30)
+    power = powers(w)[:, np.newaxis].astype(np.float64)
+    run = load(build_artifact(reading(w.size // BLOCK, FACTOR), host())).run
+    short = aligned(short_panels(w))
+    small = np.abs(w) < 2.0**-14 * power
+    assert small[w != 0].any() and not small.all()
+    found = run([short])[0].astype(np.float64).reshape(w.shape) * REST * power
+    assert (np.abs(found - w) <= 2.0**-38 * power).all()
+    with denormals_read_as_zero():
+        read = run([short])[0]
+    found = read.astype(np.float64).reshape(w.shape) * REST * power
+    np.testing.assert_array_equal(found, np.where(small, 0, w))
 
 
 def with_known_weight(module: Module, weight: np.ndarray) -> Module:
