@@ -18,8 +18,9 @@ from polyreme.lowering.rows import behind_reshapes, shape_of
 from polyreme.lowering.schedule import Request, Slot
 from polyreme.lowering.sweep import estimate, estimate_pixels
 
-# Parts of the second-level cache, 1 / so many each: the image of a task, sums that wait, and what is read of a panel before the next tile reads it again.
-IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 8, 2
+# Parts of the second-level cache, 1 / so many each: the image of a task, and a larger one where each task would bring far weights once more; sums that wait, and what is read of a panel
+# before the next tile reads it again.
+IMAGE_SHARE, LARGER_IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 2, 8, 2
 # A second-level cache counts as no larger: what a task keeps lies on the stack of its thread.
 MOST_ROOM = 1 << 20
 # Weights of more than this part of the third-level cache are taken for far.
@@ -193,7 +194,21 @@ class Direct:
             if best is None or (cost, -vectors) < best[:2]:
                 best = cost, -vectors, high, wide
         assert best is not None
-        return best[2], best[3], -best[1]
+        _, vectors, high, wide = best
+        return high, wide, self._shared(-vectors, high * wide, -(-height // high) * -(-width // wide))
+
+    def _shared(self, vectors: int, pixels: int, tiles: int) -> int:
+        """Of panels that threads share, since the image has no more than so many tiles, the vectors: those of whole panels, where these are no slower."""
+        across = -(-self.n // self.lanes)
+        if tiles >= 2 * ENOUGH_TILES or self._around * -(-across // vectors) >= PIECES:
+            return vectors
+        cycles = step_cycles(pixels, vectors) / vectors
+        return next((v for v in range(vectors, 1, -1) if across % v == 0 and step_cycles(pixels, v) / v <= cycles), vectors)
+
+    @property
+    def _around(self) -> int:
+        """Places of the outer letters."""
+        return max(estimate(product(self.p.size(c) for c in self.outer)), 1)
 
     @property
     def width(self) -> int:
@@ -232,7 +247,7 @@ class Direct:
         # Windows with gaps between them leave out some of the region.
         image = min(prod(self.region(needed)) * self.image_bytes, prod(needed) * self.k * self.p.dtype.bytes)
         sums = prod(needed) * self.width * self.p.dtype.bytes if self.keeps else 0
-        return image <= room // IMAGE_SHARE and sums <= room // SUMS_SHARE
+        return image <= room // (LARGER_IMAGE_SHARE if self.is_far else IMAGE_SHARE) and sums <= room // SUMS_SHARE
 
     def pieces(self) -> list[int]:
         """Pixels of the result in a task, by letter: what fits the cache, and no more than leaves work for the threads."""
@@ -245,7 +260,7 @@ class Direct:
         if len(size) > 1:
             size[0] = self._piece(0, least[0], lambda n: self._fits([n, size[1]]))
             # Threads share panels rather than pixels: a task takes each panel from far away once.
-            around = max(estimate(product(self.p.size(c) for c in self.outer)), 1) * self.count * -(-self.outputs[-1] // size[-1])
+            around = self._around * self.count * -(-self.outputs[-1] // size[-1])
             enough = self.outputs[0] * -(-self.outputs[-1] // self.tile[1]) // (ENOUGH_TILES * self.tile[0])
             wanted = min(-(-PIECES // around), int(self.cycles() / PIECE_CYCLES), self.outputs[0] // least[0], max(1, enough))
             if wanted > -(-self.outputs[0] // size[0]):
@@ -272,7 +287,7 @@ class Direct:
 
     def chunk(self, pieces: int) -> int:
         """Panels of a task, if the pixels of an image are cut into so many pieces: few enough for the threads."""
-        tasks = max(estimate(product(self.p.size(c) for c in self.outer)), 1) * pieces
+        tasks = self._around * pieces
         parts = min(self.count, PIECES // tasks, int(self.cycles() / PIECE_CYCLES / pieces))
         return min(max(-(-self.count // max(1, parts)), self._worth_copying()), self.count)
 
