@@ -8,6 +8,8 @@ The image may be in any order of axes, planar as it came from outside or channel
 tiles leave out the taps that lie outside of the image. Elsewhere a task copies the pixels under its windows into a scratch buffer of its own, with the padding
 around them, unless all of them are known to lie inside.
 
+Where it is not known how long rows are, and they are short, a tile is a run of the image's pixels, numbered through, each of which knows where its window begins.
+
 Pooled results are made from a scratch tile that holds the sums of one panel.
 
 How the work is cut is in `direct_plan.py`.
@@ -16,8 +18,8 @@ How the work is cut is in `direct_plan.py`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 from polyreme.dialects import tensor
@@ -31,7 +33,7 @@ from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.direct_plan import Direct, find_direct
 from polyreme.lowering.elements import ElementEmitter, VectorLeaf, load
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Read, accumulate, cover, join_axes, repeat, zeros
+from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Read, accumulate, cover, cover_evenly, join_axes, repeat, zeros
 from polyreme.lowering.padded_copy import PaddedCopy
 from polyreme.lowering.positions import Position, total
 from polyreme.lowering.problem import GRAIN_CYCLES, typical
@@ -46,13 +48,24 @@ def build_direct(request: Request) -> KernelPlan | None:
     return None if direct is None else _build(direct)
 
 
+@dataclass(frozen=True)
+class Pixels:
+    """The pixels of a tile: their places, by spatial letter; how far the first one's window is from the task's first one, and each one's from that; and where their sums
+    wait, if they do."""
+
+    places: list[list[Position]]
+    first: Index
+    moved: list[Index]
+    kept: list[Index]
+
+
 def _build(direct: Direct) -> KernelPlan:
     p, parts = direct.p, direct.parts
     slots = [direct.image_slot(), direct.packed(parts), *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
     func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location)
     code = Code(Builder.at_end(func.block, func.location))
     size = direct.pieces()
-    counts = [ceildiv(n, s) for n, s in zip(direct.whole, size, strict=True)]
+    counts = [ceildiv(n, s) for n, s in zip(direct.extent, size, strict=True)]
     pieces = max(estimate(product(counts)), 1)
     sizes = [p.size(c) for c in direct.outer]
     chunk = direct.chunk(pieces)
@@ -69,7 +82,7 @@ def _build(direct: Direct) -> KernelPlan:
             if axis == len(size):
                 DirectTask(direct, code, func.args, here, starts, chosen, most).run(code.mul(first, chunk), chunk, direct.count)
                 return
-            extent, piece = direct.whole[axis], size[axis]
+            extent, piece = direct.extent[axis], size[axis]
             if not isinstance(extent, int):
                 run(axis + 1, [*chosen, code.min(piece, code.sub(extent, starts[axis]))], [*most, piece])
                 return
@@ -124,6 +137,9 @@ class DirectTask:
         self.buffers: dict[Value, Value] = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
         self.results = list(args[2 + count :])
         self.around, self.starts, self.outputs = around, list(starts), list(outputs)
+        if direct.numbered:
+            self.counts, self.most, self.pixels0 = list(outputs), list(most), list(starts)
+            return
         # Pixels of the contract, by letter.
         self.counts = [code.add(code.mul(code.sub(n, 1), s), r) for n, s, r in zip(outputs, direct.steps, direct.reaches, strict=True)]
         self.most = direct.needed(most)
@@ -143,7 +159,7 @@ class DirectTask:
                 left = direct.moves(shape_of(pad.x))
                 letters = p.left_letters[len(shape_of(pad.x)) :]
                 base = code.sub(0, code.add(0, *(pad.low[axis] * left[c] for axis, c in zip(direct.window.axes, letters, strict=True))))
-            moved = {**self.around, **dict(zip(direct.spatial, self.pixels0, strict=True))}
+            moved = self.around if direct.numbered else {**self.around, **dict(zip(direct.spatial, self.pixels0, strict=True))}
             self.at = code.add(base, *(code.mul(i, left.get(c, 0)) for c, i in moved.items()))
         self.moves = [left.get(c, 0) for c in direct.spatial]
         strides = direct.panels.strides
@@ -215,9 +231,13 @@ class DirectTask:
                     number = code.add(code.mul(code.div(y, high), across), code.div(x, wide))
                     first = code.mul(code.mod(number, -(-most * UNROLL // lines)), lines * direct.lanes)
                     ahead = [code.add(further, first, i * direct.lanes) for i in range(lines)] if direct.is_far else []
-                    self._tile(corner, (rows, columns), axes, at, weights, tap, lane0, vectors, valid, add, ahead)
+                    pixels = self._run_of(x, columns) if direct.numbered else self._rectangle(corner, (rows, columns))
+                    self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, ahead)
 
-                cover(code, width, _tile_sizes(width, wide), tile, "x")
+                if direct.numbered:
+                    cover_evenly(code, code.value(width), wide, tile, "x")
+                else:
+                    cover(code, width, _tile_sizes(width, wide), tile, "x")
 
             if above:
                 cover(code, above[0], _tile_sizes(above[0], high), row, "y")
@@ -245,7 +265,7 @@ class DirectTask:
     def _tile(
         self,
         corner: Sequence[Index],
-        size: tuple[int, int],
+        pixels: Pixels,
         axes: Sequence[Axis],
         at: Index,
         weights: Index,
@@ -258,27 +278,24 @@ class DirectTask:
     ) -> None:
         """One tile, from beginning to end, or with `add` some of its steps, from the column `tap` of taps on; each round of them asks for the weights that lie `ahead` of it by so many elements."""
         code, lanes, dtype = self.code, self.direct.lanes, self.p.dtype
-        offsets = [(y, x)[-len(corner) :] for y in range(size[0]) for x in range(size[1])]
-        moved = [sum(o * m for o, m in zip(offset, self.moves, strict=True)) for offset in offsets]
         align = lanes * dtype.bytes
         written = itertools.count()
 
         def image(r: int, position: Index) -> Value:
-            return code.broadcast(code.load(self.image, code.add(position, moved[r])), lanes)
+            return code.broadcast(code.load(self.image, code.add(position, pixels.moved[r])), lanes)
 
         def weight(v: int, position: Index) -> Value:
             for further in ahead if v == 0 and next(written) % UNROLL == 0 else ():
                 code.prefetch(self.weights, code.add(position, further), locality=2)
             return code.load(self.weights, code.add(position, v * lanes), lanes, None, align)
 
-        at = code.add(at, *(code.mul(c, m) for c, m in zip(corner, self.moves, strict=True)))
+        at = code.add(at, pixels.first)
         if not self.direct.keeps and self.p.epilogue.beside:
-            self._prefetch(corner, offsets, lane0, vectors)
-        start = self._kept_at(corner, offsets) if self.direct.keeps else []
+            self._prefetch(pixels, lane0, vectors)
         if add:
-            acc = [[code.load(self.sums, code.add(to, v * lanes), lanes, None, align) for v in range(vectors)] for to in start]
+            acc = [[code.load(self.sums, code.add(to, v * lanes), lanes, None, align) for v in range(vectors)] for to in pixels.kept]
         else:
-            acc = zeros(code, len(offsets), vectors, dtype, lanes)
+            acc = zeros(code, len(pixels.places), vectors, dtype, lanes)
         if self.direct.border is not None:
             acc = self._inside(corner, axes, tap, at, weights, acc, image, weight)
         elif self.direct.apart is not None:
@@ -288,11 +305,36 @@ class DirectTask:
         else:
             acc = accumulate(code, axes, image, weight, acc, at, weights)
         if not self.direct.keeps:
-            self._finish(corner, offsets, acc, lane0, valid)
+            self._finish(pixels, acc, lane0, valid)
             return
-        for to, line in zip(start, acc, strict=True):
+        for to, line in zip(pixels.kept, acc, strict=True):
             for v, sums in enumerate(line):
                 code.store(sums, self.sums, code.add(to, v * lanes), None, align)
+
+    def _rectangle(self, corner: Sequence[Index], size: tuple[int, int]) -> Pixels:
+        """Pixels of neighbouring rows, from `corner` on."""
+        code = self.code
+        offsets = [(y, x)[-len(corner) :] for y in range(size[0]) for x in range(size[1])]
+        start = [place(code.add(o, c)) for o, c in zip(self.pixels0, corner, strict=True)]
+        places = [[s.plus(code, Position(o)) for s, o in zip(start, offset, strict=True)] for offset in offsets]
+        first = code.add(0, *(code.mul(c, m) for c, m in zip(corner, self.moves, strict=True)))
+        moved: list[Index] = [sum(o * m for o, m in zip(offset, self.moves, strict=True)) for offset in offsets]
+        return Pixels(places, first, moved, self._kept_at(corner, offsets) if self.direct.keeps else [])
+
+    def _run_of(self, at: Index, count: int) -> Pixels:
+        """Pixels that follow each other, from number `at` of the task's on."""
+        code, width = self.code, self.direct.whole[-1]
+        y, x = code.split(code.add(self.pixels0[0], at), self.direct.whole)
+        places, moved = [], []
+        for _ in range(count):
+            places.append([place(y), place(x)])
+            moved.append(code.add(code.mul(y, self.moves[0]), code.mul(x, self.moves[1])))
+            following = code.value(code.add(x, 1))
+            fits = code.apply("lt", following, code.value(width))
+            x = code.apply("select", fits, following, code.value(0))
+            y = code.apply("select", fits, code.value(y), code.value(code.add(y, 1)))
+        kept: list[Index] = [code.mul(code.add(at, i), self.direct.width) for i in range(count)]
+        return Pixels(places, 0, moved, kept)
 
     def _inside(self, corner: Sequence[Index], axes: Sequence[Axis], tap: Index, at: Index, weights: Index, acc: Accumulators, image: Read, weight: Read) -> Accumulators:
         """The accumulators after all taps of the columns from `tap` on that lie in the image."""
@@ -331,24 +373,20 @@ class DirectTask:
         at[self.direct.lane] = lane
         return [at.get(c, Position()) for c in self.p.out]
 
-    def _prefetch(self, corner: Sequence[Index], offsets: Sequence[tuple[int, ...]], lane0: Index, vectors: int) -> None:
+    def _prefetch(self, pixels: Pixels, lane0: Index, vectors: int) -> None:
         """Ask for what is read at the places of a tile's results."""
         code, p = self.code, self.p
-        start = [place(code.add(o, c)) for o, c in zip(self.pixels0, corner, strict=True)]
-        for offset in offsets:
-            pixel = [s.plus(code, Position(o)) for s, o in zip(start, offset, strict=True)]
+        for pixel in pixels.places:
             for lane in range(0, vectors * self.direct.lanes, p.request.target.line_bytes // p.dtype.bytes):
                 p.epilogue.prefetch(code, self.buffers, self._places(pixel, place(lane0, lane)))
 
-    def _finish(self, corner: Sequence[Index], offsets: Sequence[tuple[int, ...]], acc: list[list[Value]], lane0: Index, valid: int | None) -> None:
+    def _finish(self, pixels: Pixels, acc: list[list[Value]], lane0: Index, valid: int | None) -> None:
         """The results of a tile from its sums."""
         code, p, lanes = self.code, self.p, self.direct.lanes
         masks = self._masks(len(acc[0]), valid)
         current: list[Value] = []
         emitter = p.epilogue.emitter(code, self.buffers, VectorLeaf(lambda _: current[0]))
-        start = [place(code.add(o, c)) for o, c in zip(self.pixels0, corner, strict=True)]
-        for offset, line in zip(offsets, acc, strict=True):
-            pixel = [s.plus(code, Position(o)) for s, o in zip(start, offset, strict=True)]
+        for pixel, line in zip(pixels.places, acc, strict=True):
             for v, sums in enumerate(line):
                 current[:] = [sums]
                 self.write(emitter, self._places(pixel, place(lane0, v * lanes, int(lanes > 1))), lanes, masks[v])
@@ -379,20 +417,27 @@ class DirectTask:
         masks = self._masks(vectors, valid)
         strides = self._kept_strides()
 
-        def pixels(axis: int, pixel: list[Position]) -> None:
-            if axis < len(self.outputs):
-                with code.loop(0, self.outputs[axis], name="yx"[axis]) as loop:
-                    pixels(axis + 1, [*pixel, place(self.starts[axis]).plus(code, place(loop.iv))])
-                return
+        def write(pixel: list[Position], waiting: Callable[[dict[str, Position]], list[Position]]) -> None:
+            """The results of a pixel; `waiting` tells where sums are, by letter, in the scratch tile."""
 
             def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
                 at = dict(zip(p.out, places, strict=True))
-                parts = [at[c].plus(code, place(o).times(code, -1)).times(code, s) for c, o, s in zip(direct.spatial, self.pixels0, strides, strict=True)]
-                return load(code, self.sums, total(code, [*parts, at[direct.lane].plus(code, place(lane0).times(code, -1))]), lanes, mask)
+                return load(code, self.sums, total(code, [*waiting(at), at[direct.lane].plus(code, place(lane0).times(code, -1))]), lanes, mask)
 
             emitter = p.epilogue.emitter(code, self.buffers, leaf)
             for v in range(vectors):
                 p.epilogue.write(emitter, self.results, self._places(pixel, place(lane0, v * lanes, int(lanes > 1))), lanes, masks[v])
 
+        def pixels(axis: int, pixel: list[Position]) -> None:
+            if axis < len(self.outputs):
+                with code.loop(0, self.outputs[axis], name="yx"[axis]) as loop:
+                    pixels(axis + 1, [*pixel, place(self.starts[axis]).plus(code, place(loop.iv))])
+                return
+            write(pixel, lambda at: [at[c].plus(code, place(o).times(code, -1)).times(code, s) for c, o, s in zip(direct.spatial, self.pixels0, strides, strict=True)])
+
+        if direct.numbered:
+            with code.loop(0, self.outputs[0], name="x") as loop:
+                write(*self._run_of(loop.iv, 1).places, lambda at: [place(loop.iv).times(code, direct.width)])
+            return
         pixels(0, [])
 

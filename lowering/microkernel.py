@@ -184,6 +184,21 @@ def cover_any(code: Code, count: Value, rows: int, body: Callable[[Index, int], 
             body(loop.iv, size)
 
 
+def cover_evenly(code: Code, count: Value, most: int, body: Callable[[Index, int], None], name: str = "row") -> None:
+    """As `cover`, for a count that is not known: by as few tiles of up to `most` as can be, of two neighbouring sizes at most."""
+    tiles = code.value(code.ceildiv(count, most))
+    small = code.value(code.div(count, code.apply("max", tiles, code.value(1))))
+    over = code.value(code.sub(count, code.mul(tiles, small)))
+    done: Index = 0
+    for size in range(most, 0, -1):
+        is_larger, is_small = (code.apply("eq", small, code.value(n)) for n in (size - 1, size))
+        number = code.apply("select", is_larger, over, code.apply("select", is_small, code.value(code.sub(tiles, over)), code.value(0)))
+        end = code.add(done, code.mul(number, size))
+        with code.loop(done, end, step=size, name=name) as loop:
+            body(loop.iv, size)
+        done = end
+
+
 def transpose_lanes(code: Code, rows: Sequence[Value]) -> list[Value]:
     """The transposed square block: as many vectors as each has lanes (a power of two), exchanged in halves, quarters, …"""
     lanes = len(rows)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import kernel, tensor
@@ -19,6 +19,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
 from polyreme.ir.verify import verify
+from polyreme.lowering import direct_plan
 from polyreme.lowering.direct import build_direct
 from polyreme.lowering.link import build_artifact, load
 from polyreme.lowering.schedule import KernelPlan, Request
@@ -136,7 +137,9 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
         return y
 
     image_shape = (batch, case.x[1], *sizes) if case.planar else (batch, *sizes, case.x[-1])
-    types = [TensorType(image_shape, case.dtype), TensorType(bias.shape, case.dtype), TensorType((batch, *other.shape[1:]), case.dtype)]
+    # A residual of an image whose size is open has that size.
+    beside = (*sizes, other.shape[-1]) if case.open and other.shape[1:-1] == case.sizes else other.shape[1:]
+    types = [TensorType(image_shape, case.dtype), TensorType(bias.shape, case.dtype), TensorType((batch, *beside), case.dtype)]
     if case.constant:
         return root_of(types, make, [w]), [x, bias, other]
     return root_of([*types, TensorType(case.w, case.dtype)], make), [x, bias, other, w]
@@ -256,6 +259,32 @@ def cases(draw: st.DrawFn) -> Case:
 def test_any_convolution_agrees_with_float64(case: Case, target: str) -> None:
     assume(max(case.places) > 1 and ("pool" not in case.tail or min(case.places) > 1))
     check_evaluated(case, TARGETS[target])
+
+
+# --- rows of an unknown number of pixels that are taken for short
+
+
+@pytest.fixture
+def short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_plan, "SHORT_ROW", 1 << 20)
+
+
+@pytest.mark.usefixtures("short_rows")
+@pytest.mark.parametrize(
+    "case",
+    [replace(PLAIN[i], open=True) for i in (2, 3, 8, 14)] + [Case((1, 5, 5, 1024), (80, 1024, 3, 3), pad=(1, 1), tail="relu", open=True), Case((2, 31, 20, 9), (40, 9, 3, 3), free=True, open=True)],
+    ids=str,
+)
+def test_pixels_are_numbered_through_where_rows_are_short(case: Case) -> None:
+    check_native(case)
+
+
+@pytest.mark.usefixtures("short_rows")
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cases(), st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]))
+def test_any_convolution_of_numbered_pixels_agrees_with_float64(case: Case, target: str) -> None:
+    assume(max(case.places) > 1)
+    check_evaluated(replace(case, open=True, tail="relu"), TARGETS[target])
 
 
 def test_an_image_too_deep_for_the_stack_of_a_thread_is_padded_in_memory() -> None:
