@@ -196,7 +196,10 @@ class _Fusion:
 
     def _reads_once(self, op: Op, consumer: Op, way: Sequence[Op], group: Group) -> bool:
         """Whether computing `op` where `consumer` reads it computes no element much more often than once."""
-        if isinstance(consumer, (tensor.Gather, tensor.Contract)):
+        if isinstance(consumer, tensor.Gather):
+            # Places of single elements are asked for once each.
+            return isinstance(op, tensor.Map) and not way and op.result is consumer.index and len(shape_of(consumer.x)) == 1
+        if isinstance(consumer, tensor.Contract):
             return False
         if isinstance(consumer, tensor.Scatter):
             # Updates are read once, each; positions once for every column that is written.

@@ -27,6 +27,7 @@ from polyreme.lowering.rows import Rows, rows_of, shape_of
 from polyreme.lowering.scatter import write_updates
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.sweep import Lanes, each, estimate, run, sweep
+from polyreme.lowering.take import take_elements, taken_elements
 
 # Functions that cost as much as this many simple ones; the others cost one.
 EXPENSIVE = {
@@ -88,6 +89,10 @@ def _emit(code: Code, request: Request, func: Func, leaves: dict[Value, Leaf], r
         _RowLoops(code, request, ops, leaves, [(scatter.x, results[0][1])], alone).emit()
         write_updates(code, request.target, ElementEmitter(code, leaves), scatter, results[0][1])
         return
+    take = taken_elements([v for v, _ in results])
+    if take is not None:
+        take_elements(code, request.target, leaves, take, results[0][1])
+        return
     rows = rows_of(ops, [v for v, _ in results])
     concat = results[0][0].producer(tensor.Concat) if len(results) == 1 else None
     if concat is not None and rows is not None and not rows.staged:
@@ -147,7 +152,7 @@ class _RowLoops:
             count = 1 << ((n - 1).bit_length() if self.target.masked else n.bit_length() - 1) if n > 0 else 1
         elif self.rows.staged and not self.along_row and not any(isinstance(op, tensor.Map) and op.fn in EXPENSIVE for op in self.ops):
             # Rows side by side: wider than a register, so that each step down the rows reads whole cache lines in a run.
-            while count < 4 * self.target.lanes(f32) and (isinstance(n, Expr) or n >= 2 * count):
+            while count < 8 * self.target.lanes(f32) and (isinstance(n, Expr) or n >= 2 * count):
                 count *= 2
         elif self._waits() and (isinstance(n, Expr) or n >= 4 * count):
             count *= 2

@@ -380,7 +380,7 @@ def flat_positions(index: Tensor, shape: Sequence[Dim], function: str) -> Tensor
     for i in range(depth):
         along = index[..., i]
         check_positions(along, shape[i], function)
-        wrapped = dispatch.call(ops.Mod, cast_to(along, i64), dispatch.full((), shape[i], i64))
+        wrapped = _from_the_start(along, shape[i])
         place = wrapped if i == 0 else dispatch.call(ops.Add, dispatch.call(ops.Mul, place, dispatch.full((), shape[i], i64)), wrapped)
     return place
 
@@ -395,9 +395,16 @@ def gather_nd(x: Tensor, index: Tensor, name: str | None = None) -> Tensor:
     return dispatch.call(ops.Gather, joined, flat, axis=0)
 
 
+def _from_the_start(index: Tensor, size: Dim) -> Tensor:
+    """Places in an axis of `size`, of which negative ones count from the end, in int64. (A remainder would be a division for each.)"""
+    place = cast_to(index, i64)
+    negative = dispatch.call(ops.Less, place, dispatch.full((), 0, i64))
+    return dispatch.call(ops.Where, negative, dispatch.call(ops.Add, place, dispatch.full((), size, i64)), place)
+
+
 def positions_along(indices: Tensor, shape: Sequence[Dim], axis: int) -> Tensor:
     """The places in a flattened tensor of `shape` that `indices` name along `axis`, the other coordinates being those of the element of `indices`."""
-    place = dispatch.call(ops.Mod, cast_to(indices, i64), dispatch.full((), shape[axis], i64))
+    place = _from_the_start(indices, shape[axis])
     for i, size in enumerate(indices.type.shape):
         step = product(shape[i + 1 :])
         if i != axis:

@@ -1,0 +1,88 @@
+"""Single elements taken from computed places, beside the evaluator."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.dims import symbol
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.types import TensorType, i64, scalar_type
+from polyreme.lowering.fuse import Fuse
+from polyreme.lowering.pipeline import compile_module
+from polyreme.lowering.take import LEAST, RUN, taken_elements
+
+
+def module_of(size, shape, dtype="float32", positions="int64", after=None):
+    """x[2 * which + row], `row` being a column of numbers; with `after`, a function of what is taken."""
+    column = (*shape[:-1], 1)
+    types = [TensorType((size,), scalar_type(np.dtype(dtype))), TensorType(shape, scalar_type(np.dtype(positions))), TensorType(column, scalar_type(np.dtype(positions)))]
+    main = Func.empty("main", types, arg_names=("x", "which", "row"), arg_roles=("input",) * 3)
+    b = Builder.at_end(main.block)
+    x, which, row = main.args
+    places = b(tensor.Map, b(tensor.Map, which, which, fn="add"), row, fn="add")
+    taken = b(tensor.Gather, x, places, axis=0)
+    b.insert(Return([b(tensor.Map, taken, fn=after) if after else taken]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    return module
+
+
+def check(module, arrays):
+    (got,), (want,) = compile_module(module.clone()).load().run(arrays), evaluate(module, arrays)
+    np.testing.assert_array_equal(got, want)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_elements_come_from_where_their_places_say(data):
+    rows = data.draw(st.lists(st.integers(1, 3), max_size=2))
+    length = data.draw(st.one_of(st.integers(1, 200), st.integers(RUN - 9, RUN + 9), st.integers(2 * RUN, 2 * RUN + 70)))
+    size = data.draw(st.integers(1, 4000))
+    dtype = data.draw(st.sampled_from(["float32", "float64", "int8", "float16", "int64", "bool"]))
+    positions = data.draw(st.sampled_from(["int64", "int32"]))
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    shape = (*rows, length)
+    # Negative places count from the end, and some are outside.
+    which, row = random.integers(-size, size + 2, shape).astype(positions), random.integers(-3, 3, (*rows, 1)).astype(positions)
+    check(module_of(size, shape, dtype, positions), [random.integers(0, 100, size).astype(dtype), which, row])
+
+
+@pytest.mark.parametrize("shape", [(3, 100), (2, 1100), (1, 63), (5, 1)])
+def test_sizes_may_be_open(shape):
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal(500).astype("float32"), random.integers(-200, 200, shape), random.integers(0, 9, (shape[0], 1))]
+    got = compile_module(module_of(symbol("S"), (symbol("N"), symbol("M")))).load().run(arrays)[0]
+    np.testing.assert_array_equal(got, arrays[0][np.clip(np.where((p := 2 * arrays[1] + arrays[2]) < 0, p + 500, p), 0, 499)])
+
+
+def test_what_computes_the_places_of_single_elements_is_a_part_of_their_kernel():
+    for after in (None, "neg"):
+        module = module_of(500, (8, 100), after=after)
+        Fuse().run(module)
+        (fused,) = [op for op in module.function("main").block if op.dialect == "tensor"]
+        assert isinstance(fused, tensor.Fused)
+
+
+def test_places_of_whole_rows_are_computed_once_before():
+    main = Func.empty("main", [TensorType((50, 40), scalar_type(np.dtype("float32"))), TensorType((30,), i64)], arg_roles=("input",) * 2)
+    b = Builder.at_end(main.block)
+    x, which = main.args
+    b.insert(Return([b(tensor.Gather, x, b(tensor.Map, which, which, fn="add"), axis=0)]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    Fuse().run(module)
+    assert [op.name for op in module.function("main").block if op.dialect == "tensor"] == ["tensor.map", "tensor.gather"]
+
+
+def test_short_rows_and_whole_rows_are_left_to_other_loops():
+    def gather(x, which):
+        main = Func.empty("main", [TensorType(x, scalar_type(np.dtype("float32"))), TensorType(which, i64)], arg_roles=("input",) * 2)
+        return Builder.at_end(main.block)(tensor.Gather, *main.args, axis=0)
+
+    assert taken_elements([gather((100,), (3, LEAST))]) is not None
+    assert taken_elements([gather((100,), (3, LEAST - 1))]) is None
+    assert taken_elements([gather((100, 8), (3, LEAST))]) is None
