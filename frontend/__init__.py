@@ -40,6 +40,7 @@ _SINGLE = {
     "Model": "polyreme.hapi.model",
     # With its methods, for who looks at the class.
     "Tensor": "polyreme.math",
+    "to_tensor": "polyreme.from_data",
     "DataParallel": "polyreme.distributed.parallel",
     "batch": "polyreme.hapi.readers",
     "flops": "polyreme.hapi.flops",

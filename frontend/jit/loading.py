@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from polyreme import loaders, tape
+from polyreme.from_data import is_traced, to_tensor
 from polyreme.ir import config
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import parse_dim
 from polyreme.ir.garbage import without_collections
-from polyreme.ir.types import SCALARS, TensorType, scalar_type
+from polyreme.ir.types import SCALARS, TensorType
 from polyreme.jit.program import FixedWeights, Program
 from polyreme.jit.structure import flatten, is_tensor, template_from_json, template_to_json, unflatten
 from polyreme.jit.traced import Traced
@@ -257,8 +255,8 @@ class TranslatedLayer(Layer):
         flatten(inputs, leaves, is_tensor)
         if len(leaves) != len(self.traced.inputs):
             raise TypeError(f"expected {len(self.traced.inputs)} input tensors for the loaded model but got {len(leaves)}")
-        tensors = [leaf if isinstance(leaf, Tensor) else _tensor(leaf) for leaf in leaves]
-        if _is_traced():
+        tensors = [leaf if isinstance(leaf, Tensor) else to_tensor(leaf) for leaf in leaves]
+        if is_traced():
             from polyreme.jit.replay import replay
 
             return unflatten(self.traced.outputs, iter(replay(self.traced, tensors)))
@@ -282,15 +280,3 @@ class TranslatedLayer(Layer):
         if method_name != "forward":
             raise ValueError(f"expected 'forward', the only method that is saved, but got {method_name!r}")
         return print_module(self.traced.module())
-
-
-def _tensor(array: np.ndarray[Any, Any]) -> Tensor:
-    """A tensor with the contents of an array, as `to_tensor` makes it."""
-    plain = array.dtype.kind in "biufc" and array.dtype.isnative
-    return Tensor._wrap(array.copy(), TensorType(array.shape, scalar_type(array.dtype))) if plain else Tensor(array)
-
-
-def _is_traced() -> bool:
-    """Whether a program is being traced, or built, that calls are to become part of: then dispatch is loaded."""
-    dispatch = sys.modules.get("polyreme.dispatch")
-    return dispatch is not None and dispatch.active_trace() is not None

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
-from polyreme.device import as_place
 from polyreme.dialects import nn as ops
-from polyreme.dtypes import as_dtype, bfloat16, complex64, default_dtype, float64, int64
+from polyreme.dtypes import as_dtype, default_dtype, float64, int64
 from polyreme.dtypes import bool as bool_
 from polyreme.dtypes import dtype as DType
+from polyreme.from_data import to_tensor
 from polyreme.ir.core import Op
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import ScalarType, i64
@@ -28,58 +28,6 @@ __all__ = [
     "triu", "triu_", "uniform", "zeros", "zeros_like",
 ]  # fmt: skip
 METHODS = ["bernoulli_", "clone", "diag", "tril", "tril_", "triu", "triu_"]
-
-
-def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
-    """A copy of a number, (nested) list, numpy array or tensor.
-
-    Python floats become the default dtype, Python integers int64; numpy arrays keep theirs.
-    """
-    where = None if place is None else as_place(place)
-    wanted = None if dtype is None else as_dtype(dtype)
-    if isinstance(data, Tensor):
-        with tape.recording(False):
-            made = data.detach() if wanted is None or wanted is data.dtype else dispatch.call(ops.Cast, data, dtype=wanted.scalar)
-    elif isinstance(data, Expr):
-        made = dispatch.full((), data, (wanted or int64).scalar)
-    else:
-        made = dispatch.constant(_array(data, wanted))
-    made.stop_gradient = stop_gradient
-    if where is not None:
-        made._place = where
-    return made
-
-
-def _array(data: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
-    literal = not isinstance(data, (np.ndarray, np.generic))
-    if literal and not isinstance(data, (bool, int, float, complex, list, tuple)):
-        raise TypeError(
-            f"Can't constructs a 'paddle.Tensor' with data type {type(data)}, data type must be scalar|list|tuple|np.ndarray|paddle.Tensor"
-        )
-    tensors = literal and _holds_tensors(data)
-    array = np.array(_plain(data) if tensors else data)
-    if literal and wanted is None and not tensors:
-        if array.dtype.kind == "f":
-            array = array.astype(default_dtype().np)
-        elif array.dtype.kind == "c":
-            array = array.astype(complex64.np)
-    if array.dtype.kind in "OUSV" and array.dtype.name != "bfloat16":
-        raise ValueError(f"expected numbers to make a tensor of but got {array.dtype} elements")
-    if array.dtype == np.uint16 and wanted is bfloat16:
-        return array.view(bfloat16.np)
-    if wanted is not None and array.dtype != wanted.np:
-        return array.astype(wanted.np)
-    return array
-
-
-def _holds_tensors(data: Any) -> bool:
-    return isinstance(data, Tensor) or isinstance(data, (list, tuple)) and any(map(_holds_tensors, data))
-
-
-def _plain(data: Any) -> Any:
-    return (
-        [_plain(d) for d in data] if isinstance(data, (list, tuple)) else data._array("to_tensor()") if isinstance(data, Tensor) else data
-    )
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Tensor:

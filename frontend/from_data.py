@@ -1,0 +1,89 @@
+"""Tensors from numbers, lists and arrays: all that a program needs which only runs models. So nothing is imported here that brings ops with it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from polyreme.device import as_place
+from polyreme.dtypes import as_dtype, bfloat16, complex64, default_dtype, int64
+from polyreme.dtypes import dtype as DType
+from polyreme.grad_mode import recording
+from polyreme.ir.dims import Expr
+from polyreme.tensor import Tensor
+
+__all__ = ["is_traced", "to_tensor"]
+
+
+def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
+    """A copy of a number, (nested) list, numpy array or tensor.
+
+    Python floats become the default dtype, Python integers int64; numpy arrays keep theirs.
+    """
+    where = None if place is None else as_place(place)
+    wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(data, Tensor):
+        with recording(False):
+            made = data.detach() if wanted is None or wanted is data.dtype else _cast(data, wanted)
+    elif isinstance(data, Expr):
+        from polyreme import dispatch
+
+        made = dispatch.full((), data, (wanted or int64).scalar)
+    elif is_traced():
+        from polyreme import dispatch
+
+        made = dispatch.constant(_array(data, wanted))
+    else:
+        made = Tensor._wrap(_array(data, wanted))
+    made.stop_gradient = stop_gradient
+    if where is not None:
+        made._place = where
+    return made
+
+
+def is_traced() -> bool:
+    """Whether a program is being traced, or built, that calls are to become part of: then dispatch is loaded."""
+    dispatch = sys.modules.get("polyreme.dispatch")
+    return dispatch is not None and dispatch.active_trace() is not None
+
+
+def _cast(x: Tensor, wanted: DType) -> Tensor:
+    from polyreme import dispatch
+    from polyreme.dialects import nn as ops
+
+    made: Tensor = dispatch.call(ops.Cast, x, dtype=wanted.scalar)
+    return made
+
+
+def _array(data: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
+    literal = not isinstance(data, (np.ndarray, np.generic))
+    if literal and not isinstance(data, (bool, int, float, complex, list, tuple)):
+        raise TypeError(
+            f"Can't constructs a 'paddle.Tensor' with data type {type(data)}, data type must be scalar|list|tuple|np.ndarray|paddle.Tensor"
+        )
+    tensors = literal and _holds_tensors(data)
+    array = np.array(_plain(data) if tensors else data)
+    if literal and wanted is None and not tensors:
+        if array.dtype.kind == "f":
+            array = array.astype(default_dtype().np)
+        elif array.dtype.kind == "c":
+            array = array.astype(complex64.np)
+    if array.dtype.kind in "OUSV" and array.dtype.name != "bfloat16":
+        raise ValueError(f"expected numbers to make a tensor of but got {array.dtype} elements")
+    if array.dtype == np.uint16 and wanted is bfloat16:
+        return array.view(bfloat16.np)
+    if wanted is not None and array.dtype != wanted.np:
+        return array.astype(wanted.np)
+    return array
+
+
+def _holds_tensors(data: Any) -> bool:
+    return isinstance(data, Tensor) or isinstance(data, (list, tuple)) and any(map(_holds_tensors, data))
+
+
+def _plain(data: Any) -> Any:
+    return (
+        [_plain(d) for d in data] if isinstance(data, (list, tuple)) else data._array("to_tensor()") if isinstance(data, Tensor) else data
+    )
