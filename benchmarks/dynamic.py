@@ -46,7 +46,7 @@ class Case:
         return [size if size is not None and axis in self.axes else n for axis, n in enumerate(shape)]
 
 
-BATCHES, LENGTHS, PIXELS = (9, 16, 33, 100), (9, 16, 33, 64, 100, 197, 256, 384), (160, 192, 225, 256, 320)
+BATCHES, LENGTHS, PIXELS = (9, 16, 33, 100), (9, 16, 33, 64, 100, 197, 256, 384), (96, 128, 160, 192, 225, 256, 320)
 CASES = (
     Case("resnet18", 16, (0,), "batch", BATCHES),
     Case("resnet50", 16, (0,), "batch"),
@@ -58,6 +58,9 @@ CASES = (
     Case("lstm 256x64", 16, (0, 1), "batch and length"),
     Case("resnet18", 1, (2, 3), "height and width", PIXELS),
     Case("mobilenet_v2", 1, (2, 3), "height and width", PIXELS),
+    Case("mobilenet_v2", 1, (3,), "width", PIXELS),
+    Case("mobilenet_v3_large", 1, (2, 3), "height and width", PIXELS),
+    Case("resnet50", 1, (2, 3), "height and width", PIXELS),
 )
 
 

@@ -437,7 +437,8 @@ class DirectTask:
 
         if direct.numbered:
             with code.loop(0, self.outputs[0], name="x") as loop:
-                write(*self._run_of(loop.iv, 1).places, lambda at: [place(loop.iv).times(code, direct.width)])
+                (pixel,) = self._run_of(loop.iv, 1).places
+                write(pixel, lambda at: [place(loop.iv).times(code, direct.width)])
             return
         pixels(0, [])
 
