@@ -143,7 +143,8 @@ class WorkerPool:
         """The next answer of any of `workers`: (worker, number, kind, content). Errors of workers are raised here."""
         deadline = time.monotonic() + self.timeout if self.timeout else None
         while True:
-            ready = wait([self.channels[w] for w in workers], _POLL_SECONDS)
+            left = _POLL_SECONDS if deadline is None else max(deadline - time.monotonic(), 0)
+            ready = wait([self.channels[w] for w in workers], min(left, _POLL_SECONDS))
             for channel in ready:
                 worker = self.channels.index(channel)  # type: ignore[arg-type]
                 try:
@@ -158,7 +159,7 @@ class WorkerPool:
             for worker in workers:
                 if not self.processes[worker].is_alive() and not self.channels[worker].poll():
                     self._report_death(worker)
-            if deadline is not None and time.monotonic() > deadline:
+            if deadline is not None and time.monotonic() >= deadline:
                 raise WorkerError(f"expected a batch from the DataLoader's workers within {self.timeout} s but none came")
 
     def _report_death(self, worker: int) -> None:

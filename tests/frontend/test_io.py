@@ -152,6 +152,17 @@ def test_a_worker_that_takes_too_long_is_reported_and_ended():
     assert time.monotonic() - start < 20
 
 
+class Slow(Squares):
+    def __getitem__(self, index):
+        time.sleep(0.8)
+        return super().__getitem__(index)
+
+
+def test_a_timeout_of_less_than_a_second_is_kept():
+    with pytest.raises(RuntimeError, match=r"within 0\.05 s"):
+        list(io.DataLoader(Slow(), num_workers=1, timeout=0.05))
+
+
 class Pids(Squares):
     def __getitem__(self, index):
         return np.array(os.getpid())
