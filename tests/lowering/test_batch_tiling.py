@@ -164,6 +164,24 @@ def test_a_batch_stays_whole_where_most_of_what_is_made_is_wanted():
     assert not tiles(net.module(x, y))
 
 
+def test_elementwise_ops_and_reductions_alone_fuse_and_stay_whole():
+    net = Net(6)
+    x = net.b(nn.Sigmoid, net.b(nn.Mul, net.b(nn.Add, net.x, net.constant(1, 3, 1, 1)), net.x))
+    assert not tiles(net.module(net.b(nn.Mean, x, axis=(2, 3))))
+
+
+@pytest.mark.parametrize("batch", [1 << 14, symbol("N")], ids=str)
+def test_a_long_elementwise_chain_over_rows_is_one_kernel_that_is_called_once(batch: Any) -> None:
+    main = Func.empty("main", [*[TensorType((batch, 1024), f32)] * 2, *[TensorType((1024,), f32)] * 2], arg_roles=("input",) * 4)
+    b = Builder.at_end(main.block)
+    x, y, s, t = main.args
+    b.insert(Return([b(nn.Add, b(nn.Relu, b(nn.Add, b(nn.Mul, x, s), t)), y)]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    (call,) = [op for op in lower(module, host(), "kernel").function("main").walk() if isinstance(op, kernel.Call)]
+    assert call.parent_op is not None and isinstance(call.parent_op, Func)
+
+
 def test_what_images_share_or_mix_stays_outside():
     net = Net(6)
     x = net.b(nn.Relu, net.conv(net.conv(net.conv(net.x, 16), 16), 16))
