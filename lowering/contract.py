@@ -20,7 +20,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.microkernel import UNROLL, Axis, choose_tile, cover, join_axes, rank_tiles, step_cycles
+from polyreme.lowering.microkernel import UNROLL, Axis, choose_tile, cover, join_axes, rank_tiles, step_cycles, vectors_of_row
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Product, find_product, typical
 from polyreme.lowering.product_tile import Blocks, ProductKernel, Tile
@@ -83,30 +83,46 @@ class ProductBuilder:
         self.lane, self.lanes, self.outer = product.lane, product.lanes, product.outer
         self.m, self.n, self.k = product.m, product.n, product.k
         self.tile = choose_tile(typical(self.m), typical(self.n), typical(self.k), self.p.registers)
-        self.turned = self._turns_blocks()
+        turns = self._turns()
+        self.turned = turns and typical(self.k) * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
         if self.turned:
             # Narrow, so that the rows of B that are turned are few pages at a time, and tall, since B is read from the second-level cache once for each tile.
             self.tile = self.p.registers.accumulators // 2, 2
+        elif turns and isinstance(self.n, int) and self.n % (self.tile[1] * self.lanes) and self.n % (2 * self.lanes) == 0:
+            # Narrow panels turn as fast, and these leave no part of one over.
+            ranked = rank_tiles(typical(self.m), self.n, typical(self.k), self.p.registers)
+            self.tile = next(tile for tile in ranked if tile[1] == 2)
+        elif self.m == 1 and self._is_constant and isinstance(self.n, int):
+            self.tile = 1, vectors_of_row(-(-self.n // self.lanes))
 
-    def _turns_blocks(self) -> bool:
-        """Whether tasks turn blocks of B, of known sizes, whose steps are neighbours, on the way into panels too deep for one block."""
-        source, letters = self.p.right.source, [c for c in self.p.contracted if self.p.size(c) != 1]
+    @property
+    def _is_constant(self) -> bool:
+        """Whether B is known, and so packed, ahead of time."""
+        source = self.p.right.source
+        return isinstance(source, BlockArgument) and source.index in self.p.request.constant
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether B is packed ahead of time, or stays packed between runs."""
+        source = self.p.right.source
+        return self._is_constant or (isinstance(source, BlockArgument) and source.index in self.p.request.kept)
+
+    def _turns(self) -> bool:
+        """Whether tasks turn panels of B, of known sizes, whose steps are neighbours, or blocks of panels too deep for one."""
+        letters = [c for c in self.p.contracted if self.p.size(c) != 1]
         if self.p.right.stride(self.lane) == 1 or len(letters) != 1 or self.p.right.stride(letters[0]) != 1:
-            return False
-        if isinstance(source, BlockArgument) and source.index in self.p.request.constant | self.p.request.kept:
             return False
         if not isinstance(self.m, int) or not isinstance(self.k, int) or self.m < ROWS_WORTH_PACKING_TWICE or self.lanes == 1:
             return False
-        return self.k * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
+        return not self._is_known
 
     def build(self) -> KernelPlan:
         p, source = self.p, self.p.right.source
         left = self.parts.memory_of(p.left.source)
-        constant = isinstance(source, BlockArgument) and source.index in p.request.constant
         dot = next((c for c in p.contracted if p.left.stride(c) == 1 and p.right.stride(c) == 1), None)
         # B may be read where it stands: along its lanes, or else along a contracted letter.
         unit = p.right.stride(self.lane) == 1
-        in_place = not constant and p.near is None and (unit or (dot is not None and self.lanes > 1))
+        in_place = not self._is_constant and p.near is None and (unit or (dot is not None and self.lanes > 1))
         along = None if unit else dot
         reuse = product([self.m, *(p.size(c) for c in self.outer if p.right.stride(c) == 0)])
         if isinstance(source, BlockArgument) and source.index in p.request.kept:
@@ -159,10 +175,7 @@ class ProductBuilder:
 
     def _packs_in_tasks(self, panels: Panels) -> bool:
         """Whether each task packs its panels into memory of its own, which stays in the second-level cache: B then is read once and never written back."""
-        source, request = self.p.right.source, self.p.request
-        if isinstance(source, BlockArgument) and source.index in request.constant | request.kept:
-            return False
-        if self.p.is_narrow:
+        if self._is_known or self.p.is_narrow:
             return False
         sizes = [panels.sizes[c] for c in panels.contracted if panels.sizes[c] != 1]
         if not isinstance(panels.depth, int) or not isinstance(self.m, int):

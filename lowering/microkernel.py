@@ -274,3 +274,9 @@ def rank_tiles(m: int, n: int, k: int, registers: Registers) -> tuple[tuple[int,
 def choose_tile(m: int, n: int, k: int, registers: Registers) -> tuple[int, int]:
     """(rows, vectors) of the first of `rank_tiles`."""
     return rank_tiles(m, n, k, registers)[0]
+
+
+def vectors_of_row(vectors: int) -> int:
+    """Vectors of a panel when one row of so many waits for reading all panels: of 4 to 6 what two threads share most evenly. With more, a round of steps has so many
+    loads that the hardware loses sight of where each of them goes."""
+    return vectors if vectors < 4 else min((6, 5, 4), key=lambda width: -(-vectors // (2 * width)) * width)

@@ -22,6 +22,8 @@ from polyreme.lowering.problem import Product, typical
 
 # The most lines of memory that a round of steps asks for ahead.
 MOST_PREFETCHED = 4
+# Where one row meets weights that the second-level cache does not hold, each second line (the other one of a pair comes with it) is asked for so many bytes ahead.
+STREAM_BYTES = 4096
 # Of vectors with as many lanes halves are worth putting together.
 LANES_WORTH_HALVES = 8
 
@@ -187,13 +189,19 @@ class Tile:
         return self.p.request.target.line_bytes // element_type(buffer.type).bytes
 
     def ahead(self, at: Index, depth: int | None = None) -> Ahead | None:
-        """What follows a panel, or a block of `depth` steps, at position `at` of packed panels: the next one."""
+        """What follows a panel, or a block of `depth` steps, at position `at` of packed panels: the next one. For one row, which waits for all of it, what follows in
+        this panel; nothing of what stays near."""
         panels = self.panels
         if panels is None or not isinstance(panels.depth, int):
             return None
         size = (depth or panels.depth) * panels.width
-        line = self._line(self.kernel.right)
-        return Ahead(self.kernel.right, self.code.add(at, size), -(-size // line), 1, 0, line)
+        right, line = self.kernel.right, self._line(self.kernel.right)
+        if self.product.m == 1:
+            each = element_type(right.type).bytes
+            if typical(panels.elements) * each <= self.p.request.target.caches[1]:
+                return None
+            return Ahead(right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, near=True)
+        return Ahead(right, self.code.add(at, size), -(-size // line), 1, 0, line)
 
     def ahead_in_place(self, at: Index, depth: int | None, start: Index) -> Ahead | None:
         """The same for a panel that is packed from position `at` on: the next block of this panel, or the first one of the next panel."""
@@ -297,7 +305,9 @@ class Tile:
         if ahead is None or rows != whole or not rounds:
             return None
         tiles = typical(self.product.m if isinstance(count, Value) else count) // whole
-        each = min(-(-ahead.lines // (tiles * rounds)), MOST_PREFETCHED)
+        each = -(-ahead.lines // (tiles * rounds))
+        if not ahead.near:
+            each = min(each, MOST_PREFETCHED)
         return ahead.share(code, code.mul(code.div(at, whole), rounds * each), each)
 
     def sums(

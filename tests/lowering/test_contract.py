@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyreme.dialects import tensor
+from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType, f32, f64, i32
 from polyreme.lowering.contract import build_contract
-from polyreme.lowering.microkernel import Axis, Registers, choose_tile, join_axes
+from polyreme.lowering.microkernel import Axis, Registers, choose_tile, join_axes, vectors_of_row
 from polyreme.lowering.schedule import Request
 from polyreme.lowering.targets import TARGETS, host
 from tests.lowering.products import assert_close, check_evaluated, check_native, root_of, run_native, to_kernels
@@ -166,6 +166,23 @@ def test_long_sums_whose_steps_are_neighbours_in_both_operands_are_turned_block_
     check_native(module, inputs, expected, f32)
 
 
+@pytest.mark.parametrize(("m", "n"), [(64, 128), (130, 512)], ids=str)
+def test_an_operand_whose_steps_are_neighbours_is_turned_into_panels_that_cover_its_lanes(m: int, n: int) -> None:
+    module, inputs, expected = Case("mk,nk->mn", (m, 130), (n, 130), tail=True).build()
+    check_native(module, inputs, expected, f32)
+    lowered, _ = to_kernels(module, TARGETS["x86-64-avx512"])
+    panel = next(op.result.type for op in lowered.walk() if isinstance(op, kernel.Alloc))
+    assert n % (panel.shape[0] // 130) == 0
+
+
+@pytest.mark.parametrize(("k", "n", "asks"), [(1030, 777, True), (200, 777, False)])
+def test_one_row_asks_ahead_for_weights_that_the_second_level_cache_does_not_hold(k: int, n: int, asks: bool) -> None:
+    module, inputs, expected = Case("mk,kn->mn", (1, k), (k, n), True).build()
+    check_native(module, inputs, expected, f32)
+    lowered, _ = to_kernels(module, TARGETS["x86-64-avx512"])
+    assert any(isinstance(op, kernel.Prefetch) for op in lowered.walk()) == asks
+
+
 @pytest.mark.parametrize("n", [0, 1, 50, 200])
 def test_long_sums_in_blocks_take_a_free_number_of_rows(n: int) -> None:
     module, inputs, expected = Case("mk,kn->mn", (N, 4100), (4100, 60), True, n=n).build()
@@ -182,10 +199,10 @@ def test_a_constant_is_packed_ahead_of_time_and_a_transposed_one_too() -> None:
 
 
 def test_few_rows_are_not_worth_a_packing() -> None:
-    for spec, shape, kernel in (("mk,kn->mn", (64, 50), "contract"), ("mk,nk->mn", (50, 64), "dot")):
+    for spec, shape, builder in (("mk,kn->mn", (64, 50), "contract"), ("mk,nk->mn", (50, 64), "dot")):
         lowered, _ = to_kernels(Case(spec, (2, 64), shape).build()[0], host())
         names = [f.sym_name.split("_")[0] for f in lowered.functions if f.sym_name != "main"]
-        assert names == [kernel]
+        assert names == [builder]
 
 
 def test_views_of_operands_are_read_in_place() -> None:
@@ -234,6 +251,12 @@ def test_integers_and_two_contracts_are_left_to_the_loops() -> None:
 def test_axes_join_only_when_both_operands_move_alike() -> None:
     assert join_axes([Axis(3, 20, 40), Axis(4, 5, 10), Axis(1, 7, 7)]) == [Axis(12, 5, 10)]
     assert join_axes([Axis(3, 20, 50), Axis(4, 5, 10)]) == [Axis(3, 20, 50), Axis(4, 5, 10)]
+
+
+@pytest.mark.parametrize(("vectors", "wide"), [(1, 1), (3, 3), (32, 4), (48, 6), (192, 6), (256, 4)])
+def test_two_threads_share_the_panels_of_one_row_evenly(vectors: int, wide: int) -> None:
+    assert vectors_of_row(vectors) == wide
+    assert wide == vectors or vectors % (2 * wide) == 0
 
 
 @pytest.mark.parametrize("registers", [Registers(32, 16), Registers(16, 8), Registers(32, 4), Registers(16, 4), Registers(32, 1)])
