@@ -8,7 +8,8 @@ The image may be in any order of axes, planar as it came from outside or channel
 tiles leave out the taps that lie outside of the image. Elsewhere a task copies the pixels under its windows into a scratch buffer of its own, with the padding
 around them, unless all of them are known to lie inside.
 
-Where it is not known how long rows are, and they are short, a tile is a run of the image's pixels, numbered through, each of which knows where its window begins.
+Where it is not known how long rows are, and they are short, a tile is a run of the image's pixels, numbered through, each of which knows where its window begins; rows of
+taps that are over zeros for all of them are left out.
 
 Pooled results are made from a scratch tile that holds the sums of one panel.
 
@@ -164,7 +165,7 @@ class DirectTask:
         self.moves = [left.get(c, 0) for c in direct.spatial]
         strides = direct.panels.strides
         axes = [Axis(p.size(c), left.get(c, 0), strides[c]) for c in direct.panels.contracted]
-        kept = 2 if direct.border is not None else 1 if direct.apart is not None else 0
+        kept = 2 if direct.border is not None else 1 if direct.apart is not None or direct.above is not None else 0
         self.axes = [*axes[:kept], *join_axes(axes[kept:])]
         self.weights0 = code.add(0, *(code.mul(i, strides[c] if c in strides else 0) for c, i in self.around.items() if c in strides))
         if direct.keeps:
@@ -298,6 +299,8 @@ class DirectTask:
             acc = zeros(code, len(pixels.places), vectors, dtype, lanes)
         if self.direct.border is not None:
             acc = self._inside(corner, axes, tap, at, weights, acc, image, weight)
+        elif self.direct.above is not None:
+            acc = self._rows_inside(self.direct.above, pixels, axes, tap, at, weights, acc, image, weight)
         elif self.direct.apart is not None:
             outer, *inner = axes
             steps = lambda acc, x, y: accumulate(code, inner, image, weight, acc, x, y)
@@ -362,6 +365,18 @@ class DirectTask:
             here, there = code.add(at, code.mul(skipped, columns.a)), code.add(weights, code.mul(skipped, columns.b))
             acc = [*acc[:left], *repeat(code, count, columns.a, columns.b, column, some, here, there), *acc[len(acc) - right :]]
         return acc
+
+    def _rows_inside(self, pad: tensor.Pad, pixels: Pixels, axes: Sequence[Axis], tap: Index, at: Index, weights: Index, acc: Accumulators, image: Read, weight: Read) -> Accumulators:
+        """The accumulators after all rows of taps from `tap` on but those under which all of the tile's pixels have nothing but zeros."""
+        code, axis, stride = self.code, self.direct.window.axes[0], self.direct.window.strides[0]
+        rows, *inner = axes
+        y, last = (code.mul(pixels.places[i][0].scalar(code), stride) for i in (0, -1))
+        top = _larger(code, tap, code.sub(pad.low[axis], last))
+        end = code.min(code.add(tap, rows.size), code.sub(shape_of(pad.x)[axis] + pad.low[axis], y))
+        skipped = code.sub(top, tap)
+        steps = lambda acc, x, y: accumulate(code, inner, image, weight, acc, x, y)
+        here, there = code.add(at, code.mul(skipped, rows.a)), code.add(weights, code.mul(skipped, rows.b))
+        return repeat(code, code.sub(end, top), rows.a, rows.b, steps, acc, here, there)
 
     def _masks(self, vectors: int, valid: int | None) -> list[Value | None]:
         lanes = self.direct.lanes

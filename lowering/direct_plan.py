@@ -143,6 +143,14 @@ class Direct:
         return Border(pad, low, sizes, taps[1]) if alone and max(low[1], reached + many - wide) < many else None
 
     @cached_property
+    def above(self) -> tensor.Pad | None:
+        """The pad, if tiles of numbered pixels leave out its rows: of zeros, in memory, under taps whose rows come first."""
+        pad, window, letters = self.around, self.window, self.p.left_letters
+        if not self.numbered or pad is None or pad.value != 0 or tuple(letters.index(c) for c in self.spatial) != window.axes or window.dilations[0] != 1:
+            return None
+        return pad if self.apart is None and self._order()[0] == letters[len(shape_of(window.x))] else None
+
+    @cached_property
     def pad(self) -> tensor.Pad | None:
         """The pad, if tasks copy the image with it."""
         if self.around is None or self.border is not None or self.numbered or prod(self.region(self.needed(self.pieces()))) * self.image_bytes > MOST_ROOM:

@@ -6,8 +6,8 @@ panel is filled up with zeros.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import gcd
 
@@ -249,18 +249,24 @@ class PlanParts:
         b.insert(Return([mapping[source]]))
         plan = build_loops(Request(part.finish(), self.request.target))
         assert plan is not None
-        shift = len(self.packs), len(self.scratch)
+        return self._steps_of(plan, lambda s: slot if s.kind == "result" else operand(taken[s.index].index))
+
+    def include(self, plan: KernelPlan, some: Callable[[Code, Value], Value]) -> None:
+        """Add another plan of the root, whose kernels run so many of their tasks as `some` says when it is given all of them: none, for example, where sizes are not meant for it."""
+        for step in self._steps_of(plan, lambda s: s):
+            for op in step.func.block:
+                assert not op.regions or isinstance(op, kernel.Parallel), f"expected kernels of tasks but got '{op.name}' beside them"
+                if isinstance(op, kernel.Parallel):
+                    op.set_operand(0, some(Code(Builder.before_op(op)), op.count))
+            self.steps.append(step)
+
+    def _steps_of(self, plan: KernelPlan, moved: Callable[[Slot], Slot]) -> list[Step]:
+        """The steps of another plan, whose packs and scratch buffers become this one's; `moved` tells where its operands and results are."""
+        shift = {"pack": len(self.packs), "scratch": len(self.scratch)}
         self.packs += plan.packs
         self.scratch += plan.scratch
-
-        def moved(s: Slot) -> Slot:
-            if s.kind == "result":
-                return slot
-            if s.kind == "operand":
-                return operand(taken[s.index].index)
-            return pack(s.index + shift[0]) if s.kind == "pack" else scratch(s.index + shift[1]) if s.kind == "scratch" else s
-
-        return [Step(step.func, tuple(map(moved, step.slots))) for step in plan.steps]
+        where = lambda s: Slot(s.kind, s.index + shift[s.kind]) if s.kind in shift else moved(s)
+        return [replace(step, slots=tuple(map(where, step.slots))) for step in plan.steps]
 
     def buffer_type(self, slot: Slot) -> BufferType:
         """The type of a slot's memory, for the argument of a kernel."""

@@ -14,6 +14,9 @@ together are reach² matrix products, pieces by channels by output channels, whi
 
 Pieces at the border read a small copy with zeros around, so the image needs no padding of its own; results outside of the image are left out.
 
+Images of unknown size, which may have so few pixels that the transformed weights take longer than all else, are convolved directly below a number of pixels, by steps of the same
+plan: which of them have anything to do is decided when they run.
+
 What is computed, how it may be cut and what that is estimated to cost is in `winograd_plan.py`.
 
 A result is within `ACCURACY[size]` of the exact one, where the magnitude is not only that of what the pixel's own window adds up, but the largest among all pixels of its
@@ -24,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 
@@ -40,6 +43,7 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.conv import tile_sizes
+from polyreme.lowering.direct import build_direct
 from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, accumulate, cover, cover_any, zeros
@@ -67,11 +71,27 @@ def build_winograd(request: Request) -> KernelPlan | None:
 
 
 def build_cut(image: Image, cuts: Sequence[Blocking]) -> KernelPlan:
-    """The plan of a convolution whose work is cut in one of these ways, each for the sizes that it is meant for."""
+    """The plan of a convolution whose work is cut in one of these ways, each for the sizes that it is meant for; smaller ones than any of them is meant for are convolved directly."""
     parts = PlanParts(image.request)
+    least = min(cut.least for cut in cuts)
+    direct = build_direct(image.request) if least else None
+    if direct is not None:
+        parts.include(direct, lambda code, tasks: if_so_many(code, image, 0, least, tasks))
+    elif least:
+        cuts = [replace(cut, least=0) if cut.least == least else cut for cut in cuts]
     for cut in cuts:
         _Builder(image, cut, parts).build()
     return parts.plan("winograd")
+
+
+def if_so_many(code: Code, image: Image, least: int, below: int | None, tasks: Dim | Value) -> Value:
+    """So many tasks, or none where the images have fewer than `least` pixels or not fewer than `below`."""
+    pixels = image.batch * image.high * image.wide
+    if below is None and not least:
+        return code.value(tasks)
+    meant = code.condition("ge", pixels, least) if below is None else code.condition("lt", pixels, below)
+    assert isinstance(meant, Value)
+    return code.apply("select", meant, code.value(tasks), code.value(0))
 
 
 @dataclass(frozen=True)
@@ -119,13 +139,7 @@ class _Builder:
 
     def _if_meant(self, code: Code, tasks: Dim) -> Value:
         """So many tasks, or none where the steps are not meant for images of this size."""
-        image, cut = self.image, self.blocking
-        pixels = image.batch * image.high * image.wide
-        if cut.below is None and not cut.least:
-            return code.value(tasks)
-        meant = code.condition("ge", pixels, cut.least) if cut.below is None else code.condition("lt", pixels, cut.below)
-        assert isinstance(meant, Value)
-        return code.apply("select", meant, code.value(tasks), code.value(0))
+        return if_so_many(code, self.image, self.blocking.least, self.blocking.below, tasks)
 
     def _data(self) -> Slot:
         """The transformed image, [block][product][piece][channel], made by a step of its own."""

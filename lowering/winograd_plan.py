@@ -315,7 +315,8 @@ class Blocking:
 
 
 def choose_blockings(image: Image) -> list[Blocking]:
-    """The way to cut the work that is estimated to be the fastest; two where sizes are unknown and one of them is much better for few pixels. None where the direct way is better."""
+    """The way to cut the work that is estimated to be the fastest; two where sizes are unknown and one of them is much better for few pixels. None where the direct way is better.
+    Where it is better for few pixels, all ways are for more than those."""
     found = list(blockings(image))
     best = min(found, key=lambda b: b.cycles, default=None)
     if best is None or best.cycles > ADVANTAGE * image.direct_cycles:
@@ -324,10 +325,12 @@ def choose_blockings(image: Image) -> list[Blocking]:
     if image.known or not more:
         return [best]
     small = min(found, key=lambda b: b.of(few).cycles)
-    if small.of(few).cycles > ADVANTAGE_OF_TWO * best.of(few).cycles:
-        return [best]
     large = min(found, key=lambda b: sum(b.of(usual).cycles / usual.pixels for usual in more))
     limit = isqrt(few.pixels * more[0].pixels)
+    if image.steps == (1, 1) and small.of(few).cycles > ADVANTAGE * few.direct_cycles:
+        return [replace(large, least=limit)]
+    if small.of(few).cycles > ADVANTAGE_OF_TWO * best.of(few).cycles:
+        return [best]
     return [replace(small, below=limit), replace(large, least=limit)]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,8 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
 from polyreme.kept import compiler_version
-from polyreme.lowering import winograd_plan
+from polyreme.lowering import direct_plan, winograd_plan
+from polyreme.lowering.direct import build_direct
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.targets import TARGETS, host
 from polyreme.lowering.winograd import build_cut, build_winograd
@@ -257,6 +260,48 @@ def test_few_pixels_and_many_may_be_cut_in_two_ways(pixels: tuple[int, int]) -> 
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, 2 if pixels == (9, 7) else 4))
 
 
+LIMIT = 20
+# Its weights are those of the open one, whatever the size of the image.
+SMALL = Case((1, 6, 6, 20), 20, bias=True, residual=True, free=True, open=True)
+
+
+@cache
+def ways(stride: int, target: str) -> list[Module]:
+    """An open convolution in two ways, the direct one for fewer than `LIMIT` pixels; in the direct way alone; in Winograd's alone."""
+    case = replace(SMALL, stride=stride)
+
+    def made(least: int) -> Callable[[Request], KernelPlan | None]:
+        return with_blocking(lambda all: replace(next(b for b in all if b.size == 2 and b.ahead), least=least))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(direct_plan, "SHORT_ROW", 1 << 20)
+        return [to_kernels(case.module(SMALL.arrays()[1]), TARGETS[target], build) for build in (made(LIMIT), build_direct, made(0))]
+
+
+@settings(max_examples=2, deadline=None)
+@example(1, "x86-64-avx512", 1, 4, 4)
+@example(1, "x86-64-avx512", 1, 4, 5)
+@example(2, "aarch64", 2, 5, 5)
+@given(st.sampled_from([1, 2]), st.sampled_from(["x86-64-avx512", "aarch64"]), st.integers(1, 2), st.integers(1, 6), st.integers(1, 6))
+def test_few_pixels_are_convolved_directly_and_many_in_the_other_way(stride: int, target: str, batch: int, high: int, wide: int) -> None:
+    """Across the number of pixels that decides, results are those of the one way or the other, to the last bit, and within the bound."""
+    case = replace(SMALL, x=(batch, high, wide, 20), stride=stride)
+    inputs, constants = case.arrays()[0], SMALL.arrays()[1]
+    lowered, direct, fast = ways(stride, target)
+    (both,), (one,) = evaluate(lowered, inputs), evaluate(direct if batch * case.high * case.wide < LIMIT else fast, inputs)
+    np.testing.assert_array_equal(both, one)
+    assert_within(both, case.expected(inputs, constants), case.bound(inputs, constants, 2))
+
+
+@pytest.mark.parametrize("pixels", [(4, 4), (4, 5)])
+def test_machine_code_takes_the_direct_way_for_few_pixels_too(pixels: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_plan, "SHORT_ROW", 1 << 20)
+    case = Case((1, *pixels, 40), 72, bias=True, residual=True, open=True)
+    inputs, constants = case.arrays()
+    both = with_blocking(lambda all: replace(next(b for b in all if b.size == 4 and b.ahead), least=LIMIT))
+    bounds.check_machine_code(to_kernels(case.module(constants), host(), both), inputs, case.expected(inputs, constants), case.bound(inputs, constants, 4))
+
+
 def test_small_images_whose_weights_take_longer_than_their_pixels_have_a_way_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(winograd_plan, "PIXELS", (10, 14, 20))
     cuts: list[list[Blocking]] = []
@@ -266,6 +311,27 @@ def test_small_images_whose_weights_take_longer_than_their_pixels_have_a_way_of_
         to_kernels(case.module(case.arrays()[1]), TARGETS["x86-64-avx512"], lambda request, found=found: found.append(find_image(request)))
         cuts.append(choose_blockings(found[0]))
     assert [[(b.size, b.least, b.below) for b in each] for each in cuts] == [[(4, 0, None)], [(2, 0, 140), (4, 140, None)]]
+
+
+def test_smaller_images_yet_of_many_channels_are_left_to_the_direct_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are where their size is known."""
+    monkeypatch.setattr(winograd_plan, "PIXELS", (5, 7, 10))
+    monkeypatch.setattr(direct_plan, "SHORT_ROW", 1 << 20)
+    found: list[Any] = []
+    plans: list[KernelPlan | None] = []
+
+    def watch(request: Request) -> None:
+        found.append(find_image(request))
+        plans.append(build_winograd(request))
+
+    case = Case((1, 7, 7, 512), 512, open=True)
+    to_kernels(case.module(case.arrays()[1]), TARGETS["x86-64-avx512"], watch)
+    (cut,) = choose_blockings(found[0])
+    assert (cut.size, cut.least, cut.below) == (2, isqrt(25 * 49), None)
+    assert plans[0] is not None
+    assert [step.func.sym_name.rsplit("_", 1)[0] for step in plans[0].steps] == ["pad", "conv", "winograd_image", "winograd"]
+    assert not any(choose_blockings(found[0].sized(n)) for n in (3, 4, 5))
+    assert choose_blockings(found[0].sized(6))
 
 
 def check_machine_code(case: Case, size: int, suits: Callable[[Blocking], bool], change: Callable[[Blocking], Blocking] = lambda b: b) -> None:
