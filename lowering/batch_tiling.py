@@ -130,12 +130,12 @@ class _Tiling:
             if (is_free(op) or isinstance(op, tensor.Reshape)) and not any(user in inside for user in op.result.users):
                 inside.remove(op)
         self.ops = [op for op in self.ops if op in inside]
-        if not any(isinstance(op, tensor.Contract) for op in self.ops):
-            # Elementwise ops and reductions fuse: what they hand to each other never is in memory.
-            return False
         made = [op.result for op in self.ops if not is_free(op) and not isinstance(op, tensor.Reshape)]
+        if all(isinstance(v.producer(), tensor.Map) for v in made):
+            # Elementwise ops fuse: what they hand to each other never is in memory.
+            return False
         images = self.batch if isinstance(self.batch, int) else 2
-        if not made or images * max(self._bytes_of_image(v) for v in made) < WORTH_CACHES * cache:
+        if images * max(self._bytes_of_image(v) for v in made) < WORTH_CACHES * cache:
             return False
         given = sum(self._bytes_of_image(v) for v in self._given(inside))
         return given * MOST_GIVEN <= sum(self._bytes_of_image(v) for v in made)
