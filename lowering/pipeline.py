@@ -36,6 +36,7 @@ from polyreme.lowering.group_attention import GroupAttention
 from polyreme.lowering.group_row_chains import GroupRowChains
 from polyreme.lowering.interleave import StackRows, build_interleave
 from polyreme.lowering.join_products import JoinProducts
+from polyreme.lowering.long_reductions import ReduceRowsFirst
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.program import Program, has_prepare
@@ -107,7 +108,8 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     how far it has come, as `TensorToKernel` has it.
     """
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
-    layouts = () if target.code == "ptx" else (JoinProducts(), GroupAttention(), ChannelsLast(blocks=target.winograd), Dce(), StackRows(), TileBatch(target.caches[1]), SweepForExtremes())
+    layouts = () if target.code == "ptx" else (JoinProducts(), GroupAttention(), ChannelsLast(blocks=target.winograd), Dce(), StackRows(), TileBatch(target.caches[1]))
+    reductions = () if target.code == "ptx" else (SweepForExtremes(), ReduceRowsFirst())
     chains = () if target.code == "ptx" else (GroupRowChains(target.caches[1]),)
     # Nor have they kernels that run through steps, or sort; but they have units for products of 16-bit floats.
     steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), CountRanks(SHORT_ROW))
@@ -117,7 +119,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, SinkReshapes(), Fuse(), *chains),
+        Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, *reductions, SinkReshapes(), Fuse(), *chains),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", TensorToKernel(target, builders(target), prepare, watch, progress)),
     ]

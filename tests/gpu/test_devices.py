@@ -93,8 +93,8 @@ def test_ptx_is_a_level():
 
 # Layouts and groups that only kernels for processors make use of; on a GPU sequences are written out step by step instead.
 OF_PROCESSORS = {
-    "join-products", "group-attention", "group-row-chains", "channels-last", "stack-rows", "tile-batch", "sweep-for-extremes", "integer-products", "widen-halves",
-    "hoist-from-scans", "unroll-scans",
+    "join-products", "group-attention", "group-row-chains", "channels-last", "stack-rows", "tile-batch", "sweep-for-extremes", "reduce-rows-first", "integer-products",
+    "widen-halves", "hoist-from-scans", "unroll-scans",
 }  # fmt: skip
 
 
