@@ -172,9 +172,8 @@ def test_elementwise_ops_alone_fuse_and_stay_whole() -> None:
     assert not tiles(net.module(x))
 
 
-@pytest.mark.parametrize("batch", [1 << 14, symbol("N")], ids=str)
-def test_a_long_elementwise_chain_over_rows_is_one_kernel_that_is_called_once(batch: Any) -> None:
-    main = Func.empty("main", [*[TensorType((batch, 1024), f32)] * 2, *[TensorType((1024,), f32)] * 2], arg_roles=("input",) * 4)
+def test_a_long_elementwise_chain_over_rows_is_one_kernel_that_is_called_once() -> None:
+    main = Func.empty("main", [*[TensorType((1 << 14, 1024), f32)] * 2, *[TensorType((1024,), f32)] * 2], arg_roles=("input",) * 4)
     b = Builder.at_end(main.block)
     x, y, s, t = main.args
     b.insert(Return([b(nn.Add, b(nn.Relu, b(nn.Add, b(nn.Mul, x, s), t)), y)]))
