@@ -202,7 +202,9 @@ class ProductBuilder:
         """A kernel on the operands (A, then B), what the epilogue reads, and the results: without ops, but for its `return`."""
         p = self.p
         slots = [*operands, *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
-        func = Func.empty(p.request.name(what), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location)
+        # Loops over panels and rows are unrolled, and their addresses a register and a number already.
+        types, final = [self.parts.buffer_type(s) for s in slots], what == "contract"
+        func = Func.empty(p.request.name(what), types, loc=p.contract.location, final_addresses=final)
         self.parts.steps.append(Step(func, tuple(slots)))
         end = func.block.append(Return([]))
         code = Code(Builder(func.block, end, func.location))

@@ -40,9 +40,6 @@ __all__ = ["EMIT", "Part", "emit_llvm", "size_names", "split_llvm"]
 EMIT = {**OPS, **CONTROL}
 # Kernels of fewer ops stand in one text with `main`: an object of their own would cost more than it saves.
 LEAST_OPS = 64
-# What names of kernels begin with that go through packed panels and rows: their loops are unrolled, and their addresses a register and a number already. LLVM takes up to
-# nine tenths of its time to find no better ones. (The first convolution of a ResNet takes 2.6 times as long without, so others are left to it.)
-PRODUCTS = frozenset({"contract", "strassen", "combine"})
 
 _CALLED = re.compile(r" @(\w+)\(")
 
@@ -67,8 +64,9 @@ class Part:
 
     @property
     def reduce(self) -> bool:
-        """Whether LLVM is to look for cheaper addresses in loops."""
-        return self.emission.main in self.functions or self.functions[0].sym_name.partition("_")[0] not in PRODUCTS
+        """Whether LLVM is to look for cheaper addresses in loops. Where there are none it takes up to nine tenths of its time to find that out, but the
+        first convolution of a ResNet runs 2.6 times as long without."""
+        return not all(func.final_addresses for func in self.functions)
 
     @property
     def premises(self) -> tuple[Any, ...]:

@@ -107,7 +107,7 @@ class StrassenBuilder:
         cut, p, epilogue = self.cut, self.p, self.p.epilogue
         combined = self._combine_rows(self.parts.memory_of(p.left.source))
         slots = [combined, self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
-        func = Func.empty(p.request.name("strassen"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location)
+        func = Func.empty(p.request.name("strassen"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=True)
         code = Code(Builder.at_end(func.block, func.location))
         rows = Rows.of(code, cut)
         cycles_of_task = cut.blocks * cut.products * cut.depth * cut.piece / cut.rows * step_cycles(cut.rows, cut.vectors)
@@ -123,7 +123,7 @@ class StrassenBuilder:
         cut, p, lanes = self.cut, self.p, self.cut.lanes
         m, k = self.matrices.m, self.matrices.k
         slot = self.parts.new_scratch(cut.combined, f32)
-        func = Func.empty(p.request.name("combine"), [self.parts.buffer_type(s) for s in (source, slot)], loc=p.contract.location)
+        func = Func.empty(p.request.name("combine"), [self.parts.buffer_type(s) for s in (source, slot)], loc=p.contract.location, final_addresses=True)
         code = Code(Builder.at_end(func.block, func.location))
         read, write = func.args
         letters, rows = self.matrices.product.rows, Rows.of(code, cut)

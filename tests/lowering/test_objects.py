@@ -13,7 +13,7 @@ import pytest
 
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.text import parse_module
+from polyreme.ir.text import parse_module, print_module
 from polyreme.lowering import emit_llvm, objects, workers
 from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.codegen import CodegenError, assemble
@@ -104,7 +104,7 @@ def test_kernels_are_found_again_by_another_model_with_the_same_layer(split, mon
     outline_constants(module)
     build_artifact(module, host())
     # `main` and the first product, which ends in another function now; the second product is there.
-    defined = [line.split("@")[1].split("(")[0] for text in made for line in text.splitlines() if line.startswith("define hidden")]
+    defined = [name for text in made for name in _defined(text)]
     assert sum(name.startswith("kernel.contract") for name in defined) == 1, defined
 
 
@@ -115,6 +115,23 @@ def test_a_kernels_text_says_nothing_of_the_model_it_stands_in():
 
     plain = TWO_PRODUCTS.format(n=17)
     assert texts(plain) == texts("\n\n" + plain.replace("%x", "%image").replace("%h", "%hidden"))
+
+
+def test_products_say_that_their_addresses_are_final_and_llvm_looks_for_no_others(split, monkeypatch):
+    monkeypatch.setenv("POLYREME_JOBS", "1")
+    monkeypatch.setattr(emit_llvm, "LEAST_OPS", 0)
+    searched = {}
+    monkeypatch.setattr(objects, "assemble", lambda text, target, reduce: searched.update(dict.fromkeys(_defined(text), reduce)) or assemble(text, target, reduce))
+    module = lower(parse_module(TWO_PRODUCTS.format(n=17).replace("return %z", "%s = nn.cumsum %z {axis = 0} : tensor<17x30xf32>\n  return %s")))
+    outline_constants(module)
+    # What the kernels say of themselves stands in their text.
+    build_artifact(parse_module(print_module(module)), host())
+    kernels_of = {name: reduce for name, reduce in searched.items() if name.startswith("kernel.")}
+    assert {name.split(".")[1].split("_")[0]: reduce for name, reduce in kernels_of.items()} == {"contract": False, "cumulate": True}, kernels_of
+
+
+def _defined(text):
+    return [line.split("@")[1].split("(")[0] for line in text.splitlines() if line.startswith("define")]
 
 
 @pytest.mark.parametrize("name", ["x86-64", "aarch64", "riscv64"])
