@@ -18,6 +18,7 @@ from polyreme.heavy_kernels import BATCHED, attribute_key, free_batch, work_of
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Op, Value
+from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType, f32, f64
 
 __all__ = ["CompiledRule", "rule_for", "rule_module"]
@@ -87,7 +88,8 @@ def rule_module(
             assert operand is not None
             returned.append(grad if grad is not None else b(nn.Full, value=0, shape=operand.type.shape, dtype=operand.type.dtype))
     b.insert(Return(returned))
-    _erase_unused(func)
+    # Steps towards gradients that nobody asked for.
+    erase_unused(func)
     taken = [places[arg] for arg in func.args if arg.uses]
     for i in reversed(range(len(func.args))):
         if not func.args[i].uses:
@@ -95,13 +97,6 @@ def rule_module(
     module = Module.empty()
     module.block.append(func.finish())
     return module, taken
-
-
-def _erase_unused(func: Func) -> None:
-    """Steps towards gradients that nobody asked for."""
-    for op in reversed(func.block.ops[:-1]):
-        if not any(result.uses for result in op.results):
-            op.erase()
 
 
 _rules: dict[Any, tuple[CompiledRule, int]] = {}

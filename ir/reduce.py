@@ -21,11 +21,12 @@ import numpy as np
 from polyreme.ir.accuracy import Array
 from polyreme.ir.attributes import Dense, SymbolRef
 from polyreme.ir.builtin import Func, Module, Return
-from polyreme.ir.core import Block, Op, Value
-from polyreme.ir.define import ConstantLike, Pure, Terminator
+from polyreme.ir.core import Op, Value
+from polyreme.ir.define import ConstantLike, Terminator
 from polyreme.ir.diagnostics import InferError, PolyremeError
 from polyreme.ir.dims import Dim, Expr, substitute
 from polyreme.ir.evaluate import bind_sizes, evaluate
+from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import BufferType, TensorType, Type, substitute_type, type_symbols
 from polyreme.ir.verify import find_faults
 
@@ -224,21 +225,11 @@ def _is_inside(op: Op, module: Module) -> bool:
 def tidy(module: Module) -> None:
     """Erase pure ops that nothing uses and bring the functions' types in line with what they take and return."""
     for func in module.functions:
-        _erase_unused(func.block)
+        erase_unused(func)
         if isinstance(func.block.last, Return):
             func.finish()
             if len(func.attributes["result_names"]) != len(func.block.terminator.operands):
                 func.attributes["result_names"] = ()
-
-
-def _erase_unused(block: Block) -> None:
-    for op in reversed(block):
-        if op.has(Pure) and not op.is_used and not op.has(Terminator):
-            op.erase()
-            continue
-        for region in op.regions:
-            for inner in region.blocks:
-                _erase_unused(inner)
 
 
 # --- steps

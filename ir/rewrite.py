@@ -24,8 +24,9 @@ from typing import Any
 
 from polyreme.ir import config
 from polyreme.ir.builder import Builder
-from polyreme.ir.core import Op, Value
-from polyreme.ir.define import Pure
+from polyreme.ir.builtin import Func
+from polyreme.ir.core import Block, Op, Value
+from polyreme.ir.define import Pure, Terminator
 from polyreme.ir.diagnostics import Diagnostic, Location, PassError
 from polyreme.ir.timing import open_timing
 
@@ -87,6 +88,21 @@ def rewrite_greedily(root: Op, patterns: Iterable[Pattern], budget: int | None =
     `RewriteError` that names them.
     """
     return _Driver(root, patterns, budget).run()
+
+
+def erase_unused(func: Func) -> None:
+    """Erase pure ops without uses, also those that only such ops use."""
+    _erase_unused(func.block)
+
+
+def _erase_unused(block: Block) -> None:
+    for op in reversed(block):
+        if op.has(Pure) and not op.is_used and not op.has(Terminator):
+            op.erase()
+            continue
+        for region in op.regions:
+            for inner in region.blocks:
+                _erase_unused(inner)
 
 
 class _Driver:

@@ -18,12 +18,12 @@ from polyreme.dialects.nn.elementwise import ScalarOp
 from polyreme.dialects.shape_rules import broadcast_shapes, normal_axes
 from polyreme.ir.attributes import Dense, attribute_key
 from polyreme.ir.builder import Builder
-from polyreme.ir.builtin import Func, Module
+from polyreme.ir.builtin import Module
 from polyreme.ir.core import Block, Op, Value
-from polyreme.ir.define import Commutative, ConstantLike, Elementwise, IsolatedFromAbove, Pure, Terminator
+from polyreme.ir.define import Commutative, ConstantLike, Elementwise, IsolatedFromAbove, Pure
 from polyreme.ir.dims import Expr, known_nonnegative
 from polyreme.ir.passes import Pass, register_pass
-from polyreme.ir.rewrite import Pattern, pattern, rewrite_greedily
+from polyreme.ir.rewrite import Pattern, erase_unused, pattern, rewrite_greedily
 from polyreme.ir.scalar import FUNCTIONS
 from polyreme.ir.types import ScalarType, TensorType, scalar_type
 
@@ -536,18 +536,3 @@ class Dce(Pass):
     def run(self, module: Module) -> None:
         for func in module.functions:
             erase_unused(func)
-
-
-def erase_unused(func: Func) -> None:
-    """Erase pure ops without uses, also those that only such ops use."""
-    _erase_unused(func.block)
-
-
-def _erase_unused(block: Block) -> None:
-    for op in reversed(block):
-        if op.has(Pure) and not op.is_used and not op.has(Terminator):
-            op.erase()
-            continue
-        for region in op.regions:
-            for inner in region.blocks:
-                _erase_unused(inner)

@@ -25,8 +25,8 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import element_type, f32, i8, i32, u8
-from polyreme.lowering.cleanup import erase_unused
 from polyreme.lowering.dot4 import BYTES
 from polyreme.lowering.rows import shape_of
 

@@ -15,9 +15,9 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.define import ConstantLike
 from polyreme.ir.dims import symbols
 from polyreme.ir.facts import Guard
+from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.autodiff import bound_symbols, op_symbols
-from polyreme.lowering.cleanup import erase_unused
 
 __all__ = ["HOST_DIALECTS", "has_host_ops", "is_host_op", "split_regions"]
 

@@ -5,11 +5,11 @@ They find damage, as a digest does, but not malice, which a digest without a sec
 
 from __future__ import annotations
 
-import os
 import struct
-import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+from polyreme.runtime.side_by_side import side_by_side
 
 BLOCK_BYTES = 4 << 20
 # Of so many bytes a thread more is started sooner than they are read.
@@ -32,8 +32,7 @@ def checksums(*parts: bytes | memoryview) -> bytes:
                 # Without the interpreter lock.
                 found[i] = zlib.crc32(piece, found[i])
 
-    count = max(1, min(processors(), 4, sum(map(len, parts)) // THREAD_BYTES))
-    side_by_side(work, count)
+    side_by_side(work, sum(map(len, parts)) // THREAD_BYTES)
     return struct.pack(f"<{len(found)}I", *found)
 
 
@@ -47,7 +46,7 @@ def checksums_of(parts: Sequence[memoryview]) -> list[int]:
         for i in order[first::step]:
             found[i] = zlib.crc32(parts[i])
 
-    side_by_side(work, max(1, min(processors(), 4, sum(map(len, parts)) // THREAD_BYTES)))
+    side_by_side(work, sum(map(len, parts)) // THREAD_BYTES)
     return found
 
 
@@ -66,18 +65,3 @@ def _blocks(views: Sequence[memoryview]) -> list[list[memoryview]]:
             start += len(piece)
             left -= len(piece)
     return blocks
-
-
-def side_by_side(work: Callable[[int, int], None], count: int) -> None:
-    """`work(i, count)` for each i below `count`, in threads that have ended then; the first in this one. It must not raise."""
-    others = [threading.Thread(target=work, args=(i, count)) for i in range(1, count)]
-    for thread in others:
-        thread.start()
-    work(0, count)
-    for thread in others:
-        thread.join()
-
-
-def processors() -> int:
-    """Those that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

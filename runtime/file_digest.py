@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from polyreme.runtime.cache import Cache, digest_of
-from polyreme.runtime.checksum import processors, side_by_side
+from polyreme.runtime.side_by_side import side_by_side
 
 PIECE_BYTES = 8 << 20
 # Times of files tell changes apart that are so many seconds from each other, on every file system.
@@ -60,8 +60,7 @@ def _read(path: str) -> str:
             except OSError as error:
                 faults.append(error)
 
-        count = max(1, min(processors(), 4, len(pieces) // 2))
-        side_by_side(work, count)
+        side_by_side(work, len(pieces) // 2)
         if faults:
             raise faults[0]
         return digest_of(*found)

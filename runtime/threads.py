@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from polyreme.runtime.errors import CallError
+from polyreme.runtime.side_by_side import processors
 
 MAX_THREADS = 256
 
@@ -90,11 +91,6 @@ def get_num_threads() -> int:
         if _process_pool is not None:
             return _process_pool.threads
         return _wanted or processors()
-
-
-def processors() -> int:
-    """The processors that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def process_pool(load: Callable[[], tuple[PoolFunctions, object]], threads: int = 0) -> Pool:

@@ -20,8 +20,8 @@ from polyreme.dialects import host
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
+from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
-from polyreme.lowering.cleanup import erase_unused
 from polyreme.static.emitter import Emitter, Source, source_tensor
 from polyreme.static.host_function import HostFunction
 from polyreme.static.inference import located

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from polyreme.runtime import checksum
+from polyreme.runtime import checksum, side_by_side
 from polyreme.runtime.checksum import BLOCK_BYTES, checksum_bytes, checksums
 
 
@@ -25,8 +25,16 @@ def test_any_number_of_threads_gives_the_same(monkeypatch: pytest.MonkeyPatch) -
     alone = checksums(data)
     monkeypatch.setattr(checksum, "THREAD_BYTES", BLOCK_BYTES)
     for count in (1, 2, 3, 16):
-        monkeypatch.setattr(checksum, "processors", lambda count=count: count)
+        monkeypatch.setattr(side_by_side, "processors", lambda count=count: count)
         assert checksums(data) == alone
+
+
+def test_threads_are_no_more_than_the_work_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "processors", lambda: 3)
+    for worth, count in ((0, 1), (1, 1), (2, 2), (9, 3)):
+        began: list[tuple[int, int]] = []
+        side_by_side.side_by_side(lambda i, n, began=began: began.append((i, n)), worth)
+        assert sorted(began) == [(i, count) for i in range(count)]
 
 
 def test_where_parts_end_makes_no_difference() -> None:

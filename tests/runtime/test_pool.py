@@ -19,6 +19,7 @@ from polyreme.lowering.link import MODEL, POOL_FUNCTIONS, _load_objects, _native
 from polyreme.lowering.targets import find_target
 from polyreme.runtime import threads
 from polyreme.runtime.errors import CallError
+from polyreme.runtime.side_by_side import processors
 from polyreme.runtime.threads import Pool, PoolFunctions
 from tests.runtime.native import native_code, scale_artifact, scale_inputs, scale_reference
 
@@ -294,7 +295,7 @@ def test_set_num_threads_governs_models_and_is_checked() -> None:
             assert threads.get_num_threads() == count
             np.testing.assert_array_equal(model(x, b), scale_reference(x, b))
         threads.set_num_threads(0)
-        assert threads.get_num_threads() == threads.processors()
+        assert threads.get_num_threads() == processors()
         for wrong in (-1, 257, 1.5, True, "2"):
             with pytest.raises(CallError, match="expected a number of threads from 1 to 256"):
                 threads.set_num_threads(wrong)  # type: ignore[arg-type]
