@@ -4,8 +4,9 @@ llvmlite holds one lock for all of LLVM, and Python one for itself, so threads w
 be any function without arguments; only its outcome travels. A process with threads of Python's is not forked: one of them might hold a lock that nobody in
 the child would ever open again.
 
-No process is waited for without end. What one did not get done because it was killed, or did not go on for `POLYREME_COMPILE_SECONDS`, is done in the process that
-waited; what made one crash is not tried again, as it would crash that one too. Who dies takes along those that it forked.
+No process is waited for without end. What one did not get done because it was killed, failed in a way of its own, or did not go on for `POLYREME_COMPILE_SECONDS`, is
+done in the process that waited, which also does all of it when the system has no further process to give; what made one crash is not tried again, as it would crash that
+one too. Who dies takes along those that it forked.
 """
 
 from __future__ import annotations
@@ -57,17 +58,8 @@ def is_apart() -> bool:
 
 def apart(work: Callable[[], T]) -> T:
     """The outcome of `work`, done in a process of its own, so that its memory goes when it is done; here, where no process can be forked."""
-    if not _may_fork():
-        return work()
-    outcome = _join(*_fork(work), config.compile_seconds())
-    if isinstance(outcome, PolyremeError):
-        raise outcome
-    if isinstance(outcome, _Crash):
-        raise outcome.error()
-    if isinstance(outcome, _Lost):
-        outcome.warn()
-    # What failed in another way shows where when it fails here.
-    return work() if isinstance(outcome, (_Fault, _Lost)) else outcome  # type: ignore[no-any-return]
+    job = _fork(work) if _may_fork() else None
+    return work() if job is None else _sent(_join(*job, config.compile_seconds()), work)
 
 
 def share_out(works: Sequence[Callable[[], T]], workers: int) -> list[T]:
@@ -79,7 +71,7 @@ def share_out(works: Sequence[Callable[[], T]], workers: int) -> list[T]:
         return [work() for work in works]
     queue = _queue_of(range(len(works)))
     try:
-        jobs = [_fork(partial(_work, works, queue)) for _ in range(workers - 1)]
+        jobs = [job for _ in range(workers - 1) if (job := _fork(partial(_work, works, queue))) is not None]
         try:
             done = _work(works, queue)
         finally:
@@ -87,7 +79,7 @@ def share_out(works: Sequence[Callable[[], T]], workers: int) -> list[T]:
     finally:
         os.close(queue)
     for outcome in outcomes:
-        done.update(_checked(outcome))
+        done.update(_sent(outcome, dict))
     return [done[i] if i in done else works[i]() for i in range(len(works))]
 
 
@@ -127,7 +119,11 @@ class EarlyWorks(Generic[T]):
         """Let another process begin what was added since the last time."""
         numbers = range(self._given, min(self._given + _MOST_WORKS, len(self._works)))
         queue = _queue_of(numbers)
-        self._batches.append((_fork(partial(_work, self._works, queue)), queue))
+        job = _fork(partial(_work, self._works, queue))
+        if job is None:
+            os.close(queue)
+            return
+        self._batches.append((job, queue))
         self._given = numbers.stop
 
     def take_back(self) -> set[int]:
@@ -140,7 +136,7 @@ class EarlyWorks(Generic[T]):
     def outcomes(self) -> dict[int, T]:
         """What was done, by number, once all processes have ended: of lost ones nothing. Errors are raised as by `share_out`."""
         self._end(self._batches)
-        return {number: made for outcome in self._outcomes for number, made in _checked(outcome).items()}
+        return {number: made for outcome in self._outcomes for number, made in _sent(outcome, dict).items()}
 
     def _end(self, batches: Sequence[tuple[tuple[int, int], int]]) -> None:
         self._batches = [batch for batch in self._batches if batch not in batches]
@@ -174,32 +170,28 @@ def _join_all(jobs: Sequence[tuple[int, int]]) -> list[Any]:
     return [_join(*job, max(0.0, deadline - time.monotonic())) for job in jobs]
 
 
-def _checked(outcome: Any) -> dict[int, Any]:
-    """What a child has done, by number; its error is raised."""
+def _sent(outcome: Any, instead: Callable[[], T]) -> T:
+    """What a child has sent; what it sent as an error is raised. Where nothing came, what `instead` gives."""
     if isinstance(outcome, PolyremeError):
         raise outcome
-    if isinstance(outcome, _Fault):
-        raise outcome.error()
+    if isinstance(outcome, _Crash):
+        raise PolyremeError(f"expected machine code but the process that generates it failed: it crashed ({outcome.signal})", code="E0807")
     if isinstance(outcome, _Lost):
-        outcome.warn()
-        return {}
-    done: dict[int, Any] = outcome
-    return done
+        warnings.warn(f"a process that compiles {outcome.why}: what it was to do is done in this one", RuntimeWarning, stacklevel=4)
+    sent: T = instead() if isinstance(outcome, (_Fault, _Lost)) else outcome
+    return sent
+
+
+@dataclass(frozen=True)
+class _Crash:
+    """What ended a child at once, and would end this process, too."""
+
+    signal: str
 
 
 @dataclass(frozen=True)
 class _Fault:
-    """What went wrong in a child in a way that is nobody's to mend."""
-
-    what: str
-
-    def error(self) -> PolyremeError:
-        return PolyremeError(f"expected machine code but the process that generates it failed: {self.what}", code="E0807")
-
-
-@dataclass(frozen=True)
-class _Crash(_Fault):
-    """A fault that ended the child at once, and would end this process, too."""
+    """What failed in a child in another way, which shows where when it is done again."""
 
 
 @dataclass(frozen=True)
@@ -208,17 +200,14 @@ class _Lost:
 
     why: str
 
-    def warn(self) -> None:
-        warnings.warn(f"a process that compiles {self.why}: what it was to do is done in this one", RuntimeWarning, stacklevel=3)
-
 
 _CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP}
 # How long a child may take to end when it has sent its outcome, or was killed.
 _END_SECONDS = 10.0
 
 
-def _fork(work: Callable[[], Any]) -> tuple[int, int]:
-    """A child that does `work`; its pickled outcome comes through the pipe that is returned with its process id."""
+def _fork(work: Callable[[], Any]) -> tuple[int, int] | None:
+    """A child that does `work`; its pickled outcome comes through the pipe that is returned with its process id. None where the system has no process to give."""
     read, write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -226,7 +215,12 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int]:
     with warnings.catch_warnings():
         # Python 3.12 warns of any thread; those here are the pool's, which take no locks of ours and do not exist in the child.
         warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
+        try:
+            child = os.fork()
+        except OSError:
+            os.close(read)
+            os.close(write)
+            return None
     if child:
         os.close(write)
         return child, read
@@ -243,8 +237,8 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int]:
             outcome = work()
         except PolyremeError as error:
             outcome = error
-        except Exception as error:
-            outcome = _Fault(f"{type(error).__name__}: {error}")
+        except Exception:
+            outcome = _Fault()
         with os.fdopen(write, "wb") as pipe:
             pickle.dump(outcome, pipe, pickle.HIGHEST_PROTOCOL)
         status = 0
@@ -264,7 +258,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _join(child: int, read: int, seconds: float) -> Any:
-    """The outcome of a child, which has ended then: an error of its own, a `_Fault` or `_Crash` when it failed, or `_Lost`. It is waited for so many seconds."""
+    """The outcome of a child, which has ended then: an error of its own, or a `_Crash`, a `_Fault` or that it was `_Lost`. It is waited for so many seconds."""
     status = None
     try:
         data = _received(read, seconds)
@@ -280,8 +274,8 @@ def _join(child: int, read: int, seconds: float) -> Any:
         return _Lost(f"did not end within {seconds:.0f} seconds (POLYREME_COMPILE_SECONDS is {config.compile_seconds()})")
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
-        return _Crash(f"it crashed ({name})") if os.WTERMSIG(status) in _CRASHES else _Lost(f"was ended by {name}")
-    return pickle.loads(data) if not status and data else _Fault(f"it ended with status {status}")
+        return _Crash(name) if os.WTERMSIG(status) in _CRASHES else _Lost(f"was ended by {name}")
+    return pickle.loads(data) if not status and data else _Fault()
 
 
 def _has_sent(read: int) -> bool:

@@ -187,16 +187,36 @@ def test_an_error_in_another_process_is_raised_here_and_leaves_no_child(forked):
             os.waitpid(child, os.WNOHANG)
 
 
-def test_a_process_that_dies_is_an_error_and_not_a_wait():
-    here = os.getpid()
-
-    def work():
-        if os.getpid() != here:
-            os._exit(9)
+def test_what_fails_in_another_process_in_a_way_of_its_own_shows_where_here(forked):
+    def work(i):
+        # Long enough for the other process to take one, too.
         threading.Event().wait(0.2)
+        if os.getpid() != HERE or i == 3:
+            raise KeyError(i)
+        return i
 
-    with pytest.raises(PolyremeError, match="ended with status"):
-        share_out([work] * 4, 2)
+    assert share_out([partial(work, i) for i in range(3)], 2) == [0, 1, 2]
+    with pytest.raises(KeyError, match="3") as caught:
+        share_out([partial(work, i) for i in range(4)], 2)
+    assert caught.traceback[-1].path.name == "test_objects.py"
+    assert len(forked) == 2
+
+
+def test_where_the_system_has_no_process_to_give_all_is_done_in_this_one(monkeypatch):
+    def refused():
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setenv("POLYREME_JOBS", "2")
+    monkeypatch.setattr(config, "processors", lambda: 2)
+    monkeypatch.setattr(os, "fork", refused)
+    before = os.listdir("/proc/self/fd")
+    assert share_out([os.getpid] * 3, 3) == [HERE] * 3
+    assert apart(os.getpid) == HERE
+    with EarlyWorks() as early:
+        early.add(os.getpid)
+        early.start()
+        assert early.take_back() == set() and early.outcomes() == {}
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_a_process_with_threads_is_not_forked():
@@ -225,7 +245,6 @@ def test_a_fault_apart_is_shown_where_it_happens_here(forked):
     with pytest.raises(ZeroDivisionError) as caught:
         apart(lambda: 1 // 0)
     assert caught.traceback[-1].path.name == "test_objects.py"
-    # A process that is killed, by the system for its memory for example, is no reason to give up.
     assert apart(lambda: os._exit(9) if os.getpid() != HERE else "done here") == "done here"
 
 
