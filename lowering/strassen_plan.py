@@ -26,11 +26,12 @@ WAYS: dict[str, tuple[Scheme, ...]] = {"halves": (STRASSEN,), "thirds": (BY_THIR
 
 # What is estimated, with a little too much caution, must be this much faster than the direct way.
 ADVANTAGE = 0.965
-# Cycles per element: of combinations of A, the least, and what is added to it the more of the third-level cache they and the weights take; of sums of the products. Bytes per cycle from memory,
-# and how much of the time that loading takes is not hidden behind arithmetic: of weights the first time, of those that stay in the third-level cache between runs, and of what is read from it
-# again, which are weights for further pieces of the rows and A's combinations for each group of panels.
-COMBINE_NEAR, COMBINE_FAR, FINISH = 0.12, 0.7, 0.1
-MEMORY_BYTES, LOADING_SHOWS, LOADING_NEAR_SHOWS, LOADING_AGAIN_SHOWS = 10, 0.2, 0.08, 0.05
+# Fitted to the times of 25 products by each way. Cycles per element of A's combinations, the least, and what is added to it by the square of the part of the third-level cache that they, A and
+# the results take. Bytes per cycle from memory, and how much of the time that loading takes is not hidden behind arithmetic: of weights the first time; of those that stay in the third-level
+# cache between runs, where so many rows of a part at least meet each of them; and of what is read from it again, which are weights for further pieces of the rows and A's combinations for
+# each group of panels.
+COMBINE_NEAR, COMBINE_FAR = 0.07, 1.85
+MEMORY_BYTES, LOADING_SHOWS, LOADING_NEAR_SHOWS, ROWS_HIDE_LOADING, LOADING_AGAIN_SHOWS = 10, 0.2, 0.08, 16, 0.07
 # Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so much, that either takes at most.
 PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
 # Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
@@ -241,17 +242,16 @@ class Cut:
     @cached_property
     def cycles(self) -> float:
         """An estimate on one thread."""
-        combined = self.combined
-        assert isinstance(self.height, int) and isinstance(combined, int)
-        target = self.matrices.product.problem.request.target
+        combined, a = self.combined, self.matrices
+        assert isinstance(self.height, int) and isinstance(a.m, int) and isinstance(combined, int)
         tiles = sum(n * (self.depth * step_cycles(r, self.vectors) + 20 + 3 * r * self.vectors) for r, n in split_extent(self.piece, self.rows))
         products = self.groups * self.pieces * self.blocks * self.products * tiles
-        combining = combined * (COMBINE_NEAR + COMBINE_FAR * min((combined + self.weight_elements) * f32.bytes / target.caches[2], 1))
-        adding = self.products * self.height * self.groups * self.width * FINISH
-        first = LOADING_SHOWS if len(self.schemes) == 1 else LOADING_NEAR_SHOWS
+        used = (combined + a.m * (a.k + a.n)) * f32.bytes / a.product.problem.request.target.caches[2]
+        combining = combined * (COMBINE_NEAR + COMBINE_FAR * min(used, 1) ** 2)
+        first = LOADING_NEAR_SHOWS if len(self.schemes) > 1 and self.height >= ROWS_HIDE_LOADING else LOADING_SHOWS
         again = self.weight_elements * (self.pieces - 1) + combined * self.groups
         loading = (first * self.weight_elements + LOADING_AGAIN_SHOWS * again) * f32.bytes / MEMORY_BYTES
-        return products + combining + adding + loading
+        return products + combining + loading
 
 
 def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.values())) -> Iterator[Cut]:
