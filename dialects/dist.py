@@ -100,7 +100,7 @@ class _Part:
         self.call, self.index = call, index
 
     def wait(self) -> Array:
-        return self.call.wait()[self.index]  # type: ignore[no-any-return]
+        return self.call.wait()[self.index]
 
 
 def arrays_text(arrays: Sequence[Array]) -> str:

@@ -87,7 +87,7 @@ class KeptFunction:
         self.copies = copies_on(place)
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
-        return self.executable.run_kept(arrays, self.copies)  # type: ignore[no-any-return]
+        return self.executable.run_kept(arrays, self.copies)
 
 
 def _compiled(place: Place, module: Module, name: str) -> Any:

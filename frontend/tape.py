@@ -57,12 +57,12 @@ def as_tensor(grad: Any) -> Tensor:
     """A gradient that may be an array, as a tensor."""
     global _wrap
     if not isinstance(grad, np.ndarray):
-        return grad  # type: ignore[no-any-return]
+        return grad
     if _wrap is None:
         from polyreme.tensor import Tensor
 
         _wrap = Tensor._wrap
-    return _wrap(grad)  # type: ignore[no-any-return]
+    return _wrap(grad)
 
 
 _wrap: Any = None
@@ -205,7 +205,7 @@ class OpNode(Node):
                 grad = grads[0]
                 made = self.plan.gradients(self.saved, self.arrays, grad if isinstance(grad, np.ndarray) else grad._value, self.edges)
                 if made is not None:
-                    return made  # type: ignore[no-any-return]
+                    return made
         grads = as_tensors(grads)
         result = gradient_rules()[self.cls](self, _emit if fresh else _emit_around_stale, *grads)
         given = list(result) if isinstance(result, (tuple, list)) else [result]

@@ -143,7 +143,7 @@ def bind_sizes(func: Func, args: Mapping[int, Any], known: Mapping[str, int] | N
         if not (flat and isinstance(kind, BufferType)):
             for dim, size in zip(getattr(kind, "shape", ()), np.shape(value), strict=False):
                 if (found := told(dim, size)) is not None:
-                    sizes.setdefault(found[0], max(int(found[1]), 0))  # type: ignore[call-overload]
+                    sizes.setdefault(found[0], max(int(found[1]), 0))
     bound = {**(known or {}), **sizes}
     for i, value in args.items():
         kind = func.args[i].type
@@ -305,7 +305,7 @@ class _Frame:
     def bind(self, kind: Type, value: Any) -> None:
         for dim, size in zip(getattr(kind, "shape", ()), np.shape(value), strict=False):
             if (found := told(dim, size)) is not None:
-                self.sizes.setdefault(found[0], int(found[1]))  # type: ignore[call-overload]
+                self.sizes.setdefault(found[0], int(found[1]))
 
     def checked(self, op: Op, kind: Type, value: Any) -> Any:
         if isinstance(kind, TensorType):

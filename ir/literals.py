@@ -88,7 +88,7 @@ def parse_type(text: str) -> Type:
     if any(isinstance(d, int) and not 0 <= d <= MAX_SIZE for d in dims):
         raise LiteralError(f"expected sizes from 0 to {MAX_SIZE}", start)
     if kind != "vector":
-        return _SHAPED[kind](tuple(dims), dtype)  # type: ignore[no-any-return]
+        return _SHAPED[kind](tuple(dims), dtype)
     if len(dims) != 1 or not isinstance(dims[0], int):
         raise LiteralError("expected one known number of lanes in a vector type", start)
     return VectorType(dims[0], dtype)
@@ -325,7 +325,7 @@ def parse_dense(text: str, kind: Type, resources: Mapping[str, str] | None = Non
     """The constant of type `kind` that `dense<…>` spells, or `dense_resource<…>` names one of the `resources` for."""
     if not isinstance(kind, TensorType) or not kind.is_static:
         raise LiteralError(f"expected a tensor type with known sizes for a constant but got {kind}")
-    shape = tuple(int(d) for d in kind.shape)  # type: ignore[arg-type]
+    shape = tuple(int(d) for d in kind.shape)
     if math.prod(d for d in shape if d) * kind.dtype.bytes > MAX_CONSTANT_BYTES:
         raise LiteralError(f"expected a constant of at most {MAX_CONSTANT_BYTES} bytes but got {kind}")
     if text.startswith("dense_resource"):
@@ -397,7 +397,7 @@ _COMPATIBLE = {"b": (bool,), "i": (int,), "u": (int,), "x": (int,), "f": (int, f
 
 def parse_elements(body: str, kind: TensorType) -> np.ndarray[Any, Any]:
     """The array of nested lists of elements, or of one element for all."""
-    shape = tuple(int(d) for d in kind.shape)  # type: ignore[arg-type]
+    shape = tuple(int(d) for d in kind.shape)
     is_complex = kind.dtype.kind == "c"
     try:
         if '"' in body:

@@ -62,7 +62,7 @@ def trace_parts(value: Value, letters: str, along: str) -> list[tuple[Access, Di
 def _is_read_once(value: Value, memory: Value) -> bool:
     """Whether no other value than `value`, which is a view of `memory`, is made of it."""
     while len(value.users) == 1 and value is not memory:
-        value = value.producer().operands[0]  # type: ignore[union-attr]
+        value = value.producer().operands[0]
     return len(value.users) == 1
 
 

@@ -219,7 +219,7 @@ class _Tiling:
             attributes["stops"] = (self.rows[op.result], *op.stops[1:])
         operands = [self._operand(v, op, made, b) for v in op.operands]
         copy = type(op).build(operands, attributes, [], [_with_shape(op.result, self._shape(op.result))], op.location, op.segments)
-        return b.insert_op(copy).result  # type: ignore[no-any-return]
+        return b.insert_op(copy).result
 
     def _operand(self, value: Value, op: Op, made: dict[Value, Value], b: Builder) -> Value:
         """What the op for one image reads in the place of `value`."""

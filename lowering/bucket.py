@@ -56,7 +56,7 @@ def assign_buckets(types: Sequence[TensorType], buffer: float = BUFFER, last_buf
 def _bytes(kind: TensorType) -> int:
     if not kind.is_static:
         raise PassError(f"expected a parameter of known size to put into a bucket but got {kind}")
-    return kind.dtype.bytes * int(kind.elements)  # type: ignore[arg-type]
+    return kind.dtype.bytes * int(kind.elements)
 
 
 @register_pass
@@ -82,7 +82,7 @@ class BucketGradients(FuncPass):
         chosen = self.results or tuple(range(len(values)))
         grads = [values[i] for i in chosen]
         b = Builder(func.block, last, func.location)
-        for number, bucket in enumerate(assign_buckets([g.type for g in grads], self.buffer, self.last_buffer)):  # type: ignore[misc]
+        for number, bucket in enumerate(assign_buckets([g.type for g in grads], self.buffer, self.last_buffer)):
             made = b.insert_op(dist.AllReduce([grads[i] for i in bucket], reduce="mean", bucket=number))
             for i, mean in zip(bucket, made.results, strict=True):
                 mean.name = f"mean_{grads[i].name}" if grads[i].name else ""
@@ -131,7 +131,7 @@ def _reorder(func: Func) -> None:
             if at in placed or at in needed:
                 continue
             needed.add(at)
-            waiting += [owner for used in _used_by(at) if (owner := used.owner) in position]  # type: ignore[misc]
+            waiting += [owner for used in _used_by(at) if (owner := used.owner) in position]
         placed.update(dict.fromkeys(sorted(needed, key=position.__getitem__)))
 
     late = _late(ops)
@@ -182,7 +182,7 @@ def gradient_schedule(types: Sequence[TensorType], names: Sequence[str], buffer:
 
 def buckets_of(func: Func) -> list[tuple[dist.AllReduceStart, tuple[int, ...]]]:
     """The starts of a gradient schedule, in their order, each with the numbers of the arguments that it sends."""
-    return [(op, tuple(func.args.index(v) for v in op.operands)) for op in func.block if isinstance(op, dist.AllReduceStart)]  # type: ignore[arg-type]
+    return [(op, tuple(func.args.index(v) for v in op.operands)) for op in func.block if isinstance(op, dist.AllReduceStart)]
 
 
 def fingerprint(module: Module) -> str:

@@ -257,7 +257,7 @@ def _lanes_over_groups(b: Builder, xs: Sequence[Value], op: tensor.Map) -> Value
     shape = _common([shape_of(x) for x in xs])
     groups, few = shape[-2:] if len(shape) > 2 else (1, 1)
     if not (isinstance(groups, int) and isinstance(few, int) and 1 < few < _GROUP <= groups * few) or all(shape_of(x)[-1:] in ((), (few,)) for x in xs):
-        return b(tensor.Map, *xs, **op.attributes)  # type: ignore[no-any-return]
+        return b(tensor.Map, *xs, **op.attributes)
     flat = []
     for x in xs:
         own = shape_of(x)
@@ -265,7 +265,7 @@ def _lanes_over_groups(b: Builder, xs: Sequence[Value], op: tensor.Map) -> Value
             x = b(tensor.Broadcast, x, shape=(*own[:-2], groups, few))
         flat.append(_reshaped(b, x, (*own[:-2], product(shape_of(x)[-2:]))) if own else x)
     made = b(tensor.Map, *flat, **op.attributes)
-    return b(tensor.Reshape, made, shape=shape)  # type: ignore[no-any-return]
+    return b(tensor.Reshape, made, shape=shape)
 
 
 def _common(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
@@ -444,7 +444,7 @@ def _product(
     flat = _reshaped(b, window.x, (product(sizes[c] for c in rows), sizes[letters[-1]]))
     matrix = _reshaped(b, weight[0], tuple(sizes[c] for c in order))
     spec = f"r{letters[-1]},{order}->r{lane}".replace("r", _free_letter(order))
-    return b(tensor.Contract, flat, matrix, spec=spec, dtype=dtype)  # type: ignore[no-any-return]
+    return b(tensor.Contract, flat, matrix, spec=spec, dtype=dtype)
 
 
 def _in_blocks(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], out: str, sizes: dict[str, Dim]) -> Value | None:
@@ -462,8 +462,8 @@ def _in_blocks(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[
     shape = tuple(sizes[c] for c in out)
     rows = b(tensor.Reshape, made, shape=(*outer, count * blocks.pixels, shape[-1]))
     if shape_of(rows) == shape:
-        return rows  # type: ignore[no-any-return]
-    return b(tensor.Slice, rows, starts=(0,) * len(shape), stops=shape, strides=(1,) * len(shape))  # type: ignore[no-any-return]
+        return rows
+    return b(tensor.Slice, rows, starts=(0,) * len(shape), stops=shape, strides=(1,) * len(shape))
 
 
 def _free_letter(taken: str) -> str:

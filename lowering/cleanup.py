@@ -166,7 +166,7 @@ def drop_cast(op: Any, b: Builder) -> Value | None:
         return None
     (x,) = op.operands
     if x.type == op.result.type:
-        return x  # type: ignore[no-any-return]
+        return x
     inner = x.producer(type(op))
     if inner is None or not (isinstance(inner, nn.Cast) or inner.fn == "cast"):
         return None
@@ -211,11 +211,11 @@ def _full_like(op: Any, b: Builder, number: Any) -> Value:
 def merge_transposes(op: Any, b: Builder) -> Value | None:
     """transpose(x, [0, 1, …]) -> x,  transpose(transpose(x, p), q) -> transpose(x, p[q])"""
     if op.perm == tuple(range(len(op.perm))):
-        return op.x  # type: ignore[no-any-return]
+        return op.x
     inner = op.x.producer(type(op))
     if inner is None:
         return None
-    return b(type(op), inner.x, perm=tuple(inner.perm[i] for i in op.perm))  # type: ignore[no-any-return]
+    return b(type(op), inner.x, perm=tuple(inner.perm[i] for i in op.perm))
 
 
 @_canonical
@@ -223,7 +223,7 @@ def merge_transposes(op: Any, b: Builder) -> Value | None:
 def merge_reshapes(op: Any, b: Builder) -> Value | None:
     """reshape(x, shape of x) -> x,  reshape(reshape(x)) -> reshape(x)"""
     if op.x.type == op.result.type:
-        return op.x  # type: ignore[no-any-return]
+        return op.x
     inner = op.x.producer(type(op))
     return None if inner is None else b(type(op), inner.x, shape=op.shape)
 
@@ -236,7 +236,7 @@ def transpose_of_sizes_one(op: Any, b: Builder) -> Value | None:
     long = [p for p in op.perm if shape[p] != 1]
     if long != sorted(long):
         return None
-    return b(nn.Reshape if isinstance(op, nn.Transpose) else tt.Reshape, op.x, shape=op.result.type.shape)  # type: ignore[no-any-return]
+    return b(nn.Reshape if isinstance(op, nn.Transpose) else tt.Reshape, op.x, shape=op.result.type.shape)
 
 
 @_canonical
@@ -244,10 +244,10 @@ def transpose_of_sizes_one(op: Any, b: Builder) -> Value | None:
 def merge_broadcasts(op: Any, b: Builder) -> Value | None:
     """broadcast(x, shape of x) -> x,  broadcast(broadcast(x)) -> broadcast(x),  broadcast(full) -> full"""
     if op.x.type == op.result.type:
-        return op.x  # type: ignore[no-any-return]
+        return op.x
     inner = op.x.producer(type(op))
     if inner is not None:
-        return b(type(op), inner.x, shape=op.shape)  # type: ignore[no-any-return]
+        return b(type(op), inner.x, shape=op.shape)
     return _full_of_full(op, b)
 
 
@@ -278,7 +278,7 @@ def repeat_in_map(op: Any, b: Builder) -> Value | None:
             operands[i] = old
     if all(new is old for new, old in zip(operands, op.operands, strict=True)):
         return None
-    return b(type(op), *operands, **attributes)  # type: ignore[no-any-return]
+    return b(type(op), *operands, **attributes)
 
 
 def _unrepeated(x: Value) -> Value:
@@ -288,7 +288,7 @@ def _unrepeated(x: Value) -> Value:
 
 
 def _map_shape(xs: list[Value]) -> tuple[Any, ...]:
-    return broadcast_shapes([x.type.shape for x in xs])  # type: ignore[union-attr]
+    return broadcast_shapes([x.type.shape for x in xs])
 
 
 @_canonical
@@ -304,7 +304,7 @@ def slice_of_joined(op: Any, b: Builder) -> Value | None:
         if known_nonnegative(op.starts[axis] - start) and known_nonnegative(stop - op.stops[axis]):
             starts, stops = list(op.starts), list(op.stops)
             starts[axis], stops[axis] = op.starts[axis] - start, op.stops[axis] - start
-            return b(tt.Slice, x, starts=tuple(starts), stops=tuple(stops), strides=op.strides)  # type: ignore[no-any-return]
+            return b(tt.Slice, x, starts=tuple(starts), stops=tuple(stops), strides=op.strides)
         start = stop
     return None
 
@@ -314,7 +314,7 @@ def slice_of_joined(op: Any, b: Builder) -> Value | None:
 def merge_slices(op: Any, b: Builder) -> Value | None:
     """slice(x, all of it) -> x,  slice(slice(x, s, t), p, q) -> slice(x, s + p t, …)"""
     if op.x.type == op.result.type and all(s == 1 for s in op.strides):
-        return op.x  # type: ignore[no-any-return]
+        return op.x
     inner = op.x.producer(type(op))
     if inner is None:
         return None
@@ -331,7 +331,7 @@ def merge_slices(op: Any, b: Builder) -> Value | None:
         starts.append(start)
         stops.append(stop)
         strides.append(stride)
-    return b(type(op), inner.x, starts=tuple(starts), stops=tuple(stops), strides=tuple(strides))  # type: ignore[no-any-return]
+    return b(type(op), inner.x, starts=tuple(starts), stops=tuple(stops), strides=tuple(strides))
 
 
 @_canonical
@@ -346,10 +346,10 @@ def merge_flips(op: Any, b: Builder) -> Value | None:
         axes ^= set(normal_axes(inner.axes, len(shape)))
         source = inner.x
     if not axes:
-        return source  # type: ignore[no-any-return]
+        return source
     if inner is None and len(axes) == len(op.axes):
         return None
-    return b(type(op), source, axes=tuple(sorted(axes)))  # type: ignore[no-any-return]
+    return b(type(op), source, axes=tuple(sorted(axes)))
 
 
 @_canonical
@@ -380,7 +380,7 @@ def reduce_nothing(op: Any, b: Builder) -> Value | None:
     if len(axes) == len(op.axes) and axes:
         return None
     x = op.x if not axes else b(tt.Reduce, op.x, fn=op.fn, axes=axes, keepdims=True)
-    return b(tt.Reshape, x, shape=op.result.type.shape)  # type: ignore[no-any-return]
+    return b(tt.Reshape, x, shape=op.result.type.shape)
 
 
 @_canonical
@@ -435,7 +435,7 @@ def _is_small_constant(value: Value, limit: int) -> bool:
     if not isinstance(op, (nn.Full, tt.Full, nn.Constant, tt.Constant, nn.Iota, tt.Iota)):
         return False
     kind = value.type
-    return isinstance(kind, TensorType) and kind.is_static and kind.elements <= limit  # type: ignore[operator]
+    return isinstance(kind, TensorType) and kind.is_static and kind.elements <= limit
 
 
 def _constant_array(value: Value) -> Any:

@@ -63,7 +63,7 @@ def _axes_of_values(func: Func, ops: list[Op]) -> dict[Value, tuple[int, ...]] |
             else:
                 continue
             changed = changed or bool(fresh)
-            axes.update(fresh)  # type: ignore[arg-type]
+            axes.update(fresh)
     return axes if all(v in axes and len(axes[v]) == len(shape_of(v)) for v in values) and _agree(ops, axes) else None
 
 

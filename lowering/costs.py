@@ -30,7 +30,7 @@ class Cost:
     def __str__(self) -> str:
         moved = self.read + self.written
         known = isinstance(self.operations, int) and isinstance(moved, int) and moved
-        ratio = f", {self.operations / moved:.2f} per byte" if known else ""  # type: ignore[operator]
+        ratio = f", {self.operations / moved:.2f} per byte" if known else ""
         return f"{_short(self.operations)} operations{ratio}, {_short(self.read)} bytes read, {_short(self.written)} written"
 
 

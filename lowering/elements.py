@@ -428,9 +428,9 @@ def convert(code: Code, x: Value, dtype: ScalarType) -> Value:
 def _accumulate(r: _Request, sizes: Sequence[Dim], start: Sequence[Value], step: Callable[[list[Position], list[Value]], list[Value]]) -> list[Value]:
     """`step(positions, accumulators)` over all positions in row-major order, written out when they are few."""
     code = r.code
-    if all(isinstance(n, int) for n in sizes) and prod(sizes) <= UNROLLED:  # type: ignore[arg-type]
+    if all(isinstance(n, int) for n in sizes) and prod(sizes) <= UNROLLED:
         values = list(start)
-        for offsets in cartesian(*(range(n) for n in sizes)):  # type: ignore[arg-type]
+        for offsets in cartesian(*(range(n) for n in sizes)):
             values = step([Position(k) for k in offsets], values)
         return values
 
@@ -458,7 +458,7 @@ def _reduce(r: _Request) -> Value:
         return [code.apply(a["fn"], values[0], element) if values else element]
 
     sizes = [shape[i] for i in axes]
-    written_out = all(isinstance(n, int) and n for n in sizes) and prod(sizes) <= UNROLLED  # type: ignore[arg-type]
+    written_out = all(isinstance(n, int) and n for n in sizes) and prod(sizes) <= UNROLLED
     start = [] if written_out else [r.constant(identity_of(a["fn"], inner), inner)]
     return convert(code, _accumulate(r, sizes, start, step)[0], dtype)
 

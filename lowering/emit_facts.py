@@ -33,7 +33,7 @@ def overlap(a: Value, b: Value) -> bool:
     """Whether two buffers may share memory: parts of the same one that meet, or allocations whose places in the arena meet."""
     (part_a, low_a), (part_b, low_b) = _part_of(a), _part_of(b)
     if part_a is part_b:
-        size_a, size_b = (product(x.type.shape) for x in (a, b))  # type: ignore[union-attr]
+        size_a, size_b = (product(x.type.shape) for x in (a, b))
         known = isinstance(size_a, int) and isinstance(size_b, int)
         return not known or bool(low_a < low_b + size_b and low_b < low_a + size_a)
     a, b = root_of(a), root_of(b)

@@ -63,7 +63,7 @@ def _place(register: str) -> Callable[[GridEmitter, Any], Lane]:
 
 def _emit_alloc(e: GridEmitter, op: Any) -> Lane:
     if op.space != "shared":
-        return OPS[kernel.Alloc](e, op)  # type: ignore[no-any-return]
+        return OPS[kernel.Alloc](e, op)
     count = max(1, int(product(op.shape)))
     name = f"{e.name}_shared_{len(e.shared)}"
     e.shared.append(f"@{name} = internal addrspace(3) global [{count} x {memory_element(op.dtype)}] undef, align {SHARED_ALIGN}")

@@ -71,7 +71,7 @@ class _Kernel:
         self.queries, self.keys = found.sizes[found.query], found.sizes[found.key]
         self.depth, self.width = found.room(found.depth), found.room(found.width)
         args = request.func.args
-        types = [BufferType(shape_of(v), v.type.dtype) for v in (*args, *request.results)]  # type: ignore[union-attr]
+        types = [BufferType(shape_of(v), v.type.dtype) for v in (*args, *request.results)]
         names = [a.name for a in args] + [v.name for v in request.results]
         self.func = Func.empty(request.name("attention"), types, arg_names=names, loc=request.func.location)
         self.code = Code(Builder.at_end(self.func.block, self.func.location))
@@ -138,12 +138,12 @@ class _Kernel:
         """`body(first key, keys, carried)` for blocks of up to `size` keys."""
         code = self.code
         if isinstance(end, int) and end <= size:
-            return body(0, end, carried)  # type: ignore[operator, no-any-return]
+            return body(0, end, carried)  # type: ignore[operator]
 
         def one(at: Position, values: list[Value]) -> list[Value]:
             first = at.scalar(code)
             count = size if isinstance(end, int) and end % size == 0 else code.min(size, code.sub(end, first))
-            return body(first, count, values)  # type: ignore[operator, no-any-return]
+            return body(first, count, values)  # type: ignore[operator]
 
         return run(code, 0, end, size, carried, one, "block")
 

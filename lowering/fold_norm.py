@@ -59,7 +59,7 @@ def fold_batch_norm(op: BatchNorm) -> None:
         _scale_and_shift(op)
         return
     product = found.product
-    dtype = op.result.type.dtype.np  # type: ignore[union-attr]
+    dtype = op.result.type.dtype.np
     with np.errstate(all="ignore"):
         s = found.scale / np.sqrt(found.variance + op.epsilon)
         # Channels of the result are the first axis of a filter and the last one of a matrix.
@@ -145,5 +145,5 @@ def _numbers(value: Value, dtype: Any = np.float64) -> Array | None:
         array: Array = op.value.array
         return array if dtype is None else array.astype(dtype)
     if isinstance(op, Full) and all(isinstance(d, int) for d in op.shape) and isinstance(op.value, (int, float)):
-        return np.full(op.shape, op.value, dtype or value.type.dtype.np)  # type: ignore[union-attr]
+        return np.full(op.shape, op.value, dtype or value.type.dtype.np)
     return None

@@ -97,7 +97,7 @@ def _row(value: Value) -> Array | None:
         return None
     if isinstance(op, tensor.Constant):
         return op.value.array.reshape(-1)
-    return np.full(product(shape), op.value, op.dtype.np) if isinstance(op, tensor.Full) else None  # type: ignore[arg-type]
+    return np.full(product(shape), op.value, op.dtype.np) if isinstance(op, tensor.Full) else None
 
 
 def _join(branches: Sequence[_Branch]) -> None:

@@ -49,6 +49,6 @@ def _axes_of_rows(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> tuple[int, .
         return ()
     for first in range(1, len(shape)):
         row = product(shape[first:])
-        if elements >= ENOUGH_ROWS * row:  # type: ignore[operator]
-            return tuple(range(first, len(shape))) if row >= LONG_ROW else ()  # type: ignore[operator]
+        if elements >= ENOUGH_ROWS * row:
+            return tuple(range(first, len(shape))) if row >= LONG_ROW else ()
     return ()

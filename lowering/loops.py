@@ -45,7 +45,7 @@ SCRATCH_BYTES = 16 << 10
 def build_loops(request: Request) -> KernelPlan:
     """The plan of any root: one kernel on its operands and results."""
     func = collapse_axes(request.func)
-    types = [BufferType(v.type.shape, v.type.dtype) for v in (*request.func.args, *request.results)]  # type: ignore[union-attr]
+    types = [BufferType(v.type.shape, v.type.dtype) for v in (*request.func.args, *request.results)]
     names = [a.name for a in request.func.args] + [v.name for v in request.results]
     made = Func.empty(request.name(describe(func)), types, arg_names=names, loc=request.func.location)
     code = Code(Builder.at_end(made.block, made.location))
@@ -143,7 +143,7 @@ class _RowLoops:
     def _choose_lanes(self) -> Lanes:
         if self.vector is None:
             return Lanes(1, False)
-        types = {v.type.dtype for op in self.ops for v in op.results} | {v.type.dtype for v, _ in self.results}  # type: ignore[union-attr]
+        types = {v.type.dtype for op in self.ops for v in op.results} | {v.type.dtype for v, _ in self.results}
         floats = [t for t in types if t.is_float and t.bits >= 32]
         widest = max((t.bytes for t in floats or types), default=4)
         count = max(1, self.target.vector_bytes // max(widest, 2 if not floats else 4))
@@ -203,7 +203,7 @@ class _RowLoops:
             value = op.results[0]
             dear = isinstance(op, tensor.Map) and EXPENSIVE.get(op.fn, 1) >= KEPT_COST
             dear = dear or (isinstance(op, tensor.Reduce) and op not in self.rows.staged)
-            bytes = row * value.type.dtype.bytes  # type: ignore[union-attr]
+            bytes = row * value.type.dtype.bytes
             if dear and len(wanted.get(value, ())) > 1 and shape_of(value) == self.rows.space and isinstance(bytes, int) and bytes <= room:
                 kept[value] = min(wanted[value])
                 room -= bytes
@@ -341,7 +341,7 @@ class _RowLoops:
 
         def nest(k: int, places: dict[int, Position], values: list[Value]) -> list[Value]:
             if k == len(reduced):
-                return body(places, lanes, mask, 0, values)  # type: ignore[operator, no-any-return]
+                return body(places, lanes, mask, 0, values)  # type: ignore[operator]
             axis = reduced[k]
             if axis == self.vector:
                 return sweep(
@@ -353,7 +353,7 @@ class _RowLoops:
         def nest_rest(k: int, places: dict[int, Position], n: int, m: Value | None, part: int, v: list[Value]) -> list[Value]:
             # Axes behind the vector axis have size 1.
             places = {**places, **{axis: Position() for axis in reduced[k:]}}
-            return body(places, n, m, part, v)  # type: ignore[operator, no-any-return]
+            return body(places, n, m, part, v)  # type: ignore[operator]
 
         return nest(0, {}, carried)
 
@@ -392,7 +392,7 @@ class _RowLoops:
 
         Where arithmetic takes as long, reading the lines first costs nothing, and is faster than to wait until they are written.
         """
-        size = product(shape) * value.type.dtype.bytes  # type: ignore[union-attr]
+        size = product(shape) * value.type.dtype.bytes
         dear = any(isinstance(op, tensor.Map) and op.fn in EXPENSIVE for op in self.ops)
         return isinstance(size, int) and size > self.target.caches[2] and not dear
 

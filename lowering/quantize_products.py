@@ -90,7 +90,7 @@ def constant_of(value: Value) -> Array | None:
     if isinstance(op, nn.Constant):
         array: Array = op.value.array
         return array
-    if isinstance(op, (nn.Transpose, nn.Reshape, nn.Slice)) and value.type.is_static:  # type: ignore[union-attr]
+    if isinstance(op, (nn.Transpose, nn.Reshape, nn.Slice)) and value.type.is_static:
         inner = constant_of(op.operands[0])
         if inner is not None:
             (array,) = op.evaluate([inner], _no_regions)

@@ -97,7 +97,7 @@ class _Found(NamedTuple):
 
 def known(value: Value) -> Array | None:
     """The elements of what is made of constants, if they are few."""
-    if not all(isinstance(n, int) for n in shape_of(value)) or product(shape_of(value)) > MOST_KNOWN:  # type: ignore[operator]
+    if not all(isinstance(n, int) for n in shape_of(value)) or product(shape_of(value)) > MOST_KNOWN:
         return None
     op = value.producer()
     if isinstance(op, (tensor.Constant, tensor.Full)):

@@ -63,7 +63,7 @@ def write_updates(code: Code, target: Target, emitter: ElementEmitter, op: tenso
 
 def _width(target: Target, op: tensor.Scatter, along: Dim) -> int:
     """Lanes of a vector along the last axis."""
-    dtype = op.result.type.dtype  # type: ignore[union-attr]
+    dtype = op.result.type.dtype
     count = max(1, target.vector_bytes // max(dtype.bytes, 2))
     if isinstance(along, int) and along < count:
         return 1 << ((along - 1).bit_length() if target.masked else along.bit_length() - 1) if along > 0 else 1

@@ -154,7 +154,7 @@ class Request:
 
     @property
     def result_types(self) -> list[TensorType]:
-        return [v.type for v in self.results]  # type: ignore[misc]
+        return [v.type for v in self.results]
 
     @cached_property
     def key(self) -> str:

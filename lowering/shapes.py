@@ -20,7 +20,7 @@ from polyreme.ir.facts import Guard, at_least_zero, without_implied
 from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.types import BufferType, FunctionType, Type, substitute_type, type_symbols
 
-_TYPES = Type.__args__  # type: ignore[attr-defined]
+_TYPES = Type.__args__
 
 
 def specialize(root: Op, sizes: Mapping[str, Dim]) -> None:

@@ -107,7 +107,7 @@ def _number(b: Builder, like: Value) -> Value:
         return full
     dtype = kind if isinstance(kind, ScalarType) else kind.dtype
     one: Value = b(kernel.Constant, value=_one(dtype), dtype=dtype)
-    return b(kernel.Broadcast, one, lanes=kind.lanes) if isinstance(kind, VectorType) else one  # type: ignore[no-any-return]
+    return b(kernel.Broadcast, one, lanes=kind.lanes) if isinstance(kind, VectorType) else one
 
 
 def _one(dtype: ScalarType) -> Any:

@@ -93,16 +93,16 @@ class _Split:
         """A value as it stands in memory; one that no op makes stands there already."""
         if not is_complex(value) or value.producer() is None:
             return value
-        return self.b(tensor.Pairs, self.joined(self.of(value)))  # type: ignore[no-any-return]
+        return self.b(tensor.Pairs, self.joined(self.of(value)))
 
     def joined(self, planes: Planes) -> Value:
-        return self.b(tensor.Concat, planes, axis=len(shape_of(planes[0])) - 1)  # type: ignore[no-any-return]
+        return self.b(tensor.Concat, planes, axis=len(shape_of(planes[0])) - 1)
 
     def part(self, pairs: Value, k: int) -> Value:
         """One part of pairs, with an axis of size 1."""
         shape = shape_of(pairs)[:-1]
         zeros, ones = (0,) * len(shape), (1,) * len(shape)
-        return self.b(tensor.Slice, pairs, starts=(*zeros, k), stops=(*shape, k + 1), strides=(*ones, 1))  # type: ignore[no-any-return]
+        return self.b(tensor.Slice, pairs, starts=(*zeros, k), stops=(*shape, k + 1), strides=(*ones, 1))
 
     def lifted(self, value: Value) -> Value:
         """A real value with the axis of size 1 that planes have; a number stays one."""
@@ -111,7 +111,7 @@ class _Split:
 
     def lowered(self, value: Value) -> Value:
         """A real value without that axis."""
-        return self.b(tensor.Reshape, value, shape=shape_of(value)[:-1])  # type: ignore[no-any-return]
+        return self.b(tensor.Reshape, value, shape=shape_of(value)[:-1])
 
     def operands(self, op: tensor.Map) -> list[Planes]:
         """The planes of the complex operands; numbers are shaped like the others."""
@@ -124,10 +124,10 @@ class _Split:
         return found
 
     def map(self, fn: str, *xs: Value, dtype: ScalarType | None = None) -> Value:
-        return self.b(tensor.Map, *xs, fn=fn, dtype=dtype)  # type: ignore[no-any-return]
+        return self.b(tensor.Map, *xs, fn=fn, dtype=dtype)
 
     def zero(self, like: Value) -> Value:
-        return self.b(tensor.Full, value=0, shape=shape_of(like), dtype=element_type(like.type))  # type: ignore[no-any-return]
+        return self.b(tensor.Full, value=0, shape=shape_of(like), dtype=element_type(like.type))
 
 
 # --- rules: the planes of an op's result, or its real result; None where there is no code
@@ -223,7 +223,7 @@ def _contract(s: _Split, op: tensor.Contract) -> Planes:
     (a, b), (c, d) = ([s.lowered(part) for part in s.of(x)] for x in (op.a, op.b))
 
     def product(x: Value, y: Value) -> Value:
-        return s.b(tensor.Contract, x, y, spec=op.spec)  # type: ignore[no-any-return]
+        return s.b(tensor.Contract, x, y, spec=op.spec)
 
     return s.lifted(s.map("sub", product(a, c), product(b, d))), s.lifted(s.map("add", product(a, d), product(b, c)))
 

@@ -123,7 +123,7 @@ def _unroll(scan: tensor.Scan) -> None:
         if row:
             given.append(b(tensor.Concat, row[::-1] if scan.reverse else row, axis=0))
         else:
-            given.append(b(tensor.Full, value=0, shape=shape_of(result), dtype=result.type.dtype))  # type: ignore[union-attr]
+            given.append(b(tensor.Full, value=0, shape=shape_of(result), dtype=result.type.dtype))
     scan.replace_with(*handed, *given)
 
 

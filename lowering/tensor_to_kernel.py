@@ -222,7 +222,7 @@ class _Bufferize:
 
     def _element(self, buffer: Value, step: Value, like: Value) -> Value:
         """The part of a buffer that belongs to one step."""
-        shape = like.type.shape  # type: ignore[union-attr]
+        shape = like.type.shape
         view: Value = self.b(kernel.View, buffer, Code(self.b).value(Code(self.b).mul(step, product(shape))), shape=shape)
         return view
 
@@ -406,7 +406,7 @@ class _Bufferize:
     def _shaped(self, buffer: Value, type: BufferType) -> Value:
         """The memory as a kernel wants to see it: reshapes and collapsed axes are views, as are the parts of complex numbers."""
         if buffer.type != type:
-            seen = type.dtype if buffer.type.dtype in PARTS else None  # type: ignore[union-attr]
+            seen = type.dtype if buffer.type.dtype in PARTS else None
             buffer = self.b(kernel.View, buffer, None, shape=type.shape, dtype=seen)
         return buffer
 

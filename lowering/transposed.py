@@ -32,7 +32,7 @@ def phase_taps(kernel: Sequence[Dim], strides: Sequence[Dim], dilations: Sequenc
 
 def phase_padding(places: Sequence[Dim], sizes: Sequence[Dim], cut: Sequence[Dim], strides: Sequence[Dim]) -> tuple[Dim, ...] | None:
     """How many zeros the phases need behind the operand for `sizes` results after the first `cut`; None if that could be negative."""
-    needed = tuple(ceildiv(start + size, int(s)) - place for place, size, start, s in zip(places, sizes, cut, strides, strict=True))  # type: ignore[arg-type]
+    needed = tuple(ceildiv(start + size, int(s)) - place for place, size, start, s in zip(places, sizes, cut, strides, strict=True))
     return needed if all(map(known_nonnegative, needed)) else None
 
 

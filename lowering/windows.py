@@ -231,6 +231,6 @@ def _by_axes_pays(kernel: Sequence[Dim], strides: Sequence[Dim]) -> bool:
     """Whether the largest of each row's window, then of those in a column, takes half the comparisons of whole windows."""
     if not all(isinstance(n, int) for n in (*kernel, *strides)):
         return False
-    known, moves = [int(n) for n in kernel], [int(n) for n in strides]  # type: ignore[arg-type]
+    known, moves = [int(n) for n in kernel], [int(n) for n in strides]
     # An axis that comes first is looked at for all places of the axes in front of it, of which the strides skip some later.
     return prod(known) >= 2 * sum(n * prod(moves[:i]) for i, n in enumerate(known))

@@ -114,7 +114,7 @@ class _Unread(Tensor):
         if source is not None:
             source.touch()
         # In this order, so that another thread that reads meanwhile finds either the source or the contents.
-        Tensor._value.__set__(self, value)  # type: ignore[attr-defined]
+        Tensor._value.__set__(self, value)
         self.__class__ = Parameter if isinstance(self, Parameter) else Tensor  # type: ignore[assignment]
         self.__dict__.pop(_SOURCE, None)
 

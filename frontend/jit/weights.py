@@ -60,7 +60,7 @@ class WeightedFunction:
         binding = self._current
         if binding is None or not all(map(is_, weights, binding.weights)):
             binding = self._bind(weights)
-        return binding.executable.run([arrays[i] for i in self._others])  # type: ignore[no-any-return]
+        return binding.executable.run([arrays[i] for i in self._others])
 
     def _bind(self, weights: list[Array]) -> _Binding:
         with self._lock:

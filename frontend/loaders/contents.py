@@ -46,7 +46,7 @@ def _of_value(value: Value, done: dict[Value, Contents | None], depth: int) -> C
 def _of_result(value: OpResult, done: dict[Value, Contents | None], depth: int) -> Contents | None:
     op = value.op
     rule = _RULES.get(type(op))
-    size = dims.product(value.type.shape)  # type: ignore[union-attr]
+    size = dims.product(value.type.shape)
     if rule is None or not isinstance(size, int) or size > MAX_ELEMENTS:
         return None
     operands = []

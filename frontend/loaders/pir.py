@@ -188,7 +188,7 @@ class _Reader:
             if kind is None:
                 raise results[0].fail("expected an input that is a dense tensor")
             dtype = next(d.name for d in DTYPES.values() if d.scalar == kind.dtype)
-            described.append((attributes["name"], dtype, [int(d) for d in kind.shape]))  # type: ignore[arg-type]
+            described.append((attributes["name"], dtype, [int(d) for d in kind.shape]))
         for op, tensor in zip(feeds, self.builder.add_inputs(described, self.specs), strict=True):
             self._define(op.get("O").items()[0], tensor)
 

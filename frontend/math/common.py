@@ -131,4 +131,4 @@ def number_like(x: Tensor, value: float) -> Tensor:
 
 def select(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """The elements of `x` where `condition` holds, else those of `y`, all of equal element types."""
-    return dispatch.call(ops.Where, condition, x, y)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Where, condition, x, y)

@@ -87,7 +87,7 @@ class LBFGS(Optimizer):
         self._memory = _Memory()
 
     @tape.no_grad()
-    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor:  # type: ignore[override]
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor:
         """Run the steps; returns the loss at their start."""
         if closure is None:
             raise TypeError("LBFGS.step() expected a closure that computes the loss and its gradients")

@@ -89,7 +89,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON: what is not finite is None."""
-        return _plain(asdict(self))  # type: ignore[no-any-return]
+        return _plain(asdict(self))
 
     def __str__(self) -> str:
         width = max(5, *(len(row.name) for row in self.layers), *(len(row.name) for row in self.left_out))

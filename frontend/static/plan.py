@@ -90,13 +90,13 @@ def _value_of(source: Source, feed: Mapping[str, Array], scope: Any) -> Array:
     if source.kind == "feed":
         return feed[source.name]
     if source.kind == "tensor":
-        return source.payload._value  # type: ignore[no-any-return]
+        return source.payload._value
     stored = scope.find_var(source.name)
     if stored is None or stored.array is None:
         what = "the parameter" if isinstance(source.payload, Parameter) else "the persistable variable"
         way_out = "run the startup program first (exe.run(paddle.static.default_startup_program())), in the same scope"
         raise RunError(Diagnostic(f"expected a value of {what} '{source.name}' in the scope but it has none; {way_out}", source.payload.location), code="E0604")
-    return stored.array  # type: ignore[no-any-return]
+    return stored.array
 
 
 def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequence[str]) -> Plan:

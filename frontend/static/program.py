@@ -137,7 +137,7 @@ class Block:
 
     def clone_variable(self, var: Variable, force_persistable: bool = True) -> Variable:
         """A variable of the same name, shape and dtype in this block (of another program)."""
-        return self._add(_copied(var, self, var.persistable or force_persistable))  # type: ignore[no-any-return]
+        return self._add(_copied(var, self, var.persistable or force_persistable))
 
     _clone_variable = clone_variable
 
@@ -352,7 +352,7 @@ class Program:
         self._role_vars = [names] if isinstance(names, str) else list(names)
 
     def set_op_role_var(self, names: Iterable[str]) -> None:
-        self.op_role_var = names  # type: ignore[assignment]
+        self.op_role_var = names
 
     def role_attributes(self) -> dict[str, Any]:
         return {"op_role": self._role, "op_role_var": list(self._role_vars)}

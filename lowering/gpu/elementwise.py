@@ -43,7 +43,7 @@ def _kernel(request: Request, func: Func, which: list[int]) -> Step:
     per_block = THREADS * lanes
     slots = [*(operand(a.index) for a in args), *(result(i) for i in which)]
     types = [v.type for v in (*args, *values)]
-    made = GridKernel(request.name(describe(func)), slots, types, (blocks_for(count, per_block),), (THREADS,), request.func.location)  # type: ignore[arg-type]
+    made = GridKernel(request.name(describe(func)), slots, types, (blocks_for(count, per_block),), (THREADS,), request.func.location)
     code = made.code
     leaf = aligned_leaf if lanes > 1 else buffer_leaf
     leaves = {a: leaf(code, buffer, shape_of(a)) for a, buffer in zip(args, made.buffers, strict=False)}
@@ -55,7 +55,7 @@ def _kernel(request: Request, func: Func, which: list[int]) -> Step:
             found = emitter.at(value, at, lanes)
             where = linear(code, at, shape)
             if lanes > 1:
-                code.store(found, buffer, where.scalar(code), align=lanes * found.type.dtype.bytes)  # type: ignore[union-attr]
+                code.store(found, buffer, where.scalar(code), align=lanes * found.type.dtype.bytes)
             else:
                 store(code, found, buffer, where)
 

@@ -148,7 +148,7 @@ def plan_product(p: Product, make: MakeKernel) -> KernelPlan:
     types: list[TensorType | BufferType] = list(request.operand_types)
     if epilogue is not None and not epilogue.pools and parts == 1:
         outputs = [result(i) for i in range(len(epilogue.values))]
-        step = make(p, _epilogue_sink(p, epilogue), [*operands, *outputs], 1, [*types, *(v.type for v in request.results)])  # type: ignore[list-item]
+        step = make(p, _epilogue_sink(p, epilogue), [*operands, *outputs], 1, [*types, *(v.type for v in request.results)])
         return KernelPlan((step,), builder="product")
     kept = sum_type(p)
     board = BufferType((parts, *p.out_shape), kept)
@@ -183,7 +183,7 @@ def _epilogue_sink(p: Product, epilogue: Epilogue) -> Sink:
             return convert(code, leaf(at, lanes, mask), dtype)
 
         buffers = dict(zip(p.request.func.args, made.buffers[:args], strict=True))
-        emitter = epilogue.emitter(code, buffers, rounded)  # type: ignore[arg-type]
+        emitter = epilogue.emitter(code, buffers, rounded)
         epilogue.write(emitter, made.buffers[args:], [places[c] for c in p.out], lanes, None)
 
     return write

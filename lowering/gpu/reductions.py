@@ -115,7 +115,7 @@ class _RowKernel:
         blocks = blocks_for(self.count, layout.rows)
         grid = (blocks,) if last else (blocks, self.parts)
         name = self.request.name(describe(func)) + ("" if last else "_parts")
-        self.kernel = made = GridKernel(name, slots, types, grid, layout.block, self.request.func.location)  # type: ignore[arg-type]
+        self.kernel = made = GridKernel(name, slots, types, grid, layout.block, self.request.func.location)
         self.code: Code = made.code
         inputs, rest = made.buffers[: len(func.args)], made.buffers[len(func.args) :]
         leaves = {a: buffer_leaf(self.code, buffer, shape_of(a)) for a, buffer in zip(func.args, inputs, strict=True)}
@@ -151,7 +151,7 @@ class _RowKernel:
         reduces = [s for s in self.rows.staged if self.rows.level[s.result] == stage + 1]
         totals = self._meet(reduces, self._share(reduces, leaves, self.worker, self.length))
         for s, total in zip(reduces, totals, strict=True):
-            leaves[s.result] = register_leaf(self.code, convert(self.code, total, s.result.type.dtype))  # type: ignore[union-attr]
+            leaves[s.result] = register_leaf(self.code, convert(self.code, total, s.result.type.dtype))
 
     def _share(self, reduces: list[tensor.Reduce], leaves: dict[Value, Leaf], lo: Index, hi: Index) -> list[Value]:
         """What one thread adds up of the row's elements [lo, hi), as many apart as there are workers."""
@@ -202,7 +202,7 @@ class _RowKernel:
             kind = accumulator_of(s)
             with code.loop(0, self.parts, [code.constant(identity_of(s.fn, kind), kind)], name="part") as loop:
                 loop.next = [code.apply(s.fn, loop.carried[0], code.load(board, code.add(code.mul(loop.iv, self.count), self.row)))]
-            leaves[s.result] = register_leaf(code, convert(code, loop.results[0], s.result.type.dtype))  # type: ignore[union-attr]
+            leaves[s.result] = register_leaf(code, convert(code, loop.results[0], s.result.type.dtype))
 
     # --- results
 

@@ -31,7 +31,7 @@ class DistributedOptimizer:
 
         inner = self._optimizer
         if in_dynamic_mode() or get_world_size() == 1:
-            return inner.minimize(loss, startup_program, parameters, no_grad_set)  # type: ignore[no-any-return]
+            return inner.minimize(loss, startup_program, parameters, no_grad_set)
         startup = startup_program or default_startup_program()
         pairs = inner.backward(loss, startup, parameters, no_grad_set)
         with program_guard(loss.block.program, startup):

@@ -41,7 +41,7 @@ def prelu(x: Tensor, alpha: Tensor, *, data_format: str = "NCHW", mode: str = "a
     if mode != "element":
         return functional.prelu(x, math.reshape(alpha, [-1]), data_format)
     slopes = math.reshape(alpha, [1, *x.type.shape[1:]])
-    return math.where(math.greater_than(x, math.zeros_like(x)), x, math.multiply(x, slopes))  # type: ignore[no-any-return]
+    return math.where(math.greater_than(x, math.zeros_like(x)), x, math.multiply(x, slopes))
 
 
 @meaning("elu")

@@ -99,12 +99,12 @@ def lerp(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
 
 @meaning()
 def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    return math.where(condition, x, y)  # type: ignore[no-any-return]
+    return math.where(condition, x, y)
 
 
 @meaning()
 def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
-    return math.where(mask, math.reshape(cast_to(value, x.type.dtype), []) if value.size == 1 else value, x)  # type: ignore[no-any-return]
+    return math.where(mask, math.reshape(cast_to(value, x.type.dtype), []) if value.size == 1 else value, x)
 
 
 @meaning()

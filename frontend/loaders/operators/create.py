@@ -127,7 +127,7 @@ def _triangle(x: Tensor, diagonal: int, lower: bool) -> Tensor:
     rows, columns = (dispatch.call(ops.Iota, shape=x.type.shape[-2:], axis=axis, dtype=i64) for axis in (0, 1))
     limit = math.scale(rows, 1, diagonal)
     kept = math.less_equal(columns, limit) if lower else math.greater_equal(columns, limit)
-    return math.where(kept, x, dispatch.full((), False if x.type.dtype.kind == "b" else 0, x.type.dtype))  # type: ignore[no-any-return]
+    return math.where(kept, x, dispatch.full((), False if x.type.dtype.kind == "b" else 0, x.type.dtype))
 
 
 @meaning()
@@ -157,7 +157,7 @@ def shape64(input: Tensor) -> Tensor:
 
 @meaning()
 def numel(x: Tensor) -> Tensor:
-    return dispatch.call(ops.DimValue, size=product(x.type.shape), dtype=i64)  # type: ignore[no-any-return]
+    return dispatch.call(ops.DimValue, size=product(x.type.shape), dtype=i64)
 
 
 @meaning()

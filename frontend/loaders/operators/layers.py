@@ -154,7 +154,7 @@ def pool(
         }
         function = getattr(functional, names[rank, largest])
         if channel_axis(data_format, x.ndim) == 1:
-            return function(x, sizes)  # type: ignore[no-any-return]
+            return function(x, sizes)
         return to_channel_last(function(to_channel_first(x), sizes))
     padding = _padding(paddings, padding_algorithm)
     if largest:
@@ -258,7 +258,7 @@ def layer_norm(
     tail = list(x.type.shape[begin_norm_axis:])
     axes = tuple(range(begin_norm_axis, x.ndim))
     vectors = [None if v is None else math.reshape(v, tail) for v in (scale, bias)]
-    return dispatch.call(ops.Standardize, x, *vectors, axes=axes, affine=axes, epsilon=float(epsilon))  # type: ignore[no-any-return]
+    return dispatch.call(ops.Standardize, x, *vectors, axes=axes, affine=axes, epsilon=float(epsilon))
 
 
 @meaning()

@@ -17,8 +17,8 @@ def cross_entropy_with_softmax(
     """The softmax and the loss."""
     if use_softmax:
         soft = functional.softmax(input, axis)
-        return soft, functional.softmax_with_cross_entropy(input, label, soft_label, ignore_index, axis=axis)  # type: ignore[return-value]
-    return input, functional.softmax_with_cross_entropy(math.log(input), label, soft_label, ignore_index, axis=axis)  # type: ignore[return-value]
+        return soft, functional.softmax_with_cross_entropy(input, label, soft_label, ignore_index, axis=axis)
+    return input, functional.softmax_with_cross_entropy(math.log(input), label, soft_label, ignore_index, axis=axis)
 
 
 @meaning()
@@ -37,7 +37,7 @@ def sigmoid_cross_entropy_with_logits(
     if normalize:
         count = math.maximum(math.sum(cast_to(kept, loss.type.dtype)), dispatch.full((), 1.0, loss.type.dtype))
         loss = math.divide(loss, count)
-    return loss  # type: ignore[no-any-return]
+    return loss
 
 
 @meaning()
@@ -48,4 +48,4 @@ def huber_loss(input: Tensor, label: Tensor, *, delta: float) -> tuple[Tensor, T
     square = math.scale(math.square(residual), 0.5)
     line = math.scale(size, delta, -0.5 * delta * delta)
     near = dispatch.call(ops.LessEqual, size, dispatch.full((), delta, size.type.dtype))
-    return math.where(near, square, line), residual  # type: ignore[return-value]
+    return math.where(near, square, line), residual

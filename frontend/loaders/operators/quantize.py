@@ -23,7 +23,7 @@ def _step(scale: Tensor, bit_length: int, qmin: int, qmax: int) -> Tensor:
     flat = math.reshape(scale, []) if kind.rank == 1 and kind.shape == (1,) else scale
     if flat.type.rank > 1:
         raise OperatorError(f"expected one scale, or one per place along an axis, but got {list(kind.shape)}")
-    return math.divide(flat, math.full([], high, "float32"))  # type: ignore[no-any-return]
+    return math.divide(flat, math.full([], high, "float32"))
 
 
 @meaning("quantize_linear")

@@ -225,7 +225,7 @@ def _bounds(low: Dim, high: Dim, size: Dim) -> tuple[Dim, Dim]:
 
 
 def _box(x: Tensor, spans: list[tuple[Dim, Dim]]) -> Tensor:
-    return dispatch.call(ops.Slice, x, starts=tuple(s for s, _ in spans), stops=tuple(e for _, e in spans), strides=(1,) * x.ndim)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Slice, x, starts=tuple(s for s, _ in spans), stops=tuple(e for _, e in spans), strides=(1,) * x.ndim)
 
 
 @meaning("flip", "reverse")
@@ -283,7 +283,7 @@ def embedding_of_column(x: Tensor, weight: Tensor, *, padding_idx: int = -1) -> 
 def pad(x: Tensor, pad_value: Number = 0.0, *, paddings: Sizes) -> Tensor:
     """Numbers before and after each axis, the first axis first."""
     value = pad_value if x.type.dtype.is_float else int(pad_value)
-    return dispatch.call(ops.Pad, x, padding=tuple(paddings), value=value)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Pad, x, padding=tuple(paddings), value=value)
 
 
 @meaning()

@@ -94,7 +94,7 @@ def batch_norm(
             return made["Y"]
     axis = channel_axis(data_format, x.ndim)
     if not of_batch:
-        return dispatch.call(ops.BatchNorm, x, running_mean, running_var, weight, bias, axis=axis, epsilon=float(epsilon))  # type: ignore[no-any-return]
+        return dispatch.call(ops.BatchNorm, x, running_mean, running_var, weight, bias, axis=axis, epsilon=float(epsilon))
     y, batch_mean, batch_variance = by_batch(x, weight, bias, axis, float(epsilon))
     count = elements_per_channel(x, axis)
     move(running_mean, batch_mean, momentum, count)
@@ -132,7 +132,7 @@ def moved(running: Tensor, batch: Tensor, momentum: float, count: Dim = 2) -> Te
     if isinstance(count, int):
         return new
     several = dispatch.call(ops.Greater, dispatch.call(ops.DimValue, size=count, dtype=i64), dispatch.full((), 1, i64))
-    return dispatch.call(ops.Where, several, new, running)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Where, several, new, running)
 
 
 def move(running: Tensor, batch: Tensor | None, momentum: Any, count: Dim = 2) -> None:
@@ -172,7 +172,7 @@ def layer_norm(
         raise ValueError(f"'epsilon' in Op(LayerNorm) should be between 0.0 and 0.001, but received [{epsilon}].")
     axes = tuple(range(first, x.ndim))
     weight, bias = (_flat(v, tail, n, "layer_norm") for v, n in ((weight, "weight"), (bias, "bias")))
-    return dispatch.call(ops.Standardize, x, weight, bias, axes=axes, affine=axes, epsilon=float(epsilon))[0]  # type: ignore[no-any-return]
+    return dispatch.call(ops.Standardize, x, weight, bias, axes=axes, affine=axes, epsilon=float(epsilon))[0]
 
 
 def _flat(vector: Tensor | None, shape: tuple[Dim, ...], name: str, function: str) -> Tensor | None:
@@ -201,7 +201,7 @@ def instance_norm(
     if not 2 <= x.ndim <= 5:
         raise ValueError(f"instance_norm expected an input of 2 to 5 axes but got shape {x.shape}")
     axes = tuple(range(2, x.ndim))
-    return dispatch.call(ops.Standardize, x, weight, bias, axes=axes, affine=(1,), epsilon=float(eps))[0]  # type: ignore[no-any-return]
+    return dispatch.call(ops.Standardize, x, weight, bias, axes=axes, affine=(1,), epsilon=float(eps))[0]
 
 
 def group_norm(

@@ -75,7 +75,7 @@ def channel_shuffle(x: Tensor, groups: int, data_format: str = "NCHW", name: str
     last = _check_image(x, data_format, "channel_shuffle")
     axis = 3 if last else 1
     shape = x.type.shape
-    if isinstance(shape[axis], int) and shape[axis] % groups:  # type: ignore[operator]
+    if isinstance(shape[axis], int) and shape[axis] % groups:
         raise ValueError(f"channel_shuffle expected channels that {groups} groups divide but got {shape[axis]}")
     apart = reshape(x, [*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :]])
     order = list(range(5))
@@ -94,7 +94,7 @@ def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: str
     shape = frames.type.shape
     videos = reshape(frames, [-1, seg_num, *shape[1:]])
     channels = shape[1]
-    first, second = int(channels * shift_ratio), int(channels * 2 * shift_ratio)  # type: ignore[operator]
+    first, second = int(channels * shift_ratio), int(channels * 2 * shift_ratio)
     parts = []
     if first:
         parts.append(pad(videos[:, :-1, :first], [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]))
@@ -115,7 +115,7 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True, name:
     Places run from -1 to 1: with `align_corners` between the middles of the outermost pixels, otherwise between their outer edges.
     """
     tensor_arg(theta, "affine_grid", "theta")
-    sizes = [int(n) for n in shape_dims(out_shape)]  # type: ignore[arg-type]
+    sizes = [int(n) for n in shape_dims(out_shape)]
     spatial = len(sizes) - 2
     if spatial not in (2, 3) or theta.ndim != 3 or theta.shape[1:] != [spatial, spatial + 1]:
         raise ValueError(f"affine_grid expected theta [N, 2, 3] with 4 sizes, or [N, 3, 4] with 5 sizes, but got {theta.shape} with {sizes}")

@@ -79,7 +79,7 @@ class BatchNorm(_Running):
         y = F.batch_norm(
             input, self._mean, self._variance, self.weight, self.bias, self.training, self._momentum, self._epsilon, self._data_layout, asked
         )
-        return y if self._act is None else getattr(F, self._act)(y)  # type: ignore[no-any-return]
+        return y if self._act is None else getattr(F, self._act)(y)
 
 
 class _BatchNormBase(_Running):

@@ -165,12 +165,12 @@ class _Block(Layer):
 
     def _normed_first(self, part: int, x: Tensor) -> Tensor:
         """What goes into part number `part`, counted from 1."""
-        return getattr(self, f"norm{part}")(x) if self.normalize_before else x  # type: ignore[no-any-return]
+        return getattr(self, f"norm{part}")(x) if self.normalize_before else x
 
     def _normed_last(self, part: int, x: Tensor, made: Tensor) -> Tensor:
         """What comes after it, from what was before it and what it made of that."""
         x = x + getattr(self, f"dropout{part}")(made)
-        return x if self.normalize_before else getattr(self, f"norm{part}")(x)  # type: ignore[no-any-return]
+        return x if self.normalize_before else getattr(self, f"norm{part}")(x)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         part = len(self.attentions) + 1

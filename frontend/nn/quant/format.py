@@ -57,8 +57,8 @@ class LinearQuanter(_Scaled):
     def forward(self, input: Tensor) -> Tensor:
         step = self.step(input)
         if step.ndim > 1:  # every element has a step of its own, so that in steps of 1 they are counted
-            return dispatch.call(ops.QuantizeLinear, input / step, Tensor(1.0), None, bit_length=self._bit_length)  # type: ignore[no-any-return]
-        return dispatch.call(ops.QuantizeLinear, input, step, None, axis=self._quant_axis if step.ndim else 0, bit_length=self._bit_length)  # type: ignore[no-any-return]
+            return dispatch.call(ops.QuantizeLinear, input / step, Tensor(1.0), None, bit_length=self._bit_length)
+        return dispatch.call(ops.QuantizeLinear, input, step, None, axis=self._quant_axis if step.ndim else 0, bit_length=self._bit_length)
 
 
 class LinearDequanter(_Scaled):
@@ -69,7 +69,7 @@ class LinearDequanter(_Scaled):
         step = self.step(counts)
         if step.ndim > 1:
             return counts.astype("float32") * step
-        return dispatch.call(ops.DequantizeLinear, counts, step, None, axis=self._quant_axis if step.ndim else 0)  # type: ignore[no-any-return]
+        return dispatch.call(ops.DequantizeLinear, counts, step, None, axis=self._quant_axis if step.ndim else 0)
 
 
 class LinearQuanterDequanter(Layer):

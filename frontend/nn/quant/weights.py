@@ -47,7 +47,7 @@ def weight_quantize(x: Tensor, algo: str = "weight_only_int8", arch: int | None 
 def weight_dequantize(x: Tensor, scale: Tensor, algo: str = "weight_only_int8", out_dtype: Any = "float16", group_size: int = -1) -> Tensor:
     """The weight [in, out] that int8 [out, in] and its scales stand for, in the scales' type; `out_dtype` is taken and not looked at, as in Paddle."""
     _check(algo, group_size)
-    return _restored(x, scale, group_size).transpose([1, 0])  # type: ignore[no-any-return]
+    return _restored(x, scale, group_size).transpose([1, 0])
 
 
 def weight_only_linear(
@@ -60,7 +60,7 @@ def weight_only_linear(
         raise ValueError("expected the weight's scales as weight_scale but got None")
     _check("weight_only_int8", group_size)
     y = matmul(x, _restored(weight, weight_scale, group_size).astype(x.dtype), transpose_y=True)
-    return y if bias is None else y + bias  # type: ignore[no-any-return]
+    return y if bias is None else y + bias
 
 
 def llm_int8_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, weight_scale: Tensor | None = None, threshold: float = 6.0) -> Tensor:
@@ -78,7 +78,7 @@ def llm_int8_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, weigh
     scale = weight_scale.astype("float32")
     y = matmul(rounded(plain / step), weight.astype("float32"), transpose_y=True) * step * scale
     y = y + matmul(wide - plain, _restored(weight, scale, -1), transpose_y=True)
-    return (y if bias is None else y + bias.astype("float32")).astype(x.dtype)  # type: ignore[no-any-return]
+    return (y if bias is None else y + bias.astype("float32")).astype(x.dtype)
 
 
 def _check(algo: str, group_size: int) -> None:
@@ -91,5 +91,5 @@ def _check(algo: str, group_size: int) -> None:
 def _restored(weight: Tensor, scale: Tensor, group_size: int) -> Tensor:
     """The numbers [out, in] that a weight in integers stands for."""
     if group_size > 0:
-        return weight.astype(scale.dtype) * repeat_interleave(scale, group_size, 0).transpose([1, 0])  # type: ignore[no-any-return]
-    return dispatch.call(ops.DequantizeLinear, weight, scale, None, axis=0)  # type: ignore[no-any-return]
+        return weight.astype(scale.dtype) * repeat_interleave(scale, group_size, 0).transpose([1, 0])
+    return dispatch.call(ops.DequantizeLinear, weight, scale, None, axis=0)

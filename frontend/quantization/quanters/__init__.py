@@ -57,10 +57,10 @@ class FakeQuanterWithAbsMaxObserverLayer(BaseQuanter):
                 for kept, value in ((self._state, state), (self._accum, accum), (self._scale, accum / state)):
                     dispatch.assign(kept, value)
         step = (self._scale / whole_range(self._bit_length)[1]).reshape([])
-        return dispatch.call(ops.FakeQuantize, input, step.detach(), bit_length=self._bit_length, ties="away")  # type: ignore[no-any-return]
+        return dispatch.call(ops.FakeQuantize, input, step.detach(), bit_length=self._bit_length, ties="away")
 
     def scales(self) -> Tensor:
-        return self._scale  # type: ignore[no-any-return]
+        return self._scale
 
     def zero_points(self) -> None:
         return None
@@ -94,17 +94,17 @@ class FakeQuanterChannelWiseAbsMaxObserverLayer(BaseQuanter):
 
     def _peaks(self, weight: Tensor) -> Tensor:
         others = [i for i in range(weight.ndim) if i != self._axis]
-        return maximum(greatest(magnitude(weight.detach()), axis=others), Tensor(1e-30).astype(weight.dtype))  # type: ignore[no-any-return]
+        return maximum(greatest(magnitude(weight.detach()), axis=others), Tensor(1e-30).astype(weight.dtype))
 
     def forward(self, input: Tensor) -> Tensor:
         if self.training:
             with no_grad():
                 dispatch.assign(self._scale, self._peaks(input))
         step = self._scale / whole_range(self._bit_length)[1]
-        return dispatch.call(ops.FakeQuantize, input, step.detach(), axis=self._axis, bit_length=self._bit_length, ties="away")  # type: ignore[no-any-return]
+        return dispatch.call(ops.FakeQuantize, input, step.detach(), axis=self._axis, bit_length=self._bit_length, ties="away")
 
     def scales(self) -> Tensor:
-        return self._scale  # type: ignore[no-any-return]
+        return self._scale
 
     def zero_points(self) -> None:
         return None

@@ -26,7 +26,7 @@ class QuantedConv2D(QuantedProduct):
         if self._padding_mode != "zeros":
             x = F.pad(x, [padding] * (2 * self.rank), self._padding_mode, data_format=self._data_format)
             padding = 0
-        return getattr(F, self.function)(x, weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format)  # type: ignore[no-any-return]
+        return getattr(F, self.function)(x, weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format)
 
 
 class QuantedConv1D(QuantedConv2D):
