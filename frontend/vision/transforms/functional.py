@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from numbers import Number
+from numbers import Real
 from types import ModuleType
 from typing import Any
 
@@ -148,11 +148,11 @@ def affine(
         raise ValueError(f"Argument translate should be a sequence of length 2 but got {translate}")
     if scale <= 0.0:
         raise ValueError(f"Argument scale should be positive but got {scale}")
-    if not isinstance(shear, (Number, list, tuple)):
+    if not isinstance(shear, (Real, list, tuple)):
         raise TypeError(f"Shear should be either a single value or a sequence of two values but got {type(shear).__name__}")
     if not isinstance(interpolation, str):
         raise TypeError(f"Argument interpolation should be a string but got {type(interpolation).__name__}")
-    shears: list[Any] = [shear, 0.0] if isinstance(shear, Number) else list(shear) * (2 if len(shear) == 1 else 1)
+    shears: list[Any] = [shear, 0.0] if isinstance(shear, Real) else list(shear) * (2 if len(shear) == 1 else 1)
     if len(shears) != 2:
         raise ValueError(f"Shear should be a sequence containing two values. Got {shear}")
     if center is not None and not isinstance(center, (list, tuple)):

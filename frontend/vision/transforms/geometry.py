@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from numbers import Number
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -28,15 +28,15 @@ def resized(width: int, height: int, size: Any) -> tuple[int, int]:
 
 def centred(width: int, height: int, size: Any) -> tuple[int, int, int, int]:
     """Top, left, height and width of the middle of an image; `size` is (height, width), or one length for both."""
-    new_height, new_width = (int(size), int(size)) if isinstance(size, Number) else size  # type: ignore[call-overload]
+    new_height, new_width = (int(size), int(size)) if isinstance(size, Real) else size
     return int(round((height - new_height) / 2.0)), int(round((width - new_width) / 2.0)), new_height, new_width
 
 
 def check_padding(padding: Any, fill: Any, padding_mode: Any) -> None:
     """TypeError, ValueError or AssertionError unless these can be arguments of `pad`."""
-    if not isinstance(padding, (Number, list, tuple)):
+    if not isinstance(padding, (Real, list, tuple)):
         raise TypeError(f"Got inappropriate padding arg: {padding!r}: expected a length, or 2 or 4 of them")
-    if not isinstance(fill, (Number, str, list, tuple)):
+    if not isinstance(fill, (Real, str, list, tuple)):
         raise TypeError(f"Got inappropriate fill arg: {fill!r}: expected a number or one for each channel")
     if not isinstance(padding_mode, str):
         raise TypeError(f"Got inappropriate padding_mode arg: {padding_mode!r}: expected one of {', '.join(PADDING_MODES)}")
@@ -48,7 +48,7 @@ def check_padding(padding: Any, fill: Any, padding_mode: Any) -> None:
 
 def sides_of(padding: Any) -> tuple[int, int, int, int]:
     """Left, top, right and bottom of a `padding`: one length for all sides, (left and right, top and bottom), or all four."""
-    if isinstance(padding, Number):
+    if isinstance(padding, Real):
         return (padding,) * 4  # type: ignore[return-value]
     if len(padding) == 2:
         return padding[0], padding[1], padding[0], padding[1]
