@@ -136,7 +136,10 @@ class EarlyWorks(Generic[T]):
     def outcomes(self) -> dict[int, T]:
         """What was done, by number, once all processes have ended: of lost ones nothing. Errors are raised as by `share_out`."""
         self._end(self._batches)
-        return {number: made for outcome in self._outcomes for number, made in _sent(outcome, dict).items()}
+        done: dict[int, T] = {}
+        for outcome in self._outcomes:
+            done.update(_sent(outcome, dict))
+        return done
 
     def _end(self, batches: Sequence[tuple[tuple[int, int], int]]) -> None:
         self._batches = [batch for batch in self._batches if batch not in batches]
