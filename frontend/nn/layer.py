@@ -270,13 +270,13 @@ class Layer:
     def create_parameter(
         self, shape: Any, attr: Any = None, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None, device: Any = None
     ) -> Any:
-        """A Parameter, not yet registered; None when `attr` is False. `device` says where it lies, None: on the current one."""
+        """A Parameter, not yet registered; None when `attr` is False. Without a `dtype` it has the default one, without a `device` it lies on the current one."""
         from polyreme.nn.attributes import ParamAttr, make_parameter
 
         attr = ParamAttr.to_attr(attr)
         # Only a parameter without a name of its own takes a number.
         name = "" if attr is False or attr.name is not None else unique_name.generate(f"{self._full_name}.{'b' if is_bias else 'w'}")
-        made = make_parameter(shape, attr, dtype if dtype is not None else self._dtype, is_bias, default_initializer, name)
+        made = make_parameter(shape, attr, dtype, is_bias, default_initializer, name)
         if made is not None and device is not None:
             made._place = as_place(device)
         return made

@@ -60,6 +60,8 @@ def _(c):
     c.layer([6, 7])(normal(1, 2, 3, 4))
     c.layer(scale_factor=2, mode="bilinear", align_corners=True, name="up")(normal(1, 2, 3, 4))
     c.layer(size=[5], mode="linear")(normal(1, 2, 3))
+    c.layer([5, 1])(normal(1, 3, 3, 5, dtype="float64").strided())
+    c.layer([7, 5], mode="bicubic")(normal(1, 1, 3, 4, dtype="float64"), _rtol=1e-6, _atol=1e-7)  # Paddle places the points in float32
 
 
 @cases("paddle.nn.UpsamplingNearest2D")
@@ -201,6 +203,8 @@ def _(c):
 def _(c):
     c.layer(4, 3, 3)(normal(2, 4, 5))
     c.layer(4, 6, 2, stride=2, padding=1, output_padding=1, groups=2, bias_attr=False, data_format="NLC")(normal(2, 5, 4))
+    c.layer(4, 3, 3, _default="float64")(normal(2, 4, 5, dtype="float64").strided())
+    c.layer(3, 1, 1, stride=3)(normal(1, 3, 1))
 
 
 @cases("paddle.nn.Conv2DTranspose")
@@ -208,9 +212,11 @@ def _(c):
     c.layer(4, 3, 3)(normal(2, 4, 5, 3))
     c.layer(4, 6, [3, 2], stride=2, padding=1, output_padding=1, groups=2, dilation=2)(normal(1, 4, 3, 5))
     c.layer(2, 3, 3, stride=2)(normal(1, 2, 3, 3), output_size=[8, 8])
+    c.layer(3, 2, 2, _default="float64")(normal(1, 3, 5, 1, dtype="float64").strided())
 
 
 @cases("paddle.nn.Conv3DTranspose")
 def _(c):
     c.layer(2, 3, 2)(normal(1, 2, 3, 4, 2))
     c.layer(2, 4, 3, stride=2, padding=1, output_padding=1, groups=2)(normal(1, 2, 2, 3, 2))
+    c.layer(2, 3, 2, _default="float64")(normal(1, 2, 3, 1, 3, dtype="float64").strided())

@@ -298,3 +298,15 @@ def float16_is_not_computed_on_a_cpu(paddle, np, rng):
         model = paddle.nn.Linear(2, 2)
         same = model.float16() is model
     return [same, len(said) > 0, model.weight.dtype]
+
+
+@check(f"{BASE}.create_parameter", BASE, traits=("float32", "float64", "float16"))
+def a_new_parameter_has_the_default_dtype(paddle, np, rng):
+    found = []
+    for default in ("float32", "float64", "float16"):
+        paddle.set_default_dtype(default)
+        layers = [paddle.nn.Layer(), paddle.nn.Layer(dtype="float64"), paddle.nn.Embedding(3, 2), paddle.nn.InstanceNorm2D(3), paddle.nn.BatchNorm2D(3)]
+        found.append([[layer.create_parameter([2]).dtype, layer.create_parameter([2], dtype="float64").dtype] for layer in layers])
+        found.append([[value.dtype for value in layer.state_dict().values()] for layer in layers])
+    paddle.set_default_dtype("float32")
+    return found

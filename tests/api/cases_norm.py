@@ -177,6 +177,9 @@ def _(c):
     c.layer(3, **NONE)(normal(2, 3, 5))
     c.layer(3, weight_attr=False)(normal(2, 3, 5))
     c.layer(3, use_global_stats=True, name="named")(normal(2, 3, 5))
+    c.layer(3, _default="float64")(normal(5, 3, dtype="float64").strided())
+    c.layer(1)(normal(1, 1, 7))
+    c.layer(3)(normal(4, 3, 1))
     c.layer(3)(normal(2, 3, 5, 2), _raises=True)
     c.layer(3, data_format="NCDHW")(normal(2, 3, 5), _raises=True)
 
@@ -187,6 +190,7 @@ def _(c):
     c.layer(3, data_format="NHWC", momentum=0.7)(normal(2, 4, 5, 3))
     c.layer(3, **NONE)(normal(2, 3, 4, 5))
     c.layer(3, use_global_stats=False, bias_attr=False)(normal(2, 3, 4, 1))
+    c.layer(3, _default="float64")(normal(2, 3, 1, 5, dtype="float64").strided())
     c.layer(3)(normal(2, 3, 4), _raises=True)
     c.layer(3, data_format="NCL")(normal(2, 3, 4, 5), _raises=True)
 
@@ -195,6 +199,7 @@ def _(c):
 def _(c):
     c.layer(3)(normal(2, 3, 2, 3, 2))
     c.layer(3, data_format="NDHWC", **CONSTANT)(normal(2, 2, 1, 2, 3))
+    c.layer(3, _default="float64")(normal(3, 3, 1, 3, 2, dtype="float64").strided())
     c.layer(3)(normal(2, 3, 4), _raises=True)
 
 
@@ -207,6 +212,7 @@ def _(c):
     c.layer(3, moving_mean_name="m", moving_variance_name="v", dtype="float64")(normal(4, 3, dtype="float64"))
     c.layer(3, trainable_statistics=True)(normal(4, 3))
     c.layer(3, act="tanh", in_place=True, do_model_average_for_mean_and_var=False)(normal(4, 3, 2))
+    c.layer(1)(normal(3, 1, 5, 1).strided())
 
 
 @cases(f"{NN}.SyncBatchNorm")
@@ -236,6 +242,8 @@ def _(c):
     c.layer(2, 4, eps=1e-3, **CONSTANT)(normal(2, 4))
     c.layer(2, 4, weight_attr=False)(normal(2, 4, 3))
     c.layer(2, 4, weight_attr=of("paddle.ParamAttr(learning_rate=0.0)"))(normal(2, 4, 3))
+    c.layer(2, 4, _default="float64")(normal(3, 4, 1, 5, dtype="float64").strided())
+    c.layer(4, 4)(normal(1, 4, 1, 3))
     c.layer(3, 4)(normal(2, 4, 3), _raises=True)
     c.layer(2, 4, data_format="NC")(_raises=True)
 
@@ -244,6 +252,8 @@ def _(c):
 def _(c):
     c.layer(3)(normal(2, 3, 5), _atol=1e-5)
     c.layer(3, **CONSTANT)(normal(4, 3), _atol=1e-5)
+    c.layer(3, _default="float64")(normal(2, 3, 5, dtype="float64").strided())
+    c.layer(1)(normal(1, 1, 7), _atol=1e-5)
     c.layer(3)(normal(2, 3, 5, 2), _raises=True)
 
 
@@ -251,6 +261,7 @@ def _(c):
 def _(c):
     c.layer(3, 1e-3)(normal(2, 3, 5, 4), _atol=1e-5)
     c.layer(3, **NONE)(normal(2, 3, 5, 4), _atol=1e-5)
+    c.layer(3, _default="float64")(normal(1, 3, 5, 3, dtype="float64").strided())
     c.layer(3, weight_attr=False)(_raises=True)
     c.layer(3)(normal(2, 3, 5), _raises=True)
 
@@ -258,6 +269,7 @@ def _(c):
 @cases(f"{NN}.InstanceNorm3D")
 def _(c):
     c.layer(3)(normal(2, 3, 2, 3, 2), _atol=1e-5)
+    c.layer(3, _default="float64")(normal(1, 3, 5, 3, 2, dtype="float64").strided())
     c.layer(3)(normal(2, 3, 2), _raises=True)
 
 
@@ -265,6 +277,8 @@ def _(c):
 def _(c):
     c.layer(3)(normal(2, 4, 3, 2))
     c.layer(2, 0.1, 0.5, 2.0, "NHWC", "named")(normal(2, 3, 2, 4))
+    c.layer(3)(normal(1, 5, 1, 3, dtype="float64").strided())
+    c.layer(5)(normal(2, 3, 7))
 
 
 @cases(f"{NN}.SpectralNorm")
@@ -272,6 +286,8 @@ def _(c):
     c.layer([3, 4])(normal(3, 4))
     c.layer([3, 4, 2], dim=1, power_iters=3, eps=1e-6)(normal(3, 4, 2))
     c.layer([3, 4], power_iters=0, dtype="float64")(normal(3, 4, dtype="float64"))
+    c.layer([1, 5])(normal(1, 5))
+    c.layer([5, 3])(normal(5, 3).strided())
     c.layer([3, 0])(_raises=True)
     c.layer([3, 4], dim=2)(_raises=True)
     c.layer([3, 4])(normal(4, 3), _raises=True)

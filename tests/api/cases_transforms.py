@@ -45,6 +45,7 @@ def _(c):
     c(image(), 4)
     c(image(), (3, 5))
     c(image(), 5)
+    c(image(1, 7, 9, dtype="float64").strided(), (5, 3))
 
 
 @cases(f"{T}.pad")
@@ -52,6 +53,7 @@ def _(c):
     c(image(), 2)
     c(image(), (1, 2), 0.5)
     c(image(), [1, 0, 2, 3], 3)
+    c(image(1, 5, 4, dtype="float64").strided(), (1, 2), 0.5)
     for mode in ("edge", "reflect"):
         c(image(), (2, 1), 0, mode)
     c(image(), 1, 0, "symmetric", _raises=True)
@@ -63,6 +65,7 @@ def _(c):
 def _(c):
     c(image(), [0.1, 0.2, 0.3], [0.5, 2.0, 3.0])
     c(image(6, 7, 3), [0.1, 0.2, 0.3], [0.5, 2.0, 3.0], "HWC")
+    c(image(3, 1, 5, dtype="float64").strided(), [0.1, 0.2, 0.3], [0.5, 2.0, 3.0])
     c(image(), [0.1, 0.2, 0.3], [0.5, 2.0, 3.0], "XYZ", _raises=True)
 
 
@@ -79,12 +82,14 @@ def _(c):
 def _(c):
     c(image())
     c(image(), "HWC")
+    c(image(1, 5, 4, dtype="float64").strided())
 
 
 @cases(f"{T}.adjust_brightness")
 def _(c):
     for factor in (0, 0.4, 1.0, 1.7):
         c(image(), factor)
+    c(image(3, 5, 1, dtype="float64").strided(), 0.5)
     c(image(1, 4, 5), 0.5)
     c(image(), -1.0, _raises=True)
     c(image(2, 4, 5), 0.5, _raises=True)
@@ -94,6 +99,7 @@ def _(c):
 def _(c):
     for factor in (0, 0.4, 1.0, 1.7):
         c(image(), factor)
+    c(image(3, 5, 1, dtype="float64").strided(), 0.5)
     c(image(1, 4, 5), 0.5)
     c(image(), -1.0, _raises=True)
     c(image(2, 4, 5), 0.5, _raises=True)
@@ -103,6 +109,7 @@ def _(c):
 def _(c):
     for factor in (0, 0.4, 1.0, 1.7):
         c(image(), factor)
+    c(image(3, 5, 1, dtype="float64").strided(), 0.5)
     c(image(1, 4, 5), 0.5)
     c(image(), -1.0, _raises=True)
 
@@ -111,6 +118,7 @@ def _(c):
 def _(c):
     for factor in (-0.5, -0.2, 0.0, 0.3, 0.5):
         c(image(), factor)
+    c(image(3, 5, 1, dtype="float64").strided(), 0.3)
     c(image(1, 4, 5), 0.3)
     c(image(), 0.6, _raises=True)
 
@@ -205,6 +213,7 @@ def _(c):
     c(image(), 4)
     c(image(), 6)
     c(image(dtype="float64"), (3, 3))
+    c(image(1, 5, 4).strided(), (7, 3), "bilinear")
     c(image(), (3, 4), "lanczos", _raises=True)
     c(image(), (1, 2, 3), _raises=True)
 
@@ -216,6 +225,7 @@ def _(c):
         c(image(), -100, how, True)
         c(image(), 30, how, False, (1, 2), [1, 2, 3])
     c(image(1, 5, 6), 45, "bilinear", fill=0.5)
+    c(image(1, 5, 7).strided(), 45, "bilinear")
 
 
 @cases(f"{T}.affine")

@@ -107,7 +107,7 @@ class Embedding(Layer):
             self.weight = _weight
             self.weight.stop_gradient = _freeze
         else:
-            self.weight = self.create_parameter([num_embeddings, embedding_dim], weight_attr, device=device)
+            self.weight = self.create_parameter([num_embeddings, embedding_dim], weight_attr, self._dtype, device=device)
             if weight_attr is None:
                 self.weight.stop_gradient = _freeze
         if padding_idx is not None:
