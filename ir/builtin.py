@@ -70,7 +70,7 @@ class Func(Op):
     result_names = attr(tuple[str, ...], default=())
     arg_roles = attr(tuple[str, ...], default=())
     guards = attr(tuple[str, ...], default=())
-    final_addresses = attr(bool, default=False)
+    final_addresses = attr(bool, default=None)
     body = region()
 
     @staticmethod

@@ -203,7 +203,7 @@ class ProductBuilder:
         p = self.p
         slots = [*operands, *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
         # Loops over panels and rows are unrolled, and their addresses a register and a number already.
-        types, final = [self.parts.buffer_type(s) for s in slots], what == "contract"
+        types, final = [self.parts.buffer_type(s) for s in slots], what == "contract" or None
         func = Func.empty(p.request.name(what), types, loc=p.contract.location, final_addresses=final)
         self.parts.steps.append(Step(func, tuple(slots)))
         end = func.block.append(Return([]))
