@@ -1,9 +1,10 @@
-"""What all tests share: a cache of compiled code that is theirs alone, so that no test depends on what ran before; and golden files."""
+"""What all tests share: a cache of compiled code and a folder for temporary files that are theirs alone, so that no test depends on what ran before or leaves anything; and golden files."""
 
 from __future__ import annotations
 
 import difflib
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,9 +16,13 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _cache_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _folders_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    temporary = str(tmp_path_factory.mktemp("tmp"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POLYREME_CACHE", str(tmp_path_factory.mktemp("cache")))
+        # What failing passes leave to be repeated, here and in processes that are started.
+        patch.setenv("TMPDIR", temporary)
+        patch.setattr(tempfile, "tempdir", temporary)
         yield
 
 
