@@ -166,7 +166,7 @@ class Optimizer:
     ) -> list[tuple[Any, Any]]:
         """The first half of `minimize`: the pairs of parameter and gradient."""
         if not in_dynamic_mode():
-            from polyreme.static.program import default_startup_program, program_guard
+            from polyreme.static.current import default_startup_program, program_guard
             from polyreme.static.training import append_gradients
 
             with program_guard(loss.block.program, startup_program or default_startup_program()):
@@ -196,8 +196,7 @@ class Optimizer:
         kind = stored._value.dtype
         rate = kind.type(self.get_lr() * self._rate_factor(parameter, group))
         state = {slot.name: self._accumulators[slot.name][parameter.name] for slot in self._slots()}
-        # Options are rounded to the parameter's dtype before the formula, as Paddle's kernels have them: 1 - beta2 depends on it.
-        options = {k: kind.type(v) if isinstance(v, float) else v for k, v in options.items()}
+        options = self.rule.rounded(options, kind.type)
         new = self._step_on_gpu if current_place().is_gpu_place() else self._step_on_cpu
         p, changed = new(stored, gradient, rate, state, options, self._regularizer(parameter, group))
         for name, value in changed.items():

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from polyreme.static import nn
     from polyreme.static.backward import append_backward, gradients
     from polyreme.static.creation import cpu_places, create_global_var, create_parameter
+    from polyreme.static.current import (
+        data,
+        default_main_program,
+        default_startup_program,
+        device_guard,
+        name_scope,
+        program_guard,
+    )
     from polyreme.static.executor import BuildStrategy, CompiledProgram, ExecutionStrategy, Executor
     from polyreme.static.host_function import py_func
     from polyreme.static.io import (
@@ -28,16 +36,7 @@ if TYPE_CHECKING:
         set_program_state,
     )
     from polyreme.static.operator import Operator, OpRole
-    from polyreme.static.program import (
-        Block,
-        Program,
-        data,
-        default_main_program,
-        default_startup_program,
-        device_guard,
-        name_scope,
-        program_guard,
-    )
+    from polyreme.static.program import Block, Program
     from polyreme.static.scope import Scope, global_scope, scope_guard
     from polyreme.static.variable import Parameter, Variable
 
@@ -49,9 +48,8 @@ _HOMES = {
         "load", "load_inference_model", "load_program_state", "normalize_program", "save", "save_inference_model", "set_program_state",
     ),
     "polyreme.static.operator": ("OpRole", "Operator"),
-    "polyreme.static.program": (
-        "Block", "Program", "data", "default_main_program", "default_startup_program", "device_guard", "name_scope", "program_guard",
-    ),
+    "polyreme.static.current": ("data", "default_main_program", "default_startup_program", "device_guard", "name_scope", "program_guard"),
+    "polyreme.static.program": ("Block", "Program"),
     "polyreme.static.host_function": ("py_func",),
     "polyreme.static.scope": ("Scope", "global_scope", "scope_guard"),
     "polyreme.static.variable": ("Parameter", "Variable"),

@@ -12,8 +12,9 @@ from polyreme.device import as_place, current_place
 from polyreme.ir.diagnostics import Diagnostic, caller_location, did_you_mean
 from polyreme.ir.dims import SYMBOL, Expr
 from polyreme.ir.types import TensorType
+from polyreme.static.current import default_main_program
 from polyreme.static.plan import Plan, make_plan
-from polyreme.static.program import Program, default_main_program
+from polyreme.static.program import Program
 from polyreme.static.scope import Scope, global_scope
 from polyreme.static.variable import Variable, VariableError, named_variable
 from polyreme.tensor import Tensor

@@ -10,9 +10,9 @@ import numpy as np
 
 from polyreme.ir.diagnostics import Diagnostic, caller_location
 from polyreme.ir.dims import Expr
+from polyreme.static.current import default_main_program
 from polyreme.static.meanings import HOST, Arrays, Host, Meaning
 from polyreme.static.operator import Operator, OperatorError, RunError
-from polyreme.static.program import default_main_program
 from polyreme.static.recorder import variable_of
 from polyreme.static.variable import GRAD, Variable
 from polyreme.tensor import Tensor

@@ -17,9 +17,10 @@ from polyreme.jit.structure import flatten
 from polyreme.jit.traced import Traced
 from polyreme.serialization import load as load_file
 from polyreme.serialization import save as save_file
+from polyreme.static.current import data, default_main_program, program_guard
 from polyreme.static.operator import RunError
 from polyreme.static.plan import make_plan
-from polyreme.static.program import Program, data, default_main_program, program_guard
+from polyreme.static.program import Program
 from polyreme.static.recorder import RECORDER
 from polyreme.static.scope import global_scope
 from polyreme.static.variable import Parameter, Variable, VariableError, named_variable

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from polyreme.ir.diagnostics import caller_location
+from polyreme.static.current import default_main_program
 from polyreme.static.inference import inferred_types
 from polyreme.static.meanings import Applied, Meaning, Slots
 from polyreme.static.operator import Operator, OperatorError
-from polyreme.static.program import default_main_program
 from polyreme.static.recorder import temporary, variable_of
 from polyreme.tensor import Tensor
 

@@ -12,12 +12,14 @@ from polyreme.dialects import nn as ops
 from polyreme.dispatch import types_of
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import InferError, caller_location
+from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType
 from polyreme.sizes import plain_size
+from polyreme.static.current import default_main_program, default_startup_program
 from polyreme.static.inference import located
 from polyreme.static.meanings import find_meaning, nn_meaning, type_name
 from polyreme.static.operator import Operator, OperatorError
-from polyreme.static.program import Block, default_main_program, default_startup_program
+from polyreme.static.program import Block
 from polyreme.static.startup import startup_parameter
 from polyreme.static.variable import Variable, named_variable
 from polyreme.tensor import Parameter, Tensor
@@ -79,6 +81,10 @@ class ProgramRecorder:
 
     def share(self, tensor: Tensor) -> None:
         """Nothing to do: variables are read by name."""
+
+    def fresh_size(self) -> Dim:
+        block = default_main_program().current_block()
+        return symbol(f"K_{block.idx}_{len(block.ops)}")
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
         """A parameter in the main program, and what fills it in the startup program."""

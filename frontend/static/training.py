@@ -12,8 +12,9 @@ from polyreme import dtypes, regularizer, tape
 from polyreme.nn import initializer as init
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.static.backward import append_backward
+from polyreme.static.current import default_main_program, default_startup_program, program_guard
 from polyreme.static.operator import Operator, OpRole
-from polyreme.static.program import Block, Program, default_main_program, default_startup_program, program_guard
+from polyreme.static.program import Block, Program
 from polyreme.static.recorder import RECORDER
 from polyreme.static.startup import initialize, startup_constant
 from polyreme.static.variable import Parameter, Variable

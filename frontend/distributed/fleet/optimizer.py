@@ -26,8 +26,8 @@ class DistributedOptimizer:
 
     def minimize(self, loss: Any, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> tuple[Any, list[tuple[Any, Any]]]:
         """As the optimizer's own; in static mode with averaged gradients, and parameters that the startup program makes equal to rank 0's."""
+        from polyreme.static.current import default_startup_program, program_guard
         from polyreme.static.mode import in_dynamic_mode
-        from polyreme.static.program import default_startup_program, program_guard
 
         inner = self._optimizer
         if in_dynamic_mode() or get_world_size() == 1:
