@@ -196,8 +196,7 @@ class Optimizer:
         kind = stored._value.dtype
         rate = kind.type(self.get_lr() * self._rate_factor(parameter, group))
         state = {slot.name: self._accumulators[slot.name][parameter.name] for slot in self._slots()}
-        # Options are rounded to the parameter's dtype before the formula, as Paddle's kernels have them: 1 - beta2 depends on it.
-        options = {k: kind.type(v) if isinstance(v, float) else v for k, v in options.items()}
+        options = self.rule.rounded(options, kind.type)
         new = self._step_on_gpu if current_place().is_gpu_place() else self._step_on_cpu
         p, changed = new(stored, gradient, rate, state, options, self._regularizer(parameter, group))
         for name, value in changed.items():

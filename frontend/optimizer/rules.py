@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 State = dict[str, Any]
 Update = Callable[..., tuple[Any, State]]
 
@@ -26,10 +28,18 @@ class Slot:
 
 @dataclass(frozen=True)
 class Rule:
-    """An optimizer's state and formula."""
+    """An optimizer's state and formula. `precise` names the options that Paddle's kernel takes in float64; the others it takes in float32."""
 
     slots: tuple[Slot, ...]
     update: Update
+    precise: tuple[str, ...] = ()
+
+    def rounded(self, options: Mapping[str, Any], kind: type[np.generic]) -> dict[str, Any]:
+        """The options as the kernel has them for a (master) weight of this type: 1 - beta2 depends on it."""
+        return {name: self._rounded(name, value, kind) if isinstance(value, float) else value for name, value in options.items()}
+
+    def _rounded(self, name: str, value: float, kind: type[np.generic]) -> Any:
+        return kind(value if name in self.precise else np.float32(value))
 
 
 def _sgd(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
@@ -100,7 +110,8 @@ def _rmsprop(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -
 
 
 def _adamax(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
-    m = s["moment"] * o["beta1"] + g * (1 - o["beta1"])
+    beta1 = float(np.float32(o["beta1"]))  # as the kernel has it; Paddle's Python multiplies the power by the precise one
+    m = s["moment"] * beta1 + g * (1 - beta1)
     norm = xp.maximum(xp.abs(g), s["inf_norm"] * o["beta2"] + o["epsilon"])
     power = s["beta1_pow_acc"]
     return p - lr / (1 - power) * (m / norm), {"moment": m, "inf_norm": norm, "beta1_pow_acc": power * o["beta1"]}
@@ -124,10 +135,10 @@ AMSGRAD_SLOT = Slot("moment2_max")
 
 SGD = Rule((), _sgd)
 MOMENTUM = Rule((Slot("velocity"),), _momentum)
-ADAM = Rule(_ADAM_SLOTS, _adam)
-ADAMW = Rule(_ADAM_SLOTS, _adamw)
+ADAM = Rule(_ADAM_SLOTS, _adam, precise=("beta1", "beta2", "epsilon"))
+ADAMW = Rule(_ADAM_SLOTS, _adamw, precise=("beta1", "beta2", "epsilon"))
 LAMB = Rule(_ADAM_SLOTS, _lamb)
 ADAGRAD = Rule((Slot("moment", lambda o: o["initial_accumulator_value"]),), _adagrad)
 RMSPROP = Rule((Slot("momentum"), Slot("mean_square"), Slot("mean_grad")), _rmsprop)
-ADAMAX = Rule((Slot("moment"), Slot("inf_norm"), Slot("beta1_pow_acc", lambda o: o["beta1"], single=True)), _adamax)
+ADAMAX = Rule((Slot("moment"), Slot("inf_norm"), Slot("beta1_pow_acc", lambda o: o["beta1"], single=True)), _adamax, precise=("beta1",))
 ADADELTA = Rule((Slot("_avg_squared_grad"), Slot("_avg_squared_update")), _adadelta)

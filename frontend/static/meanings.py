@@ -265,8 +265,8 @@ class Update(Meaning):
         (parameter,), (gradient,), (rate,) = inputs["Param"], inputs["Grad"], inputs["LearningRate"]
         p = inputs["MasterParam"][0] if inputs.get("MasterParam") else parameter
         kind = p.type.dtype
-        # Options are rounded to the parameter's dtype before the formula, as in dygraph mode.
-        options = {name: float(kind.np.type(value)) if isinstance(value, float) else value for name, value in op.attrs.items()}
+        rounded = self.rule.rounded(op.attrs, kind.np.type)
+        options = {name: float(value) if isinstance(value, np.floating) else value for name, value in rounded.items()}
         lr = cast_to(rate, kind) * op.attrs["lr_factor"] if op.attrs["lr_factor"] != 1.0 else cast_to(rate, kind)
         new, changed = self.rule.update(p, cast_to(gradient, kind), lr, {slot: inputs[slot][0] for slot in states}, options, xp)
         if new.type.shape != p.type.shape:

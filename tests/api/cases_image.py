@@ -27,6 +27,13 @@ def _(c):
     c(normal(1, 5, 2), [6], mode="linear", data_format="NWC")
     c(normal(1, 2, 3, 4, 5), scale_factor=2)
     c(normal(2, 8), [4], mode="linear", _raises=True)
+    for corners, align in ((False, 0), (False, 1), (True, 0)):  # a single element: of an image the first, of others one in the middle
+        c(normal(1, 2, 4, 5), [1, 3], mode="bilinear", align_corners=corners, align_mode=align)
+        c(normal(1, 2, 5), [1], mode="linear", align_corners=corners, align_mode=align, _no_grad=True)  # Paddle's gradient is that of the first
+        c(normal(1, 1, 3, 4, 2), [1, 1, 1], mode="trilinear", align_corners=corners, align_mode=align)
+        c(normal(1, 2, 4, 5), [3, 1], mode="bicubic", align_corners=corners)
+    c(normal(1, 2, 4, 5), scale_factor=0.3, mode="bicubic")
+    c(normal(1, 2, 4, 5), [1, 1])
     c(normal(1, 2, 9), [3], mode="area")
     c(normal(1, 2, 4, 5), [1, 1], mode="bilinear", align_corners=True)
     c(normal(1, 1, 4, 5).strided(), [6, 6], mode="bilinear")
@@ -47,6 +54,9 @@ def _(c):
     for mode in ("bilinear", "bicubic"):
         c(normal(1, 2, 9, 8), [4, 3], mode=mode, antialias=True)
         c(normal(1, 2, 5, 4), [7, 9], mode=mode, antialias=True)
+        c(normal(1, 2, 5, 4), [1, 3], mode=mode, antialias=True)
+        c(normal(1, 2, 5, 4), scale_factor=0.3, mode=mode, antialias=True)
+        c(normal(1, 2, 5, 4), [1, 1], mode=mode, align_corners=True, antialias=True)
 
 
 @cases(F + "upsample")

@@ -144,6 +144,50 @@ def tensors_set_as_attributes_are_buffers(paddle, np, rng):
     return found
 
 
+KEPT = ("bool", "uint8", "int32", "int64", "float16", "float32", "float64", "complex64")
+
+
+@check(f"{BASE}.state_dict", f"{BASE}.set_state_dict", f"{BASE}.set_dict", f"{BASE}.load_dict", f"{BASE}.buffers", f"{BASE}.named_buffers", f"{BASE}.register_buffer",
+       f"{BASE}.parameters", f"{BASE}.named_parameters", f"{BASE}.add_parameter", f"{BASE}.create_parameter", f"{BASE}.to_static_state_dict", BASE,
+       exact=True, traits=(*KEPT, "0-d", "empty", "one", "odd"))  # fmt: skip
+def a_state_dict_carries_every_dtype_and_shape(paddle, np, rng):
+    def made(draw):
+        layer = paddle.nn.Layer()
+        for dtype in KEPT:
+            for shape in ([], [0, 3], [1], [3, 5]):
+                layer.register_buffer(f"{dtype}_{len(shape)}_{sum(shape)}", paddle.to_tensor(draw(shape)).astype(dtype))
+        for dtype in ("float32", "float64"):
+            layer.add_parameter(dtype, layer.create_parameter([3, 1], dtype=dtype))
+        return layer
+
+    source = made(lambda shape: rng.standard_normal(shape) * 3)
+    found = [[(k, list(v.shape), v.dtype) for k, v in source.named_buffers()], [(k, v.dtype) for k, v in source.named_parameters()], len(source.buffers())]
+    state = {k: v.numpy() for k, v in source.state_dict().items()}
+    for way in ("set_state_dict", "set_dict", "load_dict"):
+        target = made(np.zeros)
+        found += [getattr(target, way)(state), dict(target.state_dict()), target.parameters(), list(target.to_static_state_dict())]
+    return found
+
+
+@check(f"{BASE}.clear_gradients", f"{BASE}.forward", f"{BASE}.__call__", f"{BASE}.register_forward_pre_hook", f"{BASE}.register_forward_post_hook",
+       traits=("float64", "odd", "empty", "strided", "gradient"))  # fmt: skip
+def a_layer_runs_in_float64_with_hooks_at_any_shape(paddle, np, rng):
+    paddle.set_default_dtype("float64")
+    model = paddle.nn.Linear(3, 5)
+    paddle.set_default_dtype("float32")
+    model.register_forward_pre_hook(lambda layer, inputs: (inputs[0] * 2,))
+    model.register_forward_post_hook(lambda layer, inputs, output: output + 1)
+    found = []
+    for shape in ([0, 3], [1, 3], [7, 1, 3], [3]):
+        x = paddle.to_tensor(rng.standard_normal(shape), stop_gradient=False)
+        y = model(x)
+        y.sum().backward()
+        found += [y, model.forward(x), x.grad.numpy(), model.weight.grad.numpy()]
+        model.clear_gradients()
+    turned = paddle.to_tensor(rng.standard_normal([3, 5])).transpose([1, 0])
+    return [*found, model(turned)]
+
+
 @check(f"{BASE}.train", f"{BASE}.eval", f"{BASE}.apply")
 def modes_reach_every_sublayer(paddle, np, rng):
     model = paddle.nn.Sequential(paddle.nn.Dropout(), paddle.nn.Sequential(paddle.nn.Dropout(0.2)))

@@ -65,14 +65,16 @@ for _name, _choices in OPTIMIZERS.items():
         _named(_name, _options)
 
 
-@check("paddle.optimizer.SGD", "paddle.optimizer.Adam", traits=("float64",), rtol=1e-6)
+@check(*[f"paddle.optimizer.{name}" for name in OPTIMIZERS], *GROUP, traits=("float64", "odd", "one"), rtol=1e-9)
 def float64_weights_train(paddle, np, rng):
-    found = []
-    for kind in ("SGD", "Adam", "Momentum", "AdamW"):
+    found = {}
+    for kind in OPTIMIZERS:
         paddle.set_default_dtype("float64")
-        layer = paddle.nn.Linear(3, 2)
+        layers = paddle.nn.Linear(3, 2), paddle.nn.Linear(3, 1, bias_attr=False)
         paddle.set_default_dtype("float32")
-        found.append(_trained(paddle, np, rng, getattr(paddle.optimizer, kind)(0.1, parameters=layer.parameters()), layer, 2))
+        for layer in layers:
+            optimizer = getattr(paddle.optimizer, kind)(0.1, parameters=layer.parameters())
+            found[f"{kind} {list(layer.weight.shape)}"] = _trained(paddle, np, rng, optimizer, layer, 2)
     return found
 
 

@@ -69,7 +69,7 @@ def interpolate(
             elif interp_method == "bicubic":
                 x = cubic_axis(x, axis, size, factor, align_corners)
             else:
-                x = linear_axis(x, axis, size, factor, align_corners, align_mode)
+                x = linear_axis(x, axis, size, factor, align_corners, align_mode, interp_method == "bilinear")
     except ValueError as error:
         raise OperatorError(str(error)) from None
     return to_channel_last(x) if last else x

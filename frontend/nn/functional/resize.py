@@ -71,14 +71,19 @@ def nearest_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: b
     return dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
 
 
-def linear_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool, align_mode: int) -> Tensor:
-    """Between its two neighbours, each element by its distance from the other."""
+def linear_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool, align_mode: int, single_at_start: bool) -> Tensor:
+    """Between its two neighbours, each element by its distance from the other.
+
+    Where `new` is 1, Paddle's kernels for images say that a step has no length, so that the one element is the first (`single_at_start`); those for signals and
+    volumes place it in the middle, as far as `align_mode` does.
+    """
     old = x.type.shape[axis]
     if old == new:
         return x
     if not isinstance(old, int) or not isinstance(new, int):
-        return _linear_free_axis(x, axis, new, factor, align_corners, align_mode)
-    ratio, steps = ratio_of(old, new, factor, align_corners), np.arange(new, dtype=np.float32)
+        return _linear_free_axis(x, axis, new, factor, align_corners, align_mode, single_at_start)
+    ratio = np.float32(0) if new == 1 and single_at_start else ratio_of(old, new, factor, align_corners)
+    steps = np.arange(new, dtype=np.float32)
     # With cells for elements, a product and a difference that are rounded once, as by the fused instruction in Paddle's kernel.
     cells = align_mode == 0 and not align_corners
     places = (ratio.astype(np.float64) * (steps + HALF) - 0.5).astype(np.float32) if cells else ratio * steps
@@ -88,7 +93,7 @@ def linear_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bo
     return _blend(x, axis, [(low, 1 - share), (np.minimum(low + 1, old - 1), share)])
 
 
-def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool, align_mode: int) -> Tensor:
+def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool, align_mode: int, single_at_start: bool) -> Tensor:
     """`linear_axis` where a size is not known: places and shares are computed when it runs."""
     old = x.type.shape[axis]
 
@@ -101,6 +106,7 @@ def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corne
         ratio = divide(size(old - 1), maximum(size(new - 1), size(1)))
     else:
         ratio = size(float(np.float32(1 / np.float32(factor)))) if factor > 0 else divide(size(old), size(new))
+        ratio = multiply(ratio, minimum(size(new - 1), size(1))) if single_at_start else ratio
     if align_mode == 0 and not align_corners:
         half = dispatch.full((), 0.5, f64)
         places = cast_to(subtract(multiply(cast_to(ratio, f64), add(cast_to(steps, f64), half)), half), f32)
@@ -123,7 +129,8 @@ def cubic_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: boo
     old, new = _known(x.type.shape[axis], new, "cubic")
     if old == new:
         return x
-    ratio, steps = ratio_of(old, new, factor, align_corners), np.arange(new, dtype=np.float32)
+    ratio = ratio_of(old, new, factor, align_corners) if new > 1 else np.float32(0)
+    steps = np.arange(new, dtype=np.float32)
     places = ratio * steps if align_corners else ratio * (steps + HALF) - HALF
     first = np.floor(places).astype(np.int64)
     share = (places - first.astype(np.float32)).astype(np.float64 if x.dtype.name == "float64" else np.float32)
@@ -261,7 +268,7 @@ def interpolate(
         elif kind == "bicubic":
             made = cubic_axis(made, axis, new, factor, align_corners)
         else:
-            made = linear_axis(made, axis, new, factor, align_corners, align_mode)
+            made = linear_axis(made, axis, new, factor, align_corners, align_mode, kind == "bilinear")
     if made is x:
         return dispatch.call(ops.Reshape, x, shape=x.type.shape)
     return to_channel_last(made) if last else made
