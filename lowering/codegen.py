@@ -7,6 +7,7 @@ them faster. llvmlite is imported when the first module is compiled, never befor
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -17,8 +18,9 @@ from polyreme.lowering.targets import Target
 
 # Of code generation: instruction selection and register allocation at full strength, and nothing before them.
 OPT_LEVEL = 2
-# Its reduction of strength looks for cheaper addresses in loops. The switch is one of the whole library, so it is put back at once.
+# Its reduction of strength looks for cheaper addresses in loops. The switch is one of the whole library: threads that make code wait for each other, and it is put back at once.
 WITHOUT_REDUCTION, WITH_REDUCTION = "-disable-lsr=1", "-disable-lsr=0"
+_switch = threading.Lock()
 
 
 class CodegenError(PolyremeError):
@@ -44,15 +46,16 @@ def assembly(text: str, target: Target, reduce: bool = True) -> str:
 @contextmanager
 def _reduction(wanted: bool, target: Target) -> Iterator[None]:
     """LLVM's reduction of strength, which can be left out for processors that add a register, a multiple of another and a number in one access."""
-    if wanted or target.arch != "x86_64":
-        yield
-        return
-    llvm = _library(target.arch)
-    llvm.set_option("polyreme", WITHOUT_REDUCTION)
-    try:
-        yield
-    finally:
-        llvm.set_option("polyreme", WITH_REDUCTION)
+    with _switch:
+        if wanted or target.arch != "x86_64":
+            yield
+            return
+        llvm = _library(target.arch)
+        llvm.set_option("polyreme", WITHOUT_REDUCTION)
+        try:
+            yield
+        finally:
+            llvm.set_option("polyreme", WITH_REDUCTION)
 
 
 def ptx_assembly(text: str, target: Target) -> str:

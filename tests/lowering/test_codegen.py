@@ -3,6 +3,7 @@
 import struct
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -53,6 +54,38 @@ def test_a_use_before_its_definition_is_found_by_verifying():
 
 def test_assembly_is_text():
     assert "retq" in assembly(text_for(TARGETS["x86-64"]), TARGETS["x86-64"])
+
+
+# A loop whose address LLVM would keep as a pointer that moves, if it may.
+LOOP = """  br label %loop
+loop:
+  %i = phi i64 [ 0, %0 ], [ %next, %loop ]
+  %j = mul i64 %i, 12
+  %at = getelementptr float, ptr %x, i64 %j
+  store float 1.0, ptr %at
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, 100
+  br i1 %more, label %loop, label %end
+end:
+  ret void"""
+
+
+def test_threads_that_make_code_do_not_take_each_others_switches():
+    target = TARGETS["x86-64"]
+    text = text_for(target, LOOP)
+    right = {reduce: assemble(text, target, reduce) for reduce in (True, False)}
+    assert right[True] != right[False]
+    wrong = []
+
+    def work(reduce):
+        wrong.extend(reduce for _ in range(100) if assemble(text, target, reduce) != right[reduce])
+
+    threads = [threading.Thread(target=work, args=(reduce,)) for reduce in (True, False)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def test_targets_are_found_by_name_and_by_triple():
