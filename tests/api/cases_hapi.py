@@ -1,9 +1,17 @@
 """The high-level interface, readers and generators of random numbers."""
 
-from contextlib import contextmanager, redirect_stdout
+import hashlib
+import io
+import os
+import tarfile
+import tempfile
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from io import StringIO
+from pathlib import Path
+from unittest.mock import patch
 
 from tests.api.table import caught, check
+from tests.matlab_files import matlab, matrix
 
 
 def printed(function):
@@ -258,3 +266,31 @@ def generators_of_gpus_have_states(paddle, np, rng):
     before = paddle.get_rng_state()
     paddle.set_cuda_rng_state(paddle.get_cuda_rng_state())
     return [paddle.get_cuda_rng_state(), paddle.set_cuda_rng_state([]), len(before)]
+
+
+@check("paddle.dataset.flowers.train")
+def flowers_are_read_with_their_labels(paddle, np, rng):
+    """Three published files, made small, with bytes for images: Paddle reads them by the same names and checksums."""
+    flowers = paddle.dataset.flowers
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home, ".cache", "paddle", "dataset", "flowers")
+        folder.mkdir(parents=True)
+        with tarfile.open(folder / "102flowers.tgz", "w:gz") as archive:
+            for number in range(1, 7):
+                entry = tarfile.TarInfo(f"jpg/image_{number:05}.jpg")
+                entry.size = number
+                archive.addfile(entry, io.BytesIO(bytes([number]) * number))
+        (folder / "imagelabels.mat").write_bytes(matlab(matrix("labels", np.array([77, 3, 9, 1, 102, 50], np.uint8))))
+        parts = [matrix(name, np.array(ids, "<u2")) for name, ids in (("trnid", [1]), ("valid", [3, 4]), ("tstid", [2, 5, 6]))]
+        (folder / "setid.mat").write_bytes(matlab(*parts))
+        sums = [hashlib.md5((folder / name).read_bytes()).hexdigest() for name in ("102flowers.tgz", "imagelabels.mat", "setid.mat")]
+        with ExitStack() as stack:
+            stack.enter_context(patch.dict(os.environ, HOME=home))
+            if hasattr(flowers, "DATA_MD5"):
+                stack.enter_context(patch.object(paddle.dataset.common, "DATA_HOME", str(folder.parent)))
+                for name, value in zip(("DATA_MD5", "LABEL_MD5", "SETID_MD5"), sums, strict=True):
+                    stack.enter_context(patch.object(flowers, name, value))
+            else:
+                stack.enter_context(patch.dict(flowers.CHECKSUMS, dict(zip(flowers.CHECKSUMS, sums, strict=True))))
+            read = {name: list(getattr(flowers, name)(mapper=lambda sample: sample, use_xmap=False)()) for name in ("train", "test", "valid")}
+    return {name: [[list(content), label] for content, label in samples] for name, samples in read.items()}

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import struct
 import tarfile
-import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,22 +13,9 @@ import pytest
 import polyreme as paddle
 from polyreme.dataset import flowers
 from polyreme.dataset.matlab import read_vectors
+from tests.matlab_files import element, matlab, matrix
 
 Image = pytest.importorskip("PIL.Image")
-
-
-def element(kind: int, content: bytes) -> bytes:
-    return struct.pack("<II", kind, len(content)) + content + b"\0" * (-len(content) % 8)
-
-
-def matrix(name: str, values: np.ndarray[Any, Any], kind: int) -> bytes:
-    short = struct.pack("<I4s", 1 | len(name) << 16, name.encode()) if len(name) <= 4 else element(1, name.encode())
-    return element(14, element(6, bytes(8)) + element(5, struct.pack("<ii", 1, len(values))) + short + element(kind, values.tobytes()))
-
-
-def matlab(*matrices: bytes) -> bytes:
-    packed = [zlib.compress(m) for m in matrices]
-    return b"MATLAB 5.0 MAT-file".ljust(124) + b"\0\1IM" + b"".join(struct.pack("<II", 15, len(p)) + p for p in packed)
 
 
 @pytest.fixture
@@ -46,8 +30,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             entry = tarfile.TarInfo(f"jpg/image_{number:05}.jpg")
             entry.size = len(stream.getvalue())
             archive.addfile(entry, io.BytesIO(stream.getvalue()))
-    (folder / flowers.LABELS).write_bytes(matlab(matrix("labels", np.array([77, 3, 9, 1, 102, 50], np.uint8), 2)))
-    parts = [matrix(name, np.array(ids, "<u2"), 4) for name, ids in (("trnid", [1]), ("valid", [3, 4]), ("tstid", [2, 5, 6]))]
+    (folder / flowers.LABELS).write_bytes(matlab(matrix("labels", np.array([77, 3, 9, 1, 102, 50], np.uint8))))
+    parts = [matrix(name, np.array(ids, "<u2")) for name, ids in (("trnid", [1]), ("valid", [3, 4]), ("tstid", [2, 5, 6]))]
     (folder / flowers.PARTS).write_bytes(matlab(*parts))
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in flowers.CHECKSUMS:
@@ -82,7 +66,7 @@ def test_a_damaged_file_is_named(files: Path) -> None:
 
 
 def test_files_that_are_no_vectors_are_refused_however_they_end() -> None:
-    whole = matlab(matrix("labels", np.arange(9, dtype=np.uint8), 2))
+    whole = matlab(matrix("labels", np.arange(9, dtype=np.uint8)))
     np.testing.assert_array_equal(read_vectors(whole)["labels"], np.arange(9))
     for end in range(129, len(whole)):
         with pytest.raises(ValueError, match="MATLAB file"):
