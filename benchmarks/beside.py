@@ -109,19 +109,18 @@ def onnxruntime_call(path: Path, inputs: dict[str, Array], shape: Sequence[int],
 
 
 def openvino_call(path: Path, inputs: dict[str, Array], threads: int, channels_last: bool = False) -> Call:
-    """OpenVINO in its latency mode, in float32, on tensors that stay where they are; with `channels_last` inputs and the output are [batch, height, width, channels]
-    where the model says [batch, channels, height, width]."""
+    """OpenVINO in its latency mode, in float32, on tensors that stay where they are; with `channels_last` inputs and the output are [batch, *sizes, channels] where
+    the model says [batch, channels, *sizes]."""
     import openvino as ov
 
     core = ov.Core()
     model = core.read_model(path)
     if channels_last:
         given = ov.preprocess.PrePostProcessor(model)
-        for name in inputs:
-            given.input(name).tensor().set_layout(ov.Layout("NHWC"))
-            given.input(name).model().set_layout(ov.Layout("NCHW"))
-        given.output().tensor().set_layout(ov.Layout("NHWC"))
-        given.output().model().set_layout(ov.Layout("NCHW"))
+        axes = "DHW"[5 - next(iter(inputs.values())).ndim :]
+        for place in (*(given.input(name) for name in inputs), given.output()):
+            place.tensor().set_layout(ov.Layout(f"N{axes}C"))
+            place.model().set_layout(ov.Layout(f"NC{axes}"))
         model = given.build()
     hints = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
     request = core.compile_model(model, "CPU", hints).create_infer_request()
