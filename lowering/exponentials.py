@@ -163,28 +163,36 @@ def exp_inside(x: Lane, times: float = 1.0) -> Lane:
 def _exp_by_table(x: Lane, times: float) -> Lane:
     """2^floor(n) * T[16n mod 16] * exp(times*r), n in sixteenths."""
     form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
-    rounder = form.rounder / 16
-    shifted = x.fma(times * LOG2_E, rounder)
-    n, at = shifted - rounder, shifted.bits()
-    high, low = form.ln2
-    r = n.fma(-low / times, n.fma(-high / times, x))
+    r, n, at = _reduce_by_sixteenths(x, times, x.fma(times * LOG2_E, form.rounder / 16))
     linear = r.fma(times, avx512.look_up(table.lost, at, x.elem))
     p = (r * r).fma(short_poly(r, [c * times**k for k, c in enumerate(form.exp_short, 2)]), linear)
     power = avx512.look_up(table.powers, at, x.elem)
     return avx512.scale(power.fma(p, power), n)
 
 
+def _falling_exp_by_table(x: Lane) -> Lane:
+    """exp(-x) for x >= 0, within 1.2 ulp: what the table lost is left out, and a power of two so large that it would be infinite need not be waited with until the end."""
+    form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
+    r, n, at = _reduce_by_sixteenths(x, -1.0, x.fma(-LOG2_E, form.rounder / 16))
+    power = avx512.scale(avx512.look_up(table.powers, at, x.elem), n)
+    return power.fma((r * r).fma(short_poly(r, [c * (-1.0) ** k for k, c in enumerate(form.exp_short, 2)]), -r), power)
+
+
 def _half_expm1_by_table(x: Lane) -> Lane:
     """(exp(2x) - 1) / 2 for 0 <= x <= 20, as S/2 * expm1(2r) + (S/2 - 1/2) with S = 2^floor(n) * T[16n mod 16]: n is rounded down, so that both terms are positive and nothing cancels."""
     form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
-    rounder = form.rounder / 16
-    shifted = avx512.multiply_add_down(x, 2 * LOG2_E, rounder)
-    n, at = shifted - rounder, shifted.bits()
-    high, low = form.ln2
-    r = n.fma(-low / 2, n.fma(-high / 2, x))
+    r, n, at = _reduce_by_sixteenths(x, 2.0, avx512.multiply_add_down(x, 2 * LOG2_E, form.rounder / 16))
     p = r.fma(2.0, (r * r).fma(short_poly(r, [c * 2.0**k for k, c in enumerate(form.expm1_short, 2)]), avx512.look_up(table.lost, at, x.elem)))
     half = avx512.scale(avx512.look_up([t / 2 for t in table.powers], at, x.elem), n)
     return half.fma(p, half - 0.5)
+
+
+def _reduce_by_sixteenths(x: Lane, times: float, shifted: Lane) -> tuple[Lane, Lane, Lane]:
+    """r, n and bits with times*x = n*ln2 + times*r for what is n in sixteenths, plus the rounder for those; the low bits of `bits` are 16n."""
+    form = FORMATS[x.elem]
+    n = shifted - form.rounder / 16
+    high, low = form.ln2
+    return n.fma(-low / times, n.fma(-high / times, x)), n, shifted.bits()
 
 
 def exp(x: Lane) -> Lane:
@@ -215,7 +223,8 @@ def expm1(x: Lane) -> Lane:
 
 def sigmoid(x: Lane) -> Lane:
     """With e = exp(-|x|), 1/(1+e) or e/(1+e), neither of which overflows: 1 or e, less as much of it as e/(1+e). So what rounding takes from the quotient counts in part."""
-    e = exp_inside(x.abs().at_most(-FORMATS[x.elem].least), -1.0)
+    form, size = FORMATS[x.elem], x.abs().at_most(-FORMATS[x.elem].least)
+    e = _falling_exp_by_table(size) if form.exp_short and x.code.avx512 else exp_inside(size, -1.0)
     most = x.compare("oge", 0.0).where(e.like(1.0), e)
     return (-most).fma(e / (e + 1.0), most)
 

@@ -112,9 +112,10 @@ class Code:
 
 
 class Lane:
-    """A value of `lanes` elements of the LLVM type `elem`; `ref` is its name or constant text, `known` its number if constant."""
+    """A value of `lanes` elements of the LLVM type `elem`; `ref` is its name or constant text, `known` its number if constant, `wide` what a 16-bit float was in float32
+    where nothing had to be rounded."""
 
-    __slots__ = ("code", "elem", "known", "lanes", "ref")
+    __slots__ = ("code", "elem", "known", "lanes", "ref", "wide")
 
     def __init__(self, code: Code, elem: str, lanes: int, ref: str, known: float | None = None):
         self.code = code
@@ -122,6 +123,7 @@ class Lane:
         self.lanes = lanes
         self.ref = ref
         self.known = known
+        self.wide: Lane | None = None
 
     @property
     def type(self) -> str:

@@ -9,6 +9,7 @@ a row form is computed one result after the other, reductions inside being compu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 
 from polyreme.dialects import kernel, tensor
@@ -20,8 +21,9 @@ from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.collapse import collapse_axes
-from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, buffer_leaf, convert, linear, store, wide
+from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, VectorLeaf, buffer_leaf, convert, linear, store, wide
 from polyreme.lowering.hoist import tidy
+from polyreme.lowering.microkernel import transpose_lanes
 from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import Rows, rows_of, shape_of
 from polyreme.lowering.scatter import write_updates
@@ -226,6 +228,10 @@ class _RowLoops:
         outer.remove(self.vector)
         n = space[self.vector]
         inner = self._axis_of_columns()
+        turned = self._turned() if inner is not None else []
+        if inner is not None and turned:
+            self._emit_blocks([a for a in outer if a != inner], inner, turned, cycles)
+            return
         if inner is not None:
             outer.remove(inner)
             cycles *= estimate(space[inner])
@@ -273,6 +279,73 @@ class _RowLoops:
                 axis = op.perm.index(len(op.perm) - 1)
                 return axis if axis != self.vector and self.rows.space[axis] != 1 else None
         return None
+
+    def _turned(self) -> list[tensor.Transpose]:
+        """The transposes whose results are put together from square blocks in registers: all of the group, where they turn it the same way and elementwise ops follow."""
+        wide = self.target.lanes(f32)
+        turned = [op for op in self.ops if isinstance(op, tensor.Transpose)]
+        behind = {op.result for op in turned}
+        for op in self.ops:
+            if any(x in behind for x in op.operands):
+                if not isinstance(op, tensor.Map):
+                    return []
+                behind.add(op.result)
+        sizes = [self.rows.space[op.perm.index(len(op.perm) - 1)] for op in turned if shape_of(op.result) == self.rows.space]
+        like = len(sizes) == len(turned) and all(op.perm == turned[0].perm for op in turned) and all(v in behind for v, _ in self.results)
+        plain = all(op.result.type.dtype.kind in "fiu" and op.result.type.dtype.bits >= 16 for op in turned)
+        assert self.vector is not None
+        many = all(not isinstance(n, int) or n >= wide for n in (*sizes, self.rows.space[self.vector]))
+        return turned if like and plain and many and wide > 1 else []
+
+    def _emit_blocks(self, outer: list[int], inner: int, turned: list[tensor.Transpose], cycles: float) -> None:
+        """Blocks of as many columns as a vector has lanes, down all rows: the result is written along its rows, and each line of the operand is read once."""
+        code, space = self.code, self.rows.space
+        assert self.vector is not None
+        vector, n, columns = self.vector, space[self.vector], space[inner]
+        lanes = min(self.lanes.count, self.target.lanes(f32))
+
+        def whole(at: dict[int, Position], row: Position, column: Position) -> None:
+            blocks = []
+            for op in turned:
+                emitter = ElementEmitter(code, self.leaves)
+                rows = []
+                for i in range(lanes):
+                    places = {**at, vector: row.plus(code, Position(i)), inner: column.plus(code, Position(step=1))}
+                    rows.append(emitter.at(op.x, [places[op.perm.index(k)] for k in range(len(op.perm))], lanes))
+                blocks.append(transpose_lanes(code, rows))
+            for i in range(lanes):
+                leaves: dict[Value, Leaf] = {op.result: VectorLeaf(lambda _, v=block[i]: v) for op, block in zip(turned, blocks, strict=True)}
+                places = {**at, vector: row.plus(code, Position(step=1)), inner: column.plus(code, Position(i))}
+                self._last_stage({**self.leaves, **leaves}, places, lanes, None)
+
+        def down(at: dict[int, Position], column: Position) -> None:
+            def body(place: Position, width: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+                if width == lanes and mask is None:
+                    whole(at, place.plus(code, Position(step=-1)), column)
+                    return carried
+                return run(code, 0, lanes, 1, carried, partial(single, at, place, width, mask, column))
+
+            sweep(code, 0, n, Lanes(lanes, self.target.masked), [], body)
+
+        def single(at: dict[int, Position], place: Position, width: int, mask: Value | None, column: Position, step: Position, carried: list[Value]) -> list[Value]:
+            self._row({**at, vector: place, inner: column.plus(code, step)}, width, mask)
+            return carried
+
+        def blocks_of(places: list[Position]) -> None:
+            down(dict(zip(outer, places, strict=False)), places[-1].times(code, lanes))
+
+        def rest_of(places: list[Position]) -> None:
+            at = dict(zip(outer, places, strict=True))
+
+            def body(place: Position, width: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+                return run(code, 0, columns % lanes, 1, carried, partial(single, at, place, width, mask, Position(columns // lanes * lanes)))
+
+            sweep(code, 0, n, Lanes(lanes, self.target.masked), [], body)
+
+        around = [space[a] for a in outer]
+        each(code, self.target, [*around, columns // lanes], cycles * estimate(n), blocks_of)
+        if columns % lanes != 0:
+            each(code, self.target, around, cycles * estimate(n), rest_of)
 
     # --- one row (or `lanes` of them)
 

@@ -45,6 +45,13 @@ def number_bits(value: float, dtype: ScalarType) -> float:
         return int(np.asarray(value).astype(dtype.np).view(np.uint16))
 
 
+def number_of_bits(bits: int, dtype: ScalarType) -> float:
+    """The number whose bits in f16 or bf16 these are."""
+    import numpy as np
+
+    return float(np.uint16(bits & 0xFFFF).view(dtype.np))
+
+
 def apply_code(fn: str, operands: list[Lane], dtype: ScalarType, result: ScalarType, target: Target) -> Lane:
     """Code for row `fn` on operands of element type `dtype` (for `select`: of the values)."""
     if fn == "cast":
@@ -59,10 +66,10 @@ def apply_code(fn: str, operands: list[Lane], dtype: ScalarType, result: ScalarT
         value = apply_code(fn, wide, f32, i1 if result == i1 else f32, target)
         if result == i1:
             return value
-        if result == bf16:
-            # A nan here is one of an operand's, whose last bits are zeros, or the machine's own: rounding carries into neither.
-            return _top_half(value if fn in _EXACT else _rounded_bits(value))
-        return cast_code(value, f32, result, target)
+        # A nan here is one of an operand's, whose last bits are zeros, or the machine's own: rounding carries into neither.
+        narrow = cast_code(value, f32, result, target) if result != bf16 else _top_half(value if fn in _EXACT else _rounded_bits(value))
+        narrow.wide = value if fn in _EXACT else None
+        return narrow
     if dtype == f32 and fn in FLOAT32:
         return FLOAT32[fn](*operands)
     if dtype == f64 and fn in FLOAT64:
@@ -329,7 +336,7 @@ def cast_code(x: Lane, source: ScalarType, result: ScalarType, target: Target) -
     if source == result or (source.is_integer and result.is_integer and source.bits == result.bits):
         return x
     if source in HALVES:
-        wide = _half_to_float(x, source, target)
+        wide = x.wide or _half_to_float(x, source, target)
         return wide if result == f32 else cast_code(wide, f32, result, target)
     if result in HALVES:
         if source == f64:
@@ -360,6 +367,8 @@ def _float_to_integer(x: Lane, result: ScalarType) -> Lane:
 
 
 def _half_to_float(x: Lane, source: ScalarType, target: Target) -> Lane:
+    if x.known is not None:
+        return x.code.constant("float", x.lanes, number_of_bits(int(x.known), source))
     if source == bf16:
         return (x.convert("zext", "i32") << 16).convert("bitcast", "float")
     if target.half:

@@ -22,7 +22,8 @@ from polyreme.lowering.rows import shape_of
 @register_pass
 @dataclass(frozen=True)
 class SinkReshapes(FuncPass):
-    """map(reshape(x), y)  ->  reshape(map(x, reshape(y))), where x comes from a contract and y lies in memory or is known.
+    """map(reshape(x), y)   ->  reshape(map(x, reshape(y))), where x comes from a contract and y lies in memory or is known
+    reshape(reshape(x))  ->  reshape(x), or x
 
     Before and after: `tensor` ops on values.  Runs right before fusion, for which reshapes are borders between groups.
     """
@@ -32,8 +33,24 @@ class SinkReshapes(FuncPass):
 
     def run_on(self, func: Func) -> None:
         for op in func.block:
-            if isinstance(op, tensor.Map):
+            if isinstance(op, tensor.Reshape):
+                _merge(op)
+            elif isinstance(op, tensor.Map):
                 _sink(op)
+
+
+def _merge(op: tensor.Reshape) -> None:
+    """The choice of layouts leaves reshapes of reshapes, behind which a contract would not be seen."""
+    inner = op.x.producer(tensor.Reshape)
+    if inner is None:
+        return
+    if inner.x.type == op.result.type:
+        op.result.replace_all_uses_with(inner.x)
+        op.erase()
+    else:
+        op.set_operand(0, inner.x)
+    if not inner.is_used:
+        inner.erase()
 
 
 def _sink(op: tensor.Map) -> None:

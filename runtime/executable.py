@@ -29,6 +29,8 @@ MAX_PLANS = 256
 _addressof = ctypes.addressof
 _from_buffer: Any = ctypes.c_char.from_buffer
 _empty = np.empty
+# Types from here on are none of numpy's own: bfloat16, whose arrays only hand out their memory as one of integers.
+_FOREIGN, _BITS = 256, np.dtype(np.uint16)
 
 
 class ModelFunctions(NamedTuple):
@@ -119,7 +121,7 @@ class Executable(CallableModel):
                     raise self._fault(spec, array.dtype, array.shape, f"expected {spec.dtype} but got {array.dtype}")
                 # As `address_of`, which refuses what is not contiguous too; written out, since a call of a small model spends its time here.
                 try:
-                    address = _addressof(_from_buffer(array))
+                    address = _addressof(_from_buffer(array if dtype.num < _FOREIGN else array.view(_BITS)))
                 except (TypeError, ValueError, BufferError):
                     array = np.ascontiguousarray(array).reshape(array.shape)
                     address = array.ctypes.data
@@ -139,7 +141,7 @@ class Executable(CallableModel):
             for (slot, dtype, _), shape in zip(self._outputs, plan.output_shapes):
                 result = _empty(shape, dtype)
                 try:
-                    buffers[slot] = _addressof(_from_buffer(result))
+                    buffers[slot] = _addressof(_from_buffer(result if dtype.num < _FOREIGN else result.view(_BITS)))
                 except (TypeError, ValueError, BufferError):
                     buffers[slot] = result.ctypes.data
                 results.append(result)

@@ -49,3 +49,19 @@ def test_a_map_goes_in_front_of_the_reshape_where_its_other_operand_can_follow(w
     np.testing.assert_array_equal(evaluate(module, inputs)[0], before)
     last = module.function().block.terminator.operands[0].producer()
     assert isinstance(last, tensor.Reshape) == sinks
+
+
+def test_a_reshape_back_does_not_stand_between_a_product_and_what_follows() -> None:
+    module, inputs = reshaped_product(lambda b, r: r)
+    main = module.function()
+    add = main.block.terminator.operands[0].producer()
+    assert isinstance(add, tensor.Map)
+    b = Builder.before_op(add)
+    there = b(tensor.Reshape, add.xs[0], shape=(2, 3, 2, 2))
+    add.set_operand(0, b(tensor.Reshape, there, shape=(2, 3, 4)))
+    before = evaluate(module, inputs)[0]
+    SinkReshapes().run(module)
+    verify(module)
+    np.testing.assert_array_equal(evaluate(module, inputs)[0], before)
+    product = next(op for op in main.block if isinstance(op, tensor.Contract))
+    assert [type(user) for user in product.result.users] == [tensor.Map]
