@@ -18,7 +18,7 @@ def expect(holds: bool, message: str) -> None:
 
 
 def pair_of(size: Any) -> Any:
-    return (int(size), int(size)) if isinstance(size, Real) else size
+    return (int(float(size)),) * 2 if isinstance(size, Real) else size
 
 
 class Compose:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from polyreme.vision.transforms.base import pair_of
+
 __all__ = ["affine_matrix", "centred", "check_padding", "perspective_matrix", "resized", "sides_of"]
 
 PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
@@ -28,7 +30,7 @@ def resized(width: int, height: int, size: Any) -> tuple[int, int]:
 
 def centred(width: int, height: int, size: Any) -> tuple[int, int, int, int]:
     """Top, left, height and width of the middle of an image; `size` is (height, width), or one length for both."""
-    new_height, new_width = (int(size), int(size)) if isinstance(size, Real) else size
+    new_height, new_width = pair_of(size)
     return int(round((height - new_height) / 2.0)), int(round((width - new_width) / 2.0)), new_height, new_width
 
 

@@ -37,7 +37,7 @@ def _range_of(value: Any, name: str, center: float = 1, low: float = 0, high: fl
     if isinstance(value, Real):
         if value < 0:
             raise ValueError(f"If {name} is a single number, it must be non negative, but got {value}.")
-        bounds = [center - value, center + value]
+        bounds = [center - float(value), center + float(value)]
         if low == 0:
             bounds[0] = max(bounds[0], 0)
     elif isinstance(value, (tuple, list)) and len(value) == 2:
