@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 # Namespaces and rooms, reached as attributes without an import of their own.
 _MODULES = (
-    "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "dtypes", "hapi", "io", "ir", "jit", "loaders", "lowering", "math",
+    "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "incubate", "dtypes", "hapi", "io", "ir", "jit", "loaders", "lowering", "math",
     "metric", "nn", "optimizer", "quantization", "regularizer", "runtime", "safetensors", "static", "tape", "tensor", "utils", "vision",
 )  # fmt: skip
 
@@ -49,7 +49,7 @@ _SINGLE = {
 }
 
 if TYPE_CHECKING:
-    from polyreme import autograd, callbacks, data, dataset, distributed, io, jit, metric, nn, optimizer, safetensors, static, vision
+    from polyreme import autograd, callbacks, data, dataset, distributed, incubate, io, jit, metric, nn, optimizer, safetensors, static, vision
     from polyreme.compilation import *
     from polyreme.device import *
     from polyreme.distributed.parallel import DataParallel

@@ -8,7 +8,7 @@ from typing import Any
 from polyreme.optimizer import rules
 from polyreme.optimizer.optimizer import Optimizer, check_fraction, check_not_negative
 
-__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum", "RMSProp"]
+__all__ = ["ASGD", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "LarsMomentumOptimizer", "Momentum", "NAdam", "RAdam", "RMSProp", "Rprop"]
 
 
 class SGD(Optimizer):
@@ -256,3 +256,131 @@ class Adadelta(Optimizer):
     ):
         options = {"epsilon": check_not_negative("epsilon", epsilon), "rho": check_not_negative("rho", rho)}
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, **options)
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's look ahead, by a momentum that approaches `beta1`; `momentum_decay` says how fast."""
+
+    rule = rules.NADAM
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.002,
+        beta1: Any = 0.9,
+        beta2: Any = 0.999,
+        epsilon: float = 1e-08,
+        momentum_decay: float = 0.004,
+        parameters: Any = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        name: str | None = None,
+    ):
+        options = {
+            "beta1": check_fraction("beta1", beta1),
+            "beta2": check_fraction("beta2", beta2),
+            "epsilon": check_not_negative("epsilon", epsilon),
+            "momentum_decay": check_not_negative("momentum_decay", momentum_decay),
+        }
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, **options)
+
+
+class RAdam(Optimizer):
+    """Adam that takes plain steps along the momentum until the second moment has been seen often enough."""
+
+    rule = rules.RADAM
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta1: Any = 0.9,
+        beta2: Any = 0.999,
+        epsilon: float = 1e-08,
+        parameters: Any = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        name: str | None = None,
+    ):
+        options = {
+            "beta1": check_fraction("beta1", beta1),
+            "beta2": check_fraction("beta2", beta2),
+            "epsilon": check_not_negative("epsilon", epsilon),
+        }
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, **options)
+
+
+class Rprop(Optimizer):
+    """Steps by signs: each weight's rate grows by `etas[1]` while its gradient keeps its sign and shrinks by `etas[0]` when that changes, within a range."""
+
+    rule = rules.RPROP
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        learning_rate_range: tuple[float, float] = (1e-5, 50),
+        parameters: Any = None,
+        etas: tuple[float, float] = (0.5, 1.2),
+        grad_clip: Any = None,
+        multi_precision: bool = False,
+        name: str | None = None,
+    ):
+        least, most = learning_rate_range
+        slower, faster = etas
+        if not 0.0 < least <= learning_rate <= most:
+            raise ValueError("'0.0 < learning_rate_range[0] <= learning_rate <= learning_rate_range[1]' must be true")
+        if not 0.0 < slower < 1.0 < faster:
+            raise ValueError("'0.0 < etas[0] < 1.0 < etas[1]' must be true")
+        options = {"least": float(least), "most": float(most), "slower": slower, "faster": faster, "start": float(learning_rate)}
+        super().__init__(learning_rate, parameters, None, grad_clip, name, multi_precision=multi_precision, **options)
+
+
+class ASGD(Optimizer):
+    """The mean of the last gradients of `batch_num` batches, each replaced when its batch comes again."""
+
+    rule = rules.ASGD
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        batch_num: int = 1,
+        parameters: Any = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        multi_precision: bool = False,
+        name: str | None = None,
+    ):
+        if batch_num is None or not batch_num > 0:
+            raise ValueError(f"batch_num should be greater than 0, but got {batch_num}")
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, batch_num=int(batch_num), multi_precision=multi_precision)
+
+
+class LarsMomentumOptimizer(Optimizer):
+    """Momentum whose rate is scaled, parameter by parameter: `v = momentum * v + lr * lars_coeff * |p| / (|g| + decay * |p|) * (g + decay * p); p -= v`.
+
+    Parameters whose names hold one of `exclude_from_weight_decay` do not decay, and keep the plain rate. In Paddle it is found under
+    `paddle.incubate.optimizer`, with names of arguments of its own.
+    """
+
+    rule = rules.LARS
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        momentum: float,
+        lars_coeff: float = 0.001,
+        lars_weight_decay: float = 0.0005,
+        parameter_list: Any = None,
+        regularization: Any = None,
+        grad_clip: Any = None,
+        name: str | None = None,
+        exclude_from_weight_decay: Sequence[str] | None = None,
+        epsilon: float = 0,
+        multi_precision: bool = False,
+        rescale_grad: float = 1.0,
+    ):
+        options = {"momentum": momentum, "lars_coeff": float(lars_coeff), "epsilon": float(epsilon), "rescale_grad": float(rescale_grad)}
+        super().__init__(learning_rate, parameter_list, regularization, grad_clip, name, multi_precision=multi_precision, **options)
+        self._decay = float(lars_weight_decay)
+        self._excluded = tuple(exclude_from_weight_decay or ())
+
+    def _parameter_options(self, parameter: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {"decay": 0.0 if any(part in parameter.name for part in self._excluded) else self._decay}

@@ -265,7 +265,7 @@ class Optimizer:
                 if parameter.name in kept:
                     continue
                 like = self._master_weights.get(parameter.name, parameter)._value
-                tensor = Tensor(np.full((1,) if slot.single else like.shape, slot.start(options), like.dtype))
+                tensor = Tensor(np.full(slot.shape(like.shape, options), slot.start(options), slot.dtype or like.dtype))
                 tensor.name = unique_name.generate(f"{parameter.name}_{slot.name}")
                 tensor.persistable = True
                 kept[parameter.name] = self._filled(tensor, self._loaded.get(tensor.name))

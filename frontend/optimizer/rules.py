@@ -7,7 +7,7 @@ and the order of their operations are those of Paddle's kernels, which decide th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,20 @@ Update = Callable[..., tuple[Any, State]]
 
 @dataclass(frozen=True)
 class Slot:
-    """One piece of state per parameter: as large as the parameter, or a single number; `start` gives its first value from the options."""
+    """One piece of state per parameter: as large as the parameter, a single number, or as many as the option `rows` names says, one after another.
+
+    `start` gives its first value from the options; it is of the (master) weight's dtype, or of `dtype`.
+    """
 
     name: str
     start: Callable[[Mapping[str, Any]], float] = lambda options: 0.0
     single: bool = False
+    rows: str = ""
+    dtype: str = ""
+
+    def shape(self, parameter: Sequence[int], options: Mapping[str, Any]) -> list[int]:
+        """How large it is for a parameter of this shape."""
+        return [1] if self.single else [options[self.rows], *parameter] if self.rows else list(parameter)
 
 
 @dataclass(frozen=True)
@@ -125,6 +134,70 @@ def _adadelta(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) 
     return p - lr * step, {"_avg_squared_grad": gradients, "_avg_squared_update": updates}
 
 
+def _nadam(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
+    """Dozat, "Incorporating Nesterov momentum into Adam", with the momentum that grows by 0.96 a step."""
+    beta1, beta2, decay = o["beta1"], o["beta2"], o["momentum_decay"]
+    falling, power2 = s["momentum_decay_pow"] * 0.96, s["beta2_pow"] * beta2
+    ahead = 0.96**float(decay)
+    mu, next_mu = beta1 * (1 - 0.5 * falling**decay), beta1 * (1 - 0.5 * falling**decay * ahead)
+    product = s["mu_product"] * mu
+    m = s["moment1"] * beta1 + g * (1 - beta1)
+    v = s["moment2"] * beta2 + g * g * (1 - beta2)
+    step = m * next_mu / (1 - product * next_mu) + g * (1 - mu) / (1 - product)
+    new = {"momentum_decay_pow": falling, "beta2_pow": power2, "mu_product": product, "moment1": m, "moment2": v}
+    return p - lr * step / (xp.sqrt(v / (1 - power2)) + o["epsilon"]), new
+
+
+def _radam(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
+    """Liu et al., "On the variance of the adaptive learning rate and beyond", algorithm 2: adaptive only once the variance of that is finite."""
+    beta1, beta2 = o["beta1"], o["beta2"]
+    power1, power2 = s["beta1_pow"] * beta1, s["beta2_pow"] * beta2
+    rho = (s["rho"] * (beta2 - power2) + power2) / (1 - power2)
+    m = s["moment1"] * beta1 + g * (1 - beta1)
+    v = s["moment2"] * beta2 + g * g * (1 - beta2)
+    most = 2 / (1 - float(beta2)) - 1
+    length = most - 2 * rho
+    adaptive = length > 5
+    safe = xp.where(adaptive, length, xp.ones_like(length) * 6)
+    rectified = xp.sqrt((safe - 4) * (safe - 2) * most / ((most - 4) * (most - 2) * safe)) * xp.sqrt(1 - power2)
+    step = m / (1 - power1) * xp.where(adaptive, rectified / (xp.sqrt(v) + o["epsilon"]), xp.ones_like(v))
+    return p - lr * step, {"beta1_pow": power1, "beta2_pow": power2, "rho": rho, "moment1": m, "moment2": v}
+
+
+def _rprop(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
+    """Riedmiller and Braun, "A direct adaptive method for faster backpropagation learning", without going back when the sign changes."""
+    agree = g * s["prevs"]
+    slower, faster = o["slower"], o["faster"]
+    one = xp.ones_like(g)
+    rates = s["learning_rates"] * xp.where(agree > 0, one * faster, xp.where(agree < 0, one * slower, one))
+    rates = xp.minimum(xp.maximum(rates, one * o["least"]), one * o["most"])
+    g = xp.where(agree < 0, one * 0, g)
+    return p - xp.sign(g) * rates, {"prevs": g, "learning_rates": rates}
+
+
+def _asgd(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
+    """Schmidt, Le Roux and Bach, "Minimizing finite sums with the stochastic average gradient": along the mean of the last gradient of each batch."""
+    batches, seen = o["batch_num"], s["m"]
+    current = xp.reshape(xp.arange(batches) == seen % batches, [batches] + [1] * len(p.shape))
+    last = xp.sum(xp.where(current, s["y"], xp.zeros_like(s["y"])), 0)
+    d = s["d"] - last + g
+    y = xp.where(current, xp.reshape(g, [1, *g.shape]) + xp.zeros_like(s["y"]), s["y"])
+    count = xp.minimum(seen + 1, xp.full_like(seen, batches)).astype(p.dtype)
+    return p - lr / count * d, {"d": d, "y": y, "m": seen + 1}
+
+
+def _lars(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
+    """You, Gitman and Ginsburg, "Large batch training of convolutional networks": a rate for each parameter, by the norms of it and of its gradient."""
+    decay = o["decay"]
+    g = g * o["rescale_grad"] if o["rescale_grad"] != 1 else g
+    weights, length = xp.sqrt(xp.sum(p * p)), xp.sqrt(xp.sum(g * g))
+    both = (weights > 0) & (length > 0)
+    trust = o["lars_coeff"] * weights / xp.where(both, length + weights * decay + o["epsilon"], xp.ones_like(length))
+    rate = xp.where(both, trust, xp.ones_like(trust)) * lr if decay else lr
+    v = s["velocity"] * o["momentum"] + (g + p * decay) * rate
+    return p - v, {"velocity": v}
+
+
 _ADAM_SLOTS = (
     Slot("moment1"),
     Slot("moment2"),
@@ -141,4 +214,10 @@ LAMB = Rule(_ADAM_SLOTS, _lamb)
 ADAGRAD = Rule((Slot("moment", lambda o: o["initial_accumulator_value"]),), _adagrad)
 RMSPROP = Rule((Slot("momentum"), Slot("mean_square"), Slot("mean_grad")), _rmsprop)
 ADAMAX = Rule((Slot("moment"), Slot("inf_norm"), Slot("beta1_pow_acc", lambda o: o["beta1"], single=True)), _adamax, precise=("beta1",))
+# Powers as large as the parameter, as Paddle keeps these.
+NADAM = Rule((*(Slot(name, lambda o: 1.0) for name in ("momentum_decay_pow", "beta2_pow", "mu_product")), Slot("moment1"), Slot("moment2")), _nadam)
+RADAM = Rule((*(Slot(name, lambda o: 1.0) for name in ("beta1_pow", "beta2_pow", "rho")), Slot("moment1"), Slot("moment2")), _radam)
+RPROP = Rule((Slot("prevs"), Slot("learning_rates", lambda o: o["start"])), _rprop, precise=("slower", "faster", "least", "most"))
+ASGD = Rule((Slot("d"), Slot("y", rows="batch_num"), Slot("m", single=True, dtype="int64")), _asgd)
+LARS = Rule((Slot("velocity"),), _lars)
 ADADELTA = Rule((Slot("_avg_squared_grad"), Slot("_avg_squared_update")), _adadelta)

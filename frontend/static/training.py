@@ -85,9 +85,10 @@ def _append_update(optimizer: Any, block: Block, startup: Block, parameter: Para
 def _accumulator(optimizer: Any, block: Block, startup: Block, parameter: Parameter, stored: Variable, slot: Any, options: Any) -> Variable:
     kept = optimizer._accumulators.setdefault(slot.name, {})
     if parameter.name not in kept:
-        shape = [1] if slot.single else stored.shape
         name = unique_name.generate(f"{parameter.name}_{slot.name}")
-        kept[parameter.name] = startup_constant(block, startup, name, shape, stored.dtype, slot.start(options))
+        kept[parameter.name] = startup_constant(
+            block, startup, name, slot.shape(stored.shape, options), slot.dtype or stored.dtype, slot.start(options)
+        )
     found: Variable = kept[parameter.name]
     return found
 

@@ -17,6 +17,10 @@ OPTIMIZERS = {
              "use_multi_tensor=True"),  # fmt: skip
     "AdamW": ("", "weight_decay=0.1", "weight_decay=0.1, apply_decay_param_fun=lambda n: 'w_0' in n", "amsgrad=True"),
     "Lamb": ("", "lamb_weight_decay=0.1, beta1=0.8", "exclude_from_weight_decay_fn=lambda p: 'b_0' in p.name"),
+    "ASGD": ("", "batch_num=3", "batch_num=2, weight_decay=0.1"),
+    "NAdam": ("", "beta1=0.8, beta2=0.9, epsilon=1e-3, momentum_decay=0.1", "weight_decay=0.1"),
+    "RAdam": ("", "beta1=0.8, beta2=0.7, epsilon=1e-3", "weight_decay=0.1"),
+    "Rprop": ("", "learning_rate_range=(0.05, 0.11), etas=(0.3, 1.5)"),
 }
 
 
@@ -75,6 +79,19 @@ def float64_weights_train(paddle, np, rng):
         for layer in layers:
             optimizer = getattr(paddle.optimizer, kind)(0.1, parameters=layer.parameters())
             found[f"{kind} {list(layer.weight.shape)}"] = _trained(paddle, np, rng, optimizer, layer, 2)
+    return found
+
+
+@check("paddle.optimizer.SGD", *GROUP, traits=("float32", "float64"), rtol=1e-5)
+def lars_scales_the_rate_of_each_parameter(paddle, np, rng):
+    found = []
+    for options in ({}, {"lars_coeff": 0.5, "lars_weight_decay": 0.1, "epsilon": 1e-3}, {"exclude_from_weight_decay": ["b_0"], "rescale_grad": 0.5}):
+        for dtype in ("float32", "float64"):
+            paddle.set_default_dtype(dtype)
+            layer = paddle.nn.Linear(3, 2)
+            paddle.set_default_dtype("float32")
+            optimizer = paddle.incubate.optimizer.LarsMomentumOptimizer(0.1, 0.9, parameter_list=layer.parameters(), **options)
+            found.append(_trained(paddle, np, rng, optimizer, layer))
     return found
 
 
