@@ -26,6 +26,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.types import ScalarType, element_type
 from polyreme.lowering.elements import matching_groups
+from polyreme.lowering.larger_groups import larger_groups
 from polyreme.lowering.pixel_blocks import pixel_blocks
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.sweep import estimate
@@ -415,7 +416,7 @@ def _convolution(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tupl
     sizes = {**dict(zip(weight[1], shape_of(weight[0]), strict=True)), **dict(zip(image[1], shape_of(image[0]), strict=True))}
     made = _product(b, image, weight, turned, sizes, dtype)
     if made is None and dtype is None and blocks:
-        made = _in_blocks(b, conv, image, weight, turned, sizes)
+        made = _in_blocks(b, conv, image, weight, turned, sizes) or _in_larger_groups(b, conv, image, weight, turned)
     if made is None:
         grouped = any(c in image[1] for c in conv.channels)
         single = "".join(c for c in image[1] + weight[1] if sizes[c] == 1 and c not in conv.places + conv.taps and (c in conv.spec.contracted or c in conv.channels))
@@ -425,7 +426,7 @@ def _convolution(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tupl
             w, letters_w = _dropped(b, w, letters_w, single)
         short = "".join(c for c in turned if c in letters + letters_w)
         made = b(tensor.Contract, x, w, spec=f"{letters},{letters_w}->{short}", dtype=dtype)
-    return _Version(_reshaped(b, made, tuple(sizes[c] for c in turned)) if len(shape_of(made)) != len(turned) else made, perm)
+    return _Version(_reshaped(b, made, tuple(sizes[c] for c in turned)), perm)
 
 
 def _product(
@@ -464,6 +465,21 @@ def _in_blocks(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[
     if shape_of(rows) == shape:
         return rows
     return b(tensor.Slice, rows, starts=(0,) * len(shape), stops=shape, strides=(1,) * len(shape))
+
+
+def _in_larger_groups(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], out: str) -> Value | None:
+    """A convolution with few channels to a group, several groups at once; None for any other."""
+    window = image[0].producer(tensor.Window)
+    assert window is not None
+    rank = len(shape_of(window.x))
+    letters, inside = image[1], "".join(c for c in conv.spec.contracted if c not in conv.taps)
+    if len(conv.channels) != 2 or len(inside) != 1 or letters[rank - 2 : rank] != conv.channels[0] + inside or out[-2:] != conv.channels:
+        return None
+    order = conv.channels + inside + conv.taps
+    if any(axis >= rank - 2 for axis in window.axes) or sorted(order) != sorted(weight[1]):
+        return None
+    groups = larger_groups(b, window, weight[0], tuple(weight[1].index(c) for c in order))
+    return None if groups is None else b(tensor.Contract, groups.windows, groups.weight, spec=f"{letters},{order}->{out}")
 
 
 def _free_letter(taken: str) -> str:

@@ -108,6 +108,19 @@ def test_few_channels_are_computed_for_several_pixels_at_once(out: int, width: i
     assert rows_of_products(made)[-1] == blocks
 
 
+@settings(max_examples=20, deadline=None)
+@given(groups=st.integers(2, 8), inside=st.integers(1, 9), out=st.integers(1, 9), taps=st.integers(1, 3), stride=st.integers(1, 2), batch=st.integers(1, 2))
+def test_groups_of_few_channels_are_put_together_to_fill_a_vector(groups: int, inside: int, out: int, taps: int, stride: int, batch: int) -> None:
+    net = Net(batch, 7, 6, groups * inside)
+    x = net.b(nn.Transpose, net.x, perm=(0, 3, 1, 2))
+    y = net.b(nn.Transpose, net.conv(x, groups * out, taps, stride, groups), perm=(0, 2, 3, 1))
+    made = check_same(net.module(y), net.rng.standard_normal((batch, 7, 6, groups * inside)))
+    together = 8 // max(inside, out)
+    fits = together > 1 and min(inside, out) > 1 and groups % together == 0
+    (product,) = [op for op in made.walk() if isinstance(op, tensor.Contract)]
+    assert np.prod(product.b.type.shape) == groups * inside * out * taps**2 * (together if fits else 1)
+
+
 def test_without_blocks_a_nan_stays_within_the_windows_that_see_it() -> None:
     net = Net(1, 3, 5, 16)
     module = net.module(net.conv(net.conv(net.x, 8, taps=1), 3, taps=3))
