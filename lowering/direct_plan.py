@@ -27,6 +27,8 @@ MOST_ROOM = 1 << 20
 FAR_SHARE = 8
 # Pixels of a row, or rows, that an image of unknown size is planned for at least.
 LEAST_PIXELS = 16
+# The most channels, planes of an image far from each other, whose steps are the innermost ones where taps are left out.
+FEW_CHANNELS = 4
 # Rows of an unknown number of pixels, of about so many at most, have no tiles of their own: all pixels of an image are numbered through, and a task has so many of them.
 SHORT_ROW, NUMBERED_PIXELS = 32, 192
 # Tiles of a task, before it is cut for the threads' sake.
@@ -66,12 +68,12 @@ def _windows(p: Problem) -> tensor.Window | None:
 
 @dataclass(frozen=True)
 class Border:
-    """Zeros of `pad` that tiles leave out: `low` of them above and on the left of an image of `sizes`, rows and pixels of a row. `columns` is the letter of taps along a row."""
+    """Zeros of `pad` that tiles leave out: `low` of them above and on the left of an image of `sizes`, rows and pixels of a row. `taps` are the letters of taps along a row and down the rows."""
 
     pad: tensor.Pad
     low: tuple[int, ...]
     sizes: tuple[Dim, ...]
-    columns: str
+    taps: tuple[str, str]
 
 
 class Direct:
@@ -91,6 +93,7 @@ class Direct:
         # How many pixels the result has, by letter, and as many to reckon with.
         self.whole = [problem.epilogue.shape[i] for i in at]
         self.outputs = [_assumed(n) for n in self.whole]
+        self.by_rows = by_rows
         if by_rows:
             self.extents[:-1] = self.outputs[:-1] = [1] * (len(spatial) - 1)
 
@@ -131,7 +134,9 @@ class Direct:
         if pad is None or pad.value != 0 or self.tile[0] != 1 or tuple(letters.index(c) for c in self.spatial) != window.axes:
             return None
         taps = list(letters[len(shape_of(window.x)) :])
-        if len(taps) != 2 or self._by_distance()[:2] != taps or any(d != 1 for d in window.dilations):
+        inner = [c for c in self._by_distance() if c not in taps]
+        near = self._by_distance()[:2] == taps or prod(typical(self.p.size(c)) for c in inner) <= FEW_CHANNELS
+        if len(taps) != 2 or not near or any(d != 1 for d in window.dilations):
             return None
         low, sizes = (tuple(of[axis] for axis in window.axes) for of in (pad.low, shape_of(pad.x)))
         numbers = (sizes[1], self.p.size(self.spatial[1]), *window.sizes, *window.strides)
@@ -140,7 +145,7 @@ class Direct:
         wide, pixels, _, many, _, stride = numbers
         reached = (pixels - 1) * stride - low[1]
         alone = low[1] <= stride and reached + many - wide <= stride and reached + low[1] <= wide
-        return Border(pad, low, sizes, taps[1]) if alone and max(low[1], reached + many - wide) < many else None
+        return Border(pad, low, sizes, (taps[1], taps[0])) if alone and max(low[1], reached + many - wide) < many else None
 
     @cached_property
     def above(self) -> tensor.Pad | None:
@@ -186,9 +191,11 @@ class Direct:
         height = above[0] if above else 1
         if not isinstance(self.whole[-1], int):
             width, height = TYPICAL, 1
-        most = self.p.registers.accumulators
+        registers = self.p.registers
         best: tuple[float, int, int, int] | None = None
         for vectors in range(1, min(across, 6) + 1):
+            # Rows alone have simple addresses: all registers but for those of a step's weights and of one pixel hold sums, and nothing spills.
+            most = registers.count - vectors - 1 if self.by_rows else registers.accumulators
             pixels = max(1, most // vectors)
             wide = -(-width // -(-width // min(pixels, width)))
             high = max(1, min(height, pixels // wide)) if wide == width else 1
@@ -333,8 +340,8 @@ class Direct:
 
     def _order(self) -> list[str]:
         """The contracted letters, the outermost first."""
-        outermost = self.apart if self.border is None else self.border.columns
-        return sorted(self._by_distance(), key=lambda c: c != outermost)
+        first = [self.apart] if self.border is None else [*self.border.taps]
+        return sorted(self._by_distance(), key=lambda c: first.index(c) if c in first else len(first))
 
     def image_slot(self) -> Slot:
         """Where the image is."""
