@@ -65,7 +65,7 @@ def library(body: str) -> list[str]:
         if f"@{name}(" in body:
             found.append(_FUNCTIONS[name]())
     for name in LIBM:
-        if re.search(rf" double @{name}\(", body):
+        if name not in _FUNCTIONS and re.search(rf" double @{name}\(", body):
             raise PolyremeError(f"expected float32 for '{name}' on a GPU but got float64, for which there is no code yet", code="E0408")
     return found
 

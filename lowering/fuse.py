@@ -185,8 +185,10 @@ class _Fusion:
         rows = rows_of(ops, results)
         if rows is None:
             return False
-        if any(isinstance(op, tensor.Concat) for op in ops):
-            return len(results) == 1 and isinstance(results[0].producer(), tensor.Concat) and not rows.staged
+        concats = [op for op in ops if isinstance(op, tensor.Concat)]
+        if concats:
+            # Each operand is written where it belongs; within another group every element would ask which one it is from.
+            return results == [concats[0].result] and len(concats) == 1 and not rows.staged
         if not rows.staged:
             return True
         count = estimate(product(rows.space[a] for a in rows.outer))

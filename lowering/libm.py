@@ -8,8 +8,9 @@ from polyreme.lowering.llvm_text import Lane, join
 HUGE_ANGLE = 2.0**30
 
 # Names of float64 functions that code may call, and of float32 ones; modules that use them declare them.
-LIBM = ("sin", "cos", "tan", "atan2", "pow", "exp", "expm1", "log", "log1p", "log2", "log10", "tanh", "erf", "asin", "acos", "atan", "sinh", "cosh")
-LIBM_FLOAT32 = ("sinf", "cosf", "tanf")
+LIBM = ("sin", "cos", "tan", "atan2", "pow", "exp", "expm1", "log", "log1p", "log2", "log10", "tanh", "erf", "asin", "acos", "atan", "sinh", "cosh", "fmod")
+LIBM_FLOAT32 = ("sinf", "cosf", "tanf", "fmodf")
+_OF_TWO = ("atan2", "pow", "fmod", "fmodf")
 
 
 def libm(function: str, *operands: Lane) -> Lane:
@@ -24,12 +25,12 @@ def libm(function: str, *operands: Lane) -> Lane:
 
 def libm_declarations() -> list[str]:
     """Every libm function that the code here may call."""
-    lines = [f"declare double @{name}({', '.join(['double'] * (2 if name in ('atan2', 'pow') else 1))})" for name in LIBM]
-    return lines + [f"declare float @{name}(float)" for name in LIBM_FLOAT32]
+    typed = [("double", name) for name in LIBM] + [("float", name) for name in LIBM_FLOAT32]
+    return [f"declare {elem} @{name}({', '.join([elem] * (1 + (name in _OF_TWO)))})" for elem, name in typed]
 
 
-def unless(special: Lane, x: Lane, result: Lane, function: str) -> Lane:
-    """`result`, but libm's function of x where `special` is on: a branch that is taken if some lane is."""
+def unless(special: Lane, x: Lane, result: Lane, function: str, *more: Lane) -> Lane:
+    """`result`, but libm's function of x, and of `more`, where `special` is on: a branch that is taken if some lane is."""
     code = x.code
     some = special
     if x.lanes > 1:
@@ -38,7 +39,7 @@ def unless(special: Lane, x: Lane, result: Lane, function: str) -> Lane:
     here, slow, done = code.block, code.label("huge"), code.label("reduced")
     code.branch(some.ref, slow, done)
     code.start(slow)
-    exact = special.where(libm(function, x), result)
+    exact = special.where(libm(function, x, *more), result)
     code.jump(done)
     code.start(done)
     return code.value(x.elem, x.lanes, f"phi {x.type} [ {result.ref}, %{here} ], [ {exact.ref}, %{slow} ]")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import ScalarType, bf16, f16, f32, f64, i1
 from polyreme.lowering.double_math import FLOAT64
+from polyreme.lowering.libm import unless
 from polyreme.lowering.llvm_text import Lane, join
 from polyreme.lowering.targets import Target
 from polyreme.lowering.vector_math import FLOAT32
@@ -102,11 +103,29 @@ def _float_extreme(fn: str, a: Lane, b: Lane, target: Target) -> Lane:
 
 def _float_mod(a: Lane, b: Lane, remainder: Callable[[], Lane] | None = None) -> Lane:
     """fmod, then moved to the sign of b; zeros get the sign of b."""
-    rest = remainder() if remainder is not None else a.emit("frem", b)
+    if remainder is not None:
+        rest = remainder()
+    else:
+        rest = _float_rest(a, b) if a.code.fma and a.elem in _EXACT_QUOTIENTS else a.emit("frem", b)
     zero = rest.compare("oeq", 0.0)
     wrong = rest.compare("olt", 0.0) ^ b.compare("olt", 0.0)
     moved = wrong.where(rest + b, rest)
     return (zero | b.compare("oeq", 0.0)).where(zero.where(rest.like(0.0).copysign(b), rest), moved)
+
+
+# Up to here a quotient that is rounded, and then rounded down, is at most one too large.
+_EXACT_QUOTIENTS = {"float": 2.0**22, "double": 2.0**51}
+
+
+def _float_rest(a: Lane, b: Lane) -> Lane:
+    """fmod of numbers whose quotient is not too large, by one division: a - q*b loses nothing for the right q, nor for one that is one too large. libm has the others."""
+    quotient = (a / b).abs()
+    size = b.abs()
+    rest = (-quotient.call("floor")).fma(size, a.abs())
+    rest = rest.compare("olt", 0.0).where(rest + size, rest).copysign(a)
+    # A quotient that is no number, or infinite, and 0 times infinity.
+    beyond = quotient.compare("uge", _EXACT_QUOTIENTS[a.elem]) | rest.is_nan()
+    return unless(beyond, a, rest, "fmod" if a.elem == "double" else "fmodf", b)
 
 
 def _float_sign(x: Lane) -> Lane:

@@ -1,4 +1,4 @@
-"""Single elements taken from computed places: the kernel of a `tensor.gather` out of a vector, with what computes the places.
+"""Single elements taken from computed places: the kernel of a `tensor.gather` along the last axis, with what computes the places.
 
 The places of a run are computed in vectors, into memory that stays in the first-level cache. Then each element takes one load and one store, which is faster than
 the gathers of today's machines: they make a load for each lane too, and put the lanes together.
@@ -31,7 +31,7 @@ CYCLES = 1.5
 def taken_elements(results: Sequence[Value]) -> tensor.Gather | None:
     """The gather of single elements, in rows of some length, that is the only result."""
     op = results[0].producer(tensor.Gather) if len(results) == 1 else None
-    if op is None or len(shape_of(op.x)) != 1 or not shape_of(op.index):
+    if op is None or op.axis != len(shape_of(op.x)) - 1 or not shape_of(op.index):
         return None
     length = shape_of(op.index)[-1]
     return op if isinstance(length, Expr) or length >= LEAST else None
@@ -39,7 +39,7 @@ def taken_elements(results: Sequence[Value]) -> tensor.Gather | None:
 
 def take_elements(code: Code, target: Target, leaves: Mapping[Value, Leaf], op: tensor.Gather, buffer: Value) -> None:
     """Loops over the elements of `op`, into `buffer`."""
-    shape, (size,) = shape_of(op.result), shape_of(op.x)
+    shape, size, axis = shape_of(op.result), shape_of(op.x)[-1], op.axis
     length = shape[-1]
     runs = -(-length // RUN)
     lanes = Lanes(target.lanes(i64), target.masked, 2)
@@ -52,13 +52,13 @@ def take_elements(code: Code, target: Target, leaves: Mapping[Value, Leaf], op: 
         read = ElementEmitter(code, leaves)
 
         def name(at: Position, count: int, mask: Value | None, part: int, values: list[Value]) -> list[Value]:
-            place = place_named(code, computed.at(op.index, [*outer, at], count, mask), size, count)
+            place = place_named(code, computed.at(op.index, [*outer[axis:], at], count, mask), size, count)
             store(code, code.apply("cast", place, dtype=i64), named, at.plus(code, position(start).times(code, -1)), mask)
             return values
 
         def take(at: Position) -> None:
             place = code.apply("cast", code.load(named, code.sub(at.scalar(code), start)), dtype=index)
-            store(code, read.at(op.x, [position(place)]), buffer, linear(code, [*outer, at], shape))
+            store(code, read.at(op.x, [*outer[:axis], position(place)]), buffer, linear(code, [*outer, at], shape))
 
         def some(at: Position, values: list[Value]) -> list[Value]:
             for i in range(UNROLL):

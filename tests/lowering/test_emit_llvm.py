@@ -118,6 +118,22 @@ def test_every_scalar_function_means_the_same_on_every_type(fn, target, lanes):
         assert close.all(), f"{fn} on {dtype}: {got[~close]} for {want[~close]}"
 
 
+@pytest.mark.parametrize("dtype", [f32, f64], ids=str)
+def test_remainders_are_exact_whatever_the_quotient(dtype):
+    random, count = np.random.default_rng(0), 4000
+    bits = np.uint32 if dtype == f32 else np.uint64
+    small = random.standard_normal(count).astype(dtype.np)
+    multiple = (random.integers(1, 1 << 24, count) * small.astype(np.longdouble)).astype(dtype.np)
+    pairs = [(multiple, small), (np.nextafter(multiple, -multiple), small), (np.nextafter(multiple, 2 * multiple), -small)]
+    pairs.append(tuple(random.integers(0, np.iinfo(bits).max, count, dtype=bits).view(dtype.np) for _ in range(2)))
+    for a, b in pairs:
+        (got,) = compiled(elementwise("mod", [a, b], dtype, 16, dtype), [a, b], host())
+        with np.errstate(all="ignore"):
+            want = np.mod(a, b)
+        both = ~(np.isnan(got) & np.isnan(want))
+        np.testing.assert_array_equal(got[both].view(bits), want[both].view(bits))
+
+
 @pytest.mark.parametrize(("target", "lanes"), WAYS)
 @pytest.mark.parametrize("source", DTYPES, ids=str)
 def test_every_cast_gives_what_numpy_gives(source, target, lanes):

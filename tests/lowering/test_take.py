@@ -51,6 +51,19 @@ def test_elements_come_from_where_their_places_say(data):
     check(module_of(size, shape, dtype, positions), [random.integers(0, 100, size).astype(dtype), which, row])
 
 
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=2), st.lists(st.integers(1, 3), max_size=1), st.integers(1, 300), st.integers(1, 80), st.integers(0, 99))
+def test_elements_of_all_rows_are_taken_at_the_same_places(rows, outer, length, size, seed):
+    random = np.random.default_rng(seed)
+    types = [TensorType((*rows, size), scalar_type(np.dtype("float32"))), TensorType((*outer, length), i64)]
+    main = Func.empty("main", types, arg_roles=("input",) * 2)
+    b = Builder.at_end(main.block)
+    b.insert(Return([b(tensor.Gather, *main.args, axis=len(rows))]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    check(module, [random.standard_normal((*rows, size)).astype("float32"), random.integers(-size, size + 2, (*outer, length))])
+
+
 @pytest.mark.parametrize("shape", [(3, 100), (2, 1100), (1, 63), (5, 1)])
 def test_sizes_may_be_open(shape):
     random = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
-from polyreme.ir.dims import Expr
+from polyreme.ir.dims import Dim
 from polyreme.math.common import axes_of, axis_of, number_of, tensor_arg
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract
 from polyreme.math.linalg import matmul
@@ -209,20 +209,21 @@ def pad(
         return dispatch.call(ops.Pad, x, padding=flat, value=float(value) if x.type.dtype.kind == "f" else int(value))
     if mode not in ("reflect", "replicate", "circular"):
         raise AssertionError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
-    for axis, (low, high) in enumerate(pairs):
+    # The last axis first: the others then copy whole rows of it.
+    for axis, (low, high) in reversed(list(enumerate(pairs))):
         size = x.type.shape[axis]
-        if not isinstance(size, int):
-            x = _padded_axis(x, axis, size, low, high, mode)
-        elif low or high:
-            if mode == "reflect" and max(low, high) >= size:
-                raise ValueError(f"pad by reflection expected widths below the size {size} of axis {axis} but got {low} and {high}")
+        if isinstance(size, int) and mode == "reflect" and max(low, high) >= max(size, 1):
+            raise ValueError(f"pad by reflection expected widths below the size {size} of axis {axis} but got {low} and {high}")
+        if not isinstance(size, int) or 0 <= min(low, high) <= max(low, high) <= size:
+            x = _padded_axis(x, axis, size, low, high, mode) if low or high else x
+        else:
             index = np.pad(np.arange(size), (low, high), {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])  # type: ignore[call-overload]
             x = dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
     return x
 
 
-def _padded_axis(x: Tensor, axis: int, size: Expr, low: int, high: int, mode: str) -> Tensor:
-    """An axis of unknown size between copies of its ends: slices, whose bounds become guards."""
+def _padded_axis(x: Tensor, axis: int, size: Dim, low: int, high: int, mode: str) -> Tensor:
+    """An axis between copies of its ends: slices, whose bounds become guards where its size is unknown."""
     if mode == "reflect":
         parts = [flip(span(x, axis, 1, low + 1), axis), x, flip(span(x, axis, size - 1 - high, size - 1), axis)]
     elif mode == "circular":
