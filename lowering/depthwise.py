@@ -37,7 +37,7 @@ from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand,
 from polyreme.lowering.sweep import Lanes, each, estimate_pixels, run, sweep
 
 # Multiply-adds that are written out in one tile: a row of the window for each of its pixels.
-MOST_TAPS = 96
+MOST_TAPS = 448
 # Tiles of a row that are written out one by one, because taps of theirs lie outside of the image.
 MOST_EDGES = 6
 # Pixels of tiles where the length of a row is not known: one of these numbers suits nearly every length; and what a tile costs, in pixels, before it computes any.

@@ -137,7 +137,8 @@ NATIVE = [
     Case((1, 40, 40, 64), (7, 7), pad=(3, 3)),
     Case((1, 30, 31, 5), (3, 2), 2, (0, 1), 2, "add"),
     Case((2, 19, 19, 64), (3, 3), 2, (1, 1), fn="max", tail=True),
-    Case((1, 500, 48), (31,), pad=(15, 15)),
+    Case((1, 500, 48), (121,), pad=(60, 60)),
+    Case((1, 17, 23, 48), (31, 31), pad=(15, 15)),
     Case((1, 3, 4, 20, 9), (3, 3, 3), pad=(1, 1), constant=False),
     Case((2, 8, 8, 19), (3, 3), pad=(1, 1), copies=2, tail=True),
     Case((1, 64, 70, 40), (3, 3), pad=(1, 1), dtype=f64),
@@ -168,7 +169,7 @@ def test_a_pad_is_made_in_memory_only_where_taps_are_many(case: Case) -> None:
     lowered, builders = products.to_kernels(module_of(case)[0], TARGETS["x86-64-avx512"])
     assert builders == ["depthwise" if case.fn == "conv" else "pool"]
     pads = [f.sym_name for f in lowered.functions if f.sym_name.startswith("pad")]
-    assert bool(pads) == (case.taps[-1] > 7 and not case.open)
+    assert bool(pads) == (case.taps[-1] > 31 and not case.open)
 
 
 def test_windows_along_the_last_axis_are_left_to_other_builders() -> None:
