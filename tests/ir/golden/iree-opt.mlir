@@ -1,8 +1,208 @@
 #loc3 = loc("<stdin>":3:8)
-#loc4 = loc("<stdin>":3:34)
+#loc4 = loc("<stdin>":3:40)
+#loc5 = loc("<stdin>":3:66)
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x3x9x9xf32, ["N"]>, tensor<32x3x3x3xf32>, tensor<1x32x1x1xf32>) -> tensor<?x32xf32, ["N"]>, sym_name = "a_convolution_reads_the_image_as_it_stands_and_gives_channels_last"}> ({
+  ^bb0(%arg0: tensor<?x3x9x9xf32, ["N"]> loc("<stdin>":3:8), %arg1: tensor<32x3x3x3xf32> loc("<stdin>":3:40), %arg2: tensor<1x32x1x1xf32> loc("<stdin>":3:66)):
+    %0 = "polyreme.tensor.window"(%arg0) {axes = [2, 3], dilations = [1, 1], sizes = [3, 3], strides = [1, 1]} : (tensor<?x3x9x9xf32, ["N"]>) -> tensor<?x3x7x7x3x3xf32, ["N"]> loc(#loc17)
+    %1 = "polyreme.tensor.contract"(%0, %arg1) {spec = "NCabmn,OCmn->NOab"} : (tensor<?x3x7x7x3x3xf32, ["N"]>, tensor<32x3x3x3xf32>) -> tensor<?x32x7x7xf32, ["N"]> loc(#loc18)
+    %2 = "polyreme.tensor.map"(%1, %arg2) {fn = "add"} : (tensor<?x32x7x7xf32, ["N"]>, tensor<1x32x1x1xf32>) -> tensor<?x32x7x7xf32, ["N"]> loc(#loc19)
+    %3 = "polyreme.tensor.reduce"(%2) {axes = [2, 3], fn = "max", keepdims = false} : (tensor<?x32x7x7xf32, ["N"]>) -> tensor<?x32xf32, ["N"]> loc(#loc20)
+    "func.return"(%3) : (tensor<?x32xf32, ["N"]>) -> () loc(#loc21)
+  }) {arg_names = ["x", "w", "c"]} : () -> () loc(#loc16)
+}) : () -> () loc(#loc)
+#loc = loc("channels-last.tir":0:0)
+#loc1 = loc("channels-last.tir":2:6)
+#loc2 = loc("channels-last.tir":2:73)
+#loc6 = loc("channels-last.tir":3:8)
+#loc7 = loc("channels-last.tir":3:21)
+#loc8 = loc("channels-last.tir":4:8)
+#loc9 = loc("channels-last.tir":4:23)
+#loc10 = loc("channels-last.tir":5:8)
+#loc11 = loc("channels-last.tir":5:18)
+#loc12 = loc("channels-last.tir":6:8)
+#loc13 = loc("channels-last.tir":6:21)
+#loc14 = loc("channels-last.tir":7:3)
+#loc15 = loc("channels-last.tir":7:9)
+#loc16 = loc(fused[#loc1, #loc2])
+#loc17 = loc(fused[#loc6, #loc7])
+#loc18 = loc(fused[#loc8, #loc9])
+#loc19 = loc(fused[#loc10, #loc11])
+#loc20 = loc(fused[#loc12, #loc13])
+#loc21 = loc(fused[#loc14, #loc15])
+// -----
+#loc3 = loc("<stdin>":15:8)
+#loc4 = loc("<stdin>":15:40)
+#loc5 = loc("<stdin>":15:66)
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x3x9x9xf32, ["N"]>, tensor<32x3x3x3xf32>, tensor<1x32x1x1xf32>) -> tensor<?x32xf32, ["N"]>, sym_name = "a_convolution_reads_the_image_as_it_stands_and_gives_channels_last"}> ({
+  ^bb0(%arg0: tensor<?x3x9x9xf32, ["N"]> loc("<stdin>":15:8), %arg1: tensor<32x3x3x3xf32> loc("<stdin>":15:40), %arg2: tensor<1x32x1x1xf32> loc("<stdin>":15:66)):
+    %0 = "polyreme.tensor.window"(%arg0) {axes = [2, 3], dilations = [1, 1], sizes = [3, 3], strides = [1, 1]} : (tensor<?x3x9x9xf32, ["N"]>) -> tensor<?x3x7x7x3x3xf32, ["N"]> loc(#loc17)
+    %1 = "polyreme.tensor.contract"(%0, %arg1) {spec = "NCabmn,OCmn->NabO"} : (tensor<?x3x7x7x3x3xf32, ["N"]>, tensor<32x3x3x3xf32>) -> tensor<?x7x7x32xf32, ["N"]> loc(#loc18)
+    %2 = "polyreme.tensor.reshape"(%arg2) {shape = [1, 1, 1, 32]} : (tensor<1x32x1x1xf32>) -> tensor<1x1x1x32xf32> loc(#loc19)
+    %3 = "polyreme.tensor.map"(%1, %2) {fn = "add"} : (tensor<?x7x7x32xf32, ["N"]>, tensor<1x1x1x32xf32>) -> tensor<?x7x7x32xf32, ["N"]> loc(#loc19)
+    %4 = "polyreme.tensor.reduce"(%3) {axes = [1, 2], fn = "max", keepdims = false} : (tensor<?x7x7x32xf32, ["N"]>) -> tensor<?x32xf32, ["N"]> loc(#loc20)
+    "func.return"(%4) : (tensor<?x32xf32, ["N"]>) -> () loc(#loc21)
+  }) {arg_names = ["x", "w", "c"]} : () -> () loc(#loc16)
+}) : () -> () loc(#loc)
+#loc = loc("channels-last.tir":0:0)
+#loc1 = loc("channels-last.tir":2:6)
+#loc2 = loc("channels-last.tir":2:73)
+#loc6 = loc("channels-last.tir":3:8)
+#loc7 = loc("channels-last.tir":3:21)
+#loc8 = loc("channels-last.tir":4:8)
+#loc9 = loc("channels-last.tir":4:23)
+#loc10 = loc("channels-last.tir":5:8)
+#loc11 = loc("channels-last.tir":5:18)
+#loc12 = loc("channels-last.tir":6:8)
+#loc13 = loc("channels-last.tir":6:21)
+#loc14 = loc("channels-last.tir":7:3)
+#loc15 = loc("channels-last.tir":7:9)
+#loc16 = loc(fused[#loc1, #loc2])
+#loc17 = loc(fused[#loc6, #loc7])
+#loc18 = loc(fused[#loc8, #loc9])
+#loc19 = loc(fused[#loc10, #loc11])
+#loc20 = loc(fused[#loc12, #loc13])
+#loc21 = loc(fused[#loc14, #loc15])
+// -----
+#loc3 = loc("<stdin>":28:8)
+#loc4 = loc("<stdin>":28:40)
+#loc5 = loc("<stdin>":28:66)
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x3x9x9xf32, ["N"]>, tensor<32x3x3x3xf32>, tensor<48x32x1x1xf32>) -> tensor<?x48xf32, ["N"]>, sym_name = "a_look_at_single_pixels_is_a_product_with_a_row_for_each"}> ({
+  ^bb0(%arg0: tensor<?x3x9x9xf32, ["N"]> loc("<stdin>":28:8), %arg1: tensor<32x3x3x3xf32> loc("<stdin>":28:40), %arg2: tensor<48x32x1x1xf32> loc("<stdin>":28:66)):
+    %0 = "polyreme.tensor.window"(%arg0) {axes = [2, 3], dilations = [1, 1], sizes = [3, 3], strides = [1, 1]} : (tensor<?x3x9x9xf32, ["N"]>) -> tensor<?x3x7x7x3x3xf32, ["N"]> loc(#loc19)
+    %1 = "polyreme.tensor.contract"(%0, %arg1) {spec = "NCabmn,OCmn->NOab"} : (tensor<?x3x7x7x3x3xf32, ["N"]>, tensor<32x3x3x3xf32>) -> tensor<?x32x7x7xf32, ["N"]> loc(#loc20)
+    %2 = "polyreme.tensor.window"(%1) {axes = [2, 3], dilations = [1, 1], sizes = [1, 1], strides = [1, 1]} : (tensor<?x32x7x7xf32, ["N"]>) -> tensor<?x32x7x7x1x1xf32, ["N"]> loc(#loc21)
+    %3 = "polyreme.tensor.contract"(%2, %arg2) {spec = "NCabmn,OCmn->NOab"} : (tensor<?x32x7x7x1x1xf32, ["N"]>, tensor<48x32x1x1xf32>) -> tensor<?x48x7x7xf32, ["N"]> loc(#loc22)
+    %4 = "polyreme.tensor.reduce"(%3) {axes = [2, 3], fn = "max", keepdims = false} : (tensor<?x48x7x7xf32, ["N"]>) -> tensor<?x48xf32, ["N"]> loc(#loc23)
+    "func.return"(%4) : (tensor<?x48xf32, ["N"]>) -> () loc(#loc24)
+  }) {arg_names = ["x", "w", "u"]} : () -> () loc(#loc18)
+}) : () -> () loc(#loc)
+#loc = loc("channels-last.tir":0:0)
+#loc1 = loc("channels-last.tir":1:6)
+#loc2 = loc("channels-last.tir":1:63)
+#loc6 = loc("channels-last.tir":2:8)
+#loc7 = loc("channels-last.tir":2:21)
+#loc8 = loc("channels-last.tir":3:8)
+#loc9 = loc("channels-last.tir":3:23)
+#loc10 = loc("channels-last.tir":4:8)
+#loc11 = loc("channels-last.tir":4:21)
+#loc12 = loc("channels-last.tir":5:8)
+#loc13 = loc("channels-last.tir":5:23)
+#loc14 = loc("channels-last.tir":6:8)
+#loc15 = loc("channels-last.tir":6:21)
+#loc16 = loc("channels-last.tir":7:3)
+#loc17 = loc("channels-last.tir":7:9)
+#loc18 = loc(fused[#loc1, #loc2])
+#loc19 = loc(fused[#loc6, #loc7])
+#loc20 = loc(fused[#loc8, #loc9])
+#loc21 = loc(fused[#loc10, #loc11])
+#loc22 = loc(fused[#loc12, #loc13])
+#loc23 = loc(fused[#loc14, #loc15])
+#loc24 = loc(fused[#loc16, #loc17])
+// -----
+#loc3 = loc("<stdin>":41:8)
+#loc4 = loc("<stdin>":41:40)
+#loc5 = loc("<stdin>":41:66)
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x3x9x9xf32, ["N"]>, tensor<32x3x3x3xf32>, tensor<48x32x1x1xf32>) -> tensor<?x48xf32, ["N"]>, sym_name = "a_look_at_single_pixels_is_a_product_with_a_row_for_each"}> ({
+  ^bb0(%arg0: tensor<?x3x9x9xf32, ["N"]> loc("<stdin>":41:8), %arg1: tensor<32x3x3x3xf32> loc("<stdin>":41:40), %arg2: tensor<48x32x1x1xf32> loc("<stdin>":41:66)):
+    %0 = "polyreme.tensor.window"(%arg0) {axes = [2, 3], dilations = [1, 1], sizes = [3, 3], strides = [1, 1]} : (tensor<?x3x9x9xf32, ["N"]>) -> tensor<?x3x7x7x3x3xf32, ["N"]> loc(#loc19)
+    %1 = "polyreme.tensor.contract"(%0, %arg1) {spec = "NCabmn,OCmn->NabO"} : (tensor<?x3x7x7x3x3xf32, ["N"]>, tensor<32x3x3x3xf32>) -> tensor<?x7x7x32xf32, ["N"]> loc(#loc20)
+    %2 = "polyreme.tensor.window"(%1) {axes = [1, 2], dilations = [1, 1], sizes = [1, 1], strides = [1, 1]} : (tensor<?x7x7x32xf32, ["N"]>) -> tensor<?x7x7x32x1x1xf32, ["N"]> loc(#loc21)
+    %3 = "polyreme.tensor.reshape"(%1) {shape = [#polyreme.size<"49*N">, 32]} : (tensor<?x7x7x32xf32, ["N"]>) -> tensor<?x32xf32, ["49*N"]> loc(#loc22)
+    %4 = "polyreme.tensor.reshape"(%arg2) {shape = [48, 32]} : (tensor<48x32x1x1xf32>) -> tensor<48x32xf32> loc(#loc22)
+    %5 = "polyreme.tensor.contract"(%3, %4) {spec = "rC,OC->rO"} : (tensor<?x32xf32, ["49*N"]>, tensor<48x32xf32>) -> tensor<?x48xf32, ["49*N"]> loc(#loc22)
+    %6 = "polyreme.tensor.reshape"(%5) {shape = [#polyreme.size<"N">, 7, 7, 48]} : (tensor<?x48xf32, ["49*N"]>) -> tensor<?x7x7x48xf32, ["N"]> loc(#loc22)
+    %7 = "polyreme.tensor.reduce"(%6) {axes = [1, 2], fn = "max", keepdims = false} : (tensor<?x7x7x48xf32, ["N"]>) -> tensor<?x48xf32, ["N"]> loc(#loc23)
+    "func.return"(%7) : (tensor<?x48xf32, ["N"]>) -> () loc(#loc24)
+  }) {arg_names = ["x", "w", "u"]} : () -> () loc(#loc18)
+}) : () -> () loc(#loc)
+#loc = loc("channels-last.tir":0:0)
+#loc1 = loc("channels-last.tir":1:6)
+#loc2 = loc("channels-last.tir":1:63)
+#loc6 = loc("channels-last.tir":2:8)
+#loc7 = loc("channels-last.tir":2:21)
+#loc8 = loc("channels-last.tir":3:8)
+#loc9 = loc("channels-last.tir":3:23)
+#loc10 = loc("channels-last.tir":4:8)
+#loc11 = loc("channels-last.tir":4:21)
+#loc12 = loc("channels-last.tir":5:8)
+#loc13 = loc("channels-last.tir":5:23)
+#loc14 = loc("channels-last.tir":6:8)
+#loc15 = loc("channels-last.tir":6:21)
+#loc16 = loc("channels-last.tir":7:3)
+#loc17 = loc("channels-last.tir":7:9)
+#loc18 = loc(fused[#loc1, #loc2])
+#loc19 = loc(fused[#loc6, #loc7])
+#loc20 = loc(fused[#loc8, #loc9])
+#loc21 = loc(fused[#loc10, #loc11])
+#loc22 = loc(fused[#loc12, #loc13])
+#loc23 = loc(fused[#loc14, #loc15])
+#loc24 = loc(fused[#loc16, #loc17])
+// -----
+#loc3 = loc("<stdin>":57:8)
+#loc4 = loc("<stdin>":57:40)
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x3x9x9xf32, ["N"]>, tensor<8x3x3x3xf32>) -> tensor<?x8xf32, ["N"]>, sym_name = "few_channels_stay_where_they_are"}> ({
+  ^bb0(%arg0: tensor<?x3x9x9xf32, ["N"]> loc("<stdin>":57:8), %arg1: tensor<8x3x3x3xf32> loc("<stdin>":57:40)):
+    %0 = "polyreme.tensor.window"(%arg0) {axes = [2, 3], dilations = [1, 1], sizes = [3, 3], strides = [1, 1]} : (tensor<?x3x9x9xf32, ["N"]>) -> tensor<?x3x7x7x3x3xf32, ["N"]> loc(#loc14)
+    %1 = "polyreme.tensor.contract"(%0, %arg1) {spec = "NCabmn,OCmn->NOab"} : (tensor<?x3x7x7x3x3xf32, ["N"]>, tensor<8x3x3x3xf32>) -> tensor<?x8x7x7xf32, ["N"]> loc(#loc15)
+    %2 = "polyreme.tensor.reduce"(%1) {axes = [2, 3], fn = "max", keepdims = false} : (tensor<?x8x7x7xf32, ["N"]>) -> tensor<?x8xf32, ["N"]> loc(#loc16)
+    "func.return"(%2) : (tensor<?x8xf32, ["N"]>) -> () loc(#loc17)
+  }) {arg_names = ["x", "w"]} : () -> () loc(#loc13)
+}) : () -> () loc(#loc)
+#loc = loc("channels-last.tir":0:0)
+#loc1 = loc("channels-last.tir":1:6)
+#loc2 = loc("channels-last.tir":1:39)
+#loc5 = loc("channels-last.tir":2:8)
+#loc6 = loc("channels-last.tir":2:21)
+#loc7 = loc("channels-last.tir":3:8)
+#loc8 = loc("channels-last.tir":3:23)
+#loc9 = loc("channels-last.tir":4:8)
+#loc10 = loc("channels-last.tir":4:21)
+#loc11 = loc("channels-last.tir":5:3)
+#loc12 = loc("channels-last.tir":5:9)
+#loc13 = loc(fused[#loc1, #loc2])
+#loc14 = loc(fused[#loc5, #loc6])
+#loc15 = loc(fused[#loc7, #loc8])
+#loc16 = loc(fused[#loc9, #loc10])
+#loc17 = loc(fused[#loc11, #loc12])
+// -----
+#loc3 = loc("<stdin>":68:8)
+#loc4 = loc("<stdin>":68:40)
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x3x9x9xf32, ["N"]>, tensor<8x3x3x3xf32>) -> tensor<?x8xf32, ["N"]>, sym_name = "few_channels_stay_where_they_are"}> ({
+  ^bb0(%arg0: tensor<?x3x9x9xf32, ["N"]> loc("<stdin>":68:8), %arg1: tensor<8x3x3x3xf32> loc("<stdin>":68:40)):
+    %0 = "polyreme.tensor.window"(%arg0) {axes = [2, 3], dilations = [1, 1], sizes = [3, 3], strides = [1, 1]} : (tensor<?x3x9x9xf32, ["N"]>) -> tensor<?x3x7x7x3x3xf32, ["N"]> loc(#loc14)
+    %1 = "polyreme.tensor.contract"(%0, %arg1) {spec = "NCabmn,OCmn->NOab"} : (tensor<?x3x7x7x3x3xf32, ["N"]>, tensor<8x3x3x3xf32>) -> tensor<?x8x7x7xf32, ["N"]> loc(#loc15)
+    %2 = "polyreme.tensor.reduce"(%1) {axes = [2, 3], fn = "max", keepdims = false} : (tensor<?x8x7x7xf32, ["N"]>) -> tensor<?x8xf32, ["N"]> loc(#loc16)
+    "func.return"(%2) : (tensor<?x8xf32, ["N"]>) -> () loc(#loc17)
+  }) {arg_names = ["x", "w"]} : () -> () loc(#loc13)
+}) : () -> () loc(#loc)
+#loc = loc("channels-last.tir":0:0)
+#loc1 = loc("channels-last.tir":1:6)
+#loc2 = loc("channels-last.tir":1:39)
+#loc5 = loc("channels-last.tir":2:8)
+#loc6 = loc("channels-last.tir":2:21)
+#loc7 = loc("channels-last.tir":3:8)
+#loc8 = loc("channels-last.tir":3:23)
+#loc9 = loc("channels-last.tir":4:8)
+#loc10 = loc("channels-last.tir":4:21)
+#loc11 = loc("channels-last.tir":5:3)
+#loc12 = loc("channels-last.tir":5:9)
+#loc13 = loc(fused[#loc1, #loc2])
+#loc14 = loc(fused[#loc5, #loc6])
+#loc15 = loc(fused[#loc7, #loc8])
+#loc16 = loc(fused[#loc9, #loc10])
+#loc17 = loc(fused[#loc11, #loc12])
+// -----
+#loc3 = loc("<stdin>":79:8)
+#loc4 = loc("<stdin>":79:34)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<512x1024xf32>, tensor<16xf32>) -> (tensor<512x1024xf32>, tensor<16xf32>), sym_name = "the_last_gradients_leave_first"}> ({
-  ^bb0(%arg0: tensor<512x1024xf32> loc("<stdin>":3:8), %arg1: tensor<16xf32> loc("<stdin>":3:34)):
+  ^bb0(%arg0: tensor<512x1024xf32> loc("<stdin>":79:8), %arg1: tensor<16xf32> loc("<stdin>":79:34)):
     "func.return"(%arg0, %arg1) : (tensor<512x1024xf32>, tensor<16xf32>) -> () loc(#loc8)
   }) {arg_names = ["w", "b"]} : () -> () loc(#loc7)
 }) : () -> () loc(#loc)
@@ -14,11 +214,11 @@
 #loc7 = loc(fused[#loc1, #loc2])
 #loc8 = loc(fused[#loc5, #loc6])
 // -----
-#loc3 = loc("<stdin>":11:8)
-#loc4 = loc("<stdin>":11:34)
+#loc3 = loc("<stdin>":87:8)
+#loc4 = loc("<stdin>":87:34)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<512x1024xf32>, tensor<16xf32>) -> (tensor<512x1024xf32>, tensor<16xf32>), sym_name = "the_last_gradients_leave_first"}> ({
-  ^bb0(%arg0: tensor<512x1024xf32> loc("<stdin>":11:8), %arg1: tensor<16xf32> loc("<stdin>":11:34)):
+  ^bb0(%arg0: tensor<512x1024xf32> loc("<stdin>":87:8), %arg1: tensor<16xf32> loc("<stdin>":87:34)):
     %0 = "polyreme.dist.all_reduce"(%arg1) {bucket = 0 : i64, reduce = "mean"} : (tensor<16xf32>) -> tensor<16xf32> loc(#loc7)
     %1 = "polyreme.dist.all_reduce"(%arg0) {bucket = 1 : i64, reduce = "mean"} : (tensor<512x1024xf32>) -> tensor<512x1024xf32> loc(#loc7)
     "func.return"(%1, %0) : (tensor<512x1024xf32>, tensor<16xf32>) -> () loc(#loc8)
@@ -32,12 +232,12 @@
 #loc7 = loc(fused[#loc1, #loc2])
 #loc8 = loc(fused[#loc5, #loc6])
 // -----
-#loc3 = loc("<stdin>":21:8)
-#loc4 = loc("<stdin>":21:27)
-#loc5 = loc("<stdin>":21:46)
+#loc3 = loc("<stdin>":97:8)
+#loc4 = loc("<stdin>":97:27)
+#loc5 = loc("<stdin>":97:46)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4xf32>, tensor<4xf64>, tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf64>, tensor<2xf32>), sym_name = "small_gradients_travel_together_but_not_with_other_dtypes"}> ({
-  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":21:8), %arg1: tensor<4xf64> loc("<stdin>":21:27), %arg2: tensor<2xf32> loc("<stdin>":21:46)):
+  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":97:8), %arg1: tensor<4xf64> loc("<stdin>":97:27), %arg2: tensor<2xf32> loc("<stdin>":97:46)):
     "func.return"(%arg0, %arg1, %arg2) : (tensor<4xf32>, tensor<4xf64>, tensor<2xf32>) -> () loc(#loc9)
   }) {arg_names = ["a", "b", "c"]} : () -> () loc(#loc8)
 }) : () -> () loc(#loc)
@@ -49,12 +249,12 @@
 #loc8 = loc(fused[#loc1, #loc2])
 #loc9 = loc(fused[#loc6, #loc7])
 // -----
-#loc3 = loc("<stdin>":29:8)
-#loc4 = loc("<stdin>":29:27)
-#loc5 = loc("<stdin>":29:46)
+#loc3 = loc("<stdin>":105:8)
+#loc4 = loc("<stdin>":105:27)
+#loc5 = loc("<stdin>":105:46)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4xf32>, tensor<4xf64>, tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf64>, tensor<2xf32>), sym_name = "small_gradients_travel_together_but_not_with_other_dtypes"}> ({
-  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":29:8), %arg1: tensor<4xf64> loc("<stdin>":29:27), %arg2: tensor<2xf32> loc("<stdin>":29:46)):
+  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":105:8), %arg1: tensor<4xf64> loc("<stdin>":105:27), %arg2: tensor<2xf32> loc("<stdin>":105:46)):
     %0 = "polyreme.dist.all_reduce"(%arg1) {bucket = 0 : i64, reduce = "mean"} : (tensor<4xf64>) -> tensor<4xf64> loc(#loc8)
     %1:2 = "polyreme.dist.all_reduce"(%arg0, %arg2) {bucket = 1 : i64, reduce = "mean"} : (tensor<4xf32>, tensor<2xf32>) -> (tensor<4xf32>, tensor<2xf32>) loc(#loc8)
     "func.return"(%1#0, %0, %1#1) : (tensor<4xf32>, tensor<4xf64>, tensor<2xf32>) -> () loc(#loc9)
@@ -68,12 +268,12 @@
 #loc8 = loc(fused[#loc1, #loc2])
 #loc9 = loc(fused[#loc6, #loc7])
 // -----
-#loc3 = loc("<stdin>":39:8)
-#loc4 = loc("<stdin>":39:29)
-#loc5 = loc("<stdin>":39:51)
+#loc3 = loc("<stdin>":115:8)
+#loc4 = loc("<stdin>":115:29)
+#loc5 = loc("<stdin>":115:51)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4x8xf32>, tensor<4x2xf32>, tensor<8x2xf32>) -> (tensor<8x2xf32>, tensor<2xf32>), sym_name = "a_bucket_travels_while_the_next_gradient_is_computed"}> ({
-  ^bb0(%arg0: tensor<4x8xf32> loc("<stdin>":39:8), %arg1: tensor<4x2xf32> loc("<stdin>":39:29), %arg2: tensor<8x2xf32> loc("<stdin>":39:51)):
+  ^bb0(%arg0: tensor<4x8xf32> loc("<stdin>":115:8), %arg1: tensor<4x2xf32> loc("<stdin>":115:29), %arg2: tensor<8x2xf32> loc("<stdin>":115:51)):
     %0 = "polyreme.nn.matmul"(%arg0, %arg1) {transpose_x = true, transpose_y = false} : (tensor<4x8xf32>, tensor<4x2xf32>) -> tensor<8x2xf32> loc(#loc13)
     %1 = "polyreme.nn.sum"(%arg1) {axis = [0], keepdims = false} : (tensor<4x2xf32>) -> tensor<2xf32> loc(#loc14)
     "func.return"(%0, %1) : (tensor<8x2xf32>, tensor<2xf32>) -> () loc(#loc15)
@@ -93,12 +293,12 @@
 #loc14 = loc(fused[#loc8, #loc9])
 #loc15 = loc(fused[#loc10, #loc11])
 // -----
-#loc3 = loc("<stdin>":49:8)
-#loc4 = loc("<stdin>":49:29)
-#loc5 = loc("<stdin>":49:51)
+#loc3 = loc("<stdin>":125:8)
+#loc4 = loc("<stdin>":125:29)
+#loc5 = loc("<stdin>":125:51)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4x8xf32>, tensor<4x2xf32>, tensor<8x2xf32>) -> (tensor<8x2xf32>, tensor<2xf32>), sym_name = "a_bucket_travels_while_the_next_gradient_is_computed"}> ({
-  ^bb0(%arg0: tensor<4x8xf32> loc("<stdin>":49:8), %arg1: tensor<4x2xf32> loc("<stdin>":49:29), %arg2: tensor<8x2xf32> loc("<stdin>":49:51)):
+  ^bb0(%arg0: tensor<4x8xf32> loc("<stdin>":125:8), %arg1: tensor<4x2xf32> loc("<stdin>":125:29), %arg2: tensor<8x2xf32> loc("<stdin>":125:51)):
     %0 = "polyreme.nn.matmul"(%arg0, %arg1) {transpose_x = true, transpose_y = false} : (tensor<4x8xf32>, tensor<4x2xf32>) -> tensor<8x2xf32> loc(#loc13)
     %1 = "polyreme.nn.sum"(%arg1) {axis = [0], keepdims = false} : (tensor<4x2xf32>) -> tensor<2xf32> loc(#loc14)
     %2:2 = "polyreme.dist.all_reduce"(%0, %1) {bucket = 0 : i64, reduce = "mean"} : (tensor<8x2xf32>, tensor<2xf32>) -> (tensor<8x2xf32>, tensor<2xf32>) loc(#loc12)
@@ -119,11 +319,11 @@
 #loc14 = loc(fused[#loc8, #loc9])
 #loc15 = loc(fused[#loc10, #loc11])
 // -----
-#loc3 = loc("<stdin>":60:8)
-#loc4 = loc("<stdin>":60:27)
+#loc3 = loc("<stdin>":136:8)
+#loc4 = loc("<stdin>":136:27)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>), sym_name = "what_needs_a_result_waits_and_nothing_else_does"}> ({
-  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":60:8), %arg1: tensor<4xf32> loc("<stdin>":60:27)):
+  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":136:8), %arg1: tensor<4xf32> loc("<stdin>":136:27)):
     %0 = "polyreme.dist.all_reduce"(%arg0) {reduce = "sum"} : (tensor<4xf32>) -> tensor<4xf32> loc(#loc14)
     %1 = "polyreme.nn.square"(%0) : (tensor<4xf32>) -> tensor<4xf32> loc(#loc15)
     %2 = "polyreme.nn.exp"(%arg1) : (tensor<4xf32>) -> tensor<4xf32> loc(#loc16)
@@ -147,11 +347,11 @@
 #loc16 = loc(fused[#loc9, #loc10])
 #loc17 = loc(fused[#loc11, #loc12])
 // -----
-#loc3 = loc("<stdin>":71:8)
-#loc4 = loc("<stdin>":71:27)
+#loc3 = loc("<stdin>":147:8)
+#loc4 = loc("<stdin>":147:27)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>), sym_name = "what_needs_a_result_waits_and_nothing_else_does"}> ({
-  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":71:8), %arg1: tensor<4xf32> loc("<stdin>":71:27)):
+  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":147:8), %arg1: tensor<4xf32> loc("<stdin>":147:27)):
     %0 = "polyreme.dist.all_reduce"(%arg0) {reduce = "sum"} : (tensor<4xf32>) -> tensor<4xf32> loc(#loc14)
     %1 = "polyreme.nn.square"(%0) : (tensor<4xf32>) -> tensor<4xf32> loc(#loc15)
     %2 = "polyreme.nn.exp"(%arg1) : (tensor<4xf32>) -> tensor<4xf32> loc(#loc16)
@@ -176,11 +376,11 @@
 #loc16 = loc(fused[#loc9, #loc10])
 #loc17 = loc(fused[#loc11, #loc12])
 // -----
-#loc3 = loc("<stdin>":83:8)
-#loc4 = loc("<stdin>":83:27)
+#loc3 = loc("<stdin>":159:8)
+#loc4 = loc("<stdin>":159:27)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>), sym_name = "starts_keep_their_order"}> ({
-  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":83:8), %arg1: tensor<4xf32> loc("<stdin>":83:27)):
+  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":159:8), %arg1: tensor<4xf32> loc("<stdin>":159:27)):
     %0 = "polyreme.nn.exp"(%arg0) : (tensor<4xf32>) -> tensor<4xf32> loc(#loc14)
     %1 = "polyreme.dist.all_reduce"(%0) {reduce = "sum"} : (tensor<4xf32>) -> tensor<4xf32> loc(#loc15)
     %2 = "polyreme.dist.all_reduce"(%arg1) {reduce = "sum"} : (tensor<4xf32>) -> tensor<4xf32> loc(#loc16)
@@ -204,11 +404,11 @@
 #loc16 = loc(fused[#loc9, #loc10])
 #loc17 = loc(fused[#loc11, #loc12])
 // -----
-#loc3 = loc("<stdin>":94:8)
-#loc4 = loc("<stdin>":94:27)
+#loc3 = loc("<stdin>":170:8)
+#loc4 = loc("<stdin>":170:27)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>), sym_name = "starts_keep_their_order"}> ({
-  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":94:8), %arg1: tensor<4xf32> loc("<stdin>":94:27)):
+  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":170:8), %arg1: tensor<4xf32> loc("<stdin>":170:27)):
     %0 = "polyreme.nn.exp"(%arg0) : (tensor<4xf32>) -> tensor<4xf32> loc(#loc14)
     %1 = "polyreme.dist.all_reduce"(%0) {reduce = "sum"} : (tensor<4xf32>) -> tensor<4xf32> loc(#loc15)
     %2 = "polyreme.dist.all_reduce"(%arg1) {reduce = "sum"} : (tensor<4xf32>) -> tensor<4xf32> loc(#loc16)
@@ -233,11 +433,11 @@
 #loc16 = loc(fused[#loc9, #loc10])
 #loc17 = loc(fused[#loc11, #loc12])
 // -----
-#loc3 = loc("<stdin>":106:8)
-#loc4 = loc("<stdin>":106:36)
+#loc3 = loc("<stdin>":182:8)
+#loc4 = loc("<stdin>":182:36)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x8xf32, ["N"]>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]>, sym_name = "a_chain_of_elementwise_ops_is_one_group"}> ({
-  ^bb0(%arg0: tensor<?x8xf32, ["N"]> loc("<stdin>":106:8), %arg1: tensor<1x8xf32> loc("<stdin>":106:36)):
+  ^bb0(%arg0: tensor<?x8xf32, ["N"]> loc("<stdin>":182:8), %arg1: tensor<1x8xf32> loc("<stdin>":182:36)):
     %0 = "polyreme.tensor.map"(%arg0, %arg1) {fn = "add"} : (tensor<?x8xf32, ["N"]>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]> loc(#loc12)
     %1 = "polyreme.tensor.map"(%0) {fn = "exp"} : (tensor<?x8xf32, ["N"]>) -> tensor<?x8xf32, ["N"]> loc(#loc13)
     "func.return"(%1) : (tensor<?x8xf32, ["N"]>) -> () loc(#loc14)
@@ -257,15 +457,15 @@
 #loc13 = loc(fused[#loc7, #loc8])
 #loc14 = loc(fused[#loc9, #loc10])
 // -----
-#loc3 = loc("<stdin>":116:8)
-#loc4 = loc("<stdin>":116:36)
-#loc7 = loc("<stdin>":118:10)
-#loc8 = loc("<stdin>":118:40)
+#loc3 = loc("<stdin>":192:8)
+#loc4 = loc("<stdin>":192:36)
+#loc7 = loc("<stdin>":194:10)
+#loc8 = loc("<stdin>":194:40)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x8xf32, ["N"]>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]>, sym_name = "a_chain_of_elementwise_ops_is_one_group"}> ({
-  ^bb0(%arg0: tensor<?x8xf32, ["N"]> loc("<stdin>":116:8), %arg1: tensor<1x8xf32> loc("<stdin>":116:36)):
+  ^bb0(%arg0: tensor<?x8xf32, ["N"]> loc("<stdin>":192:8), %arg1: tensor<1x8xf32> loc("<stdin>":192:36)):
     %0 = "polyreme.tensor.fused"(%arg0, %arg1) ({
-    ^bb0(%arg2: tensor<?x8xf32, ["N"]> loc("<stdin>":118:10), %arg3: tensor<1x8xf32> loc("<stdin>":118:40)):
+    ^bb0(%arg2: tensor<?x8xf32, ["N"]> loc("<stdin>":194:10), %arg3: tensor<1x8xf32> loc("<stdin>":194:40)):
       %1 = "polyreme.tensor.map"(%arg2, %arg3) {fn = "add"} : (tensor<?x8xf32, ["N"]>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]> loc(#loc16)
       %2 = "polyreme.tensor.map"(%1) {fn = "exp"} : (tensor<?x8xf32, ["N"]>) -> tensor<?x8xf32, ["N"]> loc(#loc15)
       "polyreme.tensor.yield"(%2) : (tensor<?x8xf32, ["N"]>) -> () loc(#loc11)
@@ -288,10 +488,10 @@
 #loc16 = loc(fused[#loc9, #loc10])
 #loc17 = loc(fused[#loc12, #loc13])
 // -----
-#loc3 = loc("<stdin>":130:8)
+#loc3 = loc("<stdin>":206:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x8xf32, ["N"]>) -> tensor<?x8xf32, ["N"]>, sym_name = "softmax_is_one_group"}> ({
-  ^bb0(%arg0: tensor<?x8xf32, ["N"]> loc("<stdin>":130:8)):
+  ^bb0(%arg0: tensor<?x8xf32, ["N"]> loc("<stdin>":206:8)):
     %0 = "polyreme.tensor.reduce"(%arg0) {axes = [1], fn = "max", keepdims = true} : (tensor<?x8xf32, ["N"]>) -> tensor<?x1xf32, ["N"]> loc(#loc17)
     %1 = "polyreme.tensor.map"(%arg0, %0) {fn = "sub"} : (tensor<?x8xf32, ["N"]>, tensor<?x1xf32, ["N"]>) -> tensor<?x8xf32, ["N"]> loc(#loc18)
     %2 = "polyreme.tensor.map"(%1) {fn = "exp"} : (tensor<?x8xf32, ["N"]>) -> tensor<?x8xf32, ["N"]> loc(#loc19)
@@ -323,13 +523,13 @@
 #loc21 = loc(fused[#loc12, #loc13])
 #loc22 = loc(fused[#loc14, #loc15])
 // -----
-#loc3 = loc("<stdin>":143:8)
-#loc6 = loc("<stdin>":145:10)
+#loc3 = loc("<stdin>":219:8)
+#loc6 = loc("<stdin>":221:10)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x8xf32, ["N"]>) -> tensor<?x8xf32, ["N"]>, sym_name = "softmax_is_one_group"}> ({
-  ^bb0(%arg0: tensor<?x8xf32, ["N"]> loc("<stdin>":143:8)):
+  ^bb0(%arg0: tensor<?x8xf32, ["N"]> loc("<stdin>":219:8)):
     %0 = "polyreme.tensor.fused"(%arg0) ({
-    ^bb0(%arg1: tensor<?x8xf32, ["N"]> loc("<stdin>":145:10)):
+    ^bb0(%arg1: tensor<?x8xf32, ["N"]> loc("<stdin>":221:10)):
       %1 = "polyreme.tensor.reduce"(%arg1) {axes = [1], fn = "max", keepdims = true} : (tensor<?x8xf32, ["N"]>) -> tensor<?x1xf32, ["N"]> loc(#loc20)
       %2 = "polyreme.tensor.map"(%arg1, %1) {fn = "sub"} : (tensor<?x8xf32, ["N"]>, tensor<?x1xf32, ["N"]>) -> tensor<?x8xf32, ["N"]> loc(#loc21)
       %3 = "polyreme.tensor.map"(%2) {fn = "exp"} : (tensor<?x8xf32, ["N"]>) -> tensor<?x8xf32, ["N"]> loc(#loc22)
@@ -364,12 +564,12 @@
 #loc23 = loc(fused[#loc13, #loc14])
 #loc24 = loc(fused[#loc16, #loc17])
 // -----
-#loc3 = loc("<stdin>":160:8)
-#loc4 = loc("<stdin>":160:36)
-#loc5 = loc("<stdin>":160:57)
+#loc3 = loc("<stdin>":236:8)
+#loc4 = loc("<stdin>":236:36)
+#loc5 = loc("<stdin>":236:57)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4x8xf32>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]>, sym_name = "what_follows_a_contract_joins_it"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":160:8), %arg1: tensor<4x8xf32> loc("<stdin>":160:36), %arg2: tensor<1x8xf32> loc("<stdin>":160:57)):
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":236:8), %arg1: tensor<4x8xf32> loc("<stdin>":236:36), %arg2: tensor<1x8xf32> loc("<stdin>":236:57)):
     %0 = "polyreme.tensor.contract"(%arg0, %arg1) {spec = "mk,kn->mn"} : (tensor<?x4xf32, ["N"]>, tensor<4x8xf32>) -> tensor<?x8xf32, ["N"]> loc(#loc17)
     %1 = "polyreme.tensor.map"(%0, %arg2) {fn = "add"} : (tensor<?x8xf32, ["N"]>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]> loc(#loc18)
     %2 = "polyreme.tensor.full"() {dtype = f32, value = 0.000000e+00 : f64} : () -> tensor<f32> loc(#loc19)
@@ -397,17 +597,17 @@
 #loc20 = loc(fused[#loc12, #loc13])
 #loc21 = loc(fused[#loc14, #loc15])
 // -----
-#loc3 = loc("<stdin>":172:8)
-#loc4 = loc("<stdin>":172:36)
-#loc5 = loc("<stdin>":172:57)
-#loc8 = loc("<stdin>":174:10)
-#loc9 = loc("<stdin>":174:40)
-#loc10 = loc("<stdin>":174:63)
+#loc3 = loc("<stdin>":248:8)
+#loc4 = loc("<stdin>":248:36)
+#loc5 = loc("<stdin>":248:57)
+#loc8 = loc("<stdin>":250:10)
+#loc9 = loc("<stdin>":250:40)
+#loc10 = loc("<stdin>":250:63)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4x8xf32>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]>, sym_name = "what_follows_a_contract_joins_it"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":172:8), %arg1: tensor<4x8xf32> loc("<stdin>":172:36), %arg2: tensor<1x8xf32> loc("<stdin>":172:57)):
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":248:8), %arg1: tensor<4x8xf32> loc("<stdin>":248:36), %arg2: tensor<1x8xf32> loc("<stdin>":248:57)):
     %0 = "polyreme.tensor.fused"(%arg0, %arg1, %arg2) ({
-    ^bb0(%arg3: tensor<?x4xf32, ["N"]> loc("<stdin>":174:10), %arg4: tensor<4x8xf32> loc("<stdin>":174:40), %arg5: tensor<1x8xf32> loc("<stdin>":174:63)):
+    ^bb0(%arg3: tensor<?x4xf32, ["N"]> loc("<stdin>":250:10), %arg4: tensor<4x8xf32> loc("<stdin>":250:40), %arg5: tensor<1x8xf32> loc("<stdin>":250:63)):
       %1 = "polyreme.tensor.contract"(%arg3, %arg4) {spec = "mk,kn->mn"} : (tensor<?x4xf32, ["N"]>, tensor<4x8xf32>) -> tensor<?x8xf32, ["N"]> loc(#loc22)
       %2 = "polyreme.tensor.map"(%1, %arg5) {fn = "add"} : (tensor<?x8xf32, ["N"]>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]> loc(#loc23)
       %3 = "polyreme.tensor.full"() {dtype = f32, value = 0.000000e+00 : f64} : () -> tensor<f32> loc(#loc24)
@@ -438,12 +638,12 @@
 #loc24 = loc(fused[#loc15, #loc16])
 #loc25 = loc(fused[#loc18, #loc19])
 // -----
-#loc3 = loc("<stdin>":188:8)
-#loc4 = loc("<stdin>":188:36)
-#loc5 = loc("<stdin>":188:57)
+#loc3 = loc("<stdin>":264:8)
+#loc4 = loc("<stdin>":264:36)
+#loc5 = loc("<stdin>":264:57)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4x8xf32>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]>, sym_name = "a_bias_goes_with_its_contract_and_not_with_the_softmax"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":188:8), %arg1: tensor<4x8xf32> loc("<stdin>":188:36), %arg2: tensor<1x8xf32> loc("<stdin>":188:57)):
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":264:8), %arg1: tensor<4x8xf32> loc("<stdin>":264:36), %arg2: tensor<1x8xf32> loc("<stdin>":264:57)):
     %0 = "polyreme.tensor.contract"(%arg0, %arg1) {spec = "mk,kn->mn"} : (tensor<?x4xf32, ["N"]>, tensor<4x8xf32>) -> tensor<?x8xf32, ["N"]> loc(#loc17)
     %1 = "polyreme.tensor.map"(%0, %arg2) {fn = "add"} : (tensor<?x8xf32, ["N"]>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]> loc(#loc18)
     %2 = "polyreme.tensor.reduce"(%1) {axes = [1], fn = "max", keepdims = true} : (tensor<?x8xf32, ["N"]>) -> tensor<?x1xf32, ["N"]> loc(#loc19)
@@ -471,24 +671,24 @@
 #loc20 = loc(fused[#loc12, #loc13])
 #loc21 = loc(fused[#loc14, #loc15])
 // -----
-#loc3 = loc("<stdin>":200:8)
-#loc4 = loc("<stdin>":200:36)
-#loc5 = loc("<stdin>":200:57)
-#loc8 = loc("<stdin>":202:10)
-#loc9 = loc("<stdin>":202:40)
-#loc10 = loc("<stdin>":202:63)
-#loc16 = loc("<stdin>":208:10)
+#loc3 = loc("<stdin>":276:8)
+#loc4 = loc("<stdin>":276:36)
+#loc5 = loc("<stdin>":276:57)
+#loc8 = loc("<stdin>":278:10)
+#loc9 = loc("<stdin>":278:40)
+#loc10 = loc("<stdin>":278:63)
+#loc16 = loc("<stdin>":284:10)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4x8xf32>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]>, sym_name = "a_bias_goes_with_its_contract_and_not_with_the_softmax"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":200:8), %arg1: tensor<4x8xf32> loc("<stdin>":200:36), %arg2: tensor<1x8xf32> loc("<stdin>":200:57)):
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":276:8), %arg1: tensor<4x8xf32> loc("<stdin>":276:36), %arg2: tensor<1x8xf32> loc("<stdin>":276:57)):
     %0 = "polyreme.tensor.fused"(%arg0, %arg1, %arg2) ({
-    ^bb0(%arg4: tensor<?x4xf32, ["N"]> loc("<stdin>":202:10), %arg5: tensor<4x8xf32> loc("<stdin>":202:40), %arg6: tensor<1x8xf32> loc("<stdin>":202:63)):
+    ^bb0(%arg4: tensor<?x4xf32, ["N"]> loc("<stdin>":278:10), %arg5: tensor<4x8xf32> loc("<stdin>":278:40), %arg6: tensor<1x8xf32> loc("<stdin>":278:63)):
       %4 = "polyreme.tensor.contract"(%arg4, %arg5) {spec = "mk,kn->mn"} : (tensor<?x4xf32, ["N"]>, tensor<4x8xf32>) -> tensor<?x8xf32, ["N"]> loc(#loc23)
       %5 = "polyreme.tensor.map"(%4, %arg6) {fn = "add"} : (tensor<?x8xf32, ["N"]>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]> loc(#loc22)
       "polyreme.tensor.yield"(%5) : (tensor<?x8xf32, ["N"]>) -> () loc(#loc13)
     }) : (tensor<?x4xf32, ["N"]>, tensor<4x8xf32>, tensor<1x8xf32>) -> tensor<?x8xf32, ["N"]> loc(#loc22)
     %1 = "polyreme.tensor.fused"(%0) ({
-    ^bb0(%arg3: tensor<?x8xf32, ["N"]> loc("<stdin>":208:10)):
+    ^bb0(%arg3: tensor<?x8xf32, ["N"]> loc("<stdin>":284:10)):
       %2 = "polyreme.tensor.reduce"(%arg3) {axes = [1], fn = "max", keepdims = true} : (tensor<?x8xf32, ["N"]>) -> tensor<?x1xf32, ["N"]> loc(#loc25)
       %3 = "polyreme.tensor.map"(%arg3, %2) {fn = "sub"} : (tensor<?x8xf32, ["N"]>, tensor<?x1xf32, ["N"]>) -> tensor<?x8xf32, ["N"]> loc(#loc24)
       "polyreme.tensor.yield"(%3) : (tensor<?x8xf32, ["N"]>) -> () loc(#loc13)
@@ -517,12 +717,12 @@
 #loc25 = loc(fused[#loc17, #loc18])
 #loc26 = loc(fused[#loc19, #loc20])
 // -----
-#loc3 = loc("<stdin>":220:8)
-#loc4 = loc("<stdin>":220:40)
-#loc5 = loc("<stdin>":220:65)
+#loc3 = loc("<stdin>":296:8)
+#loc4 = loc("<stdin>":296:40)
+#loc5 = loc("<stdin>":296:65)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x1x8x8xf32, ["N"]>, tensor<4x1x3x3xf32>, tensor<1x4x1x1xf32>) -> tensor<?x4x4x4xf32, ["N"]>, sym_name = "a_convolution_with_bias_relu_and_pooling_is_one_group"}> ({
-  ^bb0(%arg0: tensor<?x1x8x8xf32, ["N"]> loc("<stdin>":220:8), %arg1: tensor<4x1x3x3xf32> loc("<stdin>":220:40), %arg2: tensor<1x4x1x1xf32> loc("<stdin>":220:65)):
+  ^bb0(%arg0: tensor<?x1x8x8xf32, ["N"]> loc("<stdin>":296:8), %arg1: tensor<4x1x3x3xf32> loc("<stdin>":296:40), %arg2: tensor<1x4x1x1xf32> loc("<stdin>":296:65)):
     %0 = "polyreme.tensor.pad"(%arg0) {high = [0, 0, 1, 1], interior = [0, 0, 0, 0], low = [0, 0, 1, 1], value = 0.000000e+00 : f64} : (tensor<?x1x8x8xf32, ["N"]>) -> tensor<?x1x10x10xf32, ["N"]> loc(#loc21)
     %1 = "polyreme.tensor.window"(%0) {axes = [2, 3], dilations = [1, 1], sizes = [3, 3], strides = [1, 1]} : (tensor<?x1x10x10xf32, ["N"]>) -> tensor<?x1x8x8x3x3xf32, ["N"]> loc(#loc22)
     %2 = "polyreme.tensor.contract"(%1, %arg1) {spec = "nchwij,ocij->nohw"} : (tensor<?x1x8x8x3x3xf32, ["N"]>, tensor<4x1x3x3xf32>) -> tensor<?x4x8x8xf32, ["N"]> loc(#loc23)
@@ -558,17 +758,17 @@
 #loc26 = loc(fused[#loc16, #loc17])
 #loc27 = loc(fused[#loc18, #loc19])
 // -----
-#loc3 = loc("<stdin>":234:8)
-#loc4 = loc("<stdin>":234:40)
-#loc5 = loc("<stdin>":234:65)
-#loc8 = loc("<stdin>":236:10)
-#loc9 = loc("<stdin>":236:44)
-#loc10 = loc("<stdin>":236:71)
+#loc3 = loc("<stdin>":310:8)
+#loc4 = loc("<stdin>":310:40)
+#loc5 = loc("<stdin>":310:65)
+#loc8 = loc("<stdin>":312:10)
+#loc9 = loc("<stdin>":312:44)
+#loc10 = loc("<stdin>":312:71)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x1x8x8xf32, ["N"]>, tensor<4x1x3x3xf32>, tensor<1x4x1x1xf32>) -> tensor<?x4x4x4xf32, ["N"]>, sym_name = "a_convolution_with_bias_relu_and_pooling_is_one_group"}> ({
-  ^bb0(%arg0: tensor<?x1x8x8xf32, ["N"]> loc("<stdin>":234:8), %arg1: tensor<4x1x3x3xf32> loc("<stdin>":234:40), %arg2: tensor<1x4x1x1xf32> loc("<stdin>":234:65)):
+  ^bb0(%arg0: tensor<?x1x8x8xf32, ["N"]> loc("<stdin>":310:8), %arg1: tensor<4x1x3x3xf32> loc("<stdin>":310:40), %arg2: tensor<1x4x1x1xf32> loc("<stdin>":310:65)):
     %0 = "polyreme.tensor.fused"(%arg0, %arg1, %arg2) ({
-    ^bb0(%arg3: tensor<?x1x8x8xf32, ["N"]> loc("<stdin>":236:10), %arg4: tensor<4x1x3x3xf32> loc("<stdin>":236:44), %arg5: tensor<1x4x1x1xf32> loc("<stdin>":236:71)):
+    ^bb0(%arg3: tensor<?x1x8x8xf32, ["N"]> loc("<stdin>":312:10), %arg4: tensor<4x1x3x3xf32> loc("<stdin>":312:44), %arg5: tensor<1x4x1x1xf32> loc("<stdin>":312:71)):
       %1 = "polyreme.tensor.pad"(%arg3) {high = [0, 0, 1, 1], interior = [0, 0, 0, 0], low = [0, 0, 1, 1], value = 0.000000e+00 : f64} : (tensor<?x1x8x8xf32, ["N"]>) -> tensor<?x1x10x10xf32, ["N"]> loc(#loc26)
       %2 = "polyreme.tensor.window"(%1) {axes = [2, 3], dilations = [1, 1], sizes = [3, 3], strides = [1, 1]} : (tensor<?x1x10x10xf32, ["N"]>) -> tensor<?x1x8x8x3x3xf32, ["N"]> loc(#loc27)
       %3 = "polyreme.tensor.contract"(%2, %arg4) {spec = "nchwij,ocij->nohw"} : (tensor<?x1x8x8x3x3xf32, ["N"]>, tensor<4x1x3x3xf32>) -> tensor<?x4x8x8xf32, ["N"]> loc(#loc28)
@@ -607,10 +807,10 @@
 #loc30 = loc(fused[#loc19, #loc20])
 #loc31 = loc(fused[#loc22, #loc23])
 // -----
-#loc3 = loc("<stdin>":252:8)
+#loc3 = loc("<stdin>":328:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x9xf32, ["N"]>) -> tensor<?x7xf32, ["N"]>, sym_name = "overlapping_windows_read_what_was_computed_once"}> ({
-  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":252:8)):
+  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":328:8)):
     %0 = "polyreme.tensor.map"(%arg0) {fn = "exp"} : (tensor<?x9xf32, ["N"]>) -> tensor<?x9xf32, ["N"]> loc(#loc13)
     %1 = "polyreme.tensor.window"(%0) {axes = [1], dilations = [1], sizes = [3], strides = [1]} : (tensor<?x9xf32, ["N"]>) -> tensor<?x7x3xf32, ["N"]> loc(#loc14)
     %2 = "polyreme.tensor.reduce"(%1) {axes = [2], fn = "add", keepdims = false} : (tensor<?x7x3xf32, ["N"]>) -> tensor<?x7xf32, ["N"]> loc(#loc15)
@@ -634,14 +834,14 @@
 #loc15 = loc(fused[#loc8, #loc9])
 #loc16 = loc(fused[#loc10, #loc11])
 // -----
-#loc3 = loc("<stdin>":263:8)
-#loc8 = loc("<stdin>":266:10)
+#loc3 = loc("<stdin>":339:8)
+#loc8 = loc("<stdin>":342:10)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x9xf32, ["N"]>) -> tensor<?x7xf32, ["N"]>, sym_name = "overlapping_windows_read_what_was_computed_once"}> ({
-  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":263:8)):
+  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":339:8)):
     %0 = "polyreme.tensor.map"(%arg0) {fn = "exp"} : (tensor<?x9xf32, ["N"]>) -> tensor<?x9xf32, ["N"]> loc(#loc15)
     %1 = "polyreme.tensor.fused"(%0) ({
-    ^bb0(%arg1: tensor<?x9xf32, ["N"]> loc("<stdin>":266:10)):
+    ^bb0(%arg1: tensor<?x9xf32, ["N"]> loc("<stdin>":342:10)):
       %2 = "polyreme.tensor.window"(%arg1) {axes = [1], dilations = [1], sizes = [3], strides = [1]} : (tensor<?x9xf32, ["N"]>) -> tensor<?x7x3xf32, ["N"]> loc(#loc17)
       %3 = "polyreme.tensor.reduce"(%2) {axes = [2], fn = "add", keepdims = false} : (tensor<?x7x3xf32, ["N"]>) -> tensor<?x7xf32, ["N"]> loc(#loc16)
       "polyreme.tensor.yield"(%3) : (tensor<?x7xf32, ["N"]>) -> () loc(#loc11)
@@ -667,10 +867,10 @@
 #loc17 = loc(fused[#loc9, #loc10])
 #loc18 = loc(fused[#loc12, #loc13])
 // -----
-#loc3 = loc("<stdin>":278:8)
+#loc3 = loc("<stdin>":354:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x9xf32, ["N"]>) -> (tensor<?x9xf32, ["N"]>, tensor<?x9xf32, ["N"]>), sym_name = "a_value_that_is_also_returned_is_handed_out_by_its_group"}> ({
-  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":278:8)):
+  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":354:8)):
     %0 = "polyreme.tensor.map"(%arg0) {fn = "exp"} : (tensor<?x9xf32, ["N"]>) -> tensor<?x9xf32, ["N"]> loc(#loc11)
     %1 = "polyreme.tensor.map"(%0) {fn = "tanh"} : (tensor<?x9xf32, ["N"]>) -> tensor<?x9xf32, ["N"]> loc(#loc12)
     "func.return"(%0, %1) : (tensor<?x9xf32, ["N"]>, tensor<?x9xf32, ["N"]>) -> () loc(#loc13)
@@ -690,13 +890,13 @@
 #loc12 = loc(fused[#loc6, #loc7])
 #loc13 = loc(fused[#loc8, #loc9])
 // -----
-#loc3 = loc("<stdin>":288:8)
-#loc6 = loc("<stdin>":290:10)
+#loc3 = loc("<stdin>":364:8)
+#loc6 = loc("<stdin>":366:10)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x9xf32, ["N"]>) -> (tensor<?x9xf32, ["N"]>, tensor<?x9xf32, ["N"]>), sym_name = "a_value_that_is_also_returned_is_handed_out_by_its_group"}> ({
-  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":288:8)):
+  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":364:8)):
     %0:2 = "polyreme.tensor.fused"(%arg0) ({
-    ^bb0(%arg1: tensor<?x9xf32, ["N"]> loc("<stdin>":290:10)):
+    ^bb0(%arg1: tensor<?x9xf32, ["N"]> loc("<stdin>":366:10)):
       %1 = "polyreme.tensor.map"(%arg1) {fn = "exp"} : (tensor<?x9xf32, ["N"]>) -> tensor<?x9xf32, ["N"]> loc(#loc14)
       %2 = "polyreme.tensor.map"(%1) {fn = "tanh"} : (tensor<?x9xf32, ["N"]>) -> tensor<?x9xf32, ["N"]> loc(#loc13)
       "polyreme.tensor.yield"(%1, %2) : (tensor<?x9xf32, ["N"]>, tensor<?x9xf32, ["N"]>) -> () loc(#loc9)
@@ -719,10 +919,10 @@
 #loc14 = loc(fused[#loc7, #loc8])
 #loc15 = loc(fused[#loc10, #loc11])
 // -----
-#loc3 = loc("<stdin>":302:8)
+#loc3 = loc("<stdin>":378:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4x4xf32>) -> tensor<4x4xf32>, sym_name = "a_group_has_no_way_out_and_in_again"}> ({
-  ^bb0(%arg0: tensor<4x4xf32> loc("<stdin>":302:8)):
+  ^bb0(%arg0: tensor<4x4xf32> loc("<stdin>":378:8)):
     %0 = "polyreme.tensor.map"(%arg0) {fn = "exp"} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc(#loc13)
     %1 = "polyreme.tensor.contract"(%0, %0) {spec = "mk,kn->mn"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc(#loc14)
     %2 = "polyreme.tensor.map"(%0, %1) {fn = "add"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc(#loc15)
@@ -746,14 +946,14 @@
 #loc15 = loc(fused[#loc8, #loc9])
 #loc16 = loc(fused[#loc10, #loc11])
 // -----
-#loc3 = loc("<stdin>":313:8)
-#loc8 = loc("<stdin>":316:10)
+#loc3 = loc("<stdin>":389:8)
+#loc8 = loc("<stdin>":392:10)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4x4xf32>) -> tensor<4x4xf32>, sym_name = "a_group_has_no_way_out_and_in_again"}> ({
-  ^bb0(%arg0: tensor<4x4xf32> loc("<stdin>":313:8)):
+  ^bb0(%arg0: tensor<4x4xf32> loc("<stdin>":389:8)):
     %0 = "polyreme.tensor.map"(%arg0) {fn = "exp"} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc(#loc15)
     %1 = "polyreme.tensor.fused"(%0) ({
-    ^bb0(%arg1: tensor<4x4xf32> loc("<stdin>":316:10)):
+    ^bb0(%arg1: tensor<4x4xf32> loc("<stdin>":392:10)):
       %2 = "polyreme.tensor.contract"(%arg1, %arg1) {spec = "mk,kn->mn"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc(#loc17)
       %3 = "polyreme.tensor.map"(%arg1, %2) {fn = "add"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc(#loc16)
       "polyreme.tensor.yield"(%3) : (tensor<4x4xf32>) -> () loc(#loc11)
@@ -779,10 +979,10 @@
 #loc17 = loc(fused[#loc9, #loc10])
 #loc18 = loc(fused[#loc12, #loc13])
 // -----
-#loc3 = loc("<stdin>":328:8)
+#loc3 = loc("<stdin>":404:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x9xf32, ["N"]>) -> (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>), sym_name = "reductions_of_the_same_rows_are_one_sweep"}> ({
-  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":328:8)):
+  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":404:8)):
     %0 = "polyreme.tensor.map"(%arg0, %arg0) {fn = "mul"} : (tensor<?x9xf32, ["N"]>, tensor<?x9xf32, ["N"]>) -> tensor<?x9xf32, ["N"]> loc(#loc13)
     %1 = "polyreme.tensor.reduce"(%arg0) {axes = [1], fn = "add", keepdims = false} : (tensor<?x9xf32, ["N"]>) -> tensor<?xf32, ["N"]> loc(#loc14)
     %2 = "polyreme.tensor.reduce"(%0) {axes = [1], fn = "add", keepdims = false} : (tensor<?x9xf32, ["N"]>) -> tensor<?xf32, ["N"]> loc(#loc15)
@@ -806,13 +1006,13 @@
 #loc15 = loc(fused[#loc8, #loc9])
 #loc16 = loc(fused[#loc10, #loc11])
 // -----
-#loc3 = loc("<stdin>":339:8)
-#loc6 = loc("<stdin>":341:10)
+#loc3 = loc("<stdin>":415:8)
+#loc6 = loc("<stdin>":417:10)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x9xf32, ["N"]>) -> (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>), sym_name = "reductions_of_the_same_rows_are_one_sweep"}> ({
-  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":339:8)):
+  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":415:8)):
     %0:2 = "polyreme.tensor.fused"(%arg0) ({
-    ^bb0(%arg1: tensor<?x9xf32, ["N"]> loc("<stdin>":341:10)):
+    ^bb0(%arg1: tensor<?x9xf32, ["N"]> loc("<stdin>":417:10)):
       %1 = "polyreme.tensor.map"(%arg1, %arg1) {fn = "mul"} : (tensor<?x9xf32, ["N"]>, tensor<?x9xf32, ["N"]>) -> tensor<?x9xf32, ["N"]> loc(#loc16)
       %2 = "polyreme.tensor.reduce"(%arg1) {axes = [1], fn = "add", keepdims = false} : (tensor<?x9xf32, ["N"]>) -> tensor<?xf32, ["N"]> loc(#loc17)
       %3 = "polyreme.tensor.reduce"(%1) {axes = [1], fn = "add", keepdims = false} : (tensor<?x9xf32, ["N"]>) -> tensor<?xf32, ["N"]> loc(#loc15)
@@ -839,10 +1039,10 @@
 #loc17 = loc(fused[#loc9, #loc10])
 #loc18 = loc(fused[#loc12, #loc13])
 // -----
-#loc3 = loc("<stdin>":354:8)
+#loc3 = loc("<stdin>":430:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x9xf32, ["N"]>) -> (tensor<9xf32>, tensor<?xf32, ["N"]>), sym_name = "reductions_along_different_axes_stay_apart"}> ({
-  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":354:8)):
+  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":430:8)):
     %0 = "polyreme.tensor.reduce"(%arg0) {axes = [0], fn = "add", keepdims = false} : (tensor<?x9xf32, ["N"]>) -> tensor<9xf32> loc(#loc11)
     %1 = "polyreme.tensor.reduce"(%arg0) {axes = [1], fn = "add", keepdims = false} : (tensor<?x9xf32, ["N"]>) -> tensor<?xf32, ["N"]> loc(#loc12)
     "func.return"(%0, %1) : (tensor<9xf32>, tensor<?xf32, ["N"]>) -> () loc(#loc13)
@@ -862,10 +1062,10 @@
 #loc12 = loc(fused[#loc6, #loc7])
 #loc13 = loc(fused[#loc8, #loc9])
 // -----
-#loc3 = loc("<stdin>":364:8)
+#loc3 = loc("<stdin>":440:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x9xf32, ["N"]>) -> (tensor<9xf32>, tensor<?xf32, ["N"]>), sym_name = "reductions_along_different_axes_stay_apart"}> ({
-  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":364:8)):
+  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":440:8)):
     %0 = "polyreme.tensor.reduce"(%arg0) {axes = [0], fn = "add", keepdims = false} : (tensor<?x9xf32, ["N"]>) -> tensor<9xf32> loc(#loc11)
     %1 = "polyreme.tensor.reduce"(%arg0) {axes = [1], fn = "add", keepdims = false} : (tensor<?x9xf32, ["N"]>) -> tensor<?xf32, ["N"]> loc(#loc12)
     "func.return"(%0, %1) : (tensor<9xf32>, tensor<?xf32, ["N"]>) -> () loc(#loc13)
@@ -885,10 +1085,10 @@
 #loc12 = loc(fused[#loc6, #loc7])
 #loc13 = loc(fused[#loc8, #loc9])
 // -----
-#loc3 = loc("<stdin>":374:8)
+#loc3 = loc("<stdin>":450:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x9xf32, ["N"]>) -> tensor<?x5xf32, ["N"]>, sym_name = "the_pad_of_a_sliding_pooling_is_written_once"}> ({
-  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":374:8)):
+  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":450:8)):
     %0 = "polyreme.tensor.map"(%arg0) {fn = "neg"} : (tensor<?x9xf32, ["N"]>) -> tensor<?x9xf32, ["N"]> loc(#loc15)
     %1 = "polyreme.tensor.pad"(%0) {high = [0, 1], interior = [0, 0], low = [0, 1], value = 0.000000e+00 : f64} : (tensor<?x9xf32, ["N"]>) -> tensor<?x11xf32, ["N"]> loc(#loc16)
     %2 = "polyreme.tensor.window"(%1) {axes = [1], dilations = [1], sizes = [3], strides = [2]} : (tensor<?x11xf32, ["N"]>) -> tensor<?x5x3xf32, ["N"]> loc(#loc17)
@@ -916,20 +1116,20 @@
 #loc18 = loc(fused[#loc10, #loc11])
 #loc19 = loc(fused[#loc12, #loc13])
 // -----
-#loc3 = loc("<stdin>":386:8)
-#loc6 = loc("<stdin>":388:10)
-#loc12 = loc("<stdin>":394:10)
+#loc3 = loc("<stdin>":462:8)
+#loc6 = loc("<stdin>":464:10)
+#loc12 = loc("<stdin>":470:10)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x9xf32, ["N"]>) -> tensor<?x5xf32, ["N"]>, sym_name = "the_pad_of_a_sliding_pooling_is_written_once"}> ({
-  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":386:8)):
+  ^bb0(%arg0: tensor<?x9xf32, ["N"]> loc("<stdin>":462:8)):
     %0 = "polyreme.tensor.fused"(%arg0) ({
-    ^bb0(%arg2: tensor<?x9xf32, ["N"]> loc("<stdin>":388:10)):
+    ^bb0(%arg2: tensor<?x9xf32, ["N"]> loc("<stdin>":464:10)):
       %4 = "polyreme.tensor.map"(%arg2) {fn = "neg"} : (tensor<?x9xf32, ["N"]>) -> tensor<?x9xf32, ["N"]> loc(#loc19)
       %5 = "polyreme.tensor.pad"(%4) {high = [0, 1], interior = [0, 0], low = [0, 1], value = 0.000000e+00 : f64} : (tensor<?x9xf32, ["N"]>) -> tensor<?x11xf32, ["N"]> loc(#loc18)
       "polyreme.tensor.yield"(%5) : (tensor<?x11xf32, ["N"]>) -> () loc(#loc9)
     }) : (tensor<?x9xf32, ["N"]>) -> tensor<?x11xf32, ["N"]> loc(#loc18)
     %1 = "polyreme.tensor.fused"(%0) ({
-    ^bb0(%arg1: tensor<?x11xf32, ["N"]> loc("<stdin>":394:10)):
+    ^bb0(%arg1: tensor<?x11xf32, ["N"]> loc("<stdin>":470:10)):
       %2 = "polyreme.tensor.window"(%arg1) {axes = [1], dilations = [1], sizes = [3], strides = [2]} : (tensor<?x11xf32, ["N"]>) -> tensor<?x5x3xf32, ["N"]> loc(#loc21)
       %3 = "polyreme.tensor.reduce"(%2) {axes = [2], fn = "max", keepdims = false} : (tensor<?x5x3xf32, ["N"]>) -> tensor<?x5xf32, ["N"]> loc(#loc20)
       "polyreme.tensor.yield"(%3) : (tensor<?x5xf32, ["N"]>) -> () loc(#loc9)
@@ -958,12 +1158,216 @@
 #loc21 = loc(fused[#loc13, #loc14])
 #loc22 = loc(fused[#loc15, #loc16])
 // -----
-#loc3 = loc("<stdin>":406:8)
-#loc4 = loc("<stdin>":406:38)
-#loc5 = loc("<stdin>":406:59)
+#loc3 = loc("<stdin>":482:8)
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<2x4xf32>) -> tensor<2x2xf32>, sym_name = "steps_are_multiplied_as_they_are_and_scales_come_after_the_sum"}> ({
+  ^bb0(%arg0: tensor<2x4xf32> loc("<stdin>":482:8)):
+    %0 = "polyreme.tensor.full"() {dtype = f32, value = 5.000000e-01 : f64} : () -> tensor<f32> loc(#loc39)
+    %1 = "polyreme.tensor.full"() {dtype = f32, value = 2.000000e+00 : f64} : () -> tensor<f32> loc(#loc40)
+    %2 = "polyreme.tensor.full"() {dtype = f32, value = -1.280000e+02 : f64} : () -> tensor<f32> loc(#loc41)
+    %3 = "polyreme.tensor.full"() {dtype = f32, value = 1.270000e+02 : f64} : () -> tensor<f32> loc(#loc42)
+    %4 = "polyreme.tensor.map"(%arg0, %1) {fn = "mul"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(#loc43)
+    %5 = "polyreme.tensor.map"(%4) {fn = "round"} : (tensor<2x4xf32>) -> tensor<2x4xf32> loc(#loc44)
+    %6 = "polyreme.tensor.map"(%5, %2) {fn = "max"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(#loc45)
+    %7 = "polyreme.tensor.map"(%6, %3) {fn = "min"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(#loc46)
+    %8 = "polyreme.tensor.map"(%7) {dtype = i8, fn = "cast"} : (tensor<2x4xf32>) -> tensor<2x4xi8> loc(#loc47)
+    %9 = "polyreme.tensor.map"(%8) {dtype = f32, fn = "cast"} : (tensor<2x4xi8>) -> tensor<2x4xf32> loc(#loc48)
+    %10 = "polyreme.tensor.map"(%9, %0) {fn = "mul"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(#loc49)
+    %11 = "polyreme.tensor.constant"() {value = dense<[[1, 2], [3, -4], [5, 6], [-7, 8]]> : tensor<4x2xi8>} : () -> tensor<4x2xi8> loc(#loc50)
+    %12 = "polyreme.tensor.constant"() {value = dense<[[2.500000e-01, 1.250000e-01]]> : tensor<1x2xf32>} : () -> tensor<1x2xf32> loc(#loc51)
+    %13 = "polyreme.tensor.map"(%11) {dtype = f32, fn = "cast"} : (tensor<4x2xi8>) -> tensor<4x2xf32> loc(#loc52)
+    %14 = "polyreme.tensor.map"(%13, %12) {fn = "mul"} : (tensor<4x2xf32>, tensor<1x2xf32>) -> tensor<4x2xf32> loc(#loc53)
+    %15 = "polyreme.tensor.contract"(%10, %14) {spec = "mk,kn->mn"} : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32> loc(#loc54)
+    "func.return"(%15) : (tensor<2x2xf32>) -> () loc(#loc55)
+  }) {arg_names = ["x"]} : () -> () loc(#loc38)
+}) : () -> () loc(#loc)
+#loc = loc("integer-products.tir":0:0)
+#loc1 = loc("integer-products.tir":2:6)
+#loc2 = loc("integer-products.tir":2:69)
+#loc4 = loc("integer-products.tir":3:11)
+#loc5 = loc("integer-products.tir":3:22)
+#loc6 = loc("integer-products.tir":4:10)
+#loc7 = loc("integer-products.tir":4:21)
+#loc8 = loc("integer-products.tir":5:10)
+#loc9 = loc("integer-products.tir":5:21)
+#loc10 = loc("integer-products.tir":6:11)
+#loc11 = loc("integer-products.tir":6:22)
+#loc12 = loc("integer-products.tir":7:13)
+#loc13 = loc("integer-products.tir":7:23)
+#loc14 = loc("integer-products.tir":8:12)
+#loc15 = loc("integer-products.tir":8:22)
+#loc16 = loc("integer-products.tir":9:12)
+#loc17 = loc("integer-products.tir":9:22)
+#loc18 = loc("integer-products.tir":10:13)
+#loc19 = loc("integer-products.tir":10:23)
+#loc20 = loc("integer-products.tir":11:12)
+#loc21 = loc("integer-products.tir":11:22)
+#loc22 = loc("integer-products.tir":12:12)
+#loc23 = loc("integer-products.tir":12:22)
+#loc24 = loc("integer-products.tir":13:12)
+#loc25 = loc("integer-products.tir":13:22)
+#loc26 = loc("integer-products.tir":14:8)
+#loc27 = loc("integer-products.tir":14:23)
+#loc28 = loc("integer-products.tir":15:13)
+#loc29 = loc("integer-products.tir":15:28)
+#loc30 = loc("integer-products.tir":16:13)
+#loc31 = loc("integer-products.tir":16:23)
+#loc32 = loc("integer-products.tir":17:13)
+#loc33 = loc("integer-products.tir":17:23)
+#loc34 = loc("integer-products.tir":18:8)
+#loc35 = loc("integer-products.tir":18:23)
+#loc36 = loc("integer-products.tir":19:3)
+#loc37 = loc("integer-products.tir":19:9)
+#loc38 = loc(fused[#loc1, #loc2])
+#loc39 = loc(fused[#loc4, #loc5])
+#loc40 = loc(fused[#loc6, #loc7])
+#loc41 = loc(fused[#loc8, #loc9])
+#loc42 = loc(fused[#loc10, #loc11])
+#loc43 = loc(fused[#loc12, #loc13])
+#loc44 = loc(fused[#loc14, #loc15])
+#loc45 = loc(fused[#loc16, #loc17])
+#loc46 = loc(fused[#loc18, #loc19])
+#loc47 = loc(fused[#loc20, #loc21])
+#loc48 = loc(fused[#loc22, #loc23])
+#loc49 = loc(fused[#loc24, #loc25])
+#loc50 = loc(fused[#loc26, #loc27])
+#loc51 = loc(fused[#loc28, #loc29])
+#loc52 = loc(fused[#loc30, #loc31])
+#loc53 = loc(fused[#loc32, #loc33])
+#loc54 = loc(fused[#loc34, #loc35])
+#loc55 = loc(fused[#loc36, #loc37])
+// -----
+#loc3 = loc("<stdin>":506:8)
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<2x4xf32>) -> tensor<2x2xf32>, sym_name = "steps_are_multiplied_as_they_are_and_scales_come_after_the_sum"}> ({
+  ^bb0(%arg0: tensor<2x4xf32> loc("<stdin>":506:8)):
+    %0 = "polyreme.tensor.full"() {dtype = f32, value = 2.000000e+00 : f64} : () -> tensor<f32> loc(#loc15)
+    %1 = "polyreme.tensor.map"(%arg0, %0) {fn = "mul"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(#loc16)
+    %2 = "polyreme.tensor.full"() {dtype = f32, value = -128 : i64} : () -> tensor<f32> loc(#loc17)
+    %3 = "polyreme.tensor.map"(%1, %2) {fn = "max"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(#loc17)
+    %4 = "polyreme.tensor.full"() {dtype = f32, value = 127 : i64} : () -> tensor<f32> loc(#loc17)
+    %5 = "polyreme.tensor.map"(%3, %4) {fn = "min"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(#loc17)
+    %6 = "polyreme.tensor.map"(%5) {fn = "round"} : (tensor<2x4xf32>) -> tensor<2x4xf32> loc(#loc17)
+    %7 = "polyreme.tensor.map"(%6) {dtype = i32, fn = "cast"} : (tensor<2x4xf32>) -> tensor<2x4xi32> loc(#loc17)
+    %8 = "polyreme.tensor.full"() {dtype = i32, value = 128 : i64} : () -> tensor<i32> loc(#loc17)
+    %9 = "polyreme.tensor.map"(%7, %8) {fn = "add"} : (tensor<2x4xi32>, tensor<i32>) -> tensor<2x4xi32> loc(#loc17)
+    %10 = "polyreme.tensor.map"(%9) {dtype = ui8, fn = "cast"} : (tensor<2x4xi32>) -> tensor<2x4xui8> loc(#loc17)
+    %11 = "polyreme.tensor.constant"() {value = dense<[[1, 2], [3, -4], [5, 6], [-7, 8]]> : tensor<4x2xi8>} : () -> tensor<4x2xi8> loc(#loc18)
+    %12 = "polyreme.tensor.contract"(%10, %11) {dtype = i32, spec = "mk,kn->mn"} : (tensor<2x4xui8>, tensor<4x2xi8>) -> tensor<2x2xi32> loc(#loc18)
+    %13 = "polyreme.tensor.constant"() {value = dense<[[-256, -1536]]> : tensor<1x2xi32>} : () -> tensor<1x2xi32> loc(#loc18)
+    %14 = "polyreme.tensor.map"(%12, %13) {fn = "add"} : (tensor<2x2xi32>, tensor<1x2xi32>) -> tensor<2x2xi32> loc(#loc18)
+    %15 = "polyreme.tensor.map"(%14) {dtype = f32, fn = "cast"} : (tensor<2x2xi32>) -> tensor<2x2xf32> loc(#loc18)
+    %16 = "polyreme.tensor.constant"() {value = dense<[[1.250000e-01, 6.250000e-02]]> : tensor<1x2xf32>} : () -> tensor<1x2xf32> loc(#loc18)
+    %17 = "polyreme.tensor.map"(%15, %16) {fn = "mul"} : (tensor<2x2xf32>, tensor<1x2xf32>) -> tensor<2x2xf32> loc(#loc18)
+    "func.return"(%17) : (tensor<2x2xf32>) -> () loc(#loc19)
+  }) {arg_names = ["x"]} : () -> () loc(#loc14)
+}) : () -> () loc(#loc)
+#loc = loc("integer-products.tir":0:0)
+#loc1 = loc("integer-products.tir":2:6)
+#loc2 = loc("integer-products.tir":2:69)
+#loc4 = loc("integer-products.tir":4:10)
+#loc5 = loc("integer-products.tir":4:21)
+#loc6 = loc("integer-products.tir":7:13)
+#loc7 = loc("integer-products.tir":7:23)
+#loc8 = loc("integer-products.tir":11:12)
+#loc9 = loc("integer-products.tir":11:22)
+#loc10 = loc("integer-products.tir":18:8)
+#loc11 = loc("integer-products.tir":18:23)
+#loc12 = loc("integer-products.tir":19:3)
+#loc13 = loc("integer-products.tir":19:9)
+#loc14 = loc(fused[#loc1, #loc2])
+#loc15 = loc(fused[#loc4, #loc5])
+#loc16 = loc(fused[#loc6, #loc7])
+#loc17 = loc(fused[#loc8, #loc9])
+#loc18 = loc(fused[#loc10, #loc11])
+#loc19 = loc(fused[#loc12, #loc13])
+// -----
+#loc3 = loc("<stdin>":532:8)
+#loc4 = loc("<stdin>":532:28)
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<2x4xi8>, tensor<4x2xi8>) -> tensor<2x2xf32>, sym_name = "weights_that_are_not_known_stay_in_floats"}> ({
+  ^bb0(%arg0: tensor<2x4xi8> loc("<stdin>":532:8), %arg1: tensor<4x2xi8> loc("<stdin>":532:28)):
+    %0 = "polyreme.tensor.full"() {dtype = f32, value = 5.000000e-01 : f64} : () -> tensor<f32> loc(#loc20)
+    %1 = "polyreme.tensor.map"(%arg0) {dtype = f32, fn = "cast"} : (tensor<2x4xi8>) -> tensor<2x4xf32> loc(#loc21)
+    %2 = "polyreme.tensor.map"(%1, %0) {fn = "mul"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(#loc22)
+    %3 = "polyreme.tensor.map"(%arg1) {dtype = f32, fn = "cast"} : (tensor<4x2xi8>) -> tensor<4x2xf32> loc(#loc23)
+    %4 = "polyreme.tensor.map"(%3, %0) {fn = "mul"} : (tensor<4x2xf32>, tensor<f32>) -> tensor<4x2xf32> loc(#loc24)
+    %5 = "polyreme.tensor.contract"(%2, %4) {spec = "mk,kn->mn"} : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32> loc(#loc25)
+    "func.return"(%5) : (tensor<2x2xf32>) -> () loc(#loc26)
+  }) {arg_names = ["q", "w"]} : () -> () loc(#loc19)
+}) : () -> () loc(#loc)
+#loc = loc("integer-products.tir":0:0)
+#loc1 = loc("integer-products.tir":1:6)
+#loc2 = loc("integer-products.tir":1:48)
+#loc5 = loc("integer-products.tir":2:11)
+#loc6 = loc("integer-products.tir":2:22)
+#loc7 = loc("integer-products.tir":3:12)
+#loc8 = loc("integer-products.tir":3:22)
+#loc9 = loc("integer-products.tir":4:8)
+#loc10 = loc("integer-products.tir":4:18)
+#loc11 = loc("integer-products.tir":5:13)
+#loc12 = loc("integer-products.tir":5:23)
+#loc13 = loc("integer-products.tir":6:13)
+#loc14 = loc("integer-products.tir":6:23)
+#loc15 = loc("integer-products.tir":7:8)
+#loc16 = loc("integer-products.tir":7:23)
+#loc17 = loc("integer-products.tir":8:3)
+#loc18 = loc("integer-products.tir":8:9)
+#loc19 = loc(fused[#loc1, #loc2])
+#loc20 = loc(fused[#loc5, #loc6])
+#loc21 = loc(fused[#loc7, #loc8])
+#loc22 = loc(fused[#loc9, #loc10])
+#loc23 = loc(fused[#loc11, #loc12])
+#loc24 = loc(fused[#loc13, #loc14])
+#loc25 = loc(fused[#loc15, #loc16])
+#loc26 = loc(fused[#loc17, #loc18])
+// -----
+#loc3 = loc("<stdin>":546:8)
+#loc4 = loc("<stdin>":546:28)
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<2x4xi8>, tensor<4x2xi8>) -> tensor<2x2xf32>, sym_name = "weights_that_are_not_known_stay_in_floats"}> ({
+  ^bb0(%arg0: tensor<2x4xi8> loc("<stdin>":546:8), %arg1: tensor<4x2xi8> loc("<stdin>":546:28)):
+    %0 = "polyreme.tensor.full"() {dtype = f32, value = 5.000000e-01 : f64} : () -> tensor<f32> loc(#loc20)
+    %1 = "polyreme.tensor.map"(%arg0) {dtype = f32, fn = "cast"} : (tensor<2x4xi8>) -> tensor<2x4xf32> loc(#loc21)
+    %2 = "polyreme.tensor.map"(%1, %0) {fn = "mul"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(#loc22)
+    %3 = "polyreme.tensor.map"(%arg1) {dtype = f32, fn = "cast"} : (tensor<4x2xi8>) -> tensor<4x2xf32> loc(#loc23)
+    %4 = "polyreme.tensor.map"(%3, %0) {fn = "mul"} : (tensor<4x2xf32>, tensor<f32>) -> tensor<4x2xf32> loc(#loc24)
+    %5 = "polyreme.tensor.contract"(%2, %4) {spec = "mk,kn->mn"} : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32> loc(#loc25)
+    "func.return"(%5) : (tensor<2x2xf32>) -> () loc(#loc26)
+  }) {arg_names = ["q", "w"]} : () -> () loc(#loc19)
+}) : () -> () loc(#loc)
+#loc = loc("integer-products.tir":0:0)
+#loc1 = loc("integer-products.tir":1:6)
+#loc2 = loc("integer-products.tir":1:48)
+#loc5 = loc("integer-products.tir":2:11)
+#loc6 = loc("integer-products.tir":2:22)
+#loc7 = loc("integer-products.tir":3:12)
+#loc8 = loc("integer-products.tir":3:22)
+#loc9 = loc("integer-products.tir":4:8)
+#loc10 = loc("integer-products.tir":4:18)
+#loc11 = loc("integer-products.tir":5:13)
+#loc12 = loc("integer-products.tir":5:23)
+#loc13 = loc("integer-products.tir":6:13)
+#loc14 = loc("integer-products.tir":6:23)
+#loc15 = loc("integer-products.tir":7:8)
+#loc16 = loc("integer-products.tir":7:23)
+#loc17 = loc("integer-products.tir":8:3)
+#loc18 = loc("integer-products.tir":8:9)
+#loc19 = loc(fused[#loc1, #loc2])
+#loc20 = loc(fused[#loc5, #loc6])
+#loc21 = loc(fused[#loc7, #loc8])
+#loc22 = loc(fused[#loc9, #loc10])
+#loc23 = loc(fused[#loc11, #loc12])
+#loc24 = loc(fused[#loc13, #loc14])
+#loc25 = loc(fused[#loc15, #loc16])
+#loc26 = loc(fused[#loc17, #loc18])
+// -----
+#loc3 = loc("<stdin>":560:8)
+#loc4 = loc("<stdin>":560:38)
+#loc5 = loc("<stdin>":560:59)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["5*N"]>, tensor<4x8xf32>, tensor<?xf32, ["N"]>) -> tensor<?x5x8xf32, ["N"]>, sym_name = "an_activation_moves_in_front_of_the_reshape_of_a_product"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["5*N"]> loc("<stdin>":406:8), %arg1: tensor<4x8xf32> loc("<stdin>":406:38), %arg2: tensor<?xf32, ["N"]> loc("<stdin>":406:59)):
+  ^bb0(%arg0: tensor<?x4xf32, ["5*N"]> loc("<stdin>":560:8), %arg1: tensor<4x8xf32> loc("<stdin>":560:38), %arg2: tensor<?xf32, ["N"]> loc("<stdin>":560:59)):
     %0 = "polyreme.tensor.contract"(%arg0, %arg1) {spec = "mk,kn->mn"} : (tensor<?x4xf32, ["5*N"]>, tensor<4x8xf32>) -> tensor<?x8xf32, ["5*N"]> loc(#loc15)
     %1 = "polyreme.tensor.reshape"(%0) {shape = [#polyreme.size<"N">, 5, 8]} : (tensor<?x8xf32, ["5*N"]>) -> tensor<?x5x8xf32, ["N"]> loc(#loc16)
     %2 = "polyreme.tensor.map"(%1) {fn = "tanh"} : (tensor<?x5x8xf32, ["N"]>) -> tensor<?x5x8xf32, ["N"]> loc(#loc17)
@@ -987,12 +1391,12 @@
 #loc17 = loc(fused[#loc10, #loc11])
 #loc18 = loc(fused[#loc12, #loc13])
 // -----
-#loc3 = loc("<stdin>":417:8)
-#loc4 = loc("<stdin>":417:38)
-#loc5 = loc("<stdin>":417:59)
+#loc3 = loc("<stdin>":571:8)
+#loc4 = loc("<stdin>":571:38)
+#loc5 = loc("<stdin>":571:59)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["5*N"]>, tensor<4x8xf32>, tensor<?xf32, ["N"]>) -> tensor<?x5x8xf32, ["N"]>, sym_name = "an_activation_moves_in_front_of_the_reshape_of_a_product"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["5*N"]> loc("<stdin>":417:8), %arg1: tensor<4x8xf32> loc("<stdin>":417:38), %arg2: tensor<?xf32, ["N"]> loc("<stdin>":417:59)):
+  ^bb0(%arg0: tensor<?x4xf32, ["5*N"]> loc("<stdin>":571:8), %arg1: tensor<4x8xf32> loc("<stdin>":571:38), %arg2: tensor<?xf32, ["N"]> loc("<stdin>":571:59)):
     %0 = "polyreme.tensor.contract"(%arg0, %arg1) {spec = "mk,kn->mn"} : (tensor<?x4xf32, ["5*N"]>, tensor<4x8xf32>) -> tensor<?x8xf32, ["5*N"]> loc(#loc13)
     %1 = "polyreme.tensor.map"(%0) {fn = "tanh"} : (tensor<?x8xf32, ["5*N"]>) -> tensor<?x8xf32, ["5*N"]> loc(#loc14)
     %2 = "polyreme.tensor.reshape"(%1) {shape = [#polyreme.size<"N">, 5, 8]} : (tensor<?x8xf32, ["5*N"]>) -> tensor<?x5x8xf32, ["N"]> loc(#loc14)
@@ -1013,12 +1417,12 @@
 #loc14 = loc(fused[#loc8, #loc9])
 #loc15 = loc(fused[#loc10, #loc11])
 // -----
-#loc3 = loc("<stdin>":428:8)
-#loc4 = loc("<stdin>":428:33)
-#loc5 = loc("<stdin>":428:56)
+#loc3 = loc("<stdin>":582:8)
+#loc4 = loc("<stdin>":582:33)
+#loc5 = loc("<stdin>":582:56)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<2x3x4x5xf32>, tensor<3x5x6xf32>, tensor<1x12x1xf32>) -> tensor<2x12x6xf32>, sym_name = "a_bias_per_channel_is_split_as_the_groups_are"}> ({
-  ^bb0(%arg0: tensor<2x3x4x5xf32> loc("<stdin>":428:8), %arg1: tensor<3x5x6xf32> loc("<stdin>":428:33), %arg2: tensor<1x12x1xf32> loc("<stdin>":428:56)):
+  ^bb0(%arg0: tensor<2x3x4x5xf32> loc("<stdin>":582:8), %arg1: tensor<3x5x6xf32> loc("<stdin>":582:33), %arg2: tensor<1x12x1xf32> loc("<stdin>":582:56)):
     %0 = "polyreme.tensor.contract"(%arg0, %arg1) {spec = "ngok,gkm->ngom"} : (tensor<2x3x4x5xf32>, tensor<3x5x6xf32>) -> tensor<2x3x4x6xf32> loc(#loc15)
     %1 = "polyreme.tensor.reshape"(%0) {shape = [2, 12, 6]} : (tensor<2x3x4x6xf32>) -> tensor<2x12x6xf32> loc(#loc16)
     %2 = "polyreme.tensor.map"(%1, %arg2) {fn = "add"} : (tensor<2x12x6xf32>, tensor<1x12x1xf32>) -> tensor<2x12x6xf32> loc(#loc17)
@@ -1042,12 +1446,12 @@
 #loc17 = loc(fused[#loc10, #loc11])
 #loc18 = loc(fused[#loc12, #loc13])
 // -----
-#loc3 = loc("<stdin>":439:8)
-#loc4 = loc("<stdin>":439:33)
-#loc5 = loc("<stdin>":439:56)
+#loc3 = loc("<stdin>":593:8)
+#loc4 = loc("<stdin>":593:33)
+#loc5 = loc("<stdin>":593:56)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<2x3x4x5xf32>, tensor<3x5x6xf32>, tensor<1x12x1xf32>) -> tensor<2x12x6xf32>, sym_name = "a_bias_per_channel_is_split_as_the_groups_are"}> ({
-  ^bb0(%arg0: tensor<2x3x4x5xf32> loc("<stdin>":439:8), %arg1: tensor<3x5x6xf32> loc("<stdin>":439:33), %arg2: tensor<1x12x1xf32> loc("<stdin>":439:56)):
+  ^bb0(%arg0: tensor<2x3x4x5xf32> loc("<stdin>":593:8), %arg1: tensor<3x5x6xf32> loc("<stdin>":593:33), %arg2: tensor<1x12x1xf32> loc("<stdin>":593:56)):
     %0 = "polyreme.tensor.contract"(%arg0, %arg1) {spec = "ngok,gkm->ngom"} : (tensor<2x3x4x5xf32>, tensor<3x5x6xf32>) -> tensor<2x3x4x6xf32> loc(#loc13)
     %1 = "polyreme.tensor.reshape"(%arg2) {shape = [1, 3, 4, 1]} : (tensor<1x12x1xf32>) -> tensor<1x3x4x1xf32> loc(#loc14)
     %2 = "polyreme.tensor.map"(%0, %1) {fn = "add"} : (tensor<2x3x4x6xf32>, tensor<1x3x4x1xf32>) -> tensor<2x3x4x6xf32> loc(#loc14)
@@ -1069,10 +1473,10 @@
 #loc14 = loc(fused[#loc8, #loc9])
 #loc15 = loc(fused[#loc10, #loc11])
 // -----
-#loc3 = loc("<stdin>":451:8)
+#loc3 = loc("<stdin>":605:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<6x4xf32>) -> tensor<24xf32>, sym_name = "what_is_not_a_product_keeps_its_shape"}> ({
-  ^bb0(%arg0: tensor<6x4xf32> loc("<stdin>":451:8)):
+  ^bb0(%arg0: tensor<6x4xf32> loc("<stdin>":605:8)):
     %0 = "polyreme.tensor.reshape"(%arg0) {shape = [24]} : (tensor<6x4xf32>) -> tensor<24xf32> loc(#loc11)
     %1 = "polyreme.tensor.map"(%0) {fn = "tanh"} : (tensor<24xf32>) -> tensor<24xf32> loc(#loc12)
     "func.return"(%1) : (tensor<24xf32>) -> () loc(#loc13)
@@ -1092,10 +1496,10 @@
 #loc12 = loc(fused[#loc6, #loc7])
 #loc13 = loc(fused[#loc8, #loc9])
 // -----
-#loc3 = loc("<stdin>":461:8)
+#loc3 = loc("<stdin>":615:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<6x4xf32>) -> tensor<24xf32>, sym_name = "what_is_not_a_product_keeps_its_shape"}> ({
-  ^bb0(%arg0: tensor<6x4xf32> loc("<stdin>":461:8)):
+  ^bb0(%arg0: tensor<6x4xf32> loc("<stdin>":615:8)):
     %0 = "polyreme.tensor.reshape"(%arg0) {shape = [24]} : (tensor<6x4xf32>) -> tensor<24xf32> loc(#loc11)
     %1 = "polyreme.tensor.map"(%0) {fn = "tanh"} : (tensor<24xf32>) -> tensor<24xf32> loc(#loc12)
     "func.return"(%1) : (tensor<24xf32>) -> () loc(#loc13)
@@ -1115,16 +1519,16 @@
 #loc12 = loc(fused[#loc6, #loc7])
 #loc13 = loc(fused[#loc8, #loc9])
 // -----
-#loc3 = loc("<stdin>":471:8)
-#loc10 = loc("<stdin>":476:8)
+#loc3 = loc("<stdin>":625:8)
+#loc10 = loc("<stdin>":630:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x?xf32, ["M", "K"]>) -> tensor<?x?xf32, ["2*M", "K"]>, sym_name = "double"}> ({
-  ^bb0(%arg1: tensor<?x?xf32, ["M", "K"]> loc("<stdin>":471:8)):
+  ^bb0(%arg1: tensor<?x?xf32, ["M", "K"]> loc("<stdin>":625:8)):
     %4 = "polyreme.tensor.concat"(%arg1, %arg1) {axis = 0 : i64} : (tensor<?x?xf32, ["M", "K"]>, tensor<?x?xf32, ["M", "K"]>) -> tensor<?x?xf32, ["2*M", "K"]> loc(#loc22)
     "func.return"(%4) : (tensor<?x?xf32, ["2*M", "K"]>) -> () loc(#loc23)
   }) {arg_names = ["x"]} : () -> () loc(#loc21)
   "func.func"() <{function_type = (tensor<?x?xf32, ["N", "K"]>) -> (tensor<?x?xf32, ["2*N", "K"]>, tensor<i64>), sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<?x?xf32, ["N", "K"]> loc("<stdin>":476:8)):
+  ^bb0(%arg0: tensor<?x?xf32, ["N", "K"]> loc("<stdin>":630:8)):
     %0 = "polyreme.func.call"(%arg0) {callee = @double} : (tensor<?x?xf32, ["N", "K"]>) -> tensor<?x?xf32, ["2*N", "K"]> loc(#loc25)
     %1 = "polyreme.tensor.map"(%0, %0) {fn = "add"} : (tensor<?x?xf32, ["2*N", "K"]>, tensor<?x?xf32, ["2*N", "K"]>) -> tensor<?x?xf32, ["2*N", "K"]> loc(#loc26)
     %2 = "polyreme.tensor.map"(%1) {fn = "neg"} : (tensor<?x?xf32, ["2*N", "K"]>) -> tensor<?x?xf32, ["2*N", "K"]> loc(#loc27)
@@ -1161,37 +1565,37 @@
 #loc28 = loc(fused[#loc17, #loc18])
 #loc29 = loc(fused[#loc19, #loc20])
 // -----
-#loc3 = loc("<stdin>":488:8)
-#loc4 = loc("<stdin>":488:51)
-#loc15 = loc("<stdin>":494:10)
-#loc20 = loc("<stdin>":497:12)
-#loc21 = loc("<stdin>":497:23)
-#loc38 = loc("<stdin>":509:8)
-#loc39 = loc("<stdin>":509:51)
+#loc3 = loc("<stdin>":642:8)
+#loc4 = loc("<stdin>":642:51)
+#loc15 = loc("<stdin>":648:10)
+#loc20 = loc("<stdin>":651:12)
+#loc21 = loc("<stdin>":651:23)
+#loc38 = loc("<stdin>":663:8)
+#loc39 = loc("<stdin>":663:51)
 "builtin.module"() ({
   "func.func"() <{function_type = (!polyreme.buffer<?x?xf32, ["N", "K"]>, !polyreme.buffer<?xf32, ["N"]>) -> (), sym_name = "sum_rows"}> ({
-  ^bb0(%arg2: !polyreme.buffer<?x?xf32, ["N", "K"]> loc("<stdin>":488:8), %arg3: !polyreme.buffer<?xf32, ["N"]> loc("<stdin>":488:51)):
+  ^bb0(%arg2: !polyreme.buffer<?x?xf32, ["N", "K"]> loc("<stdin>":642:8), %arg3: !polyreme.buffer<?xf32, ["N"]> loc("<stdin>":642:51)):
     %0 = "polyreme.kernel.size"() {value = #polyreme.size<"N">} : () -> index loc(#loc45)
     %1 = "polyreme.kernel.size"() {value = #polyreme.size<"K">} : () -> index loc(#loc46)
     %2 = "polyreme.kernel.size"() {value = 0 : i64} : () -> index loc(#loc47)
     %3 = "polyreme.kernel.constant"() {dtype = f32, value = 0.000000e+00 : f64} : () -> f32 loc(#loc48)
     "polyreme.kernel.parallel"(%0) ({
-    ^bb0(%arg4: index loc("<stdin>":494:10)):
+    ^bb0(%arg4: index loc("<stdin>":648:10)):
       %4 = "polyreme.kernel.apply"(%arg4, %1) {fn = "mul"} : (index, index) -> index loc(#loc50)
       %5 = "polyreme.kernel.for"(%2, %1, %3) ({
-      ^bb0(%arg5: index loc("<stdin>":497:12), %arg6: f32 loc("<stdin>":497:23)):
+      ^bb0(%arg5: index loc("<stdin>":651:12), %arg6: f32 loc("<stdin>":651:23)):
         %6 = "polyreme.kernel.apply"(%4, %arg5) {fn = "add"} : (index, index) -> index loc(#loc52)
         %7 = "polyreme.kernel.load"(%arg2, %6) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?x?xf32, ["N", "K"]>, index) -> f32 loc(#loc53)
         %8 = "polyreme.kernel.apply"(%arg6, %7) {fn = "add"} : (f32, f32) -> f32 loc(#loc54)
         "polyreme.kernel.yield"(%8) : (f32) -> () loc(#loc55)
       }) {operandSegmentSizes = array<i32: 1, 1, 1>, step = 1 : i64} : (index, index, f32) -> f32 loc(#loc51)
-      "polyreme.kernel.store"(%5, %arg3, %arg4) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<?xf32, ["N"]>, index) -> () loc(#loc56)
+      "polyreme.kernel.store"(%5, %arg3, %arg4) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, streaming = false} : (f32, !polyreme.buffer<?xf32, ["N"]>, index) -> () loc(#loc56)
       "polyreme.kernel.yield"() : () -> () loc(#loc57)
     }) {grain = 1 : i64} : (index) -> () loc(#loc49)
     "func.return"() : () -> () loc(#loc58)
   }) {arg_names = ["x", "y"]} : () -> () loc(#loc44)
   "func.func"() <{function_type = (!polyreme.buffer<?x?xf32, ["N", "K"]>, !polyreme.buffer<?xf32, ["N"]>) -> (), sym_name = "main"}> ({
-  ^bb0(%arg0: !polyreme.buffer<?x?xf32, ["N", "K"]> loc("<stdin>":509:8), %arg1: !polyreme.buffer<?xf32, ["N"]> loc("<stdin>":509:51)):
+  ^bb0(%arg0: !polyreme.buffer<?x?xf32, ["N", "K"]> loc("<stdin>":663:8), %arg1: !polyreme.buffer<?xf32, ["N"]> loc("<stdin>":663:51)):
     "polyreme.kernel.call"(%arg0, %arg1) {callee = @sum_rows} : (!polyreme.buffer<?x?xf32, ["N", "K"]>, !polyreme.buffer<?xf32, ["N"]>) -> () loc(#loc60)
     "func.return"() : () -> () loc(#loc61)
   }) {arg_names = ["x", "y"], arg_roles = ["input", "output"]} : () -> () loc(#loc59)
@@ -1293,11 +1697,11 @@
 #loc26 = loc(fused[#loc15, #loc16])
 #loc27 = loc(fused[#loc17, #loc18])
 // -----
-#loc3 = loc("<stdin>":532:8)
-#loc4 = loc("<stdin>":532:52)
+#loc3 = loc("<stdin>":686:8)
+#loc4 = loc("<stdin>":686:52)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x?x?xf32, ["N", "2*T+1", "T"]>, tensor<?x?x?xi64, ["inf", "f32", "true"]>) -> (), sym_name = "sizes"}> ({
-  ^bb0(%arg0: tensor<?x?x?xf32, ["N", "2*T+1", "T"]> loc("<stdin>":532:8), %arg1: tensor<?x?x?xi64, ["inf", "f32", "true"]> loc("<stdin>":532:52)):
+  ^bb0(%arg0: tensor<?x?x?xf32, ["N", "2*T+1", "T"]> loc("<stdin>":686:8), %arg1: tensor<?x?x?xi64, ["inf", "f32", "true"]> loc("<stdin>":686:52)):
     %0 = "polyreme.tensor.full"() {dtype = f32, shape = [#polyreme.size<"2*N+1">, #polyreme.size<"N*T-T">, #polyreme.size<"2*N-1">], value = 0.000000e+00 : f64} : () -> tensor<?x?x?xf32, ["2*N+1", "N*T-T", "2*N-1"]> loc(#loc14)
     %1 = "polyreme.tensor.full"() {dtype = f32, shape = [#polyreme.size<"inf">, #polyreme.size<"f32">, #polyreme.size<"true">], value = 0.000000e+00 : f64} : () -> tensor<?x?x?xf32, ["inf", "f32", "true"]> loc(#loc15)
     %2 = "polyreme.tensor.full"() {dtype = bf16, shape = [#polyreme.size<"max(2*T, N)">, #polyreme.size<"floordiv(N, 2)">, #polyreme.size<"mod(N, T)">], value = 0.000000e+00 : f64} : () -> tensor<?x?x?xbf16, ["max(2*T, N)", "floordiv(N, 2)", "mod(N, T)"]> loc(#loc16)
@@ -1321,12 +1725,12 @@
 #loc16 = loc(fused[#loc9, #loc10])
 #loc17 = loc(fused[#loc11, #loc12])
 // -----
-#loc3 = loc("<stdin>":543:8)
-#loc4 = loc("<stdin>":543:38)
-#loc5 = loc("<stdin>":543:57)
+#loc3 = loc("<stdin>":697:8)
+#loc4 = loc("<stdin>":697:38)
+#loc5 = loc("<stdin>":697:57)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["box"]>, tensor<index>, tensor<2xcomplex<f64>>) -> (), sym_name = "boxes"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["box"]> loc("<stdin>":543:8), %arg1: tensor<index> loc("<stdin>":543:38), %arg2: tensor<2xcomplex<f64>> loc("<stdin>":543:57)):
+  ^bb0(%arg0: tensor<?x4xf32, ["box"]> loc("<stdin>":697:8), %arg1: tensor<index> loc("<stdin>":697:38), %arg2: tensor<2xcomplex<f64>> loc("<stdin>":697:57)):
     "func.return"() : () -> () loc(#loc9)
   }) {arg_names = ["x", "y", "z"]} : () -> () loc(#loc8)
 }) : () -> () loc(#loc)
@@ -1338,15 +1742,15 @@
 #loc8 = loc(fused[#loc1, #loc2])
 #loc9 = loc(fused[#loc6, #loc7])
 // -----
-#loc3 = loc("<stdin>":551:8)
-#loc8 = loc("<stdin>":555:8)
+#loc3 = loc("<stdin>":705:8)
+#loc8 = loc("<stdin>":709:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4xf32>) -> tensor<4xf32>, sym_name = "two words"}> ({
-  ^bb0(%arg1: tensor<4xf32> loc("<stdin>":551:8)):
+  ^bb0(%arg1: tensor<4xf32> loc("<stdin>":705:8)):
     "func.return"(%arg1) : (tensor<4xf32>) -> () loc(#loc14)
   }) {arg_names = ["x"]} : () -> () loc(#loc13)
   "func.func"() <{function_type = (tensor<4xf32>) -> tensor<4xf32>, sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":555:8)):
+  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":709:8)):
     %0 = "polyreme.func.call"(%arg0) {callee = @"two words"} : (tensor<4xf32>) -> tensor<4xf32> loc(#loc16)
     "func.return"(%0) : (tensor<4xf32>) -> () loc(#loc17)
   }) {arg_names = ["x"]} : () -> () loc(#loc15)
@@ -1373,7 +1777,7 @@
     %0 = "polyreme.tensor.constant"() {value = dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi64>} : () -> tensor<2x3xi64> loc(#loc24)
     %1 = "polyreme.tensor.constant"() {value = dense<1.000000e-01> : tensor<100x100xf32>} : () -> tensor<100x100xf32> loc(#loc25)
     %2 = "polyreme.tensor.constant"() {value = dense<[true, false]> : tensor<2xi1>} : () -> tensor<2xi1> loc(#loc26)
-    %3 = "polyreme.tensor.constant"() {value = dense_resource<m44_d> : tensor<6xf32>} : () -> tensor<6xf32> loc(#loc27)
+    %3 = "polyreme.tensor.constant"() {value = dense_resource<m54_d> : tensor<6xf32>} : () -> tensor<6xf32> loc(#loc27)
     %4 = "polyreme.tensor.constant"() {value = dense<[(1.000000e+00,2.000000e+00), (5.000000e-01,-1.000000e+00)]> : tensor<2xcomplex<f32>>} : () -> tensor<2xcomplex<f32>> loc(#loc28)
     %5 = "polyreme.tensor.constant"() {value = dense<> : tensor<3x0xf32>} : () -> tensor<3x0xf32> loc(#loc29)
     %6 = "polyreme.tensor.constant"() {value = dense<2.500000e+00> : tensor<f32>} : () -> tensor<f32> loc(#loc30)
@@ -1420,7 +1824,7 @@
 {-#
   dialect_resources: {
     builtin: {
-      m44_d: "0x400000000000803F000000800000807F000080FF0000C07F01000000"
+      m54_d: "0x400000000000803F000000800000807F000080FF0000C07F01000000"
     }
   }
 #-}
@@ -1428,7 +1832,7 @@
 "builtin.module"() ({
   "func.func"() <{function_type = () -> (), sym_name = "bytes"}> ({
     %0 = "polyreme.tensor.constant"() {value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>} : () -> tensor<2xf32> loc(#loc10)
-    %1 = "polyreme.tensor.constant"() {value = dense_resource<m45_b> : tensor<2xf32>} : () -> tensor<2xf32> loc(#loc11)
+    %1 = "polyreme.tensor.constant"() {value = dense_resource<m55_b> : tensor<2xf32>} : () -> tensor<2xf32> loc(#loc11)
     "func.return"() : () -> () loc(#loc12)
   }) : () -> () loc(#loc9)
 }) : () -> () loc(#loc)
@@ -1449,16 +1853,16 @@
 {-#
   dialect_resources: {
     builtin: {
-      m45_b: "0x400000000100C07F00000040"
+      m55_b: "0x400000000100C07F00000040"
     }
   }
 #-}
 // -----
-#loc4 = loc("<stdin>":605:8)
-#loc5 = loc("<stdin>":605:36)
+#loc4 = loc("<stdin>":759:8)
+#loc5 = loc("<stdin>":759:36)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<?xf32, ["2*N"]>) -> tensor<?x8xf32, ["N"]>, sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":605:8), %arg1: tensor<?xf32, ["2*N"]> loc("<stdin>":605:36)):
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":759:8), %arg1: tensor<?xf32, ["2*N"]> loc("<stdin>":759:36)):
     %0 = "polyreme.tensor.map"(%arg0) {fn = "neg"} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]> loc(#loc16)
     %1 = "polyreme.tensor.concat"(%0, %arg0) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x8xf32, ["N"]> loc(#loc17)
     %2 = "polyreme.tensor.full"() {dtype = f32, shape = [#polyreme.size<"2*N">, 3], value = 0x7FF0000000000000 : f64} : () -> tensor<?x3xf32, ["2*N"]> loc(#loc18)
@@ -1484,14 +1888,14 @@
 #loc18 = loc(fused[#loc10, #loc11])
 #loc19 = loc(fused[#loc12, #loc13])
 // -----
-#loc3 = loc("<stdin>":616:8)
-#loc8 = loc("<stdin>":619:10)
+#loc3 = loc("<stdin>":770:8)
+#loc8 = loc("<stdin>":773:10)
 "builtin.module"() ({
   "func.func"() <{function_type = (!polyreme.buffer<?x4xf32, ["N"]>) -> (), sym_name = "main"}> ({
-  ^bb0(%arg0: !polyreme.buffer<?x4xf32, ["N"]> loc("<stdin>":616:8)):
+  ^bb0(%arg0: !polyreme.buffer<?x4xf32, ["N"]> loc("<stdin>":770:8)):
     %0 = "polyreme.kernel.size"() {value = #polyreme.size<"4*N">} : () -> index loc(#loc14)
     "polyreme.kernel.parallel"(%0) ({
-    ^bb0(%arg1: index loc("<stdin>":619:10)):
+    ^bb0(%arg1: index loc("<stdin>":773:10)):
       "polyreme.kernel.yield"() : () -> () loc(#loc16)
     }) {grain = 1 : i64} : (index) -> () loc(#loc15)
     "func.return"() : () -> () loc(#loc17)
@@ -1514,10 +1918,10 @@
 #loc16 = loc(fused[#loc9, #loc10])
 #loc17 = loc(fused[#loc11, #loc12])
 // -----
-#loc2 = loc("<stdin>":629:8)
+#loc2 = loc("<stdin>":783:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4xf32>) -> tensor<4xf32>, sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":629:8)):
+  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":783:8)):
     %0 = "polyreme.tensor.map"(%arg0) {fn = "exp"} : (tensor<4xf32>) -> tensor<4xf32> loc(#loc3)
     %1 = "polyreme.tensor.map"(%0) {fn = "exp"} : (tensor<4xf32>) -> tensor<4xf32> loc(#loc10)
     %2 = "polyreme.tensor.map"(%1) {fn = "exp"} : (tensor<4xf32>) -> tensor<4xf32> loc(#loc11)
@@ -1539,22 +1943,22 @@
 #loc11 = loc("features.0"(#loc5))
 #loc12 = loc(fused[#loc8, #loc9])
 // -----
-#loc3 = loc("<stdin>":642:8)
-#loc4 = loc("<stdin>":642:38)
-#loc5 = loc("<stdin>":642:68)
-#loc14 = loc("<stdin>":647:10)
-#loc15 = loc("<stdin>":647:21)
+#loc3 = loc("<stdin>":796:8)
+#loc4 = loc("<stdin>":796:38)
+#loc5 = loc("<stdin>":796:68)
+#loc14 = loc("<stdin>":801:10)
+#loc15 = loc("<stdin>":801:21)
 "builtin.module"() ({
   "func.func"() <{function_type = (!polyreme.buffer<64xf32>, !polyreme.buffer<64xf32>, i1) -> (), sym_name = "scale"}> ({
-  ^bb0(%arg0: !polyreme.buffer<64xf32> loc("<stdin>":642:8), %arg1: !polyreme.buffer<64xf32> loc("<stdin>":642:38), %arg2: i1 loc("<stdin>":642:68)):
+  ^bb0(%arg0: !polyreme.buffer<64xf32> loc("<stdin>":796:8), %arg1: !polyreme.buffer<64xf32> loc("<stdin>":796:38), %arg2: i1 loc("<stdin>":796:68)):
     %0 = "polyreme.kernel.size"() {value = 0 : i64} : () -> index loc(#loc33)
     %1 = "polyreme.kernel.size"() {value = 64 : i64} : () -> index loc(#loc34)
     %2 = "polyreme.kernel.constant"() {dtype = f32, value = 0.000000e+00 : f64} : () -> f32 loc(#loc35)
     %3 = "polyreme.kernel.for"(%0, %1, %2) ({
-    ^bb0(%arg3: index loc("<stdin>":647:10), %arg4: f32 loc("<stdin>":647:21)):
+    ^bb0(%arg3: index loc("<stdin>":801:10), %arg4: f32 loc("<stdin>":801:21)):
       %5 = "polyreme.kernel.load"(%arg0, %arg3) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<64xf32>, index) -> f32 loc(#loc37)
       %6 = "polyreme.kernel.apply"(%arg4, %5) {fn = "add"} : (f32, f32) -> f32 loc(#loc38)
-      "polyreme.kernel.store"(%6, %arg1, %arg3) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<64xf32>, index) -> () loc(#loc39)
+      "polyreme.kernel.store"(%6, %arg1, %arg3) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, streaming = false} : (f32, !polyreme.buffer<64xf32>, index) -> () loc(#loc39)
       "polyreme.kernel.yield"(%6) : (f32) -> () loc(#loc40)
     }) {operandSegmentSizes = array<i32: 1, 1, 1>, step = 1 : i64} : (index, index, f32) -> f32 loc(#loc36)
     %4 = "polyreme.kernel.if"(%arg2) ({
@@ -1606,11 +2010,11 @@
 #loc43 = loc(fused[#loc28, #loc29])
 #loc44 = loc(fused[#loc30, #loc31])
 // -----
-#loc3 = loc("<stdin>":665:8)
-#loc4 = loc("<stdin>":665:38)
+#loc3 = loc("<stdin>":819:8)
+#loc4 = loc("<stdin>":819:38)
 "builtin.module"() ({
   "func.func"() <{function_type = (!polyreme.buffer<64xf32>, index) -> (), sym_name = "view"}> ({
-  ^bb0(%arg0: !polyreme.buffer<64xf32> loc("<stdin>":665:8), %arg1: index loc("<stdin>":665:38)):
+  ^bb0(%arg0: !polyreme.buffer<64xf32> loc("<stdin>":819:8), %arg1: index loc("<stdin>":819:38)):
     %0 = "polyreme.kernel.view"(%arg0) {operandSegmentSizes = array<i32: 1, 0>, shape = [8]} : (!polyreme.buffer<64xf32>) -> !polyreme.buffer<8xf32> loc(#loc10)
     "func.return"() : () -> () loc(#loc11)
   }) {arg_names = ["x", "i"]} : () -> () loc(#loc9)
@@ -1670,11 +2074,11 @@
 "builtin.module"() ({
   "func.func"() <{function_type = () -> (), sym_name = "elements"}> ({
     %0 = "polyreme.tensor.constant"() {value = dense<[0x4B800000, 1.401300e-45, 3.40282347E+38]> : tensor<3xf32>} : () -> tensor<3xf32> loc(#loc22)
-    %1 = "polyreme.tensor.constant"() {value = dense_resource<m52_b> : tensor<2xcomplex<f64>>} : () -> tensor<2xcomplex<f64>> loc(#loc23)
-    %2 = "polyreme.tensor.constant"() {value = dense_resource<m52_c> : tensor<2xf32>} : () -> tensor<2xf32> loc(#loc24)
+    %1 = "polyreme.tensor.constant"() {value = dense_resource<m62_b> : tensor<2xcomplex<f64>>} : () -> tensor<2xcomplex<f64>> loc(#loc23)
+    %2 = "polyreme.tensor.constant"() {value = dense_resource<m62_c> : tensor<2xf32>} : () -> tensor<2xf32> loc(#loc24)
     %3 = "polyreme.tensor.constant"() {value = dense<[-9223372036854775807, 3]> : tensor<2xi64>} : () -> tensor<2xi64> loc(#loc25)
-    %4 = "polyreme.tensor.constant"() {value = dense_resource<m52_e> : tensor<3xf16>} : () -> tensor<3xf16> loc(#loc26)
-    %5 = "polyreme.tensor.constant"() {value = dense_resource<m52_f> : tensor<2x2xf32>} : () -> tensor<2x2xf32> loc(#loc27)
+    %4 = "polyreme.tensor.constant"() {value = dense_resource<m62_e> : tensor<3xf16>} : () -> tensor<3xf16> loc(#loc26)
+    %5 = "polyreme.tensor.constant"() {value = dense_resource<m62_f> : tensor<2x2xf32>} : () -> tensor<2x2xf32> loc(#loc27)
     %6 = "polyreme.tensor.constant"() {value = dense<1.000000e+00> : tensor<1x1x1x1x1xf64>} : () -> tensor<1x1x1x1x1xf64> loc(#loc28)
     %7 = "polyreme.tensor.constant"() {value = dense<> : tensor<0x3xi1>} : () -> tensor<0x3xi1> loc(#loc29)
     "func.return"() : () -> () loc(#loc30)
@@ -1715,10 +2119,10 @@
 {-#
   dialect_resources: {
     builtin: {
-      m52_b: "0x40000000000000000000F87F000000000000F03F000000000000F0FF0000000000000080",
-      m52_c: "0x400000000100807F0200C0FF",
-      m52_e: "0x40000000662EFFFB007C",
-      m52_f: "0x400000000100C07F0100C07F0100C07F0100C07F"
+      m62_b: "0x40000000000000000000F87F000000000000F03F000000000000F0FF0000000000000080",
+      m62_c: "0x400000000100807F0200C0FF",
+      m62_e: "0x40000000662EFFFB007C",
+      m62_f: "0x400000000100C07F0100C07F0100C07F0100C07F"
     }
   }
 #-}
@@ -1748,7 +2152,7 @@
 #loc14 = loc(fused[#loc7, #loc8])
 #loc15 = loc(fused[#loc9, #loc10])
 // -----
-#loc17 = loc("<stdin>":734:8)
+#loc17 = loc("<stdin>":888:8)
 "builtin.module"() ({
   "func.func"() <{function_type = () -> (), sym_name = "conv.1x1-relu"}> ({
     "func.return"() : () -> () loc(#loc21)
@@ -1761,7 +2165,7 @@
     "func.return"() : () -> () loc(#loc26)
   }) : () -> () loc(#loc25)
   "func.func"() <{function_type = (tensor<4xf32>) -> (), sym_name = "strings"}> ({
-  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":734:8)):
+  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":888:8)):
     "func.return"() : () -> () loc(#loc28)
   }) {arg_names = ["\C3\A9 \22\F0\9F\98\80\22 \\ \01"]} : () -> () loc(#loc27)
 }) : () -> () loc(#loc)
@@ -1794,10 +2198,10 @@
 #loc27 = loc(fused[#loc15, #loc16])
 #loc28 = loc(fused[#loc18, #loc19])
 // -----
-#loc1 = loc("<stdin>":742:8)
+#loc1 = loc("<stdin>":896:8)
 "builtin.module"() <{sym_name = "net"}> ({
   "func.func"() <{function_type = (tensor<313xui64>) -> (tensor<4xf32>, tensor<313xui64>), sym_name = "draw"}> ({
-  ^bb0(%arg0: tensor<313xui64> loc("<stdin>":742:8)):
+  ^bb0(%arg0: tensor<313xui64> loc("<stdin>":896:8)):
     %0:2 = "polyreme.tensor.random"(%arg0) {dtype = f32, high = 1.000000e+00 : f64, low = 0.000000e+00 : f64, shape = [4]} : (tensor<313xui64>) -> (tensor<4xf32>, tensor<313xui64>) loc(#loc4)
     "func.return"(%0#0, %0#1) : (tensor<4xf32>, tensor<313xui64>) -> () loc(#loc5)
   }) {arg_names = ["seed"]} : () -> () loc(#loc)
@@ -1815,11 +2219,11 @@
 #loc1 = loc("tools.tir":2:7)
 #loc2 = loc(fused[#loc, #loc1])
 // -----
-#loc3 = loc("<stdin>":756:8)
-#loc4 = loc("<stdin>":756:27)
+#loc3 = loc("<stdin>":910:8)
+#loc4 = loc("<stdin>":910:27)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>), sym_name = "names"}> ({
-  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":756:8), %arg1: tensor<4xf32> loc("<stdin>":756:27)):
+  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":910:8), %arg1: tensor<4xf32> loc("<stdin>":910:27)):
     %0 = "polyreme.tensor.map"(%arg0, %arg1) {fn = "add"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc(#loc14)
     %1 = "polyreme.tensor.map"(%0) {fn = "exp"} : (tensor<4xf32>) -> tensor<4xf32> loc(#loc15)
     %2 = "polyreme.tensor.map"(%1) {fn = "neg"} : (tensor<4xf32>) -> tensor<4xf32> loc(#loc16)
@@ -1843,15 +2247,15 @@
 #loc16 = loc(fused[#loc9, #loc10])
 #loc17 = loc(fused[#loc11, #loc12])
 // -----
-#loc3 = loc("<stdin>":767:8)
-#loc8 = loc("<stdin>":771:8)
+#loc3 = loc("<stdin>":921:8)
+#loc8 = loc("<stdin>":925:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<4xf32>) -> tensor<4xf32>, sym_name = "first"}> ({
-  ^bb0(%arg1: tensor<4xf32> loc("<stdin>":767:8)):
+  ^bb0(%arg1: tensor<4xf32> loc("<stdin>":921:8)):
     "func.return"(%arg1) : (tensor<4xf32>) -> () loc(#loc12)
   }) {arg_names = ["x"]} : () -> () loc(#loc11)
   "func.func"() <{function_type = (tensor<4xf32>) -> tensor<4xf32>, sym_name = "second"}> ({
-  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":771:8)):
+  ^bb0(%arg0: tensor<4xf32> loc("<stdin>":925:8)):
     "func.return"(%arg0) : (tensor<4xf32>) -> () loc(#loc14)
   }) {arg_names = ["x"]} : () -> () loc(#loc13)
 }) : () -> () loc(#loc)
@@ -1869,13 +2273,13 @@
 #loc13 = loc(fused[#loc6, #loc7])
 #loc14 = loc(fused[#loc9, #loc10])
 // -----
-#loc3 = loc("<stdin>":779:8)
-#loc4 = loc("<stdin>":779:46)
-#loc5 = loc("<stdin>":779:75)
-#loc6 = loc("<stdin>":779:98)
+#loc3 = loc("<stdin>":933:8)
+#loc4 = loc("<stdin>":933:46)
+#loc5 = loc("<stdin>":933:75)
+#loc6 = loc("<stdin>":933:98)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x1x28x28xf32, ["N"]>, tensor<10x784xf32>, tensor<10xf32>, tensor<f32>) -> tensor<10xf32>, sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<?x1x28x28xf32, ["N"]> loc("<stdin>":779:8), %arg1: tensor<10x784xf32> loc("<stdin>":779:46), %arg2: tensor<10xf32> loc("<stdin>":779:75), %arg3: tensor<f32> loc("<stdin>":779:98)):
+  ^bb0(%arg0: tensor<?x1x28x28xf32, ["N"]> loc("<stdin>":933:8), %arg1: tensor<10x784xf32> loc("<stdin>":933:46), %arg2: tensor<10xf32> loc("<stdin>":933:75), %arg3: tensor<f32> loc("<stdin>":933:98)):
     "func.return"(%arg2) : (tensor<10xf32>) -> () loc(#loc10)
   }) {arg_names = ["image", "weight", "bias", "scale"], arg_roles = ["input", "param", "param", "input"], result_names = ["same"]} : () -> () loc(#loc9)
 }) : () -> () loc(#loc)
@@ -1887,10 +2291,10 @@
 #loc9 = loc(fused[#loc1, #loc2])
 #loc10 = loc(fused[#loc7, #loc8])
 // -----
-#loc4 = loc("<stdin>":787:8)
+#loc4 = loc("<stdin>":941:8)
 "builtin.module"() <{sym_name = "net"}> ({
   "func.func"() <{function_type = (tensor<313xui64>) -> (tensor<4xf32>, tensor<313xui64>), sym_name = "draw"}> ({
-  ^bb0(%arg0: tensor<313xui64> loc("<stdin>":787:8)):
+  ^bb0(%arg0: tensor<313xui64> loc("<stdin>":941:8)):
     %0:2 = "polyreme.tensor.random"(%arg0) {dtype = f32, high = 1.000000e+00 : f64, low = 0.000000e+00 : f64, shape = [4]} : (tensor<313xui64>) -> (tensor<4xf32>, tensor<313xui64>) loc(#loc11)
     "func.return"(%0#0, %0#1) : (tensor<4xf32>, tensor<313xui64>) -> () loc(#loc12)
   }) {arg_names = ["s"]} : () -> () loc(#loc10)
@@ -1908,17 +2312,17 @@
 #loc11 = loc(fused[#loc5, #loc6])
 #loc12 = loc(fused[#loc7, #loc8])
 // -----
-#loc3 = loc("<stdin>":796:8)
-#loc10 = loc("<stdin>":801:8)
-#loc11 = loc("<stdin>":801:36)
+#loc3 = loc("<stdin>":950:8)
+#loc10 = loc("<stdin>":955:8)
+#loc11 = loc("<stdin>":955:36)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["M"]>) -> tensor<?x4xf32, ["2*M"]>, sym_name = "double"}> ({
-  ^bb0(%arg2: tensor<?x4xf32, ["M"]> loc("<stdin>":796:8)):
+  ^bb0(%arg2: tensor<?x4xf32, ["M"]> loc("<stdin>":950:8)):
     %2 = "polyreme.tensor.concat"(%arg2, %arg2) {axis = 0 : i64} : (tensor<?x4xf32, ["M"]>, tensor<?x4xf32, ["M"]>) -> tensor<?x4xf32, ["2*M"]> loc(#loc19)
     "func.return"(%2) : (tensor<?x4xf32, ["2*M"]>) -> () loc(#loc20)
   }) {arg_names = ["x"]} : () -> () loc(#loc18)
   "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<3x4xf32>) -> (tensor<?x4xf32, ["2*N"]>, tensor<6x4xf32>), sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":801:8), %arg1: tensor<3x4xf32> loc("<stdin>":801:36)):
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":955:8), %arg1: tensor<3x4xf32> loc("<stdin>":955:36)):
     %0 = "polyreme.func.call"(%arg0) {callee = @double} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["2*N"]> loc(#loc22)
     %1 = "polyreme.func.call"(%arg1) {callee = @double} : (tensor<3x4xf32>) -> tensor<6x4xf32> loc(#loc23)
     "func.return"(%0, %1) : (tensor<?x4xf32, ["2*N"]>, tensor<6x4xf32>) -> () loc(#loc24)
@@ -1947,16 +2351,16 @@
 #loc23 = loc(fused[#loc14, #loc15])
 #loc24 = loc(fused[#loc16, #loc17])
 // -----
-#loc3 = loc("<stdin>":811:8)
-#loc10 = loc("<stdin>":816:8)
+#loc3 = loc("<stdin>":965:8)
+#loc10 = loc("<stdin>":970:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (!polyreme.buffer<?xf32, ["4*N"]>) -> (), sym_name = "clear"}> ({
-  ^bb0(%arg1: !polyreme.buffer<?xf32, ["4*N"]> loc("<stdin>":811:8)):
+  ^bb0(%arg1: !polyreme.buffer<?xf32, ["4*N"]> loc("<stdin>":965:8)):
     %0 = "polyreme.kernel.size"() {value = #polyreme.size<"4*N">} : () -> index loc(#loc14)
     "func.return"() : () -> () loc(#loc15)
   }) {arg_names = ["x"]} : () -> () loc(#loc13)
   "func.func"() <{function_type = (!polyreme.buffer<?x4xf32, ["N"]>) -> (), sym_name = "main"}> ({
-  ^bb0(%arg0: !polyreme.buffer<?x4xf32, ["N"]> loc("<stdin>":816:8)):
+  ^bb0(%arg0: !polyreme.buffer<?x4xf32, ["N"]> loc("<stdin>":970:8)):
     "func.return"() : () -> () loc(#loc17)
   }) {arg_names = ["x"]} : () -> () loc(#loc16)
 }) : () -> () loc(#loc)
@@ -1977,10 +2381,10 @@
 #loc16 = loc(fused[#loc8, #loc9])
 #loc17 = loc(fused[#loc11, #loc12])
 // -----
-#loc3 = loc("<stdin>":824:8)
+#loc3 = loc("<stdin>":978:8)
 "builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>, sym_name = "valid"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":824:8)):
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]> loc("<stdin>":978:8)):
     %0 = "polyreme.tensor.map"(%arg0) {fn = "exp"} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]> loc(#loc9)
     "func.return"(%0) : (tensor<?x4xf32, ["N"]>) -> () loc(#loc10)
   }) {arg_names = ["x"]} : () -> () loc(#loc8)
@@ -2155,6 +2559,18 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (!polyreme.buffer<1xi1>) -> (), sym_name = "back"}> ({
+  ^bb0(%arg0: !polyreme.buffer<1xi1>):
+    %0 = "polyreme.kernel.clock"() : () -> i64
+    %1 = "polyreme.kernel.clock"() : () -> i64
+    %2 = "polyreme.kernel.apply"(%1, %0) {fn = "lt"} : (i64, i64) -> i1
+    %3 = "polyreme.kernel.constant"() {dtype = index, value = 0 : i64} : () -> index
+    "polyreme.kernel.store"(%2, %arg0, %3) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, streaming = false} : (i1, !polyreme.buffer<1xi1>, index) -> ()
+    "func.return"() : () -> ()
+  }) {arg_names = ["answer"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = () -> f32, sym_name = "example"}> ({
     %0 = "polyreme.kernel.constant"() {dtype = f32, value = 0.000000e+00 : f64} : () -> f32
     "func.return"(%0) : (f32) -> ()
@@ -2188,6 +2604,14 @@
     %0 = "polyreme.kernel.data"() {value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>} : () -> !polyreme.buffer<2xf32>
     "func.return"(%0) : (!polyreme.buffer<2xf32>) -> ()
   }) : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (vector<16xi32>, vector<16xi32>, vector<16xi32>) -> vector<16xi32>, sym_name = "example"}> ({
+  ^bb0(%arg0: vector<16xi32>, %arg1: vector<16xi32>, %arg2: vector<16xi32>):
+    %0 = "polyreme.kernel.dot4"(%arg0, %arg1, %arg2) : (vector<16xi32>, vector<16xi32>, vector<16xi32>) -> vector<16xi32>
+    "func.return"(%0) : (vector<16xi32>) -> ()
+  }) {arg_names = ["a", "b", "acc"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2328,6 +2752,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (vector<16xf32>) -> vector<64xui8>, sym_name = "example"}> ({
+  ^bb0(%arg0: vector<16xf32>):
+    %0 = "polyreme.kernel.reinterpret"(%arg0) {dtype = ui8} : (vector<16xf32>) -> vector<64xui8>
+    "func.return"(%0) : (vector<64xui8>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (f32) -> f32, sym_name = "example"}> ({
   ^bb0(%arg0: f32):
     %0 = "polyreme.kernel.round_tf32"(%arg0) : (f32) -> f32
@@ -2362,8 +2794,8 @@
 "builtin.module"() ({
   "func.func"() <{function_type = (vector<16xf32>, !polyreme.buffer<64xf32>, index, vector<16xi1>) -> (), sym_name = "example"}> ({
   ^bb0(%arg0: vector<16xf32>, %arg1: !polyreme.buffer<64xf32>, %arg2: index, %arg3: vector<16xi1>):
-    "polyreme.kernel.store"(%arg0, %arg1, %arg2) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (vector<16xf32>, !polyreme.buffer<64xf32>, index) -> ()
-    "polyreme.kernel.store"(%arg0, %arg1, %arg2, %arg3) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<16xf32>, !polyreme.buffer<64xf32>, index, vector<16xi1>) -> ()
+    "polyreme.kernel.store"(%arg0, %arg1, %arg2) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, streaming = false} : (vector<16xf32>, !polyreme.buffer<64xf32>, index) -> ()
+    "polyreme.kernel.store"(%arg0, %arg1, %arg2, %arg3) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, streaming = false} : (vector<16xf32>, !polyreme.buffer<64xf32>, index, vector<16xi1>) -> ()
     "func.return"() : () -> ()
   }) {arg_names = ["v", "y", "i", "mask"]} : () -> ()
 }) : () -> ()
@@ -2378,6 +2810,13 @@
 "builtin.module"() ({
   "func.func"() <{function_type = () -> index, sym_name = "example"}> ({
     %0 = "polyreme.kernel.thread_id"() {axis = 0 : i64} : () -> index
+    "func.return"(%0) : (index) -> ()
+  }) : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = () -> index, sym_name = "example"}> ({
+    %0 = "polyreme.kernel.threads"() : () -> index
     "func.return"(%0) : (index) -> ()
   }) : () -> ()
 }) : () -> ()
@@ -2467,6 +2906,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x2xi64, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>):
+    %0 = "polyreme.nn.argsort"(%arg0) {axis = -1 : i64, count = 2 : i64, descending = true} : (tensor<?x4xf32, ["N"]>) -> tensor<?x2xi64, ["N"]>
+    "func.return"(%0) : (tensor<?x2xi64, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>, sym_name = "example"}> ({
   ^bb0(%arg0: tensor<?x4xf32, ["N"]>):
     %0 = "polyreme.nn.asin"(%arg0) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
@@ -2496,6 +2943,38 @@
     %0 = "polyreme.nn.batch_norm"(%arg0, %arg1, %arg2, %arg3, %arg4) {axis = 1 : i64, epsilon = 1.000000e-05 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>} : (tensor<?x2x3xf32, ["N"]>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<?x2x3xf32, ["N"]>
     "func.return"(%0) : (tensor<?x2x3xf32, ["N"]>) -> ()
   }) {arg_names = ["x", "m", "v", "w", "b"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xi32, ["N"]>, tensor<4xi32>) -> tensor<?x4xi32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xi32, ["N"]>, %arg1: tensor<4xi32>):
+    %0 = "polyreme.nn.bitwise_and"(%arg0, %arg1) : (tensor<?x4xi32, ["N"]>, tensor<4xi32>) -> tensor<?x4xi32, ["N"]>
+    "func.return"(%0) : (tensor<?x4xi32, ["N"]>) -> ()
+  }) {arg_names = ["x", "y"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xi32, ["N"]>) -> tensor<?x4xi32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xi32, ["N"]>):
+    %0 = "polyreme.nn.bitwise_not"(%arg0) : (tensor<?x4xi32, ["N"]>) -> tensor<?x4xi32, ["N"]>
+    "func.return"(%0) : (tensor<?x4xi32, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xi32, ["N"]>, tensor<4xi32>) -> tensor<?x4xi32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xi32, ["N"]>, %arg1: tensor<4xi32>):
+    %0 = "polyreme.nn.bitwise_or"(%arg0, %arg1) : (tensor<?x4xi32, ["N"]>, tensor<4xi32>) -> tensor<?x4xi32, ["N"]>
+    "func.return"(%0) : (tensor<?x4xi32, ["N"]>) -> ()
+  }) {arg_names = ["x", "y"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xi32, ["N"]>, tensor<4xi32>) -> tensor<?x4xi32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xi32, ["N"]>, %arg1: tensor<4xi32>):
+    %0 = "polyreme.nn.bitwise_xor"(%arg0, %arg1) : (tensor<?x4xi32, ["N"]>, tensor<4xi32>) -> tensor<?x4xi32, ["N"]>
+    "func.return"(%0) : (tensor<?x4xi32, ["N"]>) -> ()
+  }) {arg_names = ["x", "y"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2610,6 +3089,22 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>):
+    %0 = "polyreme.nn.cumsum"(%arg0) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    "func.return"(%0) : (tensor<?x4xf32, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xi8, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xi8, ["N"]>, %arg1: tensor<f32>):
+    %0 = "polyreme.nn.dequantize_linear"(%arg0, %arg1) {axis = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (tensor<?x4xi8, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>
+    "func.return"(%0) : (tensor<?x4xf32, ["N"]>) -> ()
+  }) {arg_names = ["q", "s"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (tensor<?xf32, ["N"]>) -> tensor<i64>, sym_name = "example"}> ({
   ^bb0(%arg0: tensor<?xf32, ["N"]>):
     %0 = "polyreme.nn.dim_value"() {dtype = i64, size = #polyreme.size<"3*N">} : () -> tensor<i64>
@@ -2663,6 +3158,14 @@
     %0 = "polyreme.nn.expm1"(%arg0) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     "func.return"(%0) : (tensor<?x4xf32, ["N"]>) -> ()
   }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<f32>):
+    %0 = "polyreme.nn.fake_quantize"(%arg0, %arg1) {axis = 0 : i64, bit_length = 8 : i64, ties = "even"} : (tensor<?x4xf32, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>
+    "func.return"(%0) : (tensor<?x4xf32, ["N"]>) -> ()
+  }) {arg_names = ["x", "s"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -3033,6 +3536,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4xf32>) -> tensor<?x4xi8, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<4xf32>):
+    %0 = "polyreme.nn.quantize_linear"(%arg0, %arg1) {axis = 1 : i64, bit_length = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (tensor<?x4xf32, ["N"]>, tensor<4xf32>) -> tensor<?x4xi8, ["N"]>
+    "func.return"(%0) : (tensor<?x4xi8, ["N"]>) -> ()
+  }) {arg_names = ["x", "s"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xf32, ["N"]>, sym_name = "example"}> ({
   ^bb0(%arg0: tensor<?xcomplex<f32>, ["N"]>):
     %0 = "polyreme.nn.real"(%arg0) : (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xf32, ["N"]>
@@ -3297,6 +3808,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x2xi64, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>):
+    %0 = "polyreme.tensor.argsort"(%arg0) {count = 2 : i64, descending = false} : (tensor<?x4xf32, ["N"]>) -> tensor<?x2xi64, ["N"]>
+    "func.return"(%0) : (tensor<?x2xi64, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (tensor<?x1xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>, sym_name = "example"}> ({
   ^bb0(%arg0: tensor<?x1xf32, ["N"]>):
     %0 = "polyreme.tensor.broadcast"(%arg0) {shape = [#polyreme.size<"N">, 4]} : (tensor<?x1xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
@@ -3325,6 +3844,14 @@
     %0 = "polyreme.tensor.contract"(%arg0, %arg1) {spec = "mk,kn->mn"} : (tensor<?x4xf32, ["N"]>, tensor<4x3xf32>) -> tensor<?x3xf32, ["N"]>
     "func.return"(%0) : (tensor<?x3xf32, ["N"]>) -> ()
   }) {arg_names = ["x", "y"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>):
+    %0 = "polyreme.tensor.cumulate"(%arg0) {axis = 1 : i64, fn = "add"} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    "func.return"(%0) : (tensor<?x4xf32, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -3396,6 +3923,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?x2xf32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?xcomplex<f32>, ["N"]>):
+    %0 = "polyreme.tensor.pairs"(%arg0) : (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?x2xf32, ["N"]>
+    "func.return"(%0) : (tensor<?x2xf32, ["N"]>) -> ()
+  }) {arg_names = ["z"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (tensor<313xui64>) -> (tensor<4xf32>, tensor<313xui64>), sym_name = "example"}> ({
   ^bb0(%arg0: tensor<313xui64>):
     %0:2 = "polyreme.tensor.random"(%arg0) {dtype = f32, high = 1.000000e+00 : f64, low = -1.000000e+00 : f64, shape = [4]} : (tensor<313xui64>) -> (tensor<4xf32>, tensor<313xui64>)
@@ -3425,6 +3960,20 @@
     %0 = "polyreme.tensor.reverse"(%arg0) {axes = [1]} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     "func.return"(%0) : (tensor<?x4xf32, ["N"]>) -> ()
   }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<3x2x4xf32>, tensor<2x4xf32>, tensor<4x4xf32>) -> (tensor<2x4xf32>, tensor<3x2x4xf32>), sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<3x2x4xf32>, %arg1: tensor<2x4xf32>, %arg2: tensor<4x4xf32>):
+    %0:2 = "polyreme.tensor.scan"(%arg0, %arg1, %arg2) ({
+    ^bb0(%arg3: tensor<2x4xf32>, %arg4: tensor<2x4xf32>, %arg5: tensor<4x4xf32>):
+      %1 = "polyreme.tensor.contract"(%arg4, %arg5) {spec = "bk,nk->bn"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+      %2 = "polyreme.tensor.map"(%1, %arg3) {fn = "add"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      %3 = "polyreme.tensor.map"(%2) {fn = "tanh"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+      "polyreme.tensor.yield"(%3, %3) : (tensor<2x4xf32>, tensor<2x4xf32>) -> ()
+    }) {operandSegmentSizes = array<i32: 1, 1, 1>, reverse = false, steps = 3 : i64} : (tensor<3x2x4xf32>, tensor<2x4xf32>, tensor<4x4xf32>) -> (tensor<2x4xf32>, tensor<3x2x4xf32>)
+    "func.return"(%0#0, %0#1) : (tensor<2x4xf32>, tensor<3x2x4xf32>) -> ()
+  }) {arg_names = ["x", "first", "w"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -3558,36 +4107,29 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4x?x3xf32, ["N"]>, tensor<?xf32, ["N"]>) -> (tensor<f32>, tensor<?xf32, ["N"]>), sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<4x?x3xf32, ["N"]>, %arg2: tensor<?xf32, ["N"]>):
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>, sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<?xf32, ["N"]>):
     %0 = "polyreme.tensor.constant"() {value = dense<2> : tensor<i64>} : () -> tensor<i64>
     %1 = "polyreme.tensor.gather"(%arg0, %0) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>, tensor<i64>) -> tensor<?xf32, ["N"]>
-    %2 = "polyreme.tensor.contract"(%arg1, %arg0) {spec = "bam,ab->am"} : (tensor<4x?x3xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>
-    %3 = "polyreme.tensor.map"(%1) {fn = "tanh"} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    %4 = "polyreme.tensor.map"(%1, %arg2) {fn = "min"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    %5 = "polyreme.tensor.arg_reduce"(%arg2) {axis = 0 : i64, dtype = i64, fn = "min", keepdims = false} : (tensor<?xf32, ["N"]>) -> tensor<i64>
-    %6 = "polyreme.tensor.map"(%5) {dtype = f32, fn = "cast"} : (tensor<i64>) -> tensor<f32>
-    %7 = "polyreme.tensor.map"(%6, %6) {fn = "max"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %8 = "polyreme.tensor.reverse"(%4) {axes = []} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    "func.return"(%7, %8) : (tensor<f32>, tensor<?xf32, ["N"]>) -> ()
-  }) {arg_names = ["x0", "w1", "w2"]} : () -> ()
+    %2 = "polyreme.tensor.argsort"(%arg0) {descending = false} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xi64, ["N"]>
+    %3 = "polyreme.tensor.map"(%2) {dtype = f32, fn = "cast"} : (tensor<?x4xi64, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    %4 = "polyreme.tensor.map"(%1, %1) {fn = "max"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %5 = "polyreme.tensor.map"(%3) {fn = "tanh"} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    %6 = "polyreme.tensor.map"(%1, %arg1) {fn = "min"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %7 = "polyreme.tensor.cumulate"(%1) {axis = 0 : i64, fn = "min"} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    "func.return"(%7) : (tensor<?xf32, ["N"]>) -> ()
+  }) {arg_names = ["x0", "w1"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<1xf32>) -> tensor<2x1xf32>, sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<?xf32, ["N"]>, %arg1: tensor<?xf32, ["N"]>, %arg2: tensor<1xf32>):
-    %0 = "polyreme.tensor.arg_reduce"(%arg1) {axis = 0 : i64, dtype = i64, fn = "max", keepdims = true} : (tensor<?xf32, ["N"]>) -> tensor<1xi64>
-    %1 = "polyreme.tensor.map"(%0) {dtype = f32, fn = "cast"} : (tensor<1xi64>) -> tensor<1xf32>
-    %2 = "polyreme.tensor.map"(%arg2, %1) {fn = "max"} : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
-    %3 = "polyreme.tensor.constant"() {value = dense<0> : tensor<2x1xi64>} : () -> tensor<2x1xi64>
-    %4 = "polyreme.tensor.gather"(%1, %3) {axis = 0 : i64} : (tensor<1xf32>, tensor<2x1xi64>) -> tensor<2x1xf32>
-    %5 = "polyreme.tensor.map"(%1, %arg0) {fn = "max"} : (tensor<1xf32>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    %6 = "polyreme.tensor.window"(%1) {axes = [0], dilations = [1], sizes = [1], strides = [2]} : (tensor<1xf32>) -> tensor<1x1xf32>
-    %7 = "polyreme.tensor.fold"(%6) {axes = [0], dilations = [1], sizes = [1], strides = [2]} : (tensor<1x1xf32>) -> tensor<1xf32>
-    %8 = "polyreme.tensor.constant"() {value = dense<[[[1.750000e+00]], [[-2.000000e+00]]]> : tensor<2x1x1xf32>} : () -> tensor<2x1x1xf32>
-    %9 = "polyreme.tensor.contract"(%8, %7) {spec = "mna,a->mn"} : (tensor<2x1x1xf32>, tensor<1xf32>) -> tensor<2x1xf32>
-    "func.return"(%9) : (tensor<2x1xf32>) -> ()
-  }) {arg_names = ["x0", "x1", "w2"]} : () -> ()
+  "func.func"() <{function_type = (tensor<?x3x1xf32, ["N"]>) -> (tensor<?x3xf32, ["N"]>, tensor<?x7xf32, ["N+max(0, N-1)+1"]>), sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<?x3x1xf32, ["N"]>):
+    %0 = "polyreme.tensor.constant"() {value = dense<0> : tensor<i64>} : () -> tensor<i64>
+    %1 = "polyreme.tensor.gather"(%arg0, %0) {axis = 2 : i64} : (tensor<?x3x1xf32, ["N"]>, tensor<i64>) -> tensor<?x3xf32, ["N"]>
+    %2 = "polyreme.tensor.reduce"(%1) {axes = [], fn = "min", keepdims = true} : (tensor<?x3xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>
+    %3 = "polyreme.tensor.pad"(%2) {high = [1, 0], interior = [1, 2], low = [0, 0], value = -1.500000e+00 : f64} : (tensor<?x3xf32, ["N"]>) -> tensor<?x7xf32, ["N+max(0, N-1)+1"]>
+    "func.return"(%2, %3) : (tensor<?x3xf32, ["N"]>, tensor<?x7xf32, ["N+max(0, N-1)+1"]>) -> ()
+  }) {arg_names = ["x0"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -3604,45 +4146,41 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4x?x3xf32, ["N"]>, tensor<?xf32, ["N"]>) -> (tensor<f32>, tensor<?xf32, ["N"]>), sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<4x?x3xf32, ["N"]>, %arg2: tensor<?xf32, ["N"]>):
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>, sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<?xf32, ["N"]>):
     %0 = "polyreme.tensor.constant"() {value = dense<2> : tensor<i64>} : () -> tensor<i64>
     %1 = "polyreme.tensor.gather"(%arg0, %0) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>, tensor<i64>) -> tensor<?xf32, ["N"]>
-    %2 = "polyreme.tensor.fused"(%arg1, %arg0, %1) ({
-    ^bb0(%arg3: tensor<4x?x3xf32, ["N"]>, %arg4: tensor<?x4xf32, ["N"]>, %arg5: tensor<?xf32, ["N"]>):
-      %8 = "polyreme.tensor.contract"(%arg3, %arg4) {spec = "bam,ab->am"} : (tensor<4x?x3xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>
-      %9 = "polyreme.tensor.map"(%arg5) {fn = "tanh"} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-      "polyreme.tensor.yield"(%9) : (tensor<?xf32, ["N"]>) -> ()
-    }) : (tensor<4x?x3xf32, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    %3 = "polyreme.tensor.map"(%1, %arg2) {fn = "min"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    %4 = "polyreme.tensor.arg_reduce"(%arg2) {axis = 0 : i64, dtype = i64, fn = "min", keepdims = false} : (tensor<?xf32, ["N"]>) -> tensor<i64>
-    %5 = "polyreme.tensor.map"(%4) {dtype = f32, fn = "cast"} : (tensor<i64>) -> tensor<f32>
-    %6 = "polyreme.tensor.map"(%5, %5) {fn = "max"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %7 = "polyreme.tensor.reverse"(%3) {axes = []} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    "func.return"(%6, %7) : (tensor<f32>, tensor<?xf32, ["N"]>) -> ()
-  }) {arg_names = ["x0", "w1", "w2"]} : () -> ()
+    %2 = "polyreme.tensor.fused"(%arg0) ({
+    ^bb0(%arg2: tensor<?x4xf32, ["N"]>):
+      %8 = "polyreme.tensor.argsort"(%arg2) {descending = false} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xi64, ["N"]>
+      "polyreme.tensor.yield"(%8) : (tensor<?x4xi64, ["N"]>) -> ()
+    }) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xi64, ["N"]>
+    %3 = "polyreme.tensor.map"(%2) {dtype = f32, fn = "cast"} : (tensor<?x4xi64, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    %4 = "polyreme.tensor.map"(%1, %1) {fn = "max"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %5 = "polyreme.tensor.map"(%3) {fn = "tanh"} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    %6 = "polyreme.tensor.map"(%1, %arg1) {fn = "min"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %7 = "polyreme.tensor.cumulate"(%1) {axis = 0 : i64, fn = "min"} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    "func.return"(%7) : (tensor<?xf32, ["N"]>) -> ()
+  }) {arg_names = ["x0", "w1"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{function_type = (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<2x1xf32>, sym_name = "main"}> ({
-  ^bb0(%arg0: tensor<?x4x4x5xf32, ["N"]>, %arg1: tensor<?x4x4x5xf32, ["N"]>, %arg2: tensor<?x4xf32, ["N"]>):
-    %0 = "polyreme.tensor.contract"(%arg0, %arg2) {spec = "abcd,ab->dc"} : (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<5x4xf32>
-    %1 = "polyreme.tensor.full"() {dtype = f32, value = 8.000000e+00 : f64} : () -> tensor<f32>
-    %2 = "polyreme.tensor.map"(%arg0, %1) {fn = "mul"} : (tensor<?x4x4x5xf32, ["N"]>, tensor<f32>) -> tensor<?x4x4x5xf32, ["N"]>
-    %3 = "polyreme.tensor.map"(%2) {dtype = i32, fn = "cast"} : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<?x4x4x5xi32, ["N"]>
-    %4 = "polyreme.tensor.map"(%3, %3) {fn = "mul"} : (tensor<?x4x4x5xi32, ["N"]>, tensor<?x4x4x5xi32, ["N"]>) -> tensor<?x4x4x5xi32, ["N"]>
-    %5 = "polyreme.tensor.map"(%4) {dtype = f32, fn = "cast"} : (tensor<?x4x4x5xi32, ["N"]>) -> tensor<?x4x4x5xf32, ["N"]>
-    %6 = "polyreme.tensor.fused"() ({
-      %10 = "polyreme.tensor.full"() {dtype = f32, shape = [2], value = -1.000000e+00 : f64} : () -> tensor<2xf32>
-      "polyreme.tensor.yield"(%10) : (tensor<2xf32>) -> ()
-    }) : () -> tensor<2xf32>
-    %7 = "polyreme.tensor.fused"() ({
-      %9 = "polyreme.tensor.constant"() {value = dense<[[[-6.250000e-01, 1.875000e+00]], [[1.250000e+00, -1.250000e+00]]]> : tensor<2x1x2xf32>} : () -> tensor<2x1x2xf32>
-      "polyreme.tensor.yield"(%9) : (tensor<2x1x2xf32>) -> ()
-    }) : () -> tensor<2x1x2xf32>
-    %8 = "polyreme.tensor.contract"(%7, %6) {spec = "mna,a->mn"} : (tensor<2x1x2xf32>, tensor<2xf32>) -> tensor<2x1xf32>
-    "func.return"(%8) : (tensor<2x1xf32>) -> ()
-  }) {arg_names = ["x0", "x1", "w2"]} : () -> ()
+  "func.func"() <{function_type = (tensor<4x5x2x2xf32>, tensor<3xf32>, tensor<3x3x2x4xf32>, tensor<4x5x2x2xf32>) -> (tensor<3xf32>, tensor<5x4xf32>), sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<4x5x2x2xf32>, %arg1: tensor<3xf32>, %arg2: tensor<3x3x2x4xf32>, %arg3: tensor<4x5x2x2xf32>):
+    %0 = "polyreme.tensor.map"(%arg0, %arg0) {fn = "mul"} : (tensor<4x5x2x2xf32>, tensor<4x5x2x2xf32>) -> tensor<4x5x2x2xf32>
+    %1 = "polyreme.tensor.transpose"(%0) {perm = [2, 0, 1, 3]} : (tensor<4x5x2x2xf32>) -> tensor<2x4x5x2xf32>
+    %2 = "polyreme.tensor.reverse"(%1) {axes = []} : (tensor<2x4x5x2xf32>) -> tensor<2x4x5x2xf32>
+    %3 = "polyreme.tensor.iota"() {axis = 0 : i64, dtype = f32, shape = [4, 5]} : () -> tensor<4x5xf32>
+    %4 = "polyreme.tensor.reduce"(%arg3) {axes = [], fn = "max", keepdims = true} : (tensor<4x5x2x2xf32>) -> tensor<4x5x2x2xf32>
+    %5 = "polyreme.tensor.window"(%arg1) {axes = [0], dilations = [1], sizes = [1], strides = [1]} : (tensor<3xf32>) -> tensor<3x1xf32>
+    %6 = "polyreme.tensor.fused"(%5) ({
+    ^bb0(%arg4: tensor<3x1xf32>):
+      %8 = "polyreme.tensor.reduce"(%arg4) {axes = [1], fn = "max", keepdims = false} : (tensor<3x1xf32>) -> tensor<3xf32>
+      "polyreme.tensor.yield"(%8) : (tensor<3xf32>) -> ()
+    }) : (tensor<3x1xf32>) -> tensor<3xf32>
+    %7 = "polyreme.tensor.transpose"(%3) {perm = [1, 0]} : (tensor<4x5xf32>) -> tensor<5x4xf32>
+    "func.return"(%6, %7) : (tensor<3xf32>, tensor<5x4xf32>) -> ()
+  }) {arg_names = ["x0", "x1", "x2", "x3"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -3666,7 +4204,7 @@
       %8 = "polyreme.kernel.apply"(%0, %7) {fn = "sub"} : (index, index) -> index
       %9 = "polyreme.kernel.lane_mask"(%8) {lanes = 1 : i64} : (index) -> i1
       %10 = "polyreme.kernel.load"(%arg0, %7, %9) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<1xf32>, index, i1) -> f32
-      "polyreme.kernel.store"(%10, %arg1, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (f32, !polyreme.buffer<f32>, index, i1) -> ()
+      "polyreme.kernel.store"(%10, %arg1, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, streaming = false} : (f32, !polyreme.buffer<f32>, index, i1) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {operandSegmentSizes = array<i32: 1, 1, 0>, step = 1 : i64} : (index, index) -> ()
     "func.return"() : () -> ()
@@ -3704,7 +4242,7 @@
       %33 = "polyreme.kernel.load"(%arg9, %32) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
       %34 = "polyreme.kernel.broadcast"(%33) {lanes = 1 : i64} : (f32) -> f32
       %35 = "polyreme.kernel.apply"(%30, %34) {fn = "add"} : (f32, f32) -> f32
-      "polyreme.kernel.store"(%35, %arg10, %arg11) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<f32>, index) -> ()
+      "polyreme.kernel.store"(%35, %arg10, %arg11) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, streaming = false} : (f32, !polyreme.buffer<f32>, index) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {grain = 1 : i64} : (index) -> ()
     "func.return"() : () -> ()
@@ -3748,7 +4286,7 @@
       %15 = "polyreme.kernel.apply"(%14) {fn = "tanh"} : (vector<2xf32>) -> vector<2xf32>
       %16 = "polyreme.kernel.load"(%arg0, %7, %9) {lanes = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<f32>, index, vector<2xi1>) -> vector<2xf32>
       %17 = "polyreme.kernel.apply"(%15, %16) {fn = "mul"} : (vector<2xf32>, vector<2xf32>) -> vector<2xf32>
-      "polyreme.kernel.store"(%17, %arg1, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<2xf32>, !polyreme.buffer<f32>, index, vector<2xi1>) -> ()
+      "polyreme.kernel.store"(%17, %arg1, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, streaming = false} : (vector<2xf32>, !polyreme.buffer<f32>, index, vector<2xi1>) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {operandSegmentSizes = array<i32: 1, 1, 0>, step = 1 : i64} : (index, index) -> ()
     "func.return"() : () -> ()
@@ -3787,7 +4325,7 @@
       %60 = "polyreme.kernel.load"(%arg11, %59) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<3xf32>, index) -> f32
       %61 = "polyreme.kernel.broadcast"(%60) {lanes = 1 : i64} : (f32) -> f32
       %62 = "polyreme.kernel.apply"(%57, %61) {fn = "add"} : (f32, f32) -> f32
-      "polyreme.kernel.store"(%62, %arg12, %arg13) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<f32>, index) -> ()
+      "polyreme.kernel.store"(%62, %arg12, %arg13) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, streaming = false} : (f32, !polyreme.buffer<f32>, index) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {grain = 1 : i64} : (index) -> ()
     "func.return"() : () -> ()
@@ -3824,7 +4362,7 @@
         %50 = "polyreme.kernel.broadcast"(%49) {lanes = 1 : i64} : (i32) -> i32
         %51 = "polyreme.kernel.apply"(%48, %50) {fn = "sub"} : (i32, i32) -> i32
         %52 = "polyreme.kernel.apply"(%51) {dtype = f32, fn = "cast"} : (i32) -> f32
-        "polyreme.kernel.store"(%52, %27, %arg9) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<4xf32>, index) -> ()
+        "polyreme.kernel.store"(%52, %27, %arg9) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, streaming = false} : (f32, !polyreme.buffer<4xf32>, index) -> ()
         "polyreme.kernel.yield"() : () -> ()
       }) {operandSegmentSizes = array<i32: 1, 1, 0>, step = 1 : i64} : (index, index) -> ()
       %30 = "polyreme.kernel.constant"() {dtype = index, value = 4 : i64} : () -> index
@@ -3836,7 +4374,7 @@
         %34 = "polyreme.kernel.apply"(%arg8, %26) {fn = "sub"} : (index, index) -> index
         %35 = "polyreme.kernel.apply"(%33, %34) {fn = "sub"} : (index, index) -> index
         %36 = "polyreme.kernel.load"(%27, %35) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<4xf32>, index) -> f32
-        "polyreme.kernel.store"(%36, %arg6, %arg8) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<4x2xf32>, index) -> ()
+        "polyreme.kernel.store"(%36, %arg6, %arg8) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, streaming = false} : (f32, !polyreme.buffer<4x2xf32>, index) -> ()
         "polyreme.kernel.yield"() : () -> ()
       }) {operandSegmentSizes = array<i32: 1, 1, 0>, step = 1 : i64} : (index, index) -> ()
       "polyreme.kernel.yield"() : () -> ()
@@ -3867,7 +4405,7 @@
       %17 = "polyreme.kernel.apply"(%16) {fn = "tanh"} : (vector<2xf32>) -> vector<2xf32>
       %18 = "polyreme.kernel.apply"(%17) {fn = "cos"} : (vector<2xf32>) -> vector<2xf32>
       %19 = "polyreme.kernel.apply"(%18) {fn = "cos"} : (vector<2xf32>) -> vector<2xf32>
-      "polyreme.kernel.store"(%19, %arg2, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<2xf32>, !polyreme.buffer<5x4xf32>, index, vector<2xi1>) -> ()
+      "polyreme.kernel.store"(%19, %arg2, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, streaming = false} : (vector<2xf32>, !polyreme.buffer<5x4xf32>, index, vector<2xi1>) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {operandSegmentSizes = array<i32: 1, 1, 0>, step = 1 : i64} : (index, index) -> ()
     "func.return"() : () -> ()

@@ -1,4 +1,74 @@
 "builtin.module"() ({
+  "func.func"() <{sym_name = "a_convolution_reads_the_image_as_it_stands_and_gives_channels_last", function_type = (tensor<?x3x9x9xf32, ["N"]>, tensor<32x3x3x3xf32>, tensor<1x32x1x1xf32>) -> tensor<?x32xf32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x3x9x9xf32, ["N"]> loc(unknown), %w: tensor<32x3x3x3xf32> loc(unknown), %c: tensor<1x32x1x1xf32> loc(unknown)):
+    %v = "polyreme.tensor.window"(%x) {axes = [2 : i64, 3 : i64], sizes = [3 : i64, 3 : i64], strides = [1 : i64, 1 : i64], dilations = [1 : i64, 1 : i64]} : (tensor<?x3x9x9xf32, ["N"]>) -> tensor<?x3x7x7x3x3xf32, ["N"]> loc(fused["channels-last.tir":3:8, "channels-last.tir":3:21])
+    %p = "polyreme.tensor.contract"(%v, %w) {spec = "NCabmn,OCmn->NOab"} : (tensor<?x3x7x7x3x3xf32, ["N"]>, tensor<32x3x3x3xf32>) -> tensor<?x32x7x7xf32, ["N"]> loc(fused["channels-last.tir":4:8, "channels-last.tir":4:23])
+    %y = "polyreme.tensor.map"(%p, %c) {fn = "add"} : (tensor<?x32x7x7xf32, ["N"]>, tensor<1x32x1x1xf32>) -> tensor<?x32x7x7xf32, ["N"]> loc(fused["channels-last.tir":5:8, "channels-last.tir":5:18])
+    %s = "polyreme.tensor.reduce"(%y) {fn = "max", axes = [2 : i64, 3 : i64], keepdims = false} : (tensor<?x32x7x7xf32, ["N"]>) -> tensor<?x32xf32, ["N"]> loc(fused["channels-last.tir":6:8, "channels-last.tir":6:21])
+    "func.return"(%s) : (tensor<?x32xf32, ["N"]>) -> () loc(fused["channels-last.tir":7:3, "channels-last.tir":7:9])
+  }) {arg_names = ["x", "w", "c"]} : () -> () loc(fused["channels-last.tir":2:6, "channels-last.tir":2:73])
+}) : () -> () loc("channels-last.tir":0:0)
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "a_convolution_reads_the_image_as_it_stands_and_gives_channels_last", function_type = (tensor<?x3x9x9xf32, ["N"]>, tensor<32x3x3x3xf32>, tensor<1x32x1x1xf32>) -> tensor<?x32xf32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x3x9x9xf32, ["N"]> loc(unknown), %w: tensor<32x3x3x3xf32> loc(unknown), %c: tensor<1x32x1x1xf32> loc(unknown)):
+    %v = "polyreme.tensor.window"(%x) {axes = [2 : i64, 3 : i64], sizes = [3 : i64, 3 : i64], strides = [1 : i64, 1 : i64], dilations = [1 : i64, 1 : i64]} : (tensor<?x3x9x9xf32, ["N"]>) -> tensor<?x3x7x7x3x3xf32, ["N"]> loc(fused["channels-last.tir":3:8, "channels-last.tir":3:21])
+    %p = "polyreme.tensor.contract"(%v, %w) {spec = "NCabmn,OCmn->NabO"} : (tensor<?x3x7x7x3x3xf32, ["N"]>, tensor<32x3x3x3xf32>) -> tensor<?x7x7x32xf32, ["N"]> loc(fused["channels-last.tir":4:8, "channels-last.tir":4:23])
+    %0 = "polyreme.tensor.reshape"(%c) {shape = [1 : i64, 1 : i64, 1 : i64, 32 : i64]} : (tensor<1x32x1x1xf32>) -> tensor<1x1x1x32xf32> loc(fused["channels-last.tir":5:8, "channels-last.tir":5:18])
+    %y = "polyreme.tensor.map"(%p, %0) {fn = "add"} : (tensor<?x7x7x32xf32, ["N"]>, tensor<1x1x1x32xf32>) -> tensor<?x7x7x32xf32, ["N"]> loc(fused["channels-last.tir":5:8, "channels-last.tir":5:18])
+    %s = "polyreme.tensor.reduce"(%y) {fn = "max", axes = [1 : i64, 2 : i64], keepdims = false} : (tensor<?x7x7x32xf32, ["N"]>) -> tensor<?x32xf32, ["N"]> loc(fused["channels-last.tir":6:8, "channels-last.tir":6:21])
+    "func.return"(%s) : (tensor<?x32xf32, ["N"]>) -> () loc(fused["channels-last.tir":7:3, "channels-last.tir":7:9])
+  }) {arg_names = ["x", "w", "c"]} : () -> () loc(fused["channels-last.tir":2:6, "channels-last.tir":2:73])
+}) : () -> () loc("channels-last.tir":0:0)
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "a_look_at_single_pixels_is_a_product_with_a_row_for_each", function_type = (tensor<?x3x9x9xf32, ["N"]>, tensor<32x3x3x3xf32>, tensor<48x32x1x1xf32>) -> tensor<?x48xf32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x3x9x9xf32, ["N"]> loc(unknown), %w: tensor<32x3x3x3xf32> loc(unknown), %u: tensor<48x32x1x1xf32> loc(unknown)):
+    %v = "polyreme.tensor.window"(%x) {axes = [2 : i64, 3 : i64], sizes = [3 : i64, 3 : i64], strides = [1 : i64, 1 : i64], dilations = [1 : i64, 1 : i64]} : (tensor<?x3x9x9xf32, ["N"]>) -> tensor<?x3x7x7x3x3xf32, ["N"]> loc(fused["channels-last.tir":2:8, "channels-last.tir":2:21])
+    %p = "polyreme.tensor.contract"(%v, %w) {spec = "NCabmn,OCmn->NOab"} : (tensor<?x3x7x7x3x3xf32, ["N"]>, tensor<32x3x3x3xf32>) -> tensor<?x32x7x7xf32, ["N"]> loc(fused["channels-last.tir":3:8, "channels-last.tir":3:23])
+    %q = "polyreme.tensor.window"(%p) {axes = [2 : i64, 3 : i64], sizes = [1 : i64, 1 : i64], strides = [1 : i64, 1 : i64], dilations = [1 : i64, 1 : i64]} : (tensor<?x32x7x7xf32, ["N"]>) -> tensor<?x32x7x7x1x1xf32, ["N"]> loc(fused["channels-last.tir":4:8, "channels-last.tir":4:21])
+    %r = "polyreme.tensor.contract"(%q, %u) {spec = "NCabmn,OCmn->NOab"} : (tensor<?x32x7x7x1x1xf32, ["N"]>, tensor<48x32x1x1xf32>) -> tensor<?x48x7x7xf32, ["N"]> loc(fused["channels-last.tir":5:8, "channels-last.tir":5:23])
+    %s = "polyreme.tensor.reduce"(%r) {fn = "max", axes = [2 : i64, 3 : i64], keepdims = false} : (tensor<?x48x7x7xf32, ["N"]>) -> tensor<?x48xf32, ["N"]> loc(fused["channels-last.tir":6:8, "channels-last.tir":6:21])
+    "func.return"(%s) : (tensor<?x48xf32, ["N"]>) -> () loc(fused["channels-last.tir":7:3, "channels-last.tir":7:9])
+  }) {arg_names = ["x", "w", "u"]} : () -> () loc(fused["channels-last.tir":1:6, "channels-last.tir":1:63])
+}) : () -> () loc("channels-last.tir":0:0)
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "a_look_at_single_pixels_is_a_product_with_a_row_for_each", function_type = (tensor<?x3x9x9xf32, ["N"]>, tensor<32x3x3x3xf32>, tensor<48x32x1x1xf32>) -> tensor<?x48xf32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x3x9x9xf32, ["N"]> loc(unknown), %w: tensor<32x3x3x3xf32> loc(unknown), %u: tensor<48x32x1x1xf32> loc(unknown)):
+    %v = "polyreme.tensor.window"(%x) {axes = [2 : i64, 3 : i64], sizes = [3 : i64, 3 : i64], strides = [1 : i64, 1 : i64], dilations = [1 : i64, 1 : i64]} : (tensor<?x3x9x9xf32, ["N"]>) -> tensor<?x3x7x7x3x3xf32, ["N"]> loc(fused["channels-last.tir":2:8, "channels-last.tir":2:21])
+    %p = "polyreme.tensor.contract"(%v, %w) {spec = "NCabmn,OCmn->NabO"} : (tensor<?x3x7x7x3x3xf32, ["N"]>, tensor<32x3x3x3xf32>) -> tensor<?x7x7x32xf32, ["N"]> loc(fused["channels-last.tir":3:8, "channels-last.tir":3:23])
+    %q = "polyreme.tensor.window"(%p) {axes = [1 : i64, 2 : i64], sizes = [1 : i64, 1 : i64], strides = [1 : i64, 1 : i64], dilations = [1 : i64, 1 : i64]} : (tensor<?x7x7x32xf32, ["N"]>) -> tensor<?x7x7x32x1x1xf32, ["N"]> loc(fused["channels-last.tir":4:8, "channels-last.tir":4:21])
+    %0 = "polyreme.tensor.reshape"(%p) {shape = [#polyreme.size<"49*N">, 32 : i64]} : (tensor<?x7x7x32xf32, ["N"]>) -> tensor<?x32xf32, ["49*N"]> loc(fused["channels-last.tir":5:8, "channels-last.tir":5:23])
+    %1 = "polyreme.tensor.reshape"(%u) {shape = [48 : i64, 32 : i64]} : (tensor<48x32x1x1xf32>) -> tensor<48x32xf32> loc(fused["channels-last.tir":5:8, "channels-last.tir":5:23])
+    %2 = "polyreme.tensor.contract"(%0, %1) {spec = "rC,OC->rO"} : (tensor<?x32xf32, ["49*N"]>, tensor<48x32xf32>) -> tensor<?x48xf32, ["49*N"]> loc(fused["channels-last.tir":5:8, "channels-last.tir":5:23])
+    %r = "polyreme.tensor.reshape"(%2) {shape = [#polyreme.size<"N">, 7 : i64, 7 : i64, 48 : i64]} : (tensor<?x48xf32, ["49*N"]>) -> tensor<?x7x7x48xf32, ["N"]> loc(fused["channels-last.tir":5:8, "channels-last.tir":5:23])
+    %s = "polyreme.tensor.reduce"(%r) {fn = "max", axes = [1 : i64, 2 : i64], keepdims = false} : (tensor<?x7x7x48xf32, ["N"]>) -> tensor<?x48xf32, ["N"]> loc(fused["channels-last.tir":6:8, "channels-last.tir":6:21])
+    "func.return"(%s) : (tensor<?x48xf32, ["N"]>) -> () loc(fused["channels-last.tir":7:3, "channels-last.tir":7:9])
+  }) {arg_names = ["x", "w", "u"]} : () -> () loc(fused["channels-last.tir":1:6, "channels-last.tir":1:63])
+}) : () -> () loc("channels-last.tir":0:0)
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "few_channels_stay_where_they_are", function_type = (tensor<?x3x9x9xf32, ["N"]>, tensor<8x3x3x3xf32>) -> tensor<?x8xf32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x3x9x9xf32, ["N"]> loc(unknown), %w: tensor<8x3x3x3xf32> loc(unknown)):
+    %v = "polyreme.tensor.window"(%x) {axes = [2 : i64, 3 : i64], sizes = [3 : i64, 3 : i64], strides = [1 : i64, 1 : i64], dilations = [1 : i64, 1 : i64]} : (tensor<?x3x9x9xf32, ["N"]>) -> tensor<?x3x7x7x3x3xf32, ["N"]> loc(fused["channels-last.tir":2:8, "channels-last.tir":2:21])
+    %p = "polyreme.tensor.contract"(%v, %w) {spec = "NCabmn,OCmn->NOab"} : (tensor<?x3x7x7x3x3xf32, ["N"]>, tensor<8x3x3x3xf32>) -> tensor<?x8x7x7xf32, ["N"]> loc(fused["channels-last.tir":3:8, "channels-last.tir":3:23])
+    %s = "polyreme.tensor.reduce"(%p) {fn = "max", axes = [2 : i64, 3 : i64], keepdims = false} : (tensor<?x8x7x7xf32, ["N"]>) -> tensor<?x8xf32, ["N"]> loc(fused["channels-last.tir":4:8, "channels-last.tir":4:21])
+    "func.return"(%s) : (tensor<?x8xf32, ["N"]>) -> () loc(fused["channels-last.tir":5:3, "channels-last.tir":5:9])
+  }) {arg_names = ["x", "w"]} : () -> () loc(fused["channels-last.tir":1:6, "channels-last.tir":1:39])
+}) : () -> () loc("channels-last.tir":0:0)
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "few_channels_stay_where_they_are", function_type = (tensor<?x3x9x9xf32, ["N"]>, tensor<8x3x3x3xf32>) -> tensor<?x8xf32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x3x9x9xf32, ["N"]> loc(unknown), %w: tensor<8x3x3x3xf32> loc(unknown)):
+    %v = "polyreme.tensor.window"(%x) {axes = [2 : i64, 3 : i64], sizes = [3 : i64, 3 : i64], strides = [1 : i64, 1 : i64], dilations = [1 : i64, 1 : i64]} : (tensor<?x3x9x9xf32, ["N"]>) -> tensor<?x3x7x7x3x3xf32, ["N"]> loc(fused["channels-last.tir":2:8, "channels-last.tir":2:21])
+    %p = "polyreme.tensor.contract"(%v, %w) {spec = "NCabmn,OCmn->NOab"} : (tensor<?x3x7x7x3x3xf32, ["N"]>, tensor<8x3x3x3xf32>) -> tensor<?x8x7x7xf32, ["N"]> loc(fused["channels-last.tir":3:8, "channels-last.tir":3:23])
+    %s = "polyreme.tensor.reduce"(%p) {fn = "max", axes = [2 : i64, 3 : i64], keepdims = false} : (tensor<?x8x7x7xf32, ["N"]>) -> tensor<?x8xf32, ["N"]> loc(fused["channels-last.tir":4:8, "channels-last.tir":4:21])
+    "func.return"(%s) : (tensor<?x8xf32, ["N"]>) -> () loc(fused["channels-last.tir":5:3, "channels-last.tir":5:9])
+  }) {arg_names = ["x", "w"]} : () -> () loc(fused["channels-last.tir":1:6, "channels-last.tir":1:39])
+}) : () -> () loc("channels-last.tir":0:0)
+// -----
+"builtin.module"() ({
   "func.func"() <{sym_name = "the_last_gradients_leave_first", function_type = (tensor<512x1024xf32>, tensor<16xf32>) -> (tensor<512x1024xf32>, tensor<16xf32>)}> ({
   ^bb0(%w: tensor<512x1024xf32> loc(unknown), %b: tensor<16xf32> loc(unknown)):
     "func.return"(%w, %b) : (tensor<512x1024xf32>, tensor<16xf32>) -> () loc(fused["data-parallel.tir":3:3, "data-parallel.tir":3:9])
@@ -370,6 +440,80 @@
 }) : () -> () loc("fuse.tir":0:0)
 // -----
 "builtin.module"() ({
+  "func.func"() <{sym_name = "steps_are_multiplied_as_they_are_and_scales_come_after_the_sum", function_type = (tensor<2x4xf32>) -> tensor<2x2xf32>}> ({
+  ^bb0(%x: tensor<2x4xf32> loc(unknown)):
+    %half = "polyreme.tensor.full"() {value = 5.000000e-01 : f64, dtype = f32} : () -> tensor<f32> loc(fused["integer-products.tir":3:11, "integer-products.tir":3:22])
+    %two = "polyreme.tensor.full"() {value = 2.000000e+00 : f64, dtype = f32} : () -> tensor<f32> loc(fused["integer-products.tir":4:10, "integer-products.tir":4:21])
+    %low = "polyreme.tensor.full"() {value = -1.280000e+02 : f64, dtype = f32} : () -> tensor<f32> loc(fused["integer-products.tir":5:10, "integer-products.tir":5:21])
+    %high = "polyreme.tensor.full"() {value = 1.270000e+02 : f64, dtype = f32} : () -> tensor<f32> loc(fused["integer-products.tir":6:11, "integer-products.tir":6:22])
+    %scaled = "polyreme.tensor.map"(%x, %two) {fn = "mul"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(fused["integer-products.tir":7:13, "integer-products.tir":7:23])
+    %round = "polyreme.tensor.map"(%scaled) {fn = "round"} : (tensor<2x4xf32>) -> tensor<2x4xf32> loc(fused["integer-products.tir":8:12, "integer-products.tir":8:22])
+    %above = "polyreme.tensor.map"(%round, %low) {fn = "max"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(fused["integer-products.tir":9:12, "integer-products.tir":9:22])
+    %inside = "polyreme.tensor.map"(%above, %high) {fn = "min"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(fused["integer-products.tir":10:13, "integer-products.tir":10:23])
+    %steps = "polyreme.tensor.map"(%inside) {fn = "cast", dtype = i8} : (tensor<2x4xf32>) -> tensor<2x4xi8> loc(fused["integer-products.tir":11:12, "integer-products.tir":11:22])
+    %float = "polyreme.tensor.map"(%steps) {fn = "cast", dtype = f32} : (tensor<2x4xi8>) -> tensor<2x4xf32> loc(fused["integer-products.tir":12:12, "integer-products.tir":12:22])
+    %again = "polyreme.tensor.map"(%float, %half) {fn = "mul"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(fused["integer-products.tir":13:12, "integer-products.tir":13:22])
+    %w = "polyreme.tensor.constant"() {value = dense<[[1, 2], [3, -4], [5, 6], [-7, 8]]> : tensor<4x2xi8>} : () -> tensor<4x2xi8> loc(fused["integer-products.tir":14:8, "integer-products.tir":14:23])
+    %scales = "polyreme.tensor.constant"() {value = dense<[[2.500000e-01, 1.250000e-01]]> : tensor<1x2xf32>} : () -> tensor<1x2xf32> loc(fused["integer-products.tir":15:13, "integer-products.tir":15:28])
+    %counts = "polyreme.tensor.map"(%w) {fn = "cast", dtype = f32} : (tensor<4x2xi8>) -> tensor<4x2xf32> loc(fused["integer-products.tir":16:13, "integer-products.tir":16:23])
+    %weight = "polyreme.tensor.map"(%counts, %scales) {fn = "mul"} : (tensor<4x2xf32>, tensor<1x2xf32>) -> tensor<4x2xf32> loc(fused["integer-products.tir":17:13, "integer-products.tir":17:23])
+    %y = "polyreme.tensor.contract"(%again, %weight) {spec = "mk,kn->mn"} : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32> loc(fused["integer-products.tir":18:8, "integer-products.tir":18:23])
+    "func.return"(%y) : (tensor<2x2xf32>) -> () loc(fused["integer-products.tir":19:3, "integer-products.tir":19:9])
+  }) {arg_names = ["x"]} : () -> () loc(fused["integer-products.tir":2:6, "integer-products.tir":2:69])
+}) : () -> () loc("integer-products.tir":0:0)
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "steps_are_multiplied_as_they_are_and_scales_come_after_the_sum", function_type = (tensor<2x4xf32>) -> tensor<2x2xf32>}> ({
+  ^bb0(%x: tensor<2x4xf32> loc(unknown)):
+    %two = "polyreme.tensor.full"() {value = 2.000000e+00 : f64, dtype = f32} : () -> tensor<f32> loc(fused["integer-products.tir":4:10, "integer-products.tir":4:21])
+    %scaled = "polyreme.tensor.map"(%x, %two) {fn = "mul"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(fused["integer-products.tir":7:13, "integer-products.tir":7:23])
+    %0 = "polyreme.tensor.full"() {value = -128 : i64, dtype = f32} : () -> tensor<f32> loc(fused["integer-products.tir":11:12, "integer-products.tir":11:22])
+    %1 = "polyreme.tensor.map"(%scaled, %0) {fn = "max"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(fused["integer-products.tir":11:12, "integer-products.tir":11:22])
+    %2 = "polyreme.tensor.full"() {value = 127 : i64, dtype = f32} : () -> tensor<f32> loc(fused["integer-products.tir":11:12, "integer-products.tir":11:22])
+    %3 = "polyreme.tensor.map"(%1, %2) {fn = "min"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(fused["integer-products.tir":11:12, "integer-products.tir":11:22])
+    %4 = "polyreme.tensor.map"(%3) {fn = "round"} : (tensor<2x4xf32>) -> tensor<2x4xf32> loc(fused["integer-products.tir":11:12, "integer-products.tir":11:22])
+    %5 = "polyreme.tensor.map"(%4) {fn = "cast", dtype = i32} : (tensor<2x4xf32>) -> tensor<2x4xi32> loc(fused["integer-products.tir":11:12, "integer-products.tir":11:22])
+    %6 = "polyreme.tensor.full"() {value = 128 : i64, dtype = i32} : () -> tensor<i32> loc(fused["integer-products.tir":11:12, "integer-products.tir":11:22])
+    %7 = "polyreme.tensor.map"(%5, %6) {fn = "add"} : (tensor<2x4xi32>, tensor<i32>) -> tensor<2x4xi32> loc(fused["integer-products.tir":11:12, "integer-products.tir":11:22])
+    %8 = "polyreme.tensor.map"(%7) {fn = "cast", dtype = ui8} : (tensor<2x4xi32>) -> tensor<2x4xui8> loc(fused["integer-products.tir":11:12, "integer-products.tir":11:22])
+    %9 = "polyreme.tensor.constant"() {value = dense<[[1, 2], [3, -4], [5, 6], [-7, 8]]> : tensor<4x2xi8>} : () -> tensor<4x2xi8> loc(fused["integer-products.tir":18:8, "integer-products.tir":18:23])
+    %10 = "polyreme.tensor.contract"(%8, %9) {spec = "mk,kn->mn", dtype = i32} : (tensor<2x4xui8>, tensor<4x2xi8>) -> tensor<2x2xi32> loc(fused["integer-products.tir":18:8, "integer-products.tir":18:23])
+    %11 = "polyreme.tensor.constant"() {value = dense<[[-256, -1536]]> : tensor<1x2xi32>} : () -> tensor<1x2xi32> loc(fused["integer-products.tir":18:8, "integer-products.tir":18:23])
+    %12 = "polyreme.tensor.map"(%10, %11) {fn = "add"} : (tensor<2x2xi32>, tensor<1x2xi32>) -> tensor<2x2xi32> loc(fused["integer-products.tir":18:8, "integer-products.tir":18:23])
+    %13 = "polyreme.tensor.map"(%12) {fn = "cast", dtype = f32} : (tensor<2x2xi32>) -> tensor<2x2xf32> loc(fused["integer-products.tir":18:8, "integer-products.tir":18:23])
+    %14 = "polyreme.tensor.constant"() {value = dense<[[1.250000e-01, 6.250000e-02]]> : tensor<1x2xf32>} : () -> tensor<1x2xf32> loc(fused["integer-products.tir":18:8, "integer-products.tir":18:23])
+    %y = "polyreme.tensor.map"(%13, %14) {fn = "mul"} : (tensor<2x2xf32>, tensor<1x2xf32>) -> tensor<2x2xf32> loc(fused["integer-products.tir":18:8, "integer-products.tir":18:23])
+    "func.return"(%y) : (tensor<2x2xf32>) -> () loc(fused["integer-products.tir":19:3, "integer-products.tir":19:9])
+  }) {arg_names = ["x"]} : () -> () loc(fused["integer-products.tir":2:6, "integer-products.tir":2:69])
+}) : () -> () loc("integer-products.tir":0:0)
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "weights_that_are_not_known_stay_in_floats", function_type = (tensor<2x4xi8>, tensor<4x2xi8>) -> tensor<2x2xf32>}> ({
+  ^bb0(%q: tensor<2x4xi8> loc(unknown), %w: tensor<4x2xi8> loc(unknown)):
+    %half = "polyreme.tensor.full"() {value = 5.000000e-01 : f64, dtype = f32} : () -> tensor<f32> loc(fused["integer-products.tir":2:11, "integer-products.tir":2:22])
+    %float = "polyreme.tensor.map"(%q) {fn = "cast", dtype = f32} : (tensor<2x4xi8>) -> tensor<2x4xf32> loc(fused["integer-products.tir":3:12, "integer-products.tir":3:22])
+    %x = "polyreme.tensor.map"(%float, %half) {fn = "mul"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(fused["integer-products.tir":4:8, "integer-products.tir":4:18])
+    %counts = "polyreme.tensor.map"(%w) {fn = "cast", dtype = f32} : (tensor<4x2xi8>) -> tensor<4x2xf32> loc(fused["integer-products.tir":5:13, "integer-products.tir":5:23])
+    %weight = "polyreme.tensor.map"(%counts, %half) {fn = "mul"} : (tensor<4x2xf32>, tensor<f32>) -> tensor<4x2xf32> loc(fused["integer-products.tir":6:13, "integer-products.tir":6:23])
+    %y = "polyreme.tensor.contract"(%x, %weight) {spec = "mk,kn->mn"} : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32> loc(fused["integer-products.tir":7:8, "integer-products.tir":7:23])
+    "func.return"(%y) : (tensor<2x2xf32>) -> () loc(fused["integer-products.tir":8:3, "integer-products.tir":8:9])
+  }) {arg_names = ["q", "w"]} : () -> () loc(fused["integer-products.tir":1:6, "integer-products.tir":1:48])
+}) : () -> () loc("integer-products.tir":0:0)
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "weights_that_are_not_known_stay_in_floats", function_type = (tensor<2x4xi8>, tensor<4x2xi8>) -> tensor<2x2xf32>}> ({
+  ^bb0(%q: tensor<2x4xi8> loc(unknown), %w: tensor<4x2xi8> loc(unknown)):
+    %half = "polyreme.tensor.full"() {value = 5.000000e-01 : f64, dtype = f32} : () -> tensor<f32> loc(fused["integer-products.tir":2:11, "integer-products.tir":2:22])
+    %float = "polyreme.tensor.map"(%q) {fn = "cast", dtype = f32} : (tensor<2x4xi8>) -> tensor<2x4xf32> loc(fused["integer-products.tir":3:12, "integer-products.tir":3:22])
+    %x = "polyreme.tensor.map"(%float, %half) {fn = "mul"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> loc(fused["integer-products.tir":4:8, "integer-products.tir":4:18])
+    %counts = "polyreme.tensor.map"(%w) {fn = "cast", dtype = f32} : (tensor<4x2xi8>) -> tensor<4x2xf32> loc(fused["integer-products.tir":5:13, "integer-products.tir":5:23])
+    %weight = "polyreme.tensor.map"(%counts, %half) {fn = "mul"} : (tensor<4x2xf32>, tensor<f32>) -> tensor<4x2xf32> loc(fused["integer-products.tir":6:13, "integer-products.tir":6:23])
+    %y = "polyreme.tensor.contract"(%x, %weight) {spec = "mk,kn->mn"} : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32> loc(fused["integer-products.tir":7:8, "integer-products.tir":7:23])
+    "func.return"(%y) : (tensor<2x2xf32>) -> () loc(fused["integer-products.tir":8:3, "integer-products.tir":8:9])
+  }) {arg_names = ["q", "w"]} : () -> () loc(fused["integer-products.tir":1:6, "integer-products.tir":1:48])
+}) : () -> () loc("integer-products.tir":0:0)
+// -----
+"builtin.module"() ({
   "func.func"() <{sym_name = "an_activation_moves_in_front_of_the_reshape_of_a_product", function_type = (tensor<?x4xf32, ["5*N"]>, tensor<4x8xf32>, tensor<?xf32, ["N"]>) -> tensor<?x5x8xf32, ["N"]>}> ({
   ^bb0(%x: tensor<?x4xf32, ["5*N"]> loc(unknown), %w: tensor<4x8xf32> loc(unknown), %n: tensor<?xf32, ["N"]> loc(unknown)):
     %p = "polyreme.tensor.contract"(%x, %w) {spec = "mk,kn->mn"} : (tensor<?x4xf32, ["5*N"]>, tensor<4x8xf32>) -> tensor<?x8xf32, ["5*N"]> loc(fused["sink-reshapes.tir":3:8, "sink-reshapes.tir":3:23])
@@ -461,7 +605,7 @@
         %next = "polyreme.kernel.apply"(%acc, %v) {fn = "add"} : (f32, f32) -> f32 loc(fused["calls.tir":14:15, "calls.tir":14:27])
         "polyreme.kernel.yield"(%next) : (f32) -> () loc(fused["calls.tir":15:7, "calls.tir":15:19])
       }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (index, index, f32) -> f32 loc(fused["calls.tir":11:12, "calls.tir":11:22])
-      "polyreme.kernel.store"(%sum, %y, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<?xf32, ["N"]>, index) -> () loc(fused["calls.tir":17:5, "calls.tir":17:17])
+      "polyreme.kernel.store"(%sum, %y, %i) {streaming = false, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<?xf32, ["N"]>, index) -> () loc(fused["calls.tir":17:5, "calls.tir":17:17])
       "polyreme.kernel.yield"() : () -> () loc(fused["calls.tir":18:5, "calls.tir":18:17])
     }) {grain = 1 : i64} : (index) -> () loc(fused["calls.tir":9:3, "calls.tir":9:18])
     "func.return"() : () -> () loc(fused["calls.tir":20:3, "calls.tir":20:9])
@@ -520,7 +664,7 @@
     %a = "polyreme.tensor.constant"() {value = dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi64>} : () -> tensor<2x3xi64> loc(fused["constants.tir":4:8, "constants.tir":4:23])
     %b = "polyreme.tensor.constant"() {value = dense<1.000000e-01> : tensor<100x100xf32>} : () -> tensor<100x100xf32> loc(fused["constants.tir":5:8, "constants.tir":5:23])
     %c = "polyreme.tensor.constant"() {value = dense<[true, false]> : tensor<2xi1>} : () -> tensor<2xi1> loc(fused["constants.tir":6:8, "constants.tir":6:23])
-    %d = "polyreme.tensor.constant"() {value = dense_resource<m44_d> : tensor<6xf32>} : () -> tensor<6xf32> loc(fused["constants.tir":7:8, "constants.tir":7:23])
+    %d = "polyreme.tensor.constant"() {value = dense_resource<m54_d> : tensor<6xf32>} : () -> tensor<6xf32> loc(fused["constants.tir":7:8, "constants.tir":7:23])
     %e = "polyreme.tensor.constant"() {value = dense<[(1.000000e+00,2.000000e+00), (5.000000e-01,-1.000000e+00)]> : tensor<2xcomplex<f32>>} : () -> tensor<2xcomplex<f32>> loc(fused["constants.tir":8:8, "constants.tir":8:23])
     %f = "polyreme.tensor.constant"() {value = dense<> : tensor<3x0xf32>} : () -> tensor<3x0xf32> loc(fused["constants.tir":9:8, "constants.tir":9:23])
     %g = "polyreme.tensor.constant"() {value = dense<2.500000e+00> : tensor<f32>} : () -> tensor<f32> loc(fused["constants.tir":10:8, "constants.tir":10:23])
@@ -533,7 +677,7 @@
 {-#
   dialect_resources: {
     builtin: {
-      m44_d: "0x400000000000803F000000800000807F000080FF0000C07F01000000"
+      m54_d: "0x400000000000803F000000800000807F000080FF0000C07F01000000"
     }
   }
 #-}
@@ -541,7 +685,7 @@
 "builtin.module"() ({
   "func.func"() <{sym_name = "bytes", function_type = () -> ()}> ({
     %a = "polyreme.tensor.constant"() {value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>} : () -> tensor<2xf32> loc(fused["constants.tir":3:8, "constants.tir":3:23])
-    %b = "polyreme.tensor.constant"() {value = dense_resource<m45_b> : tensor<2xf32>} : () -> tensor<2xf32> loc(fused["constants.tir":4:8, "constants.tir":4:23])
+    %b = "polyreme.tensor.constant"() {value = dense_resource<m55_b> : tensor<2xf32>} : () -> tensor<2xf32> loc(fused["constants.tir":4:8, "constants.tir":4:23])
     "func.return"() : () -> () loc(fused["constants.tir":5:3, "constants.tir":5:9])
   }) : () -> () loc(fused["constants.tir":2:6, "constants.tir":2:12])
 }) : () -> () loc("constants.tir":0:0)
@@ -549,7 +693,7 @@
 {-#
   dialect_resources: {
     builtin: {
-      m45_b: "0x400000000100C07F00000040"
+      m55_b: "0x400000000100C07F00000040"
     }
   }
 #-}
@@ -598,7 +742,7 @@
     ^bb0(%i: index loc(unknown), %acc: f32 loc(unknown)):
       %v = "polyreme.kernel.load"(%x, %i) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<64xf32>, index) -> f32 loc(fused["regions.tir":8:10, "regions.tir":8:21])
       %next = "polyreme.kernel.apply"(%acc, %v) {fn = "add"} : (f32, f32) -> f32 loc(fused["regions.tir":9:13, "regions.tir":9:25])
-      "polyreme.kernel.store"(%next, %y, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<64xf32>, index) -> () loc(fused["regions.tir":10:5, "regions.tir":10:17])
+      "polyreme.kernel.store"(%next, %y, %i) {streaming = false, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<64xf32>, index) -> () loc(fused["regions.tir":10:5, "regions.tir":10:17])
       "polyreme.kernel.yield"(%next) : (f32) -> () loc(fused["regions.tir":11:5, "regions.tir":11:17])
     }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (index, index, f32) -> f32 loc(fused["regions.tir":7:10, "regions.tir":7:20])
     %r = "polyreme.kernel.if"(%flag) ({
@@ -634,11 +778,11 @@
 "builtin.module"() ({
   "func.func"() <{sym_name = "elements", function_type = () -> ()}> ({
     %a = "polyreme.tensor.constant"() {value = dense<[0x4B800000, 1.401300e-45, 3.40282347e+38]> : tensor<3xf32>} : () -> tensor<3xf32> loc(fused["tools.tir":2:8, "tools.tir":2:23])
-    %b = "polyreme.tensor.constant"() {value = dense_resource<m52_b> : tensor<2xcomplex<f64>>} : () -> tensor<2xcomplex<f64>> loc(fused["tools.tir":3:8, "tools.tir":3:23])
-    %c = "polyreme.tensor.constant"() {value = dense_resource<m52_c> : tensor<2xf32>} : () -> tensor<2xf32> loc(fused["tools.tir":4:8, "tools.tir":4:23])
+    %b = "polyreme.tensor.constant"() {value = dense_resource<m62_b> : tensor<2xcomplex<f64>>} : () -> tensor<2xcomplex<f64>> loc(fused["tools.tir":3:8, "tools.tir":3:23])
+    %c = "polyreme.tensor.constant"() {value = dense_resource<m62_c> : tensor<2xf32>} : () -> tensor<2xf32> loc(fused["tools.tir":4:8, "tools.tir":4:23])
     %d = "polyreme.tensor.constant"() {value = dense<[-9223372036854775807, 3]> : tensor<2xi64>} : () -> tensor<2xi64> loc(fused["tools.tir":5:8, "tools.tir":5:23])
-    %e = "polyreme.tensor.constant"() {value = dense_resource<m52_e> : tensor<3xf16>} : () -> tensor<3xf16> loc(fused["tools.tir":6:8, "tools.tir":6:23])
-    %f = "polyreme.tensor.constant"() {value = dense_resource<m52_f> : tensor<2x2xf32>} : () -> tensor<2x2xf32> loc(fused["tools.tir":7:8, "tools.tir":7:23])
+    %e = "polyreme.tensor.constant"() {value = dense_resource<m62_e> : tensor<3xf16>} : () -> tensor<3xf16> loc(fused["tools.tir":6:8, "tools.tir":6:23])
+    %f = "polyreme.tensor.constant"() {value = dense_resource<m62_f> : tensor<2x2xf32>} : () -> tensor<2x2xf32> loc(fused["tools.tir":7:8, "tools.tir":7:23])
     %g = "polyreme.tensor.constant"() {value = dense<1.000000e+00> : tensor<1x1x1x1x1xf64>} : () -> tensor<1x1x1x1x1xf64> loc(fused["tools.tir":8:8, "tools.tir":8:23])
     %h = "polyreme.tensor.constant"() {value = dense<> : tensor<0x3xi1>} : () -> tensor<0x3xi1> loc(fused["tools.tir":9:8, "tools.tir":9:23])
     "func.return"() : () -> () loc(fused["tools.tir":10:3, "tools.tir":10:9])
@@ -648,7 +792,7 @@
 {-#
   dialect_resources: {
     builtin: {
-      m52_b: "0x40000000000000000000F87F000000000000F03F000000000000F0FF0000000000000080",m52_c: "0x400000000100807F0200C0FF",m52_e: "0x40000000662EFFFB007C",m52_f: "0x400000000100C07F0100C07F0100C07F0100C07F"
+      m62_b: "0x40000000000000000000F87F000000000000F03F000000000000F0FF0000000000000080",m62_c: "0x400000000100807F0200C0FF",m62_e: "0x40000000662EFFFB007C",m62_f: "0x400000000100C07F0100C07F0100C07F0100C07F"
     }
   }
 #-}
@@ -920,6 +1064,18 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{sym_name = "back", function_type = (!polyreme.buffer<1xi1>) -> ()}> ({
+  ^bb0(%answer: !polyreme.buffer<1xi1>):
+    %first = "polyreme.kernel.clock"() : () -> i64
+    %second = "polyreme.kernel.clock"() : () -> i64
+    %back = "polyreme.kernel.apply"(%second, %first) {fn = "lt"} : (i64, i64) -> i1
+    %zero = "polyreme.kernel.constant"() {value = 0 : i64, dtype = index} : () -> index
+    "polyreme.kernel.store"(%back, %answer, %zero) {streaming = false, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (i1, !polyreme.buffer<1xi1>, index) -> ()
+    "func.return"() : () -> ()
+  }) {arg_names = ["answer"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{sym_name = "example", function_type = () -> f32}> ({
     %zero = "polyreme.kernel.constant"() {value = 0.000000e+00 : f64, dtype = f32} : () -> f32
     "func.return"(%zero) : (f32) -> ()
@@ -953,6 +1109,14 @@
     %w = "polyreme.kernel.data"() {value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>} : () -> !polyreme.buffer<2xf32>
     "func.return"(%w) : (!polyreme.buffer<2xf32>) -> ()
   }) : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (vector<16xi32>, vector<16xi32>, vector<16xi32>) -> vector<16xi32>}> ({
+  ^bb0(%a: vector<16xi32>, %b: vector<16xi32>, %acc: vector<16xi32>):
+    %next = "polyreme.kernel.dot4"(%a, %b, %acc) : (vector<16xi32>, vector<16xi32>, vector<16xi32>) -> vector<16xi32>
+    "func.return"(%next) : (vector<16xi32>) -> ()
+  }) {arg_names = ["a", "b", "acc"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -1093,6 +1257,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (vector<16xf32>) -> vector<64xui8>}> ({
+  ^bb0(%x: vector<16xf32>):
+    %b = "polyreme.kernel.reinterpret"(%x) {dtype = ui8} : (vector<16xf32>) -> vector<64xui8>
+    "func.return"(%b) : (vector<64xui8>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{sym_name = "example", function_type = (f32) -> f32}> ({
   ^bb0(%x: f32):
     %big = "polyreme.kernel.round_tf32"(%x) : (f32) -> f32
@@ -1127,8 +1299,8 @@
 "builtin.module"() ({
   "func.func"() <{sym_name = "example", function_type = (vector<16xf32>, !polyreme.buffer<64xf32>, index, vector<16xi1>) -> ()}> ({
   ^bb0(%v: vector<16xf32>, %y: !polyreme.buffer<64xf32>, %i: index, %mask: vector<16xi1>):
-    "polyreme.kernel.store"(%v, %y, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (vector<16xf32>, !polyreme.buffer<64xf32>, index) -> ()
-    "polyreme.kernel.store"(%v, %y, %i, %mask) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<16xf32>, !polyreme.buffer<64xf32>, index, vector<16xi1>) -> ()
+    "polyreme.kernel.store"(%v, %y, %i) {streaming = false, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (vector<16xf32>, !polyreme.buffer<64xf32>, index) -> ()
+    "polyreme.kernel.store"(%v, %y, %i, %mask) {streaming = false, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<16xf32>, !polyreme.buffer<64xf32>, index, vector<16xi1>) -> ()
     "func.return"() : () -> ()
   }) {arg_names = ["v", "y", "i", "mask"]} : () -> ()
 }) : () -> ()
@@ -1144,6 +1316,13 @@
   "func.func"() <{sym_name = "example", function_type = () -> index}> ({
     %t = "polyreme.kernel.thread_id"() {axis = 0 : i64} : () -> index
     "func.return"(%t) : (index) -> ()
+  }) : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = () -> index}> ({
+    %n = "polyreme.kernel.threads"() : () -> index
+    "func.return"(%n) : (index) -> ()
   }) : () -> ()
 }) : () -> ()
 // -----
@@ -1232,6 +1411,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x2xi64, ["N"]>}> ({
+  ^bb0(%x: tensor<?x4xf32, ["N"]>):
+    %i = "polyreme.nn.argsort"(%x) {axis = -1 : i64, descending = true, count = 2 : i64} : (tensor<?x4xf32, ["N"]>) -> tensor<?x2xi64, ["N"]>
+    "func.return"(%i) : (tensor<?x2xi64, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>}> ({
   ^bb0(%x: tensor<?x4xf32, ["N"]>):
     %y = "polyreme.nn.asin"(%x) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
@@ -1261,6 +1448,38 @@
     %y = "polyreme.nn.batch_norm"(%x, %m, %v, %w, %b) {axis = 1 : i64, epsilon = 1.000000e-05 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>} : (tensor<?x2x3xf32, ["N"]>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<?x2x3xf32, ["N"]>
     "func.return"(%y) : (tensor<?x2x3xf32, ["N"]>) -> ()
   }) {arg_names = ["x", "m", "v", "w", "b"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<?x4xi32, ["N"]>, tensor<4xi32>) -> tensor<?x4xi32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x4xi32, ["N"]>, %y: tensor<4xi32>):
+    %z = "polyreme.nn.bitwise_and"(%x, %y) : (tensor<?x4xi32, ["N"]>, tensor<4xi32>) -> tensor<?x4xi32, ["N"]>
+    "func.return"(%z) : (tensor<?x4xi32, ["N"]>) -> ()
+  }) {arg_names = ["x", "y"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<?x4xi32, ["N"]>) -> tensor<?x4xi32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x4xi32, ["N"]>):
+    %y = "polyreme.nn.bitwise_not"(%x) : (tensor<?x4xi32, ["N"]>) -> tensor<?x4xi32, ["N"]>
+    "func.return"(%y) : (tensor<?x4xi32, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<?x4xi32, ["N"]>, tensor<4xi32>) -> tensor<?x4xi32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x4xi32, ["N"]>, %y: tensor<4xi32>):
+    %z = "polyreme.nn.bitwise_or"(%x, %y) : (tensor<?x4xi32, ["N"]>, tensor<4xi32>) -> tensor<?x4xi32, ["N"]>
+    "func.return"(%z) : (tensor<?x4xi32, ["N"]>) -> ()
+  }) {arg_names = ["x", "y"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<?x4xi32, ["N"]>, tensor<4xi32>) -> tensor<?x4xi32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x4xi32, ["N"]>, %y: tensor<4xi32>):
+    %z = "polyreme.nn.bitwise_xor"(%x, %y) : (tensor<?x4xi32, ["N"]>, tensor<4xi32>) -> tensor<?x4xi32, ["N"]>
+    "func.return"(%z) : (tensor<?x4xi32, ["N"]>) -> ()
+  }) {arg_names = ["x", "y"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -1375,6 +1594,22 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x4xf32, ["N"]>):
+    %y = "polyreme.nn.cumsum"(%x) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    "func.return"(%y) : (tensor<?x4xf32, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<?x4xi8, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>}> ({
+  ^bb0(%q: tensor<?x4xi8, ["N"]>, %s: tensor<f32>):
+    %y = "polyreme.nn.dequantize_linear"(%q, %s) {axis = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (tensor<?x4xi8, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>
+    "func.return"(%y) : (tensor<?x4xf32, ["N"]>) -> ()
+  }) {arg_names = ["q", "s"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{sym_name = "example", function_type = (tensor<?xf32, ["N"]>) -> tensor<i64>}> ({
   ^bb0(%x: tensor<?xf32, ["N"]>):
     %n = "polyreme.nn.dim_value"() {size = #polyreme.size<"3*N">, dtype = i64} : () -> tensor<i64>
@@ -1428,6 +1663,14 @@
     %y = "polyreme.nn.expm1"(%x) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     "func.return"(%y) : (tensor<?x4xf32, ["N"]>) -> ()
   }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x4xf32, ["N"]>, %s: tensor<f32>):
+    %y = "polyreme.nn.fake_quantize"(%x, %s) {axis = 0 : i64, bit_length = 8 : i64, ties = "even"} : (tensor<?x4xf32, ["N"]>, tensor<f32>) -> tensor<?x4xf32, ["N"]>
+    "func.return"(%y) : (tensor<?x4xf32, ["N"]>) -> ()
+  }) {arg_names = ["x", "s"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -1798,6 +2041,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>, tensor<4xf32>) -> tensor<?x4xi8, ["N"]>}> ({
+  ^bb0(%x: tensor<?x4xf32, ["N"]>, %s: tensor<4xf32>):
+    %q = "polyreme.nn.quantize_linear"(%x, %s) {axis = 1 : i64, bit_length = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (tensor<?x4xf32, ["N"]>, tensor<4xf32>) -> tensor<?x4xi8, ["N"]>
+    "func.return"(%q) : (tensor<?x4xi8, ["N"]>) -> ()
+  }) {arg_names = ["x", "s"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{sym_name = "example", function_type = (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xf32, ["N"]>}> ({
   ^bb0(%x: tensor<?xcomplex<f32>, ["N"]>):
     %y = "polyreme.nn.real"(%x) : (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?xf32, ["N"]>
@@ -2062,6 +2313,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x2xi64, ["N"]>}> ({
+  ^bb0(%x: tensor<?x4xf32, ["N"]>):
+    %i = "polyreme.tensor.argsort"(%x) {descending = false, count = 2 : i64} : (tensor<?x4xf32, ["N"]>) -> tensor<?x2xi64, ["N"]>
+    "func.return"(%i) : (tensor<?x2xi64, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{sym_name = "example", function_type = (tensor<?x1xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>}> ({
   ^bb0(%x: tensor<?x1xf32, ["N"]>):
     %y = "polyreme.tensor.broadcast"(%x) {shape = [#polyreme.size<"N">, 4 : i64]} : (tensor<?x1xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
@@ -2090,6 +2349,14 @@
     %z = "polyreme.tensor.contract"(%x, %y) {spec = "mk,kn->mn"} : (tensor<?x4xf32, ["N"]>, tensor<4x3xf32>) -> tensor<?x3xf32, ["N"]>
     "func.return"(%z) : (tensor<?x3xf32, ["N"]>) -> ()
   }) {arg_names = ["x", "y"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>}> ({
+  ^bb0(%x: tensor<?x4xf32, ["N"]>):
+    %y = "polyreme.tensor.cumulate"(%x) {fn = "add", axis = 1 : i64} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    "func.return"(%y) : (tensor<?x4xf32, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2161,6 +2428,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?x2xf32, ["N"]>}> ({
+  ^bb0(%z: tensor<?xcomplex<f32>, ["N"]>):
+    %p = "polyreme.tensor.pairs"(%z) : (tensor<?xcomplex<f32>, ["N"]>) -> tensor<?x2xf32, ["N"]>
+    "func.return"(%p) : (tensor<?x2xf32, ["N"]>) -> ()
+  }) {arg_names = ["z"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{sym_name = "example", function_type = (tensor<313xui64>) -> (tensor<4xf32>, tensor<313xui64>)}> ({
   ^bb0(%s: tensor<313xui64>):
     %v, %next = "polyreme.tensor.random"(%s) {shape = [4 : i64], low = -1.000000e+00 : f64, high = 1.000000e+00 : f64, dtype = f32} : (tensor<313xui64>) -> (tensor<4xf32>, tensor<313xui64>)
@@ -2190,6 +2465,20 @@
     %y = "polyreme.tensor.reverse"(%x) {axes = [1 : i64]} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     "func.return"(%y) : (tensor<?x4xf32, ["N"]>) -> ()
   }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{sym_name = "example", function_type = (tensor<3x2x4xf32>, tensor<2x4xf32>, tensor<4x4xf32>) -> (tensor<2x4xf32>, tensor<3x2x4xf32>)}> ({
+  ^bb0(%x: tensor<3x2x4xf32>, %first: tensor<2x4xf32>, %w: tensor<4x4xf32>):
+    %last, %all = "polyreme.tensor.scan"(%x, %first, %w) ({
+    ^bb0(%xt: tensor<2x4xf32>, %h: tensor<2x4xf32>, %v: tensor<4x4xf32>):
+      %u = "polyreme.tensor.contract"(%h, %v) {spec = "bk,nk->bn"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+      %a = "polyreme.tensor.map"(%u, %xt) {fn = "add"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      %next = "polyreme.tensor.map"(%a) {fn = "tanh"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+      "polyreme.tensor.yield"(%next, %next) : (tensor<2x4xf32>, tensor<2x4xf32>) -> ()
+    }) {steps = 3 : i64, reverse = false, operandSegmentSizes = array<i32: 1, 1, 1>} : (tensor<3x2x4xf32>, tensor<2x4xf32>, tensor<4x4xf32>) -> (tensor<2x4xf32>, tensor<3x2x4xf32>)
+    "func.return"(%last, %all) : (tensor<2x4xf32>, tensor<3x2x4xf32>) -> ()
+  }) {arg_names = ["x", "first", "w"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2323,36 +2612,29 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{sym_name = "main", function_type = (tensor<?x4xf32, ["N"]>, tensor<4x?x3xf32, ["N"]>, tensor<?xf32, ["N"]>) -> (tensor<f32>, tensor<?xf32, ["N"]>)}> ({
-  ^bb0(%x0: tensor<?x4xf32, ["N"]>, %w1: tensor<4x?x3xf32, ["N"]>, %w2: tensor<?xf32, ["N"]>):
+  "func.func"() <{sym_name = "main", function_type = (tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>}> ({
+  ^bb0(%x0: tensor<?x4xf32, ["N"]>, %w1: tensor<?xf32, ["N"]>):
     %0 = "polyreme.tensor.constant"() {value = dense<2> : tensor<i64>} : () -> tensor<i64>
     %1 = "polyreme.tensor.gather"(%x0, %0) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>, tensor<i64>) -> tensor<?xf32, ["N"]>
-    %2 = "polyreme.tensor.contract"(%w1, %x0) {spec = "bam,ab->am"} : (tensor<4x?x3xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>
-    %3 = "polyreme.tensor.map"(%1) {fn = "tanh"} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    %4 = "polyreme.tensor.map"(%1, %w2) {fn = "min"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    %5 = "polyreme.tensor.arg_reduce"(%w2) {fn = "min", axis = 0 : i64, keepdims = false, dtype = i64} : (tensor<?xf32, ["N"]>) -> tensor<i64>
-    %6 = "polyreme.tensor.map"(%5) {fn = "cast", dtype = f32} : (tensor<i64>) -> tensor<f32>
-    %7 = "polyreme.tensor.map"(%6, %6) {fn = "max"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %8 = "polyreme.tensor.reverse"(%4) {axes = []} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    "func.return"(%7, %8) : (tensor<f32>, tensor<?xf32, ["N"]>) -> ()
-  }) {arg_names = ["x0", "w1", "w2"]} : () -> ()
+    %2 = "polyreme.tensor.argsort"(%x0) {descending = false} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xi64, ["N"]>
+    %3 = "polyreme.tensor.map"(%2) {fn = "cast", dtype = f32} : (tensor<?x4xi64, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    %4 = "polyreme.tensor.map"(%1, %1) {fn = "max"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %5 = "polyreme.tensor.map"(%3) {fn = "tanh"} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    %6 = "polyreme.tensor.map"(%1, %w1) {fn = "min"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %7 = "polyreme.tensor.cumulate"(%1) {fn = "min", axis = 0 : i64} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    "func.return"(%7) : (tensor<?xf32, ["N"]>) -> ()
+  }) {arg_names = ["x0", "w1"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{sym_name = "main", function_type = (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>, tensor<1xf32>) -> tensor<2x1xf32>}> ({
-  ^bb0(%x0: tensor<?xf32, ["N"]>, %x1: tensor<?xf32, ["N"]>, %w2: tensor<1xf32>):
-    %0 = "polyreme.tensor.arg_reduce"(%x1) {fn = "max", axis = 0 : i64, keepdims = true, dtype = i64} : (tensor<?xf32, ["N"]>) -> tensor<1xi64>
-    %1 = "polyreme.tensor.map"(%0) {fn = "cast", dtype = f32} : (tensor<1xi64>) -> tensor<1xf32>
-    %2 = "polyreme.tensor.map"(%w2, %1) {fn = "max"} : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
-    %3 = "polyreme.tensor.constant"() {value = dense<0> : tensor<2x1xi64>} : () -> tensor<2x1xi64>
-    %4 = "polyreme.tensor.gather"(%1, %3) {axis = 0 : i64} : (tensor<1xf32>, tensor<2x1xi64>) -> tensor<2x1xf32>
-    %5 = "polyreme.tensor.map"(%1, %x0) {fn = "max"} : (tensor<1xf32>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    %6 = "polyreme.tensor.window"(%1) {axes = [0 : i64], sizes = [1 : i64], strides = [2 : i64], dilations = [1 : i64]} : (tensor<1xf32>) -> tensor<1x1xf32>
-    %7 = "polyreme.tensor.fold"(%6) {axes = [0 : i64], sizes = [1 : i64], strides = [2 : i64], dilations = [1 : i64]} : (tensor<1x1xf32>) -> tensor<1xf32>
-    %8 = "polyreme.tensor.constant"() {value = dense<[[[1.750000e+00]], [[-2.000000e+00]]]> : tensor<2x1x1xf32>} : () -> tensor<2x1x1xf32>
-    %9 = "polyreme.tensor.contract"(%8, %7) {spec = "mna,a->mn"} : (tensor<2x1x1xf32>, tensor<1xf32>) -> tensor<2x1xf32>
-    "func.return"(%9) : (tensor<2x1xf32>) -> ()
-  }) {arg_names = ["x0", "x1", "w2"]} : () -> ()
+  "func.func"() <{sym_name = "main", function_type = (tensor<?x3x1xf32, ["N"]>) -> (tensor<?x3xf32, ["N"]>, tensor<?x7xf32, ["N+max(0, N-1)+1"]>)}> ({
+  ^bb0(%x0: tensor<?x3x1xf32, ["N"]>):
+    %0 = "polyreme.tensor.constant"() {value = dense<0> : tensor<i64>} : () -> tensor<i64>
+    %1 = "polyreme.tensor.gather"(%x0, %0) {axis = 2 : i64} : (tensor<?x3x1xf32, ["N"]>, tensor<i64>) -> tensor<?x3xf32, ["N"]>
+    %2 = "polyreme.tensor.reduce"(%1) {fn = "min", axes = [], keepdims = true} : (tensor<?x3xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>
+    %3 = "polyreme.tensor.pad"(%2) {low = [0 : i64, 0 : i64], high = [1 : i64, 0 : i64], interior = [1 : i64, 2 : i64], value = -1.500000e+00 : f64} : (tensor<?x3xf32, ["N"]>) -> tensor<?x7xf32, ["N+max(0, N-1)+1"]>
+    "func.return"(%2, %3) : (tensor<?x3xf32, ["N"]>, tensor<?x7xf32, ["N+max(0, N-1)+1"]>) -> ()
+  }) {arg_names = ["x0"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2369,45 +2651,41 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{sym_name = "main", function_type = (tensor<?x4xf32, ["N"]>, tensor<4x?x3xf32, ["N"]>, tensor<?xf32, ["N"]>) -> (tensor<f32>, tensor<?xf32, ["N"]>)}> ({
-  ^bb0(%x0: tensor<?x4xf32, ["N"]>, %w1: tensor<4x?x3xf32, ["N"]>, %w2: tensor<?xf32, ["N"]>):
+  "func.func"() <{sym_name = "main", function_type = (tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>}> ({
+  ^bb0(%x0: tensor<?x4xf32, ["N"]>, %w1: tensor<?xf32, ["N"]>):
     %0 = "polyreme.tensor.constant"() {value = dense<2> : tensor<i64>} : () -> tensor<i64>
     %1 = "polyreme.tensor.gather"(%x0, %0) {axis = 1 : i64} : (tensor<?x4xf32, ["N"]>, tensor<i64>) -> tensor<?xf32, ["N"]>
-    %2 = "polyreme.tensor.fused"(%w1, %x0, %1) ({
-    ^bb0(%3: tensor<4x?x3xf32, ["N"]>, %4: tensor<?x4xf32, ["N"]>, %5: tensor<?xf32, ["N"]>):
-      %6 = "polyreme.tensor.contract"(%3, %4) {spec = "bam,ab->am"} : (tensor<4x?x3xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>
-      %7 = "polyreme.tensor.map"(%5) {fn = "tanh"} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-      "polyreme.tensor.yield"(%7) : (tensor<?xf32, ["N"]>) -> ()
-    }) : (tensor<4x?x3xf32, ["N"]>, tensor<?x4xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    %8 = "polyreme.tensor.map"(%1, %w2) {fn = "min"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    %9 = "polyreme.tensor.arg_reduce"(%w2) {fn = "min", axis = 0 : i64, keepdims = false, dtype = i64} : (tensor<?xf32, ["N"]>) -> tensor<i64>
-    %10 = "polyreme.tensor.map"(%9) {fn = "cast", dtype = f32} : (tensor<i64>) -> tensor<f32>
-    %11 = "polyreme.tensor.map"(%10, %10) {fn = "max"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %12 = "polyreme.tensor.reverse"(%8) {axes = []} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
-    "func.return"(%11, %12) : (tensor<f32>, tensor<?xf32, ["N"]>) -> ()
-  }) {arg_names = ["x0", "w1", "w2"]} : () -> ()
+    %2 = "polyreme.tensor.fused"(%x0) ({
+    ^bb0(%3: tensor<?x4xf32, ["N"]>):
+      %4 = "polyreme.tensor.argsort"(%3) {descending = false} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xi64, ["N"]>
+      "polyreme.tensor.yield"(%4) : (tensor<?x4xi64, ["N"]>) -> ()
+    }) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xi64, ["N"]>
+    %5 = "polyreme.tensor.map"(%2) {fn = "cast", dtype = f32} : (tensor<?x4xi64, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    %6 = "polyreme.tensor.map"(%1, %1) {fn = "max"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %7 = "polyreme.tensor.map"(%5) {fn = "tanh"} : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
+    %8 = "polyreme.tensor.map"(%1, %w1) {fn = "min"} : (tensor<?xf32, ["N"]>, tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    %9 = "polyreme.tensor.cumulate"(%1) {fn = "min", axis = 0 : i64} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
+    "func.return"(%9) : (tensor<?xf32, ["N"]>) -> ()
+  }) {arg_names = ["x0", "w1"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
-  "func.func"() <{sym_name = "main", function_type = (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4x4x5xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<2x1xf32>}> ({
-  ^bb0(%x0: tensor<?x4x4x5xf32, ["N"]>, %x1: tensor<?x4x4x5xf32, ["N"]>, %w2: tensor<?x4xf32, ["N"]>):
-    %0 = "polyreme.tensor.contract"(%x0, %w2) {spec = "abcd,ab->dc"} : (tensor<?x4x4x5xf32, ["N"]>, tensor<?x4xf32, ["N"]>) -> tensor<5x4xf32>
-    %1 = "polyreme.tensor.full"() {value = 8.000000e+00 : f64, dtype = f32} : () -> tensor<f32>
-    %2 = "polyreme.tensor.map"(%x0, %1) {fn = "mul"} : (tensor<?x4x4x5xf32, ["N"]>, tensor<f32>) -> tensor<?x4x4x5xf32, ["N"]>
-    %3 = "polyreme.tensor.map"(%2) {fn = "cast", dtype = i32} : (tensor<?x4x4x5xf32, ["N"]>) -> tensor<?x4x4x5xi32, ["N"]>
-    %4 = "polyreme.tensor.map"(%3, %3) {fn = "mul"} : (tensor<?x4x4x5xi32, ["N"]>, tensor<?x4x4x5xi32, ["N"]>) -> tensor<?x4x4x5xi32, ["N"]>
-    %5 = "polyreme.tensor.map"(%4) {fn = "cast", dtype = f32} : (tensor<?x4x4x5xi32, ["N"]>) -> tensor<?x4x4x5xf32, ["N"]>
-    %6 = "polyreme.tensor.fused"() ({
-      %7 = "polyreme.tensor.full"() {value = -1.000000e+00 : f64, shape = [2 : i64], dtype = f32} : () -> tensor<2xf32>
-      "polyreme.tensor.yield"(%7) : (tensor<2xf32>) -> ()
-    }) : () -> tensor<2xf32>
-    %8 = "polyreme.tensor.fused"() ({
-      %9 = "polyreme.tensor.constant"() {value = dense<[[[-6.250000e-01, 1.875000e+00]], [[1.250000e+00, -1.250000e+00]]]> : tensor<2x1x2xf32>} : () -> tensor<2x1x2xf32>
-      "polyreme.tensor.yield"(%9) : (tensor<2x1x2xf32>) -> ()
-    }) : () -> tensor<2x1x2xf32>
-    %10 = "polyreme.tensor.contract"(%8, %6) {spec = "mna,a->mn"} : (tensor<2x1x2xf32>, tensor<2xf32>) -> tensor<2x1xf32>
-    "func.return"(%10) : (tensor<2x1xf32>) -> ()
-  }) {arg_names = ["x0", "x1", "w2"]} : () -> ()
+  "func.func"() <{sym_name = "main", function_type = (tensor<4x5x2x2xf32>, tensor<3xf32>, tensor<3x3x2x4xf32>, tensor<4x5x2x2xf32>) -> (tensor<3xf32>, tensor<5x4xf32>)}> ({
+  ^bb0(%x0: tensor<4x5x2x2xf32>, %x1: tensor<3xf32>, %x2: tensor<3x3x2x4xf32>, %x3: tensor<4x5x2x2xf32>):
+    %0 = "polyreme.tensor.map"(%x0, %x0) {fn = "mul"} : (tensor<4x5x2x2xf32>, tensor<4x5x2x2xf32>) -> tensor<4x5x2x2xf32>
+    %1 = "polyreme.tensor.transpose"(%0) {perm = [2 : i64, 0 : i64, 1 : i64, 3 : i64]} : (tensor<4x5x2x2xf32>) -> tensor<2x4x5x2xf32>
+    %2 = "polyreme.tensor.reverse"(%1) {axes = []} : (tensor<2x4x5x2xf32>) -> tensor<2x4x5x2xf32>
+    %3 = "polyreme.tensor.iota"() {shape = [4 : i64, 5 : i64], axis = 0 : i64, dtype = f32} : () -> tensor<4x5xf32>
+    %4 = "polyreme.tensor.reduce"(%x3) {fn = "max", axes = [], keepdims = true} : (tensor<4x5x2x2xf32>) -> tensor<4x5x2x2xf32>
+    %5 = "polyreme.tensor.window"(%x1) {axes = [0 : i64], sizes = [1 : i64], strides = [1 : i64], dilations = [1 : i64]} : (tensor<3xf32>) -> tensor<3x1xf32>
+    %6 = "polyreme.tensor.fused"(%5) ({
+    ^bb0(%7: tensor<3x1xf32>):
+      %8 = "polyreme.tensor.reduce"(%7) {fn = "max", axes = [1 : i64], keepdims = false} : (tensor<3x1xf32>) -> tensor<3xf32>
+      "polyreme.tensor.yield"(%8) : (tensor<3xf32>) -> ()
+    }) : (tensor<3x1xf32>) -> tensor<3xf32>
+    %9 = "polyreme.tensor.transpose"(%3) {perm = [1 : i64, 0 : i64]} : (tensor<4x5xf32>) -> tensor<5x4xf32>
+    "func.return"(%6, %9) : (tensor<3xf32>, tensor<5x4xf32>) -> ()
+  }) {arg_names = ["x0", "x1", "x2", "x3"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2431,7 +2709,7 @@
       %8 = "polyreme.kernel.apply"(%0, %7) {fn = "sub"} : (index, index) -> index
       %9 = "polyreme.kernel.lane_mask"(%8) {lanes = 1 : i64} : (index) -> i1
       %10 = "polyreme.kernel.load"(%a0, %7, %9) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<1xf32>, index, i1) -> f32
-      "polyreme.kernel.store"(%10, %out, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (f32, !polyreme.buffer<f32>, index, i1) -> ()
+      "polyreme.kernel.store"(%10, %out, %7, %9) {streaming = false, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (f32, !polyreme.buffer<f32>, index, i1) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (index, index) -> ()
     "func.return"() : () -> ()
@@ -2469,7 +2747,7 @@
       %10 = "polyreme.kernel.load"(%a1, %9) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<?xf32, ["5*N"]>, index) -> f32
       %11 = "polyreme.kernel.broadcast"(%10) {lanes = 1 : i64} : (f32) -> f32
       %12 = "polyreme.kernel.apply"(%4, %11) {fn = "add"} : (f32, f32) -> f32
-      "polyreme.kernel.store"(%12, %out, %i_1) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<f32>, index) -> ()
+      "polyreme.kernel.store"(%12, %out, %i_1) {streaming = false, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<f32>, index) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {grain = 1 : i64} : (index) -> ()
     "func.return"() : () -> ()
@@ -2513,7 +2791,7 @@
       %15 = "polyreme.kernel.apply"(%14) {fn = "tanh"} : (vector<2xf32>) -> vector<2xf32>
       %16 = "polyreme.kernel.load"(%a0, %7, %9) {lanes = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 1>} : (!polyreme.buffer<f32>, index, vector<2xi1>) -> vector<2xf32>
       %17 = "polyreme.kernel.apply"(%15, %16) {fn = "mul"} : (vector<2xf32>, vector<2xf32>) -> vector<2xf32>
-      "polyreme.kernel.store"(%17, %out, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<2xf32>, !polyreme.buffer<f32>, index, vector<2xi1>) -> ()
+      "polyreme.kernel.store"(%17, %out, %7, %9) {streaming = false, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<2xf32>, !polyreme.buffer<f32>, index, vector<2xi1>) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (index, index) -> ()
     "func.return"() : () -> ()
@@ -2552,7 +2830,7 @@
       %10 = "polyreme.kernel.load"(%a1, %9) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<3xf32>, index) -> f32
       %11 = "polyreme.kernel.broadcast"(%10) {lanes = 1 : i64} : (f32) -> f32
       %12 = "polyreme.kernel.apply"(%4, %11) {fn = "add"} : (f32, f32) -> f32
-      "polyreme.kernel.store"(%12, %out, %i_1) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<f32>, index) -> ()
+      "polyreme.kernel.store"(%12, %out, %i_1) {streaming = false, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<f32>, index) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {grain = 1 : i64} : (index) -> ()
     "func.return"() : () -> ()
@@ -2589,7 +2867,7 @@
         %23 = "polyreme.kernel.broadcast"(%22) {lanes = 1 : i64} : (i32) -> i32
         %24 = "polyreme.kernel.apply"(%21, %23) {fn = "sub"} : (i32, i32) -> i32
         %25 = "polyreme.kernel.apply"(%24) {fn = "cast", dtype = f32} : (i32) -> f32
-        "polyreme.kernel.store"(%25, %7, %i_1) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<4xf32>, index) -> ()
+        "polyreme.kernel.store"(%25, %7, %i_1) {streaming = false, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<4xf32>, index) -> ()
         "polyreme.kernel.yield"() : () -> ()
       }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (index, index) -> ()
       %26 = "polyreme.kernel.constant"() {value = 4 : i64, dtype = index} : () -> index
@@ -2601,7 +2879,7 @@
         %30 = "polyreme.kernel.apply"(%i_2, %6) {fn = "sub"} : (index, index) -> index
         %31 = "polyreme.kernel.apply"(%29, %30) {fn = "sub"} : (index, index) -> index
         %32 = "polyreme.kernel.load"(%7, %31) {lanes = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!polyreme.buffer<4xf32>, index) -> f32
-        "polyreme.kernel.store"(%32, %out, %i_2) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<4x2xf32>, index) -> ()
+        "polyreme.kernel.store"(%32, %out, %i_2) {streaming = false, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (f32, !polyreme.buffer<4x2xf32>, index) -> ()
         "polyreme.kernel.yield"() : () -> ()
       }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (index, index) -> ()
       "polyreme.kernel.yield"() : () -> ()
@@ -2632,7 +2910,7 @@
       %17 = "polyreme.kernel.apply"(%16) {fn = "tanh"} : (vector<2xf32>) -> vector<2xf32>
       %18 = "polyreme.kernel.apply"(%17) {fn = "cos"} : (vector<2xf32>) -> vector<2xf32>
       %19 = "polyreme.kernel.apply"(%18) {fn = "cos"} : (vector<2xf32>) -> vector<2xf32>
-      "polyreme.kernel.store"(%19, %out, %7, %9) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<2xf32>, !polyreme.buffer<5x4xf32>, index, vector<2xi1>) -> ()
+      "polyreme.kernel.store"(%19, %out, %7, %9) {streaming = false, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (vector<2xf32>, !polyreme.buffer<5x4xf32>, index, vector<2xi1>) -> ()
       "polyreme.kernel.yield"() : () -> ()
     }) {step = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (index, index) -> ()
     "func.return"() : () -> ()
