@@ -415,7 +415,7 @@ class _Task:
             if not cut.known:
                 line = code.min(line, lines)
             for i in range(each):
-                code.prefetch(self.weights, code.add(following, code.mul(code.add(line, i), self.lanes)), locality=2)
+                code.prefetch(self.weights, code.add(following, code.mul(code.add(line, i), self.lanes)))
 
         return prefetch
 
