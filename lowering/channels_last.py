@@ -376,11 +376,13 @@ def _transpose(sweep: _Sweep, op: tensor.Transpose, b: Builder) -> _Version | No
 @_rule(tensor.Reshape)
 def _reshape(sweep: _Sweep, op: tensor.Reshape, b: Builder) -> _Version | None:
     """Axes are split where they stand. Axes that are joined are brought together first, in the order in which they stand otherwise."""
-    if op.x not in sweep.versions:
-        return None
-    x, perm = sweep.versions[op.x]
     old, new = shape_of(op.x), shape_of(op.result)
     groups = [(before, after) for before, after in matching_groups(old, new)]
+    # Where axes are only split, nothing is to be moved.
+    version = sweep.version(op.x) if all(len(before) == 1 for before, _ in groups) else sweep.versions.get(op.x)
+    if version is None:
+        return None
+    x, perm = version
     # Axes of size 1 that come or go alone may stand anywhere: with their neighbour in front.
     where = [min((perm[i] for i in before if old[i] != 1), default=min((perm[i] for i in before), default=len(perm))) for before, _ in groups]
     order = sorted(range(len(groups)), key=lambda g: (where[g], g))

@@ -48,6 +48,10 @@ def larger_groups(b: Builder, windows: tensor.Window, weight: Value, order: tupl
     for i in range(count):
         blocks[:, i, :, i] = array[i::count]
     joined = b(tensor.Constant, value=Dense(blocks.reshape(groups // count, count * outputs, count * channels, *taps)))
-    image = b(tensor.Reshape, windows.x, shape=(*shape_of(windows.x)[:-2], groups // count, count * channels))
+    pad = windows.x.producer(tensor.Pad)
+    image = windows.x if pad is None else pad.x
+    image = b(tensor.Reshape, image, shape=(*shape_of(image)[:-2], groups // count, count * channels))
+    if pad is not None:
+        image = b(tensor.Pad, image, **pad.attributes)
     made = b(tensor.Window, image, axes=windows.axes, sizes=windows.sizes, strides=windows.strides, dilations=windows.dilations)
     return LargerGroups(made, joined)

@@ -57,7 +57,13 @@ def _conv_product(b: Builder, padded: Value, weight: Value, strides: tuple[Dim, 
     out, per_group, *kernel = weight.type.shape
     first = 2 if groups == 1 else 3
     if groups > 1:
-        padded = b(tt.Reshape, padded, shape=(shape[0], groups, per_group, *shape[2:]))
+        pad = padded.producer(tt.Pad) if per_group != 1 else None
+        if pad is None:
+            padded = _split_channels(b, padded, groups)
+        else:
+            # In front of the pad, so that this is what windows slide over.
+            low, high, interior = ((0, *amounts) for amounts in (pad.low, pad.high, pad.interior))
+            padded = b(tt.Pad, _split_channels(b, pad.x, groups), low=low, high=high, interior=interior, value=pad.value)
         weight = b(tt.Reshape, weight, shape=(groups, out // groups, per_group, *kernel))
     axes = tuple(range(first, first + spatial))
     windows = b(tt.Window, padded, axes=axes, sizes=tuple(kernel), strides=strides, dilations=dilations)
