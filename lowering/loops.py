@@ -314,7 +314,7 @@ class _RowLoops:
                     rows.append(emitter.at(op.x, [places[op.perm.index(k)] for k in range(len(op.perm))], lanes))
                 blocks.append(transpose_lanes(code, rows))
             for i in range(lanes):
-                leaves: dict[Value, Leaf] = {op.result: VectorLeaf(lambda _, v=block[i]: v) for op, block in zip(turned, blocks, strict=True)}
+                leaves: dict[Value, Leaf] = {op.result: _held(block[i]) for op, block in zip(turned, blocks, strict=True)}
                 places = {**at, vector: row.plus(code, Position(step=1)), inner: column.plus(code, Position(i))}
                 self._last_stage({**self.leaves, **leaves}, places, lanes, None)
 
@@ -506,6 +506,11 @@ def needed_ops(ops: Sequence[Op], values: Sequence[Value]) -> list[Op]:
 def accumulator_of(op: tensor.Reduce) -> ScalarType:
     assert isinstance(op.x.type, TensorType)
     return wide(op.x.type.dtype) if op.fn in ("add", "mul") else op.x.type.dtype
+
+
+def _held(vector: Value) -> Leaf:
+    """A vector that is in registers, whatever place is asked for."""
+    return VectorLeaf(lambda places: vector)
 
 
 def register_leaf(code: Code, total: Value) -> Leaf:

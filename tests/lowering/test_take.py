@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyreme.dialects import tensor
+from polyreme.dialects import nn, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, i64, scalar_type
 from polyreme.lowering.fuse import Fuse
-from polyreme.lowering.pipeline import compile_module
+from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.take import LEAST, RUN, taken_elements
 
 
@@ -99,3 +99,19 @@ def test_short_rows_and_whole_rows_are_left_to_other_loops():
     assert taken_elements([gather((100,), (3, LEAST))]) is not None
     assert taken_elements([gather((100,), (3, LEAST - 1))]) is None
     assert taken_elements([gather((100, 8), (3, LEAST))]) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16"])
+def test_what_is_added_at_some_places_needs_no_zeros(dtype):
+    element = scalar_type(np.dtype(dtype))
+    main = Func.empty("main", [TensorType((9, 40), element), TensorType((30, 40), element), TensorType((30,), i64)], arg_roles=("input",) * 3)
+    b = Builder.at_end(main.block)
+    x, updates, which = main.args
+    b.insert(Return([b(nn.Add, b(nn.ScatterAdd, updates, which, axis=0, size=9), x)]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    random = np.random.default_rng(0)
+    arrays = [random.integers(0, 9, (9, 40)).astype(dtype), random.integers(0, 9, (30, 40)).astype(dtype), random.integers(0, 9, 30)]
+    check(module, arrays)
+    lowered = lower(module, to="tensor")
+    assert len([op for op in lowered.walk() if isinstance(op, tensor.Full)]) == (dtype == "float16")
