@@ -180,7 +180,7 @@ def _sent(outcome: Any, instead: Callable[[], T]) -> T:
     if isinstance(outcome, _Crash):
         raise PolyremeError(f"expected machine code but the process that generates it failed: it crashed ({outcome.signal})", code="E0807")
     if isinstance(outcome, _Lost):
-        warnings.warn(f"a process that compiles {outcome.why}: what it was to do is done in this one", RuntimeWarning, stacklevel=4)
+        warnings.warn(f"a process that compiles {outcome.why}: what it was to do is done in this one", RuntimeWarning, stacklevel=3)
     sent: T = instead() if isinstance(outcome, (_Fault, _Lost)) else outcome
     return sent
 
