@@ -49,7 +49,22 @@ _SINGLE = {
 }
 
 if TYPE_CHECKING:
-    from polyreme import autograd, callbacks, data, dataset, distributed, incubate, io, jit, metric, nn, optimizer, safetensors, static, vision
+    from polyreme import (
+        autograd,
+        callbacks,
+        data,
+        dataset,
+        distributed,
+        incubate,
+        io,
+        jit,
+        metric,
+        nn,
+        optimizer,
+        safetensors,
+        static,
+        vision,
+    )
     from polyreme.compilation import *
     from polyreme.device import *
     from polyreme.distributed.parallel import DataParallel
