@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks.beside import Array, Call, Suite, onnxruntime_call, openvino_call, polyreme_call, run, without_gradients, write_onnx
 
+
 @dataclass(frozen=True)
 class Case:
     """Windows of `taps` pixels, `stride` apart, over images of `sizes`, with zeros around so that the result has the image's sizes by the stride, or `pad` of them; bias; `after` is none,

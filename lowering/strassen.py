@@ -306,7 +306,7 @@ class _Task:
             if not known:
                 line = code.min(line, lines)
             for i in range(each):
-                code.prefetch(self.right, code.add(following, code.mul(code.add(line, i), cut.lanes)), locality=2)
+                code.prefetch(self.right, code.add(following, code.mul(code.add(line, i), cut.lanes)))
 
         return prefetch
 

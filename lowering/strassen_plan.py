@@ -41,6 +41,8 @@ KEPT_NEAR, COMBINED_NEAR = 6, 3
 APART = 5
 # Of an unknown number of rows, fewer than this are not cut: they take about as long as reading the weights, of which there are more then.
 LEAST_ROWS = 48
+# How many tasks the busier one of two threads may have, in halves of all of them.
+MOST_UNEVEN = 1.15
 # What an unknown number of rows is planned for, at most.
 USUAL_ROWS = 128
 
@@ -58,7 +60,7 @@ def choose_cut(request: Request) -> Cut | None:
     else:
         known = replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS))
         possible = (cut for cut in cuts(known) if all(s.few is not None for s in cut.schemes) and len(cut.schemes) == 1 and cut.rows % 2 == 0)
-    fitting = [cut for cut in possible if cut.is_near]
+    fitting = [cut for cut in possible if cut.is_near and cut.is_shared]
     if any(cut.schemes == WAYS["thirds"] for cut in fitting):
         # Thirds of rows have half as many weights more: they are for where the combinations of A would be too many otherwise.
         fitting = [cut for cut in fitting if cut.schemes != WAYS["thirds of rows"]]
@@ -238,6 +240,12 @@ class Cut:
         third, combined = self.matrices.product.problem.request.target.caches[2], self.combined
         assert isinstance(combined, int)
         return (len(self.schemes) == 1 or self.weight_elements * f32.bytes <= third // KEPT_NEAR) and combined * f32.bytes <= third // COMBINED_NEAR
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether tasks are enough for two threads to have about as much to do each."""
+        tasks = self.groups * self.pieces
+        return -(-tasks // 2) * 2 <= MOST_UNEVEN * tasks
 
     @cached_property
     def cycles(self) -> float:
