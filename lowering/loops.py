@@ -62,14 +62,19 @@ def build_loops(request: Request) -> KernelPlan:
 
 
 def _in_place(request: Request) -> tuple[tuple[int, int], ...]:
-    """Operands that go element by element into results of their type: one nest then reads and writes each place once."""
+    """Operands that go element by element into results of their type: one nest then reads and writes each place once.
+
+    Results are written in their order, each as soon as it is there, so that no later one may need the operand.
+    """
     ops, results = request.ops(), request.results
     if not all(isinstance(op, tensor.Map) or not op.operands or isinstance(op, tensor.Broadcast) for op in ops) or len({shape_of(v) for v in results}) != 1:
         return ()
+    read = [{v, *(x for op in needed_ops(ops, [v]) for x in op.operands)} for v in request.func.block.terminator.operands]
     pairs = []
     for i, arg in enumerate(request.func.args):
         if all(isinstance(user, tensor.Map) and shape_of(user.result) == shape_of(arg) for user in arg.users):
-            pairs += [(i, r) for r, v in enumerate(results) if v.type == arg.type]
+            last = max((r for r, values in enumerate(read) if arg in values), default=0)
+            pairs += [(i, r) for r, v in enumerate(results) if v.type == arg.type and r >= last]
     return tuple(pairs)
 
 

@@ -188,3 +188,18 @@ def test_free_sizes_stay_symbolic_until_they_are_given() -> None:
 def test_a_function_without_buffers_has_a_report_too() -> None:
     report = inspect(parse_module("func @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n  %y = nn.tanh %x : tensor<3xf32>\n  return %y\n}\n")).memory
     assert report.arena_bytes == 0 and str(report).startswith("arena: 0 bytes (0 B) for 0 buffers")
+
+
+def test_a_result_does_not_take_the_place_of_an_operand_that_a_later_one_reads() -> None:
+    text = """func @main(%x: tensor<5x37xf32>, %y: tensor<5x37xf32>) -> (tensor<5x37xf32>, tensor<5x37xf32>) {
+      %a = tensor.map %x {fn = "tanh"} : tensor<5x37xf32>
+      %p, %q = tensor.fused %y, %a : tensor<5x37xf32>, tensor<5x37xf32> { (%s: tensor<5x37xf32>, %t: tensor<5x37xf32>)
+        %u = tensor.map %s {fn = "neg"} : tensor<5x37xf32>
+        %v = tensor.map %t, %u {fn = "add"} : tensor<5x37xf32>
+        tensor.yield %u, %v
+      }
+      %b = tensor.map %p {fn = "exp"} : tensor<5x37xf32>
+      %c = tensor.map %q {fn = "neg"} : tensor<5x37xf32>
+      return %b, %c
+    }"""
+    assert allocations(check(text, (5, 37), (5, 37))) == 2
