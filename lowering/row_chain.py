@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
+from typing import Any
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
@@ -24,12 +25,12 @@ from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.depthwise import Slide, Sliding, SlidingKernel, find_depthwise
-from polyreme.lowering.direct import DirectTask
+from polyreme.lowering.direct import DirectTask, Pixels
 from polyreme.lowering.direct_plan import MOST_ROOM, Direct, find_direct
 from polyreme.lowering.elements import ElementEmitter, buffer_leaf, linear, store
 from polyreme.lowering.epilogue import Epilogue
 from polyreme.lowering.hoist import tidy
-from polyreme.lowering.microkernel import rank_tiles
+from polyreme.lowering.microkernel import Axis, rank_tiles
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.positions import Position, position, total
 from polyreme.lowering.problem import Problem, Product, find_product, typical
@@ -293,6 +294,27 @@ class _IntoRing(DirectTask):
 
     to: Index
     panel: Index
+
+    def _tile(self, corner: Sequence[Index], pixels: Pixels, axes: Sequence[Axis], at: Index, *others: Any) -> None:
+        if self.direct.border is not None:
+            self._prefetch_row(pixels, axes, self.code.add(at, pixels.first))
+        super()._tile(corner, pixels, axes, at, *others)
+
+    def _prefetch_row(self, pixels: Pixels, axes: Sequence[Axis], at: Index) -> None:
+        """Ask for what lies under a tile of the next row, and not under this one's, whose first window begins at `at`: an image from outside is far, and its rows are too short
+        for the hardware to ask in time."""
+        line = self.p.request.target.line_bytes // self.direct.image_bytes
+        (columns, across), (rows, down), *inner = ((typical(axis.size), typical(axis.a)) for axis in axes)
+        reach = 1 + (columns - 1) * across + (len(pixels.places) - 1) * typical(self.moves[-1])
+        begins = [down * (rows + i) for i in range(self.direct.window.strides[0])]
+        for size, step in inner:
+            if step < line:
+                reach += (size - 1) * step
+            else:
+                begins = [begin + i * step for begin in begins for i in range(size)]
+        for begin in begins:
+            for along in range(0, reach, line):
+                self.code.prefetch(self.image, self.code.add(at, begin + along))
 
     def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
         code, width = self.code, self.direct.width
