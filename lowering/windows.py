@@ -171,7 +171,7 @@ def _is_cut_to_patches(x: Value, weight: Value, strides: tuple[Dim, ...], pairs:
     """Whether windows lie side by side, of few channels and so many pixels that they are worth putting together."""
     _, channels, *sizes = x.type.shape
     kernel = weight.type.shape[2:]
-    if not all(isinstance(n, int) for n in (channels, *sizes, *kernel)) or channels >= _DEEP or channels * prod(kernel) < _LARGE_PATCH:
+    if not all(isinstance(n, int) for n in (channels, *sizes, *kernel)) or channels >= _DEEP or channels * prod(kernel) < _LARGE_PATCH or _counts_steps(x):
         return False
     beside = strides == tuple(kernel) and all(size % k == 0 for size, k in zip(sizes, kernel, strict=True))
     return beside and all(pair == (0, 0) for pair in pairs) and all(d == 1 for d in dilations)
