@@ -231,7 +231,9 @@ class DirectTask:
                     corner = [y, x][-len(self.counts) :]
                     number = code.add(code.mul(code.div(y, high), across), code.div(x, wide))
                     first = code.mul(code.mod(number, -(-most * UNROLL // lines)), lines * direct.lanes)
-                    ahead = [code.add(further, first, i * direct.lanes) for i in range(lines)] if direct.is_far else []
+                    # One of two threads takes its tasks, which are whole panels, from the end on.
+                    ways = (further, -further) if direct.blocks == 1 else (further,)
+                    ahead = [code.add(way, first, i * direct.lanes) for i in range(lines) for way in ways] if direct.is_far else []
                     pixels = self._run_of(x, columns) if direct.numbered else self._rectangle(corner, (rows, columns))
                     self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, ahead)
 
@@ -287,7 +289,7 @@ class DirectTask:
 
         def weight(v: int, position: Index) -> Value:
             for further in ahead if v == 0 and next(written) % UNROLL == 0 else ():
-                code.prefetch(self.weights, code.add(position, further), locality=2)
+                code.prefetch(self.weights, code.add(position, further))
             return code.load(self.weights, code.add(position, v * lanes), lanes, None, align)
 
         at = code.add(at, pixels.first)

@@ -24,7 +24,7 @@ IMAGE_SHARE, LARGER_IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 2, 8, 2
 # A second-level cache counts as no larger: what a task keeps lies on the stack of its thread.
 MOST_ROOM = 1 << 20
 # Weights of more than this part of the third-level cache are taken for far.
-FAR_SHARE = 8
+FAR_SHARE = 20
 # Pixels of a row, or rows, that an image of unknown size is planned for at least.
 LEAST_PIXELS = 16
 # The most channels, planes of an image far from each other, whose steps are the innermost ones where taps are left out.

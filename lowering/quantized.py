@@ -13,6 +13,7 @@ and the last term is one number per channel, known ahead of time. A pad of zeros
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -60,6 +61,9 @@ class IntegerProducts(FuncPass):
 
     def run_on(self, func: Func) -> None:
         unsigned: dict[Value, Value] = {}
+        pooled = [_round_before_pool(op) for op in func.block if isinstance(op, tensor.Map)]
+        if any(pooled):
+            erase_unused(func)
         for op in func.block:
             if isinstance(op, tensor.Contract) and op.dtype is None and element_type(op.result.type) == f32:
                 found = _match(op)
@@ -256,8 +260,48 @@ def _per_channel(b: Builder, found: _Found, numbers: Array) -> Value:
     return made
 
 
+def _round_before_pool(op: tensor.Map) -> bool:
+    """steps(k max of windows of x)  ->  max of windows of steps(k x)    the same ones, since steps grow with x: what the windows read is bytes then. Whether it was done."""
+    rounded = _rounding(op.result) if element_type(op.result.type) == i8 else None
+    scaled = None if rounded is None else rounded[0].producer(tensor.Map)
+    if rounded is None or scaled is None or scaled.fn != "mul":
+        return False
+    k, pool = known(scaled.xs[1]), _max_pool(scaled.xs[0])
+    if k is None or k.size != 1 or not k > 0 or pool is None or any(isinstance(v, tensor.Pad) and v.value != -math.inf for v in pool[1]):
+        return False
+    x, views = pool
+    _, zero, low, high = rounded
+    b = Builder.before_op(op)
+    y: Value = b(tensor.Map, b(tensor.Map, x, scaled.xs[1], fn="mul"), fn="round")
+    for fn, number in (("add", zero), ("max", low), ("min", high)):
+        y = b(tensor.Map, y, _number(b, number, f32), fn=fn)
+    y = b(tensor.Map, y, fn="cast", dtype=i8)
+    for view in views:
+        y = _again(b, view, y, low)
+    op.replace_with(y)
+    return True
+
+
+def _max_pool(value: Value) -> tuple[Value, tuple[Op, ...]] | None:
+    """What `value` has the maxima of windows of, and the ops in between, the innermost first, which nobody else reads: a pad, perhaps, windows, maxima."""
+    pool = value.producer(tensor.Reduce)
+    window = None if pool is None or pool.fn != "max" else pool.x.producer(tensor.Window)
+    if pool is None or window is None:
+        return None
+    pad = window.x.producer(tensor.Pad)
+    views: tuple[Op, ...] = (window, pool) if pad is None else (pad, window, pool)
+    return None if any(len(view.result.uses) > 1 for view in views) else (views[0].operands[0], views)
+
+
 def _without_sign(b: Builder, steps: Value) -> Value:
     """Steps counted from -128, as u8. What rounds numbers to steps is written anew, and never makes any with a sign."""
+    pool = _max_pool(steps)
+    if pool is not None:
+        x, views = pool
+        largest = _without_sign(b, x)
+        for view in views:
+            largest = _again(b, view, largest, view.value + SHIFT if isinstance(view, tensor.Pad) else 0)
+        return largest
     rounded = _rounding(steps)
     if rounded is None:
         bytes_ = b(tensor.Map, steps, fn="cast", dtype=u8)
@@ -292,7 +336,7 @@ def _read_without_sign(steps: Value, unsigned: Value) -> None:
 
 
 def _scaled(b: Builder, x: Value) -> Value:
-    """relu(sums * factor + bias) * k  ->  relu(sums * (factor k) + bias k)    where nobody else reads it; elsewhere k becomes a number per channel, as factors are.
+    """k y  with k in the factors and biases that y is made with (`_times`); elsewhere k becomes a number per channel, as factors are.
 
     Either way the kernels of equal layers are the same ones, whatever their scales.
     """
@@ -303,14 +347,45 @@ def _scaled(b: Builder, x: Value) -> Value:
     product = _product_behind(y)
     if k is None or k.size != 1 or not k > 0 or product is None:
         return x
-    last = y.producer(tensor.Map)
-    relu = last if last is not product and last is not None and last.fn == "max" and last.xs[0] is product.result and _is_zero(last.xs[1]) else None
-    factors = [known(v) for v in product.xs[1:]]
-    if (relu or product) is not last or len(y.uses) > 1 or len(product.result.uses) > 1 or any(f is None for f in factors):
-        made: Value = b(tensor.Map, y, b(tensor.Constant, value=Dense(np.full(shape_of(product.xs[1]), k, np.float32))), fn="mul")
-        return made
-    made = b(tensor.Map, product.xs[0], *(b(tensor.Constant, value=Dense((f * k).astype(np.float32))) for f in factors if f is not None), fn=product.fn)
-    return made if relu is None else b(tensor.Map, made, relu.xs[1], fn="max")
+    shape = shape_of(product.xs[1])
+    made: Value = _times(b, y, k, shape) or b(tensor.Map, y, _numbers(b, k, shape), fn="mul")
+    return made
+
+
+def _times(b: Builder, y: Value, k: Array, shape: tuple[Any, ...]) -> Value | None:
+    """relu(sums * factor + bias + residual * step) * k  ->  relu(residual * (step k) + (sums * (factor k) + bias k))    with any of these parts left out, numbers of `shape`.
+    None where there is something else, or somebody else who reads a sum. (A residual may be read by others: it is bytes in memory.)"""
+    op = y.producer(tensor.Map)
+    if op is None or (len(y.uses) > 1 and not _is_stepped(op)):
+        return None
+    if op.fn == "max" and _is_zero(op.xs[1]):
+        inside = _times(b, op.xs[0], k, shape)
+        return None if inside is None else b(tensor.Map, inside, op.xs[1], fn="max")
+    if op.fn == "add":
+        parts = [_times(b, part, k, shape) for part in op.xs]
+        one, other = parts
+        if one is None or other is None:
+            return None
+        for part, rest in ((other, one), (one, other)):
+            factor = part.producer(tensor.Map)
+            if factor is not None and factor.fn == "mul":
+                return b(tensor.Map, *factor.xs, rest, fn="fma")
+        return b(tensor.Map, one, other, fn="add")
+    numbers = [known(x) for x in op.xs[1:]] if op.fn in ("mul", "fma") else [None]
+    if any(n is None for n in numbers):
+        return None
+    return b(tensor.Map, op.xs[0], *(_numbers(b, n * k, shape) for n in numbers if n is not None), fn=op.fn)
+
+
+def _is_stepped(op: tensor.Map) -> bool:
+    """Whether it makes numbers of bytes: cast(q) * step or (cast(q) - z) * step."""
+    return op.fn == "mul" and _steps(op.result) is not None
+
+
+def _numbers(b: Builder, numbers: Array, shape: tuple[Any, ...]) -> Value:
+    """A constant of `shape`: these numbers, or one number everywhere."""
+    made: Value = b(tensor.Constant, value=Dense(np.ascontiguousarray(np.full(shape, numbers, np.float32) if numbers.size == 1 else numbers.astype(np.float32))))
+    return made
 
 
 def _is_zero(x: Value) -> bool:

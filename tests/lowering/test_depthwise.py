@@ -15,7 +15,7 @@ from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.dims import Dim, symbol
-from polyreme.ir.types import ScalarType, TensorType, f32, f64
+from polyreme.ir.types import ScalarType, TensorType, f32, f64, i8, u8
 from polyreme.lowering.depthwise import build_sliding
 from polyreme.lowering.pipeline import compile_module
 from polyreme.lowering.targets import TARGETS, host
@@ -170,6 +170,23 @@ def test_a_pad_is_made_in_memory_only_where_taps_are_many(case: Case) -> None:
     assert builders == ["depthwise" if case.fn == "conv" else "pool"]
     pads = [f.sym_name for f in lowered.functions if f.sym_name.startswith("pad")]
     assert bool(pads) == (case.taps[-1] > 31 and not case.open)
+
+
+@pytest.mark.parametrize(("fn", "dtype", "outside"), [("max", u8, 0), ("max", i8, -128), ("min", u8, 255), ("max", u8, 7)], ids=str)
+def test_maxima_and_minima_of_bytes_are_poolings_too(fn: str, dtype: ScalarType, outside: int) -> None:
+    image = np.random.default_rng(2).integers(0, 256, (2, 19, 18, 70)).astype(np.uint8).view(dtype.np)
+
+    def make(b: Builder, x: Any) -> Any:
+        x = b(tensor.Pad, x, low=(0, 1, 1, 0), high=(0, 1, 1, 0), interior=(0,) * 4, value=outside)
+        return b(tensor.Reduce, b(tensor.Window, x, axes=(1, 2), sizes=(3, 3), strides=(2, 2), dilations=(1, 1)), fn=fn, axes=(4, 5))
+
+    module, inputs = root_of([TensorType(image.shape, dtype)], make), [image]
+    _, builders = products.to_kernels(module, TARGETS["x86-64-avx512"])
+    assert builders == ["pool"]
+    padded = np.pad(image, [(0, 0), (1, 1), (1, 1), (0, 0)], constant_values=outside)
+    parts = [padded[:, i : i + 17 + 2 : 2, j : j + 16 + 2 : 2] for i, j in product(range(3), range(3))]
+    wanted = {"max": np.maximum, "min": np.minimum}[fn].reduce(parts)
+    np.testing.assert_array_equal(compile_module(module).load().run(inputs)[0], wanted)
 
 
 def test_windows_along_the_last_axis_are_left_to_other_builders() -> None:

@@ -132,9 +132,9 @@ def test_a_residual_network_moves_bytes_between_its_layers():
     module = bottleneck()
     tensors = lower(module, to="tensor", verify=True)
     assert len(integer_contracts(module)) == 6 and float_contracts(module) == 0
-    # Two convolutions of one activation share its bytes, and no layer reads floats but the residual sums and the mean.
+    # Two convolutions of one activation share its bytes, what is pooled is bytes already, and no layer reads floats but the residual sums and the mean.
     made = [v.type.dtype for op in tensors.function().block for v in op.results if isinstance(op, tensor.Fused)]
-    assert made.count(u8) == 5
+    assert made.count(u8) == 6
     check(module, np.random.default_rng(6).standard_normal((1, 3, 20, 20)).astype(np.float32), flips=0.02)
 
 
@@ -147,6 +147,37 @@ def test_a_sum_reads_the_bytes_that_a_product_reads(zero: int | None):
     made = lower(module, to="tensor")
     assert not [op for op in made.walk() if isinstance(op, tensor.Map) and op.result.type.dtype == i8]
     check(module, np.random.default_rng(4).standard_normal((2, 8, 6, 6)).astype(np.float32), flips=0.01)
+
+
+@pytest.mark.parametrize(("zero", "relu"), [(None, True), (-128, True), (5, True), (-128, False), (-100, False)])
+def test_what_is_pooled_is_bytes_already(zero: int | None, relu: bool):
+    b = Model((1, 8, 15, 15))
+    x = b.conv(b.steps(b.main.args[0], 0.03), 16, 3, pad=1)
+    x = b(nn.MaxPool, b(nn.Relu, x) if relu else x, kernel=(3, 3), strides=(2, 2), padding=(1, 1, 1, 1))
+    module = b.module(b.conv(b.steps(x, 0.05, zero), 16, 1))
+    pools = [op for op in lower(module, to="tensor", verify=True).walk() if isinstance(op, tensor.Reduce)]
+    assert [op.result.type.dtype for op in pools] == [u8] and len(integer_contracts(module)) == 2
+    check(module, np.random.default_rng(8).standard_normal((1, 8, 15, 15)).astype(np.float32) * 2, flips=0.02)
+
+
+def test_maxima_that_are_read_as_floats_too_stay_floats():
+    b = Model((1, 8, 8, 8))
+    x = b(nn.MaxPool, b.conv(b.steps(b.main.args[0], 0.03), 16, 3, pad=1), kernel=(2, 2), strides=(2, 2), padding=(0, 0, 0, 0))
+    module = b.module(b.conv(b.steps(x, 0.05), 16, 1), x)
+    assert [op.result.type.dtype for op in lower(module, to="tensor").walk() if isinstance(op, tensor.Reduce)] == [f32]
+    check(module, np.random.default_rng(9).standard_normal((1, 8, 8, 8)).astype(np.float32), flips=0.02)
+
+
+@pytest.mark.parametrize("zero", [None, -128, 5])
+def test_a_sum_that_is_rounded_has_the_next_scale_in_its_factors(zero: int | None):
+    b = Model((2, 8, 6, 6))
+    x = b.steps(b(nn.Relu, b.conv(b.steps(b.main.args[0], 0.03), 16, 1)), 0.05, zero)
+    y = b(nn.Relu, b(nn.Add, b.conv(x, 16, 3, pad=1), x))
+    module = b.module(b.conv(b.steps(y, 0.2, -128), 16, 1))
+    made = [op.fn for op in lower(module, to="tensor", verify=True).walk() if isinstance(op, tensor.Map)]
+    # Only the input is multiplied by something: all other products are part of sums.
+    assert made.count("mul") == 1 and made.count("fma") == 4
+    check(module, np.random.default_rng(4).standard_normal((2, 8, 6, 6)).astype(np.float32), flips=0.02)
 
 
 def test_weights_that_are_not_known_and_products_of_two_activations_stay_floats():
