@@ -171,11 +171,12 @@ def _exp_by_table(x: Lane, times: float) -> Lane:
 
 
 def _falling_exp_by_table(x: Lane) -> Lane:
-    """exp(-x) for x >= 0, within 1.2 ulp: what the table lost is left out, and a power of two so large that it would be infinite need not be waited with until the end."""
+    """exp(-x) for x >= 0. No power of two is infinite here, so it is there long before the polynomial is, which it then is multiplied and added to at once."""
     form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
     r, n, at = _reduce_by_sixteenths(x, -1.0, x.fma(-LOG2_E, form.rounder / 16))
     power = avx512.scale(avx512.look_up(table.powers, at, x.elem), n)
-    return power.fma((r * r).fma(short_poly(r, [c * (-1.0) ** k for k, c in enumerate(form.exp_short, 2)]), -r), power)
+    linear = avx512.look_up(table.lost, at, x.elem) - r
+    return power.fma((r * r).fma(short_poly(r, [c * (-1.0) ** k for k, c in enumerate(form.exp_short, 2)]), linear), power)
 
 
 def _half_expm1_by_table(x: Lane) -> Lane:

@@ -70,12 +70,13 @@ TRUE = {
 
 
 def arguments(name, count=COUNT):
-    """Bit patterns of all kinds, ordinary numbers, small ones, those around 1, and the places where functions change their ways."""
+    """Bit patterns of all kinds, ordinary numbers, small ones, those around 0 and 1, and the places where functions change their ways."""
     rng = np.random.default_rng(len(name))
     low, high = RANGES[name]
     part = count // 4
     bits = rng.integers(0, 1 << 64, part, dtype=np.uint64).view(np.float64)
-    x = np.concatenate([rng.uniform(low, high, part), rng.uniform(low, high, part) * np.exp2(rng.uniform(-60, 0, part)), 1 + rng.normal(0, 0.1, part), bits])
+    near = rng.uniform(max(low, -6), min(high, 6), part // 2)
+    x = np.concatenate([near, rng.uniform(low, high, part - len(near)), rng.uniform(low, high, part) * np.exp2(rng.uniform(-60, 0, part)), 1 + rng.normal(0, 0.1, part), bits])
     if name not in TWO_ARGUMENTS:
         x[-len(SPECIAL) :] = SPECIAL
         return [x]
