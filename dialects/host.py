@@ -1,6 +1,7 @@
 """The `host` dialect: what a program asks of the Python process that runs it.
 
-A call has a number. Which function that is says a table, which belongs to whoever runs the program: `load_schedule` takes one, and for the evaluator
+Some of it are ops of their own, whose results have sizes that only their operands' elements tell, or that draw until a draw fits: no kernel computes these.
+Anything else is a call, which has a number. Which function that is says a table, which belongs to whoever runs the program: `load_schedule` takes one, and for the evaluator
 `with_functions` sets one. So text never names code to run, and a module that is read back runs only with the functions that its reader gives it.
 """
 
@@ -12,12 +13,19 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
-from polyreme.dialects.arrays import Array
-from polyreme.ir.core import Op
-from polyreme.ir.define import BindsSizes, attr, op, variadic
-from polyreme.ir.evaluate import EvaluateError
+import numpy as np
 
-__all__ = ["NO_FUNCTIONS", "Call", "Functions", "function_of", "with_functions"]
+from polyreme.dialects import mt19937
+from polyreme.dialects.arrays import Array
+from polyreme.dialects.shape_rules import Shape, check_sizes
+from polyreme.ir.core import Op
+from polyreme.ir.define import BindsSizes, attr, op, operand, variadic
+from polyreme.ir.diagnostics import check_attr, check_type
+from polyreme.ir.dims import Dim
+from polyreme.ir.evaluate import EvaluateError, resolve, resolve_all
+from polyreme.ir.types import ScalarType, TensorType, Type, i64, u64
+
+__all__ = ["NO_FUNCTIONS", "Call", "Functions", "Integers", "NonZero", "Normal", "Permutation", "function_of", "with_functions"]
 
 Functions = Mapping[int, Callable[[list[Array]], Sequence[Array]]]
 
@@ -61,3 +69,115 @@ def function_of(call: Call, functions: Functions) -> Callable[[list[Array]], Seq
 
 def _numbers(functions: Functions) -> str:
     return f"only the numbers {', '.join(map(str, sorted(functions)))}" if functions else "no functions"
+
+
+# --- ops with a meaning of their own
+
+
+@op("host.nonzero", BindsSizes)
+class NonZero(Op):
+    """The places of the elements of `x` that are not zero, in row-major order: a row of coordinates each.
+
+        func @main(%x: tensor<4x3xi1>) -> tensor<Kx2xi64> {
+          %places = host.nonzero %x {count = K} : tensor<Kx2xi64>
+          return %places
+        }
+
+    Of a number of rank 0 these are rows of no coordinates. `count` says what the number of rows is called from here on.
+    """
+
+    x = operand()
+    count = attr(Dim)
+
+    @staticmethod
+    def infer(x: TensorType, *, count: Dim) -> TensorType:
+        return TensorType((count, x.rank), i64)
+
+    @staticmethod
+    def reference(x: Array, *, count: Dim) -> Array:
+        return np.stack(np.nonzero(x), 1) if x.ndim else np.zeros((int(bool(x)), 0), np.int64)
+
+
+_STATE = TensorType((mt19937.STATE_WORDS,), u64)
+
+
+def _check_state(state: TensorType) -> None:
+    check_type(state == _STATE, f"expected a generator state, {_STATE}, but got {state}")
+
+
+@op("host.normal")
+class Normal(Op):
+    """Normal numbers by the polar method, and the generator's state after drawing them.
+
+        %v, %next = host.normal %s {shape = [4], mean = 0.0, std = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s: tensor<313xui64>
+
+    State and numbers are as `nn.uniform` has them, those of Paddle's CPU generator to the bit. `dtype` is a float type, `std` the standard deviation.
+    """
+
+    state = operand()
+    shape = attr(tuple[Dim, ...])
+    mean = attr(float, default=0.0)
+    std = attr(float, default=1.0)
+    dtype = attr(ScalarType)
+
+    @staticmethod
+    def infer(state: TensorType, *, shape: Shape, mean: float, std: float, dtype: ScalarType) -> tuple[Type, ...]:
+        _check_state(state)
+        check_sizes(shape)
+        check_type(dtype.is_float, f"expected a float type but got {dtype}")
+        return TensorType(shape, dtype), state
+
+    @staticmethod
+    def reference(state: Array, *, shape: Shape, mean: float, std: float, dtype: ScalarType) -> tuple[Array, Array]:
+        return mt19937.normal(state, resolve_all(shape), mean, std, dtype.np)
+
+
+@op("host.integers")
+class Integers(Op):
+    """Whole numbers in [low, high), and the generator's state after drawing them.
+
+        %v, %next = host.integers %s {shape = [4], low = 0, high = 10, dtype = i64} : tensor<4xi64>, tensor<313xui64>      // %s: tensor<313xui64>
+
+    State and numbers are as `nn.uniform` has them, those of Paddle's CPU generator to the bit. `dtype` is any number type.
+    """
+
+    state = operand()
+    shape = attr(tuple[Dim, ...])
+    low = attr(int)
+    high = attr(int)
+    dtype = attr(ScalarType)
+
+    @staticmethod
+    def infer(state: TensorType, *, shape: Shape, low: int, high: int, dtype: ScalarType) -> tuple[Type, ...]:
+        _check_state(state)
+        check_sizes(shape)
+        check_attr(low < high, f"expected low below high but got {low} and {high}")
+        return TensorType(shape, dtype), state
+
+    @staticmethod
+    def reference(state: Array, *, shape: Shape, low: int, high: int, dtype: ScalarType) -> tuple[Array, Array]:
+        values, state = mt19937.integers(state, resolve_all(shape), low, high)
+        return values.astype(dtype.np), state
+
+
+@op("host.permutation")
+class Permutation(Op):
+    """The numbers below `count` in random order, and the generator's state after shuffling them.
+
+        %v, %next = host.permutation %s {count = 5} : tensor<5xi64>, tensor<313xui64>      // %s: tensor<313xui64>
+
+    State and order are those of Paddle's CPU generator.
+    """
+
+    state = operand()
+    count = attr(Dim)
+
+    @staticmethod
+    def infer(state: TensorType, *, count: Dim) -> tuple[Type, ...]:
+        _check_state(state)
+        check_sizes((count,))
+        return TensorType((count,), i64), state
+
+    @staticmethod
+    def reference(state: Array, *, count: Dim) -> tuple[Array, Array]:
+        return mt19937.permutation(state, resolve(count))

@@ -8,6 +8,7 @@ on a CPU sees the same numbers, bit for bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -173,6 +174,60 @@ def normal(
         done += 2 * len(kept)
         state = following
     return values[:count].reshape(shape), state.copy()
+
+
+def integers(state: Array, shape: tuple[int, ...], low: int, high: int) -> tuple[Array, Array]:
+    """Whole numbers in [low, high) as int64, by libstdc++'s `uniform_int_distribution`, and the state after them."""
+    count, bound = math.prod(shape), high - low
+    if bound < 1 << 32:
+        words, following = draw(state, count)
+        scaled = _scaled(words, bound)
+        if scaled is not None:
+            return scaled.astype(np.int64).reshape(shape) + low, following
+    values = np.empty(count, np.uint64)
+    for i in range(count):
+        values[i], state = below(state, bound)
+    return values.astype(np.int64).reshape(shape) + low, state
+
+
+def permutation(state: Array, count: int) -> tuple[Array, Array]:
+    """The numbers below `count` as int64, shuffled as `std::shuffle` of libstdc++ does it (one draw serves two swaps), and the state after it."""
+    order = list(range(count))
+    at = 1
+    if count % 2 == 0 and count:
+        other, state = below(state, 2)
+        order[1], order[other] = order[other], order[1]
+        at = 2
+    while at < count:
+        both, state = below(state, (at + 1) * (at + 2))
+        for other in divmod(both, at + 2):
+            order[at], order[other] = order[other], order[at]
+            at += 1
+    return np.array(order, np.int64), state
+
+
+def below(state: Array, bound: int) -> tuple[int, Array]:
+    """A whole number in [0, bound): the high half of a 128-bit product, small low halves rejected (Lemire's method); and the state after it."""
+    threshold = -1
+    while True:
+        words, state = draw(state, 1)
+        product = int(words[0]) * bound
+        low = product & 0xFFFFFFFFFFFFFFFF
+        if low < bound:
+            if threshold < 0:
+                threshold = (1 << 64) % bound
+            if low < threshold:
+                continue
+        return product >> 64, state
+
+
+def _scaled(words: Array, bound: int) -> Array | None:
+    """`words * bound / 2^64` for bounds under 2^32; None in the rare case that the distribution rejects one of the words."""
+    b, half = np.uint64(bound), np.uint64(32)
+    low = words * b  # modulo 2^64
+    if (low < np.uint64((1 << 64) % bound)).any():
+        return None
+    return ((words >> half) * b + ((words & np.uint64(0xFFFFFFFF)) * b >> half)) >> half
 
 
 # 1/c and log(c) for 16 points c in [0.7, 1.4), and a polynomial for what is left: the numbers of glibc's logf (from Arm's optimized routines, MIT).

@@ -59,6 +59,9 @@ class Recorder(Protocol):
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
         """A parameter that lives where the ops go, filled by `initializer` before they run; None to make an eager one."""
 
+    def fresh_size(self) -> Dim:
+        """A name for a size that is known once the op recorded next has run."""
+
     def operator(
         self, type: str, inputs: Mapping[str, Tensor | None], outputs: Mapping[str, Tensor | TensorType], attributes: Mapping[str, Any]
     ) -> dict[str, Tensor] | None:
@@ -367,7 +370,7 @@ def full(shape: Sequence[Dim], value: Any, dtype: ScalarType) -> Tensor:
     """A tensor whose elements are all `value`; the value and the shape may be symbolic sizes while a function is traced."""
     if isinstance(value, Expr):
         number = call(ops.DimValue, size=value, dtype=dtype)
-        return call(ops.BroadcastTo, number, shape=tuple(shape)) if shape else number  # type: ignore[no-any-return]
+        return call(ops.BroadcastTo, number, shape=tuple(shape)) if shape else number
     if _state.recorder is None:
         return Tensor._wrap(np.full(tuple(shape), value, dtype.np))
     return call(ops.Full, value=value, shape=tuple(shape), dtype=dtype)

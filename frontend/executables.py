@@ -13,8 +13,11 @@ from polyreme.device import Place, current_place, driver_of
 from polyreme.dialects import dist, host
 from polyreme.ir.builtin import Call, Module
 from polyreme.ir.core import Op, Value
+from polyreme.ir.dims import told
+from polyreme.ir.evaluate import with_sizes
 from polyreme.ir.text import identity_text
 from polyreme.kept import compiled_apart, compiler_version, kept_or_given, load_kept, machine_text, room
+from polyreme.lowering.autodiff import bound_symbols, op_symbols
 from polyreme.lowering.bucket import OverlapCollectives
 from polyreme.lowering.regions import has_host_ops, split_regions
 from polyreme.runtime.artifact import Artifact
@@ -109,7 +112,8 @@ def load_schedule(module: Module, name: str = "model", place: Place | None = Non
         elif isinstance(op, host.Call):
             steps.append(ScheduledStep(f"host {op.function}", host.function_of(op, functions), takes, gives))
         else:
-            steps.append(ScheduledStep(op.name, functools.partial(_by_meaning, op), takes, gives))
+            tellers = [v for v in slots if op_symbols(op) & bound_symbols([v]) and v not in op.results]
+            steps.append(ScheduledStep(op.name, functools.partial(_by_meaning, op, tellers), (*takes, *(slots[v] for v in tellers)), gives))
     raise AssertionError("a function without a terminator")
 
 
@@ -121,8 +125,16 @@ def _region(module: Module, function: str, name: str, place: Place | None) -> An
     return load_module(alone, f"{name}_{function}", place)
 
 
-def _by_meaning(op: Op, args: list[Any]) -> Sequence[Any]:
-    return op.evaluate(args, None)  # type: ignore[no-any-return,arg-type]
+def _by_meaning(op: Op, tellers: Sequence[Value], given: list[Any]) -> Sequence[Any]:
+    """What an op gives for its operands, which stand first in `given`; what `tellers` are comes behind them, and says which sizes its attributes have."""
+    count = len(op.operands)
+    sizes: dict[str, int] = {}
+    for value, array in zip(tellers, given[count:], strict=True):
+        for dim, size in zip(value.type.shape, array.shape, strict=True):  # type: ignore[union-attr]
+            if (known := told(dim, size)) is not None:
+                sizes[known[0]] = int(known[1])  # type: ignore[call-overload]
+    with with_sizes(sizes):
+        return op.evaluate(given[:count], None)  # type: ignore[no-any-return,arg-type]
 
 
 def _ops_of(module: Module) -> int:

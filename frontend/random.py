@@ -15,10 +15,10 @@ import numpy as np
 
 from polyreme import dispatch, native_draws, tape
 from polyreme.device import current_place, is_compiled_with_cuda
-from polyreme.dialects import mt19937
+from polyreme.dialects import host, mt19937
 from polyreme.dialects import nn as ops
-from polyreme.ir.diagnostics import PolyremeError, caller_location
-from polyreme.ir.dims import Dim, product
+from polyreme.ir.core import Op
+from polyreme.ir.dims import Dim
 from polyreme.ir.types import ScalarType
 from polyreme.tensor import Tensor
 
@@ -74,85 +74,41 @@ class Generator:
                 values, state = mt19937.uniform(self._words(), sizes, low, high, dtype.np, native_draws.units_for(math.prod(sizes)))
                 self._set(state)
                 return Tensor._wrap(values)
-            made, state = dispatch.call(ops.Uniform, self.state, shape=tuple(shape), low=float(low), high=float(high), dtype=dtype)
-            dispatch.assign(self.state, state)
-            return made
+            return self._drawn(ops.Uniform, shape=tuple(shape), low=float(low), high=float(high), dtype=dtype)
 
     def normal(self, shape: Sequence[Dim], mean: float, std: float, dtype: ScalarType) -> Tensor:
-        """Normal numbers by the polar method. It draws until it succeeds, which no op can say, so it is for eager mode only."""
-        self._eager_only("normal numbers")
+        """Normal numbers by the polar method. Traced functions draw them on the host when they run: drawing until it succeeds is nothing for a kernel."""
+        if dispatch.active_trace() is not None:
+            return self._drawn(host.Normal, shape=tuple(shape), mean=float(mean), std=float(std), dtype=dtype)
         sizes = tuple(int(d) for d in shape)
         values, state = mt19937.normal(self._words(), sizes, mean, std, dtype.np, native_draws.units_for(math.prod(sizes)))
         self._set(state)
         return Tensor._wrap(values)
 
     def integers(self, low: int, high: int, shape: Sequence[Dim], dtype: ScalarType) -> Tensor:
-        """Whole numbers in [low, high), by libstdc++'s `uniform_int_distribution`."""
-        self._eager_only("random integers")
-        count, bound = int(product(shape)), high - low
-        start = self.state._value
-        values = _scaled(self.words(count), bound) if bound < 1 << 32 else None
-        if values is None:
-            self._set(start)
-            values = np.array([self.below(bound) for _ in range(count)], np.uint64)
-        return Tensor._wrap((values.astype(np.int64) + low).reshape(tuple(shape)).astype(dtype.np))
-
-    def permutation(self, count: int) -> Array:
-        """The numbers below `count`, shuffled as `std::shuffle` of libstdc++ does it: one draw serves two swaps."""
-        self._eager_only("a permutation")
-        order = list(range(count))
-        at = 1
-        if count % 2 == 0 and count:
-            other = self.below(2)
-            order[1], order[other] = order[other], order[1]
-            at = 2
-        while at < count:
-            first, second = divmod(self.below((at + 1) * (at + 2)), at + 2)
-            for other in (first, second):
-                order[at], order[other] = order[other], order[at]
-                at += 1
-        return np.array(order, np.int64)
-
-    def below(self, bound: int) -> int:
-        """A whole number in [0, bound): the high half of a 128-bit product, small low halves rejected (Lemire's method)."""
-        threshold = -1
-        while True:
-            product_ = self.word() * bound
-            low = product_ & 0xFFFFFFFFFFFFFFFF
-            if low < bound:
-                if threshold < 0:
-                    threshold = (1 << 64) % bound
-                if low < threshold:
-                    continue
-            return product_ >> 64
-
-    def word(self) -> int:
-        return int(self.words(1)[0])
-
-    def words(self, count: int) -> Array:
-        """The next `count` draws as uint64."""
-        words, state = mt19937.draw(self._words(), count)
+        """Whole numbers in [low, high); in traced functions as `normal` has it."""
+        if dispatch.active_trace() is not None:
+            return self._drawn(host.Integers, shape=tuple(shape), low=low, high=high, dtype=dtype)
+        values, state = mt19937.integers(self._words(), tuple(int(d) for d in shape), low, high)
         self._set(state)
-        return words
+        return Tensor._wrap(values.astype(dtype.np))
+
+    def permutation(self, count: Dim) -> Tensor:
+        """The numbers below `count` in random order, int64; in traced functions as `normal` has it."""
+        if dispatch.active_trace() is not None:
+            return self._drawn(host.Permutation, count=count)
+        values, state = mt19937.permutation(self._words(), int(count))
+        self._set(state)
+        return Tensor._wrap(values)
+
+    def _drawn(self, cls: type[Op], **attributes: Any) -> Tensor:
+        with tape.recording(False):
+            made, state = dispatch.call(cls, self.state, **attributes)
+            dispatch.assign(self.state, state)
+        return made  # type: ignore[no-any-return]
 
     def _words(self) -> Array:
         return self.state._array("drawing")
-
-    def _eager_only(self, what: str) -> None:
-        if dispatch.active_trace() is not None:
-            raise PolyremeError(
-                f"drawing {what} has no compiled form yet: draw them outside of the traced function and pass them in, or use uniform numbers",
-                caller_location(), code="E1004",
-            )
-
-
-def _scaled(words: Array, bound: int) -> Array | None:
-    """`words * bound / 2^64` for bounds under 2^32; None in the rare case that the distribution rejects one of the words."""
-    b, half = np.uint64(bound), np.uint64(32)
-    low = words * b  # modulo 2^64
-    if (low < np.uint64((1 << 64) % bound)).any():
-        return None
-    return ((words >> half) * b + ((words & np.uint64(0xFFFFFFFF)) * b >> half)) >> half
 
 
 _generator: Generator | None = None

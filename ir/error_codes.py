@@ -126,7 +126,6 @@ ERROR_CODES = {
     "E1001": "data that a dataset, sampler or loader does not take",
     "E1002": "a worker of the DataLoader that failed",
     "E1003": "a learning-rate schedule with wrong arguments",
-    "E1004": "a random generator with a wrong state",
     "E1101": "calibration data that a model does not take",
     "E1102": "a model with nothing to quantise",
 }

@@ -141,7 +141,10 @@ def lower(
     _check_level(to)
     for op in module.walk():
         if is_host_op(op):
-            why = f"expected a function that is compiled in one piece but '{op.name}' runs on the host: `split_regions` cuts it, and `load_module` runs what comes of it"
+            why = (
+                f"expected a function that is compiled in one piece but '{op.name}' runs on the host, in Python, which a library does not have; a function of "
+                "`paddle.jit.to_static` is cut there and runs in parts (`split_regions`, `load_module`); else leave out what draws, or choose with paddle.where in place of a mask"
+            )
             raise PolyremeError(Diagnostic(why, op.location), code="E0408")
     lowered: Module = module.clone()
     made = stages(target or find_target(), "nn", to, prepare, progress) if level_of(module) != "kernel" else []

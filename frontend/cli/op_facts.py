@@ -17,7 +17,7 @@ import numpy as np
 
 from polyreme.dialects import kernel
 from polyreme.dialects.dist import with_group
-from polyreme.dialects.host import with_functions
+from polyreme.dialects.host import Call, with_functions
 from polyreme.dialects.kernel import grid
 from polyreme.dialects.kernel.lockstep import WARP, run_grid
 from polyreme.ir.builtin import Func, Module
@@ -179,7 +179,7 @@ class OpFacts:
             return self._as_run(before, inputs, made[-1], f"by each thread of a block of {WARP}; what thread 0 gets")
         with with_functions({0: lambda arrays: [arrays[0][:SIZE]]}):
             results = evaluate(self.func, inputs)
-        where = f"with a function number 0 that keeps the first {SIZE} rows" if self.cls.dialect == "host" else ""
+        where = f"with a function number 0 that keeps the first {SIZE} rows" if self.cls is Call else ""
         return self._as_run(before, inputs, results, where)
 
     def _evaluate(self, inputs: list[Any]) -> list[Any]:

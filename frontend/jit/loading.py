@@ -19,7 +19,7 @@ from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import parse_dim
 from polyreme.ir.garbage import without_collections
 from polyreme.ir.types import SCALARS, TensorType
-from polyreme.jit.program import FixedWeights, Program
+from polyreme.jit.program import FixedWeights, PresentWeights, Program, WeightsInCode
 from polyreme.jit.structure import flatten, is_tensor, template_from_json, template_to_json, unflatten
 from polyreme.jit.traced import Traced
 from polyreme.jit.unread import SavedWeights, WeightSpec
@@ -86,14 +86,32 @@ def _loaded(files: Sequence[Path], read: Read) -> TranslatedLayer:
     cache = cache_in(config.cache_folder(), config.cache_limit())
     if cache.folder is None or config.is_watched() or not files:
         # Nothing is known of earlier times; and whoever watches wants to see the whole way.
-        return TranslatedLayer(read(False))
+        return _in_memory(read(False))
     model = SavedModel(files, read, cache)
     traced = model.known()
     if traced is None:
         traced = model.introduce(model.read(mapped=True))
         if traced is None:
-            return TranslatedLayer(model.read(mapped=False))
+            return _in_memory(model.read(mapped=False))
     return TranslatedLayer(traced, model.fixed(traced))
+
+
+def _in_memory(traced: Traced) -> TranslatedLayer:
+    """A model that was read whole. Its weights are in its code where that is cut at what the host runs, since nothing is prepared in such code."""
+    return TranslatedLayer(traced, PresentWeights(traced) if _is_cut(traced) and not traced.written else None)
+
+
+def _generator_state() -> Tensor:
+    from polyreme.random import default_generator
+
+    return default_generator().state
+
+
+def _is_cut(traced: Traced) -> bool:
+    """Whether the host runs something within the program."""
+    from polyreme.lowering.regions import has_host_ops
+
+    return has_host_ops(traced.func)
 
 
 class SavedModel:
@@ -136,8 +154,9 @@ class SavedModel:
         return None if told is None else SavedProgram(json.loads(told), self)
 
     def introduce(self, traced: Traced) -> SavedProgram | None:
-        """The model that was just read and found to be whole, so that it is known from now on. None for one that changes tensors, which has to be read each time."""
-        if traced.written:
+        """The model that was just read and found to be whole, so that it is known from now on. None for one that changes tensors, or is cut at what
+        the host runs, which has to be read each time."""
+        if traced.written or _is_cut(traced):
             return None
         description = _description(traced)
         self.cache.put(self._key, json.dumps(description).encode())
@@ -230,12 +249,15 @@ class TranslatedLayer(Layer):
     compiled when they are asked for; in training mode each step makes ready for them.
     """
 
-    def __init__(self, traced: Traced, fixed: FixedWeights | None = None):
+    def __init__(self, traced: Traced, fixed: WeightsInCode | None = None):
         super().__init__()
         self.training = False
         self.traced = traced
         self._program = Program(traced, traced.name if isinstance(traced, SavedProgram) else str(traced.func.sym_name), fixed)
+        drawn_from = _generator_state() if traced.written else None
         for name, tensor in zip(traced.captured_names, traced.captured, strict=True):
+            if tensor is drawn_from:
+                continue  # the process's, not the model's
             # Straight into the tables: the names have dots, and there are no sublayers to hold the parts.
             (self._parameters if isinstance(tensor, Parameter) else self._buffers)[name] = tensor
 

@@ -24,6 +24,7 @@ from polyreme.ir.verify import verify
 from polyreme.jit.loading import model_file
 from polyreme.jit.structure import flatten, template_from_json, unflatten
 from polyreme.jit.traced import Traced
+from polyreme.random import default_generator
 from polyreme.runtime.checksum import checksums_of
 from polyreme.tensor import Parameter, Tensor
 
@@ -71,7 +72,8 @@ def _read(archive: zipfile.ZipFile, file: str, mapped: bool) -> Traced:
     func.detach()
     func.attributes["sym_name"] = str(manifest["name"])
     arrays = (_map_arrays if mapped else _read_arrays)(archive, [f"tensors/{i}.npy" for i in range(len(manifest["tensors"]))])
-    tensors = [_tensor(array, entry) for array, entry in zip(arrays, manifest["tensors"], strict=True)]
+    # Whoever loads a model draws from their own generator.
+    tensors = [default_generator().state if entry.get("generator") else _tensor(array, entry) for array, entry in zip(arrays, manifest["tensors"], strict=True)]
     sources: list[int | Tensor] = [s if isinstance(s, int) else tensors[s["tensor"]] for s in manifest["sources"]]
     _check_arguments(func, sources, file)
     inputs = [arg.type for arg, source in zip(func.args, sources, strict=True) if isinstance(source, int)]

@@ -7,7 +7,9 @@ from typing import Any
 
 from polyreme import dispatch
 from polyreme.ir.core import Value
+from polyreme.ir.define import BindsSizes
 from polyreme.ir.dims import Dim, Expr, substitute, told
+from polyreme.ir.types import type_symbols
 from polyreme.jit.traced import Traced
 from polyreme.tensor import Tensor
 
@@ -25,6 +27,8 @@ def replay(traced: Traced, inputs: Sequence[Tensor]) -> list[Tensor]:
         given = values[arg].type.shape
         sizes |= dict(found for d, n in zip(arg.type.shape, given, strict=False) if (found := told(d, n)) is not None)
     for op in block.ops[:-1]:
+        if op.has(BindsSizes) and (recorder := dispatch.active_trace()) is not None:
+            sizes |= {name: recorder.fresh_size() for result in op.results for name in type_symbols(result.type) if name not in sizes}
         operands = op.definition.split([values[v] for v in op.operands], op.segments)
         results = dispatch.call(type(op), *operands, **{name: _with_sizes(a, sizes) for name, a in op.attributes.items()})
         values.update(zip(op.results, results if isinstance(results, tuple) else (results,), strict=True))

@@ -22,6 +22,7 @@ from polyreme.jit.static_function import StaticFunction
 from polyreme.jit.structure import template_to_json
 from polyreme.jit.traced import Traced
 from polyreme.nn.layer import Layer
+from polyreme.random import default_generator
 from polyreme.runtime.artifact import ALIGNMENT
 from polyreme.serialization import destination
 from polyreme.tensor import Parameter
@@ -76,6 +77,7 @@ def write_model(traced: Traced, file: Path) -> None:
 
     tensors = traced.captured
     numbers = {id(tensor): i for i, tensor in enumerate(tensors)}
+    drawn_from = default_generator().state
     manifest = {
         "format": FORMAT,
         "name": traced.func.sym_name,
@@ -83,7 +85,7 @@ def write_model(traced: Traced, file: Path) -> None:
         "written": [numbers[id(t)] for t in traced.written if id(t) in numbers],
         "outputs": template_to_json(traced.outputs),
         "tensors": [
-            {"name": name, "dtype": t.type.dtype.name, "parameter": isinstance(t, Parameter), "trainable": not t.stop_gradient}
+            {"name": name, "dtype": t.type.dtype.name, "parameter": isinstance(t, Parameter), "trainable": not t.stop_gradient, "generator": t is drawn_from}
             for name, t in zip(traced.captured_names, tensors, strict=True)
         ],
     }

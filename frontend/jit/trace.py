@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from typing import Any
 
 from polyreme import dispatch, tape
@@ -17,14 +18,14 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.diagnostics import InferError, Location, PolyremeError, caller_location, raised_location
-from polyreme.ir.dims import Dim, substitute, symbols
+from polyreme.ir.dims import Dim, substitute, symbol, symbols
 from polyreme.ir.facts import Guard, assuming, solve, without_implied
 from polyreme.ir.notes import operand_notes
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
 from polyreme.jit.traced import Traced, TraceError
-from polyreme.lowering.autodiff import GRADIENTS
+from polyreme.lowering.autodiff import GRADIENTS, bound_symbols
 from polyreme.lowering.shapes import specialize_block, with_sizes
 from polyreme.tensor import Tensor
 
@@ -53,6 +54,7 @@ class Trace:
         # Of sizes that were found to follow from others: what they are, why, and who has seen them as they were.
         self.sizes: dict[str, Dim] = {}
         self.guards: list[Guard] = []
+        self.counts: list[str] = []  # names of sizes that are known once an op has run
         self.made: list[weakref.ref[Tensor]] = []
 
     # --- arguments
@@ -77,7 +79,7 @@ class Trace:
         return tensor
 
     def _tensor(self, value: Value) -> Tensor:
-        tensor = Tensor._wrap(value, value.type)  # type: ignore[arg-type]
+        tensor = Tensor._wrap(value, value.type)
         self.made.append(weakref.ref(tensor))
         return tensor
 
@@ -92,7 +94,7 @@ class Trace:
             block = value.op.parent if isinstance(value, OpResult) else value.owner
             if block is not self.block:
                 raise TraceError("a tensor made while another function was traced is used here; return it from that function instead", caller_location())
-            tensor._type = value.type  # type: ignore[assignment]
+            tensor._type = value.type
             return value
         if value is None:
             raise TraceError("expected a tensor with contents but got one that is not initialized", caller_location())
@@ -144,7 +146,7 @@ class Trace:
             notes = operand_notes(v for group in values for v in (group if isinstance(group, list) else [group]) if v is not None)
             raise InferError(replace(error.diagnostics[0], location=location, notes=tuple(notes))) from None
         if cls in GRADIENTS and any(v in self.differentiable for v in op.operands):
-            self.differentiable.update(r for r in op.results if r.type.dtype.is_float)  # type: ignore[union-attr]
+            self.differentiable.update(r for r in op.results if r.type.dtype.is_float)
         # Whether a result needs gradients is for dispatch to say, which records it next.
         results = tuple(map(self._tensor, op.results))
         return results[0] if len(results) == 1 else results
@@ -167,7 +169,7 @@ class Trace:
                 definition.infer(flat, segments, definition.bind_attributes(attributes))
             except InferError:
                 return False
-        used = dict.fromkeys(name for arg in self.block.args for name in sorted(type_symbols(arg.type)))
+        used = dict.fromkeys([*(name for arg in self.block.args for name in sorted(type_symbols(arg.type))), *self.counts])
         solved: dict[str, Dim] = {}
         guards: list[Guard] = []
         for a, b in equations:
@@ -184,7 +186,7 @@ class Trace:
         specialize_block(self.block, solved)
         for made in self.made:
             if (tensor := made()) is not None and isinstance(tensor._value, Value):
-                tensor._type = tensor._value.type  # type: ignore[assignment]
+                tensor._type = tensor._value.type
         return True
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
@@ -196,7 +198,7 @@ class Trace:
             if tensor.type != new.type:
                 raise TraceError(f"expected contents of type {tensor.type} for '{tensor.name}' but got {new.type}", caller_location())
             self.originals.setdefault(id(tensor), (tensor, tensor._value, tensor._type))
-        tensor._value, tensor._type = new, new.type  # type: ignore[assignment]
+        tensor._value, tensor._type = new, new.type
         tensor._version += 1
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
@@ -209,6 +211,13 @@ class Trace:
         """Whoever shares the array of an eager tensor follows it when that changes between calls."""
         if tensor._value is not None and not isinstance(tensor._value, Value):
             self.owners.setdefault(id(tensor._value), tensor)
+
+    def fresh_size(self) -> Dim:
+        """A size that is known once the op that is recorded next has run."""
+        taken = {*self.counts, *self.sizes}.union(*(type_symbols(arg.type) for arg in self.block.args))
+        name = next(n for n in chain(["K"], (f"K_{i}" for i in count(1))) if n not in taken)
+        self.counts.append(name)
+        return symbol(name)
 
     # --- the end
 
@@ -228,13 +237,19 @@ class Trace:
         results += [self.value_of(t) for t in written]
         names = [*result_names, *(t.name for t in written)]
         self.builder.insert(Return(results))
-        func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names), guards=tuple(map(str, self.guards)))
+        func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names), guards=tuple(map(str, self._guards())))
         func.attributes["arg_names"] = tuple(self.arg_names)
         func.regions[0].blocks = [self.block]
         self.block.parent = func.regions[0]
         func.finish()
         inputs = [arg.type for arg, role in zip(func.args, self.roles, strict=True) if role == "input"]
         return Traced(func, inputs, self.sources, template, len(outputs), written)
+
+
+    def _guards(self) -> list[Guard]:
+        """What a call can check before it runs; sizes that are known later are checked where they meet others."""
+        told = bound_symbols(self.block.args)
+        return [guard for guard in self.guards if symbols(guard.size) <= told]
 
 
 def trace(

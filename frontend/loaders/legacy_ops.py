@@ -189,7 +189,8 @@ _add("conv2d depthwise_conv2d", inputs={"Input": "input", "Filter": "filter", "B
 _add("conv3d", inputs={"Input": "input", "Filter": "filter"}, outputs=("Output",))
 _add("conv2d_transpose depthwise_conv2d_transpose",
      inputs={"Input": "x", "Filter": "filter", "Bias": "bias", "OutputSizeTensor": "output_size"}, outputs=("Output",))  # fmt: skip
-_add("pool2d pool3d max_pool2d_with_index", attributes={"ksize": "kernel_size"})
+_add("pool2d pool3d", attributes={"ksize": "kernel_size"})
+_add("max_pool2d_with_index", outputs=("Out", "Mask"), attributes={"ksize": "kernel_size"})
 _add("quantize_linear dequantize_linear", inputs={"X": "x", "Scale": "scale", "ZeroPoint": "zero_point", "InAccum": "in_accum", "InState": "in_state"},
      outputs=("Y", "OutScale", "OutAccum", "OutState"))  # fmt: skip
 _add("batch_norm sync_batch_norm", inputs={"X": "x", "Mean": "mean", "Variance": "variance", "Scale": "scale", "Bias": "bias", "MomentumTensor": "momentum"},
@@ -237,10 +238,22 @@ _add("gather", inputs={"X": "x", "Index": "index", "Axis": "axis"})
 _add("index_select", inputs={"X": "x", "Index": "index"}, attributes={"dim": "axis"})
 _add("gather_nd index_sample", inputs={"X": "x", "Index": "index"})
 _add("take_along_axis", inputs={"Input": "arr", "Index": "indices"}, outputs=("Result",), attributes={"Axis": "axis"})
+_add("scatter", inputs={"X": "x", "Ids": "index", "Updates": "updates"})
+_add("scatter_nd_add", inputs={"X": "x", "Index": "index", "Updates": "updates"})
+_add("put_along_axis", inputs={"Input": "arr", "Index": "indices", "Value": "values"}, outputs=("Result",),
+     attributes={"Axis": "axis", "Reduce": "reduce", "Include_self": "include_self"})  # fmt: skip
+_add("index_put", inputs={"x": "x", "indices": "indices", "value": "value"}, outputs=("out",))
+_add("index_add", inputs={"X": "x", "Index": "index", "AddValue": "add_value"})
+_add("where_index", "nonzero", {"Condition": "condition"})
+_add("masked_select", inputs={"X": "x", "Mask": "mask"}, outputs=("Y",))
+_add("diag_v2", "diag")
+_add("grid_sampler", "grid_sample", {"X": "x", "Grid": "grid"}, outputs=("Output",))
+_add("affine_grid", inputs={"Theta": "input", "OutputShape": "output_shape"}, outputs=("Output",))
+_add("argsort", outputs=("Out", "Indices"))
 _add("pad")
 _add("pad2d", inputs={"X": "x", "Paddings": "paddings"})
 _add("pad3d", inputs={"X": "x", "Paddings": "paddings"}, attributes={"value": "pad_value"})
-_add("pixel_shuffle")
+_add("pixel_shuffle pixel_unshuffle temporal_shift")
 _add("shuffle_channel", "channel_shuffle", attributes={"group": "groups"})
 _add("channel_shuffle")
 _add("unfold", outputs=("Y",))
@@ -259,15 +272,19 @@ _add("shape", inputs={"Input": "input"})
 _add("size", "numel", {"Input": "x"})
 _add("is_empty")
 _add("uniform_random", "uniform", {"ShapeTensor": "shape", "ShapeTensorList": "shape"}, dropped=["diag_num", "diag_step", "diag_val"])
+_add("gaussian_random", "gaussian", {"ShapeTensor": "shape", "ShapeTensorList": "shape"})
+_add("randint", inputs={"ShapeTensor": "shape", "ShapeTensorList": "shape"})
+_add("randperm", inputs={})
 _add("one_hot_v2", "one_hot", {"X": "x", "depth_tensor": "num_classes"}, attributes={"depth": "num_classes"})
 _add("meshgrid", inputs={"X": "inputs"})
 _add("assign share_data memcpy memcpy_d2h memcpy_h2d c_identity", "assign")
 _add("softmax_with_cross_entropy", "cross_entropy_with_softmax", {"Logits": "input", "Label": "label"}, outputs=("Softmax", "Loss"))
 _add("bce_loss", inputs={"X": "input", "Label": "label"})
 _add("sigmoid_cross_entropy_with_logits", inputs={"X": "x", "Label": "label", "pos_weight": "pos_weight"})
+_add("kldiv_loss", inputs={"X": "x", "Target": "target"}, outputs=("Loss",))
 _add("huber_loss", inputs={"X": "input", "Y": "label"}, outputs=("Out", "Residual"))
 
 _RESIZE = {"X": "x", "OutSize": "out_size", "SizeTensor": "size_tensor", "Scale": "scale_tensor"}
-_add("nearest_interp_v2 bilinear_interp_v2 linear_interp_v2 trilinear_interp_v2", "bilinear_interp", _RESIZE,
+_add("nearest_interp_v2 bilinear_interp_v2 linear_interp_v2 trilinear_interp_v2 bicubic_interp_v2", "bilinear_interp", _RESIZE,
      attributes={"data_layout": "data_format"})  # fmt: skip
-_add("nearest_interp bilinear_interp linear_interp trilinear_interp", "bilinear_interp", _RESIZE, attributes={"data_layout": "data_format"})
+_add("nearest_interp bilinear_interp linear_interp trilinear_interp bicubic_interp", "bilinear_interp", _RESIZE, attributes={"data_layout": "data_format"})

@@ -10,14 +10,14 @@ import numpy as np
 
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
-from polyreme.dtypes import as_dtype, default_dtype, float64, int64
+from polyreme.dtypes import as_dtype, complex64, complex128, default_dtype, float64, int64
 from polyreme.dtypes import bool as bool_
 from polyreme.dtypes import dtype as DType
 from polyreme.from_data import to_tensor
 from polyreme.ir.core import Op
 from polyreme.ir.dims import Dim, Expr
-from polyreme.ir.types import ScalarType, i64
-from polyreme.math.common import number_of, shape_of
+from polyreme.ir.types import PARTS, ScalarType, i64
+from polyreme.math.common import cast_to, number_of, shape_of
 from polyreme.random import default_generator
 from polyreme.tensor import Parameter, Tensor
 from polyreme.utils import unique_name
@@ -31,7 +31,9 @@ METHODS = ["bernoulli_", "clone", "diag", "tril", "tril_", "triu", "triu_"]
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Filled with `fill_value`; without a dtype, bool for a bool and the default dtype for other numbers."""
+    """Filled with `fill_value`; without a dtype, bool for a bool, the complex one of the default dtype for a complex number and the default dtype for others."""
+    if isinstance(number_of(fill_value), complex):
+        return _full_of_complex(shape, number_of(fill_value), dtype)
     if dtype is None:
         chosen = bool_ if isinstance(fill_value, bool) else fill_value.dtype if isinstance(fill_value, Tensor) else default_dtype()
     else:
@@ -42,6 +44,13 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None
     if chosen.scalar.kind in "iu" and not isinstance(value, Expr):
         value = int(np.asarray(value).astype(np.int64).astype(chosen.np))
     return dispatch.full(shape_of(shape), value, chosen.scalar)
+
+
+def _full_of_complex(shape: Any, value: complex, dtype: Any) -> Tensor:
+    chosen = (complex128 if default_dtype() == float64 else complex64) if dtype is None else as_dtype(dtype)
+    if chosen.scalar.kind != "c":
+        raise TypeError(f"full expected a complex dtype for {value} but got {chosen.name}; give its real part for a real one")
+    return dispatch.call(ops.Complex, *(dispatch.full(shape_of(shape), number, PARTS[chosen.scalar]) for number in (value.real, value.imag)))
 
 
 def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
@@ -273,7 +282,7 @@ def randint_like(x: Tensor, low: int = 0, high: int | None = None, dtype: Any = 
 
 def randperm(n: int, dtype: Any = "int64", name: str | None = None) -> Tensor:
     """The numbers below `n` in random order."""
-    return Tensor._wrap(default_generator().permutation(int(n)).astype(as_dtype(dtype).np))
+    return cast_to(default_generator().permutation(n if isinstance(n, Expr) else int(n)), as_dtype(dtype).scalar)
 
 
 def bernoulli(x: Tensor, p: float | None = None, name: str | None = None) -> Tensor:

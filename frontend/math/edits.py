@@ -10,6 +10,7 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
+from polyreme.dialects.shape_rules import broadcast_shapes
 from polyreme.ir.dims import product
 from polyreme.ir.types import i1, i64
 from polyreme.math.common import axis_of, cast_to, floating, number_of, promote, tensor_arg
@@ -35,6 +36,7 @@ from polyreme.math.elementwise import (
 )
 from polyreme.math.logic import bitwise_not, less_than
 from polyreme.math.manipulation import broadcast_shape, expand, flat_positions, reshape, stack
+from polyreme.math.search import cumsum, nonzero
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor
 
@@ -115,6 +117,10 @@ def masked_scatter(x: Tensor, mask: Tensor, value: Tensor, name: str | None = No
     """`x` with the elements of `value`, one after the other, where the mask holds."""
     if tensor_arg(mask, "masked_scatter", "mask").type.dtype != i1:
         raise TypeError(f"masked_scatter expected a bool mask but got {mask.dtype.name}")
+    if not isinstance(mask._value, np.ndarray):
+        whole = expand(mask, list(broadcast_shapes([x.type.shape, mask.type.shape])))
+        before = cumsum(cast_to(reshape(whole, [-1]), i64)) - 1
+        return where(whole, dispatch.call(ops.Gather, reshape(value, [-1]), reshape(before, whole.type.shape), axis=0), x)
     whole = expand(mask, broadcast_shape(x.shape, mask.shape))
     held = whole._array("masked_scatter()")
     count = int(held.sum())
@@ -141,7 +147,7 @@ def index_put(x: Tensor, indices: Sequence[Tensor], value: Tensor, accumulate: b
     tensor_arg(x, "index_put")
     given: list[Tensor] = []
     for index in indices:
-        given += [dispatch.constant(p) for p in np.nonzero(index._array("index_put()"))] if index.type.dtype == i1 else [cast_to(index, i64)]
+        given += nonzero(index, as_tuple=True) if index.type.dtype == i1 else [cast_to(index, i64)]
     depth, shape = len(given), x.type.shape
     if not 0 < depth <= x.ndim:
         raise ValueError(f"index_put expected 1 to {x.ndim} indices but got {depth}")

@@ -1,7 +1,8 @@
 """`x[key]` and `x[key] = value`, basic and advanced.
 
 Basic keys (numbers, slices, None, `...`) become slice ops and work with symbolic sizes. One integer index among slices becomes a gather. Any
-other key is turned into the flat positions it selects, by asking numpy, and those are gathered.
+other key is turned into the flat positions it selects, by asking numpy, and those are gathered; where their elements are not known, or sizes are not, see
+`traced_indexing.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, product
 from polyreme.math.common import cast_to
+from polyreme.math.traced_indexing import is_unknown, replaced, selected
 from polyreme.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -31,6 +33,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         part = x if all(isinstance(i, slice) and i == slice(None) for i in items) else _basic(x, items)
         _check_positions(index, part.type.shape[axis], axis)
         return dispatch.call(ops.Gather, part, index if isinstance(index, Tensor) else dispatch.constant(index), axis=axis)
+    if is_unknown(items) or not x.type.is_static:
+        return selected(x, items)
     positions = _positions(x, items)
     flat = dispatch.call(ops.Reshape, x, shape=(product(x.type.shape),))
     return dispatch.call(ops.Gather, flat, dispatch.constant(positions), axis=0)
@@ -53,6 +57,11 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     from polyreme.math.elementwise import refuse_leaf
 
     refuse_leaf(x)
+    before = Tensor._wrap(x._value, x._type)
+    before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
+    if is_unknown(items) or not x.type.is_static:
+        dispatch.assign(x, replaced(before, items, value))
+        return
     positions = _positions(x, items)
     _check_fits(tuple(value.shape), positions.shape)
     # Where each element of the result comes from: its old self, or an element of the value spread over the selection.
@@ -61,8 +70,6 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     spread = dispatch.call(
         ops.Reshape, dispatch.call(ops.BroadcastTo, _drop_ones(value, positions.ndim), shape=positions.shape), shape=(positions.size,)
     )
-    before = Tensor._wrap(x._value, x._type)
-    before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
     if positions.size:
         picked = dispatch.call(ops.Gather, spread, dispatch.constant(np.maximum(source, 0).reshape(x.shape)), axis=0)
         dispatch.assign(x, dispatch.call(ops.Where, dispatch.constant((source >= 0).reshape(x.shape)), picked, before))
@@ -227,8 +234,6 @@ def _numpy_item(item: Any) -> Any:
 
 def _positions(x: Tensor, items: list[Any]) -> Array:
     """The flat positions that a key selects, in the shape of the selection."""
-    if not x.type.is_static:
-        raise ValueError(f"this kind of index needs a tensor of known sizes but got shape {x.shape}")
     numbered = np.arange(x.size).reshape(x.shape)
     try:
         return np.asarray(numbered[tuple(_numpy_item(i) for i in items)])

@@ -431,9 +431,12 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
     """The elements where `mask` holds, as a vector."""
     if mask.type.dtype != i1:
         raise TypeError(f"masked_select expected a bool mask but got {mask.dtype.name}")
+    if not isinstance(mask._value, np.ndarray):
+        both = list(broadcast_shapes([x.type.shape, mask.type.shape]))
+        return reshape(expand(x, both), [-1])[reshape(expand(mask, both), [-1])]  # type: ignore[no-any-return]
     shape = broadcast_shape(x.shape, mask.shape)
-    places = np.flatnonzero(np.broadcast_to(mask._array("masked_select()"), shape))
     flat = reshape(expand(x, shape), [-1])
+    places = np.flatnonzero(np.broadcast_to(mask._array("masked_select()"), shape))
     return dispatch.call(ops.Gather, flat, dispatch.constant(places), axis=0) if len(places) else span(flat, 0, 0, 0)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.dialects import host
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
 from polyreme.ir.core import Op
@@ -70,6 +71,10 @@ def topk(
 
 def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
     """The places of elements that are not zero: a row of coordinates each, or a tensor per axis."""
+    recorder = dispatch.active_trace()
+    if recorder is not None and not isinstance(tensor_arg(x, "nonzero")._value, np.ndarray):
+        found = dispatch.call(host.NonZero, x, count=recorder.fresh_size())
+        return tuple(found[:, i] for i in range(x.ndim)) if as_tuple else found
     places = np.nonzero(np.atleast_1d(tensor_arg(x, "nonzero")._array("nonzero()")))
     if as_tuple:
         return tuple(dispatch.constant(p.astype(np.int64)) for p in places)

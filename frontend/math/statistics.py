@@ -12,8 +12,9 @@ from polyreme.ir.dims import product
 from polyreme.ir.types import f32, i1, i64
 from polyreme.math.common import axes_of, cast_to, number_of, tensor_arg
 from polyreme.math.elementwise import add, divide, in_place, multiply, scale, where
-from polyreme.math.manipulation import reshape, transpose
+from polyreme.math.manipulation import reshape, transpose, unsqueeze
 from polyreme.math.reduction import amax
+from polyreme.math.search import cumsum, sort
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor
 
@@ -64,6 +65,8 @@ def _median(x: Tensor, axis: Any, keepdim: bool, mode: str, *, skip_nan: bool) -
     with_index = mode == "min" and axis is not None and not isinstance(axis, (list, tuple))
     count = product(x.shape[a] for a in axes)
     rows = reshape(transpose(x, [*rest, *axes]), [product(x.shape[i] for i in rest), count])
+    if not isinstance(rows._value, np.ndarray) and isinstance(count, int) and count and not with_index and not skip_nan:
+        return reshape(_traced_median(rows, count, mode), shape)
     values = rows._array("median()")
     if count and not len(values):
         nothing = reshape(rows[:, 0], shape)
@@ -76,6 +79,14 @@ def _median(x: Tensor, axis: Any, keepdim: bool, mode: str, *, skip_nan: bool) -
         high = low
     result = _picked(rows, low, high, even=not with_index)
     return (reshape(result, shape), dispatch.constant(np.where(_absent(values, low), -1, low).reshape(shape))) if with_index else reshape(result, shape)
+
+
+def _traced_median(rows: Tensor, count: int, mode: str) -> Tensor:
+    """The median of each row, of elements that are not known yet: nan, which is sorted to the end, is looked for there."""
+    ordered = sort(rows, -1)
+    low, high, last = (ordered[:, k] for k in ((count - 1) // 2, count // 2, count - 1))
+    middle = low if mode == "min" else divide(add(low, high), dispatch.full((), 2, rows.type.dtype))
+    return where(dispatch.call(ops.IsNan, last), last, middle) if rows.type.dtype.is_float else middle
 
 
 def _middle(values: Array, skip_nan: bool) -> tuple[Array, Array]:
@@ -161,7 +172,7 @@ def histogram(
 def multinomial(x: Tensor, num_samples: Any = 1, replacement: bool = False, name: str | None = None) -> Tensor:
     """Positions drawn by the weights in each row of `x`, int64: by the running sum of the weights, one uniform number per draw, as Paddle draws them on the CPU.
 
-    Without `replacement` what is drawn is taken out, so no position comes twice. Draws follow the generator of `paddle.seed`, so they are for eager mode.
+    Without `replacement` what is drawn is taken out, so no position comes twice; a traced function can draw one number that way.
     """
     count = int(number_of(num_samples))
     if tensor_arg(x, "multinomial").dtype.name not in ("float32", "float64"):
@@ -170,6 +181,8 @@ def multinomial(x: Tensor, num_samples: Any = 1, replacement: bool = False, name
         raise ValueError(f"multinomial expected a vector of weights, or rows of them, but got shape {x.shape}")
     if count <= 0:
         raise ValueError(f"multinomial expected num_samples above 0 but got {count}")
+    if not isinstance(x._value, np.ndarray) and (replacement or count == 1):
+        return _traced_multinomial(x, count)
     weights = x._array("multinomial()").reshape(-1, x.shape[-1])
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError("multinomial expected finite weights of 0 or more but got " + str(weights[~(np.isfinite(weights) & (weights >= 0))][0]))
@@ -190,6 +203,15 @@ def multinomial(x: Tensor, num_samples: Any = 1, replacement: bool = False, name
                 running[chosen:] -= share
                 running /= left
     return dispatch.constant(drawn.reshape(*x.shape[:-1], count))
+
+
+def _traced_multinomial(x: Tensor, count: int) -> Tensor:
+    """Draws with replacement by weights that are not known yet, so that they cannot be checked: as many running sums as lie below the number are passed over."""
+    running = cumsum(x, -1)
+    shares = divide(running, running[..., -1:])
+    draws = default_generator().uniform((*x.type.shape[:-1], count), 0.0, 1.0, x.type.dtype)
+    passed = dispatch.call(ops.Less, unsqueeze(shares, -2), unsqueeze(draws, -1))
+    return dispatch.call(ops.Sum, cast_to(passed, i64), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]
 
 
 _increment = in_place(lambda x, value: add(x, dispatch.full((), value if x.type.dtype.is_float else int(value), x.type.dtype)))

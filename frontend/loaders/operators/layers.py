@@ -174,11 +174,11 @@ def max_pool2d_with_index(
     global_pooling: bool = False,
     adaptive: bool = False,
     ceil_mode: bool = False,
-) -> tuple[Tensor, None]:
-    """The largest elements, without their positions."""
-    return pool(
-        x, kernel_size, strides=strides, paddings=paddings, global_pooling=global_pooling, adaptive=adaptive, ceil_mode=ceil_mode
-    ), None
+) -> tuple[Tensor, Tensor | None]:
+    """The largest elements, and where they stood in their images; adaptive and global ones without."""
+    if adaptive or global_pooling:
+        return pool(x, kernel_size, strides=strides, paddings=paddings, global_pooling=global_pooling, adaptive=adaptive, ceil_mode=ceil_mode), None
+    return functional.max_pool2d(x, list(kernel_size), list(strides), list(paddings), True, ceil_mode)  # type: ignore[no-any-return]
 
 
 Statistics = Callable[..., tuple[Tensor, Tensor | None, Tensor | None]]

@@ -49,3 +49,8 @@ def huber_loss(input: Tensor, label: Tensor, *, delta: float) -> tuple[Tensor, T
     line = math.scale(size, delta, -0.5 * delta * delta)
     near = dispatch.call(ops.LessEqual, size, dispatch.full((), delta, size.type.dtype))
     return math.where(near, square, line), residual
+
+
+@meaning()
+def kldiv_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    return functional.kl_div(x, target, reduction, log_target)

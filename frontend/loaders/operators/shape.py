@@ -14,6 +14,7 @@ from polyreme.loaders.meaning import Number, Sizes, meaning
 from polyreme.loaders.operators.activation import channel_axis
 from polyreme.loaders.operators.create import assign_value
 from polyreme.math.common import axis_of, cast_to
+from polyreme.math.traced_indexing import replaced
 from polyreme.nn import functional
 from polyreme.tensor import Tensor
 
@@ -195,14 +196,22 @@ def set_value_with_tensor(
 
 def _replaced(x: Tensor, value: Tensor, starts: Sizes, ends: Sizes, steps: Sizes, axes: Sizes, decrease: Sizes, none_axes: Sizes) -> Tensor:
     """Pieces of `x` around the replaced one, axis by axis from the last: the slice is a box, so what is left of each axis is two spans."""
-    if any(s != 1 for s in steps) or none_axes:
-        raise OperatorError("expected a replaced slice with steps of 1 and no new axes")
+    if none_axes:
+        raise OperatorError("expected a replaced slice without new axes")
+    decreased = {_axis(a, x) for a in decrease}
+    if any(s != 1 for s in steps):
+        items: list[Any] = [builtins.slice(None)] * x.ndim
+        for axis, low, high, step in zip(axes, starts, ends, steps, strict=True):
+            size = x.type.shape[_axis(axis, x)]
+            items[_axis(axis, x)] = builtins.slice(low, size if isinstance(high, int) and high >= END else high, int(step))
+        part = x[tuple(items)].type.shape
+        return replaced(x, items, math.reshape(math.expand(cast_to(value, x.type.dtype), [d for i, d in enumerate(part) if i not in decreased]), part))
     box: list[tuple[Dim, Dim]] = [(0, d) for d in x.type.shape]
     for axis, low, high in zip(axes, starts, ends, strict=True):
         place = _axis(axis, x)
         box[place] = _bounds(low, high, x.type.shape[place])
     target = [high - low for low, high in box]
-    inside = [d for i, d in enumerate(target) if i not in {_axis(a, x) for a in decrease}]
+    inside = [d for i, d in enumerate(target) if i not in decreased]
     new = math.reshape(math.expand(cast_to(value, x.type.dtype), inside), target)
     for place in reversed(range(x.ndim)):
         low, high = box[place]
@@ -319,6 +328,16 @@ def pixel_shuffle(x: Tensor, *, upscale_factor: int = 1, data_format: str = "NCH
     r = upscale_factor
     apart = math.reshape(x, [n, c // (r * r), r, r, h, w])
     return math.reshape(math.transpose(apart, [0, 1, 4, 2, 5, 3]), [n, c // (r * r), h * r, w * r])
+
+
+@meaning()
+def pixel_unshuffle(x: Tensor, *, downscale_factor: int = 1, data_format: str = "NCHW") -> Tensor:
+    return functional.pixel_unshuffle(x, downscale_factor, data_format)
+
+
+@meaning()
+def temporal_shift(x: Tensor, *, seg_num: int, shift_ratio: float = 0.25, data_format: str = "NCHW") -> Tensor:
+    return functional.temporal_shift(x, seg_num, shift_ratio, data_format=data_format)
 
 
 @meaning("channel_shuffle")
