@@ -372,6 +372,19 @@ def drop_empty_parts(op: Any, b: Builder) -> Value | None:
 
 
 @_canonical
+@pattern(nn.Concat, tt.Concat)
+def merge_concats(op: Any, b: Builder) -> Value | None:
+    """concat(concat(x, y), z) -> concat(x, y, z), along one axis, where nobody else reads the inner one"""
+    rank = op.result.type.rank
+    parts: list[Value] = []
+    for x in op.xs:
+        inner = x.producer(type(op))
+        merged = inner is not None and inner.axis % rank == op.axis % rank and len(x.uses) == 1
+        parts += inner.xs if inner is not None and merged else [x]
+    return None if len(parts) == len(op.xs) else b(type(op), parts, axis=op.axis)
+
+
+@_canonical
 @pattern(tt.Reduce)
 def reduce_nothing(op: Any, b: Builder) -> Value | None:
     """reduce(x, axes of size 1) -> reshape(x),  reduce(x, axes of which some have size 1) -> reduce(x, the others)"""
