@@ -45,8 +45,8 @@ _FOLDED = 1 << 16
 class ChannelsLast(FuncPass):
     """contract(window(x), w): NCabmn,OCmn->NOab  ->  transpose(contract(window(transpose(x)), w): NabCmn,OCmn->NabO), and transposes sunk through ops behind it
 
-    Before and after: `tensor` ops on values.  Only in functions where most of the work is in convolutions with `channels` channels of the result or more, and
-    which give back less than they compute on the way: with few channels, lanes along a row of pixels do better, and a training step gives all back.
+    Before and after: `tensor` ops on values.  Only in functions where most of the work is in convolutions with `channels` channels of the result or more (depthwise ones
+    with 16), and which give back less than they compute on the way: with few channels, lanes along a row of pixels do better, and a training step gives all back.
     Runs before reshapes are sunk and before fusion, which find longer chains afterwards. With `blocks`, convolutions with very few channels compute several pixels at once.
     """
 
@@ -74,7 +74,9 @@ class ChannelsLast(FuncPass):
                 # A gradient: it sums over the places of windows.
                 return False
             work = estimate(product(conv.spec.sizes(shape_of(op.a), shape_of(op.b)).values()))
-            many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= self.channels
+            # Depthwise ones pay as soon as a vector is full: pixels of a row share no loads of theirs.
+            alone = all(n == 1 for c, n in conv.spec.sizes(shape_of(op.a), shape_of(op.b)).items() if c in conv.spec.contracted and c not in conv.taps)
+            many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= (min(_GROUP, self.channels) if alone else self.channels)
             made += estimate(product(shape_of(op.result)))
             wins, others = wins + work * many, others + work * (not many)
         returned = sum(estimate(product(shape_of(v))) for v in func.block.terminator.operands if len(shape_of(v)) > 2 and not _moves_channels_last(v))
