@@ -24,9 +24,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from math import gcd
 from types import MappingProxyType
+from typing import Any
 
 from polyreme.ir.diagnostics import UNKNOWN, Location
-from polyreme.ir.dims import Dim, Expr, known_nonnegative, line_of, parse_dim, product, substitute, symbol, symbols
+from polyreme.ir.dims import Dim, Expr, evaluate, known_nonnegative, line_of, parse_dim, product, substitute, symbol, symbols
 
 # --- guards
 
@@ -108,12 +109,39 @@ def _relation(need: str) -> re.Match[str]:
 
 
 def at_least_zero(size: Expr, op: str, location: Location = UNKNOWN) -> Guard:
-    """The guard that `size` is not negative: `N-3` gives `N >= 3`, `5-N` gives `N <= 5`."""
+    """The guard that `size` is not negative: `N-3` gives `N >= 3`, `5-N` gives `N <= 5`, and `N-floordiv(N, 2)-1` gives `N >= 1`."""
+    size = _plainly(size)
     constant = next((coef for mono, coef in size.terms if not mono), 0)
     rest = size - constant
     if isinstance(rest, Expr) and rest.terms[0][1] < 0:
         return Guard(f"{-rest} <= {constant}", size, op, _place(location))
     return Guard(f"{rest} >= {-constant}", size, op, _place(location))
+
+
+def _plainly(size: Expr) -> Expr:
+    """`N-k`, if a sum of quotients of one name N is at least 0 exactly where N is at least `k`; any other size as it is."""
+    names = symbols(size)
+    if len(names) != 1 or line_of(size) is not None or not all(_repeats(mono) for mono, _ in size.terms):
+        return size
+    (name,) = names
+    values = [evaluate(size, {name: n}) for n in range(2 * _PERIOD + 1)]
+    least = next((n for n in range(_PERIOD) if values[n] >= 0), None)
+    # Over each period the sum grows by as much.
+    if least is None or values[_PERIOD] < values[0] or min(values[least:]) < 0:
+        return size
+    return symbol(name) - least  # type: ignore[return-value]
+
+
+# What sums of quotients by its divisors repeat after.
+_PERIOD = 240
+
+
+def _repeats(mono: tuple[Any, ...]) -> bool:
+    """Whether a factor of a term is 1, a name, or the quotient of a line by a divisor of the period."""
+    if len(mono) > 1:
+        return False
+    quotients = [atom for atom in mono if atom.fn]
+    return all(q.fn == "floordiv" and isinstance(q.args[1], int) and _PERIOD % q.args[1] == 0 and line_of(q.args[0]) is not None for q in quotients)
 
 
 def without_implied(guards: Iterable[Guard]) -> list[Guard]:

@@ -48,6 +48,8 @@ class Code:
         return value
 
     def constant(self, x: float, dtype: ScalarType) -> Value:
+        if dtype.kind in "iux" and isinstance(x, float):
+            x = int(x)  # whole: nothing else fits an integer type
         value: Value = self.b(kernel.Constant, value=x, dtype=dtype)
         return value
 

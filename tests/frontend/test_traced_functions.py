@@ -58,6 +58,13 @@ def test_what_follows_from_values_alone_is_an_error_that_says_why():
         paddle.jit.to_static(lambda x: paddle.unique(x))(paddle.ones([3]))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_constants_of_whole_numbers_are_compiled_for_integers(dtype):
+    x = paddle.arange(12).astype(dtype)
+    for function in (lambda x: paddle.scale(x, 2.0, 1.0, bias_after_scale=False), paddle.nn.functional.relu6):
+        np.testing.assert_array_equal(paddle.jit.to_static(function)(x).numpy(), function(x).numpy())
+
+
 # Sizes that are known once a mask is; draws that repeat until they succeed; keys of tensors. `x` has five columns.
 X = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)
 

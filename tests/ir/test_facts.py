@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyreme.ir.diagnostics import Location
-from polyreme.ir.dims import evaluate, floordiv, substitute, symbol, symbols
+from polyreme.ir.dims import evaluate, evaluate, floordiv, substitute, symbol, symbols
 from polyreme.ir.facts import Guard, agree, assuming, at_least_zero, solve, without_implied
 
 N, M, T = symbol("N"), symbol("M"), symbol("T")
@@ -111,3 +111,12 @@ def test_bounds_that_follow_from_others_are_left_out():
     three, five, other = (at_least_zero(d, "nn.conv") for d in (N - 3, N - 5, M - 3))
     assert without_implied([three, five, other, three]) == [five, other]
     assert without_implied([five, three]) == [five]
+
+
+@pytest.mark.parametrize(
+    "size", [N - N // 2 - 1, (N - 3) // 2 + 1, N // 4 - 3, 2 * N - N // 3 - 9, (3 * N + 2) // 8 - N // 16 - 4, N // 7 - 2, N // 2 - N // 3 - 1, 3 - N // 2]
+)
+def test_a_bound_of_quotients_is_one_of_the_name_where_it_says_the_same(size):
+    guard = at_least_zero(size, "nn.conv")
+    assert [evaluate(guard.size, {"N": n}) >= 0 for n in range(1000)] == [evaluate(size, {"N": n}) >= 0 for n in range(1000)]
+    assert guard.need.startswith("N >= ") == (size in (N - N // 2 - 1, N // 4 - 3, 2 * N - N // 3 - 9, (3 * N + 2) // 8 - N // 16 - 4))
