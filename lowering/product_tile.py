@@ -55,7 +55,7 @@ class Blocks:
 @dataclass(frozen=True)
 class Ahead:
     """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on, `lines` in all; by the tile
-    itself where they are `near`, else after it. `behind` is where as many begin that are needed instead by a thread that takes its tasks from the end on."""
+    itself where they are `near`, else after it."""
 
     buffer: Value
     at: Index
@@ -64,14 +64,12 @@ class Ahead:
     step: Dim
     stride: Dim
     near: bool = False
-    behind: Index | None = None
 
     def prefetch(self, code: Code, line: Index) -> None:
         """Ask for a line."""
         outer = code.div(line, self.inner)
         inner = code.sub(line, code.mul(outer, self.inner))
-        for at in (self.at,) if self.behind is None else (self.at, self.behind):
-            code.prefetch(self.buffer, code.add(at, code.mul(inner, self.step), code.mul(outer, self.stride)))
+        code.prefetch(self.buffer, code.add(self.at, code.mul(inner, self.step), code.mul(outer, self.stride)))
 
     def share(self, code: Code, first: Index, each: int) -> Beside:
         """Asks for lines from the one of number `first` on, `each` in a round of steps."""
@@ -111,6 +109,8 @@ class Tile:
         self.around, self.panels = around, panels
         self.blocks: Blocks | None = None
         self.local: Value | None = None
+        # Whether the task after this one is the one before it.
+        self.backward: Value | None = None
         code, p = self.code, product.problem
         self.lane0 = code.mul(block, vectors * product.lanes)
         self.left0 = code.add(p.left.base, kernel.left_at, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
@@ -203,7 +203,10 @@ class Tile:
             if typical(panels.elements) * each <= self.p.request.target.caches[1]:
                 return None
             return Ahead(right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, near=True)
-        return Ahead(right, self.code.add(at, size), -(-size // line), 1, 0, line, behind=self.code.sub(at, size) if depth is None else None)
+        following: Index = size
+        if depth is None and self.backward is not None:
+            following = self.code.apply("select", self.backward, self.code.value(-size), self.code.value(size))
+        return Ahead(right, self.code.add(at, following), -(-size // line), 1, 0, line)
 
     def ahead_in_place(self, at: Index, depth: int | None, start: Index) -> Ahead | None:
         """The same for a panel that is packed from position `at` on: the next block of this panel, or the first one of the next panel."""
