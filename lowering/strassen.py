@@ -4,7 +4,7 @@ Rows, steps and lanes are cut into two or three parts each, as a scheme of `sche
 "thirds" and "thirds of rows" 15 in place of 18, "quarters" 49 in place of 64. The parts of the lanes are neighbouring panels. So a task makes its part of all
 products from beginning to end, and needs no memory but its own:
 
-1. A kernel of its own writes the combinations of A, once for all tasks.
+1. A kernel of its own writes the combinations of A, once for all tasks; or threads make them beside the products (`strassen_beside.py`).
 2. A task takes the combinations of a few panels of B, which were packed ahead, one after another: the register tile multiplies them by its rows of A's, and the
    sums wait in the second-level cache. Long sums are cut into blocks of steps.
 3. It adds them up, a row of each part at a time, computes what follows and stores it.
@@ -37,6 +37,7 @@ from polyreme.lowering.positions import Position
 from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.schemes import combine
+from polyreme.lowering.strassen_beside import Making
 from polyreme.lowering.strassen_plan import COMBINE_NEAR, Cut, choose_cut
 
 # Rows of a part in whose time all of the next panel has been asked for, where their number is not known.
@@ -105,18 +106,48 @@ class StrassenBuilder:
 
     def build(self) -> KernelPlan:
         cut, p, epilogue = self.cut, self.p, self.p.epilogue
-        combined = self._combine_rows(self.parts.memory_of(p.left.source))
-        slots = [combined, self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
+        source = self.parts.memory_of(p.left.source)
+        if cut.beside:
+            before = [source, self.parts.new_scratch(cut.most_makers * cut.products * cut.matrix_of_task, f32)]
+        else:
+            before = [self._combine_rows(source)]
+        slots = [*before, self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         func = Func.empty(p.request.name("strassen"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=True)
         code = Code(Builder.at_end(func.block, func.location))
         rows = Rows.of(code, cut)
-        cycles_of_task = cut.blocks * cut.products * cut.depth * cut.piece / cut.rows * step_cycles(cut.rows, cut.vectors)
-        with code.parallel(code.mul(rows.pieces, cut.groups), grain=max(1, int(GRAIN_CYCLES / cycles_of_task)), name="task") as task:
-            group, piece = code.split(task, [cut.groups, rows.pieces])
-            _Task(self, code, rows, func.args, group, piece).run()
+        if cut.beside:
+            self._tasks_beside(code, rows, func.args)
+        else:
+            self._tasks(code, rows, func.args)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("strassen")
+
+    def _tasks(self, code: Code, rows: Rows, args: Sequence[Value]) -> None:
+        """A group of panels for a piece of the rows each."""
+        cut = self.cut
+        cycles_of_task = cut.blocks * cut.products * cut.depth * cut.piece / cut.rows * step_cycles(cut.rows, cut.vectors)
+        with code.parallel(code.mul(rows.pieces, cut.groups), grain=max(1, int(GRAIN_CYCLES / cycles_of_task)), name="task") as task:
+            group, piece = code.split(task, [cut.groups, rows.pieces])
+            _Task(self, code, rows, args[0], args[1:], group, piece).run()
+
+    def _tasks_beside(self, code: Code, rows: Rows, args: Sequence[Value]) -> None:
+        """Neighbouring groups for each thread, which makes A's combinations beside the first one, and where another piece of the rows begins."""
+        cut, p = self.cut, self.p
+        count = cut.groups * cut.pieces
+        threads = code.apply("min", code.b(kernel.Threads), code.value(cut.most_makers))
+        letters = self.matrices.product.rows
+        stride = p.left.stride(letters[-1]) if letters else 0
+        with code.parallel(threads, name="task") as task:
+            lo, hi = (code.div(code.mul(code.add(task, i), count), threads) for i in range(2))
+            start = code.mul(task, cut.products * cut.matrix_of_task)
+            with code.loop(lo, hi, name="group") as loop:
+                piece, group = code.split(loop.iv, [cut.pieces, cut.groups])
+                begun = code.mul(piece, cut.groups)
+                first = code.apply("max", code.value(lo), code.value(begun))
+                run = _Task(self, code, rows, args[1], args[2:], group, piece)
+                making = Making(code, cut, p.left, stride, args[0], args[1], start, run.first, run.count)
+                run.run_beside(making, code.value(code.sub(loop.iv, first)))
 
     def _combine_rows(self, source: Slot) -> Slot:
         """A step that writes the combinations of A, [product][row of a part][step of a part]."""
@@ -221,18 +252,41 @@ class _Maps(Code):
         return value
 
 
+def _both(one: Beside, other: Beside) -> Beside:
+    """What two do beside the same rounds."""
+
+    def write(turn: Value) -> None:
+        one(turn)
+        other(turn)
+
+    return write
+
+
 class _Task:
     """Writes the work on a group of panels for a piece of the rows."""
 
-    def __init__(self, builder: StrassenBuilder, code: Code, rows: Rows, args: Sequence[Value], group: Index, piece: Index):
+    def __init__(self, builder: StrassenBuilder, code: Code, rows: Rows, left: Value, args: Sequence[Value], group: Index, piece: Index):
         self.matrices, self.p, self.cut, self.code, self.align = builder.matrices, builder.p, builder.cut, code, builder.align
-        self.left, self.right = args[0], args[1]
+        self.left, self.right = left, args[0]
         count = len(self.p.epilogue.args)
-        self.buffers: dict[Value, Value] = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
-        self.outs = list(args[2 + count :])
+        self.buffers: dict[Value, Value] = dict(zip(self.p.epilogue.args, args[1 : 1 + count], strict=True))
+        self.outs = list(args[1 + count :])
         self.rows, self.group, self.first = rows, group, code.mul(rows.piece, piece)
+        # Where A's combinations for these rows are, and from one to the next.
+        self.left0, self.matrix = code.mul(self.first, self.cut.line), rows.matrix
         even = isinstance(rows.height, int) and rows.height % self.cut.piece == 0
         self.count: Index = rows.piece if even else code.min(rows.piece, code.sub(rows.height, self.first))
+
+    def run_beside(self, making: Making, turn: Value) -> None:
+        """The work on the group of this number among those of a thread, which makes A's combinations beside the first one."""
+        code, cut = self.code, self.cut
+        self.left0, self.matrix = making.start, cut.matrix_of_task
+        self.sums = code.scratch(cut.products * cut.plane, f32)
+        is_first = code.apply("eq", turn, code.value(0))
+        with code.when(is_first):
+            making.make_first()
+        self._multiply(self.group, 0, fresh=True, making=lambda product, at: making.beside(product, is_first, at), number=turn)
+        self._finish()
 
     def run(self) -> None:
         code, cut = self.code, self.cut
@@ -247,12 +301,13 @@ class _Task:
                 self._multiply(code.add(code.mul(self.group, cut.blocks), block.iv), code.mul(block.iv, cut.depth), fresh=False)
         self._finish()
 
-    def _multiply(self, block: Index, step0: Index, fresh: bool) -> None:
-        """All products of a block of steps, `block` as they are counted through all groups, added to the sums unless those are `fresh`."""
+    def _multiply(self, block: Index, step0: Index, fresh: bool, making: Callable[[Value, Index], Beside] | None = None, number: Value | None = None) -> None:
+        """All products of a block of steps, `block` as they are counted through all groups, added to the sums unless those are `fresh`; `making`, of a product and rows, is done beside
+        the tiles, and `number` that of the group for who makes it."""
         code, cut, lanes = self.code, self.cut, self.cut.lanes
         with code.loop(0, self.rows.products, name="turn") as turn:
-            product, following = self._order(block, turn.iv)
-            left0 = code.add(code.mul(self.rows.matrix, product), code.mul(self.first, cut.line), step0)
+            product, following = self._order(block if number is None else number, turn.iv)
+            left0 = code.add(code.mul(self.matrix, product), self.left0, step0)
             panel = code.add(code.mul(block, cut.products), product, self.rows.first)
             right0 = code.mul(panel, cut.panel)
             sums0 = code.mul(self.rows.plane, product)
@@ -270,6 +325,8 @@ class _Task:
                 if not fresh:
                     acc = [[code.load(self.sums, x, lanes, None, self.align) for x in line] for line in places]
                 ahead = self._ahead(code.add(right0, code.mul(following, cut.panel)), at, rows)
+                if making is not None:
+                    ahead = _both(ahead, making(code.value(product), at))
                 acc = accumulate(code, [Axis(cut.depth, 1, cut.width)], read_left, read_right, acc, code.add(left0, code.mul(at, cut.line)), right0, ahead)
                 for line, values in zip(places, acc, strict=True):
                     for x, value in zip(line, values, strict=True):

@@ -12,7 +12,7 @@ from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import element_type, f32
-from polyreme.lowering.microkernel import UNROLL, choose_tile, split_extent, step_cycles
+from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, choose_tile, split_extent, step_cycles
 from polyreme.lowering.problem import Product, find_product
 from polyreme.lowering.schedule import Request
 from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, places
@@ -43,6 +43,8 @@ APART = 5
 LEAST_ROWS = 48
 # How many tasks the busier one of two threads may have, in halves of all of them.
 MOST_UNEVEN = 1.15
+# Threads at most that make A's combinations each for itself: they need memory for them.
+MOST_MAKERS = 8
 # What an unknown number of rows is planned for, at most.
 USUAL_ROWS = 128
 
@@ -198,6 +200,41 @@ class Cut:
         """Elements of A's combinations."""
         whole = self.products * self.matrix
         return whole if isinstance(self.matrices.m, int) else dims.maximum(whole, self.of_few.products * self.of_few.matrix)
+
+    @cached_property
+    def beside(self) -> bool:
+        """Whether threads make A's combinations each for itself, beside the multiplications: in products of two levels whose parts are all there."""
+        a = self.matrices
+        if len(self.schemes) != 2 or self.blocks != 1 or not isinstance(a.m, int) or a.m % self.down or a.k != self.along * self.steps:
+            return False
+        # At most one vector is made beside each round; short sums have no rounds.
+        rounds = self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
+        return all(len(terms) <= 2 for terms in self.schemes[0].left) and self.positions_of_tile <= rounds
+
+    @property
+    def vectors_of_steps(self) -> int:
+        """Vectors in a row of A's combinations."""
+        return -(-self.steps // self.lanes)
+
+    @property
+    def tiles(self) -> int:
+        """Register tiles of a panel."""
+        return -(-self.piece // self.rows)
+
+    @property
+    def positions_of_tile(self) -> int:
+        """Vectors of each of A's combinations of an inner product that are made beside a tile."""
+        return -(-self.piece * self.vectors_of_steps // (self.schemes[1].products * self.tiles))
+
+    @property
+    def matrix_of_task(self) -> int:
+        """Elements from one of A's combinations to the next, of a piece of the rows."""
+        return self.piece * self.line + APART * self.lanes
+
+    @property
+    def most_makers(self) -> int:
+        """Threads that share groups of panels and pieces of rows, at most."""
+        return min(self.groups * self.pieces, MOST_MAKERS)
 
     @property
     def plane(self) -> int:

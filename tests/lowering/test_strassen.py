@@ -208,6 +208,33 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
 
 
+@pytest.mark.parametrize(
+    ("case", "target", "pieces", "which"), [(Case(20, 144, 70, bias=True), "x86-64-avx512", 2, 7), (Case(12, 144, 70, True, residual=True, split=2), "x86-64-avx2", 1, 2)]
+)
+def test_threads_make_combinations_beside_the_products(case: Case, target: str, pieces: int, which: int) -> None:
+    """Each for itself, and anew where its groups go on with another piece of the rows."""
+    inputs, constants = case.arrays()
+    used: list[Cut] = []
+
+    def pick(all: list[Cut]) -> Cut:
+        narrow = [replace(cut, piece=-(-case.m // (4 * pieces)), blocks=1) for cut in all if cut.vectors == 1]
+        possible = [cut for cut in narrow if cut.beside]
+        return possible[which % len(possible)]
+
+    lowered = to_kernels(case.module(inputs, constants), TARGETS[target], with_cut(pick, ("quarters",), used))
+    assert used[0].groups > 1
+    assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
+
+
+@pytest.mark.parametrize("case", [Case(128, 784, 300, bias=True), Case(100, 144, 512, residual=True)], ids=str)
+def test_machine_code_that_makes_combinations_beside_the_products_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case) -> None:
+    inputs, constants = case.arrays()
+    used: list[Cut] = []
+    cheapest = with_cut(lambda all: min((cut for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), used)
+    lowered = to_kernels(case.module(inputs, constants), host(), cheapest)
+    bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
+
+
 def with_any_rows(way: str, which: int, used: list[Cut], tiles: int = 0, enough: tuple[int, int] = (0, 0)) -> Callable[[Request], KernelPlan | None]:
     """A builder for an unknown number of rows, with one of the ways to cut; `tiles` of a task, and how many rows are `enough`, if they are given."""
 
