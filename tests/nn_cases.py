@@ -143,6 +143,7 @@ case("nn.floor_divide of integers", nn.FloorDivide, ints(40), ints(40), formula=
 case("nn.mod", nn.Mod, floats(3, 4), _nonzero(4), formula=each(lambda x, y: x - math.floor(x / y) * y))
 case("nn.mod of integers", nn.Mod, ints(40), ints(40), formula=each(lambda x, y: x % y if y else 0))
 case("nn.pow", nn.Pow, floats(3, 4, low=0.3, high=2), floats(4), formula=each(lambda x, y: math.exp(y * math.log(x))))
+case("nn.atan2", nn.Atan2, floats(3, 4), floats(4), formula=each(math.atan2))
 case("nn.pow of integers", nn.Pow, ints(40), ints(40, high=5), formula=each(lambda x, y: int(math.trunc(float(x) ** y)) if x or y >= 0 else 0))
 for _cls, _fn in [(nn.LogicalAnd, lambda x, y: bool(x) and bool(y)), (nn.LogicalOr, lambda x, y: bool(x) or bool(y)), (nn.LogicalXor, lambda x, y: bool(x) != bool(y))]:
     case(f"{_cls.name} of truths", _cls, bools(3, 4), bools(4), formula=each(_fn))

@@ -476,6 +476,16 @@ class Pow(ScalarOp):
     """
 
 
+@binary("nn.atan2", "atan2")
+class Atan2(ScalarOp):
+    """The angle of the point (y, x) from the first axis, in [-pi, pi], element by element.
+
+        %z = nn.atan2 %x, %y : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
+
+    The sign of a zero counts: ±0 for x = ±0 and a y that is positive or +0, ±pi where y is negative or -0.
+    """
+
+
 @binary("nn.maximum", "max")
 class Maximum(ScalarOp):
     """The larger of x and y, element by element; nan when either is nan.

@@ -142,7 +142,7 @@ def _rule(*classes: type[Op]) -> Callable[[Rule], Rule]:
 
 
 _PLAIN = {
-    nn.Add: "{} + {}", nn.Sub: "{} - {}", nn.Mul: "{} * {}", nn.Div: "{} / {}", nn.Pow: "torch.pow({}, {})", nn.Maximum: "torch.maximum({}, {})",
+    nn.Add: "{} + {}", nn.Sub: "{} - {}", nn.Mul: "{} * {}", nn.Div: "{} / {}", nn.Pow: "torch.pow({}, {})", nn.Atan2: "torch.atan2({}, {})", nn.Maximum: "torch.maximum({}, {})",
     nn.Minimum: "torch.minimum({}, {})", nn.Neg: "-{}", nn.Abs: "torch.abs({})", nn.Exp: "torch.exp({})", nn.Log: "torch.log({})", nn.Sqrt: "torch.sqrt({})",
     nn.Rsqrt: "torch.rsqrt({})", nn.Reciprocal: "torch.reciprocal({})", nn.Square: "torch.square({})", nn.Sin: "torch.sin({})", nn.Cos: "torch.cos({})",
     nn.Tanh: "torch.tanh({})", nn.Sigmoid: "torch.sigmoid({})", nn.Erf: "torch.erf({})", nn.Floor: "torch.floor({})", nn.Ceil: "torch.ceil({})",

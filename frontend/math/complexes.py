@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.math.common import promote, tensor_arg
+from polyreme.math.common import floating, promote, tensor_arg
+from polyreme.math.elementwise import atan2, sign
 from polyreme.tensor import Tensor
 
-__all__ = ["as_complex", "as_real", "complex", "conj", "imag", "is_complex", "real"]
-METHODS = ["as_complex", "as_real", "conj", "imag", "real"]
+__all__ = ["angle", "as_complex", "as_real", "complex", "conj", "imag", "is_complex", "real", "sgn"]
+METHODS = ["angle", "as_complex", "as_real", "conj", "imag", "real", "sgn"]
 
 
 def _complex_arg(x: Tensor, function: str) -> Tensor:
@@ -30,6 +31,14 @@ def real(x: Tensor, name: str | None = None) -> Tensor:
 def imag(x: Tensor, name: str | None = None) -> Tensor:
     """The imaginary parts of complex numbers."""
     return dispatch.call(ops.Imag, _complex_arg(x, "imag"))
+
+
+def angle(x: Tensor, name: str | None = None) -> Tensor:
+    """The angle of complex numbers, in [-pi, pi]; for real ones pi where they are negative and 0 elsewhere."""
+    if tensor_arg(x, "angle").type.dtype.kind == "c":
+        return atan2(imag(x), real(x))
+    x = floating(x)
+    return atan2(dispatch.full(x.type.shape, 0, x.type.dtype), x)
 
 
 def conj(x: Tensor, name: str | None = None) -> Tensor:
@@ -57,3 +66,8 @@ def as_complex(x: Tensor, name: str | None = None) -> Tensor:
     if tensor_arg(x, "as_complex").ndim == 0 or x.type.shape[-1] != 2:
         raise ValueError(f"as_complex expected a last axis of size 2 but got shape {x.shape}")
     return complex(x[..., 0], x[..., 1])
+
+
+def sgn(x: Tensor, name: str | None = None) -> Tensor:
+    """x / |x|, and 0 for 0: for real numbers their sign."""
+    return sign(x)

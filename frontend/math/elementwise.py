@@ -17,7 +17,7 @@ from polyreme.math.common import cast_to, floating, number_of, promote, scalar_d
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "abs", "acos", "acosh", "add", "add_n", "addmm", "asin", "asinh", "atan", "atanh", "cast", "ceil", "clip", "cos", "cosh", "divide", "erf", "exp", "expm1",
+    "abs", "acos", "acosh", "add", "add_n", "addmm", "asin", "asinh", "atan", "atan2", "atanh", "cast", "ceil", "clip", "cos", "cosh", "divide", "erf", "exp", "expm1",
     "floor", "floor_divide", "floor_mod", "frac", "isfinite", "isinf", "isnan", "lerp", "log", "log10", "log1p", "log2", "logit", "maximum", "minimum",
     "mod", "multiply", "neg", "pow", "reciprocal", "remainder", "round", "rsqrt", "scale", "sigmoid", "sign", "sin", "sinh", "sqrt", "square",
     "stanh", "subtract", "tan", "tanh", "trunc", "where", "where_",
@@ -29,7 +29,9 @@ def _unary(name: str, cls: type[Op], doc: str, kinds: str = "float") -> Callable
     """A function of one tensor. `kinds`: "float" takes integers too, as the default float; "any" keeps integers; "keep" leaves them unchanged."""
 
     def function(x: Tensor, name: str | None = None) -> Tensor:
-        tensor_arg(x, function.__name__)
+        done = _of_complex(function.__name__, tensor_arg(x, function.__name__))
+        if done is not None:
+            return done
         if kinds == "float":
             x = floating(x)
         elif kinds == "keep" and x.type.dtype.kind in "iu":
@@ -39,6 +41,16 @@ def _unary(name: str, cls: type[Op], doc: str, kinds: str = "float") -> Callable
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
+
+
+def _of_complex(name: str, x: Tensor) -> Tensor | None:
+    """The function of that name of complex numbers, by their parts; None for others, and where an op takes complex numbers as they are."""
+    if x.type.dtype.kind != "c":
+        return None
+    from polyreme.math.complex_functions import FUNCTIONS
+
+    function = FUNCTIONS.get(name)
+    return None if function is None else function(x)
 
 
 acos = _unary("acos", ops.Acos, "Arc cosine.")
@@ -93,7 +105,10 @@ def round(x: Tensor, decimals: int = 0, name: str | None = None) -> Tensor:
 
 def asinh(x: Tensor, name: str | None = None) -> Tensor:
     """Inverse hyperbolic sine."""
-    x = floating(tensor_arg(x, "asinh"))
+    done = _of_complex("asinh", tensor_arg(x, "asinh"))
+    if done is not None:
+        return done
+    x = floating(x)
     magnitude = abs(x)
     # log1p(a + a^2 / (1 + sqrt(a^2 + 1))) is exact near 0, and odd by the sign put back.
     squared = square(magnitude)
@@ -103,13 +118,19 @@ def asinh(x: Tensor, name: str | None = None) -> Tensor:
 
 def acosh(x: Tensor, name: str | None = None) -> Tensor:
     """Inverse hyperbolic cosine."""
-    x = floating(tensor_arg(x, "acosh"))
+    done = _of_complex("acosh", tensor_arg(x, "acosh"))
+    if done is not None:
+        return done
+    x = floating(x)
     return log(add(x, sqrt(_shift(square(x), -1.0))))
 
 
 def atanh(x: Tensor, name: str | None = None) -> Tensor:
     """Inverse hyperbolic tangent."""
-    x = floating(tensor_arg(x, "atanh"))
+    done = _of_complex("atanh", tensor_arg(x, "atanh"))
+    if done is not None:
+        return done
+    x = floating(x)
     return scale(subtract(log1p(x), log1p(neg(x))), 0.5)
 
 
@@ -152,7 +173,9 @@ def isfinite(x: Tensor, name: str | None = None) -> Tensor:
 
 
 def _classify(cls: type[Op], x: Tensor, whole: bool) -> Tensor:
-    tensor_arg(x, cls.__name__.lower())
+    if tensor_arg(x, cls.__name__.lower()).type.dtype.kind == "c":
+        real, imaginary = (_classify(cls, dispatch.call(part, x), whole) for part in (ops.Real, ops.Imag))
+        return dispatch.call(ops.LogicalAnd if whole else ops.LogicalOr, real, imaginary)
     return dispatch.full(x.type.shape, whole, i1) if x.type.dtype.kind in "iub" else dispatch.call(cls, x)
 
 
@@ -230,11 +253,21 @@ def divide(x: Tensor, y: Tensor, name: str | None = None, *, rounding_mode: str 
     return dispatch.call(ops.Div, floating(x), floating(y))
 
 
+def atan2(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """The angle of the point (y, x) from the first axis, in [-pi, pi]."""
+    return dispatch.call(ops.Atan2, *promote(floating(tensor_arg(x, "atan2", "x")), floating(tensor_arg(y, "atan2", "y"))))
+
+
 def pow(x: Tensor, y: Any, name: str | None = None) -> Tensor:
     """x to the power y, a number or a tensor."""
     tensor_arg(x, "pow")
     if isinstance(y, Tensor):
-        return dispatch.call(ops.Pow, *promote(x, y))
+        base, exponent = promote(x, y)
+        if base.type.dtype.kind == "c":
+            from polyreme.math.complex_functions import power
+
+            return power(base, exponent)
+        return dispatch.call(ops.Pow, base, exponent)
     if not isinstance(y, (int, float)):
         raise TypeError(f"pow(): argument 'y' must be Tensor or a number, but got {type(y).__name__}")
     if y == 2:

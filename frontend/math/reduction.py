@@ -67,6 +67,9 @@ def mean(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = 
         total = sum(x, axis, keepdim=keepdim)
         count = dispatch.full((), product(x.type.shape) // product(total.type.shape), total.type.dtype)
         return cast_to(dispatch.call(ops.Div, total, count), x.type.dtype)
+    if x.type.dtype.kind == "c":
+        parts = (_reduce(ops.Mean, dispatch.call(part, x), axis, keepdim, "mean") for part in (ops.Real, ops.Imag))
+        return dispatch.call(ops.Complex, *parts)
     return _reduce(ops.Mean, x, axis, keepdim, "mean")
 
 
@@ -157,7 +160,7 @@ def norm(
     """
     if dtype is not None:
         x = cast_to(x, as_dtype(dtype).scalar)
-    result = _norm(x, p, axis, keepdim)
+    result = _norm(abs_(x) if tensor_arg(x, "norm").type.dtype.kind == "c" else x, p, axis, keepdim)
     return result if out is None else dispatch.assign(out, result)
 
 

@@ -15,6 +15,7 @@ from polyreme.dialects.nn import (
     Add,
     Asin,
     Atan,
+    Atan2,
     Cast,
     Ceil,
     Cos,
@@ -228,6 +229,16 @@ def power(op: Any, b: Emitter, dz: Value) -> Any:
     at_zero = b(Equal, x, zero)
     log = b(Where, at_zero, zero, b(Log, b(Where, at_zero, one, x)))
     return unbroadcast(b, dx, x.type), unbroadcast(b, b(Mul, b(Mul, dz, op.result), log), y.type)
+
+
+@gradient(Atan2)
+def atan2(op: Any, b: Emitter, dz: Value) -> Any:
+    """dx = dz y / (x² + y²), dy = -dz x / (x² + y²), both 0 at the origin"""
+    x, y = op.x, op.y
+    zero, squared = number(b, 0, dz), b(Add, b(Square, x), b(Square, y))
+    origin = b(Equal, squared, zero)
+    share = b(Where, origin, zero, b(Div, dz, b(Where, origin, number(b, 1, dz), squared)))
+    return unbroadcast(b, b(Mul, share, y), x.type), unbroadcast(b, b(Neg, b(Mul, share, x)), y.type)
 
 
 @gradient(Maximum, Minimum)

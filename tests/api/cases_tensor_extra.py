@@ -258,3 +258,60 @@ def a_change_in_between_is_found_by_backward(paddle, np, rng):
 @cases("paddle.where")
 def _(c):
     c(bools(3, 4), normal(3, 4, dtype="complex64"), normal(3, 4, dtype="complex64"), _forms=False)
+
+
+for _name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log10", "log1p", "log2", "sigmoid", "sign", "sin", "sinh", "sqrt",
+              "tan", "tanh", "mean", "sgn", "angle"):  # fmt: skip
+
+    @cases(f"paddle.{_name}")
+    def _(c):
+        rtol = 1e-6 if c.names[0] in ("paddle.exp", "paddle.sigmoid") else None  # which Paddle computes in float32
+        for dtype in COMPLEX:
+            c(normal(3, 5, dtype=dtype), _forms=False, _rtol=None if dtype == "complex64" else rtol)
+        c(normal(dtype="complex128"), _rtol=rtol)
+        c(normal(4, 1, 3, dtype="complex64").strided())
+        c(normal(0, 3, dtype="complex64"), _no_grad=True) if c.names[0] != "paddle.mean" else None
+        # Quadrants, axes and numbers large and small: where roots and logarithms have their cuts.
+        points = [3 + 4j, -3 + 4j, -3 - 4j, 3 - 4j, 0.5 + 0.25j, -0.5 + 0.25j, -2 + 1e-3j, -2 - 1e-3j, 1e-3 + 2j, 1e-3 - 2j, 15 + 1j, -15 + 1j]
+        c(array(points, "complex128"), _rtol=rtol or 1e-9)
+
+
+@cases("paddle.pow")
+def _(c):
+    for dtype in COMPLEX:
+        c(normal(3, 4, dtype=dtype), normal(4, dtype=dtype), _forms=False, _rtol=2e-5 if dtype == "complex64" else None)
+    c(array([0j, 1 + 1j, -2j], "complex128"), array([2 + 0j, 0j, 3 + 0j], "complex128"), _no_grad=True)
+
+
+for _name in ("isnan", "isinf", "isfinite"):
+
+    @cases(f"paddle.{_name}")
+    def _(c):
+        c(array([1 + 1j, complex("nan"), complex(0, float("inf")), complex(float("-inf"), 1)], "complex64"), _no_grad=True)
+
+
+@cases("paddle.norm")
+def _(c):
+    for p in (2, 1, float("inf"), 3):
+        c(normal(3, 4, dtype="complex128"), p, _forms=False, _no_grad=True)
+    c(normal(3, 4, dtype="complex64"), axis=1, _no_grad=True)
+
+
+@cases("paddle.full")
+def _(c):
+    c([2, 3], 1 - 2j)
+    c([], 2j, "complex128")
+
+
+@cases("paddle.atan2")
+def _(c):
+    for dtype in FLOATS:
+        c(normal(3, 5, dtype=dtype), normal(5, dtype=dtype), _forms=False)
+    c(normal(2, 3).strided(), normal(2, 3))
+    c(array([0.0, -0.0, 0.0, -0.0, 1.0, -1.0]), array([1.0, 1.0, -1.0, -1.0, 0.0, 0.0]), _no_grad=True)
+
+
+@cases("paddle.angle")
+def _(c):
+    for dtype in FLOATS:
+        c(normal(3, 5, dtype=dtype), _no_grad=True)

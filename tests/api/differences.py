@@ -44,6 +44,18 @@ ON_PURPOSE = (
             "paddle.nn.functional.group_norm(f32[2,6,5].strided, 2)", "paddle.nn.GroupNorm(1, 4, affine=False)", "paddle.nn.GroupNorm(2, 4, weight_attr=False)",
         )
     ),
+    *(
+        Difference(f"paddle.acosh({case}", "the gradient is that of the principal value; in Paddle its sign is wrong left of the imaginary axis", ("grad.first[0]",))
+        for case in ("c64", "c128", "complex128")
+    ),
+    *(
+        Difference(f"paddle.sign({case}", "the gradient of a complex sign is that of x over its absolute value, as `sgn` has it; in Paddle it is 0", ("grad.first[0]",))
+        for case in ("c64", "c128", "complex128")
+    ),
+    *(
+        Difference(f"paddle.pow({case}", "the gradients of complex powers are conjugated, as those of products are; in Paddle they are not", ("grad.first[",))
+        for case in ("c64", "c128")
+    ),
     Difference("paddle.nn.SpectralNorm([", "the gradient is that of the formula, as differences show; Paddle gives other numbers unless all gradients that come in are equal", ("grad.first[0]",)),
     Difference("paddle.nn.functional.diag_embed(", "it has a gradient; in Paddle it has none", ("grad", "result: expected stop_gradient")),
     Difference("paddle.nn.Dropout(", "prints without `inplace`, as the documentation of Layer shows it; 3.3.1 adds `inplace=False`", ("repr",)),
