@@ -10,7 +10,7 @@ import numpy as np
 
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
-from polyreme.dtypes import as_dtype, complex64, complex128, default_dtype, float64, int64
+from polyreme.dtypes import as_dtype, complex128, default_dtype, float64, int64
 from polyreme.dtypes import bool as bool_
 from polyreme.dtypes import dtype as DType
 from polyreme.from_data import to_tensor
@@ -31,7 +31,7 @@ METHODS = ["bernoulli_", "clone", "diag", "tril", "tril_", "triu", "triu_"]
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Filled with `fill_value`; without a dtype, bool for a bool, the complex one of the default dtype for a complex number and the default dtype for others."""
+    """Filled with `fill_value`; without a dtype, bool for a bool, complex128 for a complex number and the default dtype for others."""
     if isinstance(number_of(fill_value), complex):
         return _full_of_complex(shape, number_of(fill_value), dtype)
     if dtype is None:
@@ -47,7 +47,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None
 
 
 def _full_of_complex(shape: Any, value: complex, dtype: Any) -> Tensor:
-    chosen = (complex128 if default_dtype() == float64 else complex64) if dtype is None else as_dtype(dtype)
+    chosen = complex128 if dtype is None else as_dtype(dtype)
     if chosen.scalar.kind != "c":
         raise TypeError(f"full expected a complex dtype for {value} but got {chosen.name}; give its real part for a real one")
     return dispatch.call(ops.Complex, *(dispatch.full(shape_of(shape), number, PARTS[chosen.scalar]) for number in (value.real, value.imag)))
