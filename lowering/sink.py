@@ -12,7 +12,7 @@ from typing import ClassVar
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
-from polyreme.ir.core import BlockArgument, Op, Value
+from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.lowering.elements import matching_groups
@@ -70,24 +70,38 @@ def _sink(op: tensor.Map) -> None:
             operands.append(other.x)
         elif (full := x.producer(tensor.Full)) is not None:
             operands.append(b(tensor.Full, value=full.value, shape=wanted, dtype=full.dtype))
+        elif shape_of(x) == wanted:
+            operands.append(x)
+        elif (cast := _cast_of_memory(x)) is not None:
+            operands.append(b(tensor.Map, b(tensor.Reshape, cast.xs[0], shape=wanted), fn="cast", dtype=cast.dtype))
         else:
-            operands.append(x if shape_of(x) == wanted else b(tensor.Reshape, x, shape=wanted))
+            operands.append(b(tensor.Reshape, x, shape=wanted))
     moved = b(tensor.Map, *operands, fn=op.fn, dtype=op.dtype)
     moved.name = op.result.name
-    sources = [x.producer(tensor.Reshape) for x in op.xs]
+    sources = [x.producer() for x in op.xs]
     op.replace_with(b(tensor.Reshape, moved, shape=shape))
     for source in dict.fromkeys(sources):
-        if source is not None and not source.is_used:
+        if isinstance(source, (tensor.Reshape, tensor.Map)) and not source.is_used:
             source.erase()
 
 
 def _from_contract(value: Value) -> bool:
     """Whether a contract makes the value, with nothing but elementwise ops in between."""
-    op: Op | None = value.producer()
-    while isinstance(op, tensor.Map):
-        full = [x.producer() for x in op.xs if shape_of(x) == shape_of(op.result)]
-        op = next((p for p in full if isinstance(p, (tensor.Contract, tensor.Map))), None)
-    return isinstance(op, tensor.Contract)
+    pending, seen = [value.producer()], set()
+    while pending:
+        op = pending.pop()
+        if isinstance(op, tensor.Contract):
+            return True
+        if isinstance(op, tensor.Map) and op not in seen:
+            seen.add(op)
+            pending += [x.producer() for x in op.xs if shape_of(x) == shape_of(op.result)]
+    return False
+
+
+def _cast_of_memory(x: Value) -> tensor.Map | None:
+    """The op that makes `x` of numbers of another kind, which others read too and which lie in memory for that: a residual of bytes."""
+    cast = x.producer(tensor.Map)
+    return cast if cast is not None and cast.fn == "cast" and len(cast.xs[0].uses) > 1 else None
 
 
 def _shape_in_front(x: Value, shape: tuple[Dim, ...], old: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
@@ -95,7 +109,8 @@ def _shape_in_front(x: Value, shape: tuple[Dim, ...], old: tuple[Dim, ...]) -> t
     given = shape_of(x)
     if not given or all(n == 1 for n in given):
         return (1,) * len(old) if given else ()
-    if not isinstance(x, BlockArgument) and not isinstance(x.producer(), (tensor.Reshape, tensor.Constant, tensor.Full)) and len(x.uses) < 2:
+    known = isinstance(x, BlockArgument) or isinstance(x.producer(), (tensor.Reshape, tensor.Constant, tensor.Full))
+    if not known and len(x.uses) < 2 and _cast_of_memory(x) is None:
         # What is computed nearby might have shared the map's kernel; a reshape in between would keep it out. What others read too lies in memory anyway.
         return None
     found: list[Dim] = []

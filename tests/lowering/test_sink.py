@@ -11,7 +11,7 @@ from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.types import TensorType, f32
+from polyreme.ir.types import TensorType, f32, i32
 from polyreme.ir.verify import verify
 from polyreme.lowering.sink import SinkReshapes
 
@@ -65,3 +65,24 @@ def test_a_reshape_back_does_not_stand_between_a_product_and_what_follows() -> N
     np.testing.assert_array_equal(evaluate(module, inputs)[0], before)
     product = next(op for op in main.block if isinstance(op, tensor.Contract))
     assert [type(user) for user in product.result.users] == [tensor.Map]
+
+
+def test_a_residual_of_bytes_that_others_read_too_is_added_in_front_of_the_reshape_and_so_is_what_follows() -> None:
+    module, inputs = reshaped_product(lambda b, r: r)
+    main = module.function()
+    add, end = main.block.terminator.operands[0].producer(), main.block.terminator
+    assert isinstance(add, tensor.Map)
+    b = Builder.before_op(add)
+    steps = b(tensor.Map, add.xs[1], fn="cast", dtype=i32)
+    total = b(tensor.Map, b(tensor.Map, steps, fn="cast", dtype=f32), add.xs[0], fn="add")
+    add.replace_with(b(tensor.Map, total, b(tensor.Full, value=0.0, dtype=f32), fn="max"))
+    Builder.before_op(end).insert(Return([end.operands[0], steps]))
+    end.erase()
+    main.finish()
+    before = evaluate(module, inputs)
+    SinkReshapes().run(module)
+    verify(module)
+    for a, wanted in zip(evaluate(module, inputs), before, strict=True):
+        np.testing.assert_array_equal(a, wanted)
+    assert isinstance(main.block.terminator.operands[0].producer(), tensor.Reshape)
+    assert all(op.is_used for op in main.block if isinstance(op, (tensor.Map, tensor.Reshape)))
