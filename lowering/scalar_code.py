@@ -106,7 +106,7 @@ def _float_mod(a: Lane, b: Lane, remainder: Callable[[], Lane] | None = None) ->
     if remainder is not None:
         rest = remainder()
     else:
-        rest = _float_rest(a, b) if a.code.fma and a.elem in _EXACT_QUOTIENTS else a.emit("frem", b)
+        rest = _float_rest(a, b) if a.code.fma else a.emit("frem", b)
     zero = rest.compare("oeq", 0.0)
     wrong = rest.compare("olt", 0.0) ^ b.compare("olt", 0.0)
     moved = wrong.where(rest + b, rest)
