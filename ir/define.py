@@ -316,7 +316,7 @@ class Definition:
         reference = getattr(self.cls, "reference", None)
         if reference is None:
             raise PolyremeError(f"'{self.name}' has no reference meaning to evaluate", code="E0306")
-        return reference(*self.split(args, segments), **attributes)
+        return reference(*(args if segments is None else self.split(args, segments)), **attributes)
 
 
 OPS: dict[str, type[Op]] = {}

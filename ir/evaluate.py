@@ -270,18 +270,21 @@ class _Frame:
         return [] if op is None else [values[v] for v in op._operands]
 
     def step(self, op: Op) -> None:
-        args = [self.values[v] for v in op._operands]
+        values = self.values
+        args = [values[v] for v in op._operands]
         try:
             results = self.results(op, args)
             if self.outer.watch is not None:
                 results = self.outer.watch(op, args, results)
             if len(results) != len(op.results):
                 raise EvaluateError(f"'{op.name}' made {len(results)} values but has {len(op.results)} results", op.location)
-            if op.has(BindsSizes):
-                for result, value in zip(op.results, results, strict=True):
+            if BindsSizes in op.traits:
+                for result, value in zip(op.results, results):
                     self.bind(result.type, value)
-            for result, value in zip(op.results, results, strict=True):
-                self.values[result] = self.checked(op, result.type, value)
+            for result, value in zip(op.results, results):
+                kind = result.type
+                # Most ops of kernels make numbers, which need no look.
+                values[result] = value if kind.__class__ is ScalarType else self.checked(op, kind, value)
         except PolyremeError as error:
             if error.diagnostics[0].location:
                 raise
@@ -290,7 +293,7 @@ class _Frame:
             raise EvaluateError(f"'{op.name}' failed: {error}", op.location) from error
 
     def results(self, op: Op, args: Sequence[Any]) -> Sequence[Any]:
-        if isinstance(op.attributes.get("callee"), SymbolRef):
+        if "callee" in op.attributes and isinstance(op.attributes["callee"], SymbolRef):
             func = self.outer.callee(op)
             if len(args) != len(func.args):
                 raise EvaluateError(

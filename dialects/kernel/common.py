@@ -68,9 +68,14 @@ def flat_memory(buffer: Array) -> Array:
 
 
 def check_range(name: str, size: int, positions: Any) -> None:
-    if np.size(positions) and (np.min(positions) < 0 or np.max(positions) >= size):
-        wrong = np.min(positions) if np.min(positions) < 0 else np.max(positions)
-        raise PolyremeError(f"'{name}' expected a position in [0, {size}) but got {wrong}", code="E0309")
+    if isinstance(positions, np.ndarray):
+        if not positions.size:
+            return
+        least, most = positions.min(), positions.max()
+    else:
+        least = most = positions
+    if least < 0 or most >= size:
+        raise PolyremeError(f"'{name}' expected a position in [0, {size}) but got {least if least < 0 else most}", code="E0309")
 
 
 def read(name: str, buffer: Array, positions: Any, mask: Any) -> Any:
