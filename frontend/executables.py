@@ -130,11 +130,11 @@ def _by_meaning(op: Op, tellers: Sequence[Value], given: list[Any]) -> Sequence[
     count = len(op.operands)
     sizes: dict[str, int] = {}
     for value, array in zip(tellers, given[count:], strict=True):
-        for dim, size in zip(value.type.shape, array.shape, strict=True):  # type: ignore[union-attr]
+        for dim, size in zip(value.type.shape, array.shape, strict=True):
             if (known := told(dim, size)) is not None:
-                sizes[known[0]] = int(known[1])  # type: ignore[call-overload]
+                sizes[known[0]] = int(known[1])
     with with_sizes(sizes):
-        return op.evaluate(given[:count], None)  # type: ignore[no-any-return,arg-type]
+        return op.evaluate(given[:count], None)  # type: ignore[arg-type]
 
 
 def _ops_of(module: Module) -> int:

@@ -105,7 +105,7 @@ class Generator:
         with tape.recording(False):
             made, state = dispatch.call(cls, self.state, **attributes)
             dispatch.assign(self.state, state)
-        return made  # type: ignore[no-any-return]
+        return made
 
     def _words(self) -> Array:
         return self.state._array("drawing")

@@ -280,7 +280,7 @@ def randint_like(x: Tensor, low: int = 0, high: int | None = None, dtype: Any = 
     return randint(low, high, x.type.shape, dtype or x.dtype)
 
 
-def randperm(n: int, dtype: Any = "int64", name: str | None = None) -> Tensor:
+def randperm(n: Any, dtype: Any = "int64", name: str | None = None) -> Tensor:
     """The numbers below `n` in random order."""
     return cast_to(default_generator().permutation(n if isinstance(n, Expr) else int(n)), as_dtype(dtype).scalar)
 

@@ -433,7 +433,7 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
         raise TypeError(f"masked_select expected a bool mask but got {mask.dtype.name}")
     if not isinstance(mask._value, np.ndarray):
         both = list(broadcast_shapes([x.type.shape, mask.type.shape]))
-        return reshape(expand(x, both), [-1])[reshape(expand(mask, both), [-1])]  # type: ignore[no-any-return]
+        return reshape(expand(x, both), [-1])[reshape(expand(mask, both), [-1])]
     shape = broadcast_shape(x.shape, mask.shape)
     flat = reshape(expand(x, shape), [-1])
     places = np.flatnonzero(np.broadcast_to(mask._array("masked_select()"), shape))

@@ -211,7 +211,7 @@ def _traced_multinomial(x: Tensor, count: int) -> Tensor:
     shares = divide(running, running[..., -1:])
     draws = default_generator().uniform((*x.type.shape[:-1], count), 0.0, 1.0, x.type.dtype)
     passed = dispatch.call(ops.Less, unsqueeze(shares, -2), unsqueeze(draws, -1))
-    return dispatch.call(ops.Sum, cast_to(passed, i64), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Sum, cast_to(passed, i64), axis=(-1,), keepdims=False)
 
 
 _increment = in_place(lambda x, value: add(x, dispatch.full((), value if x.type.dtype.is_float else int(value), x.type.dtype)))

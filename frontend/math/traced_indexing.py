@@ -53,7 +53,7 @@ def replaced(x: Tensor, items: list[Any], value: Tensor) -> Tensor:
     if (mask := _only_mask(items)) is not None and value.ndim <= x.ndim - mask.ndim:
         shape = x.type.shape
         held = expand(reshape(mask, [*mask.type.shape, *[1] * (x.ndim - mask.ndim)]), shape)
-        return dispatch.call(ops.Where, held, expand(value, shape), x)  # type: ignore[no-any-return]
+        return dispatch.call(ops.Where, held, expand(value, shape), x)
     count = product(x.type.shape)
     numbered = dispatch.call(ops.Reshape, dispatch.call(ops.Iota, shape=(count,), axis=0, dtype=i64), shape=x.type.shape)
     positions = selected(numbered, items)
@@ -61,7 +61,7 @@ def replaced(x: Tensor, items: list[Any], value: Tensor) -> Tensor:
     updates = reshape(expand(reshape(value, value.type.shape[extra:]), positions.type.shape), [-1])
     flat = dispatch.call(ops.Reshape, x, shape=(count,))
     made = dispatch.call(ops.Scatter, flat, updates, reshape(positions, [-1]), axis=0)
-    return dispatch.call(ops.Reshape, made, shape=x.type.shape)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Reshape, made, shape=x.type.shape)
 
 
 def _only_mask(items: list[Any]) -> Tensor | None:

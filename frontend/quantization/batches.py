@@ -35,7 +35,7 @@ class Batch(NamedTuple):
 
 
 def batches_of(data: Iterable[Any]) -> list[Batch]:
-    """All batches of `data`; `PolyremeError` (E1101) where there are none, or one is no array, tensor, sequence of them or dict."""
+    """All batches of `data`; `PolyremeError` (E1101) where there are none, or one is no array, tensor, sequence of them or dict, is empty, or holds nan or infinity."""
     if isinstance(data, (np.ndarray, Tensor, Mapping)):
         raise PolyremeError(f"expected batches, such as a list of arrays or a DataLoader, as calibration data but got one {type(data).__name__}; write [data] for a single batch", code="E1101")
     batches = [_batch(item, i) for i, item in enumerate(data)]
@@ -54,7 +54,12 @@ def _batch(item: Any, number: int) -> Batch:
 
 def _array(value: Any, number: int) -> Any:
     if isinstance(value, Tensor):
-        return value.numpy()
+        value = value.numpy()
     if not isinstance(value, np.ndarray):
         raise PolyremeError(f"expected arrays or tensors in batch {number} of the calibration data but got {type(value).__name__}", code="E1101")
+    if not value.size:
+        raise PolyremeError(f"expected samples in batch {number} of the calibration data but got an array of shape {list(value.shape)}", code="E1101")
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        wrong = value[~np.isfinite(value)][0]
+        raise PolyremeError(f"expected finite numbers in batch {number} of the calibration data, which say how large numbers get, but got {wrong}", code="E1101")
     return np.ascontiguousarray(value)

@@ -10,6 +10,7 @@ import numpy as np
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.diagnostics import UNKNOWN, Location
+from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import TensorType
 from polyreme.tensor import Tensor
 
@@ -77,6 +78,9 @@ class Emitter:
         tensor._value, tensor._type = value._value, value.type
         tensor._node, tensor._index = value._node, value._index
         tensor._version += 1
+
+    def fresh_size(self) -> Dim:
+        return symbol(f"K_{len(self.block.ops)}")
 
     def share(self, tensor: Tensor) -> None:
         """Nothing to do: tensors that share a value have it in common here."""

@@ -95,3 +95,38 @@ def test_what_an_operator_does_not_take_is_an_error(type_, slots, attrs, message
     with pytest.raises(OperatorError) as caught:
         apply(type_, attrs, **slots)
     assert message in str(caught.value)
+
+
+TABLE = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
+AT_PLACES = {
+    "scatter": ({"X": [TABLE], "Ids": [np.array([2, 0])], "Updates": [TABLE[:2]]}, {"overwrite": True}, "Out", TABLE[[1, 1, 0, 3]]),
+    "scatter_nd_add": ({"X": [TABLE], "Index": [np.array([[2], [2]])], "Updates": [TABLE[:2]]}, {}, "Out", TABLE + [[0], [0], [1], [0]] * (TABLE[0] + TABLE[1])),
+    "put_along_axis": ({"Input": [TABLE], "Index": [np.zeros((4, 1), np.int64)], "Value": [TABLE[:, 2:]]}, {"Axis": 1, "Reduce": "assign"}, "Result", TABLE[:, [2, 1, 2]]),
+    "where_index": ({"Condition": [TABLE > 0]}, {}, "Out", np.argwhere(TABLE > 0)),
+    "masked_select": ({"X": [TABLE], "Mask": [TABLE > 0]}, {}, "Y", TABLE[TABLE > 0]),
+    "diag_v2": ({"X": [TABLE]}, {"offset": 1, "padding_value": 0.0}, "Out", np.diag(TABLE, 1)),
+    "argsort": ({"X": [TABLE]}, {"axis": -1, "descending": True}, "Indices", np.tile([2, 1, 0], (4, 1))),
+    "set_value": (
+        {"Input": [TABLE]}, {"axes": [1], "starts": [0], "ends": [2**31 - 1], "steps": [2], "shape": [1], "fp32_values": [7.0], "dtype": 5}, "Out",
+        np.where([True, False, True], np.float32(7), TABLE),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AT_PLACES)
+def test_elements_at_places_that_tensors_tell(name):
+    slots, attributes, slot, expected = AT_PLACES[name]
+    (made,) = emit_legacy_op(name, {s: [paddle.to_tensor(a) for a in arrays] for s, arrays in slots.items()}, attributes)[slot]
+    np.testing.assert_array_equal(made.numpy(), expected)
+
+
+def test_draws_follow_the_seed_of_the_process_or_their_own():
+    for _ in range(2):
+        paddle.seed(5)
+        expected = [paddle.randn([3]).numpy(), paddle.randint(0, 9, [4]).numpy(), paddle.randperm(6).numpy()]
+        paddle.seed(5)
+        rows = [("gaussian_random", {"shape": [3], "dtype": 5}), ("randint", {"shape": [4], "low": 0, "high": 9, "dtype": 3}), ("randperm", {"n": 6, "dtype": 3})]
+        for (name, attributes), wanted in zip(rows, expected, strict=True):
+            np.testing.assert_array_equal(emit_legacy_op(name, {}, attributes)["Out"][0].numpy(), wanted)
+    same = [emit_legacy_op("randint", {}, {"shape": [4], "low": 0, "high": 1 << 40, "seed": 3, "dtype": 3})["Out"][0].numpy() for _ in range(2)]
+    np.testing.assert_array_equal(*same)

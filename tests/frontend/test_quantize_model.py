@@ -156,6 +156,8 @@ def test_data_that_is_none_is_refused() -> None:
         ([], "expected at least one batch of calibration data but got none"),
         (np.ones((8, 4)), r"write \[data\] for a single batch"),
         ([[1.0, 2.0]], "expected arrays or tensors in batch 0 of the calibration data but got list"),
+        ([np.zeros((0, 4), np.float32)], r"expected samples in batch 0 of the calibration data but got an array of shape \[0, 4\]"),
+        ([np.ones((1, 4), np.float32), np.full((1, 4), np.inf, np.float32)], "expected finite numbers in batch 1 of the calibration data, .* but got inf"),
     ):
         with pytest.raises(PolyremeError, match=f"E1101.*{message}"):
             quantize_model(model, data)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyreme.ir.diagnostics import Location
-from polyreme.ir.dims import evaluate, evaluate, floordiv, substitute, symbol, symbols
+from polyreme.ir.dims import evaluate, floordiv, substitute, symbol, symbols
 from polyreme.ir.facts import Guard, agree, assuming, at_least_zero, solve, without_implied
 
 N, M, T = symbol("N"), symbol("M"), symbol("T")

@@ -178,7 +178,7 @@ def max_pool2d_with_index(
     """The largest elements, and where they stood in their images; adaptive and global ones without."""
     if adaptive or global_pooling:
         return pool(x, kernel_size, strides=strides, paddings=paddings, global_pooling=global_pooling, adaptive=adaptive, ceil_mode=ceil_mode), None
-    return functional.max_pool2d(x, list(kernel_size), list(strides), list(paddings), True, ceil_mode)  # type: ignore[no-any-return]
+    return functional.max_pool2d(x, list(kernel_size), list(strides), list(paddings), True, ceil_mode)
 
 
 Statistics = Callable[..., tuple[Tensor, Tensor | None, Tensor | None]]

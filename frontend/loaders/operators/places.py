@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from polyreme import math
 from polyreme.ir.types import ScalarType, f32, i64
+from polyreme.loaders.errors import check_count
 from polyreme.loaders.meaning import Number, Sizes, meaning
+from polyreme.loaders.operators.shape import MOST_INDICES
 from polyreme.nn import functional
 from polyreme.random import Generator, default_generator
 from polyreme.tensor import Tensor
@@ -37,7 +39,7 @@ def index_add(x: Tensor, index: Tensor, add_value: Tensor, *, axis: int = 0) -> 
 
 @meaning()
 def nonzero(condition: Tensor) -> Tensor:
-    return math.nonzero(condition)  # type: ignore[no-any-return]
+    return math.nonzero(condition)
 
 
 @meaning()
@@ -47,6 +49,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 
 @meaning()
 def diag(x: Tensor, *, offset: int = 0, padding_value: float = 0.0) -> Tensor:
+    check_count(x.size, MOST_INDICES, "elements")
     return math.diag(x, offset, padding_value)
 
 
