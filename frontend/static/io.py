@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from polyreme import dispatch, tape
+from polyreme import dispatch, loaders, tape
 from polyreme.ir.builtin import Func
 from polyreme.jit.loading import model_file
 from polyreme.jit.reading import read_model
@@ -153,9 +153,10 @@ def _value(variable: Variable) -> Tensor:
 
 
 def load_inference_model(path_prefix: str, executor: Any = None, **kwargs: Any) -> list[Any]:
-    """What `save_inference_model` (or `jit.save`) wrote: [program, names to feed, variables to fetch]. Parameters go to the global scope."""
+    """What `save_inference_model` (or `jit.save`) wrote, or Paddle's own: [program, names to feed, variables to fetch]. Parameters go to the global scope."""
     with dispatch.trace_into(None):
-        traced = read_model(path_prefix)
+        foreign = None if model_file(path_prefix).is_file() else loaders.find_program(path_prefix)
+        traced = read_model(path_prefix) if foreign is None else loaders.read_model(path_prefix, kwargs.get("params_filename"))
     program = Program()
     names = [name for name, source in zip(traced.func.arg_names, traced.sources, strict=True) if isinstance(source, int)]
     with program_guard(program, Program()), dispatch.trace_into(RECORDER), tape.recording(True):

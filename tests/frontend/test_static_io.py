@@ -1,5 +1,7 @@
 """Saving and loading programs' values, and programs for inference."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,17 @@ def test_a_saved_inference_model_runs_as_a_program_and_as_a_layer(programs, tmp_
     paddle.disable_static()
     layer = paddle.jit.load(prefix)
     np.testing.assert_allclose(layer(paddle.to_tensor(rows(3, 4)))[0].numpy(), expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("form", ["pir", "legacy"])
+def test_a_model_that_paddle_saved_is_loaded_as_a_program(form):
+    models = Path(__file__).parents[1] / "fixtures" / "models"
+    arrays = np.load(models / "mlp.npz")
+    with static_mode():
+        executor = static.Executor()
+        program, (feed,), fetches = static.load_inference_model(str(models / form / "mlp"), executor)
+        (found,) = executor.run(program, feed={feed: arrays["x0"]}, fetch_list=fetches)
+    np.testing.assert_allclose(found, arrays["y0"], rtol=1e-5, atol=1e-6)
 
 
 def test_a_loaded_program_can_be_trained_on(programs, tmp_path):
