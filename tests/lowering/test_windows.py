@@ -118,3 +118,12 @@ def test_compiled_they_give_what_the_evaluator_does(shape: tuple[int, ...], kern
     (expected,) = evaluate(module, [x])
     (got,) = compile_module(module.clone(), name="case").load().run([x])
     np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max())
+
+
+def test_the_batch_may_be_free() -> None:
+    rng = np.random.default_rng(0)
+    gaps = convolution((symbol("N"), 16, 9, 8), rng.standard_normal((4, 16, 3, 3)), padding=(2,) * 4, dilations=(2, 2))
+    patches = convolution((symbol("N"), 3, 20, 10), rng.standard_normal((4, 3, 10, 10)), strides=(10, 10))
+    for batch in (1, 3):
+        assert window_of(check(gaps, rng.standard_normal((batch, 16, 9, 8), np.float32))).dilations == (1, 1)
+        assert window_of(check(patches, rng.standard_normal((batch, 3, 20, 10), np.float32))).sizes == (1, 1)
