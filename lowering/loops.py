@@ -8,9 +8,10 @@ a row form is computed one result after the other, reductions inside being compu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import ceil
+from typing import NamedTuple
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
@@ -112,16 +113,36 @@ def _emit(code: Code, request: Request, func: Func, leaves: dict[Value, Leaf], r
             _RowLoops(code, request, ops, leaves, [(value, buffer)], alone).emit()
 
 
+class _Nest(NamedTuple):
+    """Iterations over `sizes`, of which each costs about so many cycles, and what is done in one."""
+
+    sizes: list[Dim]
+    cycles: float
+    body: Callable[[list[Position]], None]
+
+
 def _emit_concat(code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], concat: tensor.Concat, buffer: Value) -> None:
-    """Each operand is written where it belongs, so no element asks which operand it is from."""
+    """Each operand is written where it belongs, so no element asks which operand it is from; row by row, where all have the same rows."""
     start: Dim = 0
+    parts: list[list[_Nest]] = []
     for x in concat.xs:
         shape = shape_of(x)
         alone = Rows(shape, (), (), {}, {x: tuple(range(len(shape)))})
         loops = _RowLoops(code, request, ops, leaves, [(x, buffer)], alone)
         loops.place_in(shape_of(concat.result), {concat.axis: start})
-        loops.emit()
+        parts.append(loops.nests())
         start = start + shape[concat.axis]
+    nests = [nest for part in parts for nest in part]
+    if len(nests) == len(parts) and all(nest.sizes == nests[0].sizes for nest in nests):
+
+        def row(places: list[Position]) -> None:
+            for nest in nests:
+                nest.body(places)
+
+        each(code, request.target, nests[0].sizes, sum(nest.cycles for nest in nests), row)
+    else:
+        for nest in nests:
+            each(code, request.target, *nest)
 
 
 class _RowLoops:
@@ -219,6 +240,11 @@ class _RowLoops:
     # --- the nest
 
     def emit(self) -> None:
+        for nest in self.nests():
+            each(self.code, self.target, *nest)
+
+    def nests(self) -> list[_Nest]:
+        """What computes the results, mostly one nest."""
         space, outer = self.rows.space, list(self.rows.outer)
         cycles = self._row_cycles()
         if self.vector is None or self.along_row:
@@ -227,16 +253,14 @@ class _RowLoops:
             def whole_row(places: list[Position]) -> None:
                 self._row(dict(zip(outer, places, strict=True)), 1, None)
 
-            each(self.code, self.target, sizes, cycles, whole_row)
-            return
+            return [_Nest(sizes, cycles, whole_row)]
         # Lanes are rows, so the vector axis is cut into chunks if the axes around it do not make enough iterations.
         outer.remove(self.vector)
         n = space[self.vector]
         inner = self._axis_of_columns()
         turned = self._turned() if inner is not None else []
         if inner is not None and turned:
-            self._emit_blocks([a for a in outer if a != inner], inner, turned, cycles)
-            return
+            return self._blocks([a for a in outer if a != inner], inner, turned, cycles)
         if inner is not None:
             outer.remove(inner)
             cycles *= estimate(space[inner])
@@ -272,7 +296,7 @@ class _RowLoops:
 
             sweep(self.code, lo, hi, self.lanes, [], body)
 
-        each(self.code, self.target, sizes, cycles * extent / self.lanes.count, rows_of_lanes)
+        return [_Nest(sizes, cycles * extent / self.lanes.count, rows_of_lanes)]
 
     def _axis_of_columns(self) -> int | None:
         """The axis to step along inside of the vectors, when a transpose makes lanes stand far apart in memory: that along which they move
@@ -302,7 +326,7 @@ class _RowLoops:
         many = all(not isinstance(n, int) or n >= wide for n in (*sizes, self.rows.space[self.vector]))
         return turned if like and plain and many and wide > 1 else []
 
-    def _emit_blocks(self, outer: list[int], inner: int, turned: list[tensor.Transpose], cycles: float) -> None:
+    def _blocks(self, outer: list[int], inner: int, turned: list[tensor.Transpose], cycles: float) -> list[_Nest]:
         """Blocks of as many columns as a vector has lanes, down all rows: the result is written along its rows, and each line of the operand is read once."""
         code, space = self.code, self.rows.space
         assert self.vector is not None
@@ -348,9 +372,8 @@ class _RowLoops:
             sweep(code, 0, n, Lanes(lanes, self.target.masked), [], body)
 
         around = [space[a] for a in outer]
-        each(code, self.target, [*around, columns // lanes], cycles * estimate(n), blocks_of)
-        if columns % lanes != 0:
-            each(code, self.target, around, cycles * estimate(n), rest_of)
+        blocks = _Nest([*around, columns // lanes], cycles * estimate(n), blocks_of)
+        return [blocks, _Nest(around, cycles * estimate(n), rest_of)] if columns % lanes != 0 else [blocks]
 
     # --- one row (or `lanes` of them)
 
