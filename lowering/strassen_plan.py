@@ -43,8 +43,8 @@ APART = 5
 LEAST_ROWS = 48
 # How many tasks the busier one of two threads may have, in halves of all of them.
 MOST_UNEVEN = 1.15
-# Threads at most that make A's combinations each for itself: they need memory for them.
-MOST_MAKERS = 8
+# Threads at most that make A's combinations each for itself: they need memory for them. It pays where each of two has two groups of panels at least.
+MOST_MAKERS, LEAST_GROUPS = 8, 4
 # What an unknown number of rows is planned for, at most.
 USUAL_ROWS = 128
 
@@ -205,7 +205,7 @@ class Cut:
     def beside(self) -> bool:
         """Whether threads make A's combinations each for itself, beside the multiplications: in products of two levels whose parts are all there."""
         a = self.matrices
-        if len(self.schemes) != 2 or self.blocks != 1 or not isinstance(a.m, int) or a.m % self.down or a.k != self.along * self.steps:
+        if len(self.schemes) != 2 or self.blocks != 1 or self.groups < LEAST_GROUPS or not isinstance(a.m, int) or a.m % self.down or a.k != self.along * self.steps:
             return False
         # At most one vector is made beside each round; short sums have no rounds.
         rounds = self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
