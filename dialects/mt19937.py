@@ -183,11 +183,11 @@ def integers(state: Array, shape: tuple[int, ...], low: int, high: int) -> tuple
         words, following = draw(state, count)
         scaled = _scaled(words, bound)
         if scaled is not None:
-            return scaled.astype(np.int64).reshape(shape) + low, following
+            return (scaled.astype(np.int64) + low).reshape(shape), following
     values = np.empty(count, np.uint64)
     for i in range(count):
         values[i], state = below(state, bound)
-    return values.astype(np.int64).reshape(shape) + low, state
+    return (values.astype(np.int64) + low).reshape(shape), state
 
 
 def permutation(state: Array, count: int) -> tuple[Array, Array]:

@@ -94,6 +94,7 @@ HOSTED = {
     "scattered": lambda x: paddle.masked_scatter(x, x > 0, x[::-1].flatten()),
     "normal": lambda x: x * paddle.randn(x.shape),
     "integers": lambda x: x * paddle.randint_like(x, 0, 9),
+    "an integer": lambda x: x * paddle.randint(1, 1 << 40, []),
     "shuffled": lambda x: x[paddle.randperm(x.shape[0])],
     "drawn by weight": lambda x: x * paddle.multinomial(paddle.nn.functional.softmax(x), 5, replacement=True).astype("float32"),
     "median": lambda x: paddle.median(x, 1),
