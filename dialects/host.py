@@ -111,7 +111,8 @@ class Normal(Op):
 
         %v, %next = host.normal %s {shape = [4], mean = 0.0, std = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s: tensor<313xui64>
 
-    State and numbers are as `nn.uniform` has them, those of Paddle's CPU generator to the bit. `dtype` is a float type, `std` the standard deviation.
+    State and numbers are as `nn.uniform` has them, those of Paddle's CPU generator to the bit. The result has the sizes `shape` and the float type `dtype`; `mean` is what its numbers lie
+    about, `std` their standard deviation.
     """
 
     state = operand()
@@ -138,7 +139,8 @@ class Integers(Op):
 
         %v, %next = host.integers %s {shape = [4], low = 0, high = 10, dtype = i64} : tensor<4xi64>, tensor<313xui64>      // %s: tensor<313xui64>
 
-    State and numbers are as `nn.uniform` has them, those of Paddle's CPU generator to the bit. `dtype` is any number type.
+    State and numbers are as `nn.uniform` has them, those of Paddle's CPU generator to the bit. The result has the sizes `shape` and any number type `dtype`; `low` is the least number that
+    is drawn, `high` one more than the largest, and above `low`.
     """
 
     state = operand()
