@@ -156,7 +156,7 @@ def dropout(op: Any, b: Builder, x: Value, draws: Value) -> Value:
 
 @nn_to_tensor.lower(nn.Add)
 def add_updates(op: Any, b: Builder, *xs: Value) -> Value | None:
-    """x + scatter_add(u): the updates are added to x, one after the other, and not to zeros first"""
+    """One scalar function at each place; of x + scatter_add(u) the updates are added to x, one after the other, and not to zeros first"""
     for x, added in (xs, xs[::-1]):
         made = added.producer(tt.Scatter)
         if made is None or made.fn != "add" or made.x.producer(tt.Full) is None or len(added.uses) > 1 or not x.type == added.type == op.result.type:
