@@ -154,22 +154,20 @@ def dropout(op: Any, b: Builder, x: Value, draws: Value) -> Value:
 # --- elementwise
 
 
-@nn_to_tensor.lower(nn.Add)
-def add_updates(op: Any, b: Builder, *xs: Value) -> Value | None:
-    """One scalar function at each place; of x + scatter_add(u) the updates are added to x, one after the other, and not to zeros first"""
-    for x, added in (xs, xs[::-1]):
-        made = added.producer(tt.Scatter)
-        if made is None or made.fn != "add" or made.x.producer(tt.Full) is None or len(added.uses) > 1 or not x.type == added.type == op.result.type:
-            continue
-        if made.x.producer(tt.Full).value == 0:
-            return b(tt.Scatter, x, made.index, made.updates, axis=made.axis, fn="add")
-    return None
-
-
 @nn_to_tensor.lower(*_ops_of(ScalarOp))
 def scalar(op: Any, b: Builder, *xs: Value) -> Value:
     """One scalar function at each place."""
-    return _map(b, op.scalar_fn, *xs)
+    return (_updated(op, b, *xs) if isinstance(op, nn.Add) else None) or _map(b, op.scalar_fn, *xs)
+
+
+def _updated(op: Any, b: Builder, *xs: Value) -> Value | None:
+    """x + scatter_add(u)  ->  scatter(x, u): the updates are added to x, one after the other, and not to zeros first"""
+    for x, added in (xs, xs[::-1]):
+        made = added.producer(tt.Scatter)
+        zeros = made.x.producer(tt.Full) if made is not None and made.fn == "add" and len(added.uses) == 1 else None
+        if made is not None and zeros is not None and zeros.value == 0 and x.type == added.type == op.result.type:
+            return b(tt.Scatter, x, made.index, made.updates, axis=made.axis, fn="add")
+    return None
 
 
 @nn_to_tensor.lower(*_ops_of(LogicalOp))
