@@ -26,6 +26,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.types import ScalarType, element_type
 from polyreme.lowering.elements import matching_groups
+from polyreme.lowering.gaps import without_gaps
 from polyreme.lowering.larger_groups import larger_groups
 from polyreme.lowering.pixel_blocks import pixel_blocks
 from polyreme.lowering.rows import shape_of
@@ -420,7 +421,7 @@ def _convolution(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tupl
     sizes = {**dict(zip(weight[1], shape_of(weight[0]), strict=True)), **dict(zip(image[1], shape_of(image[0]), strict=True))}
     made = _product(b, image, weight, turned, sizes, dtype)
     if made is None and dtype is None and blocks:
-        made = _in_blocks(b, conv, image, weight, turned, sizes) or _in_larger_groups(b, conv, image, weight, turned)
+        made = _in_blocks(b, conv, image, weight, turned, sizes) or _in_larger_groups(b, conv, image, weight, turned) or _without_gaps(b, conv, image, weight, turned)
     if made is None:
         grouped = any(c in image[1] for c in conv.channels)
         single = "".join(c for c in image[1] + weight[1] if sizes[c] == 1 and c not in conv.places + conv.taps and (c in conv.spec.contracted or c in conv.channels))
@@ -484,6 +485,16 @@ def _in_larger_groups(b: Builder, conv: _Conv, image: tuple[Value, str], weight:
         return None
     groups = larger_groups(b, window, weight[0], tuple(weight[1].index(c) for c in order))
     return None if groups is None else b(tensor.Contract, groups.windows, groups.weight, spec=f"{letters},{order}->{out}")
+
+
+def _without_gaps(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], out: str) -> Value | None:
+    """A dilated convolution by one without gaps; None for any other."""
+    window = image[0].producer(tensor.Window)
+    assert window is not None
+    inside = image[1][: len(shape_of(window.x))]
+    if len(inside) != 4 or len(conv.channels) != 1 or conv.channels in inside or out != inside[:3] + conv.channels:
+        return None
+    return without_gaps(b, window, weight[0], f"{image[1]},{weight[1]}->{out}")
 
 
 def _free_letter(taken: str) -> str:

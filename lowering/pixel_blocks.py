@@ -46,13 +46,13 @@ def pixel_blocks(b: Builder, windows: tensor.Window, weight: Value, channel: int
     if count < 2 or count * taps < 2 * (taps + count - 1):
         return None
     blocks = -(-pixels // count)
-    x = _longer(b, windows.x, axis, blocks * count + taps - 1 - size)
+    x = longer(b, windows.x, axis, blocks * count + taps - 1 - size)
     sizes, strides = (*windows.sizes[:-1], taps + count - 1), (*windows.strides[:-1], count)
     made = b(tensor.Window, x, axes=windows.axes, sizes=sizes, strides=strides, dilations=windows.dilations)
     return PixelBlocks(made, _side_by_side(b, weight, channel, tap, count), count)
 
 
-def _longer(b: Builder, x: Value, axis: int, more: int) -> Value:
+def longer(b: Builder, x: Value, axis: int, more: int) -> Value:
     """`x` with `more` zeros behind it along `axis`, in one step with zeros that it has already."""
     none = (0,) * len(shape_of(x))
     behind = tuple(more if i == axis else 0 for i in range(len(none)))

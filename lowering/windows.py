@@ -12,9 +12,8 @@ from polyreme.dialects.nn.conv import conv_numbers, transposed_sizes
 from polyreme.dialects.nn.pool import pool_numbers
 from polyreme.dialects.shape_rules import padded_size, window_positions
 from polyreme.ir.builder import Builder
-from polyreme.ir.dims import Dim, ceildiv, known_nonnegative
+from polyreme.ir.dims import Dim, known_nonnegative
 from polyreme.ir.scalar import identity_of
-from polyreme.ir.types import f32
 from polyreme.lowering.normalization import reshaped, wide
 from polyreme.lowering.pooling import covered_elements, pool_padding
 from polyreme.lowering.transposed import in_turns, phase_padding, phase_taps, phase_weights, view_of_weight
@@ -31,8 +30,6 @@ def conv(op: Any, b: Builder, x: Value, weight: Value, bias: Value | None) -> Va
     strides, pairs, dilations = conv_numbers(spatial, op.strides, op.padding, op.dilations)
     if op.groups == 1 and _goes_by_planes(x, weight, strides, dilations):
         y = _by_planes(b, x, weight, strides, pairs, dilations)
-    elif op.groups == 1 and (gap := _gap(x, weight, strides, pairs, dilations)) is not None:
-        y = _without_gaps(b, x, weight, pairs, gap)
     elif op.groups == 1 and _is_cut_to_patches(x, weight, strides, pairs, dilations):
         y = _of_patches(b, x, weight)
     else:
@@ -75,8 +72,8 @@ def _conv_product(b: Builder, padded: Value, weight: Value, strides: tuple[Dim, 
 
 # From so many channels on, the planes that a plane of a volume needs are worth laying beside each other.
 _DEEP = 16
-# With a dilation, phases of at least so many places are worth being images of their own; and so many numbers of a patch a product.
-_LEAST_PLACES, _LARGE_PATCH = 2, 256
+# Numbers of a patch that are worth a product.
+_LARGE_PATCH = 256
 
 
 def _goes_by_planes(x: Value, weight: Value, strides: tuple[Dim, ...], dilations: tuple[Dim, ...]) -> bool:
@@ -132,39 +129,6 @@ def _by_planes(b: Builder, x: Value, weight: Value, strides: tuple[Dim, ...], pa
     y = _conv_product(b, images, flat, strides[1:], dilations[1:], 1)
     y = b(tt.Reshape, y, shape=(batch, places, out, *y.type.shape[2:]))
     return b(tt.Transpose, y, perm=(0, 2, 1, 3, 4))
-
-
-def _gap(x: Value, weight: Value, strides: tuple[Dim, ...], pairs: Sequence[tuple[Dim, Dim]], dilations: tuple[Dim, ...]) -> int | None:
-    """The dilation of a convolution of images that would go by Winograd's way but for it; None of others."""
-    gap, sizes = dilations[0], [x.type.shape[1], *x.type.shape[2:], *(p for pair in pairs for p in pair)]
-    if x.type.rank != 4 or x.type.dtype != f32 or not isinstance(gap, int) or gap < 2 or not all(isinstance(size, int) for size in sizes):
-        return None
-    if weight.type.shape[2:] != (3, 3) or strides != (1, 1) or dilations[1] != gap or sizes[0] < _DEEP or _counts_steps(x):
-        return None
-    places = [window_positions(size + low + high, 3, 1, gap) for size, (low, high) in zip(x.type.shape[2:], pairs, strict=True)]
-    return gap if min(places) >= _LEAST_PLACES * gap else None
-
-
-def _without_gaps(b: Builder, x: Value, weight: Value, pairs: Sequence[tuple[Dim, Dim]], gap: int) -> Value:
-    """A convolution whose windows have gaps as one without: pixels of each remainder of their places by the dilation are an image of their own.
-
-    They are put together with channels last, as images are within networks.
-    """
-    batch, channels, *sizes = x.type.shape
-    places = [size + low + high - 2 * gap for size, (low, high) in zip(sizes, pairs, strict=True)]
-    parts = tuple(ceildiv(n, gap) for n in places)
-    more = tuple(high + part * gap - n for (_, high), part, n in zip(pairs, parts, places, strict=True))
-    x = b(tt.Transpose, _pad(b, x, tuple(low for low, _ in pairs), more), perm=(0, 2, 3, 1))
-    rows, columns = (part + 2 for part in parts)
-    x = b(tt.Transpose, b(tt.Reshape, x, shape=(batch, rows, gap, columns, gap, channels)), perm=(0, 2, 4, 1, 3, 5))
-    x = b(tt.Transpose, b(tt.Reshape, x, shape=(batch * gap * gap, rows, columns, channels)), perm=(0, 3, 1, 2))
-    y = _conv_product(b, x, weight, (1, 1), (1, 1), 1)
-    out = weight.type.shape[0]
-    y = b(tt.Transpose, b(tt.Reshape, y, shape=(batch, gap, gap, out, *parts)), perm=(0, 3, 4, 1, 5, 2))
-    y = b(tt.Reshape, y, shape=(batch, out, *(part * gap for part in parts)))
-    if y.type.shape[2:] == tuple(places):
-        return y
-    return b(tt.Slice, y, starts=(0,) * 4, stops=(batch, out, *places), strides=(1,) * 4)
 
 
 def _is_cut_to_patches(x: Value, weight: Value, strides: tuple[Dim, ...], pairs: Sequence[tuple[Dim, Dim]], dilations: tuple[Dim, ...]) -> bool:
