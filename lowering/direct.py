@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from polyreme.dialects import tensor
+from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
@@ -72,7 +72,11 @@ def _build(direct: Direct) -> KernelPlan:
     chunk = direct.chunk(pieces)
     chunks = -(-direct.count // chunk)
     per_task = direct.cycles() / pieces / chunks
-    with code.parallel(code.value(product([*sizes, *counts, chunks])), grain=max(1, int(GRAIN_CYCLES / max(per_task, 1))), name="task") as flat:
+    tasks = code.value(product([*sizes, *counts, chunks]))
+    shared = code.apply("gt", code.b(kernel.Threads), code.value(1))
+    with code.parallel(tasks, grain=max(1, int(GRAIN_CYCLES / max(per_task, 1))), name="task") as flat:
+        # One of two threads takes its tasks from the end on.
+        backward = code.apply("and", shared, code.apply("ge", code.value(code.mul(flat, 2)), tasks)) if chunk == 1 else None
         *around, part = code.split(flat, [*sizes, product([*counts, chunks])])
         *corner, first = code.split(part, [*counts, chunks])
         here = dict(zip(direct.outer, around, strict=True))
@@ -81,7 +85,7 @@ def _build(direct: Direct) -> KernelPlan:
         def run(axis: int, chosen: list[Index], most: list[int]) -> None:
             """The last piece along an axis may be smaller than the others."""
             if axis == len(size):
-                DirectTask(direct, code, func.args, here, starts, chosen, most).run(code.mul(first, chunk), chunk, direct.count)
+                DirectTask(direct, code, func.args, here, starts, chosen, most, backward).run(code.mul(first, chunk), chunk, direct.count)
                 return
             extent, piece = direct.extent[axis], size[axis]
             if not isinstance(extent, int):
@@ -118,7 +122,7 @@ def _tile_sizes(extent: Index, size: int) -> list[int]:
 
 
 class DirectTask:
-    """A rectangle of `outputs` pixels of one image, `most` at most, and some of its panels."""
+    """A rectangle of `outputs` pixels of one image, `most` at most, and some of its panels; `backward` where the task after this one is the one before it."""
 
     def __init__(
         self,
@@ -129,7 +133,9 @@ class DirectTask:
         starts: Sequence[Index],
         outputs: Sequence[Index],
         most: Sequence[int],
+        backward: Value | None,
     ):
+        self.backward = backward
         self.direct, self.p, self.code = direct, direct.p, code
         count = len(self.p.epilogue.args)
         # Words of the weights, and of the image unless it is copied first.
@@ -224,16 +230,16 @@ class DirectTask:
         lines = -(-most * UNROLL // (across * (-(-self.most[0] // high) if above else 1)))
 
         def tiles(axes: Sequence[Axis], at: Index, weights: Index, tap: Index, add: bool) -> None:
-            further = product(a.size for a in axes) * direct.width
+            further: Index = product(a.size for a in axes) * direct.width
+            if self.backward is not None and direct.blocks == 1 and direct.is_far:
+                further = code.apply("select", self.backward, code.value(code.sub(0, further)), code.value(further))
 
             def row(y: Index, rows: int) -> None:
                 def tile(x: Index, columns: int) -> None:
                     corner = [y, x][-len(self.counts) :]
                     number = code.add(code.mul(code.div(y, high), across), code.div(x, wide))
                     first = code.mul(code.mod(number, -(-most * UNROLL // lines)), lines * direct.lanes)
-                    # One of two threads takes its tasks, which are whole panels, from the end on.
-                    ways = (further, -further) if direct.blocks == 1 else (further,)
-                    ahead = [code.add(way, first, i * direct.lanes) for i in range(lines) for way in ways] if direct.is_far else []
+                    ahead = [code.add(further, first, i * direct.lanes) for i in range(lines)] if direct.is_far else []
                     pixels = self._run_of(x, columns) if direct.numbered else self._rectangle(corner, (rows, columns))
                     self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, ahead)
 
