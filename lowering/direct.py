@@ -133,7 +133,7 @@ class DirectTask:
         starts: Sequence[Index],
         outputs: Sequence[Index],
         most: Sequence[int],
-        backward: Value | None,
+        backward: Value | None = None,
     ):
         self.backward = backward
         self.direct, self.p, self.code = direct, direct.p, code
