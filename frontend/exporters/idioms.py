@@ -155,10 +155,12 @@ def _recurrent(op: Op) -> Idiom | None:
 
 def _lookups(op: Op) -> Idiom | None:
     """Elements repeated, or mirrored at the ends, along one axis after the other."""
-    if not isinstance(op, nn.Gather) or not isinstance(op.x.type.shape[op.axis], int):
+    taken = _taken(op)
+    if taken is None:
         return None
-    index, size, axis = known(op.index), op.x.type.shape[op.axis], op.axis % op.x.type.rank
-    if index is None or index.ndim != 1 or len(index) <= size:
+    x, axis, index = taken
+    size = x.type.shape[axis]
+    if len(index) <= size:
         return None
     times = len(index) // size
     ends = int(np.argmin(index)), len(index) - 1 - int(np.argmax(index))
@@ -170,12 +172,42 @@ def _lookups(op: Op) -> Idiom | None:
         kind, made, none = "reflect", ends, (0, 0)
     else:
         return None
-    axes = [made if i == axis else none for i in range(op.x.type.rank)]
-    before = op.x.producer(nn.Gather)
-    inner = _lookups(before) if before is not None and len(op.x.uses) == 1 else None
+    axes = [made if i == axis else none for i in range(x.type.rank)]
+    before = x.producer()
+    inner = _lookups(before) if before is not None and all(use.op is op or isinstance(use.op, nn.Slice) for use in x.uses) else None
     if inner is None or inner.kind != kind or inner.numbers["axes"][axis] != none:
-        return Idiom(kind, (op.x,), {"axes": axes})
+        return Idiom(kind, (x,), {"axes": axes})
     return Idiom(kind, inner.operands, {"axes": [made if i == axis else a for i, a in enumerate(inner.numbers["axes"])]})
+
+
+def _taken(op: Op) -> tuple[Value, int, Array] | None:
+    """What an op takes elements of, along which axis, and which: those at known places, or parts that are laid end to end, turned round or not."""
+    if isinstance(op, nn.Gather) and isinstance(op.x.type.shape[op.axis], int):
+        index = known(op.index)
+        return None if index is None or index.ndim != 1 else (op.x, op.axis % op.x.type.rank, index)
+    if not isinstance(op, nn.Concat) or not all(isinstance(d, int) for d in op.result.type.shape):
+        return None
+    axis = op.axis % op.result.type.rank
+    spans = [_span(x, axis) for x in op.xs]
+    whole = next((source for source, _ in spans if source in op.xs), None)
+    if whole is None:
+        return None
+    size = whole.type.shape[axis]
+    parts = [np.arange(size) if x is whole else index if source is whole else None for x, (source, index) in zip(op.xs, spans, strict=True)]
+    return None if any(part is None for part in parts) else (whole, axis, np.concatenate(parts))
+
+
+def _span(value: Value, axis: int) -> tuple[Value, Array]:
+    """Of what a value is a part along `axis` alone, and which: of itself where it is no such part."""
+    op = value.producer()
+    if isinstance(op, nn.Flip) and op.axes == (axis,):
+        source, index = _span(op.x, axis)
+        return source, index[::-1]
+    if isinstance(op, nn.Slice):
+        bounds = enumerate(zip(op.starts, op.stops, op.strides, op.x.type.shape, strict=True))
+        if all(i == axis or (start, stop, stride) == (0, size, 1) for i, (start, stop, stride, size) in bounds):
+            return op.x, np.arange(op.starts[axis], op.stops[axis], op.strides[axis])
+    return value, np.arange(value.type.shape[axis])
 
 
 def _read(value: Value) -> bool:
