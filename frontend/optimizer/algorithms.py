@@ -11,6 +11,11 @@ from polyreme.optimizer.optimizer import Optimizer, check_fraction, check_not_ne
 __all__ = ["ASGD", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "LarsMomentumOptimizer", "Momentum", "NAdam", "RAdam", "RMSProp", "Rprop"]
 
 
+def _of_moments(beta1: Any, beta2: Any, epsilon: Any) -> dict[str, Any]:
+    """The options of optimizers with moving means of gradients and of their squares."""
+    return {"beta1": check_fraction("beta1", beta1), "beta2": check_fraction("beta2", beta2), "epsilon": check_not_negative("epsilon", epsilon)}
+
+
 class SGD(Optimizer):
     """`p -= lr * g`."""
 
@@ -72,11 +77,7 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         name: str | None = None,
     ):
-        options = {
-            "beta1": check_fraction("beta1", beta1),
-            "beta2": check_fraction("beta2", beta2),
-            "epsilon": check_not_negative("epsilon", epsilon),
-        }
+        options = _of_moments(beta1, beta2, epsilon)
         super().__init__(
             learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=multi_precision, amsgrad=amsgrad, **options
         )
@@ -155,12 +156,7 @@ class Lamb(Optimizer):
         always_adapt: bool = False,
         name: str | None = None,
     ):
-        options = {
-            "beta1": check_fraction("beta1", beta1),
-            "beta2": check_fraction("beta2", beta2),
-            "epsilon": check_not_negative("epsilon", epsilon),
-            "always_adapt": always_adapt,
-        }
+        options = {**_of_moments(beta1, beta2, epsilon), "always_adapt": always_adapt}
         super().__init__(learning_rate, parameters, None, grad_clip, name, multi_precision=multi_precision, **options)
         self._decay = float(lamb_weight_decay)
         self._excluded = exclude_from_weight_decay_fn
@@ -231,11 +227,7 @@ class Adamax(Optimizer):
         grad_clip: Any = None,
         name: str | None = None,
     ):
-        options = {
-            "beta1": check_fraction("beta1", beta1),
-            "beta2": check_fraction("beta2", beta2),
-            "epsilon": check_not_negative("epsilon", epsilon),
-        }
+        options = _of_moments(beta1, beta2, epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, **options)
 
 
@@ -275,12 +267,7 @@ class NAdam(Optimizer):
         grad_clip: Any = None,
         name: str | None = None,
     ):
-        options = {
-            "beta1": check_fraction("beta1", beta1),
-            "beta2": check_fraction("beta2", beta2),
-            "epsilon": check_not_negative("epsilon", epsilon),
-            "momentum_decay": check_not_negative("momentum_decay", momentum_decay),
-        }
+        options = {**_of_moments(beta1, beta2, epsilon), "momentum_decay": check_not_negative("momentum_decay", momentum_decay)}
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, **options)
 
 
@@ -300,11 +287,7 @@ class RAdam(Optimizer):
         grad_clip: Any = None,
         name: str | None = None,
     ):
-        options = {
-            "beta1": check_fraction("beta1", beta1),
-            "beta2": check_fraction("beta2", beta2),
-            "epsilon": check_not_negative("epsilon", epsilon),
-        }
+        options = _of_moments(beta1, beta2, epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, **options)
 
 
