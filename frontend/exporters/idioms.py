@@ -192,9 +192,10 @@ def _taken(op: Op) -> tuple[Value, int, Array] | None:
     whole = next((source for source, _ in spans if source in op.xs), None)
     if whole is None:
         return None
-    size = whole.type.shape[axis]
-    parts = [np.arange(size) if x is whole else index if source is whole else None for x, (source, index) in zip(op.xs, spans, strict=True)]
-    return None if any(part is None for part in parts) else (whole, axis, np.concatenate(parts))
+    if any(x is not whole and source is not whole for x, (source, _) in zip(op.xs, spans, strict=True)):
+        return None
+    places = np.arange(whole.type.shape[axis])
+    return whole, axis, np.concatenate([places if x is whole else index for x, (_, index) in zip(op.xs, spans, strict=True)])
 
 
 def _span(value: Value, axis: int) -> tuple[Value, Array]:
