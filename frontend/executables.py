@@ -134,6 +134,7 @@ def _by_meaning(op: Op, tellers: Sequence[Value], given: list[Any]) -> Sequence[
             if (known := told(dim, size)) is not None:
                 sizes[known[0]] = int(known[1])
     with with_sizes(sizes):
+        # Ops with regions are compiled: none comes here.
         return op.evaluate(given[:count], None)  # type: ignore[arg-type]
 
 

@@ -129,7 +129,9 @@ def _plainly(size: Expr) -> Expr:
     # Over each period the sum grows by as much.
     if least is None or values[_PERIOD] < values[0] or min(values[least:]) < 0:
         return size
-    return symbol(name) - least  # type: ignore[return-value]
+    shifted = symbol(name) - least
+    assert isinstance(shifted, Expr)
+    return shifted
 
 
 # What sums of quotients by its divisors repeat after.

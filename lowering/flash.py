@@ -19,7 +19,7 @@ queries of the block (`Attention.last_key`) are not looked at. The order of addi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 
@@ -134,16 +134,16 @@ class _Kernel:
     def low(self, lanes: int) -> Value:
         return self.code.broadcast(self.code.constant(-math.inf, self.p.dtype), lanes)
 
-    def blocks(self, end: Index, size: int, carried: list[Value], body: object) -> list[Value]:
+    def blocks(self, end: Index, size: int, carried: list[Value], body: Callable[[Index, Index, list[Value]], list[Value]]) -> list[Value]:
         """`body(first key, keys, carried)` for blocks of up to `size` keys."""
         code = self.code
         if isinstance(end, int) and end <= size:
-            return body(0, end, carried)  # type: ignore[operator]
+            return body(0, end, carried)
 
         def one(at: Position, values: list[Value]) -> list[Value]:
             first = at.scalar(code)
             count = size if isinstance(end, int) and end % size == 0 else code.min(size, code.sub(end, first))
-            return body(first, count, values)  # type: ignore[operator]
+            return body(first, count, values)
 
         return run(code, 0, end, size, carried, one, "block")
 

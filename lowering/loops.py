@@ -32,6 +32,9 @@ from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, resul
 from polyreme.lowering.sweep import Lanes, each, estimate, run, sweep
 from polyreme.lowering.take import take_elements, taken_elements
 
+# What is done at places of the reduced axes: with so many lanes, the mask of those there are, the part of several registers, and what is carried on.
+RowBody = Callable[[dict[int, Position], int, Value | None, int, list[Value]], list[Value]]
+
 # Functions that cost as much as this many simple ones; the others cost one.
 EXPENSIVE = {
     "exp": 8, "expm1": 10, "log": 8, "log1p": 10, "log2": 8, "log10": 8, "sin": 10, "cos": 10, "tan": 14, "asin": 10, "acos": 10, "atan": 10, "atan2": 14,
@@ -436,13 +439,13 @@ class _RowLoops:
             totals.append(convert(code, total, s.result.type.dtype))
         return totals
 
-    def _over_row(self, carried: list[Value], body: object, lanes: int, mask: Value | None) -> list[Value]:
+    def _over_row(self, carried: list[Value], body: RowBody, lanes: int, mask: Value | None) -> list[Value]:
         """`body(places, lanes, mask, part, carried)` over the reduced axes, in row-major order."""
         code, reduced = self.code, self.rows.reduced
 
         def nest(k: int, places: dict[int, Position], values: list[Value]) -> list[Value]:
             if k == len(reduced):
-                return body(places, lanes, mask, 0, values)  # type: ignore[operator]
+                return body(places, lanes, mask, 0, values)
             axis = reduced[k]
             if axis == self.vector:
                 return sweep(
@@ -454,7 +457,7 @@ class _RowLoops:
         def nest_rest(k: int, places: dict[int, Position], n: int, m: Value | None, part: int, v: list[Value]) -> list[Value]:
             # Axes behind the vector axis have size 1.
             places = {**places, **{axis: Position() for axis in reduced[k:]}}
-            return body(places, n, m, part, v)  # type: ignore[operator]
+            return body(places, n, m, part, v)
 
         return nest(0, {}, carried)
 

@@ -155,9 +155,9 @@ class PanelFill:
             rest = [c for c in letters if c != near]
             self._nest(rest, start, target, lambda at, to: self._transposed(near, at, to, left))
 
-    def _nest(self, letters: Sequence[str], at: Index, to: Index, body: object) -> None:
+    def _nest(self, letters: Sequence[str], at: Index, to: Index, body: Callable[[Index, Index], None]) -> None:
         if not letters:
-            body(at, to)  # type: ignore[operator]
+            body(at, to)
             return
         code, letter = self.code, letters[0]
         with code.loop(0, self.panels.sizes[letter], name=letter) as loop:
