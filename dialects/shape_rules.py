@@ -121,8 +121,13 @@ def scattered_shape(updates: TensorType, index: TensorType, axis: int, size: Dim
     middle = updates.shape[axis : axis + index.rank]
     fits = all(agree(a, b) for a, b in zip(middle, index.shape, strict=True))
     check(fits, f"expected updates with the positions' shape {shape_text(index.shape)} from axis {axis} on but got {shape_text(middle)}")
-    check(size != 0, "expected at least one element along the axis but got 0")
+    check_has_positions(size, index)
     return (*updates.shape[:axis], size, *updates.shape[axis + index.rank :])
+
+
+def check_has_positions(size: Dim, index: TensorType) -> None:
+    """An axis that positions are read in has elements, unless there is no position."""
+    check(size != 0 or 0 in index.shape, "expected at least one element along the axis but got 0")
 
 
 def padded_size(size: Dim, low: Dim, high: Dim, interior: Dim) -> Dim:

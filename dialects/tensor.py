@@ -27,6 +27,7 @@ from polyreme.dialects.shape_rules import (
     Shape,
     broadcast_shapes,
     check_expands,
+    check_has_positions,
     check_number,
     check_permutation,
     check_reshape,
@@ -520,7 +521,7 @@ class Gather(Op):
         %y = tensor.gather %x, %i {axis = 0} : tensor<2x3x2xf32>      // %x: tensor<4x2xf32>, %i: tensor<2x3xi64>
 
     A negative position counts from the end; one outside `x` is moved to the nearest end, so that no kernel reads outside its buffer. `axis`
-    counts from the front; it may not be known to be empty.
+    counts from the front; it may not be known to be empty, unless `index` is.
     """
 
     x = operand()
@@ -530,7 +531,7 @@ class Gather(Op):
     @staticmethod
     def infer(x: TensorType, index: TensorType, *, axis: int) -> TensorType:
         check_attr(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
-        check(x.shape[axis] != 0, "expected at least one element along the axis but got 0")
+        check_has_positions(x.shape[axis], index)
         check_type(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
         return x.with_shape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 

@@ -43,9 +43,11 @@ class Recorder(Protocol):
     """What takes ops in place of eager execution: a trace, or the current block of a static program.
 
     `taped` says whether steps are put on the tape, too: a static program is differentiated from its operators instead.
+    `learns_sizes` says whether sizes that an op needs to be equal, and that may be, are equal from there on.
     """
 
     taped: bool
+    learns_sizes: bool
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Tensor | tuple[Tensor, ...]:
         """Record the op and return tensors for its results. Operands are tensors of any kind, None, or sequences of tensors."""

@@ -11,6 +11,7 @@ from polyreme.dialects.arrays import Array, fold_array, pad_array, scatter_array
 from polyreme.dialects.shape_rules import (
     Shape,
     broadcast_shapes,
+    check_has_positions,
     check_number,
     check_permutation,
     check_reshape,
@@ -264,8 +265,8 @@ class Gather(Op):
         %y = nn.gather %x, %i {axis = 0} : tensor<2x3x2xf32>      // %x: tensor<4x2xf32>, %i: tensor<2x3xi64>
 
     `result[…, i…, …] = x[…, index[i…], …]`. A negative position counts from the end; one outside `x` is moved to the nearest end (the front
-    end checks positions that it knows). An axis that is known to have no elements is refused. `index` has integer elements; `axis` counts
-    from the end if negative.
+    end checks positions that it knows). An axis that is known to have no elements is refused, unless `index` has none either. `index` has integer
+    elements; `axis` counts from the end if negative.
     """
 
     x = operand()
@@ -275,7 +276,7 @@ class Gather(Op):
     @staticmethod
     def infer(x: TensorType, index: TensorType, *, axis: int) -> TensorType:
         axis = normal_axis(axis, x.rank)
-        check(x.shape[axis] != 0, "expected at least one element along the axis but got 0")
+        check_has_positions(x.shape[axis], index)
         check_type(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
         return x.with_shape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 

@@ -371,7 +371,7 @@ def _named_tensors(layer: Any) -> dict[str, Tensor]:
 
 def _location(function: Callable[..., Any]) -> Location:
     code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None or function.__module__.split(".")[0] == "polyreme":
+    if code is None or (function.__module__ or "").split(".")[0] == "polyreme":
         return Location()
     return Location(code.co_filename, code.co_firstlineno)
 

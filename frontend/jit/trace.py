@@ -36,6 +36,7 @@ class Trace:
     """A recorder: it answers dispatch with tensors that stand for the results of ops in `block`."""
 
     taped = True
+    learns_sizes = True
 
     def __init__(self, named: Mapping[str, Tensor]):
         self.block = Block()

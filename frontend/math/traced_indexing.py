@@ -6,14 +6,14 @@ broadcast together, and their axes stand where the indexed axes stood, or in fro
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.dialects.shape_rules import broadcast_shapes
-from polyreme.ir.dims import product
+from polyreme.ir.dims import Expr, product
 from polyreme.ir.types import i1, i64
 from polyreme.math.common import cast_to
 from polyreme.tensor import Tensor
@@ -31,15 +31,15 @@ def selected(x: Tensor, items: list[Any]) -> Tensor:
     from polyreme.math.indexing import getitem
     from polyreme.math.manipulation import expand, gather_nd, stack, transpose
 
-    items = _without_masks(items)
-    places = [i for i, item in enumerate(items) if not (item is None or isinstance(item, slice))]
-    whole = getitem(x, tuple(slice(None) if i in places else item for i, item in enumerate(items)))
-    if not places:
+    slices, indices = _sorted(x, items)
+    whole = getitem(x, tuple(slices))
+    if not indices:
         return whole
-    indices = [_index(items[i]) for i in places]
-    common = list(broadcast_shapes([index.type.shape for index in indices]))
+    places = list(indices)
+    # What adding them up would give: sizes that are not known yet are found to be equal there.
+    common = list(reduce(partial(dispatch.call, ops.Add), indices.values()).type.shape)
     rest = [i for i in range(whole.ndim) if i not in places]
-    picked = gather_nd(transpose(whole, [*places, *rest]), stack([expand(index, common) for index in indices], len(common)))
+    picked = gather_nd(transpose(whole, [*places, *rest]), stack([expand(index, common) for index in indices.values()], len(common)))
     first, last, rank = places[0], places[-1], len(common)
     if first == 0 or last - first + 1 != len(places):
         return picked
@@ -52,6 +52,7 @@ def replaced(x: Tensor, items: list[Any], value: Tensor) -> Tensor:
 
     if (mask := _only_mask(items)) is not None and value.ndim <= x.ndim - mask.ndim:
         shape = x.type.shape
+        mask = _fitting(mask, x, 0)
         held = expand(reshape(mask, [*mask.type.shape, *[1] * (x.ndim - mask.ndim)]), shape)
         return dispatch.call(ops.Where, held, expand(value, shape), x)
     count = product(x.type.shape)
@@ -71,18 +72,60 @@ def _only_mask(items: list[Any]) -> Tensor | None:
     return mask if everything and isinstance(mask, Tensor) and mask.type.dtype == i1 else None
 
 
-def _without_masks(items: list[Any]) -> list[Any]:
-    """The key with masks replaced by the coordinates of the places where they hold, an index for each axis."""
+def _sorted(x: Tensor, items: list[Any]) -> tuple[list[Any], dict[int, Tensor]]:
+    """What slices `x`, and what is then read at places, by the axis that it stands at: of a mask the coordinates of where it holds, an index for each axis."""
     from polyreme.math.search import nonzero
 
-    found: list[Any] = []
+    slices: list[Any] = []
+    indices: dict[int, Tensor] = {}
+    axis = 0  # of `x`
     for item in items:
-        array = np.asarray(item) if isinstance(item, (list, np.ndarray)) else None
-        if array is not None and array.dtype == bool:
-            item = dispatch.constant(array)
-        found += nonzero(item, as_tuple=True) if isinstance(item, Tensor) and item.type.dtype == i1 else [item]
-    return found
+        if item is None or isinstance(item, slice):
+            slices.append(item)
+            axis += item is not None
+            continue
+        if (switch := _switch(item)) is not None:
+            indices[len(slices)] = switch
+            slices.append(None)
+            continue
+        index = _tensor_of(item)
+        found = list(nonzero(_fitting(index, x, axis), as_tuple=True)) if index.type.dtype == i1 else [cast_to(index, i64)]
+        for coordinates in found:
+            indices[len(slices)] = coordinates
+            slices.append(slice(None))
+        axis += len(found)
+    return slices, indices
 
 
-def _index(item: Any) -> Tensor:
-    return cast_to(item, i64) if isinstance(item, Tensor) else dispatch.constant(np.asarray(item, np.int64))
+def _switch(item: Any) -> Tensor | None:
+    """A mask without axes as an index into a new axis of size 1, of which it selects all or nothing; None for anything else."""
+    from polyreme.math.manipulation import reshape
+    from polyreme.math.search import nonzero
+
+    if isinstance(item, Tensor):
+        return nonzero(reshape(item, [1]), as_tuple=True)[0] if item.type.dtype == i1 and not item.ndim else None
+    if isinstance(item, Expr) or np.ndim(item) or np.asarray(item).dtype != bool:
+        return None
+    return dispatch.constant(np.zeros(int(item), np.int64))
+
+
+def _tensor_of(item: Any) -> Tensor:
+    if isinstance(item, Tensor):
+        return item
+    if isinstance(item, Expr):
+        return dispatch.full((), item, i64)
+    array = np.asarray(item)
+    return dispatch.constant(array if array.dtype == bool else array.astype(np.int64))
+
+
+def _fitting(mask: Tensor, x: Tensor, axis: int) -> Tensor:
+    """The mask, which has the sizes of `x` from `axis` on; where these are not known yet they are found to be equal, if the recorder can do that."""
+    for i, size in enumerate(mask.type.shape):
+        wanted = x.type.shape[axis + i]
+        if size == wanted:
+            continue
+        if isinstance(size - wanted, int):
+            raise IndexError(f"expected a mask with {wanted} elements along axis {axis + i} of a tensor of shape {x.shape} but got one of shape {mask.shape}")
+        if (recorder := dispatch.active_trace()) is not None and recorder.learns_sizes:
+            mask = dispatch.call(ops.Reshape, mask, shape=(*mask.type.shape[:i], wanted, *mask.type.shape[i + 1 :]))
+    return mask

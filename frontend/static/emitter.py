@@ -38,6 +38,7 @@ class Emitter:
     """A recorder that appends ops to `block`, and asks `imported(source)` for an argument of it for whatever comes from elsewhere."""
 
     taped = True
+    learns_sizes = False
 
     def __init__(self, imported: Callable[[Source], Value]):
         self.imported = imported

@@ -32,6 +32,7 @@ class ProgramRecorder:
     """The recorder of static mode."""
 
     taped = False
+    learns_sizes = False
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
         block = default_main_program().current_block()

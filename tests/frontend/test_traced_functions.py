@@ -83,6 +83,12 @@ HOSTED = {
     "products of equally many": lambda x: x[x > 0] * x[x > 0],
     "in rows of 5": lambda x: x[x > -99].reshape([-1, 5]),
     "two indices": lambda x: x[paddle.argmax(x, 1), paddle.argmin(x, 1)],
+    "two masks": lambda x: (x.t() @ x)[x.sum(0) > 0, x.sum(0) > 0],
+    "a mask without axes": lambda x: x[:, x.sum() > -99] * 2,
+    "a false one": lambda x: x[x.sum() > 999, 1:].sum() + x,
+    "a known one": lambda x: x[True, paddle.argmax(x, 0)] * 2,
+    "an index that is a size": lambda x: x[x.shape[0] - 1, x[-1] > -99] * 2,
+    "of none": lambda x: x[x[:, 0] > 99][paddle.nonzero(x[x[:, 0] > 99][:, 1]).flatten()].sum() + x,
     "indices around a slice": lambda x: x.unsqueeze(1)[paddle.argmax(x, 1), :, paddle.argmin(x, 1) - 5] * 2,
     "none selected": lambda x: x[x > 99] * 2,
     "positions": lambda x: paddle.gather(x, paddle.nonzero(x[:, 0] > 0).flatten()),
@@ -116,6 +122,42 @@ def test_what_the_host_runs_within_a_compiled_function_gives_what_eager_ops_give
             seen.append([*(y.numpy() for y in made), x.grad.numpy()])
         for eager, got in zip(*seen, strict=True):
             np.testing.assert_allclose(got, eager, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [2, 1, 7])
+def test_a_mask_of_another_size_than_what_it_selects_from_is_refused(size):
+    mask = paddle.ones([size], "bool")
+    free = [paddle.static.InputSpec([None, 5], "float32", "x"), paddle.static.InputSpec([None], "bool", "mask")]
+    for function in (lambda x, mask: x[mask], lambda x, mask: written(x, lambda x: mask, lambda x: 1.0)):
+        for run in (function, paddle.jit.to_static(function)):
+            with pytest.raises(IndexError, match="mask with 6 elements along axis 0|did not match"):
+                run(paddle.to_tensor(X), mask)
+        with pytest.raises(ValueError, match=f"expected N = 6 for the input 'mask', as 'x' has it, but got {size}"):
+            paddle.jit.to_static(function, input_spec=free)(paddle.to_tensor(X), mask)
+
+
+NONE = {
+    "rows": lambda x, none: x[none],
+    "gather": lambda x, none: paddle.gather(x, none),
+    "columns": lambda x, none: paddle.gather(x.t(), none, 1).t(),
+    "gather_nd": lambda x, none: paddle.gather_nd(x, none.unsqueeze(1)),
+    "take_along_axis": lambda x, none: paddle.take_along_axis(x, none.unsqueeze(1).expand([0, 5]), 0),
+    "repeat_interleave": lambda x, none: paddle.repeat_interleave(x, 2, 0),
+    "topk": lambda x, none: paddle.topk(x, 5, 1)[0],
+    "list": lambda x, none: x[[]],
+}
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_nothing_can_be_taken_from_nothing(name):
+    for run in (NONE[name], paddle.jit.to_static(NONE[name])):
+        x = paddle.zeros([0, 5])
+        x.stop_gradient = False
+        made = run(x, paddle.zeros([0], "int64"))
+        made.sum().backward()
+        assert made.shape == x.grad.shape == [0, 5]
+    with pytest.raises((IndexError, ValueError), match="at least one element|positions in"):
+        paddle.gather(paddle.zeros([0, 5]), paddle.zeros([1], "int64"))
 
 
 def test_sizes_that_must_be_equal_are_compared_when_they_are_known():
