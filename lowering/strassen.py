@@ -342,7 +342,11 @@ class _Task:
         holds, go backwards in every other block: the first ones then find there what the last ones of the block before have read."""
         code, cut = self.code, self.cut
         if len(cut.schemes) == 1:
-            return turn, 1
+            if self.rows.enough is None:
+                return turn, 1
+            # Few rows leave out panels between their last one of a block and the first one of the next.
+            last = code.apply("eq", turn, code.value(code.sub(self.rows.products, 1)))
+            return turn, code.apply("select", last, code.value(code.sub(cut.products + 1, self.rows.products)), code.value(1))
         back = code.apply("eq", code.value(code.mod(block, 2)), code.value(1))
         product = code.apply("select", back, code.value(code.sub(cut.products - 1, turn)), turn)
         following = code.apply("select", back, code.value(-1), code.value(1))

@@ -84,7 +84,7 @@ def build_cut(image: Image, cuts: Sequence[Blocking]) -> KernelPlan:
     return parts.plan("winograd")
 
 
-def if_so_many(code: Code, image: Image, least: int, below: int | None, tasks: Dim | Value) -> Value:
+def if_so_many(code: Code, image: Image, least: int, below: int | None, tasks: Index) -> Value:
     """So many tasks, or none where the images have fewer than `least` pixels or not fewer than `below`."""
     pixels = image.batch * image.high * image.wide
     if below is None and not least:
@@ -96,8 +96,9 @@ def if_so_many(code: Code, image: Image, least: int, below: int | None, tasks: D
 
 @dataclass(frozen=True)
 class Blocks:
-    """What depends on how many pieces there are, in a kernel: pieces of a block, and the distances from one product's data, and sums, to the next one's."""
+    """What depends on how many pieces there are, in a kernel: blocks, pieces of a block, and the distances from one product's data, and sums, to the next one's."""
 
+    count: Index
     pieces: Index
     data_plane: Index
     sums_plane: Index
@@ -105,12 +106,17 @@ class Blocks:
     @classmethod
     def of(cls, code: Code, cut: Blocking) -> Blocks:
         if cut.known:
-            return cls(cut.pieces, cut.data_plane, cut.sums_plane)
+            return cls(cut.blocks, cut.pieces, cut.data_plane, cut.sums_plane)
         blocks = code.value(cut.blocks)
+        if not cut.ahead:
+            # As many for each thread, where there are tiles for them.
+            threads = code.b(kernel.Threads)
+            even = code.mul(code.div(code.add(blocks, threads, -1), threads), threads)
+            blocks = code.apply("max", blocks, code.value(code.min(even, code.ceildiv(cut.all_pieces, cut.rows))))
         pieces = code.div(code.add(cut.all_pieces, blocks, -1), blocks)
         # Products are made of whole tiles.
         tiles = code.mul(code.ceildiv(pieces, cut.rows), cut.rows)
-        return cls(pieces, code.add(code.mul(tiles, cut.row), cut.image.lanes), code.add(code.mul(tiles, cut.width), cut.image.lanes))
+        return cls(blocks, pieces, code.add(code.mul(tiles, cut.row), cut.image.lanes), code.add(code.mul(tiles, cut.width), cut.image.lanes))
 
 
 class _Builder:
@@ -128,8 +134,8 @@ class _Builder:
         usual = cut if cut.known else cut.of(image.usual[0])
         assert isinstance(usual.blocks, int)
         grain = max(1, int(GRAIN_CYCLES / (usual.cycles / (cut.parts * usual.blocks))))
-        with code.parallel(self._if_meant(code, cut.parts * cut.blocks), grain=grain, name="task") as flat:
-            part, block = code.split(flat, [cut.parts, cut.blocks])
+        with code.parallel(self._if_meant(code, code.mul(blocks.count, cut.parts)), grain=grain, name="task") as flat:
+            part, block = code.split(flat, [cut.parts, blocks.count])
             _Task(self, code, blocks, block).compute(func.args, part)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
@@ -137,7 +143,7 @@ class _Builder:
     def _name(self, what: str) -> str:
         return self.image.request.name(what if self.blocking.below is None else f"{what}_few")
 
-    def _if_meant(self, code: Code, tasks: Dim) -> Value:
+    def _if_meant(self, code: Code, tasks: Index) -> Value:
         """So many tasks, or none where the steps are not meant for images of this size."""
         return if_so_many(code, self.image, self.blocking.least, self.blocking.below, tasks)
 
@@ -151,7 +157,7 @@ class _Builder:
         blocks = Blocks.of(code, cut)
         cycles = -(-image.channels // image.lanes) * cut.products * TRANSFORM_CYCLES
         with code.parallel(self._if_meant(code, cut.all_pieces), grain=max(1, int(GRAIN_CYCLES / cycles)), name="piece") as flat:
-            block, piece = code.split(flat, [cut.blocks, blocks.pieces])
+            block, piece = code.split(flat, [blocks.count, blocks.pieces])
             _Task(self, code, blocks, block).transform(x, data, piece)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, slots))

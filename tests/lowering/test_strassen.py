@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from polyreme.dialects import tensor
+from polyreme.dialects import kernel, tensor
 from polyreme.ir.accuracy import Array
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
@@ -278,6 +278,35 @@ def test_machine_code_for_any_number_of_rows_is_within_the_bound_and_equal_on_on
         sized = replace(case, m=m)
         inputs, _ = sized.arrays()
         bounds.check_executable(executable, inputs, sized.expected(inputs, constants), sized.bound(inputs, constants, used[0]))
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_few_rows_ask_ahead_for_none_of_the_panels_that_they_leave_out(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(7, 160, 200)
+    inputs, constants = case.arrays()
+    used: list[Cut] = []
+    lowered = to_kernels(case.module(inputs, constants, free=True), TARGETS["x86-64-avx512"], with_any_rows("halves", -4, used, blocks, (16, 100)))
+    (cut,) = used
+    read: set[int] = set()
+    asked: set[int] = set()
+    made = kernel.Load.reference
+
+    def load(buffer: Array, index: Any, *rest: Any, **options: Any) -> Any:
+        if buffer.size == cut.weight_elements:
+            read.add(index // cut.panel)
+        return made(buffer, index, *rest, **options)
+
+    def prefetch(buffer: Array, index: Any, **_: Any) -> tuple[()]:
+        asked.add(index // cut.panel)
+        return ()
+
+    monkeypatch.setattr(kernel.Load, "reference", staticmethod(load))
+    monkeypatch.setattr(kernel.Prefetch, "reference", staticmethod(prefetch))
+    evaluate(lowered, inputs)
+    panels = cut.groups * blocks * cut.products
+    assert len(read) == cut.groups * blocks * cut.of_few.products
+    # The last of all is followed by none.
+    assert {panel for panel in asked if panel < panels} == read - {cut.schemes[0].first}
 
 
 @pytest.mark.parametrize("turned", [False, True])
