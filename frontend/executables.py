@@ -19,6 +19,8 @@ from polyreme.ir.text import identity_text
 from polyreme.kept import compiled_apart, compiler_version, kept_or_given, load_kept, machine_text, room
 from polyreme.lowering.autodiff import bound_symbols, op_symbols
 from polyreme.lowering.bucket import OverlapCollectives
+from polyreme.lowering.manifest import manifest_of_inputs
+from polyreme.lowering.names import result_names
 from polyreme.lowering.regions import has_host_ops, split_regions
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import digest_of
@@ -102,7 +104,7 @@ def load_schedule(module: Module, name: str = "model", place: Place | None = Non
     for op in main.block:
         takes = tuple(slots[v] for v in op.operands)
         if op is main.block.terminator:
-            return Schedule(name, len(main.args), steps, takes)
+            return Schedule(manifest_of_inputs(main, name), steps, takes, result_names(main, ()))
         for result in op.results:
             slots[result] = len(slots)
         gives = tuple(slots[r] for r in op.results)

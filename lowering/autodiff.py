@@ -20,6 +20,7 @@ from polyreme.ir.dims import Dim, line_of, symbols
 from polyreme.ir.types import TensorType, Type, type_symbols
 from polyreme.lowering.gradients import complex, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape
 from polyreme.lowering.gradients.table import GRADIENTS, gradient
+from polyreme.lowering.names import distinct
 
 __all__ = ["GRADIENTS", "NOT_DIFFERENTIABLE", "Differentiated", "forward_backward", "gradient", "gradients_of"]
 
@@ -183,7 +184,7 @@ def _needed(grads: Sequence[Value], head: dict[Op, None]) -> set[Op]:
 def _backward(func: Func, inputs: Sequence[Value], tail: Sequence[Op], grads: Sequence[Value]) -> Func:
     names = [v.name or f"residual_{i}" for i, v in enumerate(inputs)]
     roles = tuple("input" for _ in inputs)
-    made = Func.empty(f"{func.sym_name}_backward", [v.type for v in inputs], (), _distinct(names), loc=func.location, arg_roles=roles)
+    made = Func.empty(f"{func.sym_name}_backward", [v.type for v in inputs], (), distinct(names), loc=func.location, arg_roles=roles)
     mapping: dict[Value, Value] = dict(zip(inputs, made.args, strict=True))
     for op in tail:
         made.block.append(op.clone(mapping))
@@ -197,15 +198,6 @@ def _same_values(whole: Func, copy: Func, head: dict[Op, None]) -> dict[Value, V
     for old, new in zip(head, copy.block, strict=False):
         mapping.update(zip(old.results, new.results, strict=True))
     return mapping
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    seen: dict[str, int] = {}
-    result = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return result
 
 
 def bound_symbols(values: Sequence[Value]) -> frozenset[str]:

@@ -29,7 +29,7 @@ from polyreme.ir.reduce import KNOWN_SIZES, Case, StillFails, Trial, reduce_case
 from polyreme.ir.tolerance import Expected, Misfit, expect
 from polyreme.ir.types import TensorType, index
 from polyreme.ir.verify import find_faults, verify
-from polyreme.lowering.pipeline import compile_module, level_of, pipeline
+from polyreme.lowering.pipeline import check_in_one_piece, compile_module, level_of, pipeline
 from polyreme.lowering.shrink import REDUCTIONS
 from polyreme.lowering.targets import Target
 
@@ -253,6 +253,7 @@ def bisect(
 
     `report` gets a line for each step.
     """
+    check_in_one_piece(module)
     return Bisection(target, driver, report).run(module, inputs, passes, machine_code)
 
 

@@ -24,7 +24,6 @@ from polyreme.ir import config
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
-from polyreme.ir.dims import Dim, line_of, parse_dim
 from polyreme.ir.facts import Guard
 from polyreme.ir.timing import timed
 from polyreme.ir.types import BufferType, TensorType
@@ -32,6 +31,8 @@ from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
 from polyreme.lowering.codegen import assemble
 from polyreme.lowering.emit_llvm import size_names
+from polyreme.lowering.manifest import dtype_name, find_sizes, guard_specs, shape_text
+from polyreme.lowering.names import argument_names
 from polyreme.lowering.objects import EarlyObjects, kept_object, make_objects
 from polyreme.lowering.program import Program
 from polyreme.lowering.shared_library import link_shared
@@ -41,9 +42,7 @@ from polyreme.runtime.artifact import (
     CONSTANTS_AT,
     Artifact,
     ConstantSpec,
-    GuardSpec,
     Manifest,
-    SizeSpec,
     TargetSpec,
     TensorSpec,
     write_atomically,
@@ -141,7 +140,7 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
     arguments: list[tuple[str, int]] = []
     found: list[Dense] = []
     end = 0
-    names, roles = _argument_names(main), main.attributes["arg_roles"] or ("input",) * len(main.args)
+    names, roles = argument_names(main), main.attributes["arg_roles"] or ("input",) * len(main.args)
     unknown = [key for key in constants if key not in names]
     if unknown:
         raise PolyremeError(f"'@main' has no argument '{unknown[0]}' to fix{did_you_mean(unknown[0], names)}", main.location, code="E0410")
@@ -151,7 +150,7 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
             raise PolyremeError(f"expected buffers as arguments of '@main' but '{arg_name}' is {type}", main.location, code="E0410")
         if role == "output":
             arguments.append(("output", len(outputs)))
-            outputs.append(TensorSpec(arg_name, _dtype_name(type), _shape(type), "output"))
+            outputs.append(TensorSpec(arg_name, dtype_name(type), shape_text(type), "output"))
         elif role == "constant" or arg_name in constants:
             if arg_name not in constants:
                 raise PolyremeError(f"expected data for the constant '{arg_name}' of '@main'", main.location, code="E0410")
@@ -160,14 +159,14 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
             count = math.prod(shape) * type.dtype.np.itemsize
             arguments.append(("constant", len(specs)))
             start = end + -end % ALIGNMENT
-            specs.append(ConstantSpec(arg_name, _dtype_name(type), shape, start, count))
+            specs.append(ConstantSpec(arg_name, dtype_name(type), shape, start, count))
             end = start + count
         else:
             arguments.append(("input", len(inputs)))
-            inputs.append(TensorSpec(arg_name, _dtype_name(type), _shape(type), role))
-    sizes = _find_sizes(main, inputs)
+            inputs.append(TensorSpec(arg_name, dtype_name(type), shape_text(type), role))
+    sizes = find_sizes(size_names(main), inputs, main.location)
     machine = TargetSpec(target.triple, target.cpu, target.features)
-    guards = tuple(_guard_spec(Guard.parse(text)) for text in main.guards)
+    guards = guard_specs(map(Guard.parse, main.guards))
     return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(found, specs)
 
 
@@ -186,27 +185,6 @@ def _bytes_of(constant: Dense) -> memoryview:
     return data
 
 
-def _argument_names(main: Func) -> list[str]:
-    """The user's names of the arguments, completed and made different where they are not."""
-    given = main.attributes["arg_names"]
-    names: list[str] = []
-    for i, argument in enumerate(main.args):
-        base = (given[i] if i < len(given) else "") or argument.name or f"arg{i}"
-        name, count = base, 1
-        while name in names:
-            name, count = f"{base}_{count}", count + 1
-        names.append(name)
-    return names
-
-
-def _dtype_name(type: BufferType) -> str:
-    return type.dtype.np.name
-
-
-def _shape(type: BufferType) -> tuple[int | str, ...]:
-    return tuple(d if isinstance(d, int) else str(d) for d in type.shape)
-
-
 def _constant(value: Array | Dense, name: str, type: BufferType, main: Func) -> Dense:
     if not isinstance(value, Dense):
         value = np.ascontiguousarray(value).reshape(np.shape(value))
@@ -215,30 +193,6 @@ def _constant(value: Array | Dense, name: str, type: BufferType, main: Func) -> 
         return Dense.taking(value)
     assert value.type == TensorType(type.shape, type.dtype), "as `kernel.data` is verified"
     return value
-
-
-def _find_sizes(main: Func, inputs: Sequence[TensorSpec]) -> tuple[SizeSpec, ...]:
-    """The free sizes in the order in which native code takes them, and where their values are read: the first axis of an input that is exactly it, or
-    a line in it."""
-    lines = [(i, axis, line) for i, t in enumerate(inputs) for axis, size in enumerate(t.shape) if (line := line_of(_dim(size))) is not None]
-    found = []
-    for name in size_names(main):
-        places = [(line[1:] != (1, 0), i, axis, *line[1:]) for i, axis, line in lines if line[0] == name]
-        if not places:
-            raise PolyremeError(
-                f"expected an input with an axis of size '{name}', from which its value can be read", main.location, code="E0409"
-            )
-        found.append(SizeSpec(name, *min(places)[1:]))
-    return tuple(found)
-
-
-def _dim(size: int | str) -> Dim:
-    return size if isinstance(size, int) else parse_dim(size)
-
-
-def _guard_spec(guard: Guard) -> GuardSpec:
-    size, low, high = guard.measured
-    return GuardSpec(str(size), f"{guard.words} ({guard.origin})", guard.kind, low, high)
 
 
 # --- in this process

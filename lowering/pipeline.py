@@ -139,6 +139,15 @@ def lower(
     `verify` checks the module after every pass; `inputs` also runs it there, and compares. `prepare`, `progress`: see `pipeline`.
     """
     _check_level(to)
+    check_in_one_piece(module)
+    lowered: Module = module.clone()
+    made = stages(target or find_target(), "nn", to, prepare, progress) if level_of(module) != "kernel" else []
+    with without_collections():
+        return PassManager(made, verify_each=verify, inputs=inputs, after_stage=_collect_constants).run(lowered)
+
+
+def check_in_one_piece(module: Module) -> None:
+    """A function that the stages can take: one that the host runs parts of has to be cut first."""
     for op in module.walk():
         if is_host_op(op):
             why = (
@@ -146,10 +155,6 @@ def lower(
                 "`paddle.jit.to_static` is cut there and runs in parts (`split_regions`, `load_module`); else leave out what draws, or choose with paddle.where in place of a mask"
             )
             raise PolyremeError(Diagnostic(why, op.location), code="E0408")
-    lowered: Module = module.clone()
-    made = stages(target or find_target(), "nn", to, prepare, progress) if level_of(module) != "kernel" else []
-    with without_collections():
-        return PassManager(made, verify_each=verify, inputs=inputs, after_stage=_collect_constants).run(lowered)
 
 
 def _collect_constants(stage: Stage, _: Module) -> None:

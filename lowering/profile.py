@@ -99,8 +99,9 @@ def steps_in(main: Func) -> list[Op]:
 def profiled_artifact(module: Module, target: Target, name: str = "model") -> Any:
     """As `CompiledModule.artifact`, with one more output, `kernel_times`; the manifest says what the steps are, for `steps_of`."""
     from polyreme.lowering.link import build_artifact
-    from polyreme.lowering.pipeline import level_of, pipeline
+    from polyreme.lowering.pipeline import check_in_one_piece, level_of, pipeline
 
+    check_in_one_piece(module)
     requests: dict[Op, tuple[int, Request]] = {}
 
     def watch(request: Request, plan: KernelPlan, calls: Sequence[Op]) -> None:

@@ -18,6 +18,7 @@ from polyreme.ir.facts import Guard
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.autodiff import bound_symbols, op_symbols
+from polyreme.lowering.names import distinct
 
 __all__ = ["HOST_DIALECTS", "has_host_ops", "is_host_op", "split_regions"]
 
@@ -78,7 +79,7 @@ def _outline(module: Module, main: Func, run: Sequence[Op], name: str) -> None:
     outputs = [r for op in run for r in op.results if any(_top(use.op, main) not in inside for use in r.uses)]
     inputs += _sources_of_sizes(main, run, constants, inputs)
     roles = dict(zip(main.args, main.arg_roles, strict=False))
-    made = Func.empty(name, [v.type for v in inputs], (), _names(inputs), loc=run[0].location, arg_roles=tuple(roles.get(v, "input") for v in inputs))
+    made = Func.empty(name, [v.type for v in inputs], (), distinct(v.name or f"arg_{i}" for i, v in enumerate(inputs)), loc=run[0].location, arg_roles=tuple(roles.get(v, "input") for v in inputs))
     told = bound_symbols(inputs)
     made.attributes["guards"] = tuple(g for g in main.guards if symbols(Guard.parse(g).size) <= told)
     mapping: dict[Value, Value] = dict(zip(inputs, made.args, strict=True))
@@ -128,15 +129,3 @@ def _top(op: Op, main: Func) -> Op:
         assert parent is not None
         op = parent
     return op
-
-
-def _names(values: Sequence[Value]) -> list[str]:
-    names: dict[str, None] = {}
-    for i, value in enumerate(values):
-        plain = name = value.name or f"arg_{i}"
-        number = 1
-        while name in names:
-            number += 1
-            name = f"{plain}_{number}"
-        names[name] = None
-    return list(names)

@@ -30,6 +30,7 @@ from polyreme.lowering.code import Code
 from polyreme.lowering.costs import cost_of
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.group_row_chains import GroupRowChains
+from polyreme.lowering.names import argument_names, distinct, free_name, result_names
 from polyreme.lowering.program import Program
 from polyreme.lowering.schedule import KernelBuilder, KernelPlan, Pack, Request, Slot, choose, request_of, schedule_text, structure, title
 from polyreme.lowering.sink import SinkReshapes
@@ -125,8 +126,8 @@ class _Bufferize:
     def _new_main(self) -> Func:
         old = self.old
         returned = old.block.terminator.operands
-        names = _distinct([n or a.name or f"arg{i}" for i, (n, a) in enumerate(_named(old.args, old.arg_names))], "")
-        outputs = _distinct([n or v.name or f"out{i}" for i, (n, v) in enumerate(_named(returned, old.result_names))], "out_", names)
+        names = argument_names(old)
+        outputs = result_names(old, names)
         types = [_buffer_type(v, old.location) for v in (*old.args, *returned)]
         roles = [*(old.arg_roles or ["input"] * len(old.args)), *["output"] * len(returned)]
         new = Func.empty("main", types, arg_names=[*names, *outputs], arg_roles=tuple(roles), guards=old.guards, loc=old.location)
@@ -352,10 +353,10 @@ class _Bufferize:
         args: list[tuple[Value, str]] = []
         for weight, made in self.ahead.items():
             args += [(weight, "param"), *((buffer, "output") for _, buffer in made)]
-        names = _distinct([v.name or "weight" for v, _ in args], "")
+        names = distinct(v.name or "weight" for v, _ in args)
         types = [BufferType((len(self.ahead),), i64), *(v.type for v, _ in args)]
         func = Func.empty(
-            "prepare", types, arg_names=[_free_name("changed", set(names)), *names], arg_roles=("input", *(role for _, role in args)), loc=self.old.location
+            "prepare", types, arg_names=[free_name("changed", names), *names], arg_roles=("input", *(role for _, role in args)), loc=self.old.location
         )
         places = {value: arg for (value, _), arg in zip(args, func.args[1:], strict=True)}
         self.b = self.top = Builder.at_end(func.block, self.old.location)
@@ -418,7 +419,7 @@ class _Bufferize:
         if func not in self.kernels:
             # A plan is made for this module only, as a rule, and so are its kernels.
             own: Func = func if func.parent is None else func.clone()
-            own.attributes = {**own.attributes, "sym_name": _free_name(func.sym_name, self.names)}
+            own.attributes = {**own.attributes, "sym_name": free_name(func.sym_name, self.names)}
             self.names.add(own.sym_name)
             self.kernels[func] = own
         return self.kernels[func].sym_name
@@ -451,7 +452,7 @@ def _add_argument(main: Func, type: BufferType, name: str, role: str) -> Value:
     """A new argument in front of the outputs, under this name or one like it."""
     names, roles = list(main.arg_names), list(main.arg_roles)
     place = roles.index("output") if "output" in roles else len(roles)
-    name = _free_name(name, set(names))
+    name = free_name(name, names)
     arg = main.block.add_arg(type, name)
     main.block.args.remove(arg)
     main.block.args.insert(place, arg)
@@ -477,24 +478,3 @@ def _buffer_type(value: Value, location: Location) -> BufferType:
     if not isinstance(value.type, TensorType):
         raise ConversionError(f"expected tensors only but got {value.type}", location)
     return BufferType(value.type.shape, value.type.dtype)
-
-
-def _named(values: Sequence[Value], names: Sequence[str]) -> list[tuple[str, Value]]:
-    return [(names[i] if i < len(names) else "", v) for i, v in enumerate(values)]
-
-
-def _distinct(names: Sequence[str], prefix: str, taken: Sequence[str] = ()) -> list[str]:
-    """The names, told apart from each other and from those that are taken."""
-    used = set(taken)
-    result = []
-    for name in names:
-        result.append(_free_name(name if name not in used else prefix + name, used))
-        used.add(result[-1])
-    return result
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    found, k = name, 2
-    while found in taken:
-        found, k = f"{name}_{k}", k + 1
-    return found

@@ -36,6 +36,11 @@ class CallableModel:
     def name(self) -> str:
         return self.manifest.name
 
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """What the outputs are called, in order."""
+        return tuple(spec.name for spec in self.manifest.outputs)
+
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, specs)) for specs in (self.manifest.inputs, self.manifest.outputs))
         return f"<{self.name}({inputs}) -> ({outputs})>"

@@ -10,9 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from polyreme.runtime.artifact import Manifest
+from polyreme.runtime.calling import Array, CallableModel, Shapes
 from polyreme.runtime.errors import CallError
 
 __all__ = ["Schedule", "ScheduledStep"]
+
+# Shapes that were found to fit are not looked at again: those of so many calls.
+MOST_SHAPES = 256
 
 
 @dataclass(frozen=True)
@@ -28,25 +33,35 @@ class ScheduledStep:
         return f"{', '.join(map(str, self.gives))} = {self.name} {', '.join(map(str, self.takes))}"
 
 
-class Schedule:
-    """Runs steps in order; called like an executable. The first `inputs` slots are its arguments, the slots `results` what it returns."""
+class Schedule(CallableModel):
+    """Runs steps in order; called like an executable. The first slots are its arguments, as the manifest has them, and the slots `results` what it returns.
 
-    def __init__(self, name: str, inputs: int, steps: Sequence[ScheduledStep], results: Sequence[int]):
-        self.name = name
-        self.inputs = inputs
+    What sizes the results have may be known only when they are there: the manifest says nothing of them.
+    """
+
+    def __init__(self, manifest: Manifest, steps: Sequence[ScheduledStep], results: Sequence[int], result_names: Sequence[str]):
+        super().__init__(manifest)
         self.steps = tuple(steps)
         self.results = tuple(results)
-        self._slots = 1 + max((*range(inputs), *self.results, *(s for step in steps for s in step.gives)), default=-1)
+        self._result_names = tuple(result_names)
+        count = len(manifest.inputs)
+        self._slots_used = 1 + max((*range(count), *self.results, *(s for step in steps for s in step.gives)), default=-1)
         last = {slot: i for i, step in enumerate(self.steps) for slot in (*step.gives, *step.takes)}
         kept = set(self.results)
         self._emptied = [tuple(s for s, at in last.items() if at == i and s not in kept) for i in range(len(self.steps))]
+        self._fitting: set[Shapes] = set()
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """The results for these arguments."""
-        if len(inputs) != self.inputs:
-            raise CallError(f"expected {self.inputs} arguments for '{self.name}' but got {len(inputs)}")
-        slots: list[Any] = [None] * self._slots
-        slots[: self.inputs] = inputs
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """What the results are called, in order."""
+        return self._result_names
+
+    def run(self, inputs: Sequence[Any], out: Sequence[Array | None] | None = None) -> list[Any]:
+        """The results for these arguments. They are arrays of their own: there is no `out`."""
+        if out is not None:
+            raise CallError(f"'{self.name}' expected no 'out': sizes of what it gives are known once it is there")
+        slots: list[Any] = [None] * self._slots_used
+        slots[: len(inputs)] = self._checked(inputs)
         for step, emptied in zip(self.steps, self._emptied, strict=True):
             given = step.run([slots[i] for i in step.takes])
             if len(given) != len(step.gives):
@@ -56,6 +71,22 @@ class Schedule:
             for slot in emptied:
                 slots[slot] = None
         return [slots[i] for i in self.results]
+
+    def _checked(self, inputs: Sequence[Any]) -> list[Array]:
+        """The arguments as arrays, of the types and sizes that the manifest says: the host's steps would take any."""
+        if len(inputs) != len(self._inputs):
+            raise self._count_error(len(inputs))
+        arrays = [self._as_array(value, spec) for value, (_, _, spec) in zip(inputs, self._inputs, strict=True)]
+        for array, (_, dtype, spec) in zip(arrays, self._inputs, strict=True):
+            if array.dtype != dtype:
+                raise self._fault(spec, array.dtype, array.shape, f"expected {spec.dtype} but got {array.dtype}")
+        shapes = tuple(array.shape for array in arrays)
+        if shapes not in self._fitting:
+            self._measure(shapes)
+            if len(self._fitting) >= MOST_SHAPES:
+                self._fitting.clear()
+            self._fitting.add(shapes)
+        return arrays
 
     def __repr__(self) -> str:
         return f"<schedule {self.name}: {len(self.steps)} steps>"

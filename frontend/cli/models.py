@@ -105,8 +105,13 @@ def read_ir(file: Path) -> Module:
     from polyreme.ir.verify import verify
 
     assert dialects.DIALECTS  # importing the room is what makes its ops known
-    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    module = parse_module(text, "<stdin>" if str(file) == "-" else str(file))
+    name = "<stdin>" if str(file) == "-" else str(file)
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        why = f"expected IR as text in UTF-8 in '{name}' but its byte {error.start} belongs to none; `polyreme inspect MODEL --level nn -o FILE.tir` writes the text of a model"
+        raise PolyremeError(why, code="E0002") from None
+    module = parse_module(text, name)
     verify(module)
     return module
 

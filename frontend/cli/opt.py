@@ -64,7 +64,7 @@ def command(
     """
     from polyreme.ir.passes import PassLike, PassManager, Stage, parse_passes
     from polyreme.ir.text import print_module
-    from polyreme.lowering.pipeline import level_of, stages
+    from polyreme.lowering.pipeline import check_in_one_piece, level_of, stages
     from polyreme.lowering.targets import find_target
 
     if spec and (first or last):
@@ -79,6 +79,7 @@ def command(
         raise FileNotFoundError(f"there is no file '{file}'")
     module = read_ir(file)
     if first or last:
+        check_in_one_piece(module)
         steps = stages(find_target(target), first or level_of(module), last or "kernel")
     inputs = _inputs(module, arrays) if verify_each and not no_run else None
     manager = PassManager(steps, verify_each=verify_each, inputs=inputs, detailed=timing)

@@ -33,7 +33,7 @@ def command(model: str, inputs: tuple[str, ...], output: Path | None, threads: i
         executable = load_executable(find_model(model), threads)
     names = [spec.name for spec in executable.manifest.inputs]
     arrays = read_arrays(inputs, names)
-    results = dict(zip((spec.name for spec in executable.manifest.outputs), executable.run([arrays[n] for n in names]), strict=True))
+    results = dict(zip(executable.output_names, executable.run([arrays[n] for n in names]), strict=True))
     if output is None:
         for name, array in results.items():
             click.echo(f"{name}: {array.dtype}{list(array.shape)}")

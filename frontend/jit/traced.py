@@ -64,7 +64,7 @@ class Traced:
         """
         if self.written:
             names = ", ".join(f"'{t.name}'" for t in self.written)
-            raise TraceError(f"expected a function without state to compile ahead of time but it changes {names}; call eval() on the Layer first", self.func.location, code="E0504")
+            raise TraceError(f"expected a function without state to compile ahead of time but it changes {names}; call eval() on the Layer first, and hand in what it draws", self.func.location, code="E0504")
         from polyreme.dialects import nn as ops
         from polyreme.ir.attributes import Dense
         from polyreme.ir.builder import Builder

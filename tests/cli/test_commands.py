@@ -42,6 +42,14 @@ def double(x):
     return x * 2
 
 
+def positive(x):
+    return x[x[:, 0] > 0], paddle.nonzero(x)
+
+
+def noisy(x):
+    return x + paddle.randn([4])
+
+
 def choosy(x):
     if x.sum() > 0:
         return x
@@ -159,6 +167,25 @@ def test_saved_models_and_ir_run_like_the_model_they_came_from(polyreme: Any) ->
         assert result.code == 0, result.err
         assert polyreme("run", f"{level}.so", "--input", "x=x.npy", "-o", "out.npy").code == 0
         np.testing.assert_allclose(np.load("out.npy"), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_what_the_host_runs_parts_of_is_run_and_measured_but_not_taken_for_one_piece(polyreme: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
+    np.save("x.npy", x)
+    given = "--input=x=f32[N,4]"
+    program = paddle.jit.to_static(lambda x: (x[x[:, 0] > 0], paddle.nonzero(x)), input_spec=[InputSpec([None, 4], "float32", "x")])
+    paddle.jit.save(program, "positive")
+    polyreme("run", "positive", "--input", "x.npy", "-o", "y.npz")
+    with np.load("y.npz") as found:
+        np.testing.assert_array_equal(found["output_0"], x[x[:, 0] > 0])
+        np.testing.assert_array_equal(found["output_1"], np.argwhere(x))
+    assert "x: float32[3, 4]" in polyreme("bench", "positive", "--size", "N=3", "--seconds", "0.01").out
+    np.save("y.npy", x[:, :3])
+    assert "expected 4 on axis 1 but got 3" in polyreme("run", "positive", "--input", "y.npy").err
+    for command in (["bench", "positive", "--profile"], ["bisect", "positive"], ["inspect", "positive", "--level", "tensor"], ["compile", "net.py:positive", given, "-o", "p"]):
+        refused = polyreme(*command)
+        assert refused.code == 1 and "but 'host.nonzero' runs on the host" in refused.err
+    assert "call eval() on the Layer first, and hand in what it draws" in polyreme("compile", "net.py:noisy", given, "-o", "noisy").err
 
 
 def test_compile_for_another_machine_writes_its_assembly(polyreme: Any) -> None:

@@ -15,6 +15,7 @@ from polyreme.ir.evaluate import EvaluateError, evaluate
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
 from polyreme.lowering.pipeline import compile_module
+from polyreme.lowering.names import distinct
 from polyreme.lowering.regions import split_regions
 from polyreme.runtime.errors import CallError
 
@@ -112,3 +113,29 @@ def test_functions_are_asked_for_when_a_schedule_is_loaded_and_counted_when_it_r
 def test_a_function_that_needs_the_host_is_not_compiled_in_one_piece() -> None:
     with pytest.raises(PolyremeError, match="compiled in one piece but 'host.call' runs on the host"):
         compile_module(parse_module(PROGRAM)).artifact  # noqa: B018
+
+
+def test_a_schedule_looks_at_its_arguments_itself_since_the_hosts_steps_would_take_any() -> None:
+    module = parse_module("""
+        func @main(%x: tensor<Nx3xf32>, %y: tensor<(N+1)xi64>) -> tensor<Kx2xi64> {
+          %k = host.nonzero %x {count = K} : tensor<Kx2xi64>
+          return %k
+        }""")
+    run = load_module(module).run
+    x, y = np.ones((2, 3), np.float32), np.zeros(3, np.int64)
+    assert run([x, y])[0].shape == (6, 2)
+    for wrong, why in (
+        ([x], r"expected 2 inputs \(x, y\) but got 1"),
+        ([x[0], y], "expected 2 axes but got 1"),
+        ([x[:, :2], y], "expected 3 on axis 1 but got 2"),
+        ([x.astype(np.float64), y], "expected float32 but got float64"),
+        ([x, y[:2]], r"expected N\+1 = 3 on axis 0 but got 2"),
+    ):
+        for _ in range(2):
+            with pytest.raises(CallError, match=why):
+                run(wrong)
+
+
+def test_names_that_are_told_apart_do_not_meet_others() -> None:
+    assert distinct(["a", "a", "a_2", "b"], ["b"], "out_") == ["a", "out_a", "a_2", "out_b"]
+    assert distinct(["a", "a", "a_2"]) == ["a", "a_2", "a_2_2"]

@@ -158,7 +158,7 @@ def test_equal_names_of_arguments_are_made_different() -> None:
     main.attributes["arg_names"] = ("x", "x", "x")
     main.attributes["arg_roles"] = ("input", "param", "output")
     manifest = build_artifact(module, host()).manifest
-    assert [t.name for t in (*manifest.inputs, *manifest.outputs)] == ["x", "x_1", "x_2"]
+    assert [t.name for t in (*manifest.inputs, *manifest.outputs)] == ["x", "x_2", "x_3"]
 
 
 def test_equal_modules_give_equal_artifacts_in_different_processes() -> None:
