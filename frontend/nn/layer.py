@@ -358,18 +358,20 @@ class Layer:
 
     # --- state
 
-    def _gather_state(self, destination: Any, include_sublayers: bool, prefix: str, all_buffers: bool, use_hook: bool) -> dict[str, Tensor]:
+    def _gather_state(
+        self, destination: Any, include_sublayers: bool, prefix: str, all_buffers: bool, use_hook: bool, keep_vars: bool = True
+    ) -> dict[str, Tensor]:
         state = OrderedDict() if destination is None else destination
         for name, parameter in self._parameters.items():
             if parameter is not None:
-                state[prefix + name] = parameter
+                state[prefix + name] = parameter if keep_vars else parameter.detach()
         for name, buffer in self._buffers.items():
             if buffer is not None and (all_buffers or name not in self._non_persistable_buffer_names_set):
-                state[prefix + name] = buffer
+                state[prefix + name] = buffer if keep_vars else buffer.detach()
         if include_sublayers:
             for name, layer in self._sub_layers.items():
                 if layer is not None:
-                    layer._gather_state(state, include_sublayers, f"{prefix}{name}.", all_buffers, use_hook)
+                    layer._gather_state(state, include_sublayers, f"{prefix}{name}.", all_buffers, use_hook, keep_vars)
         if use_hook:
             for hook in self._state_dict_hooks.values():
                 changed = hook(state)
@@ -385,8 +387,8 @@ class Layer:
         use_hook: bool = True,
         keep_vars: bool = True,
     ) -> dict[str, Tensor]:
-        """Parameters and persistable buffers by dotted name; put into `destination` when given."""
-        return self._gather_state(destination, include_sublayers, structured_name_prefix, False, use_hook)
+        """Parameters and persistable buffers by dotted name; put into `destination` when given. `keep_vars=False` gives detached tensors."""
+        return self._gather_state(destination, include_sublayers, structured_name_prefix, False, use_hook, keep_vars)
 
     def to_static_state_dict(
         self,
@@ -397,7 +399,7 @@ class Layer:
         keep_vars: bool = True,
     ) -> dict[str, Tensor]:
         """Parameters and all buffers by dotted name."""
-        return self._gather_state(destination, include_sublayers, structured_name_prefix, True, use_hook)
+        return self._gather_state(destination, include_sublayers, structured_name_prefix, True, use_hook, keep_vars)
 
     def set_state_dict(self, state_dict: dict[str, Any], use_structured_name: bool = True) -> tuple[list[str], list[str]]:
         """Take over values by dotted name (or, with `use_structured_name=False`, by the tensors' own names).
@@ -405,21 +407,20 @@ class Layer:
         Returns the names that were not found or did not fit, each with a warning, and those that nothing here is called.
         """
         own = self.state_dict(use_hook=False)
-        wanted = own if use_structured_name else {tensor.name: tensor for tensor in own.values()}
-        paths = {id(tensor): path for path, tensor in reversed(own.items())}  # one held twice goes by its first name
+        wanted = {path if use_structured_name else tensor.name for path, tensor in own.items()}
         missing: list[str] = []
         unfit: list[str] = []
         fitting: list[tuple[Tensor, Any]] = []
-        for name, tensor in wanted.items():
-            path = name if use_structured_name else paths[id(tensor)]
+        for path, tensor in own.items():
+            name = path if use_structured_name else tensor.name
             if name not in state_dict:
-                missing.append(path)
+                missing.append(name)
                 warnings.warn(f"Skip loading for {path}. {path} is not found in the provided dict.", stacklevel=2)
                 continue
             value = state_dict[name]
             shape = list(value.shape) if hasattr(value, "shape") else list(np.shape(value))
             if tensor._is_initialized() and shape != tensor.shape:
-                missing.append(path)
+                missing.append(name)
                 unfit.append(name)
                 warnings.warn(
                     f"Skip loading for {path}. {path} receives a shape {shape}, but the expected shape is {tensor.shape}.", stacklevel=2

@@ -135,18 +135,20 @@ class Optimizer:
     def step(self) -> None:
         """Update every parameter that has a gradient."""
         for group in self._groups:
-            found = [(p, p.grad) for p in group["params"] if not p.stop_gradient and p.grad is not None]
-            clip = group.get("grad_clip", self._grad_clip)
-            if clip is not None:
-                found = clip(found)
-            self._create_accumulators([p for p, _ in found], group)
-            for parameter, gradient in found:
-                self._update(parameter, gradient, group)
+            self._step_group(self._with_gradients(group["params"]), group)
+
+    def _step_group(self, found: list[tuple[Any, Any]], group: dict[str, Any]) -> None:
+        clip = group.get("grad_clip", self._grad_clip)
+        if clip is not None:
+            found = clip(found)
+        self._create_accumulators([p for p, _ in found], group)
+        for parameter, gradient in found:
+            self._update(parameter, gradient, group)
 
     def minimize(
         self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None
     ) -> tuple[Any, list[tuple[Any, Any]]]:
-        """Apply the gradients that `loss.backward()` has left: a step. Returns (None, the pairs of parameter and gradient).
+        """Apply the gradients that `loss.backward()` has left: a step, of `parameters` alone when given. Returns (None, the pairs of parameter and gradient).
 
         In static mode the gradients of `loss` and the updates are appended to its program, and what initialises their state to `startup_program`; in place of None
         the list of update operators is returned.
@@ -157,9 +159,15 @@ class Optimizer:
             from polyreme.static.training import minimize
 
             return minimize(self, loss, startup_program, parameters, no_grad_set)  # type: ignore[arg-type]
-        pairs = [(p, p.grad) for p in self._parameter_list if not p.stop_gradient and p.grad is not None]
-        self.step()
+        pairs = self._with_gradients(parameters or self._parameter_list)
+        for group in self._groups:
+            own = {id(p) for p in group["params"]}
+            self._step_group([pair for pair in pairs if id(pair[0]) in own], group)
         return None, pairs
+
+    @staticmethod
+    def _with_gradients(parameters: Any) -> list[tuple[Any, Any]]:
+        return [(p, p.grad) for p in parameters if not p.stop_gradient and p.grad is not None]
 
     def backward(
         self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None, callbacks: Any = None
@@ -172,7 +180,7 @@ class Optimizer:
             with program_guard(loss.block.program, startup_program or default_startup_program()):
                 return append_gradients(self, loss, parameters, no_grad_set)  # type: ignore[arg-type]
         loss.backward()
-        return [(p, p.grad) for p in self._parameter_list if not p.stop_gradient and p.grad is not None]
+        return self._with_gradients(parameters or self._parameter_list)
 
     def apply_gradients(self, params_grads: Sequence[tuple[Any, Any]]) -> Any:
         """The second half of `minimize` in static mode: the update operators for these pairs. In dygraph mode a step with the pairs' gradients."""

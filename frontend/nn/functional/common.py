@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import dispatch
+from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
 from polyreme.ir.dims import Dim
 from polyreme.math.common import axes_of, axis_of, number_of, tensor_arg
-from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract
+from polyreme.math.creation import ones_like
+from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract, where
 from polyreme.math.linalg import matmul
-from polyreme.math.manipulation import concat, expand, flip, reshape, span, transpose, unsqueeze
+from polyreme.math.manipulation import concat, flip, reshape, span, transpose, unsqueeze
 from polyreme.math.reduction import norm, sum
+from polyreme.math.scattering import scatter
+from polyreme.math.search import unique
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor, shape_dims
 
@@ -62,9 +65,14 @@ def dropout(
 ) -> Tensor:
     """In training, elements become 0 with probability `p`, one draw each; with `axis`, one draw per position along those axes.
 
-    "upscale_in_train" scales what is kept by 1 / (1 - p); "downscale_in_infer" scales by 1 - p in evaluation instead.
+    "upscale_in_train" scales what is kept by 1 / (1 - p); "downscale_in_infer" scales by 1 - p in evaluation instead. With `inplace`, x has the result from here on.
     """
     tensor_arg(x, "dropout")
+    dropped = _dropped(x, p, axis, training, mode)
+    return dispatch.assign(x, dropped) if inplace and dropped is not x else dropped
+
+
+def _dropped(x: Tensor, p: Any, axis: Any, training: bool, mode: str) -> Tensor:
     p = number_of(p)
     if not isinstance(p, (int, float)):
         raise TypeError("p argument should be a number or Tensor")
@@ -128,19 +136,29 @@ def embedding(
     scale_grad_by_freq: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The rows of `weight` at the positions in `x`. The row `padding_idx` reads as zeros and gets no gradient."""
+    """The rows of `weight` at the positions in `x`. The row `padding_idx` reads as zeros and gets no gradient.
+
+    With `max_norm`, rows that are read and whose `norm_type`-norm is greater are scaled to it, in the weight itself. With `scale_grad_by_freq` the gradient of a row is
+    divided by how often it was read.
+    """
     tensor_arg(x, "embedding")
     if x.type.dtype.kind not in "iu":
         raise TypeError(f"embedding expected integer positions but got {x.dtype.name}")
-    if max_norm is not None or scale_grad_by_freq:
-        raise ValueError("expected max_norm=None and scale_grad_by_freq=False: the other forms of embedding are not supported")
+    if scale_grad_by_freq and sparse:
+        raise AttributeError("scale_grad_by_freq = True is not supported with sparse update.")
     rows = weight.shape[0]
     values = x._value
     if isinstance(values, np.ndarray) and isinstance(rows, int) and values.size and (values.min() < 0 or values.max() >= rows):
         raise ValueError(
             f"Variable value (input) of OP(paddle.nn.functional.embedding) expected >= 0 and < {rows}, but got {values.min()} to {values.max()}"
         )
+    if max_norm:
+        _shorten_rows(weight, x, max_norm, norm_type)
     found = dispatch.call(ops.Gather, weight, x, axis=0)
+    if scale_grad_by_freq and not found.stop_gradient:
+        positions = x._array("embedding(scale_grad_by_freq=True)")
+        shares = (1.0 / np.bincount(positions.reshape(-1), minlength=1))[positions].astype(weight.type.dtype.np)
+        found.register_hook(lambda gradient: multiply(gradient, unsqueeze(Tensor._wrap(shares), -1)))
     if padding_idx is None or padding_idx == -1:
         return found
     if isinstance(rows, int) and not -rows <= padding_idx < rows:
@@ -150,6 +168,16 @@ def embedding(
     padded = dispatch.call(ops.Equal, x, place)
     mask = dispatch.call(ops.Reshape, padded, shape=(*x.type.shape, 1))
     return dispatch.call(ops.Where, mask, dispatch.full((), 0, weight.type.dtype), found)
+
+
+def _shorten_rows(weight: Tensor, x: Tensor, longest: float, p: float) -> None:
+    """Write to the weight: its rows at the positions in `x`, those longer than `longest` scaled to it. Lengths are p-norms."""
+    with tape.recording(False):
+        places = unique(x)
+        rows = dispatch.call(ops.Gather, weight.detach(), places, axis=0)
+        lengths = norm(rows, p, 1, keepdim=True)
+        factors = where(lengths > longest, longest / (lengths + 1e-7), ones_like(lengths))
+        dispatch.assign(weight, scatter(weight.detach(), places, multiply(rows, factors)))
 
 
 def one_hot(x: Tensor, num_classes: int = -1, name: str | None = None) -> Tensor:
@@ -209,13 +237,16 @@ def pad(
         return dispatch.call(ops.Pad, x, padding=flat, value=float(value) if x.type.dtype.kind == "f" else int(value))
     if mode not in ("reflect", "replicate", "circular"):
         raise AssertionError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
-    # The last axis first: the others then copy whole rows of it.
-    for axis, (low, high) in reversed(list(enumerate(pairs))):
-        size = x.type.shape[axis]
+    padded = [axis for axis, pair in enumerate(pairs) if any(pair)]
+    # In front of the last of these axes places are taken one by one, in the kernel that puts the last one together; where sizes are unknown the last one comes first, so that the others copy
+    # whole rows of it.
+    taken = [axis for axis in padded[:-1] if isinstance(x.type.shape[axis], int)]
+    for axis in (*taken, *(axis for axis in reversed(padded) if axis not in taken)):
+        (low, high), size = pairs[axis], x.type.shape[axis]
         if isinstance(size, int) and mode == "reflect" and max(low, high) >= max(size, 1):
             raise ValueError(f"pad by reflection expected widths below the size {size} of axis {axis} but got {low} and {high}")
-        if not isinstance(size, int) or 0 <= min(low, high) <= max(low, high) <= size:
-            x = _padded_axis(x, axis, size, low, high, mode) if low or high else x
+        if axis not in taken and (not isinstance(size, int) or 0 <= min(low, high) <= max(low, high) <= size):
+            x = _padded_axis(x, axis, size, low, high, mode)
         else:
             index = np.pad(np.arange(size), (low, high), {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])  # type: ignore[call-overload]
             x = dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
@@ -229,9 +260,8 @@ def _padded_axis(x: Tensor, axis: int, size: Dim, low: int, high: int, mode: str
     elif mode == "circular":
         parts = [span(x, axis, size - low, size), x, span(x, axis, 0, high)]
     else:
-        ends = ((span(x, axis, 0, 1), low), (span(x, axis, size - 1, size), high))
-        first, last = (expand(end, [width if i == axis else d for i, d in enumerate(x.type.shape)]) for end, width in ends)
-        parts = [first, x, last]
+        first, last = ([span(x, axis, at, at + 1)] * width for at, width in ((0, low), (size - 1, high)))
+        parts = [*first, x, *last]
     return concat([part for part in parts if part.type.shape[axis] != 0], axis)
 
 

@@ -63,8 +63,8 @@ class _Conv(Layer):
         is_channel_last(self._data_format, self.rank, type(self).__name__)
         deviation = math.sqrt(2.0 / (math.prod(self._kernel_size) * in_channels))
         shape = [out_channels, in_channels // groups, *self._kernel_size]
-        self.weight = self.create_parameter(shape, weight_attr, default_initializer=init.Normal(0.0, deviation), device=device)
-        self.bias = self.create_parameter([out_channels], bias_attr, is_bias=True, device=device)
+        self.weight = self.create_parameter(shape, weight_attr, self._dtype, default_initializer=init.Normal(0.0, deviation), device=device)
+        self.bias = self.create_parameter([out_channels], bias_attr, self._dtype, is_bias=True, device=device)
 
     def forward(self, x: Tensor) -> Tensor:
         padding = self._padding
