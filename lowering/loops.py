@@ -125,13 +125,14 @@ class _Nest(NamedTuple):
 
 
 def _emit_concat(code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], concat: tensor.Concat, buffer: Value) -> None:
-    """Each operand is written where it belongs, so no element asks which operand it is from; row by row, where all have the same rows."""
+    """Each operand is written where it belongs, so no element asks which operand it is from; row by row, where all have the same rows, to which single columns count as well."""
     start: Dim = 0
+    in_rows = all(n == 1 for n in shape_of(concat.result)[concat.axis + 1 :]) and any(shape_of(x)[concat.axis] != 1 for x in concat.xs)
     parts: list[list[_Nest]] = []
     for x in concat.xs:
         shape = shape_of(x)
         alone = Rows(shape, (), (), {}, {x: tuple(range(len(shape)))})
-        loops = _RowLoops(code, request, ops, leaves, [(x, buffer)], alone)
+        loops = _RowLoops(code, request, ops, leaves, [(x, buffer)], alone, concat.axis if in_rows else None)
         loops.place_in(shape_of(concat.result), {concat.axis: start})
         parts.append(loops.nests())
         start = start + shape[concat.axis]
@@ -149,16 +150,18 @@ def _emit_concat(code: Code, request: Request, ops: Sequence[Op], leaves: dict[V
 
 
 class _RowLoops:
-    """Emits the loops of one row form."""
+    """Emits the loops of one row form, with lanes along `vector`: the last axis that has several places where that is None."""
 
-    def __init__(self, code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], results: list[tuple[Value, Value]], rows: Rows):
+    def __init__(
+        self, code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], results: list[tuple[Value, Value]], rows: Rows, vector: int | None = None
+    ):
         self.code, self.target, self.rows, self.results = code, request.target, rows, results
         self.ops = needed_ops(ops, [v for v, _ in results])
         self.leaves = leaves
         self.shape_stored: tuple[Dim, ...] | None = None
         self.shift: dict[int, Dim] = {}
         sized = [i for i, n in enumerate(rows.space) if n != 1]
-        self.vector = sized[-1] if sized else None
+        self.vector = vector if vector is not None else sized[-1] if sized else None
         self.along_row = self.vector in rows.reduced
         self.lanes = self._choose_lanes()
         self.stages = max((rows.level[s.result] for s in rows.staged), default=0)

@@ -59,6 +59,14 @@ def test_a_border_wider_than_a_free_size_is_refused_when_it_runs():
         function(paddle.zeros([1, 2, 3]))
 
 
+@pytest.mark.parametrize(("mode", "of_numpy"), [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
+def test_images_of_known_sizes_are_padded_by_one_kernel(mode, of_numpy):
+    x = np.random.default_rng(0).standard_normal((2, 3, 9, 21)).astype(np.float32)
+    function = paddle.jit.to_static(lambda x: F.pad(x, [3, 1, 0, 8], mode=mode), input_spec=[InputSpec(x.shape, "float32", "x")])
+    np.testing.assert_array_equal(function(paddle.to_tensor(x)).numpy(), np.pad(x, ((0, 0), (0, 0), (0, 8), (3, 1)), of_numpy))
+    assert paddle.inspect(function).kernel.count("kernel.call") == 1
+
+
 def test_counting_down_to_a_free_size_is_an_error():
     with pytest.raises(Exception, match="positive whole number for arange"):
         paddle.inspect(lambda x: paddle.arange(x.shape[0], 0, -1), [InputSpec([None], "float32", "x")])

@@ -150,6 +150,10 @@ def test_a_long_reduction_adds_in_an_order_that_threads_do_not_change():
     assert results[0] == results[1] == results[2]
 
 
+def taken(b, x):
+    return b(tensor.Gather, x, b(tensor.Constant, value=np.array([2, 1, 0, 1, 2, 3, 4, 5, 6, 5])), axis=1)
+
+
 VIEWS = {
     "transpose": lambda b, x: b(tensor.Transpose, x, perm=(2, 0, 1)),
     "slice": lambda b, x: b(tensor.Slice, x, starts=(0, 1, 2), stops=(N, 6, 20), strides=(1, 2, 3)),
@@ -162,6 +166,9 @@ VIEWS = {
     "overlapping pooling": lambda b, x: b(tensor.Reduce, b(tensor.Window, x, axes=(2,), sizes=(3,), strides=(1,), dilations=(1,)), fn="add", axes=(3,)),
     "fold": lambda b, x: b(tensor.Fold, b(tensor.Window, x, axes=(2,), sizes=(3,), strides=(2,), dilations=(2,)), axes=(2,), sizes=(21,), strides=(2,), dilations=(2,)),
     "concat": lambda b, x: b(tensor.Concat, (x, b(tensor.Map, x, fn="neg"), x), axis=2),
+    "concat with single columns": lambda b, x: b(tensor.Concat, [b(tensor.Slice, x, starts=(0, 0, 3), stops=(N, 7, 4), strides=(1, 1, 1)), x] * 2, axis=2),
+    "concat of single columns": lambda b, x: b(tensor.Concat, [b(tensor.Slice, x, starts=(0, 0, i), stops=(N, 7, i + 1), strides=(1, 1, 1)) for i in (3, 1)], axis=2),
+    "concat of rows that were taken": lambda b, x: b(tensor.Concat, [b(tensor.Reverse, taken(b, x), axes=(2,)), taken(b, x)], axis=2),
     "map of a concat": lambda b, x: b(tensor.Map, b(tensor.Concat, (x, x), axis=0), fn="abs"),
     "where the largest is": lambda b, x: b(tensor.ArgReduce, x, fn="max", axis=2),
     "where the smallest is": lambda b, x: b(tensor.ArgReduce, x, fn="min", axis=1, keepdims=True, dtype=i32),
