@@ -498,8 +498,10 @@ class Layer:
         return self
 
     def bfloat16(self, excluded_layers: Any = None) -> Layer:
-        """Cast floating parameters and buffers to bfloat16, but in layers of the excluded classes (None: batch normalisation). Returns itself."""
-        return self._cast(dtypes.bfloat16, True, _classes(excluded_layers, _normalisations(self)))
+        """Cast floating parameters and buffers to bfloat16, but in layers of the excluded classes (None: `BatchNorm`, not `BatchNorm1D` and the like). Returns itself."""
+        from polyreme.nn.layers.norm import BatchNorm
+
+        return self._cast(dtypes.bfloat16, True, _classes(excluded_layers, (BatchNorm,)))
 
     # --- text
 
@@ -533,8 +535,3 @@ def _classes(excluded: Any, otherwise: tuple[type, ...]) -> tuple[type, ...]:
     if not all(isinstance(c, type) and issubclass(c, Layer) for c in classes):
         raise TypeError(f"excluded_layers should be type nn.Layer or list, but got {excluded!r}")
     return classes
-
-
-def _normalisations(root: Layer) -> tuple[type, ...]:
-    """The batch normalisation classes in use, by name: those layers keep their precision."""
-    return tuple({type(layer) for layer in root.sublayers(include_self=True) if "BatchNorm" in type(layer).__name__})

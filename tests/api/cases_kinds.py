@@ -1,0 +1,204 @@
+"""Dtypes, shapes and gradients that the cases of the other files leave out."""
+
+import random
+
+from tests.api.table import array, cases, caught, check, ints, normal, uniform
+
+NN, F, T = "paddle.nn", "paddle.nn.functional", "paddle.vision.transforms"
+
+
+@cases("paddle.chunk")
+def _(c):
+    c(normal(4, 3).strided(), 2)
+    c(normal(1, 6, 0), 3, 1)
+
+
+@cases("paddle.unsqueeze_")
+def _(c):
+    for x in (normal(), normal(1, 0), normal(2, 3).strided()):
+        c.expr("paddle.unsqueeze_(x * 1, 0)", x=x)
+
+
+@cases("paddle.normal")
+def _(c):
+    c(normal(3, 1, dtype="float64").fixed(), uniform(3, 1, dtype="float64").fixed(), _forms=False)
+
+
+# --- layers
+
+for _name, _given in {"BCELoss": {"low": 0.1, "high": 0.9}, "BCEWithLogitsLoss": {}, "KLDivLoss": {}, "L1Loss": {}, "MSELoss": {}, "SmoothL1Loss": {}}.items():
+
+    @cases(f"{NN}.{_name}")
+    def _(c):
+        for shape in ((3, 1), (1, 1, 4), (5, 3)):
+            x = uniform(*shape, **_given)
+            c.layer()(x.strided() if shape == (5, 3) else x, uniform(*shape, low=0.25, high=0.75).fixed())
+        c.layer(reduction="sum")(uniform(2, 3, dtype="float64", **_given), uniform(2, 3, low=0.25, high=0.75, dtype="float64").fixed())
+
+
+@cases(f"{NN}.PairwiseDistance")
+def _(c):
+    c.layer()(normal(1, 4), normal(1, 4))
+    c.layer(keepdim=True)(normal(3, 5).strided(), normal(3, 5))
+
+
+@cases(f"{NN}.LayerNorm")
+def _(c):
+    c.layer(4)(normal(1, 4))
+    c.layer([3, 4])(normal(2, 1, 3, 4).strided())
+
+
+@cases(f"{F}.log_loss")
+def _(c):
+    c(uniform(3, 1, dtype="float64"), uniform(3, 1, dtype="float64"))
+
+
+CONTAINERS = {
+    "Sequential": "paddle.nn.Sequential(paddle.nn.Linear(3, 4), paddle.nn.Tanh(), paddle.nn.Linear(4, 2))",
+    "LayerList": "[paddle.nn.LayerList([paddle.nn.Linear(3, 3), paddle.nn.Linear(3, 3)])]",
+    "ParameterList": "[paddle.nn.ParameterList([paddle.create_parameter([3], dtype) for _ in range(2)])]",
+}  # fmt: skip
+WALKS = {"Sequential": lambda m, x: m(x), "LayerList": lambda m, x: m[0][1](m[0][0](x)), "ParameterList": lambda m, x: x * m[0][0] + m[0][1]}
+
+for _name, _made in CONTAINERS.items():
+
+    @check(f"{NN}.{_name}", f"{NN}.Layer", traits=("float32", "float64", "gradient", "one", "odd"))
+    def gradients_go_through_what_a_container_holds(paddle, np, rng, _made=_made, _walk=WALKS[_name]):
+        found = []
+        for dtype, rows in (("float32", 2), ("float64", 1), ("float32", 0)):
+            paddle.set_default_dtype(dtype)
+            made = eval(_made, {"paddle": paddle, "dtype": dtype})
+            paddle.set_default_dtype("float32")
+            x = paddle.to_tensor(rng.standard_normal((rows, 3)).astype(dtype), stop_gradient=False)
+            y = _walk(made, x)
+            (y * y).sum().backward()
+            held = made[0] if isinstance(made, list) else made
+            found.append({"y": y, "grad": [x.grad, [p.grad for p in held.parameters()]]})
+        return found
+
+
+@check(f"{NN}.Layer.create_parameter", f"{NN}.Layer.add_parameter", f"{NN}.Layer.register_buffer", f"{NN}.Layer.parameters", f"{NN}.Layer.named_parameters", f"{NN}.Layer.add_sublayer",
+       "paddle.ParamAttr", f"{NN}.initializer.Constant", traits=("float32", "float64", "gradient", "one", "odd"))  # fmt: skip
+def parameters_that_are_made_and_added_have_gradients(paddle, np, rng):
+    found = []
+    for dtype in ("float32", "float64"):
+        layer = paddle.nn.Layer(dtype=dtype)
+        attribute = paddle.ParamAttr("mine_" + dtype, paddle.nn.initializer.Constant(0.5), learning_rate=0.5, need_clip=False)
+        layer.add_parameter("a", layer.create_parameter([1, 3], attribute))
+        layer.b = layer.create_parameter([3], is_bias=True)
+        layer.add_parameter("c", layer.create_parameter([2, 1], paddle.ParamAttr(trainable=False)))
+        layer.register_buffer("d", paddle.full([3], 2.0, dtype))
+        inner = layer.add_sublayer("inner", paddle.nn.LayerNorm(3, dtype=dtype))
+        y = inner(layer.a * layer.d + layer.b * layer.c)
+        (y * paddle.to_tensor(rng.standard_normal((2, 3)).astype(dtype))).sum().backward()
+        found.append([y, {"grad": {k: p.grad for k, p in layer.named_parameters()}}, [p.stop_gradient for p in layer.parameters()], layer.a.optimize_attr, layer.a.need_clip])
+    return found
+
+
+@check(f"{NN}.Layer.create_tensor", f"{NN}.Layer.create_variable", traits=("float32", "float64", "int64"))
+def variables_are_made_of_any_dtype(paddle, np, rng):
+    layer = paddle.nn.Linear(2, 2)
+    made = [make(dtype=dtype) for make in (layer.create_tensor, layer.create_variable) for dtype in (None, "float64", "int64")]
+    return [str(v.dtype) for v in made]
+
+
+@check(f"{NN}.Layer.astype", f"{NN}.Layer.bfloat16", f"{NN}.Layer.float", f"{NN}.Layer.to", traits=("float32", "float64", "bfloat16", "one", "odd"))
+def models_of_all_shapes_are_cast(paddle, np, rng):
+    found = []
+    for cast in (lambda m: m.bfloat16(), lambda m: m.float(), lambda m: m.to(dtype="float64"), lambda m: m.float()):
+        model = paddle.nn.Sequential(paddle.nn.Conv2D(1, 3, 1), paddle.nn.BatchNorm2D(3), paddle.nn.PReLU(), paddle.nn.Linear(3, 1))
+        model.register_buffer("scale", paddle.to_tensor(2.0))
+        cast(model)
+        found.append([t.astype("float32") for t in model.state_dict().values()] + [str(t.dtype) for t in model.state_dict().values()])
+    return found
+
+
+# --- training
+
+
+@check("paddle.optimizer.SGD.minimize", "paddle.optimizer.SGD", "paddle.optimizer.Adam", f"{NN}.ClipGradByGlobalNorm", f"{NN}.ClipGradByNorm", f"{NN}.ClipGradByValue",
+       traits=("float32", "float64", "0-d", "one", "odd", "strided"), rtol=2e-5)  # fmt: skip
+def parameters_of_all_shapes_are_minimized_and_clipped(paddle, np, rng):
+    found = []
+    clips = paddle.nn.ClipGradByGlobalNorm(0.5), paddle.nn.ClipGradByNorm(0.25), paddle.nn.ClipGradByValue(0.125, -0.25), None
+    for dtype in ("float32", "float64"):
+        for clip in clips if dtype == "float32" else clips[::2]:  # Paddle has no kernel for norms of float64
+            parameters = [paddle.create_parameter(shape, dtype) for shape in ([], [1], [3, 2], [1, 5])]
+            optimizer = paddle.optimizer.SGD(0.5, parameters, grad_clip=clip)
+            loss = sum((p * paddle.to_tensor(rng.standard_normal(p.shape[::-1]).astype(dtype)).t() if p.ndim else p * 3).sum() for p in parameters)
+            loss.backward()
+            optimizer.minimize(loss)
+            found.append(parameters)
+    return found
+
+
+@check(f"{NN}.BeamSearchDecoder", f"{NN}.dynamic_decode", f"{NN}.RNNCellBase", traits=("float32", "float64", "one", "odd"))
+def beams_are_searched_in_float64_and_alone(paddle, np, rng):
+    found = []
+    for dtype, batch, beams in (("float64", 2, 3), ("float32", 1, 1), ("float64", 3, 1)):
+        paddle.set_default_dtype(dtype)
+        embed, cell, out = paddle.nn.Embedding(5, 4), paddle.nn.GRUCell(4, 3), paddle.nn.Linear(3, 5)
+        paddle.set_default_dtype("float32")
+        decoder = paddle.nn.BeamSearchDecoder(cell, 0, 1, beams, embed, out)
+        first = paddle.to_tensor(rng.standard_normal((batch, 3)).astype(dtype))
+        found.append(caught(lambda decoder=decoder, first=first: found.append(paddle.nn.dynamic_decode(decoder, first, 4)[0])))
+    return found
+
+
+# --- names of dtypes
+
+for _name in ("int8", "float32"):
+
+    @cases(f"paddle.{_name}", "paddle.dtype")
+    def _(c):
+        for x in (normal(), normal(0, 3), normal(2, 1, dtype="float64"), normal(3, 5).strided(), ints(4), array([True, False], "bool")):
+            c.expr(f"x.astype(paddle.{_name})", x=x)
+
+
+# --- whole models
+
+
+@check("paddle.summary", traits=("float32", "float64", "int64", "one", "odd"))
+def models_of_other_inputs_are_summed_up(paddle, np, rng):
+    embed = paddle.nn.Sequential(paddle.nn.Embedding(5, 3), paddle.nn.Linear(3, 2))
+    plain = paddle.nn.Sequential(paddle.nn.Linear(3, 2), paddle.nn.ReLU())
+    wide = paddle.nn.Linear(3, 2).to(dtype="float64")
+    counts = lambda found: {k: int(v) for k, v in found.items()}
+    return [counts(paddle.summary(embed, (1, 4), "int64")), counts(paddle.summary(plain, (5, 3))), counts(paddle.summary(wide, (1, 3), "float64")),
+            counts(paddle.summary(plain, input=paddle.ones([7, 3])))]  # fmt: skip
+
+
+@check("paddle.Model", traits=("float32", "float64", "one", "odd"))
+def models_of_float64_are_trained(paddle, np, rng):
+    paddle.set_default_dtype("float64")
+    net = paddle.nn.Linear(3, 1)
+    paddle.set_default_dtype("float32")
+    model = paddle.Model(net)
+    model.prepare(paddle.optimizer.SGD(0.1, net.parameters()), paddle.nn.MSELoss())
+    x, y = rng.standard_normal((5, 3)), rng.standard_normal((5, 1))
+    return [float(np.asarray(model.train_batch([x], [y])[0]).reshape(-1)[0]) for _ in range(3)], model.predict_batch([x[:1]]), net.weight
+
+
+# --- transforms of tensors
+
+TRANSFORMS = {"CenterCrop": "4", "Grayscale": "3", "Normalize": "[0.5] * 3, [0.25] * 3", "Pad": "[1, 2]", "RandomCrop": "4", "RandomHorizontalFlip": "1.0", "RandomVerticalFlip": "1.0",
+              "Resize": "5", "RandomResizedCrop": "4", "BrightnessTransform": "0.4", "ContrastTransform": "0.4", "SaturationTransform": "0.4", "HueTransform": "0.1",
+              "ColorJitter": "0.4, 0.4, 0.4, 0.1", "RandomRotation": "20", "ToTensor": "", "Transpose": "", "Compose": "[lambda v: v * 2]"}  # fmt: skip
+
+
+@check(*[f"{T}.{name}" for name in (*TRANSFORMS, "BaseTransform")], traits=("float32", "float64", "gradient", "odd", "one"))
+def gradients_go_through_transforms(paddle, np, rng):
+    class Doubled(paddle.vision.transforms.BaseTransform):
+        def _apply_image(self, image):
+            return image * 2
+
+    transforms = {name: eval(f"T.{name}({options})", {"T": paddle.vision.transforms}) for name, options in TRANSFORMS.items()} | {"BaseTransform": Doubled()}
+    found = {}
+    for name, transform in transforms.items():
+        for dtype in ("float32",) if name == "RandomRotation" else ("float32", "float64"):  # of which Paddle turns float32 alone
+            random.seed(1)
+            np.random.seed(1)
+            x = paddle.to_tensor(rng.random((3, 6, 7)).astype(dtype), stop_gradient=False)
+            y = transform(x)
+            found[f"{name} {dtype}"] = {"y": y, "grad": paddle.grad((y * y).sum(), x)}
+    return found
