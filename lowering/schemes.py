@@ -27,6 +27,16 @@ Terms = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
+class Target:
+    """A part of the result that a product belongs to: its number, the sign, and whether it is the part's first product, and its last one."""
+
+    part: int
+    sign: int
+    first: bool
+    last: bool
+
+
+@dataclass(frozen=True)
 class Scheme:
     """A product of `rows` x `steps` parts and `steps` x `lanes` parts: for each product of parts what it multiplies, `left` parts of A and `right` ones of B, and for each part of
     the `result` which products it is the sum of. Terms are numbers, of parts in reading order, with signs, a plus in front.
@@ -46,6 +56,16 @@ class Scheme:
     @property
     def products(self) -> int:
         return len(self.left)
+
+    @property
+    def targets(self) -> list[list[Target]]:
+        """For each product the parts of the result that it belongs to, those that it completes in front."""
+        found = []
+        for product in range(self.products):
+            belongs = [(part, [i for i, _ in terms], dict(terms)) for part, terms in enumerate(self.result) if product in dict(terms)]
+            targets = [Target(part, signs[product], product == min(numbers), product == max(numbers)) for part, numbers, signs in belongs]
+            found.append(sorted(targets, key=lambda target: not target.last))
+        return found
 
     @property
     def turned(self) -> Scheme:

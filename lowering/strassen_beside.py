@@ -1,90 +1,200 @@
-"""Combinations of A that a thread makes for itself, beside the multiplications, in products of two levels.
+"""Products of two levels, one product of the outer level after the other, with all that is added up done beside the multiplications.
 
-A kernel of its own that writes them all first waits for the memory of every line, and on several threads each then reads what the others wrote. Here a thread makes those of the next product
-of the outer level beside the register tiles of this one, whose multiply-adds leave room for loads, additions and stores, while it goes through its first group of panels:
-those of the first product in front of everything, and for further groups they are there.
+A kernel that makes all combinations of A first, and adding up at the end, wait for the memory of every line while nothing is multiplied; on several threads each then reads what others
+wrote. Here a thread takes some groups of panels for a piece of the rows, and goes through all of them for each product of the outer level: a turn is the products of the inner level
+for one group. Between the rounds of its register tiles, whose multiply-adds leave room for loads, additions and stores, it does errands, each for a vector of every part:
 
-The code is the same for every product: which two parts are added up, and with which sign, are numbers that it picks from the scheme when it runs.
+1. The products of the turn before are added up, and added to the parts of the result that their product of the outer level belongs to. Parts that are complete go through what follows.
+2. Combinations of A are made for the next product of the outer level, a share of them in each turn. Those of the first one are made in front of everything.
+
+So combinations of only two products of the outer level, and the results while they are not complete, have to be kept, in the second-level cache for the most part. The code is the same for
+all products: of which parts, and with which sign, are numbers that it picks from the scheme when it runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import f32, i32
-from polyreme.lowering.access import Access
-from polyreme.lowering.code import Code, Index
+from polyreme.lowering.code import Index
 from polyreme.lowering.microkernel import UNROLL, Beside
-from polyreme.lowering.schemes import combine
-from polyreme.lowering.strassen_plan import Cut
+from polyreme.lowering.schemes import Target, combine
+from polyreme.lowering.strassen_task import Task
 
-Make = Callable[[Value], None]
+Errand = Callable[[Value], None]
+"""Writes the work on the vectors at some position."""
+
+# One in fixed point, for quotients of small numbers.
+ONE = 1 << 20
 
 
-@dataclass
-class Making:
-    """Combinations being made of `count` rows of each part from row `first` on: from A, `read`, into `write` from position `start` on."""
+class Turns:
+    """Writes the work of a thread on `groups` groups of panels from number `group0` on, for the rows of `task`: from A, `source`, whose rows are `stride` apart. The thread's own memory is
+    `task.memory.left` from position `start` on: combinations for two products of the outer level, sums of two turns, unfinished results."""
 
-    code: Code
-    cut: Cut
-    access: Access
-    stride: Dim
-    read: Value
-    write: Value
-    start: Index
-    first: Index
-    count: Index
-
-    @property
-    def positions(self) -> Index:
-        """Vectors of a part: a row of them after the other."""
-        return self.code.mul(self.count, self.cut.vectors_of_steps)
-
-    def make_first(self) -> None:
-        """Those of the first product of the outer level."""
-        make = self._combinations(self.code.value(0))
-        with self.code.loop(0, self.positions, name="position") as position:
-            make(position.iv)
-
-    def beside(self, turn: Value, is_first: Value, at: Index) -> Beside:
-        """What the tile of rows from `at` on does beside its rounds, in the product of number `turn`: a share of those of the next product of the outer level, in the first group of panels."""
+    def __init__(self, task: Task, source: Value, stride: Dim, start: Index, group0: Index, groups: Index):
+        self.task, self.code, self.cut, self.memory = task, task.code, task.cut, task.memory.left
+        self.source, self.stride, self.start, self.group0, self.groups = source, stride, start, group0, groups
         code, cut = self.code, self.cut
-        inner = cut.schemes[1].products
-        block = code.div(turn, inner)
-        following = code.value(code.add(block, 1))
-        make = self._combinations(following)
-        needed = code.apply("and", is_first, code.apply("lt", following, code.value(cut.schemes[0].products)))
-        limit = code.apply("select", needed, code.value(self.positions), code.value(0))
-        tile = code.add(code.mul(code.sub(turn, code.mul(block, inner)), cut.tiles), code.div(at, cut.rows))
-        share = code.mul(tile, cut.positions_of_tile)
-        every = cut.depth // UNROLL // cut.positions_of_tile
+        self.outer, self.inner = cut.schemes
+        self.sums0 = code.add(start, 2 * self.inner.products * cut.matrix_of_task)
+        self.results0 = code.add(self.sums0, 2 * self.inner.products * cut.plane)
+        # Vectors of a part of a group's results, and of a part of A: a row of them after the other.
+        self.vectors = code.mul(task.count, cut.vectors)
+        self.vectors_of_steps = code.mul(task.count, cut.vectors_of_steps)
 
-        def write(turn: Value) -> None:
-            slot = code.value(code.div(turn, every))
-            position = code.value(code.add(share, slot))
-            due = code.apply("eq", turn, code.value(code.mul(slot, every)))
-            for more in (code.apply("lt", slot, code.value(cut.positions_of_tile)), code.apply("lt", position, limit)):
-                due = code.apply("and", due, more)
-            with code.when(due):
-                make(position)
+    def run(self) -> None:
+        code, cut, products = self.code, self.cut, self.inner.products
+        first = self._make_combinations(code.value(0))
+        with code.loop(0, self.vectors_of_steps, name="position") as position:
+            first(position.iv)
+        turns = code.value(code.mul(self.groups, self.outer.products))
+        with code.loop(0, turns, name="turn") as turn:
+            number, group = self._of_turn(turn.iv)
+            left0 = code.add(self.start, code.mul(self._half(number), cut.matrix_of_task))
+            panel, following = self._panel(turn.iv), self._panel(code.add(turn.iv, 1))
+            beside = self._errands(turn.iv, number, group)
+            with code.loop(0, products, name="product") as product:
+                i = product.iv
+                is_last = code.apply("eq", i, code.value(products - 1))
+                ahead = code.apply("select", is_last, code.value(following), code.value(code.add(panel, i, 1)))
+                here = code.add(left0, code.mul(i, cut.matrix_of_task))
+                self.task.multiply(here, code.add(panel, i), ahead, self.memory, code.add(self._sums(turn.iv), code.mul(i, cut.plane)), beside=beside(i))
+        last = code.value(code.sub(turns, 1))
+        add_last = self._add_up(last, self._sums(last))
+        with code.loop(0, self.vectors, name="position") as position:
+            add_last(position.iv)
 
-        return write
+    def _of_turn(self, turn: Index) -> tuple[Index, Index]:
+        """The number of a turn's product of the outer level, and of its group."""
+        number, group = self.code.split(turn, [self.outer.products, self.groups])
+        return number, group
 
-    def _combinations(self, number: Value) -> Make:
-        """Writes a vector of the combinations for the product of this number of the outer level."""
-        code, cut, lanes = self.code, self.cut, self.cut.lanes
-        outer, inner = cut.schemes
-        height = cut.height
-        assert isinstance(height, int)
+    def _half(self, number: Index) -> Index:
+        """Where what belongs to this number begins, of what is there for two of them."""
+        return self.code.mul(self.code.mod(number, 2), self.inner.products)
 
-        def choose(values: Sequence[Index]) -> Value:
-            chosen = code.value(values[-1])
-            for i, value in enumerate(values[:-1]):
-                chosen = code.apply("select", code.apply("eq", number, code.value(i)), code.value(value), chosen)
-            return chosen
+    def _sums(self, turn: Index) -> Index:
+        """Where a turn's sums are."""
+        return self.code.add(self.sums0, self.code.mul(self._half(turn), self.cut.plane))
+
+    def _panel(self, turn: Index) -> Index:
+        """The number of a turn's first panel."""
+        number, group = self._of_turn(turn)
+        code = self.code
+        return code.add(code.mul(code.add(self.group0, group), self.cut.products), code.mul(number, self.inner.products))
+
+    def _errands(self, turn: Value, number: Index, group: Index) -> Callable[[Index], Callable[[Index], Beside]]:
+        """What is done beside the tile of rows from some place on, in the product of some number of the inner level: as many errands in each, at even distances."""
+        code, cut = self.code, self.cut
+        zero, before, following = code.value(0), code.sub(turn, 1), code.value(code.add(number, 1))
+        added = code.apply("select", code.apply("eq", turn, zero), zero, code.value(self.vectors))
+        share = code.div(code.add(self.vectors_of_steps, self.groups, -1), self.groups)
+        done = code.mul(group, share)
+        is_needed = code.apply("lt", following, code.value(self.outer.products))
+        made = code.apply("select", is_needed, code.value(code.min(share, code.sub(self.vectors_of_steps, done))), zero)
+        count = code.value(code.add(added, made))
+        each = code.apply("max", code.value(code.ceildiv(count, self.inner.products * cut.tiles)), code.value(1))
+        every = code.div(cut.depth // UNROLL, each)
+        reciprocal = code.add(code.div(ONE, every), 1)
+        add_up, make = self._add_up(before, self._sums(before)), self._make_combinations(following)
+
+        def beside(product: Index, at: Index) -> Beside:
+            first = code.mul(code.add(code.mul(product, cut.tiles), code.div(at, cut.rows)), each)
+
+            def write(turn: Value) -> None:
+                # The number of the errand in this tile: turn / every.
+                number = code.value(code.div(code.mul(turn, reciprocal), ONE))
+                errand = code.value(code.add(first, number))
+                is_due = code.apply("eq", turn, code.value(code.mul(number, every)))
+                for more in (code.apply("lt", number, each), code.apply("lt", errand, count)):
+                    is_due = code.apply("and", is_due, more)
+                with code.when(is_due):
+                    adds = code.apply("lt", errand, added)
+                    with code.when(adds):
+                        add_up(errand)
+                    with code.when(adds, then=False):
+                        make(code.value(code.add(code.sub(errand, added), done)))
+
+            return write
+
+        return lambda product: lambda at: beside(product, at)
+
+    def _pick(self, number: Index, values: Sequence[Index]) -> Value:
+        """What `values` has for the product of this number."""
+        code = self.code
+        chosen = code.value(values[-1])
+        for i, value in enumerate(values[:-1]):
+            chosen = code.apply("select", code.apply("eq", code.value(number), code.value(i)), code.value(value), chosen)
+        return chosen
+
+    def _signed(self, number: Index, signs: Sequence[int]) -> Callable[[Value], Value]:
+        """Changes the sign of vectors if that of the product of this number is a minus."""
+        code = self.code
+        is_minus = code.apply("cast", self._pick(number, [int(sign < 0) for sign in signs]), dtype=i32)
+        bit = code.broadcast(code.apply("shl", is_minus, code.constant(31, i32)), self.cut.lanes)
+        return lambda x: code.reinterpret(code.apply("xor", code.reinterpret(x, i32), bit), f32)
+
+    def _add_up(self, turn: Index, sums0: Index) -> Errand:
+        """Adds up the products of a turn, which are at `sums0`, and adds what comes out to the results."""
+        code, cut, task, outer, inner, lanes = self.code, self.cut, self.task, self.outer, self.inner, self.cut.lanes
+        number, group = self._of_turn(turn)
+        parts = inner.rows * inner.lanes
+        results0 = code.add(self.results0, code.mul(group, cut.results_of_group))
+        lane0 = code.mul(code.add(self.group0, group), cut.across * cut.width)
+
+        def lanes_of(are_on: Sequence[bool]) -> Value | None:
+            return None if all(are_on) else code.lane_mask(self._pick(number, [lanes * is_on for is_on in are_on]), lanes)
+
+        def place_of(targets: Sequence[Target | None]) -> Index:
+            """Where the part of the result is."""
+            return code.add(results0, code.mul(self._pick(number, [0 if t is None else t.part for t in targets]), parts * cut.plane))
+
+        # The part that a product may complete, and the other one, if there is one.
+        mains = [targets[0] for targets in outer.targets]
+        others = [targets[1] if len(targets) > 1 else None for targets in outer.targets]
+        main0, other0 = place_of(mains), place_of(others)
+        # The first product of a part finds nothing there.
+        main_before, other_before = lanes_of([not t.first for t in mains]), lanes_of([t is not None and not t.first for t in others])
+        other_stored = lanes_of([t is not None for t in others])
+        main_sign, other_sign = self._signed(number, [t.sign for t in mains]), self._signed(number, [1 if t is None else t.sign for t in others])
+        completes = code.apply("eq", self._pick(number, [int(t.last) for t in mains]), code.value(1))
+        down0 = code.mul(self._pick(number, [t.part // outer.lanes for t in mains]), inner.rows)
+        across0 = code.mul(self._pick(number, [t.part % outer.lanes for t in mains]), inner.lanes)
+
+        def add_up(position: Value) -> None:
+            at = code.mul(position, lanes)
+
+            def load(start: Index, i: int, mask: Value | None = None) -> Value:
+                return code.load(self.memory, code.add(start, at, i * cut.plane), lanes, mask, task.align)
+
+            def store(value: Value, start: Index, i: int, mask: Value | None = None) -> None:
+                code.store(value, self.memory, code.add(start, at, i * cut.plane), mask, task.align)
+
+            totals = []
+            for i, value in enumerate(combine(code, [load(sums0, i) for i in range(inner.products)], [inner.result])):
+                totals.append(code.apply("add", load(main0, i, main_before), main_sign(value)))
+                store(code.apply("add", load(other0, i, other_before), other_sign(value)), other0, i, other_stored)
+            with code.when(completes):
+                row, vector = code.split(position, [task.count, cut.vectors])
+                for i, total in enumerate(totals):
+                    down, across = code.add(down0, i // inner.lanes), code.add(across0, i % inner.lanes)
+                    lane = code.add(lane0, code.mul(across, cut.width), code.mul(vector, lanes))
+                    is_whole = cut.groups * cut.across * cut.width == task.matrices.n
+                    mask = None if is_whole else code.lane_mask(code.sub(task.matrices.n, lane), lanes)
+                    task.write(total, code.add(task.first, row, code.mul(down, cut.height)), lane, mask)
+            with code.when(completes, then=False):
+                for i, total in enumerate(totals):
+                    store(total, main0, i)
+
+        return add_up
+
+    def _make_combinations(self, number: Value) -> Errand:
+        """Makes the combinations of A for the product of this number of the outer level."""
+        code, cut, task, outer, inner, lanes = self.code, self.cut, self.task, self.outer, self.inner, self.cut.lanes
+        left, height = task.matrices.product.problem.left, cut.height
 
         def offset(down: int, across: int) -> Index:
             """From one part of the innermost level to another."""
@@ -95,26 +205,26 @@ class Making:
             return offset(down * inner.rows, across * inner.steps)
 
         # A product of one part has none as its second one, of which no lane is on.
-        ones, others = (choose([part(terms[i][0]) for terms in outer.left]) for i in (0, -1))
-        are_two = choose([int(len(terms) > 1) for terms in outer.left])
-        is_minus = choose([int(terms[-1][1] < 0) for terms in outer.left])
-        sign = code.broadcast(code.apply("shl", code.apply("cast", is_minus, dtype=i32), code.constant(31, i32)), lanes)
-        to0 = code.add(self.start, code.mul(code.mul(number, inner.products), cut.matrix_of_task))
+        ones, others = (self._pick(number, [part(terms[i][0]) for terms in outer.left]) for i in (0, -1))
+        are_two = self._pick(number, [int(len(terms) > 1) for terms in outer.left])
+        signed = self._signed(number, [terms[-1][1] for terms in outer.left])
+        to0 = code.add(self.start, code.mul(self._half(number), cut.matrix_of_task))
 
         def make(position: Value) -> None:
-            row, vector = code.split(position, [self.count, cut.vectors_of_steps])
+            row, vector = code.split(position, [task.count, cut.vectors_of_steps])
             step = code.mul(vector, lanes)
             exist: Index = lanes if cut.steps % lanes == 0 else code.sub(cut.steps, step)
             mask, mask_of_others = code.lane_mask(exist, lanes), code.lane_mask(code.mul(are_two, exist), lanes)
-            at = code.add(self.access.base, code.mul(code.add(self.first, row), self.stride), step)
+            at = code.add(left.base, code.mul(code.add(task.first, row), self.stride), step)
             values = []
             for inside in [offset(i, j) for i in range(inner.rows) for j in range(inner.steps)]:
-                one = code.load(self.read, code.add(at, inside, ones), lanes, mask)
-                other = code.load(self.read, code.add(at, inside, others), lanes, mask_of_others)
-                other = code.reinterpret(code.apply("xor", code.reinterpret(other, i32), sign), f32)
-                values.append(code.apply("add", one, other))
+                one = code.load(self.source, code.add(at, inside, ones), lanes, mask)
+                other = code.load(self.source, code.add(at, inside, others), lanes, mask_of_others)
+                values.append(code.apply("add", one, signed(other)))
+                for which in (ones, others):
+                    code.prefetch(self.source, code.add(at, inside, which, self.stride))
             to = code.add(to0, code.mul(row, cut.line), step)
             for i, value in enumerate(combine(code, values, [inner.left])):
-                code.store(value, self.write, code.add(to, i * cut.matrix_of_task), None, lanes * f32.bytes)
+                code.store(value, self.memory, code.add(to, i * cut.matrix_of_task), None, task.align)
 
         return make

@@ -34,6 +34,8 @@ COMBINE_NEAR, COMBINE_FAR = 0.07, 1.85
 MEMORY_BYTES, LOADING_SHOWS, LOADING_NEAR_SHOWS, ROWS_HIDE_LOADING, LOADING_AGAIN_SHOWS = 10, 0.2, 0.08, 16, 0.07
 # Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so much, that either takes at most.
 PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
+# Bytes of unfinished results of a thread that makes one product of the outer level after the other.
+RESULTS_BYTES = 400 << 10
 # Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
 # combinations of A, which are read for each group of panels, fit into the other.
 KEPT_NEAR, COMBINED_NEAR = 6, 3
@@ -44,7 +46,7 @@ LEAST_ROWS = 48
 # How many tasks the busier one of two threads may have, in halves of all of them.
 MOST_UNEVEN = 1.15
 # Threads at most that make A's combinations each for itself: they need memory for them. It pays where each of two has two groups of panels at least.
-MOST_MAKERS, LEAST_GROUPS = 8, 4
+MOST_MAKERS, LEAST_TASKS = 8, 4
 # What an unknown number of rows is planned for, at most.
 USUAL_ROWS = 128
 
@@ -203,13 +205,18 @@ class Cut:
 
     @cached_property
     def beside(self) -> bool:
-        """Whether threads make A's combinations each for itself, beside the multiplications: in products of two levels whose parts are all there."""
+        """Whether threads make A's combinations each for itself, and add up, beside the multiplications: in products of two levels whose parts are all there."""
         a = self.matrices
-        if len(self.schemes) != 2 or self.blocks != 1 or self.groups < LEAST_GROUPS or not isinstance(a.m, int) or a.m % self.down or a.k != self.along * self.steps:
+        if len(self.schemes) != 2 or self.blocks != 1 or not isinstance(a.m, int) or a.m % self.down or a.k != self.along * self.steps:
             return False
-        # At most one vector is made beside each round; short sums have no rounds.
+        if self.groups * self.pieces < LEAST_TASKS:
+            return False
+        outer, inner = self.schemes
+        # At most one errand is done beside each round; short sums have no rounds.
         rounds = self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
-        return all(len(terms) <= 2 for terms in self.schemes[0].left) and self.positions_of_tile <= rounds
+        errands = self.piece * (self.vectors + self.vectors_of_steps)
+        simple = all(len(terms) <= 2 for terms in outer.left) and all(len(x) <= 2 and not any(t.last for t in x[1:]) for x in outer.targets)
+        return simple and errands <= inner.products * self.tiles * rounds
 
     @property
     def vectors_of_steps(self) -> int:
@@ -222,14 +229,25 @@ class Cut:
         return -(-self.piece // self.rows)
 
     @property
-    def positions_of_tile(self) -> int:
-        """Vectors of each of A's combinations of an inner product that are made beside a tile."""
-        return -(-self.piece * self.vectors_of_steps // (self.schemes[1].products * self.tiles))
-
-    @property
     def matrix_of_task(self) -> int:
         """Elements from one of A's combinations to the next, of a piece of the rows."""
         return self.piece * self.line + APART * self.lanes
+
+    @property
+    def results_of_group(self) -> int:
+        """Elements of the unfinished results of a group of panels, for a piece of the rows."""
+        return self.down * self.across * self.plane
+
+    @property
+    def groups_of_thread(self) -> int:
+        """Groups whose results a thread makes at a time, at most."""
+        most = max(1, RESULTS_BYTES // (self.results_of_group * f32.bytes))
+        return -(-self.groups // -(-self.groups // most))
+
+    @property
+    def memory_of_thread(self) -> int:
+        """Elements of memory for what a thread makes beside the multiplications: combinations of two products of the outer level, sums of two groups of panels, and results."""
+        return 2 * self.schemes[1].products * (self.matrix_of_task + self.plane) + self.groups_of_thread * self.results_of_group
 
     @property
     def most_makers(self) -> int:

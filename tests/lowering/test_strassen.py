@@ -20,7 +20,7 @@ from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
 from polyreme.kept import compiler_version
-from polyreme.lowering import strassen
+from polyreme.lowering import strassen, strassen_plan
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
 from polyreme.lowering.strassen import StrassenBuilder, build_strassen
@@ -59,6 +59,19 @@ def test_few_rows_take_as_many_products_as_the_plain_way_and_combinations_of_b_t
 @SCHEMES
 def test_sums_of_a_scheme_begin_with_a_plus(scheme: Scheme) -> None:
     assert all(terms[0][1] == 1 for table in (scheme.left, scheme.right, scheme.result) for terms in table)
+
+
+@SCHEMES
+def test_targets_are_the_parts_that_a_product_belongs_to_those_that_it_completes_in_front(scheme: Scheme) -> None:
+    """Adding every product to its targets, one after the other, gives the result: the first one of a part finds nothing there, the last one leaves nothing to add."""
+    added: list[list[tuple[int, int]]] = [[] for _ in scheme.result]
+    for number, targets in enumerate(scheme.targets):
+        assert sorted(targets, key=lambda target: not target.last) == targets
+        for target in targets:
+            assert target.first == (not added[target.part])
+            added[target.part].append((number, target.sign))
+            assert target.last == (len(added[target.part]) == len(scheme.result[target.part]))
+    assert added == [sorted(terms) for terms in scheme.result]
 
 
 def test_parts_are_numbered_from_the_outermost_level() -> None:
@@ -209,24 +222,28 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
 
 
 @pytest.mark.parametrize(
-    ("case", "target", "pieces", "which"), [(Case(8, 144, 200, bias=True), "x86-64-avx512", 2, 1), (Case(12, 144, 100, True, residual=True, split=2), "x86-64-avx2", 1, 2)]
+    ("case", "target", "pieces", "which", "groups"),
+    [(Case(8, 144, 200, bias=True), "x86-64-avx512", 2, 1, 8), (Case(12, 144, 100, True, residual=True, split=2), "x86-64-avx2", 1, 2, 2), (Case(8, 144, 200), "x86-64-avx512", 2, 0, 1)],
 )
-def test_threads_make_combinations_beside_the_products(case: Case, target: str, pieces: int, which: int) -> None:
-    """Each for itself, and anew where its groups go on with another piece of the rows."""
+def test_threads_make_combinations_and_add_up_beside_the_products(case: Case, target: str, pieces: int, which: int, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each for itself, and anew where its groups go on with another piece of the rows, and where there is memory for no more groups at a time."""
     inputs, constants = case.arrays()
     used: list[Cut] = []
 
     def pick(all: list[Cut]) -> Cut:
         narrow = [replace(cut, piece=-(-case.m // (4 * pieces)), blocks=1) for cut in all if cut.vectors == 1]
         possible = [cut for cut in narrow if cut.beside]
-        return possible[which % len(possible)]
+        cut = possible[which % len(possible)]
+        monkeypatch.setattr(strassen_plan, "RESULTS_BYTES", groups * cut.results_of_group * f32.bytes)
+        return cut
 
     lowered = to_kernels(case.module(inputs, constants), TARGETS[target], with_cut(pick, ("quarters",), used))
+    assert used[0].groups_of_thread <= groups
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
 
 
 @pytest.mark.parametrize("case", [Case(128, 784, 300, bias=True), Case(100, 144, 512, residual=True)], ids=str)
-def test_machine_code_that_makes_combinations_beside_the_products_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case) -> None:
+def test_machine_code_that_makes_combinations_and_adds_up_beside_the_products_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case) -> None:
     inputs, constants = case.arrays()
     used: list[Cut] = []
     cheapest = with_cut(lambda all: min((cut for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), used)
