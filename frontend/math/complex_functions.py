@@ -16,7 +16,7 @@ from polyreme.math.elementwise import add, atan2, divide, maximum, minimum, mult
 from polyreme.math.logic import equal, less_than, logical_or
 from polyreme.tensor import Tensor
 
-__all__ = ["FUNCTIONS", "power"]
+__all__ = ["FUNCTIONS", "length", "power"]
 
 Parts = tuple[Tensor, Tensor]
 
@@ -36,28 +36,23 @@ def _negative(x: Tensor) -> Tensor:
 
 
 def _magnitude(x: Tensor) -> Tensor:
-    """|x| with the derivative 1 at 0: what is one-sided there is odd or even in the end."""
-    return where(less_than(x, _number(0, x)), neg(x), x)
+    """|x| with the derivative at a zero that its sign says: what is one-sided there is odd or even in the end."""
+    return _signed(x, x)
 
 
 def _signed(x: Tensor, like: Tensor) -> Tensor:
-    """`x` with the sign of `like`."""
+    """`x` with its sign turned where that of `like` is set."""
     return where(_negative(like), neg(x), x)
 
 
-def _length(a: Tensor, b: Tensor) -> Tensor:
-    """sqrt(a^2 + b^2) by the larger of both, so that no square overflows."""
+def length(a: Tensor, b: Tensor) -> Tensor:
+    """sqrt(a^2 + b^2) by the larger of both, so that no square overflows or vanishes; the gradient at 0 is 0."""
     one, zero = _number(1, a), _number(0, a)
     first, second = _magnitude(a), _magnitude(b)
     most, least = maximum(first, second), minimum(first, second)
-    none = equal(most, zero)
-    ratio = divide(least, where(none, one, most))
-    return where(none, zero, multiply(most, real_math.sqrt(_plus(square(ratio), 1.0))))
-
-
-def _product(x: Parts, y: Parts) -> Parts:
-    (a, b), (c, d) = x, y
-    return subtract(multiply(a, c), multiply(b, d)), add(multiply(a, d), multiply(b, c))
+    unbounded = equal(most, scale(most, 2.0))  # 0 too
+    ratio = divide(least, where(unbounded, one, most))
+    return where(equal(most, zero), zero, multiply(most, real_math.sqrt(_plus(square(ratio), 1.0))))
 
 
 def _turned(x: Parts) -> Parts:
@@ -81,7 +76,7 @@ def _expm1(a: Tensor, b: Tensor) -> Parts:
 
 
 def _log(a: Tensor, b: Tensor) -> Parts:
-    return real_math.log(_length(a, b)), atan2(b, a)
+    return real_math.log(length(a, b)), atan2(b, a)
 
 
 def _log_to(base: float) -> Callable[[Tensor, Tensor], Parts]:
@@ -93,12 +88,18 @@ def _log_to(base: float) -> Callable[[Tensor, Tensor], Parts]:
 
 
 def _log1p(a: Tensor, b: Tensor) -> Parts:
-    return scale(real_math.log1p(add(multiply(a, _plus(a, 2.0)), square(b))), 0.5), atan2(b, _plus(a, 1.0))
+    """By |1 + z|^2 - 1 near 0, and by |1 + z| elsewhere: near -1 the one would cancel, and far from 0 overflow."""
+    zero, edge = _number(0, a), _number(0.5, a)
+    near = less_than(maximum(_magnitude(a), _magnitude(b)), edge)
+    c, d = where(near, a, zero), where(near, b, zero)
+    close = scale(real_math.log1p(add(multiply(c, _plus(c, 2.0)), square(d))), 0.5)
+    away = real_math.log(length(_plus(where(near, zero, a), 1.0), where(near, zero, b)))
+    return where(near, close, away), atan2(b, _plus(a, 1.0))
 
 
 def _sqrt(a: Tensor, b: Tensor) -> Parts:
     one, zero = _number(1, a), _number(0, a)
-    root = real_math.sqrt(scale(add(_length(a, b), _magnitude(a)), 0.5))
+    root = real_math.sqrt(scale(add(length(a, b), _magnitude(a)), 0.5))
     none = equal(root, zero)
     other = where(none, zero, divide(_magnitude(b), scale(where(none, one, root), 2.0)))
     left = _negative(a)
@@ -165,9 +166,11 @@ def _asinh(a: Tensor, b: Tensor) -> Parts:
 
 
 def _atanh(a: Tensor, b: Tensor) -> Parts:
-    left, right = _plus(neg(a), 1.0), _plus(a, 1.0)
-    size = scale(real_math.log1p(divide(scale(a, 4.0), add(square(left), square(b)))), 0.25)
-    return size, scale(atan2(scale(b, 2.0), subtract(multiply(left, right), square(b))), 0.5)
+    """Odd in `a`: near -1 the logarithm would be of a difference that cancels."""
+    most = _magnitude(a)
+    left, right = _plus(neg(most), 1.0), _plus(most, 1.0)
+    size = scale(real_math.log1p(divide(scale(most, 4.0), add(square(left), square(b)))), 0.25)
+    return _signed(size, a), scale(atan2(scale(b, 2.0), subtract(multiply(left, right), square(b))), 0.5)
 
 
 def _atan(a: Tensor, b: Tensor) -> Parts:

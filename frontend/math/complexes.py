@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.math.common import floating, promote, tensor_arg
-from polyreme.math.elementwise import atan2, sign
+from polyreme.math.elementwise import atan2, isnan, sign, where
+from polyreme.math.logic import less_than
 from polyreme.tensor import Tensor
 
 __all__ = ["angle", "as_complex", "as_real", "complex", "conj", "imag", "is_complex", "real", "sgn"]
@@ -38,7 +41,8 @@ def angle(x: Tensor, name: str | None = None) -> Tensor:
     if tensor_arg(x, "angle").type.dtype.kind == "c":
         return atan2(imag(x), real(x))
     x = floating(x)
-    return atan2(dispatch.full(x.type.shape, 0, x.type.dtype), x)
+    zero, half_turn = (dispatch.full((), value, x.type.dtype) for value in (0, math.pi))
+    return where(isnan(x), x, where(less_than(x, zero), half_turn, zero))
 
 
 def conj(x: Tensor, name: str | None = None) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
-from polyreme.ir.types import i1
+from polyreme.ir.types import f16, i1
 from polyreme.math.common import cast_to, floating, number_of, promote, scalar_dtype, tensor_arg
 from polyreme.tensor import Tensor
 
@@ -85,11 +85,9 @@ def abs(x: Tensor, name: str | None = None) -> Tensor:
     """|x|; for complex numbers their distance from 0."""
     if tensor_arg(x, "abs").type.dtype.kind != "c":
         return dispatch.call(ops.Abs, x)
-    squared = add(square(dispatch.call(ops.Real, x)), square(dispatch.call(ops.Imag, x)))
-    # At 0 the gradient is 0, not that of a root.
-    zero, one = dispatch.full((), 0, squared.type.dtype), dispatch.full((), 1, squared.type.dtype)
-    at_zero = dispatch.call(ops.Equal, squared, zero)
-    return dispatch.call(ops.Where, at_zero, zero, sqrt(dispatch.call(ops.Where, at_zero, one, squared)))
+    from polyreme.math.complex_functions import length
+
+    return length(dispatch.call(ops.Real, x), dispatch.call(ops.Imag, x))
 
 
 def round(x: Tensor, decimals: int = 0, name: str | None = None) -> Tensor:
@@ -109,11 +107,25 @@ def asinh(x: Tensor, name: str | None = None) -> Tensor:
     if done is not None:
         return done
     x = floating(x)
-    magnitude = abs(x)
-    # log1p(a + a^2 / (1 + sqrt(a^2 + 1))) is exact near 0, and odd by the sign put back.
-    squared = square(magnitude)
-    root = sqrt(_shift(squared, 1.0))
-    return multiply(sign(x), log1p(add(magnitude, divide(squared, _shift(root, 1.0)))))
+    zero, far = dispatch.full((), 0, x.type.dtype), _far(x)
+    # Odd by the sign put back, with the derivative 1 at 0.
+    negative = dispatch.call(ops.Less, x, zero)
+    magnitude = where(negative, neg(x), x)
+    # log1p(a + a^2 / (1 + sqrt(a^2 + 1))) is exact near 0.
+    near = minimum(magnitude, far)
+    squared = square(near)
+    close = log1p(add(near, divide(squared, _shift(sqrt(_shift(squared, 1.0)), 1.0))))
+    made = where(dispatch.call(ops.Greater, magnitude, far), _log_of_twice(maximum(magnitude, far)), close)
+    return where(negative, neg(made), made)
+
+
+def _far(x: Tensor) -> Tensor:
+    """From where on 1 is nothing beside the square, which is still finite."""
+    return dispatch.full((), 200 if x.type.dtype == f16 else 1e9, x.type.dtype)
+
+
+def _log_of_twice(x: Tensor) -> Tensor:
+    return _shift(log(x), math.log(2))
 
 
 def acosh(x: Tensor, name: str | None = None) -> Tensor:
@@ -122,7 +134,11 @@ def acosh(x: Tensor, name: str | None = None) -> Tensor:
     if done is not None:
         return done
     x = floating(x)
-    return log(add(x, sqrt(_shift(square(x), -1.0))))
+    far = _far(x)
+    # log1p(t + sqrt(t^2 + 2 t)) of x = 1 + t is exact near 1.
+    near = _shift(minimum(x, far), -1.0)
+    close = log1p(add(near, multiply(sqrt(near), sqrt(_shift(near, 2.0)))))
+    return where(dispatch.call(ops.Greater, x, far), _log_of_twice(maximum(x, far)), close)
 
 
 def atanh(x: Tensor, name: str | None = None) -> Tensor:
@@ -263,18 +279,17 @@ def pow(x: Tensor, y: Any, name: str | None = None) -> Tensor:
     tensor_arg(x, "pow")
     if isinstance(y, Tensor):
         base, exponent = promote(x, y)
-        if base.type.dtype.kind == "c":
-            from polyreme.math.complex_functions import power
-
-            return power(base, exponent)
-        return dispatch.call(ops.Pow, base, exponent)
-    if not isinstance(y, (int, float)):
+    elif not isinstance(y, (int, float)):
         raise TypeError(f"pow(): argument 'y' must be Tensor or a number, but got {type(y).__name__}")
-    if y == 2:
+    elif y == 2:
         return dispatch.call(ops.Square, x)
-    if x.type.dtype.kind in "iu":
-        y = int(y)
-    return dispatch.call(ops.Pow, x, dispatch.full((), y, x.type.dtype))
+    else:
+        base, exponent = x, dispatch.full((), int(y) if x.type.dtype.kind in "iu" else y, x.type.dtype)
+    if base.type.dtype.kind == "c":
+        from polyreme.math.complex_functions import power
+
+        return power(base, exponent)
+    return dispatch.call(ops.Pow, base, exponent)
 
 
 def with_number(function: Callable[[Tensor, Tensor], Tensor], x: Tensor, value: Any, reverse: bool = False) -> Tensor:

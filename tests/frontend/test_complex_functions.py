@@ -1,4 +1,4 @@
-"""Functions of complex numbers are compositions of real ones: they compile like these, and agree with numpy's."""
+"""Functions of complex numbers, and real ones that are compositions like these: they compile, and agree with numpy's."""
 
 from __future__ import annotations
 
@@ -41,6 +41,48 @@ def test_complex_functions_stay_finite_where_their_parts_would_overflow() -> Non
     np.testing.assert_allclose(paddle.log(large).numpy(), np.log(large.numpy()), rtol=1e-14)
 
 
+    lengths = np.array([1e200 + 1e200j, 1e-200j, -3e-200 + 4e-200j, complex(np.inf, np.inf), 0])
+    np.testing.assert_allclose(paddle.abs(paddle.to_tensor(lengths)).numpy(), np.abs(lengths), rtol=1e-15)
+    np.testing.assert_allclose(paddle.sgn(paddle.to_tensor(lengths[:3])).numpy(), [(1 + 1j) / np.sqrt(2), 1j, -0.6 + 0.8j], rtol=1e-15)
+
+
+@pytest.mark.parametrize("way", [lambda f: f, paddle.jit.to_static])
+def test_logarithms_are_exact_near_their_poles_and_far_from_them(way) -> None:
+    small = np.array([1e-4, 1e-5j, -1e-6 + 1e-6j])
+    for function, wanted, poles in ((paddle.log1p, np.log1p, (-1,)), (paddle.atanh, np.arctanh, (1, -1)), (paddle.atan, np.arctan, (1j, -1j))):
+        for pole in (*poles, 1e6, 1e25 + 1e25j):
+            z = (pole + small).astype("complex64")
+            exact = wanted(z.astype("complex128"))
+            np.testing.assert_allclose(way(function)(paddle.to_tensor(z)).numpy(), exact, rtol=1e-5, atol=1e-7, err_msg=f"{function.__name__} at {pole}")
+
+
+def test_gradients_on_branch_cuts_are_those_of_the_side_that_the_signs_of_zeros_say() -> None:
+    root = lambda z: 1 / (2 * np.sqrt(z))  # noqa: E731
+    inverse = {"asin": lambda z: 1 / (np.sqrt(1 - z) * np.sqrt(1 + z)), "asinh": lambda z: 1 / (np.sqrt(1 - 1j * z) * np.sqrt(1 + 1j * z)), "sqrt": root}
+    for name, slope in inverse.items():
+        for real, imaginary in ((0.0, 3.0), (-0.0, -3.0), (-0.0, 3.0), (2.0, 0.0), (2.0, -0.0), (-2.0, 0.0), (-2.0, -0.0), (0.0, 0.5), (0.25, 0.0)):
+            z = np.array([complex(real, imaginary)])
+            beside = np.array([complex(real or np.copysign(1e-30, real), imaginary or np.copysign(1e-30, imaginary))])
+            x = paddle.to_tensor(z, stop_gradient=False)
+            paddle.real(getattr(paddle, name)(x)).sum().backward()
+            np.testing.assert_allclose(x.grad.numpy(), slope(beside).conj(), rtol=1e-12, atol=1e-15, err_msg=f"{name} at {z}")
+
+
+def test_angles_of_real_numbers_are_those_of_their_signs() -> None:
+    x = paddle.to_tensor([0.0, -0.0, 1e-20, -1e-20, np.inf, -np.inf, np.nan], stop_gradient=False)
+    y = paddle.angle(x)
+    np.testing.assert_array_equal(y.numpy(), np.float32([0, 0, 0, np.pi, 0, np.pi, np.nan]))
+    y[:6].sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.zeros(7))
+
+
+@pytest.mark.parametrize("power", [0.5, -1.5, 2, 3])
+def test_powers_of_complex_numbers_by_python_numbers(power: float) -> None:
+    z = numbers("complex128")
+    np.testing.assert_allclose(paddle.pow(paddle.to_tensor(z), power).numpy(), z**power, rtol=1e-13)
+    np.testing.assert_allclose((paddle.to_tensor(z) ** power).numpy(), z**power, rtol=1e-13)
+
+
 def test_gradients_of_complex_functions_compile() -> None:
     def step(x):
         x.stop_gradient = False
@@ -58,3 +100,20 @@ def test_a_complex_number_does_not_fill_real_tensors() -> None:
     assert paddle.full([2], 1 - 2j).tolist() == [1 - 2j, 1 - 2j]
     with pytest.raises(TypeError, match="full expected a complex dtype for \\(1\\+2j\\) but got float32; give its real part for a real one"):
         paddle.full([2], 1 + 2j, "float32")
+
+
+@pytest.mark.parametrize("way", [lambda f: f, paddle.jit.to_static])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-6), ("float64", 1e-14), ("float16", 2e-3)])
+def test_inverse_hyperbolic_functions_reach_as_far_as_numbers_do(way, dtype: str, tolerance: float) -> None:
+    most = float(np.finfo(dtype).max)
+    x = np.array([0, 1e-3, 0.5, 3, 199, 201, 2e4, most / 4, most, np.inf]).astype(dtype)
+    exact = x.astype("float64")
+    t = paddle.to_tensor(np.concatenate([x, -x]), stop_gradient=False)
+    y = way(paddle.asinh)(t)
+    np.testing.assert_allclose(y.numpy(), np.concatenate([np.arcsinh(exact), -np.arcsinh(exact)]), rtol=tolerance)
+    y.sum().backward()
+    slope = np.exp(-np.log(np.hypot(exact[:-2], 1)))
+    np.testing.assert_allclose(t.grad.numpy()[: len(x) - 2].astype("float64"), slope, rtol=4 * tolerance, atol=1e-7 if dtype == "float16" else 0)
+    above = np.concatenate([x[3:], np.array([1, 1 + 10 * np.finfo(dtype).eps], dtype)])
+    np.testing.assert_allclose(way(paddle.acosh)(paddle.to_tensor(above)).numpy(), np.arccosh(above.astype("float64")), rtol=tolerance)
+    assert np.isnan(way(paddle.acosh)(paddle.to_tensor(np.array([0.5, -1.5, -300, -most], dtype))).numpy()).all()

@@ -155,7 +155,7 @@ def hardswish(x: Tensor, name: str | None = None) -> Tensor:
 
 def hardshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:
     """x where |x| is at or over the threshold, else 0."""
-    return select(dispatch.call(ops.GreaterEqual, abs_(x), number_like(x, float(threshold))), x, number_like(x, 0.0))
+    return select(dispatch.call(ops.Less, abs_(x), number_like(x, float(threshold))), number_like(x, 0.0), x)
 
 
 def softshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:
