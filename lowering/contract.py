@@ -257,12 +257,13 @@ class ProductBuilder:
                     self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False)
             return
         tasks = product(sizes) * blocks * pieces
-        shared = code.apply("gt", code.b(kernel_ops.Threads), code.value(1))
+        threads = code.b(kernel_ops.Threads)
+        shared = code.apply("gt", threads, code.value(1))
         with code.parallel(code.value(tasks), grain=grain, name="task") as task:
             *around, block, part = code.split(task, [*sizes, blocks, pieces])
             # One of two threads takes its tasks from the end on.
             backward = code.apply("and", shared, code.apply("ge", code.value(code.mul(task, 2)), code.value(tasks)))
-            self._piece(kernel, dict(zip(self.outer, around, strict=True)), block, part, piece, panels, local, backward)
+            self._piece(kernel, dict(zip(self.outer, around, strict=True)), block, part, piece, panels, local, backward, threads)
 
     def _rows_first(self, panels: Panels | None, local: bool) -> bool:
         """Whether a task makes all lanes of its rows, panel by panel: of so many rows that what is read and written at the places of the results comes from memory, which
@@ -270,14 +271,16 @@ class ProductBuilder:
         return panels is not None and not local and isinstance(self.m, int) and self.m >= PIECES * ROWS_OF_TASK
 
     def _piece(
-        self, kernel: ProductKernel, around: dict[str, Index], block: Index, part: Index, piece: int | None, panels: Panels | None, local: bool, backward: Value | None = None
+        self, kernel: ProductKernel, around: dict[str, Index], block: Index, part: Index, piece: int | None, panels: Panels | None, local: bool,
+        backward: Value | None = None, threads: Value | None = None,
     ) -> None:
-        """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes; `backward` where the task after this one is the one before it."""
+        """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes, among so many `threads`; `backward` where the task after this one is the
+        one before it."""
         p, code, depth = self.p, kernel.code, self._depth(panels)
         rows, vectors = self.tile
         width = vectors * self.lanes
         tile = Tile(self.product, kernel, around, block, panels, vectors, local)
-        tile.backward = backward
+        tile.backward, tile.threads = backward, threads
         if depth is not None:
             tile.blocks = Blocks(depth, piece or typical(self.m), width)
         if local:

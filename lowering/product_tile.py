@@ -6,6 +6,7 @@ the memory of the next one. Panels too deep for the second-level cache are taken
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from polyreme.ir.builtin import Func
@@ -24,6 +25,8 @@ from polyreme.lowering.problem import Product, typical
 MOST_PREFETCHED = 4
 # Where one row meets weights that the second-level cache does not hold, each second line (the other one of a pair comes with it) is asked for so many bytes ahead.
 STREAM_BYTES = 4096
+# Not where each thread's share is at most so many times what its second-level cache holds: most of it stays there, and asking costs more than it gains.
+NEARLY_STAYS = 1.25
 # Of vectors with as many lanes halves are worth putting together.
 LANES_WORTH_HALVES = 8
 
@@ -55,7 +58,7 @@ class Blocks:
 @dataclass(frozen=True)
 class Ahead:
     """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on, `lines` in all; by the tile
-    itself where they are `near`, else after it."""
+    itself where they are `near`, else after it. Only where the threads have them far away, if `wanted` tells."""
 
     buffer: Value
     at: Index
@@ -64,6 +67,7 @@ class Ahead:
     step: Dim
     stride: Dim
     near: bool = False
+    wanted: Value | None = None
 
     def prefetch(self, code: Code, line: Index) -> None:
         """Ask for a line."""
@@ -76,8 +80,9 @@ class Ahead:
 
         def prefetch(turn: Value) -> None:
             line = code.add(first, code.mul(turn, each))
-            for i in range(each):
-                self.prefetch(code, code.add(line, i))
+            with nullcontext() if self.wanted is None else code.when(self.wanted):
+                for i in range(each):
+                    self.prefetch(code, code.add(line, i))
 
         return prefetch
 
@@ -111,6 +116,8 @@ class Tile:
         self.local: Value | None = None
         # Whether the task after this one is the one before it.
         self.backward: Value | None = None
+        # How many threads share the work, where that is known.
+        self.threads: Value | None = None
         code, p = self.code, product.problem
         self.lane0 = code.mul(block, vectors * product.lanes)
         self.left0 = code.add(p.left.base, kernel.left_at, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
@@ -200,9 +207,13 @@ class Tile:
         right, line = self.kernel.right, self._line(self.kernel.right)
         if self.product.m == 1:
             each = element_type(right.type).bytes
-            if typical(panels.elements) * each <= self.p.request.target.caches[1]:
+            bytes_of_all, near = typical(panels.elements) * each, self.p.request.target.caches[1]
+            if bytes_of_all <= near:
                 return None
-            return Ahead(right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, near=True)
+            wanted = None
+            if self.threads is not None:
+                wanted = self.code.apply("lt", self.code.value(self.code.mul(self.threads, int(NEARLY_STAYS * near))), self.code.value(bytes_of_all))
+            return Ahead(right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, near=True, wanted=wanted)
         following: Index = size
         if depth is None and self.backward is not None:
             following = self.code.apply("select", self.backward, self.code.value(-size), self.code.value(size))

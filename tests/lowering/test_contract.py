@@ -183,6 +183,22 @@ def test_one_row_asks_ahead_for_weights_that_the_second_level_cache_does_not_hol
     assert any(isinstance(op, kernel.Prefetch) for op in lowered.walk()) == asks
 
 
+@pytest.mark.parametrize(("n", "asks"), [(500, [True, False, False]), (777, [True, True, False])])
+def test_one_row_asks_for_no_weights_that_the_caches_of_its_threads_nearly_hold(n: int, asks: list[bool]) -> None:
+    """With 1, 2 and 4 threads, by the condition that the kernel asks under."""
+    module, _, _ = Case("mk,kn->mn", (1, 1030), (1030, n), True).build()
+    lowered, _ = to_kernels(module, TARGETS["x86-64-avx512"])
+    guards = [op for op in lowered.walk() if isinstance(op, kernel.If) and any(isinstance(x, kernel.Prefetch) for x in op.then_body.block)]
+    assert guards
+    for guard in guards:
+        test = guard.condition.producer(kernel.Apply)
+        assert test is not None and test.fn == "lt"
+        needed, there = (v.producer(kernel.Apply) or v.producer(kernel.Constant) for v in test.operands)
+        assert needed.operands[0].producer(kernel.Threads) is not None
+        per_thread = needed.operands[1].producer(kernel.Constant).value
+        assert [threads * per_thread < there.value for threads in (1, 2, 4)] == asks
+
+
 @pytest.mark.parametrize("n", [0, 1, 50, 200])
 def test_long_sums_in_blocks_take_a_free_number_of_rows(n: int) -> None:
     module, inputs, expected = Case("mk,kn->mn", (N, 4100), (4100, 60), True, n=n).build()
