@@ -180,7 +180,8 @@ def is_users_frame(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
     if file.startswith(_STANDARD_LIBRARY):
         return file.startswith(_INSTALLED)
-    return not file.startswith(tuple(_HIDDEN_PREFIXES))
+    # Compiled modules have frames too, of sources that are not there.
+    return not file.startswith(tuple(_HIDDEN_PREFIXES)) and not file.endswith(".pyx")
 
 
 def caller_location(name: str = "") -> Location:

@@ -109,6 +109,10 @@ def run_command(args: Sequence[str] | None = None) -> int:
     hide_frames_under(os.path.dirname(click.__file__))
     hide_frames_under(str(Path(sys.argv[0]).absolute()))
     given = list(sys.argv[1:] if args is None else args)
+    if not given:
+        with click.Context(group, info_name="polyreme") as ctx:
+            print(group.get_help(ctx), file=sys.stderr)
+        return 2
     debug = "--debug" in given
     try:
         result = group.main(given, prog_name="polyreme", standalone_mode=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean, raised_location
+from polyreme.ir.diagnostics import Diagnostic, Location, PolyremeError, did_you_mean, raised_location
 from polyreme.runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ def error_text(error: BaseException) -> str:
         return f"{usage}error[{USAGE}]: {error.format_message().rstrip('.')}{_nearest_choice(error)}"
     if isinstance(error, click.ClickException):
         return f"error: {error.format_message()}"
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        name = type(error).__name__
+        return Diagnostic(f"{name}: {error.msg}", Location(error.filename, error.lineno, error.offset or 0)).render()
     place = raised_location(error)
     if isinstance(error, RuntimeFault):
         return Diagnostic(error.message, place, code=error.code).render()

@@ -278,7 +278,7 @@ class StaticFunction:
             names = [p.name for p in self._signature.parameters.values() if p.default is p.empty] or ["x"]
             example = ", ".join(f"InputSpec([None, 10], 'float32', '{name}')" for name in names)
             raise TraceError(
-                f"expected an input_spec that says what '{self._name}' takes; give one, such as [{example}], or on the command line --input '{names[0]}=f32[N,10]'",
+                f"expected an input_spec that says what '{self._name}' takes; give one, such as [{example}], or to `polyreme inspect`, `compile`, `bench` and `bisect` --input '{names[0]}=f32[N,10]'",
                 _location(self._function),
                 code="E0503",
             )

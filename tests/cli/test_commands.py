@@ -218,7 +218,7 @@ def test_bench_measures_a_library_and_a_model(polyreme: Any) -> None:
         (["inspect", "net.py"], "net.py:Net"),
         (["inspect", "net.py:number"], "is 3"),
         (["inspect", "net.py:Sized"], "made without arguments"),
-        (["inspect", "net.py:double"], "on the command line --input 'x=f32[N,10]'"),
+        (["inspect", "net.py:double"], "to `polyreme inspect`, `compile`, `bench` and `bisect` --input 'x=f32[N,10]'"),
         (["inspect", "net.py:choosy", "--input", "x=f32[3]"], "paddle.where"),
         (["inspect", "nothing.py:Net"], "there is no file 'nothing.py'"),
         (["inspect", "nothing"], "neither a file 'nothing' nor a saved model 'nothing.polyreme'"),
@@ -305,6 +305,20 @@ def test_an_error_in_the_model_file_is_shown_at_its_line(polyreme: Any) -> None:
 
 def python_m(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "polyreme", *args], capture_output=True, text=True, timeout=120, cwd=cwd)
+
+
+def test_a_model_file_that_is_no_python_is_shown_at_its_line(polyreme: Any) -> None:
+    Path("broken.py").write_text("x = 1\ndef f(x:\n    pass\n")
+    assert polyreme("inspect", "broken.py:f").err.startswith(f"{Path('broken.py').resolve()}:2:6: error: SyntaxError: '(' was never closed\n    def f(x:\n         ^")
+
+
+def test_numbers_that_are_too_large_for_memory_have_no_place_in_numpy(polyreme: Any) -> None:
+    result = polyreme("bench", "net.py:Net", "--size", "N=99999999999999")
+    assert result.code == 1 and result.err.startswith("error: MemoryError: ")
+
+
+def test_no_command_at_all_asks_for_help(polyreme: Any) -> None:
+    assert polyreme().err == polyreme("--help").out
 
 
 def test_exit_codes_reach_the_shell() -> None:
