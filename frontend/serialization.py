@@ -88,14 +88,17 @@ def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:
     except PolyremeError as error:
         raise SaveError(f"cannot load {where}: {error.message}", code=error.diagnostics[0].code) from None
     if not isinstance(content, dict) or NAME_TABLE not in content:
-        return _with_tensors(content, {}, return_numpy)
+        return _with_tensors(content, return_numpy, plain_arrays=not _holds_named(content))
     content = _join_large(content)
     names = content.get(NAME_TABLE)
     names = names if isinstance(names, dict) else {}
     if not configs.get("keep_name_table", False):
         content.pop(NAME_TABLE, None)
-    loaded = {key: value if key == NAME_TABLE else _with_tensors(value, names, return_numpy, key) for key, value in content.items()}
-    return type(content)(loaded)
+    if not names:  # nor was there a Tensor
+        return _with_tensors(content, return_numpy, plain_arrays=True)
+    if not return_numpy:
+        content.update({key: _tensor(content[key], name) for key, name in names.items() if isinstance(content.get(key), np.ndarray)})
+    return content
 
 
 def _digest(data: bytes | memoryview) -> bytes:
@@ -177,18 +180,25 @@ def _join_large(content: dict[Any, Any]) -> dict[Any, Any]:
     return content
 
 
-def _with_tensors(value: Any, names: dict[Any, Any], return_numpy: bool, key: Any = None, depth: int = 0) -> Any:
+def _holds_named(value: Any) -> bool:
+    """Whether Tensors were saved in it, as they are since Paddle 2.1: arrays beside them are arrays then. Before, Tensors were saved as mere arrays."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return isinstance(value, NamedArray) or isinstance(value, (list, tuple, set)) and any(map(_holds_named, value))
+
+
+def _with_tensors(value: Any, return_numpy: bool, *, plain_arrays: bool, depth: int = 0) -> Any:
+    """The value with Tensors (or arrays) for named arrays, and for others with `plain_arrays`."""
     if depth > 100:
         raise SaveError("expected at most 100 levels of nesting in a saved object")
-    if isinstance(value, (np.ndarray, NamedArray)):
-        array = value.array if isinstance(value, NamedArray) else value
-        name = value.name if isinstance(value, NamedArray) else names.get(key)
-        return array if return_numpy else _tensor(array, name)
+    if isinstance(value, NamedArray):
+        return value.array if return_numpy else _tensor(value.array, value.name)
+    if isinstance(value, np.ndarray):
+        return _tensor(value, None) if plain_arrays and not return_numpy else value
     if isinstance(value, dict):
-        items = {k: _with_tensors(v, {}, return_numpy, depth=depth + 1) for k, v in value.items()}
-        return type(value)(items)
+        return type(value)({k: _with_tensors(v, return_numpy, plain_arrays=plain_arrays, depth=depth + 1) for k, v in value.items()})
     if isinstance(value, (list, tuple, set)):
-        return type(value)(_with_tensors(v, {}, return_numpy, depth=depth + 1) for v in value)
+        return type(value)(_with_tensors(v, return_numpy, plain_arrays=plain_arrays, depth=depth + 1) for v in value)
     return value
 
 

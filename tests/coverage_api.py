@@ -4,10 +4,15 @@ Reads `tests/api/names.json`: name, group, kind and the signature of Paddle 3.3.
 
 present    the name is here
 tested     a case compares it with Paddle: cases for which Paddle has no kernel do not count
-dtypes     of the tested ones, those where two dtypes or more went in or came out; likewise shapes: 0-d, empty, of ones, odd, non-contiguous, broadcast: two kinds or more
-gradient   of the tested ones, those with gradients compared
+dtypes     two dtypes or more went in, or came out where none goes in
+shapes     0-d, empty, of ones, odd, non-contiguous, broadcast: two kinds or more, likewise
+gradient   gradients are compared
+options    parameters with a default that a case gives another value
 wrong      a case differs from what Paddle gave, and not on purpose
 signature  parameters or defaults differ from Paddle's
+
+Dtypes, shapes, gradients and options stand as covered / asked: what is not asked of a name, such as gradients of whole numbers, is listed below the table with the reason
+(`tests/api/reasons.py`).
 """
 
 from __future__ import annotations
@@ -16,15 +21,21 @@ import ast
 import inspect
 import json
 import sys
+import textwrap
+import warnings
 from collections import defaultdict
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import polyreme
 from tests.api.compare import cannot_say, differences
 from tests.api.differences import ON_PURPOSE, SIGNATURES, unexplained
+from tests.api.options import watched
 from tests.api.outcome import Leaf, run_case
+from tests.api.reasons import ASPECTS, OPTIONS, REASONS, reasons
 from tests.api.record import stored
 from tests.api.table import load, resolve
 
@@ -35,20 +46,30 @@ SHAPES = {"0-d", "empty", "one", "odd", "strided", "broadcast"}
 
 @dataclass
 class Row:
-    """What is known of one name."""
+    """What is known of one name. `going_in` and `coming_out` hold dtypes and kinds of shapes; `given` the options that cases gave, of `options` in all."""
 
     name: str
     group: str
     signature: str | None
     present: bool = True
     cases: int = 0
-    traits: set[str] = field(default_factory=set)
+    going_in: set[str] = field(default_factory=set)
+    coming_out: set[str] = field(default_factory=set)
+    has_gradient: bool = False
+    options: set[str] = field(default_factory=set)
+    given: set[str] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
     signature_fault: str = ""
 
+    def covers(self, aspect: str) -> bool:
+        if aspect == "gradient":
+            return self.has_gradient
+        kinds = DTYPES if aspect == "dtypes" else SHAPES
+        return len(self.going_in & kinds) > 1 or not self.going_in & {"float32", "float64"} and len(self.coming_out & kinds) > 1
 
-def survey() -> list[Row]:
-    """A row for every name, all cases run."""
+
+def rows_of_names() -> dict[str, Row]:
+    """By name, what its signature says."""
     rows = {}
     for entry in json.loads(NAMES.read_text(encoding="utf-8")):
         row = rows[entry["name"]] = Row(entry["name"], entry["group"], entry["signature"])
@@ -57,24 +78,52 @@ def survey() -> list[Row]:
         except AttributeError:
             row.present = row.name in ATTRIBUTES_OF_INSTANCES
             continue
-        if row.signature is not None and row.name not in SIGNATURES:
-            row.signature_fault = signature_fault(value, row.signature)
-    cases = load()
-    outcomes = stored({c.subject for c in cases.values()})
-    for i, case in cases.items():
-        fingerprint, expected = outcomes.get(i, (None, None))
-        if fingerprint != case.fingerprint:
-            found = ["not recorded as it stands"]
-        else:
-            found = unexplained(i, differences(case, run_case(case, polyreme), expected))
+        if row.signature is not None:
+            row.options = {p for p, default in _parameters(row.signature).items() if default is not None and p not in OPTIONS}
+            if row.name not in SIGNATURES:
+                row.signature_fault = signature_fault(value, row.signature)
+    return rows
+
+
+def add_traits(rows: dict[str, Row], outcomes: dict[str, tuple[int, Any]]) -> None:
+    """What went in and came out of every case that compared something."""
+    for i, case in load().items():
+        _, expected = outcomes.get(i, (None, None))
         if cannot_say(expected):  # no kernel, or no such form: nothing was compared
             continue
-        traits = case.traits | traits_of(expected)
+        coming_out = traits_of(expected)
         for name in case.names:
             if name in rows:
-                rows[name].cases += 1
-                rows[name].traits |= traits
-                rows[name].wrong += [f"{i}: {f}" for f in found]
+                row = rows[name]
+                row.cases += 1
+                row.going_in |= case.traits
+                row.coming_out |= coming_out
+                row.has_gradient |= "gradient" in (coming_out if case.single else case.traits | coming_out)
+
+
+def survey() -> list[Row]:
+    """A row for every name, all cases run."""
+    rows = rows_of_names()
+    cases = load()
+    outcomes = stored({c.subject for c in cases.values()})
+    add_traits(rows, outcomes)
+    watch = {name: name for name in rows}
+    for name in rows:  # functions are called as methods, too
+        space, _, last = name.rpartition(".")
+        if space == "paddle" and f"paddle.Tensor.{last}" not in rows:
+            watch[f"paddle.Tensor.{last}"] = name
+    with watched(polyreme, watch) as given, redirect_stdout(StringIO()), warnings.catch_warnings(action="ignore"):
+        for i, case in cases.items():
+            fingerprint, expected = outcomes.get(i, (None, None))
+            if fingerprint != case.fingerprint:
+                found = ["not recorded as it stands"]
+            else:
+                found = unexplained(i, differences(case, run_case(case, polyreme), expected))
+            for name in case.names:
+                if name in rows:
+                    rows[name].wrong += [f"{i}: {f}" for f in found]
+    for row in rows.values():
+        row.given = row.options & given[row.name]
     return list(rows.values())
 
 
@@ -140,18 +189,30 @@ def main(arguments: list[str]) -> None:
     by_group: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_group[row.group].append(row)
-    print(f"{'group':20}{'names':>7}{'present':>9}{'tested':>8}{'dtypes':>8}{'shapes':>8}{'gradient':>10}{'wrong':>7}{'signature':>11}{'cases':>7}")
+    exempt = {aspect: reasons(aspect) for aspect in ASPECTS}
+    print(f"{'group':18}{'names':>6}{'present':>8}{'tested':>7}{'dtypes':>9}{'shapes':>9}{'gradient':>10}{'options':>11}{'wrong':>6}{'signature':>10}{'cases':>7}")
     for group, members in [*by_group.items(), *([("all", rows)] if len(by_group) > 1 else [])]:
-        tested = [r for r in members if r.present and r.cases]
+        asked = {aspect: [r for r in members if r.name not in exempt[aspect]] for aspect in ASPECTS}
+        parts = {aspect: f"{sum(r.covers(aspect) for r in asked[aspect])}/{len(asked[aspect])}" for aspect in ASPECTS}
+        options = f"{sum(len(r.given) for r in members)}/{sum(len(r.options) for r in members)}"
         print(
-            f"{group:20}{len(members):7}{sum(r.present for r in members):9}{len(tested):8}{sum(len(r.traits & DTYPES) > 1 for r in tested):8}"
-            f"{sum(len(r.traits & SHAPES) > 1 for r in tested):8}{sum('gradient' in r.traits for r in tested):10}{sum(bool(r.wrong) for r in members):7}"
-            f"{sum(bool(r.signature_fault) for r in members):11}{sum(r.cases for r in members):7}"
+            f"{group:18}{len(members):6}{sum(r.present for r in members):8}{sum(r.present and r.cases > 0 for r in members):7}{parts['dtypes']:>9}{parts['shapes']:>9}"
+            f"{parts['gradient']:>10}{options:>11}{sum(bool(r.wrong) for r in members):6}{sum(bool(r.signature_fault) for r in members):10}{sum(r.cases for r in members):7}"
         )
     _listed("absent", [r.name for r in rows if not r.present])
     _listed("present but not tested", [r.name for r in rows if r.present and not r.cases])
+    for aspect in ASPECTS:
+        _listed(f"{aspect} not covered", [r.name for r in rows if r.name not in exempt[aspect] and not r.covers(aspect)])
+    _listed("options that no case gives", [f"{r.name}: {', '.join(sorted(r.options - r.given))}" for r in rows if r.options - r.given])
     _listed("signatures that differ", [f"{r.name}: {r.signature_fault}" for r in rows if r.signature_fault])
     _listed("wrong", [f"{r.name}\n      " + "\n      ".join(r.wrong if "-v" in arguments else r.wrong[:2]) for r in rows if r.wrong])
+    print("\nnot asked, with the reason:")
+    here = {r.name for r in rows}
+    for reason in REASONS:
+        names = [name.removeprefix("paddle.") for name in reason.each() if name in here]
+        if names:
+            print(textwrap.fill(f"{', '.join(reason.aspects)} of {len(names)}, since {reason.text}: {', '.join(names)}", 160, initial_indent="  ", subsequent_indent="      "))
+    print(*(f"  option {option}: it {text}" for option, text in OPTIONS.items()), sep="\n")
     print(f"\n{len(ON_PURPOSE)} ways and {len(SIGNATURES)} signatures differ on purpose: docs/differences.md")
 
 

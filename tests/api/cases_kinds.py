@@ -202,3 +202,64 @@ def gradients_go_through_transforms(paddle, np, rng):
             y = transform(x)
             found[f"{name} {dtype}"] = {"y": y, "grad": paddle.grad((y * y).sum(), x)}
     return found
+
+
+# --- and where one kind was left
+
+
+@cases("paddle.arange")
+def _(c):
+    c(array([1.0]), array([4.0]), array([1.5]), _forms=False)
+
+
+@cases("paddle.full")
+def _(c):
+    c([2, 3], array([1.5]))
+
+
+@cases("paddle.linspace")
+def _(c):
+    c(array([1.0]), array([2.0]), 5, _forms=False)
+
+
+@cases(f"{T}.crop")
+def _(c):
+    c(uniform(3, 5, 4, dtype="float64"), 1, 0, 3, 2)
+    c(uniform(1, 5, 5).strided(), 1, 0, 3, 2)
+
+
+@cases(f"{T}.to_grayscale")
+def _(c):
+    c(uniform(3, 1, 5), 1)
+    c(uniform(3, 4, 5).strided(), 3)
+
+
+@check(f"{NN}.Layer.register_forward_pre_hook", f"{NN}.Layer.register_forward_post_hook", traits=("float32", "float64", "gradient", "0-d", "odd"))
+def hooks_change_what_goes_in_and_out(paddle, np, rng):
+    found = []
+    for dtype in ("float32", "float64"):
+        layer = paddle.nn.Tanh()
+        layer.register_forward_pre_hook(lambda layer, inputs: inputs[0] * 2)
+        layer.register_forward_post_hook(lambda layer, inputs, output: output + inputs[0])
+        for shape in ((), (3,)):
+            x = paddle.to_tensor(rng.standard_normal(shape).astype(dtype), stop_gradient=False)
+            y = layer(x)
+            y.sum().backward()
+            found.append({"y": y, "grad": x.grad})
+    return found
+
+
+@check("paddle.save", "paddle.load", traits=("bool", "int8", "float32", "float64", "complex64", "0-d", "empty", "one", "odd", "strided"))
+def tensors_of_all_kinds_are_kept(paddle, np, rng):
+    import io
+
+    held = [paddle.to_tensor(rng.standard_normal((3, 5))).t(), paddle.to_tensor(2.5), paddle.ones([1, 1], "int8"), paddle.to_tensor([True, False]), paddle.to_tensor([1 + 2j])]
+    mixed = {"tensors": held, "array": np.arange(3), "pair": (1, "a", None), "deep": [{"x": held[0]}]}
+    found = []
+    for kept in (held, held[1], mixed, {"x": np.arange(4.0)}, {"x": held[0], "n": 3, "a": np.ones(2)}):
+        for return_numpy in (False, True):
+            stream = io.BytesIO()
+            paddle.save(kept, stream)
+            stream.seek(0)
+            found.append(paddle.load(stream, return_numpy=return_numpy))
+    return found
