@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import f32
+from polyreme.lowering.ahead import ask_for_panel
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Beside, accumulate, cover, cover_any, zeros
+from polyreme.lowering.microkernel import Accumulators, Axis, Beside, accumulate, cover, cover_any, zeros
 from polyreme.lowering.positions import Position
 from polyreme.lowering.schemes import combine
 from polyreme.lowering.strassen_plan import Cut
-
-# Rows of a part in whose time all of the next panel has been asked for, where their number is not known.
-FEWEST_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,8 @@ class Task:
         """The product of A's rows from position `left0` on with the panel of this number, stored to `sums` from `sums0` on, or added to what is there if that is not `fresh`. The panel
         `following` is asked for; what `beside` gives for the tile of rows from some place on is done beside its rounds, too."""
         code, cut, lanes = self.code, self.cut, self.cut.lanes
-        right0 = code.mul(panel, cut.panel)
+        right0, next0 = code.mul(panel, cut.panel), code.mul(following, cut.panel)
+        in_all = cut.piece if self.rows.enough is None else code.value(self.count)
 
         def tile(at: Index, rows: int) -> None:
             def read_left(r: int, position: Index) -> Value:
@@ -128,7 +127,8 @@ class Task:
             acc: Accumulators = zeros(code, rows, cut.vectors, f32, lanes)
             if not fresh:
                 acc = [[code.load(sums, x, lanes, None, self.align) for x in line] for line in places]
-            more = [self._ahead(code.mul(following, cut.panel), at, rows), *([] if beside is None else [beside(at)])]
+            asked = ask_for_panel(code, self.memory.right, next0, cut.depth, cut.vectors, lanes, at, rows, in_all)
+            more = [asked, *([] if beside is None else [beside(at)])]
 
             def each_round(turn: Value) -> None:
                 for write in more:
@@ -160,23 +160,6 @@ class Task:
         # The last one is followed by the same one of the next block.
         last = code.apply("eq", turn, code.value(cut.products - 1))
         return product, code.apply("select", last, code.value(cut.products), following)
-
-    def _ahead(self, following: Index, at: Index, rows: int) -> Beside:
-        """What the register tile of `rows` rows from `at` on does beside each round of its steps: it asks for its share of the next panel."""
-        code, cut, known = self.code, self.cut, self.rows.enough is None
-        lines, rounds = cut.depth * cut.vectors, cut.depth // UNROLL
-        in_all = cut.piece if known else min(cut.piece, FEWEST_ROWS)
-        each = -(-lines * rows // (in_all * rounds))
-        first = code.div(code.mul(at, lines), in_all)
-
-        def prefetch(turn: Value) -> None:
-            line = code.add(first, code.mul(turn, each))
-            if not known:
-                line = code.min(line, lines)
-            for i in range(each):
-                code.prefetch(self.memory.right, code.add(following, code.mul(code.add(line, i), cut.lanes)))
-
-        return prefetch
 
     def _finish(self, sums: Value) -> None:
         """The results, and what follows."""

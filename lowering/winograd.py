@@ -41,21 +41,19 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType
+from polyreme.lowering.ahead import ask_for_panel
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.direct import build_direct
 from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, accumulate, cover, cover_any, zeros
+from polyreme.lowering.microkernel import Accumulators, Axis, accumulate, cover, cover_any, zeros
 from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.positions import Position
 from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.winograd_plan import TRANSFORM_CYCLES, Blocking, Image, choose_blockings, find_image
 from polyreme.lowering.winograd_transforms import TAPS, Linear
-
-# Of an unknown number of pieces, those in whose time all of the next product's weights have been asked for.
-FEWEST_PIECES = 16
 
 
 def build_winograd(request: Request) -> KernelPlan | None:
@@ -379,10 +377,12 @@ class _Task:
     def _multiply(self, weights: Index, sums: Index, fresh: bool) -> None:
         """The matrix products of a panel, from position `weights` on, into `sums`, which they are added to unless they are `fresh`."""
         code, cut, lanes = self.code, self.cut, self.lanes
+        in_all = -(-cut.pieces // cut.rows) * cut.rows if cut.known else code.value(self.count)
         with code.loop(0, cut.products, name="product") as product:
             data0 = code.add(self.data0, code.mul(self.blocks.data_plane, product.iv))
             sums0 = code.add(sums, code.mul(self.blocks.sums_plane, product.iv))
             weights0 = code.add(weights, code.mul(product.iv, cut.depth * cut.width))
+            following = code.add(weights0, cut.depth * cut.width)
 
             def tile(at: Index, rows: int) -> None:
                 def read_data(r: int, position: Index) -> Value:
@@ -397,7 +397,7 @@ class _Task:
                 if not fresh:
                     acc = [[code.load(self.sums, place, lanes, None, self.align) for place in line] for line in places]
                 axes = [Axis(cut.depth, 1, cut.width)]
-                ahead = self._ahead(code.add(weights0, cut.depth * cut.width), at, rows)
+                ahead = ask_for_panel(code, self.weights, following, cut.depth, cut.vectors, lanes, at, rows, in_all)
                 acc = accumulate(code, axes, read_data, read_weights, acc, code.add(data0, code.mul(at, cut.row)), weights0, ahead)
                 for line, values in zip(places, acc, strict=True):
                     for place, value in zip(line, values, strict=True):
@@ -407,23 +407,6 @@ class _Task:
                 cover(code, cut.pieces, tile_sizes(cut.pieces, cut.rows), tile, "rows")
             else:
                 cover_any(code, code.value(self.count), cut.rows, tile, "rows")
-
-    def _ahead(self, following: Index, at: Index, rows: int) -> Callable[[Value], None]:
-        """What the register tile of `rows` pieces from `at` on does beside each round of its steps: it asks for its share of the next product's weights."""
-        code, cut = self.code, self.cut
-        lines, rounds = cut.depth * cut.vectors, cut.depth // UNROLL
-        in_all = -(-cut.pieces // cut.rows) * cut.rows if cut.known else min(cut.pieces, FEWEST_PIECES)
-        each = -(-lines * rows // (in_all * max(rounds, 1)))
-        first = code.div(code.mul(at, lines), in_all)
-
-        def prefetch(turn: Value) -> None:
-            line = code.add(first, code.mul(turn, each))
-            if not cut.known:
-                line = code.min(line, lines)
-            for i in range(each):
-                code.prefetch(self.weights, code.add(following, code.mul(code.add(line, i), self.lanes)))
-
-        return prefetch
 
     # --- the results
 
