@@ -11,7 +11,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -82,11 +82,14 @@ class Job:
             yield self.collate(batch)
 
 
-def _work(job: Job, worker: int, count: int, seed: int, channel: Connection) -> None:
-    """The loop of a worker: receives (number, indices), sends (number, kind, content)."""
+def _work(job: Job, worker: int, count: int, seed: int, channel: Connection, inherited: Sequence[Connection]) -> None:
+    """The loop of a worker: receives (number, indices), sends (number, kind, content). `inherited` are ends of the parent's, which a forked process has, too."""
     global _info
     import numpy as np
 
+    # As long as one is open here, nobody sees that the parent is gone: whoever sends would wait for ever.
+    for end in inherited:
+        end.close()
     parent = os.getppid()
     np.random.seed((seed + worker) % 2**32)
     _info = WorkerInfo(worker, count, job.dataset, seed + worker)
@@ -110,7 +113,7 @@ def _work(job: Job, worker: int, count: int, seed: int, channel: Connection) -> 
                 channel.send((number, "batch", to_arrays(next(stream))))
             except StopIteration:
                 channel.send((number, "end", None))
-    except (KeyboardInterrupt, BrokenPipeError, EOFError):
+    except (KeyboardInterrupt, ConnectionError, EOFError):
         return
     except Exception as error:
         channel.send((-1, "error", (f"{type(error).__name__}: {error}", traceback.format_exc())))
@@ -121,13 +124,15 @@ class WorkerPool:
 
     def __init__(self, job: Job, count: int, seed: int, timeout: float = 0):
         # Forked where the system can: datasets need not be picklable then, as Paddle's users expect.
-        context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+        forks = sys.platform == "linux"
+        context: Any = multiprocessing.get_context("fork" if forks else "spawn")
         self.timeout = timeout
         self.processes: list[Any] = []
         self.channels: list[Connection] = []
         for worker in range(count):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(job, worker, count, seed, theirs), daemon=True)
+            inherited = (*self.channels, ours) if forks else ()
+            process = context.Process(target=_work, args=(job, worker, count, seed, theirs, inherited), daemon=True)
             process.start()
             theirs.close()
             self.processes.append(process)

@@ -1,7 +1,11 @@
 """`paddle.io`: orders of samplers, batches, workers that end when asked and report their errors."""
 
 import os
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -217,3 +221,42 @@ def test_workers_know_who_they_are_and_are_set_up():
 def test_wrong_options_are_refused(options, match):
     with pytest.raises(ValueError, match=match):
         io.DataLoader(Squares(), **options)
+
+
+class _Large(io.Dataset):
+    def __getitem__(self, i):
+        return np.ones(1 << 20, np.float32)
+
+    def __len__(self):
+        return 1 << 20
+
+
+def _is_running(process: int) -> bool:
+    try:
+        # One that has ended and that nobody asked for is a "Z" behind its name.
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc who runs")
+def test_workers_that_are_sending_end_with_a_parent_that_is_killed():
+    program = """if True:
+        import os, signal
+        from polyreme import io
+        from tests.frontend.test_io import _Large
+        passes = [iter(io.DataLoader(_Large(), batch_size=1, num_workers=2)) for _ in range(2)]
+        first = [next(each) for each in passes]
+        children = os.popen(f"ps -o pid= --ppid {os.getpid()}").read().split()
+        print(*children, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    ended = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=60, check=False)
+    workers = [int(pid) for pid in ended.stdout.split()]
+    assert ended.returncode == -signal.SIGKILL and len(workers) >= 4
+    until = time.monotonic() + 10
+    while (left := [pid for pid in workers if _is_running(pid)]) and time.monotonic() < until:
+        time.sleep(0.05)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
