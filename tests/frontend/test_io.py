@@ -240,19 +240,19 @@ def _is_running(process: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc who runs")
-def test_workers_that_are_sending_end_with_a_parent_that_is_killed():
+def test_workers_that_are_sending_end_with_a_parent_that_is_killed(tmp_path):
     program = """if True:
-        import os, signal
+        import os, signal, sys
         from polyreme import io
         from tests.frontend.test_io import _Large
         passes = [iter(io.DataLoader(_Large(), batch_size=1, num_workers=2)) for _ in range(2)]
         first = [next(each) for each in passes]
         children = os.popen(f"ps -o pid= --ppid {os.getpid()}").read().split()
-        print(*children, flush=True)
+        open(sys.argv[1], "w").write(" ".join(children))
         os.kill(os.getpid(), signal.SIGKILL)
     """
-    ended = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=60, check=False)
-    workers = [int(pid) for pid in ended.stdout.split()]
+    ended = subprocess.run([sys.executable, "-c", program, tmp_path / "children"], stdout=subprocess.DEVNULL, timeout=60, check=False)
+    workers = [int(pid) for pid in (tmp_path / "children").read_text().split()]
     assert ended.returncode == -signal.SIGKILL and len(workers) >= 4
     until = time.monotonic() + 10
     while (left := [pid for pid in workers if _is_running(pid)]) and time.monotonic() < until:
