@@ -40,6 +40,7 @@ _SINGLE = {
     "Model": "polyreme.hapi.model",
     # With its methods, for who looks at the class.
     "Tensor": "polyreme.math",
+    "Size": "polyreme.sizes",
     "to_tensor": "polyreme.from_data",
     "DataParallel": "polyreme.distributed.parallel",
     "batch": "polyreme.hapi.readers",

@@ -385,7 +385,7 @@ def assign(tensor: Tensor, value: Tensor) -> Tensor:
         return tensor
     if tape.is_grad_enabled() and not tensor.stop_gradient and tensor._node is None and value._node is not None:
         raise RuntimeError(
-            f"a leaf tensor that needs gradients (shape {tensor.shape}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"
+            f"a leaf tensor that needs gradients (shape {list(tensor.shape)}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"
         )
     tensor._value = value._value
     tensor._type = value._type

@@ -1,12 +1,48 @@
-"""Sizes that a static program leaves free, as users see them in `shape`: equal to -1, printed as -1, and usable as the size they stand for."""
+"""Shapes as users see them, and the sizes in them that a static program leaves free: equal to -1, printed as -1, and usable as the size they stand for."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
-from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.dims import Dim, Expr, product
 
-__all__ = ["FreeSize", "plain_size", "shown_size"]
+__all__ = ["FreeSize", "Size", "plain_size", "shown_size"]
+
+
+class Size(list[Any]):
+    """The shape of a tensor: a list of sizes that prints as Paddle 3.3.1 prints it, `paddle.Size([2, 3])`. Sums, products and parts of it are of its kind."""
+
+    __slots__ = ()
+
+    def numel(self) -> Any:
+        """The number of elements of a tensor of this shape."""
+        return product(self)
+
+    def __repr__(self) -> str:
+        return f"paddle.Size({list.__repr__(self)})"
+
+    def __eq__(self, other: object) -> bool:
+        return list.__eq__(self, list(other) if isinstance(other, tuple) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+    def __add__(self, other: Any) -> Size:
+        return Size([*self, *other])
+
+    def __radd__(self, other: Any) -> Size:
+        return Size([*other, *self])
+
+    def __mul__(self, times: SupportsIndex) -> Size:
+        return Size(list.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+    def __getitem__(self, place: Any) -> Any:
+        found = list.__getitem__(self, place)
+        return Size(found) if isinstance(place, slice) else found
 
 
 class FreeSize(Expr):

@@ -423,7 +423,7 @@ def grad(
     for i, result in enumerate(found):
         if result is None and not allow_unused:
             raise ValueError(
-                f"expected the outputs to depend on input {i} (shape {wanted[i].shape}, stop_gradient={wanted[i].stop_gradient}) but they do "
+                f"expected the outputs to depend on input {i} (shape {list(wanted[i].shape)}, stop_gradient={wanted[i].stop_gradient}) but they do "
                 "not; allow_unused=True gives None for it"
             )
     return found
@@ -492,12 +492,12 @@ def _run(
             edge = edge_of(tensor)
             if edge is None:
                 raise RuntimeError(
-                    f"expected a tensor with stop_gradient=False but backward started at one (shape {tensor.shape}) that needs no gradient"
+                    f"expected a tensor with stop_gradient=False but backward started at one (shape {list(tensor.shape)}) that needs no gradient"
                 )
             if seed is None:
                 seed = full(tensor.type.shape, 1, tensor.type.dtype)
             elif seed.shape != tensor.shape:
-                raise AssertionError(f"expected a gradient of shape {tensor.shape} but got {seed.shape}")
+                raise AssertionError(f"expected a gradient of shape {list(tensor.shape)} but got {list(seed.shape)}")
             deliver(edge, seed)
         while waiting:
             _, _, node = heapq.heappop(waiting)

@@ -18,7 +18,7 @@ from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import TensorType, scalar_type
 from polyreme.printing import tensor_text
-from polyreme.sizes import plain_size
+from polyreme.sizes import Size, plain_size
 from polyreme.utils import unique_name
 
 __all__ = ["Parameter", "Tensor", "is_tensor"]
@@ -135,9 +135,9 @@ class Tensor:
         return self._type
 
     @property
-    def shape(self) -> list[Any]:
+    def shape(self) -> Size:
         """Sizes as a list; symbolic ones while a function is traced."""
-        return list(self.type.shape)
+        return Size(self.type.shape)
 
     @property
     def dtype(self) -> dtypes.dtype:
@@ -263,7 +263,7 @@ class Tensor:
     def _scalar(self, kind: str) -> Any:
         array = self._array(f"{kind}()")
         if array.size != 1:
-            raise TypeError(f"only one element tensors can be converted to Python scalars, but {kind}() got shape {self.shape}")
+            raise AssertionError(f"only one element variable can be converted to {kind}, but this one has shape {list(self.shape)}")
         return array.item()
 
     def __bool__(self) -> bool:
@@ -315,7 +315,7 @@ class Tensor:
         if self._value is None:
             return "Tensor(Not initialized)"
         if not isinstance(self._value, np.ndarray):
-            return f"Tensor(shape={self.shape}, dtype={self.dtype.name}, traced)"
+            return f"Tensor(shape={list(self.shape)}, dtype={self.dtype.name}, traced)"
         return tensor_text(self._value, self.dtype.name, self.stop_gradient, self.place)
 
     # --- gradients
@@ -335,7 +335,7 @@ class Tensor:
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(f"expected a Tensor or None as gradient but got {type(value).__name__}")
         if value is not None and value.shape != self.shape:
-            raise ValueError(f"expected a gradient of shape {self.shape} but got {value.shape}")
+            raise ValueError(f"expected a gradient of shape {list(self.shape)} but got {list(value.shape)}")
         self._grad = value
 
     def gradient(self) -> Array | None:
@@ -408,7 +408,7 @@ class Tensor:
 
         new = value if isinstance(value, Tensor) else to_tensor(value)
         if self._value is not None and new.shape != self.shape:
-            raise ValueError(f"set_value expected shape {self.shape} for '{self.name}' but got {new.shape}")
+            raise ValueError(f"set_value expected shape {list(self.shape)} for '{self.name}' but got {list(new.shape)}")
         if self._value is not None and new.type.dtype != self.type.dtype:
             raise TypeError(f"set_value expected dtype {self.dtype.name} for '{self.name}' but got {new.dtype.name}")
         self._replace(new)

@@ -31,7 +31,7 @@ class PyLayerContext:
         for i, (tensor, version) in enumerate(zip(self._saved, self._versions, strict=True)):
             if isinstance(tensor, Tensor) and tensor._version != version:
                 raise RuntimeError(
-                    f"expected tensor {i} of save_for_backward (shape {tensor.shape}) at version {version} but it was changed in place "
+                    f"expected tensor {i} of save_for_backward (shape {list(tensor.shape)}) at version {version} but it was changed in place "
                     f"(version {tensor._version}); save a clone()"
                 )
         return self._saved
@@ -87,6 +87,8 @@ class PyLayer:
         # A result that is an argument itself gets a place of its own in the graph.
         outputs = [o.detach() if isinstance(o, Tensor) and any(o is i for i in inputs) else o for o in outputs]
         tensors = [o for o in outputs if isinstance(o, Tensor)]
+        if not tensors:
+            raise ValueError(f"expected a Tensor among what {cls.__name__}.forward returns but got {results!r}")
         types = [t.type for t in tensors]
 
         def backward(*grads: Any) -> list[Any]:

@@ -220,12 +220,12 @@ class StaticFunction:
             if spec.dtype.scalar != actual.dtype:
                 raise TypeError(f"expected dtype {spec.dtype.name} for the input '{name}' but got {tensor.dtype.name}")
             if len(expected.shape) != len(actual.shape) or not all(map(_fits, expected.shape, actual.shape)):
-                raise ValueError(f"expected shape [{', '.join(map(str, expected.shape))}] for the input '{name}' but got {tensor.shape}")
+                raise ValueError(f"expected shape [{', '.join(map(str, expected.shape))}] for the input '{name}' but got {list(tensor.shape)}")
             for dim, size in zip(expected.shape, actual.shape, strict=True):
                 if isinstance(dim, Expr):
                     known, where = sizes.setdefault(str(dim), (size, name))  # type: ignore[arg-type]
                     if known != size:
-                        raise ValueError(f"expected {dim} = {known} for the input '{name}', as '{where}' has it, but got {size} in {tensor.shape}")
+                        raise ValueError(f"expected {dim} = {known} for the input '{name}', as '{where}' has it, but got {size} in {list(tensor.shape)}")
             types.append(expected)
         return types
 

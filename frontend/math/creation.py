@@ -157,7 +157,7 @@ def diag(x: Tensor, offset: int = 0, padding_value: float = 0, name: str | None 
         places = np.diag(np.arange(rows * columns).reshape(rows, columns), offset)
         return gather(reshape(x, [-1]), dispatch.constant(places))
     if x.ndim != 1:
-        raise ValueError(f"diag expected a tensor of 1 or 2 dimensions but got shape {x.shape}")
+        raise ValueError(f"diag expected a tensor of 1 or 2 dimensions but got shape {list(x.shape)}")
     places = np.diag(np.arange(1, x.shape[0] + 1), offset)
     picked = gather(x, dispatch.constant(np.maximum(places - 1, 0).ravel()))
     return dispatch.call(
@@ -195,7 +195,7 @@ def _in_place(function: Any) -> Any:
 
 def _check_matrix(x: Tensor, what: str) -> None:
     if x.ndim < 2:
-        raise ValueError(f"{what} expected a tensor of at least 2 axes but got shape {x.shape}")
+        raise ValueError(f"{what} expected a tensor of at least 2 axes but got shape {list(x.shape)}")
 
 
 def _keep(x: Tensor, compare: type[Op], diagonal: int) -> Tensor:

@@ -53,7 +53,7 @@ bitwise_invert, clamp, div, less, mul, sub = bitwise_not, clip, divide, less_tha
 def baddbmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float = 1.0, name: str | None = None) -> Tensor:
     """beta * input + alpha * (x @ y) for batches of matrices."""
     if tensor_arg(x, "baddbmm").ndim != 3 or tensor_arg(y, "baddbmm", "y").ndim != 3:
-        raise ValueError(f"baddbmm expected batches of matrices but got shapes {x.shape} and {y.shape}")
+        raise ValueError(f"baddbmm expected batches of matrices but got shapes {list(x.shape)} and {list(y.shape)}")
     return add(scale(input, beta), scale(dispatch.call(ops.MatMul, x, y), alpha))
 
 
@@ -136,7 +136,7 @@ def index_fill(x: Tensor, index: Tensor, axis: int, value: Any, name: str | None
     """`x` with `value` in the slices at the positions of a 1-D `index` along `axis`."""
     place = axis_of(axis, tensor_arg(x, "index_fill").ndim, "index_fill")
     if tensor_arg(index, "index_fill", "index").ndim != 1:
-        raise ValueError(f"index_fill expected a 1-D index but got shape {index.shape}")
+        raise ValueError(f"index_fill expected a 1-D index but got shape {list(index.shape)}")
     shape = (*x.type.shape[:place], *index.type.shape, *x.type.shape[place + 1 :])
     filler = cast_to(value, x.type.dtype) if isinstance(value, Tensor) else dispatch.full((), number_of(value), x.type.dtype)
     return dispatch.call(ops.Scatter, x, expand(filler, list(shape)), index, axis=place) if index.size else dispatch.call(ops.Reshape, x, shape=x.type.shape)
@@ -170,7 +170,7 @@ def index_put(x: Tensor, indices: Sequence[Tensor], value: Tensor, accumulate: b
 
 def _with_diagonal(x: Tensor, value: Any, offset: int = 0, wrap: bool = False, name: str | None = None) -> Tensor:
     if x.ndim < 2 or x.ndim > 2 and len(set(x.shape)) > 1:
-        raise ValueError(f"fill_diagonal_ expected a matrix, or a tensor of more axes that are all of one size, but got shape {x.shape}")
+        raise ValueError(f"fill_diagonal_ expected a matrix, or a tensor of more axes that are all of one size, but got shape {list(x.shape)}")
     mask = np.zeros(x.shape, bool)
     if x.ndim == 2:
         mask = np.eye(x.shape[0], x.shape[1], offset, dtype=bool)

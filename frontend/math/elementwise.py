@@ -326,7 +326,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     total = tensors[0]
     for other in tensors[1:]:
         if other.shape != total.shape:
-            raise ValueError(f"add_n expected tensors of equal shape but got {total.shape} and {other.shape}")
+            raise ValueError(f"add_n expected tensors of equal shape but got {list(total.shape)} and {list(other.shape)}")
         total = add(total, other)
     return total
 

@@ -238,4 +238,4 @@ def _positions(x: Tensor, items: list[Any]) -> Array:
     try:
         return np.asarray(numbered[tuple(_numpy_item(i) for i in items)])
     except IndexError as error:
-        raise IndexError(f"{error} (indexing a tensor of shape {x.shape})") from None
+        raise IndexError(f"{error} (indexing a tensor of shape {list(x.shape)})") from None

@@ -21,7 +21,7 @@ def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = 
     tensor_arg(x, "matmul", "x")
     tensor_arg(y, "matmul", "y")
     if x.ndim == 0 or y.ndim == 0:
-        raise ValueError(f"matmul expected tensors of at least one axis but got shapes {x.shape} and {y.shape}")
+        raise ValueError(f"matmul expected tensors of at least one axis but got shapes {list(x.shape)} and {list(y.shape)}")
     if x.type.dtype != y.type.dtype:
         raise ValueError(f"matmul expected equal dtypes but got {x.dtype.name} and {y.dtype.name}")
     return dispatch.call(ops.MatMul, x, y, transpose_x=bool(transpose_x) and x.ndim > 1, transpose_y=bool(transpose_y) and y.ndim > 1)
@@ -35,7 +35,7 @@ def mm(input: Tensor, mat2: Tensor, name: str | None = None) -> Tensor:
 def bmm(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The products of two batches of matrices."""
     if x.ndim != 3 or y.ndim != 3:
-        raise ValueError(f"x and y should be 3-dimensional. But received x's dimention: {x.shape}, y's dimention: {y.shape}")
+        raise ValueError(f"x and y should be 3-dimensional. But received x's dimention: {list(x.shape)}, y's dimention: {list(y.shape)}")
     if x.shape[0] != y.shape[0]:
         raise ValueError(f"bmm expected batches of equal size but got {x.shape[0]} and {y.shape[0]}")
     return matmul(x, y)
@@ -44,14 +44,14 @@ def bmm(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
 def mv(x: Tensor, vec: Tensor, name: str | None = None) -> Tensor:
     """A matrix times a vector."""
     if x.ndim != 2 or vec.ndim != 1:
-        raise ValueError(f"mv expected a matrix and a vector but got shapes {x.shape} and {vec.shape}")
+        raise ValueError(f"mv expected a matrix and a vector but got shapes {list(x.shape)} and {list(vec.shape)}")
     return matmul(x, vec)
 
 
 def dot(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The sum of products along the last axis."""
     if x.ndim not in (1, 2) or x.shape != y.shape:
-        raise RuntimeError(f"dot expected two vectors, or two batches of vectors, of one shape but got {x.shape} and {y.shape}")
+        raise RuntimeError(f"dot expected two vectors, or two batches of vectors, of one shape but got {list(x.shape)} and {list(y.shape)}")
     return cast_to(sum(multiply(x, y), -1), promoted(x.type.dtype, y.type.dtype))
 
 
@@ -84,7 +84,7 @@ def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str 
     import numpy as np
 
     if x.ndim < 2:
-        raise IndexError(f"trace expected a tensor of at least 2 axes but got shape {x.shape}")
+        raise IndexError(f"trace expected a tensor of at least 2 axes but got shape {list(x.shape)}")
 
     first, second = axis_of(axis1, x.ndim, "trace"), axis_of(axis2, x.ndim, "trace")
     rest = [i for i in range(x.ndim) if i not in (first, second)]

@@ -237,7 +237,7 @@ def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor
     tensors = _same_dtype(x, "stack")
     for other in tensors[1:]:
         if other.shape != tensors[0].shape:
-            raise ValueError(f"stack expected tensors of equal shape but got {tensors[0].shape} and {other.shape}")
+            raise ValueError(f"stack expected tensors of equal shape but got {list(tensors[0].shape)} and {list(other.shape)}")
     place = axis_of(axis, tensors[0].ndim + 1, "stack")
     return dispatch.call(ops.Concat, [unsqueeze(v, place) for v in tensors], axis=place)
 
@@ -369,7 +369,7 @@ def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) 
 def index_select(x: Tensor, index: Tensor, axis: int = 0, name: str | None = None) -> Tensor:
     """The slices along `axis` at the positions of a 1-D `index`."""
     if tensor_arg(index, "index_select", "index").ndim != 1:
-        raise ValueError(f"index_select expected a 1-D index but got shape {index.shape}")
+        raise ValueError(f"index_select expected a 1-D index but got shape {list(index.shape)}")
     return gather(x, index, axis)
 
 

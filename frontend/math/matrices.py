@@ -36,7 +36,7 @@ def inverse(x: Tensor, name: str | None = None) -> Tensor:
     """The inverse of each matrix of the last two axes. A singular one is an error."""
     _of_numbers(x, "inverse", ("float32", "float64", "complex64", "complex128"))
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise ValueError(f"inverse expected square matrices along the last two axes but got shape {x.shape}")
+        raise ValueError(f"inverse expected square matrices along the last two axes but got shape {list(x.shape)}")
     result = dispatch.call(ops.Inverse, x)
     if _first_failure(x, result) is not None:
         raise ValueError(f"inverse expected matrices that can be inverted but number {_first_failure(x, result)} is singular")
@@ -47,7 +47,7 @@ def cholesky(x: Tensor, upper: bool = False, name: str | None = None) -> Tensor:
     """The lower triangular L with x = L Lᵀ (or the upper triangular U with x = Uᵀ U) of each symmetric, positive definite matrix of the last two axes."""
     _of_numbers(x, "cholesky", ("float32", "float64"))
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise AssertionError(f"Shape must have at least 2 dimensions and last two dimensions must be equal. But received {x.shape}.")
+        raise AssertionError(f"Shape must have at least 2 dimensions and last two dimensions must be equal. But received {list(x.shape)}.")
     result = dispatch.call(ops.Cholesky, x, upper=bool(upper))
     failed = _first_failure(x, result)
     if failed is not None:
@@ -60,14 +60,14 @@ def cross(x: Tensor, y: Tensor, axis: int = FIRST_OF_THREE, name: str | None = N
     tensor_arg(x, "cross", "x")
     tensor_arg(y, "cross", "y")
     if x.shape != y.shape:
-        raise ValueError(f"cross expected tensors of one shape but got {x.shape} and {y.shape}")
+        raise ValueError(f"cross expected tensors of one shape but got {list(x.shape)} and {list(y.shape)}")
     if axis is None or axis == FIRST_OF_THREE:
         if 3 not in x.shape:
-            raise ValueError(f"cross expected an axis of size 3 but got shape {x.shape}")
+            raise ValueError(f"cross expected an axis of size 3 but got shape {list(x.shape)}")
         axis = x.shape.index(3)
     place = axis_of(axis, x.ndim, "cross")
     if x.shape[place] != 3:
-        raise ValueError(f"cross expected size 3 along axis {place} but got shape {x.shape}")
+        raise ValueError(f"cross expected size 3 along axis {place} but got shape {list(x.shape)}")
     next_x, next_y = roll(x, -1, place), roll(y, -1, place)
     return subtract(multiply(next_x, roll(y, -2, place)), multiply(roll(x, -2, place), next_y))
 

@@ -16,7 +16,7 @@ from polyreme.ir.dims import product
 from polyreme.ir.types import i64
 from polyreme.math.common import axis_of, cast_to, tensor_arg
 from polyreme.math.creation import zeros
-from polyreme.math.elementwise import add, in_place
+from polyreme.math.elementwise import add, divide, floor_divide, in_place, maximum, minimum, multiply
 from polyreme.math.manipulation import check_positions, expand, flat_positions, positions_along, reshape, stack
 from polyreme.tensor import Tensor
 
@@ -66,7 +66,7 @@ def scatter_nd_add(x: Tensor, index: Tensor, updates: Tensor, name: str | None =
         raise ValueError(f"scatter_nd_add expected at most {x.ndim} coordinates along the last axis of index but got {depth}")
     wanted = (*index.type.shape[:-1], *shape[depth:])
     if len(wanted) != updates.ndim or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(wanted, updates.type.shape, strict=True)):
-        raise ValueError(f"scatter_nd_add expected updates of shape {list(wanted)} (index without its last axis, then the rest of x) but got {updates.shape}")
+        raise ValueError(f"scatter_nd_add expected updates of shape {list(wanted)} (index without its last axis, then the rest of x) but got {list(updates.shape)}")
     flat = reshape(flat_positions(index, shape, "scatter_nd_add"), [-1])
     count, rest = product(shape[:depth]), product(shape[depth:])
     if rest == 0:
@@ -86,22 +86,23 @@ def index_add(x: Tensor, index: Tensor, axis: int, value: Tensor, name: str | No
     _same_dtype(x, value, "index_add")
     place = axis_of(axis, x.ndim, "index_add")
     if _integers(index, "index_add").ndim != 1:
-        raise ValueError(f"index_add expected a 1-D index but got shape {index.shape}")
+        raise ValueError(f"index_add expected a 1-D index but got shape {list(index.shape)}")
     check_positions(index, x.type.shape[place], "index_add")
     return add(x, dispatch.call(ops.ScatterAdd, value, index, axis=place, size=x.type.shape[place]))
 
 
 def put_along_axis(arr: Tensor, indices: Tensor, values: Any, axis: int, reduce: str = "assign", include_self: bool = True, broadcast: bool = True) -> Tensor:
-    """`arr` with `values` written (`reduce="assign"`) or added ("add") along `axis` at positions that differ from place to place.
+    """`arr` with `values` brought in along `axis` at positions that differ from place to place.
 
-    With `broadcast`, indices and values are repeated to the shape of `arr` along all other axes.
+    `reduce` says how: "assign", "add", "mul" or "multiply", "mean", "amin" or "amax", of what is written to a place and, with `include_self`, what stands there. With
+    `broadcast`, indices and values are repeated to the shape of `arr` along all other axes.
     """
+    if reduce not in ("assign", *_REDUCTIONS):
+        raise ValueError(f"put_along_axis expected reduce 'assign', {', '.join(map(repr, _REDUCTIONS))} but got {reduce!r}")
     place = axis_of(axis, tensor_arg(arr, "put_along_axis").ndim, "put_along_axis")
     _integers(indices, "put_along_axis", "indices")
     if arr.ndim != indices.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions!")
-    if reduce not in ("assign", "add") or not include_self:
-        raise ValueError(f"put_along_axis expected reduce 'assign' or 'add' with include_self=True but got {reduce!r} with include_self={include_self}")
     if not isinstance(values, Tensor):
         values = dispatch.full((), values, arr.type.dtype)
     values = cast_to(values, arr.type.dtype)
@@ -119,9 +120,35 @@ def put_along_axis(arr: Tensor, indices: Tensor, values: Any, axis: int, reduce:
         return dispatch.call(ops.Reshape, arr, shape=arr.type.shape)
     flat = reshape(positions_along(indices, arr.type.shape, place), [-1])
     whole, given = reshape(arr, [-1]), reshape(values, [-1])
+    if reduce != "assign" and (reduce != "add" or not include_self):
+        return reshape(_brought_in(whole, given, flat, reduce, include_self), arr.type.shape)
     if reduce == "add":
         return reshape(add(whole, dispatch.call(ops.ScatterAdd, given, flat, axis=0, size=arr.size)), arr.type.shape)
     return reshape(dispatch.call(ops.Scatter, whole, given, flat, axis=0), arr.type.shape)
+
+
+_REDUCTIONS = {"add": add, "mul": multiply, "multiply": multiply, "mean": add, "amin": minimum, "amax": maximum}
+
+
+def _brought_in(whole: Tensor, given: Tensor, flat: Tensor, reduce: str, include_self: bool) -> Tensor:
+    """The vector `whole`, each of whose places `flat` is reduced with what is given for it: first the first of each place, then the second, and so on."""
+    places = flat._array(f"put_along_axis(reduce={reduce!r})")
+    order = np.argsort(places, kind="stable")
+    named, starts, counts = np.unique(places[order], return_index=True, return_counts=True)
+    turns = np.empty(len(places), np.int64)
+    turns[order] = np.arange(len(places)) - np.repeat(starts, counts)
+    for turn in range(int(counts.max())):
+        entries = np.flatnonzero(turns == turn)
+        at = Tensor._wrap(places[entries])
+        new = dispatch.call(ops.Gather, given, Tensor._wrap(entries), axis=0)
+        if turn or include_self:
+            new = _REDUCTIONS[reduce](dispatch.call(ops.Gather, whole, at, axis=0), new)
+        whole = dispatch.call(ops.Scatter, whole, new, at, axis=0)
+    if reduce == "mean":
+        at, parts = Tensor._wrap(named), Tensor._wrap((counts + include_self).astype(whole.type.dtype.np))
+        quotient = divide if whole.is_floating_point() else floor_divide
+        whole = dispatch.call(ops.Scatter, whole, quotient(dispatch.call(ops.Gather, whole, at, axis=0), parts), at, axis=0)
+    return whole
 
 
 def multiplex(inputs: Sequence[Tensor], index: Tensor, name: str | None = None) -> Tensor:
@@ -131,9 +158,9 @@ def multiplex(inputs: Sequence[Tensor], index: Tensor, name: str | None = None) 
         raise ValueError(f"multiplex expected at least 2 tensors to choose from but got {len(tensors)}")
     _integers(index, "multiplex")
     if index.ndim != 2 or index.type.shape[1] != 1:
-        raise RuntimeError(f"multiplex expected an index of shape [rows, 1] but got {index.shape}")
+        raise RuntimeError(f"multiplex expected an index of shape [rows, 1] but got {list(index.shape)}")
     if any(t.shape != tensors[0].shape or t.ndim < 2 for t in tensors):
-        raise ValueError(f"multiplex expected tensors of one shape and of at least 2 axes but got {', '.join(str(t.shape) for t in tensors)}")
+        raise ValueError(f"multiplex expected tensors of one shape and of at least 2 axes but got {', '.join(str(list(t.shape)) for t in tensors)}")
     values = index._value
     if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= len(tensors)):
         raise RuntimeError(f"multiplex expected numbers of tensors in [0, {len(tensors)}) but got {values.min()} to {values.max()}")

@@ -140,7 +140,7 @@ def histogram(
     if tensor_arg(input, "histogram").dtype.name not in ("int32", "int64", "float32", "float64"):
         raise RuntimeError(f"histogram expected int32, int64, float32 or float64 but got {input.dtype.name}")
     if weight is not None and weight.shape != input.shape:
-        raise ValueError(f"histogram expected a weight per element, of shape {input.shape}, but got {weight.shape}")
+        raise ValueError(f"histogram expected a weight per element, of shape {list(input.shape)}, but got {list(weight.shape)}")
     dtype = input.type.dtype
     x = reshape(input.detach(), [-1])
     counted = f32 if weight is not None or density else i64
@@ -178,7 +178,7 @@ def multinomial(x: Tensor, num_samples: Any = 1, replacement: bool = False, name
     if tensor_arg(x, "multinomial").dtype.name not in ("float32", "float64"):
         raise RuntimeError(f"multinomial expected float32 or float64 but got {x.dtype.name}")
     if x.ndim not in (1, 2):
-        raise ValueError(f"multinomial expected a vector of weights, or rows of them, but got shape {x.shape}")
+        raise ValueError(f"multinomial expected a vector of weights, or rows of them, but got shape {list(x.shape)}")
     if count <= 0:
         raise ValueError(f"multinomial expected num_samples above 0 but got {count}")
     if not isinstance(x._value, np.ndarray) and (replacement or count == 1):
@@ -220,7 +220,7 @@ _increment = in_place(lambda x, value: add(x, dispatch.full((), value if x.type.
 def increment(x: Tensor, value: float = 1.0, name: str | None = None) -> Tensor:
     """`x`, a tensor of one element, with `value` added to it in place."""
     if product(tensor_arg(x, "increment").type.shape) != 1:
-        raise ValueError(f"increment expected a tensor of one element but got shape {x.shape}")
+        raise ValueError(f"increment expected a tensor of one element but got shape {list(x.shape)}")
     if x.dtype.name not in ("float32", "float64", "int32", "int64"):
         raise RuntimeError(f"increment expected float32, float64, int32 or int64 but got {x.dtype.name}")
     return _increment(x, value)

@@ -6,6 +6,7 @@ broadcast together, and their axes stand where the indexed axes stood, or in fro
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial, reduce
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
+from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import Expr, product
 from polyreme.ir.types import i1, i64
 from polyreme.math.common import cast_to
@@ -115,7 +117,8 @@ def _tensor_of(item: Any) -> Tensor:
     if isinstance(item, Expr):
         return dispatch.full((), item, i64)
     array = np.asarray(item)
-    return dispatch.constant(array if array.dtype == bool else array.astype(np.int64))
+    # Where a known mask holds is known, too.
+    return Tensor._wrap(array) if array.dtype == bool else dispatch.constant(array.astype(np.int64))
 
 
 def _fitting(mask: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -124,8 +127,11 @@ def _fitting(mask: Tensor, x: Tensor, axis: int) -> Tensor:
         wanted = x.type.shape[axis + i]
         if size == wanted:
             continue
-        if isinstance(size - wanted, int):
-            raise IndexError(f"expected a mask with {wanted} elements along axis {axis + i} of a tensor of shape {x.shape} but got one of shape {mask.shape}")
-        if (recorder := dispatch.active_trace()) is not None and recorder.learns_sizes:
-            mask = dispatch.call(ops.Reshape, mask, shape=(*mask.type.shape[:i], wanted, *mask.type.shape[i + 1 :]))
+        if not isinstance(size - wanted, int):
+            if (recorder := dispatch.active_trace()) is None or not recorder.learns_sizes:
+                continue
+            with suppress(InferError):
+                mask = dispatch.call(ops.Reshape, mask, shape=(*mask.type.shape[:i], wanted, *mask.type.shape[i + 1 :]))
+                continue
+        raise IndexError(f"expected a mask with {wanted} elements along axis {axis + i} of a tensor of shape {list(x.shape)} but got one of shape {list(mask.shape)}")
     return mask

@@ -423,7 +423,7 @@ class Layer:
                 missing.append(name)
                 unfit.append(name)
                 warnings.warn(
-                    f"Skip loading for {path}. {path} receives a shape {shape}, but the expected shape is {tensor.shape}.", stacklevel=2
+                    f"Skip loading for {path}. {path} receives a shape {shape}, but the expected shape is {list(tensor.shape)}.", stacklevel=2
                 )
                 continue
             fitting.append((tensor, value))

@@ -286,7 +286,7 @@ class Optimizer:
                 tensor.set_value(array.reshape(tensor.shape))
                 return tensor
             if array.size != tensor._value.size:
-                raise ValueError(f"expected a state of shape {tensor.shape} for '{tensor.name}' but got {list(array.shape)}")
+                raise ValueError(f"expected a state of shape {list(tensor.shape)} for '{tensor.name}' but got {list(array.shape)}")
             _overwrite(tensor, array.reshape(tensor._value.shape))
         return tensor
 

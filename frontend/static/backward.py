@@ -38,7 +38,7 @@ def append_backward(
     """
     target = _variable(loss, "loss")
     if product(target.type.shape) != 1:
-        raise VariableError(f"expected a loss of one element but '{target.name}' has shape {target.shape}; take its mean first", target.location, code="E0608")
+        raise VariableError(f"expected a loss of one element but '{target.name}' has shape {list(target.shape)}; take its mean first", target.location, code="E0608")
     program, block = target.block.program, target.block
     if parameter_list is None:
         parameters = [p for p in program.all_parameters() if p.trainable]
@@ -63,7 +63,7 @@ def gradients(targets: Any, inputs: Any, target_gradients: Any = None, no_grad_s
     for y, dy in zip(outputs, weights, strict=True):
         if dy is not None and dy.type.shape != y.type.shape:
             raise VariableError(
-                f"expected a gradient of shape {y.shape} for '{y.name}' but got {dy.shape}", caller_location(), code="E0608"
+                f"expected a gradient of shape {list(y.shape)} for '{y.name}' but got {list(dy.shape)}", caller_location(), code="E0608"
             )
     with block.program.role(OpRole.Backward):
         found = _Backward(block, _names(no_grad_set), [x.name for x in wanted]).run(outputs, weights)

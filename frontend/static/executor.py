@@ -143,7 +143,7 @@ def _fed(variable: Variable, value: Any) -> Array:
         message = f"the data type of the fed variable '{variable.name}': expected {variable.dtype.name} but got {array.dtype}"
         raise FeedError(Diagnostic(message, variable.location, _here()))
     if len(expected.shape) != array.ndim or not all(_fits(d, n) for d, n in zip(expected.shape, array.shape, strict=True)):
-        message = f"the shape of the fed variable '{variable.name}': expected {variable.shape} but got {list(array.shape)}"
+        message = f"the shape of the fed variable '{variable.name}': expected {list(variable.shape)} but got {list(array.shape)}"
         raise FeedError(Diagnostic(message, variable.location, _here()))
     return array
 

@@ -40,7 +40,7 @@ class HostFunction:
         expected = variable.type
         fits = len(expected.shape) == array.ndim and all(isinstance(d, Expr) or d == n for d, n in zip(expected.shape, array.shape, strict=True))
         if array.dtype != expected.dtype.np or not fits:
-            wanted, got = f"{variable.dtype.name}{variable.shape} for '{variable.name}'", f"{array.dtype}{list(array.shape)}"
+            wanted, got = f"{variable.dtype.name}{list(variable.shape)} for '{variable.name}'", f"{array.dtype}{list(array.shape)}"
             raise RunError(Diagnostic(f"expected '{self.op.type}' to give {wanted} but got {got}", variable.location), code="E0609")
 
 

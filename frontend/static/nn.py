@@ -59,7 +59,7 @@ def fc(
         shape = tensor.type.shape
         columns = product(shape[axis:])
         if not isinstance(columns, int):
-            raise ValueError(f"fc expected known sizes from axis {axis} on but the input has shape {tensor.shape}")
+            raise ValueError(f"fc expected known sizes from axis {axis} on but the input has shape {list(tensor.shape)}")
         weight = _parameter(layer, "w", [columns, size], attr, tensor.dtype)
         flat = tensor if rank == axis + 1 else functions.reshape(tensor, [*shape[:axis], columns])
         parts.append((flat, weight))
@@ -89,7 +89,7 @@ def conv2d(
     layer = _layer_name("conv2d", name)
     channels = input.shape[-1 if is_channel_last(data_format, 2, "conv2d") else 1]
     if not isinstance(channels, int):
-        raise ValueError(f"conv2d expected a known number of channels but the input has shape {input.shape}")
+        raise ValueError(f"conv2d expected a known number of channels but the input has shape {list(input.shape)}")
     split = groups or 1
     if channels % split or num_filters % split:
         raise ValueError(f"conv2d expected channels and filters that {split} groups divide but got {channels} and {num_filters}")

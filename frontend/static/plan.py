@@ -162,7 +162,7 @@ class _Translation:
         reader = f", which '{op.type}' reads," if op is not None else ""
         place = (Diagnostic(f"'{op.type}' reads it here", op.location),) if op is not None and op.location else ()
         if variable.is_data:
-            message = f"expected a feed for '{name}' ({variable.dtype.name}{variable.shape}) but got none; add it to feed={{...}}"
+            message = f"expected a feed for '{name}' ({variable.dtype.name}{list(variable.shape)}) but got none; add it to feed={{...}}"
             raise RunError(Diagnostic(message, variable.location, place), code="E0604")
         raise RunError(Diagnostic(f"expected a value of '{name}'{reader} but no operator in front of it writes one", variable.location, place), code="E0604")
 

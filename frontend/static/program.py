@@ -45,7 +45,7 @@ class Block:
         if dtype is not None and known.dtype is not dtypes.as_dtype(dtype):
             raise VariableError(f"expected '{known.name}' to keep the dtype {known.dtype.name} but it is created again with {dtype}", caller_location())
         if shape is not None and known.has_shape and list(known.shape) != [-1 if s is None else s for s in shape]:
-            raise VariableError(f"expected '{known.name}' to keep the shape {known.shape} but it is created again with {list(shape)}", caller_location())
+            raise VariableError(f"expected '{known.name}' to keep the shape {list(known.shape)} but it is created again with {list(shape)}", caller_location())
         return known
 
     def create_parameter(self, name: str | None = None, shape: Any = (), dtype: Any = None, initializer: Any = None, **fields: Any) -> Parameter:

@@ -11,7 +11,7 @@ from polyreme import dtypes, tensor
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location
 from polyreme.ir.dims import Dim, Expr, symbol
 from polyreme.ir.types import ScalarType, TensorType
-from polyreme.sizes import plain_size, shown_size
+from polyreme.sizes import Size, plain_size, shown_size
 from polyreme.static.input_spec import open_size
 from polyreme.tensor import Tensor
 
@@ -110,8 +110,8 @@ class Variable(Tensor):
         return self._type is not None
 
     @property
-    def shape(self) -> list[Any]:
-        return [] if self._type is None else [shown_size(d) for d in self._type.shape]
+    def shape(self) -> Size:
+        return Size() if self._type is None else Size(shown_size(d) for d in self._type.shape)
 
     @property
     def dtype(self) -> dtypes.dtype:
@@ -168,7 +168,7 @@ class Variable(Tensor):
         array = value._array("set_value()") if isinstance(value, Tensor) else np.asarray(value)
         expected = tuple(self.type.shape)
         if not (len(expected) == array.ndim and all(isinstance(e, Expr) or e == n for e, n in zip(expected, array.shape, strict=True))):
-            raise VariableError(f"expected a value of shape {self.shape} for '{self.name}' but got {list(array.shape)}", self.location)
+            raise VariableError(f"expected a value of shape {list(self.shape)} for '{self.name}' but got {list(array.shape)}", self.location)
         if array.dtype != self.type.dtype.np:
             raise VariableError(f"expected a value of dtype {self.dtype.name} for '{self.name}' but got {array.dtype}", self.location)
         (scope or global_scope()).var(self.name).array = array.copy()

@@ -2,7 +2,7 @@
 
 import random
 
-from tests.api.table import array, cases, caught, check, ints, normal, uniform
+from tests.api.table import apart, array, cases, caught, check, ints, normal, uniform
 
 NN, F, T = "paddle.nn", "paddle.nn.functional", "paddle.vision.transforms"
 
@@ -262,4 +262,61 @@ def tensors_of_all_kinds_are_kept(paddle, np, rng):
             paddle.save(kept, stream)
             stream.seek(0)
             found.append(paddle.load(stream, return_numpy=return_numpy))
+    return found
+
+
+@cases("paddle.put_along_axis")
+def _(c):
+    several = array([[0, 0, 2], [1, 1, 1]], "int64")
+    for reduce in ("add", "mul", "multiply", "mean", "amin", "amax"):
+        for include_self in (True, False):
+            c(normal(2, 4), several, apart(2, 3), 1, reduce, include_self, _forms=False)
+        c(normal(4, 2, dtype="float64").strided(), array([[0, 1]], "int64"), normal(1, 2, dtype="float64"), 0, reduce, _forms=False)
+        c(ints(2, 4, high=9), several, ints(2, 3, high=9), 1, reduce, False, _forms=False)
+    c(normal(2, 4), several, normal(2, 3), 1, "max", _raises=True)
+
+
+@cases("paddle.unique")
+def _(c):
+    c(apart(3, 2))
+
+
+@cases("paddle.increment")
+def _(c):
+    c.expr("paddle.increment(x * 1, 2.5)", x=normal(1))
+    c.expr("paddle.increment(x * 1) ** 2", x=normal(dtype="float64"))
+
+
+@cases("paddle.normal")
+def _(c):
+    c(normal(2, 3), 0.5, _forms=False)
+    c(0.5, uniform(3, dtype="float64"))
+
+
+@check("paddle.Tensor.shape")
+def shapes_print_add_up_and_are_lists(paddle, np, rng):
+    s = paddle.ones([2, 3]).shape
+    told = [s, s + [1], [1] + s, s + (1,), s * 2, 2 * s, s[:1], s[::-1], paddle.Size(), paddle.ones([]).shape, paddle.nn.Linear(2, 3).weight.shape, s.copy(), [*s]]
+    equal = [s == [2, 3], s == (2, 3), [2, 3] == s, s != [2, 4], s == paddle.Size((2, 3)), s == 3, isinstance(s, list), isinstance(s, tuple)]
+    return [repr(t) for t in told], f"{s}", str(s), equal, s.numel(), caught(lambda: hash(s)), list(s), paddle.zeros(s), paddle.ones([6]).reshape(s[:1] + [-1])
+
+
+PRINTED = (
+    "0.0", "-0.0", "-2", "True", "1e-10", "float('nan')", "-float('inf')", "1 + 2j", "[]", "[[]]", "[float('nan'), 1e-8]", "[1e8, 1.0]", "[1e-5, 1.0]", "[0.1, 0.25]", "[1e15, 3.0]",
+    "[1 + 2j, -1.5 - 0.25j]", "[[True, False]]", "np.ones([1001, 1])", "np.arange(2000).reshape(2, 1000)", "np.linspace(-1, 1, 30)", "np.full((3, 25), -1.5)",
+    "np.where(np.arange(1200) % 7 == 0, np.nan, np.arange(1200)).reshape(30, 40)", "np.arange(48.0).reshape(2, 3, 2, 4) / 7", "np.zeros([2, 0, 3], 'int64')", "[complex('nan'), 1e8j]",
+)  # fmt: skip
+PRINTING = ({}, {"precision": 4}, {"precision": 2, "sci_mode": True}, {"sci_mode": False}, {"threshold": 5, "edgeitems": 1}, {"linewidth": 40}, {"precision": 12, "linewidth": 200})
+
+
+@check("paddle.to_tensor", exact=True)
+def tensors_are_printed_under_all_options(paddle, np, rng):
+    usual = {"precision": 8, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": False}
+    found = {}
+    try:
+        for options in PRINTING:
+            paddle.set_printoptions(**options)
+            found[str(options)] = [str(paddle.to_tensor(eval(values, {"np": np}), stop_gradient=False)) for values in PRINTED]
+    finally:
+        paddle.set_printoptions(**usual)
     return found

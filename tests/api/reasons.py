@@ -33,8 +33,8 @@ NOTHING_FLOWS = (
         ("gradient",),
         "arange empty empty_like eye full full_like linspace nn.functional.one_hot nn.initializer.Xavier ones ones_like to_tensor zeros zeros_like",
     ),
-    Reason("numbers are drawn", ("gradient",), "bernoulli multinomial normal rand randint randn randperm seed uniform"),
-    Reason("Paddle has no gradient of it", ("gradient",), "increment nn.functional.diag_embed unique"),
+    Reason("numbers are drawn", ("gradient",), "bernoulli multinomial rand randint randn randperm seed uniform"),
+    Reason("Paddle has no gradient of it", ("gradient",), "nn.functional.diag_embed unique"),
 )
 
 REASONS = (

@@ -63,7 +63,7 @@ def test_a_guard_switches_both_programs_and_gives_them_back(programs):
 def test_a_variable_shows_free_sizes_as_minus_one(programs):
     x = static.data("x", [None, 784], "float32")
     y = paddle.nn.functional.relu(x)
-    assert list(y.shape) == [-1, 784] and repr(y.shape) == "[-1, 784]" and y.shape[0] == -1 and y.shape == x.shape
+    assert list(y.shape) == [-1, 784] and repr(y.shape) == "paddle.Size([-1, 784])" and y.shape[0] == -1 and y.shape == x.shape
     assert x.is_data and x.stop_gradient and not x.persistable and x.dtype is paddle.float32
     assert repr(x) == "var x : DENSE_TENSOR.shape(-1, 784).dtype(float32).stop_gradient(True)"
 

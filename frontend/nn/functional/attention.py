@@ -75,7 +75,7 @@ def scaled_dot_product_attention(
     for argument, tensor in (("query", query), ("key", key), ("value", value)):
         tensor_arg(tensor, "scaled_dot_product_attention", argument)
         if tensor.ndim not in (3, 4):
-            raise ValueError(f"scaled_dot_product_attention expected '{argument}' of shape [batch, length, heads, depth], the batch absent or not, but got {tensor.shape}")
+            raise ValueError(f"scaled_dot_product_attention expected '{argument}' of shape [batch, length, heads, depth], the batch absent or not, but got {list(tensor.shape)}")
     batched = query.ndim == 4
     if not batched:
         query, key, value = (unsqueeze(t, 0) for t in (query, key, value))

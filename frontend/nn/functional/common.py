@@ -44,10 +44,10 @@ def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None,
     for argument, tensor, rank in (("x1", x1, 2), ("x2", x2, 2), ("weight", weight, 3)):
         tensor_arg(tensor, "bilinear", argument)
         if tensor.ndim != rank:
-            raise ValueError(f"bilinear expected '{argument}' of {rank} axes but got shape {tensor.shape}")
+            raise ValueError(f"bilinear expected '{argument}' of {rank} axes but got shape {list(tensor.shape)}")
     out, first, second = weight.shape
     if x1.shape[1] != first or x2.shape[1] != second:
-        raise ValueError(f"bilinear expected x1 [batch, {first}] and x2 [batch, {second}] for a weight of shape {weight.shape} but got {x1.shape} and {x2.shape}")
+        raise ValueError(f"bilinear expected x1 [batch, {first}] and x2 [batch, {second}] for a weight of shape {list(weight.shape)} but got {list(x1.shape)} and {list(x2.shape)}")
     columns = reshape(transpose(weight, [1, 0, 2]), [first, out * second])
     half = reshape(matmul(x1, columns), [0, out, second])
     result = sum(multiply(half, unsqueeze(x2, 1)), -1)
@@ -94,7 +94,7 @@ def _dropped(x: Tensor, p: Any, axis: Any, training: bool, mode: str) -> Tensor:
 
 def _channel_dropout(x: Tensor, p: float, training: bool, data_format: str, rank: int, name: str) -> Tensor:
     if x.ndim != rank:
-        raise ValueError(f"{name} expected a tensor of {rank} axes but got shape {x.shape}")
+        raise ValueError(f"{name} expected a tensor of {rank} axes but got shape {list(x.shape)}")
     channel = rank - 1 if data_format.endswith("C") else 1
     return dropout(x, p, axis=[0, channel], training=training)
 

@@ -97,7 +97,7 @@ def _conv(
     tensor_arg(weight, name, "weight")
     last = is_channel_last(data_format, rank, name)
     if x.ndim != rank + 2:
-        raise InferError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {x.shape}", caller_location())
+        raise InferError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {list(x.shape)}", caller_location())
     if last:
         x = to_channel_first(x)
     strides, dilations = sizes_of(stride, rank, "stride"), sizes_of(dilation, rank, "dilation")
@@ -173,12 +173,12 @@ def _conv_transpose(
     last = is_channel_last(data_format, rank, name)
     for tensor, what in ((x, "Input x"), (weight, "Input weight")):
         if tensor.ndim != rank + 2:
-            raise ValueError(f"{what} of {name} should be {rank + 2}D tensor, but received shape {tensor.shape}")
+            raise ValueError(f"{what} of {name} should be {rank + 2}D tensor, but received shape {list(tensor.shape)}")
     channels = x.type.shape[-1 if last else 1]
     if groups == 0:
         raise ValueError(f"The groups of {name} should not be zero.")
     if isinstance(channels, int) and channels % groups:
-        raise ValueError(f"{name} expected channels that {groups} groups divide but got {channels} in shape {x.shape}")
+        raise ValueError(f"{name} expected channels that {groups} groups divide but got {channels} in shape {list(x.shape)}")
     if last:
         x = to_channel_first(x)
     strides, dilations = sizes_of(stride, rank, "stride"), sizes_of(dilation, rank, "dilation")

@@ -242,7 +242,7 @@ def nll_loss(
     if input.ndim < 2:
         raise ValueError(f"Expected 2 or more dimensions (got {input.ndim})")
     if label.ndim + 1 != input.ndim:
-        raise ValueError(f"nll_loss expected a label of {input.ndim - 1} axes but got shape {label.shape}")
+        raise ValueError(f"nll_loss expected a label of {input.ndim - 1} axes but got shape {list(label.shape)}")
     wide = unsqueeze(label, 1)
     _check_labels(wide, input, 1, False, ignore_index)
     classes = input.shape[1]
@@ -385,7 +385,7 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 1e-5, name: str | N
     if input.dtype.name not in ("float32", "float64") or label.dtype.name not in ("int32", "int64"):
         raise AssertionError(f"dice_loss expected an input of float32 or float64 and a label of int32 or int64 but got {input.dtype.name} and {label.dtype.name}")
     if input.ndim < 2 or label.ndim != input.ndim or label.shape[-1] != 1 or input.shape[:-1] != label.shape[:-1]:
-        raise AssertionError(f"dice_loss expected an input [batch, ..., classes] and a label [batch, ..., 1] but got shapes {input.shape} and {label.shape}")
+        raise AssertionError(f"dice_loss expected an input [batch, ..., classes] and a label [batch, ..., 1] but got shapes {list(input.shape)} and {list(label.shape)}")
     wanted = cast_to(one_hot(squeeze(label, -1), input.shape[-1]), input.type.dtype)
     axes = list(range(1, input.ndim))
     both = scale(sum(multiply(input, wanted), axes), 2.0)
@@ -400,7 +400,7 @@ def npair_loss(anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float =
     """
     for argument, tensor in (("anchor", anchor), ("positive", positive)):
         if 0 in tensor.shape:
-            raise ValueError(f"npair_loss expected '{argument}' with elements but got shape {tensor.shape}")
+            raise ValueError(f"npair_loss expected '{argument}' with elements but got shape {list(tensor.shape)}")
     same = dispatch.call(ops.Equal, reshape(labels, [-1, 1]), reshape(labels, [1, -1]))
     shares = cast_to(same, anchor.type.dtype)
     shares = divide(shares, sum(shares, 1, keepdim=True))

@@ -77,7 +77,7 @@ def batch_norm(
     tensor_arg(x, "batch_norm")
     assert x.ndim >= 2, "input dim must be larger than 1"
     if x.ndim > 5:
-        raise ValueError(f"batch_norm expected an input of 2 to 5 axes but got shape {x.shape}")
+        raise ValueError(f"batch_norm expected an input of 2 to 5 axes but got shape {list(x.shape)}")
     if data_format not in ("NC", *SPATIAL_FORMATS):
         raise ValueError(f"data_format must be one of 'NC', 'NCL', 'NCHW', 'NCDHW', 'NLC', 'NHWC', 'NDHWC' but receive {data_format}")
     of_batch = training if use_global_stats is None else not use_global_stats
@@ -165,7 +165,7 @@ def layer_norm(
     tail: tuple[Dim, ...] = x.type.shape[max(first, 0) :]
     if first < 0 or list(tail) != sizes:
         text = str(sizes)
-        raise ValueError(f"Given normalized_shape is {text}, expected input with shape [*, {text[1:]}, but got input shape {x.shape}")
+        raise ValueError(f"Given normalized_shape is {text}, expected input with shape [*, {text[1:]}, but got input shape {list(x.shape)}")
     if not sizes:
         raise ValueError("layer_norm expected a normalized_shape of at least one size but got []")
     if not 0 <= epsilon <= 0.001:
@@ -180,7 +180,7 @@ def _flat(vector: Tensor | None, shape: tuple[Dim, ...], name: str, function: st
     if vector is None or vector.type.shape == shape and len(shape) == 1:
         return vector
     if vector.type.shape != (product(shape),):
-        raise ValueError(f"{function} expected a {name} of shape [{product(shape)}] but got {vector.shape}")
+        raise ValueError(f"{function} expected a {name} of shape [{product(shape)}] but got {list(vector.shape)}")
     return reshape(vector, list(shape))
 
 
@@ -199,7 +199,7 @@ def instance_norm(
     """Each channel of each image, [N, C, *sizes], to mean 0 and variance 1; then times `weight` plus `bias` [C]. As in Paddle, running statistics and the format are of no effect."""
     tensor_arg(x, "instance_norm")
     if not 2 <= x.ndim <= 5:
-        raise ValueError(f"instance_norm expected an input of 2 to 5 axes but got shape {x.shape}")
+        raise ValueError(f"instance_norm expected an input of 2 to 5 axes but got shape {list(x.shape)}")
     axes = tuple(range(2, x.ndim))
     return dispatch.call(ops.Standardize, x, weight, bias, axes=axes, affine=(1,), epsilon=float(eps))[0]
 
@@ -221,16 +221,16 @@ def group_norm(
     if data_format not in SPATIAL_FORMATS:
         raise ValueError("unsupported data layout:" + data_format)
     if x.ndim < 2:
-        raise ValueError(f"group_norm expected an input of at least 2 axes but got shape {x.shape}")
+        raise ValueError(f"group_norm expected an input of at least 2 axes but got shape {list(x.shape)}")
     shape, axis = x.type.shape, channel_axis(data_format, x.ndim)
     channels = shape[axis]
     if not isinstance(channels, int):
-        raise ValueError(f"group_norm expected a known number of channels but got shape {x.shape}")
+        raise ValueError(f"group_norm expected a known number of channels but got shape {list(x.shape)}")
     if not 1 <= num_groups <= channels or channels % num_groups:
         raise ValueError(f"group_norm expected a number of groups that divides {channels} channels but got {num_groups}")
     for vector, what in ((weight, "weight"), (bias, "bias")):
         if vector is not None and vector.type.shape != (channels,):
-            raise ValueError(f"group_norm expected a {what} of shape [{channels}] but got {vector.shape}")
+            raise ValueError(f"group_norm expected a {what} of shape [{channels}] but got {list(vector.shape)}")
     return by_groups(x, num_groups, weight, bias, axis, epsilon)[0]
 
 

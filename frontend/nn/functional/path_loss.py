@@ -50,16 +50,16 @@ def ctc_loss(
     for argument, tensor, rank in (("log_probs", log_probs, 3), ("labels", labels, 2), ("input_lengths", input_lengths, 1), ("label_lengths", label_lengths, 1)):
         tensor_arg(tensor, "ctc_loss", argument)
         if tensor.ndim != rank:
-            raise ValueError(f"ctc_loss expected '{argument}' of {rank} axes but got shape {tensor.shape}")
+            raise ValueError(f"ctc_loss expected '{argument}' of {rank} axes but got shape {list(tensor.shape)}")
     if reduction not in ("mean", "sum", "none"):
         raise AssertionError(f"ctc_loss expected 'mean', 'sum' or 'none' for the reduction but got {reduction!r}")
     steps, batch, classes = log_probs.type.shape
     if not isinstance(steps, int) or not isinstance(classes, int):
-        raise ValueError(f"ctc_loss expected log_probs [steps, batch, classes] with a known number of steps and classes but got {log_probs.shape}: give both in the InputSpec")
+        raise ValueError(f"ctc_loss expected log_probs [steps, batch, classes] with a known number of steps and classes but got {list(log_probs.shape)}: give both in the InputSpec")
     if not 0 <= blank < classes:
         raise ValueError(f"ctc_loss expected a blank in [0, {classes}) but got {blank}")
     if not agree_all(labels.type.shape[:1], (batch,)):
-        raise ValueError(f"ctc_loss expected labels of {batch} sequences but got shape {labels.shape}")
+        raise ValueError(f"ctc_loss expected labels of {batch} sequences but got shape {list(labels.shape)}")
     lengths, counts = (reshape(cast_to(t, i64), [-1, 1]) for t in (input_lengths, label_lengths))
     states, allowed = _alignment_states(cast_to(labels, i64), counts, blank, log_probs.type.dtype)
     _check_classes(states, classes, "ctc_loss")

@@ -35,7 +35,7 @@ def _pool(
     tensor_arg(x, name)
     last = is_channel_last(data_format, rank, name)
     if x.ndim != rank + 2:
-        raise InferError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {x.shape}", caller_location())
+        raise InferError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {list(x.shape)}", caller_location())
     if last:
         x = to_channel_first(x)
     kernel = sizes_of(kernel_size, rank, "kernel_size")
@@ -193,7 +193,7 @@ def _adaptive(rank: int, x: Tensor, output_size: Any, data_format: str, largest:
     tensor_arg(x, name)
     last = is_channel_last(data_format, rank, name)
     if x.ndim != rank + 2:
-        raise InferError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {x.shape}", caller_location())
+        raise InferError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {list(x.shape)}", caller_location())
     if last:
         x = to_channel_first(x)
     given = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * rank

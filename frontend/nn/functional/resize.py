@@ -234,7 +234,7 @@ def interpolate(
     if kind not in allowed:
         raise ValueError(f"interpolate expected mode to be one of {', '.join(allowed)} but got '{mode}'")
     if x.ndim not in allowed[kind]:
-        raise ValueError(f"'{kind}' only support {' or '.join(f'{n}-D' for n in allowed[kind])} tensor, but got shape {x.shape}")
+        raise ValueError(f"'{kind}' only support {' or '.join(f'{n}-D' for n in allowed[kind])} tensor, but got shape {list(x.shape)}")
     if size is None and scale_factor is None:
         raise ValueError("One of size and scale_factor must not be None.")
     if isinstance(size, (list, tuple)) and len(size) != x.ndim - 2:

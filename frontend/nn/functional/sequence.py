@@ -37,7 +37,7 @@ def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
     if ids.ndim != 3:
         raise ValueError("The input ids must be a 3D tensor with shape [length, batch_size, beam_size]")
     if ids.type.shape != parents.type.shape:
-        raise ValueError(f"gather_tree expected ids and parents of one shape but got {ids.shape} and {parents.shape}")
+        raise ValueError(f"gather_tree expected ids and parents of one shape but got {list(ids.shape)} and {list(parents.shape)}")
     if ids.dtype.name not in ("int32", "int64"):
         raise RuntimeError(f"gather_tree expected ids of int32 or int64 but got {ids.dtype.name}")
     if parents.type.dtype != ids.type.dtype:

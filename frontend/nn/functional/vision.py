@@ -29,7 +29,7 @@ def _check_image(x: Tensor, data_format: str, function: str) -> bool:
     if data_format not in ("NCHW", "NHWC"):
         raise ValueError(f"Attr(data_format) should be 'NCHW' or 'NHWC', but {function} got {data_format}")
     if tensor_arg(x, function).ndim != 4:
-        raise ValueError(f"{function} expected a tensor of 4 axes ({data_format}) but got shape {x.shape}")
+        raise ValueError(f"{function} expected a tensor of 4 axes ({data_format}) but got shape {list(x.shape)}")
     return data_format == "NHWC"
 
 
@@ -118,7 +118,7 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True, name:
     sizes = [int(n) for n in shape_dims(out_shape)]
     spatial = len(sizes) - 2
     if spatial not in (2, 3) or theta.ndim != 3 or theta.shape[1:] != [spatial, spatial + 1]:
-        raise ValueError(f"affine_grid expected theta [N, 2, 3] with 4 sizes, or [N, 3, 4] with 5 sizes, but got {theta.shape} with {sizes}")
+        raise ValueError(f"affine_grid expected theta [N, 2, 3] with 4 sizes, or [N, 3, 4] with 5 sizes, but got {list(theta.shape)} with {sizes}")
     dtype = theta.type.dtype.np
     axes = []
     for n in sizes[2:]:
@@ -148,7 +148,7 @@ def grid_sample(
         raise TypeError(f"The align corners should be bool, but got: {align_corners}")
     spatial = x.ndim - 2
     if spatial not in (2, 3) or grid.ndim != x.ndim or grid.shape[-1] != spatial or x.shape[0] != grid.shape[0]:
-        raise ValueError(f"grid_sample expected images [N, C, H, W] and places [N, h, w, 2], or one axis more, but got {x.shape} and {grid.shape}")
+        raise ValueError(f"grid_sample expected images [N, C, H, W] and places [N, h, w, 2], or one axis more, but got {list(x.shape)} and {list(grid.shape)}")
     sizes = x.shape[2:]
     # The last coordinate in the grid is that of the first spatial axis.
     places = [_place(grid[..., spatial - 1 - i], n, padding_mode, align_corners) for i, n in enumerate(sizes)]

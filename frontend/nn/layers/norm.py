@@ -452,11 +452,11 @@ class SpectralNorm(Layer):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim < 2:
-            raise ValueError(f"SpectralNorm expected a weight of at least 2 axes but got shape {x.shape}")
+            raise ValueError(f"SpectralNorm expected a weight of at least 2 axes but got shape {list(x.shape)}")
         if self._dim not in (0, 1):
             raise ValueError(f"SpectralNorm expected dim to be 0 or 1 but got {self._dim}")
         if list(x.shape) != self._weight_shape:
-            raise ValueError(f"SpectralNorm expected a weight of shape {self._weight_shape} but got {x.shape}")
+            raise ValueError(f"SpectralNorm expected a weight of shape {self._weight_shape} but got {list(x.shape)}")
         matrix = as_matrix(x, self._dim)
         with tape.no_grad():
             u, v = iterate(matrix, self.weight_u, self.weight_v, self._power_iters, self._eps)

@@ -380,7 +380,7 @@ class RNNBase(LayerList):
     def forward(self, inputs: Tensor, initial_states: Any = None, sequence_length: Tensor | None = None) -> tuple[Tensor, Any]:
         tensor_arg(inputs, type(self).__name__, "inputs")
         if inputs.ndim != 3:
-            raise ValueError(f"{type(self).__name__} expected inputs of shape [batch, steps, size] but got {inputs.shape}")
+            raise ValueError(f"{type(self).__name__} expected inputs of shape [batch, steps, size] but got {list(inputs.shape)}")
         states = self._first_states(inputs, initial_states)
         lengths = None if sequence_length is None else self._lengths(inputs, sequence_length)
         if self.proj_size:

@@ -32,11 +32,11 @@ def weight_quantize(x: Tensor, algo: str = "weight_only_int8", arch: int | None 
     """
     _check(algo, group_size)
     if x.ndim != 2:
-        raise ValueError(f"expected a weight [in, out] but got {x.shape}")
+        raise ValueError(f"expected a weight [in, out] but got {list(x.shape)}")
     wide = x._value.astype(np.float32)
     inputs = wide.shape[0]
     if group_size > 0 and inputs % group_size:
-        raise ValueError(f"expected a weight whose inputs {group_size} divides but got {x.shape}")
+        raise ValueError(f"expected a weight whose inputs {group_size} divides but got {list(x.shape)}")
     groups = wide.reshape(-1, group_size if group_size > 0 else inputs, wide.shape[1])
     step = (np.maximum(np.abs(groups).max(1), np.float32(1e-30)) / np.float32(127)).astype(np.float32)
     counts = np.clip(np.rint(groups / step[:, None]), -127, 127).reshape(wide.shape)
