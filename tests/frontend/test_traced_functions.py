@@ -11,6 +11,7 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, scalar_type
 from polyreme.jit.trace import trace
+from polyreme.lowering.regions import has_host_ops
 from tests.fixtures.make_functions import CASES, INPUTS
 
 EXPECTED = np.load(Path(__file__).parents[1] / "fixtures" / "functions.npz")
@@ -134,6 +135,16 @@ def test_a_mask_of_another_size_than_what_it_selects_from_is_refused(size):
                 run(paddle.to_tensor(X), mask)
         with pytest.raises(ValueError, match=f"expected N = 6 for the input 'mask', as 'x' has it, but got {size}"):
             paddle.jit.to_static(function, input_spec=free)(paddle.to_tensor(X), mask)
+
+
+def test_where_a_known_mask_holds_is_known_so_that_the_host_is_not_asked():
+    free = [paddle.static.InputSpec([None, 5], "float32")]
+    for key in ((slice(1, None), [True, False, True, True, False]), (slice(None), np.arange(5) > 2), (slice(None), paddle.to_tensor([True] * 5))):
+        compiled = paddle.jit.to_static(lambda x, key=key: x[key] * 2, input_spec=free)
+        np.testing.assert_array_equal(compiled(paddle.to_tensor(X)).numpy(), paddle.to_tensor(X)[key].numpy() * 2)
+        assert not has_host_ops(compiled.trace(free).func)
+    with pytest.raises(IndexError, match=r"expected a mask with N elements along axis 0 of a tensor of shape \[N, 5\] but got one of shape \[6\]"):
+        paddle.jit.to_static(lambda x: x[[True] * 6], input_spec=free)(paddle.to_tensor(X))
 
 
 NONE = {
