@@ -68,7 +68,7 @@ def as_real(x: Tensor, name: str | None = None) -> Tensor:
 def as_complex(x: Tensor, name: str | None = None) -> Tensor:
     """[…, 2] real numbers as […] complex ones."""
     if tensor_arg(x, "as_complex").ndim == 0 or x.type.shape[-1] != 2:
-        raise ValueError(f"as_complex expected a last axis of size 2 but got shape {x.shape}")
+        raise ValueError(f"as_complex expected a last axis of size 2 but got shape {list(x.shape)}")
     return complex(x[..., 0], x[..., 1])
 
 
