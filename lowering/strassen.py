@@ -12,7 +12,8 @@ products from beginning to end, and needs no memory but its own:
 With two levels, threads make combinations and add up beside the products (`strassen_beside.py`).
 
 How many rows there are need not be known. Then it shows at run time whether there are enough of them for all of that. Few rows are not cut into parts: those products of a scheme that
-are enough for one part of rows (`Scheme.few`) are as much work as the direct way makes of them, and read as many of the same packed weights.
+are enough for one part of rows (`Scheme.few`) are as much work as the direct way makes of them, and read as many of the same packed weights. Where two levels are the best way for a usual number
+of rows, whole chunks of as many go that way, with weights packed for it, and one level is for the rest.
 
 Sizes that do not fit are filled up with zeros. A result is within `ACCURACY` of the exact one, where the magnitude is what the scheme (of few rows, where they are) gives for magnitudes,
 with plus for every minus. That is more than the product of the magnitudes: a row that is small beside its partner half of the rows away loses digits, as does a column, or a step whose
@@ -21,11 +22,13 @@ partner in another part of the steps is large; and one infinity, or nan, spoils 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
-from polyreme.ir.dims import Dim
+from polyreme.ir.dims import Dim, floordiv
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.microkernel import step_cycles
@@ -47,9 +50,9 @@ def build_strassen(request: Request) -> KernelPlan | None:
 class StrassenBuilder:
     """Makes the plan of one product."""
 
-    def __init__(self, cut: Cut):
+    def __init__(self, cut: Cut, parts: PlanParts | None = None):
         self.cut, self.matrices, self.p = cut, cut.matrices, cut.matrices.product.problem
-        self.parts = PlanParts(self.p.request)
+        self.parts = parts or PlanParts(self.p.request)
         self.align = cut.lanes * f32.bytes
 
     @property
@@ -59,26 +62,35 @@ class StrassenBuilder:
         return self.p.left.stride(letters[-1]) if letters else 0
 
     def build(self) -> KernelPlan:
+        source = self.parts.memory_of(self.p.left.source)
+        if self.cut.chunk is not None:
+            StrassenBuilder(self.cut.chunk, self.parts).add_steps("strassen_chunks", source)
+        self.add_steps("strassen", source)
+        return self.parts.plan("strassen")
+
+    def add_steps(self, name: str, source: Slot) -> None:
+        """The steps for the rows that the cut is meant for, of A in `source`: whole chunks of them, those that are left, or all."""
         cut, p, epilogue = self.cut, self.p, self.p.epilogue
-        source = self.parts.memory_of(p.left.source)
         if cut.beside:
             before = [source, self.parts.new_scratch(cut.most_makers * cut.memory_of_thread, f32)]
         else:
             before = [self._combine_rows(source)]
         slots = [*before, self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
-        func = Func.empty(p.request.name("strassen"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=True)
+        func = Func.empty(p.request.name(name), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=True)
         code = Code(Builder.at_end(func.block, func.location))
         rows = Rows.of(code, cut)
         left, right, *more = func.args[len(before) - 1 :]
         count = len(epilogue.args)
         memory = Memory(left, right, dict(zip(epilogue.args, more[:count], strict=True)), more[count:])
-        if cut.beside:
+        if not cut.beside:
+            self._tasks(code, rows, memory)
+        elif isinstance(self.matrices.product.m, int):
             self._tasks_beside(code, rows, memory, func.args[0])
         else:
-            self._tasks(code, rows, memory)
+            with code.loop(0, floordiv(self.matrices.product.m, self.matrices.m), name="chunk") as chunk:
+                self._tasks_beside(code, replace(rows, before=code.mul(chunk.iv, self.matrices.m)), memory, func.args[0])
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan("strassen")
 
     def _tasks(self, code: Code, rows: Rows, memory: Memory) -> None:
         """A group of panels for a piece of the rows each."""
@@ -119,7 +131,7 @@ class StrassenBuilder:
 
             def load(down: int, across: int) -> Value:
                 here = code.add(row, code.mul(rows.height, down))
-                at = code.add(p.left.base, code.mul(here, self.stride), step.iv, across * cut.steps)
+                at = code.add(p.left.base, code.mul(code.add(rows.before, here), self.stride), step.iv, across * cut.steps)
                 exist: Index = lanes
                 if (across + 1) * cut.steps + lanes > k:
                     exist = code.sub(k - across * cut.steps, step.iv)

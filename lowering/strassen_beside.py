@@ -215,7 +215,7 @@ class Turns:
             step = code.mul(vector, lanes)
             exist: Index = lanes if cut.steps % lanes == 0 else code.sub(cut.steps, step)
             mask, mask_of_others = code.lane_mask(exist, lanes), code.lane_mask(code.mul(are_two, exist), lanes)
-            at = code.add(left.base, code.mul(code.add(task.first, row), self.stride), step)
+            at = code.add(left.base, code.mul(code.add(task.rows.before, task.first, row), self.stride), step)
             values = []
             for inside in [offset(i, j) for i in range(inner.rows) for j in range(inner.steps)]:
                 one = code.load(self.source, code.add(at, inside, ones), lanes, mask)

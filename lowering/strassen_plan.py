@@ -71,7 +71,7 @@ def choose_cut(request: Request) -> Cut | None:
     best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles), default=None)
     if best is None or best.cycles > ADVANTAGE * known.direct_cycles:
         return None
-    return best if known is found else for_any_rows(best, found.m)
+    return best if known is found else with_chunks(for_any_rows(best, found.m), known, best.cycles)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,8 @@ def find_matrices(request: Request) -> Matrices | None:
 @dataclass(frozen=True)
 class Cut:
     """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks` blocks of steps. An unknown number
-    of rows is cut so where it is within `enough`, both ends included; else by `of_few`."""
+    of rows is cut so where it is within `enough`, both ends included; else by `of_few`. With a `chunk`, whole multiples of the number of rows that it is for are cut by it, and only what is left
+    of them by this one."""
 
     matrices: Matrices
     schemes: tuple[Scheme, ...]
@@ -124,6 +125,7 @@ class Cut:
     piece: int
     blocks: int
     enough: tuple[int, int] = (0, 0)
+    chunk: Cut | None = None
 
     @property
     def of_few(self) -> Cut:
@@ -345,3 +347,15 @@ def for_any_rows(cut: Cut, m: Dim) -> Cut:
     least = next((rows for rows in range(LEAST_ROWS, known.m, 8) if gains(rows)), known.m)
     most = known.product.problem.request.target.caches[2] // (COMBINED_NEAR * f32.bytes * cut.products * cut.line) * cut.down
     return replace(cut, matrices=replace(known, m=m), piece=max(1, cut.most_rows // cut.rows) * cut.rows, enough=(least, most))
+
+
+def with_chunks(cut: Cut, known: Matrices, cycles: float) -> Cut:
+    """The same, of an unknown number of rows, for what chunks of `known` rows leave over, where two levels are estimated to take less than the `cycles` of `cut` for one chunk: of weights that stay
+    in the third-level cache, since they are there twice."""
+    room = known.product.problem.request.target.caches[2] // KEPT_NEAR
+    fitting = (c for c in cuts(known, [WAYS["quarters"]]) if c.beside and c.is_near and c.is_shared and c.weight_elements * f32.bytes <= room)
+    chunk = min(fitting, key=lambda c: c.cycles, default=None)
+    if chunk is None or chunk.cycles >= cycles:
+        return cut
+    assert isinstance(known.m, int)
+    return replace(cut, matrices=replace(cut.matrices, m=dims.mod(cut.matrices.m, known.m)), chunk=chunk)

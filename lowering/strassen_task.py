@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import f32
-from polyreme.lowering.ahead import ask_for_panel
+from polyreme.lowering.ahead import FEWEST_ROWS, FEWEST_ROWS_NEAR, ask_for_panel
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
@@ -21,7 +21,8 @@ from polyreme.lowering.strassen_plan import Cut
 @dataclass(frozen=True)
 class Rows:
     """What depends on the number of rows, in a kernel: whether it is `enough` (None: there is nothing to ask), how many products that makes and the first one's number, rows of a
-    part, pieces that these are cut into and rows of one, and the distances from one of A's combinations to the next and from the sums of one product to the next one's."""
+    part, pieces that these are cut into and rows of one, the distances from one of A's combinations to the next and from the sums of one product to the next one's, and how many
+    rows others make, those before."""
 
     code: Code
     cut: Cut
@@ -33,6 +34,7 @@ class Rows:
     piece: Index
     matrix: Index
     plane: Index
+    before: Index = 0
 
     @classmethod
     def of(cls, code: Code, cut: Cut) -> Rows:
@@ -47,11 +49,13 @@ class Rows:
 
         height, most_rows = choose(cut.height, few.height), choose(cut.piece, few.piece)
         pieces = code.div(code.add(height, most_rows, -1), most_rows)
-        piece = code.div(code.add(height, pieces, -1), pieces)
+        # There may be none after whole chunks.
+        piece = code.div(code.add(height, pieces, -1), pieces if cut.chunk is None else code.apply("max", code.value(pieces), code.value(1)))
         # Rows are computed up to a whole number of tiles.
         plane = code.add(code.mul(code.ceildiv(piece, cut.rows), cut.rows * cut.width), cut.lanes)
         (scheme,) = cut.schemes
-        return cls(code, cut, enough, choose(cut.products, few.products), choose(0, scheme.first), height, pieces, piece, choose(cut.matrix, few.matrix), plane)
+        products, first, matrix = choose(cut.products, few.products), choose(0, scheme.first), choose(cut.matrix, few.matrix)
+        return cls(code, cut, enough, products, first, height, pieces, piece, matrix, plane, code.sub(cut.matrices.product.m, m))
 
     def either(self, write: Callable[[Cut], None]) -> None:
         """What is written for all products, or for those of few rows, or both under a condition."""
@@ -114,6 +118,8 @@ class Task:
         code, cut, lanes = self.code, self.cut, self.cut.lanes
         right0, next0 = code.mul(panel, cut.panel), code.mul(following, cut.panel)
         in_all = cut.piece if self.rows.enough is None else code.value(self.count)
+        # Weights are there twice only where they stay near.
+        fewest = FEWEST_ROWS if cut.chunk is None else FEWEST_ROWS_NEAR
 
         def tile(at: Index, rows: int) -> None:
             def read_left(r: int, position: Index) -> Value:
@@ -127,7 +133,7 @@ class Task:
             acc: Accumulators = zeros(code, rows, cut.vectors, f32, lanes)
             if not fresh:
                 acc = [[code.load(sums, x, lanes, None, self.align) for x in line] for line in places]
-            asked = ask_for_panel(code, self.memory.right, next0, cut.depth, cut.vectors, lanes, at, rows, in_all)
+            asked = ask_for_panel(code, self.memory.right, next0, cut.depth, cut.vectors, lanes, at, rows, in_all, fewest)
             more = [asked, *([] if beside is None else [beside(at)])]
 
             def each_round(turn: Value) -> None:
@@ -192,7 +198,7 @@ class Task:
     def write(self, value: Value, row: Index, lane: Index, mask: Value | None) -> None:
         """What the group gives for a vector of the product at this place, stored."""
         code, product, p = self.code, self.matrices.product, self.matrices.product.problem
-        at = dict(zip(product.rows, map(place, code.split(row, [p.size(c) for c in product.rows])), strict=True))
+        at = dict(zip(product.rows, map(place, code.split(code.add(self.rows.before, row), [p.size(c) for c in product.rows])), strict=True))
         at[product.lane] = place(lane, 0, 1)
         emitter = p.epilogue.emitter(code, self.memory.others, VectorLeaf(lambda _: value))
         p.epilogue.write(emitter, self.memory.outs, [at.get(c, Position()) for c in p.out], self.cut.lanes, mask)

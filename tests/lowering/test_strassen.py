@@ -16,7 +16,7 @@ from polyreme.dialects import kernel, tensor
 from polyreme.ir.accuracy import Array
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
-from polyreme.ir.dims import Dim, symbol
+from polyreme.ir.dims import Dim, mod, symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
 from polyreme.kept import compiler_version
@@ -24,7 +24,7 @@ from polyreme.lowering import strassen, strassen_plan
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
 from polyreme.lowering.strassen import StrassenBuilder, build_strassen
-from polyreme.lowering.strassen_plan import ACCURACY, WAYS, Cut, cuts, find_matrices, for_any_rows
+from polyreme.lowering.strassen_plan import ACCURACY, WAYS, Cut, choose_cut, cuts, find_matrices, for_any_rows
 from polyreme.lowering.targets import TARGETS, host
 from tests.lowering import bounds
 from tests.lowering.bounds import assert_within, to_kernels
@@ -297,6 +297,29 @@ def test_machine_code_for_any_number_of_rows_is_within_the_bound_and_equal_on_on
         bounds.check_executable(executable, inputs, sized.expected(inputs, constants), sized.bound(inputs, constants, used[0]))
 
 
+@pytest.mark.parametrize("case", [Case(4, 144, 300, bias=True), Case(4, 288, 250, turned=True, residual=True)], ids=str)
+def test_whole_chunks_of_rows_go_by_two_levels_and_the_rest_by_one(case: Case) -> None:
+    used: list[Cut] = []
+
+    def build(request: Request) -> KernelPlan | None:
+        found = find_matrices(request)
+        assert found is not None
+        chunk = min((cut for cut in cuts(replace(found, m=32), [WAYS["quarters"]]) if cut.beside), key=lambda cut: cut.cycles)
+        halves = min((cut for cut in cuts(replace(found, m=32), [WAYS["halves"]]) if cut.rows % 2 == 0), key=lambda cut: cut.cycles)
+        rest = replace(for_any_rows(halves, found.m), enough=(10, 30), matrices=replace(found, m=mod(found.m, 32)), chunk=chunk)
+        used.extend([chunk, rest])
+        return StrassenBuilder(rest).build()
+
+    inputs, constants = case.arrays()
+    executable = bounds.machine_code(to_kernels(case.module(inputs, constants, free=True), host(), build))
+    for m in (8, 32, 38, 64, 110):
+        sized = replace(case, m=m)
+        inputs, _ = sized.arrays()
+        parts = [(first, min(32, m - first)) for first in range(0, m, 32)]
+        allowed = [replace(case, m=count).bound([a[first : first + count] for a in inputs], constants, used[count < 32]) for first, count in parts]
+        bounds.check_executable(executable, inputs, sized.expected(inputs, constants), np.concatenate(allowed))
+
+
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_few_rows_ask_ahead_for_none_of_the_panels_that_they_leave_out(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(7, 160, 200)
@@ -386,6 +409,22 @@ def test_large_products_with_known_weights_are_taken() -> None:
     assert chosen((128, 768), (768, 768))
     assert chosen((1, 128, 768), (768, 768), "bmk,kn->bmn")
     assert chosen((128, 512), (512, 512), "mk,nk->mn")
+
+
+@pytest.mark.parametrize(("steps", "lanes", "is_near"), [(784, 512, True), (768, 3072, False)])
+def test_unknown_rows_go_in_chunks_by_two_levels_where_weights_for_both_ways_stay_near(steps: int, lanes: int, is_near: bool) -> None:
+    case = Case(128, steps, lanes)
+    chunks: list[Cut | None] = []
+
+    def build(request: Request) -> KernelPlan | None:
+        cut = choose_cut(request)
+        assert cut is not None
+        chunks.append(cut.chunk)
+        return StrassenBuilder(cut).build()
+
+    target = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 1 << 20, 32 << 20))
+    to_kernels(case.module(*case.arrays(), free=True), target, build)
+    assert (chunks[0] is not None) == is_near
 
 
 def test_large_products_of_an_unknown_number_of_rows_are_taken() -> None:
