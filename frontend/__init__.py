@@ -24,6 +24,7 @@ _EXPORTERS = (
     "polyreme.dtypes",
     "polyreme.device",
     "polyreme.tensor",
+    "polyreme.parameter",
     "polyreme.tape",
     "polyreme.random",
     "polyreme.printing",
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from polyreme.inspection import *
     from polyreme.math import *
     from polyreme.nn.attributes import *
+    from polyreme.parameter import *
     from polyreme.printing import *
     from polyreme.profiling import profile
     from polyreme.random import *

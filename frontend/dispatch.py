@@ -395,8 +395,3 @@ def assign(tensor: Tensor, value: Tensor) -> Tensor:
         tensor._node, tensor._index = value._node, value._index
         tensor.stop_gradient = value.stop_gradient
     return tensor
-
-
-def array_type(array: Array) -> TensorType:
-    """The tensor type of a numpy array."""
-    return TensorType(array.shape, scalar_type(array.dtype))

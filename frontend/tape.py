@@ -158,7 +158,7 @@ class OpNode(Node):
         tensor, version, type_then = self.saved[index]
         if tensor._version == version:
             return tensor
-        from polyreme.tensor import StaleTensor
+        from polyreme.stale import StaleTensor
 
         return StaleTensor(
             type_then,
@@ -279,7 +279,7 @@ _dispatch: Any = None  # imported when the first gradient is asked for: it impor
 
 def _emit_around_stale(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
     """As `_emit`, but what is computed from a changed tensor has no values, only types: it is an error when a gradient that is needed comes of it."""
-    from polyreme.tensor import StaleTensor
+    from polyreme.stale import StaleTensor
 
     flat = [t for o in operands for t in (o if isinstance(o, (list, tuple)) else [o])]
     stale = next((t for t in flat if isinstance(t, StaleTensor)), None)
@@ -447,7 +447,7 @@ def _run(
 ) -> list[Tensor | None]:
     """Send gradients back from `outputs`. With `wanted`, return what arrives there; else add what arrives at leaves."""
     from polyreme.dispatch import full
-    from polyreme.tensor import StaleTensor
+    from polyreme.stale import StaleTensor
 
     arrived: dict[Any, Any] = {}  # by (id of node or leaf, output number): tensors, or arrays of steps that are not recorded
     leaves: dict[int, Tensor] = {}

@@ -21,7 +21,7 @@ from polyreme.printing import tensor_text
 from polyreme.sizes import Size, plain_size
 from polyreme.utils import unique_name
 
-__all__ = ["Parameter", "Tensor", "is_tensor"]
+__all__ = ["Tensor", "is_tensor"]
 
 Array = np.ndarray[Any, Any]
 _hook_ids = itertools.count()
@@ -484,12 +484,13 @@ class Tensor:
         return twin
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.numpy(), self.dtype.name, self._name, self.stop_gradient, self.persistable, self.__dict__)
+        return rebuild, (type(self), self.numpy(), self.dtype.name, self._name, self.stop_gradient, self.persistable, self.__dict__)
 
 
-def _rebuild(
+def rebuild(
     cls: type[Tensor], array: Array, dtype: str, name: str | None, stop_gradient: bool, persistable: bool, extra: dict[str, Any]
 ) -> Tensor:
+    """A tensor out of what `__reduce__` gave."""
     tensor = cls.__new__(cls)
     tensor._reset(array.view(dtypes.as_dtype(dtype).np), None)
     tensor._name, tensor.stop_gradient, tensor.persistable = name, stop_gradient, persistable
@@ -515,82 +516,6 @@ def _late(name: str) -> Callable[..., Any]:
 _PAIRS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
 for _name in (*_PAIRS, *(f"r{name}" for name in _PAIRS), "eq", "ne", "lt", "le", "gt", "ge", "invert", "neg", "pos", "abs", "getitem", "setitem"):
     setattr(Tensor, f"__{_name}__", _late(f"__{_name}__"))
-
-
-class StaleTensor(Tensor):
-    """What an op on the tape finds in place of an operand that was changed since: its type is known, its values are gone."""
-
-    __slots__ = ("message",)
-
-    def __init__(self, type: TensorType, message: str):
-        self._type, self._place = type, device._current
-        self._node, self._index, self.stop_gradient = None, 0, True
-        self.message = message
-
-    @property
-    def _value(self) -> Any:
-        raise RuntimeError(self.message)
-
-
-class Parameter(Tensor):
-    """A leaf tensor that optimizers update. `trainable` is the opposite of `stop_gradient`."""
-
-    __slots__ = ("do_model_average", "init_func", "is_distributed", "need_clip", "optimize_attr", "regularizer")
-
-    optimize_attr: dict[str, float]
-    regularizer: Any
-    need_clip: bool
-    is_distributed: bool
-    do_model_average: bool | None
-
-    def __init__(
-        self,
-        data: Any,
-        name: str | None = None,
-        trainable: bool = True,
-        learning_rate: float = 1.0,
-        regularizer: Any = None,
-        need_clip: bool = True,
-        do_model_average: bool | None = None,
-    ):
-        super().__init__(data)
-        self._name = name
-        self.stop_gradient = not trainable
-        self.persistable = True
-        self.optimize_attr = {"learning_rate": learning_rate}
-        self.regularizer = regularizer
-        self.need_clip = need_clip
-        self.do_model_average = do_model_average
-        self.is_distributed = False
-
-    @property
-    def trainable(self) -> bool:
-        return not self.stop_gradient
-
-    @trainable.setter
-    def trainable(self, value: bool) -> None:
-        self.stop_gradient = not value
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        twin = super().__deepcopy__(memo)
-        for field in Parameter.__slots__:
-            if hasattr(self, field):
-                setattr(twin, field, copy.deepcopy(getattr(self, field), memo))
-        return twin
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        fields = {f: getattr(self, f) for f in Parameter.__slots__ if hasattr(self, f)}
-        return _rebuild_parameter, (super().__reduce__()[1], fields)
-
-    def __repr__(self) -> str:
-        return "Parameter containing:\n" + super().__repr__()
-
-
-def _rebuild_parameter(parts: tuple[Any, ...], fields: dict[str, Any]) -> Tensor:
-    parameter = _rebuild(*parts)
-    for name, value in fields.items():
-        setattr(parameter, name, value)
-    return parameter
 
 
 def is_tensor(x: Any) -> bool:

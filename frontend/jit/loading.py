@@ -25,9 +25,10 @@ from polyreme.jit.traced import Traced
 from polyreme.jit.unread import SavedWeights, WeightSpec
 from polyreme.kept import package_version
 from polyreme.nn.layer import Layer
+from polyreme.parameter import Parameter
 from polyreme.runtime.cache import Cache, cache_in, digest_of
 from polyreme.runtime.file_digest import digest_of_files, stamp_of
-from polyreme.tensor import Parameter, Tensor
+from polyreme.tensor import Tensor
 
 __all__ = ["SUFFIX", "TranslatedLayer", "load", "model_file"]
 

@@ -24,9 +24,10 @@ from polyreme.ir.verify import verify
 from polyreme.jit.loading import model_file
 from polyreme.jit.structure import flatten, template_from_json, unflatten
 from polyreme.jit.traced import Traced
+from polyreme.parameter import Parameter
 from polyreme.random import default_generator
 from polyreme.runtime.checksum import checksums_of
-from polyreme.tensor import Parameter, Tensor
+from polyreme.tensor import Tensor
 
 __all__ = ["FORMAT", "ModelFileError", "read_model"]
 

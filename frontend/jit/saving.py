@@ -22,10 +22,10 @@ from polyreme.jit.static_function import StaticFunction
 from polyreme.jit.structure import template_to_json
 from polyreme.jit.traced import Traced
 from polyreme.nn.layer import Layer
+from polyreme.parameter import Parameter
 from polyreme.random import default_generator
 from polyreme.runtime.artifact import ALIGNMENT
 from polyreme.serialization import destination
-from polyreme.tensor import Parameter
 
 __all__ = ["save", "trace_model", "write_model"]
 

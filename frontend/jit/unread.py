@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyreme.ir.types import TensorType
-from polyreme.tensor import Parameter, Tensor
+from polyreme.parameter import Parameter
+from polyreme.tensor import Tensor
 
 __all__ = ["SavedWeights", "WeightSpec"]
 

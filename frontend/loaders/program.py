@@ -20,8 +20,9 @@ from polyreme.jit.structure import flatten
 from polyreme.jit.trace import Trace, Traced
 from polyreme.loaders.contents import is_small
 from polyreme.loaders.errors import LoaderError
+from polyreme.parameter import Parameter
 from polyreme.static import InputSpec
-from polyreme.tensor import Parameter, Tensor
+from polyreme.tensor import Tensor
 
 __all__ = ["ProgramBuilder", "check_type"]
 

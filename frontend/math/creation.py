@@ -18,8 +18,9 @@ from polyreme.ir.core import Op
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import PARTS, ScalarType, i64
 from polyreme.math.common import cast_to, number_of, shape_of
+from polyreme.parameter import Parameter
 from polyreme.random import default_generator
-from polyreme.tensor import Parameter, Tensor
+from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
 __all__ = [

@@ -9,7 +9,7 @@ from polyreme import dispatch
 from polyreme.dtypes import as_dtype, default_dtype
 from polyreme.math.common import shape_of
 from polyreme.nn import initializer as init
-from polyreme.tensor import Parameter
+from polyreme.parameter import Parameter
 
 __all__ = ["ParamAttr"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from polyreme.nn.layer import Layer
-from polyreme.tensor import Parameter
+from polyreme.parameter import Parameter
 
 __all__ = ["LayerDict", "LayerList", "ParameterList", "Sequential"]
 

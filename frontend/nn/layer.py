@@ -16,7 +16,8 @@ import numpy as np
 from polyreme import dtypes
 from polyreme.device import as_place
 from polyreme.nn.tables import Table, note_change
-from polyreme.tensor import Parameter, Tensor
+from polyreme.parameter import Parameter
+from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
 __all__ = ["Layer"]

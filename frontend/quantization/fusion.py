@@ -12,7 +12,8 @@ from polyreme import nn
 from polyreme.dialects import nn as ops
 from polyreme.jit.saving import trace_model
 from polyreme.nn.layer import Layer
-from polyreme.tensor import Parameter, Tensor
+from polyreme.parameter import Parameter
+from polyreme.tensor import Tensor
 
 __all__ = ["fuse_conv_bn"]
 

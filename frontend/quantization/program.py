@@ -36,11 +36,12 @@ from polyreme.lowering.quantize_products import (
     tidy_for_quantization,
     with_operands_returned,
 )
+from polyreme.parameter import Parameter
 from polyreme.quantization.base import BaseQuanter, QuanterFactory
 from polyreme.quantization.batches import Batch, batches_of
 from polyreme.quantization.observers import AbsMaxChannelWiseWeightObserver, AbsmaxObserver
 from polyreme.quantization.reports import Layer, Report, Signal, measure_agreement
-from polyreme.tensor import Parameter, Tensor
+from polyreme.tensor import Tensor
 
 __all__ = ["QuantizedModel", "quantize_model"]
 

@@ -15,6 +15,7 @@ from polyreme.jit.replay import replay
 from polyreme.jit.saving import write_model
 from polyreme.jit.structure import flatten
 from polyreme.jit.traced import Traced
+from polyreme.parameter import Parameter as EagerParameter
 from polyreme.serialization import load as load_file
 from polyreme.serialization import save as save_file
 from polyreme.static.current import data, default_main_program, program_guard
@@ -24,7 +25,6 @@ from polyreme.static.program import Program
 from polyreme.static.recorder import RECORDER
 from polyreme.static.scope import global_scope
 from polyreme.static.variable import Parameter, Variable, VariableError, named_variable
-from polyreme.tensor import Parameter as EagerParameter
 from polyreme.tensor import Tensor
 
 __all__ = ["load", "load_inference_model", "load_program_state", "normalize_program", "save", "save_inference_model", "set_program_state"]

@@ -14,6 +14,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import InferError, caller_location
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType
+from polyreme.parameter import Parameter
 from polyreme.sizes import plain_size
 from polyreme.static.current import default_main_program, default_startup_program
 from polyreme.static.inference import located
@@ -22,7 +23,7 @@ from polyreme.static.operator import Operator, OperatorError
 from polyreme.static.program import Block
 from polyreme.static.startup import startup_parameter
 from polyreme.static.variable import Variable, named_variable
-from polyreme.tensor import Parameter, Tensor
+from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
 __all__ = ["RECORDER", "ProgramRecorder", "temporary", "variable_of"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyreme import dtypes, tensor
+from polyreme import dtypes, parameter
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location
 from polyreme.ir.dims import Dim, Expr, symbol
 from polyreme.ir.types import ScalarType, TensorType
@@ -231,7 +231,7 @@ class Variable(Tensor):
     __str__ = __repr__
 
 
-class Parameter(Variable, tensor.Parameter):
+class Parameter(Variable, parameter.Parameter):
     """A persistable variable that optimizers update."""
 
     __slots__ = ()

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from polyreme.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
-from polyreme.tensor import Parameter, Tensor
+from polyreme.parameter import Parameter
+from polyreme.tensor import Tensor
 
 
 def pairs(*gradients, **options):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from polyreme import optimizer as optim
-from polyreme.tensor import Parameter, Tensor
+from polyreme.parameter import Parameter
+from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 from tests.fixtures.make_optimizers import CASES, STEPS
 

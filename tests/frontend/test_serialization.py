@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyreme.loaders.safe_pickle import NamedArray, PickleError, read_pickle
+from polyreme.parameter import Parameter
 from polyreme.serialization import DIGEST_BYTES, SEAL, load, save
-from polyreme.tensor import Parameter, Tensor
+from polyreme.tensor import Tensor
 from tests.fixtures.make_state_files import BIAS, WEIGHT
 
 FILES = Path(__file__).parents[1] / "fixtures" / "state_files"

@@ -15,7 +15,7 @@ import numpy as np
 from polyreme.ir.types import TensorType, f32
 from polyreme.jit import unread
 from polyreme.jit.unread import SavedWeights, WeightSpec
-from polyreme.tensor import Parameter
+from polyreme.parameter import Parameter
 
 TYPE = TensorType((2,), f32)
 OLD, NEW = np.zeros(2, np.float32), np.ones(2, np.float32)
