@@ -32,7 +32,7 @@ from polyreme.ir.diagnostics import Diagnostic, InferError, caller_location
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.notes import MOST_NOTES
 from polyreme.ir.scalar import scalar_function
-from polyreme.ir.types import ScalarType, TensorType, scalar_type
+from polyreme.ir.types import ScalarType, TensorType
 from polyreme.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
