@@ -15,7 +15,7 @@ from polyreme.ir import dims
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, Expr, product
-from polyreme.ir.types import BufferType, ScalarType, element_type, i32, index
+from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, index
 
 Index = int | Expr | Value
 
@@ -204,6 +204,11 @@ class Code:
             return None
         value: Value = self.b(kernel.LaneMask, self.value(n), lanes=lanes)
         return value
+
+    def fetch_add(self, x: Index, buffer: Value, at: Index) -> Value:
+        """What was there before `x` was added to it, as a position."""
+        before: Value = self.b(kernel.FetchAdd, self.apply("cast", self.value(x), dtype=i64), buffer, self.value(at))
+        return self.apply("cast", before, dtype=index)
 
     # --- control
 

@@ -171,6 +171,7 @@ def _capture(e: FunctionEmitter, inner: FunctionEmitter, op: Any) -> tuple[list[
         elif isinstance(nested, kernel.Size):
             needs_sizes = needs_sizes or bool(symbols(nested.value))
     written = {root_of(v) for v in _written_buffers(e, op)}
+    they_meet = any(isinstance(nested, kernel.FetchAdd) for nested in op.walk())
     params: list[str] = []
     fields: list[Lane] = []
     passed: dict[str, Lane] = {}
@@ -190,6 +191,8 @@ def _capture(e: FunctionEmitter, inner: FunctionEmitter, op: Any) -> tuple[list[
             inner.values[value] = Position(None if bound.base is None else pass_in(bound.base, hint), bound.offset)
         elif bound.elem == "ptr":
             alone = all(other is value or not overlap(value, other) for other in buffers) and not _may_be_shared(e, value)
+            # Iterations that hear of each other read what others write.
+            alone = alone and not (they_meet and root_of(value) in written)
             promise = (" noalias" if alone else "") + ("" if root_of(value) in written else " readonly")
             inner.values[value] = pass_in(bound, hint, promise)
         elif bound.known is not None:

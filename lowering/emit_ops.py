@@ -11,7 +11,7 @@ from polyreme.ir.builtin import Return
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import product
-from polyreme.ir.types import ScalarType, f32, f64, i1, i32, index
+from polyreme.ir.types import ScalarType, f32, f64, i1, i32, i64, index
 from polyreme.lowering.dot4 import dot4_code
 from polyreme.lowering.emit_function import EmitOp, FunctionEmitter, Position, scalar_of
 from polyreme.lowering.llvm_text import Code, Lane, constant_text, type_text
@@ -264,6 +264,11 @@ def _emit_scatter(e: FunctionEmitter, op: Any) -> None:
     e.code.line(f"call void @{name}({value.typed}, {places.type} align {dtype.bytes} {places.ref}, {mask.typed})")
 
 
+def _emit_fetch_add(e: FunctionEmitter, op: Any) -> Lane:
+    place, value = e.address(op.buffer, op.index), e.get(op.value)
+    return e.code.value("i64", 1, f"atomicrmw add {place.typed}, {value.typed} acq_rel, align {i64.bytes}", e.hint(op.result, "before"))
+
+
 def _emit_prefetch(e: FunctionEmitter, op: Any) -> None:
     place = e.address(op.buffer, op.index, inbounds=False)
     e.code.line(f"call void @llvm.prefetch.{_space(place)}({place.typed}, i32 {int(op.write)}, i32 {op.locality}, i32 1)")
@@ -382,6 +387,7 @@ OPS: dict[type[Op], EmitOp] = {
     kernel.Store: _emit_store,
     kernel.Gather: _emit_gather,
     kernel.Scatter: _emit_scatter,
+    kernel.FetchAdd: _emit_fetch_add,
     kernel.Prefetch: _emit_prefetch,
     kernel.Broadcast: _emit_broadcast,
     kernel.Reduce: _emit_reduce,

@@ -17,7 +17,7 @@ from polyreme.ir.define import Pure
 
 def tidy(func: Func, within: Block | None = None) -> Func:
     """Merge equal ops, hoist invariants, remove what is unused; the kernel computes the same. Only `within` one of its blocks, if that is given."""
-    written = {root(op.operands[1]) for op in func.walk() if isinstance(op, (kernel.Store, kernel.Scatter, kernel.Atomic))}
+    written = {root(op.operands[1]) for op in func.walk() if isinstance(op, (kernel.Store, kernel.Scatter, kernel.Atomic, kernel.FetchAdd))}
     written |= {root(op.target) for op in func.walk() if isinstance(op, kernel.CopyAsync)}
     # A call may write to any buffer that it is given.
     written |= {root(v) for op in func.walk() if isinstance(op, kernel.Call) for v in op.operands}

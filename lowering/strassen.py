@@ -22,21 +22,22 @@ partner in another part of the steps is large; and one infinity, or nan, spoils 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, floordiv
-from polyreme.ir.types import BufferType, ScalarType, TensorType, f32
+from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, i64
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.microkernel import step_cycles
 from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.schemes import combine
-from polyreme.lowering.strassen_beside import Turns
+from polyreme.lowering.sharing import Tickets, Variables
+from polyreme.lowering.strassen_beside import GOES_ON, VARIABLES, Share, Turns
 from polyreme.lowering.strassen_plan import COMBINE_NEAR, Cut, choose_cut
 from polyreme.lowering.strassen_task import Memory, Rows, Task
 
@@ -45,6 +46,53 @@ def build_strassen(request: Request) -> KernelPlan | None:
     """The plan of a group that `choose_cut` has a cut for."""
     cut = choose_cut(request)
     return None if cut is None else StrassenBuilder(cut).build()
+
+
+@dataclass(frozen=True)
+class _RunsOf:
+    """The groups of panels that are a thread's own: those of `lo` up to `hi`, as they are counted through all pieces of the rows."""
+
+    code: Code
+    cut: Cut
+    threads: Value
+    thread: Value
+
+    @property
+    def lo(self) -> Index:
+        return self.code.div(self.code.mul(self.thread, self.cut.groups * self.cut.pieces), self.threads)
+
+    @property
+    def hi(self) -> Index:
+        return self.code.div(self.code.mul(self.code.add(self.thread, 1), self.cut.groups * self.cut.pieces), self.threads)
+
+    @property
+    def first_piece(self) -> Index:
+        return self.code.div(self.lo, self.cut.groups)
+
+    @property
+    def last_piece(self) -> Index:
+        return self.code.div(self.code.sub(self.hi, 1), self.cut.groups)
+
+    def groups_of(self, piece: Index) -> tuple[Index, Index]:
+        """The first one in a piece of the rows, and the one after them."""
+        code = self.code
+        begun = code.mul(piece, self.cut.groups)
+        return code.apply("max", code.value(code.sub(self.lo, begun)), code.value(0)), code.min(code.sub(self.hi, begun), self.cut.groups)
+
+    @property
+    def last_run(self) -> Index:
+        """The first group of the last run."""
+        code, most = self.code, self.cut.groups_of_thread
+        first, end = self.groups_of(self.last_piece)
+        return code.add(first, code.mul(code.div(code.sub(code.sub(end, 1), first), most), most))
+
+    @property
+    def are_one(self) -> Value:
+        """Whether they are a single run."""
+        code = self.code
+        is_one_piece = code.apply("eq", code.value(self.first_piece), code.value(self.last_piece))
+        first, end = self.groups_of(self.last_piece)
+        return code.apply("and", is_one_piece, code.apply("le", code.value(code.sub(end, first)), code.value(self.cut.groups_of_thread)))
 
 
 class StrassenBuilder:
@@ -72,7 +120,8 @@ class StrassenBuilder:
         """The steps for the rows that the cut is meant for, of A in `source`: whole chunks of them, those that are left, or all."""
         cut, p, epilogue = self.cut, self.p, self.p.epilogue
         if cut.beside:
-            before = [source, self.parts.new_scratch(cut.most_makers * cut.memory_of_thread, f32)]
+            notes = self.parts.new_scratch(cut.most_makers * Tickets.elements(cut.turns_of_run), i64)
+            before = [source, notes, self.parts.new_scratch(cut.most_makers * cut.memory_of_thread, f32)]
         else:
             before = [self._combine_rows(source)]
         slots = [*before, self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
@@ -85,10 +134,10 @@ class StrassenBuilder:
         if not cut.beside:
             self._tasks(code, rows, memory)
         elif isinstance(self.matrices.product.m, int):
-            self._tasks_beside(code, rows, memory, func.args[0])
+            self._tasks_beside(code, rows, memory, *func.args[:2])
         else:
             with code.loop(0, floordiv(self.matrices.product.m, self.matrices.m), name="chunk") as chunk:
-                self._tasks_beside(code, replace(rows, before=code.mul(chunk.iv, self.matrices.m)), memory, func.args[0])
+                self._tasks_beside(code, replace(rows, before=code.mul(chunk.iv, self.matrices.m)), memory, *func.args[:2])
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
 
@@ -100,21 +149,29 @@ class StrassenBuilder:
             group, piece = code.split(task, [cut.groups, rows.pieces])
             Task(code, rows, memory, group, piece).run()
 
-    def _tasks_beside(self, code: Code, rows: Rows, memory: Memory, source: Value) -> None:
-        """Neighbouring groups for each thread, piece by piece of the rows, as many at a time as there is memory for."""
+    def _tasks_beside(self, code: Code, rows: Rows, memory: Memory, source: Value, notes: Value) -> None:
+        """Neighbouring groups for each thread, piece by piece of the rows, as many at a time as there is memory for: a run. Threads that are done help with the last runs of the others."""
         cut = self.cut
-        count = cut.groups * cut.pieces
         threads = code.apply("min", code.b(kernel.Threads), code.value(cut.most_makers))
-        with code.parallel(threads, name="task") as task:
-            lo, hi = (code.div(code.mul(code.add(task, i), count), threads) for i in range(2))
-            start = code.mul(task, cut.memory_of_thread)
-            with code.loop(code.div(lo, cut.groups), code.ceildiv(hi, cut.groups), name="piece") as piece:
-                begun = code.mul(piece.iv, cut.groups)
-                first = code.apply("max", code.value(code.sub(lo, begun)), code.value(0))
-                end = code.min(code.sub(hi, begun), cut.groups)
-                with code.loop(first, end, step=cut.groups_of_thread, name="group") as group:
-                    groups = code.min(code.sub(end, group.iv), cut.groups_of_thread)
-                    Turns(Task(code, rows, memory, group.iv, piece.iv), source, self.stride, start, group.iv, groups).run()
+        tickets = Tickets(code, notes, cut.turns_of_run)
+        with code.loop(0, threads, name="thread") as each:
+            tickets.begin(each.iv, _RunsOf(code, cut, threads, each.iv).are_one)
+        with code.parallel(threads, name="thread") as thread:
+            variables = Variables.of(code, VARIABLES)
+            for which in range(VARIABLES):
+                variables.set(which, int(which == GOES_ON))
+            with code.loop(0, threads, name="away") as away:
+                owner = code.value(code.mod(code.add(thread, away.iv), threads))
+                is_own = code.apply("eq", away.iv, code.value(0))
+                runs = _RunsOf(code, cut, threads, owner)
+                with code.loop(code.apply("select", is_own, code.value(runs.first_piece), code.value(runs.last_piece)), code.value(code.add(runs.last_piece, 1)), name="piece") as piece:
+                    first, end = runs.groups_of(piece.iv)
+                    begin = code.apply("select", is_own, code.value(first), code.value(runs.last_run))
+                    with code.loop(begin, end, step=cut.groups_of_thread, name="group") as group, code.when(variables.is_on(GOES_ON)):
+                        groups = code.min(code.sub(end, group.iv), cut.groups_of_thread)
+                        is_last = code.apply("and", code.apply("eq", piece.iv, code.value(runs.last_piece)), code.apply("eq", group.iv, code.value(runs.last_run)))
+                        share = Share(tickets, owner, is_own, is_last)
+                        Turns(Task(code, rows, memory, group.iv, piece.iv), source, self.stride, thread, share, variables, group.iv, groups).run()
 
     def _combine_rows(self, source: Slot) -> Slot:
         """A step that writes the combinations of A, [product][row of a part][step of a part]."""

@@ -7,6 +7,9 @@ for one group. Between the rounds of its register tiles, whose multiply-adds lea
 1. The products of the turn before are added up, and added to the parts of the result that their product of the outer level belongs to. Parts that are complete go through what follows.
 2. Combinations of A are made for the next product of the outer level, a share of them in each turn. Those of the first one are made in front of everything.
 
+Threads whose groups are done take turns of others, from the last one back (`sharing.py`), and leave the products; the thread that is the last one adds these up, in the order of the turns,
+so that results do not depend on who did what.
+
 So combinations of only two products of the outer level, and the results while they are not complete, have to be kept, in the second-level cache for the most part. The code is the same for
 all products: of which parts, and with which sign, are numbers that it picks from the scheme when it runs.
 """
@@ -14,6 +17,7 @@ all products: of which parts, and with which sign, are numbers that it picks fro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
@@ -21,51 +25,138 @@ from polyreme.ir.types import f32, i32
 from polyreme.lowering.code import Index
 from polyreme.lowering.microkernel import UNROLL, Beside
 from polyreme.lowering.schemes import Target, combine
+from polyreme.lowering.sharing import Tickets, Variables
 from polyreme.lowering.strassen_task import Task
 
 Errand = Callable[[Value], None]
 """Writes the work on the vectors at some position."""
 
+# What a thread keeps in mind: whether it goes on with other turns than its own; of a run, whether there are more turns for it, how many it did, and the one that it does; and whose
+# combinations it has, two of them.
+GOES_ON, MORE, DID, TURN, MADE = range(5)
+VARIABLES = MADE + 2
 # One in fixed point, for quotients of small numbers.
 ONE = 1 << 20
 
 
-class Turns:
-    """Writes the work of a thread on `groups` groups of panels from number `group0` on, for the rows of `task`: from A, `source`, whose rows are `stride` apart. The thread's own memory is
-    `task.memory.left` from position `start` on: combinations for two products of the outer level, sums of two turns, unfinished results."""
+@dataclass(frozen=True)
+class Share:
+    """Whose turns they are: the `owner`'s, which may be the thread itself; `is_shared` if others may take some of them."""
 
-    def __init__(self, task: Task, source: Value, stride: Dim, start: Index, group0: Index, groups: Index):
+    tickets: Tickets
+    owner: Value
+    is_own: Value
+    is_shared: Value
+
+
+class Turns:
+    """Writes the work of a `thread` on `groups` groups of panels from number `group0` on, for the rows of `task`: from A, `source`, whose rows are `stride` apart. `task.memory.left` has
+    `cut.memory_of_thread` for each thread: combinations for two products of the outer level, sums of two turns, unfinished results."""
+
+    def __init__(self, task: Task, source: Value, stride: Dim, thread: Value, share: Share, variables: Variables, group0: Index, groups: Index):
         self.task, self.code, self.cut, self.memory = task, task.code, task.cut, task.memory.left
-        self.source, self.stride, self.start, self.group0, self.groups = source, stride, start, group0, groups
+        self.source, self.stride, self.share, self.variables, self.group0, self.groups = source, stride, share, variables, group0, groups
         code, cut = self.code, self.cut
         self.outer, self.inner = cut.schemes
-        self.sums0 = code.add(start, 2 * self.inner.products * cut.matrix_of_task)
-        self.results0 = code.add(self.sums0, 2 * self.inner.products * cut.plane)
+        self.start = code.mul(thread, cut.memory_of_thread)
+        self.sums0 = code.add(self.start, cut.combinations_of_thread)
+        # Results are with the owner.
+        self.results0 = code.add(code.mul(share.owner, cut.memory_of_thread), cut.combinations_of_thread, 2 * self.inner.products * cut.plane)
         # Vectors of a part of a group's results, and of a part of A: a row of them after the other.
         self.vectors = code.mul(task.count, cut.vectors)
         self.vectors_of_steps = code.mul(task.count, cut.vectors_of_steps)
 
     def run(self) -> None:
-        code, cut, products = self.code, self.cut, self.inner.products
-        first = self._make_combinations(code.value(0))
-        with code.loop(0, self.vectors_of_steps, name="position") as position:
-            first(position.iv)
+        """The turns of the run that are the thread's, or that it takes from another one."""
+        code, run, variables = self.code, self.share, self.variables
         turns = code.value(code.mul(self.groups, self.outer.products))
+        for which, x in ((MORE, 1), (DID, 0)):
+            variables.set(which, x)
+        with code.when(code.apply("and", run.is_own, run.is_shared)):
+            run.tickets.open(run.owner)
+            # Not before all turns are done: until then this thread's memory is in use.
+            variables.set(GOES_ON, 0)
+        with code.loop(0, turns, name="ticket") as ticket, code.when(variables.is_on(MORE)):
+            variables.set(TURN, ticket.iv)
+            with code.when(run.is_shared):
+                self._take(turns)
+            turn = variables.get(TURN)
+            is_there = code.apply("lt", turn, turns)
+            variables.note(MORE, is_there)
+            with code.when(is_there):
+                self._run_turn(turn)
+                variables.set(DID, code.add(variables.get(DID), 1))
+        did = variables.get(DID)
+        with code.when(code.apply("gt", did, code.value(0))):
+            with code.when(run.is_own):
+                last = code.value(code.sub(did, 1))
+                run.tickets.leave(run.owner, last, self._sums(last))
+            with code.when(run.is_shared):
+                variables.note(GOES_ON, run.tickets.are_done(run.owner, did, turns))
+            with code.when(variables.is_on(GOES_ON)):
+                self._put_together(turns)
+
+    def _take(self, turns: Value) -> None:
+        """Notes the next turn, `turns` if there is none; of another thread's as many as there is room for."""
+        code, run, variables = self.code, self.share, self.variables
+        variables.set(TURN, turns)
+        has_room = code.apply("lt", variables.get(DID), code.value(self.cut.turns_kept))
+        may_help = code.apply("and", run.tickets.are_open(run.owner), has_room)
+        with code.when(code.apply("or", run.is_own, may_help)):
+            variables.set(TURN, run.tickets.take(run.owner, turns, run.is_own))
+
+    def _run_turn(self, turn: Value) -> None:
+        """The products of a turn. Another thread's are left where they are, one turn after the other."""
+        code, cut, run, variables, products = self.code, self.cut, self.share, self.variables, self.inner.products
+        number, group = self._of_turn(turn)
+        self._have_combinations(code.value(number))
+        kept = code.add(self.sums0, code.mul(variables.get(DID), products * cut.plane))
+        sums0 = code.apply("select", run.is_own, code.value(self._sums(turn)), code.value(kept))
+        left0 = code.add(self.start, code.mul(self._half(number), cut.matrix_of_task))
+        next_turn = code.add(turn, code.apply("select", run.is_own, code.value(1), code.value(-1)))
+        panel, following = self._panel(turn), self._panel(next_turn)
+        beside = self._errands(turn, number, group)
+        with code.loop(0, products, name="product") as product:
+            i = product.iv
+            is_last = code.apply("eq", i, code.value(products - 1))
+            ahead = code.apply("select", is_last, code.value(following), code.value(code.add(panel, i, 1)))
+            here = code.add(left0, code.mul(i, cut.matrix_of_task))
+            self.task.multiply(here, code.add(panel, i), ahead, self.memory, code.add(sums0, code.mul(i, cut.plane)), beside=beside(i))
+        makes = code.apply("and", run.is_own, code.apply("lt", code.value(code.add(number, 1)), code.value(self.outer.products)))
+        with code.when(makes):
+            # Those of the next product of the outer level are there when all groups have made their share.
+            all_made = code.apply("eq", code.value(code.add(group, 1)), code.value(self.groups))
+            variables.set(self._made(code.add(number, 1)), code.apply("select", all_made, self._mark(code.add(number, 1)), code.value(0)))
+        with code.when(run.is_own, then=False):
+            run.tickets.leave(run.owner, turn, sums0)
+
+    def _have_combinations(self, number: Value) -> None:
+        """Makes the combinations for a product of the outer level, if they are not there."""
+        code, variables = self.code, self.variables
+        with code.when(code.apply("ne", variables.get(self._made(number)), self._mark(number))):
+            make = self._make_combinations(number)
+            with code.loop(0, self.vectors_of_steps, name="position") as position:
+                make(position.iv)
+            variables.set(self._made(number), self._mark(number))
+
+    def _made(self, number: Index) -> Index:
+        """The variable that tells what is there, where combinations for this product of the outer level go."""
+        return self.code.add(MADE, self.code.mod(number, 2))
+
+    def _mark(self, number: Index) -> Value:
+        """What tells them from those of other products and other rows, and from none."""
+        code = self.code
+        return code.value(code.add(code.mul(self.task.first, self.outer.products), number, 1))
+
+    def _put_together(self, turns: Value) -> None:
+        """What is left of all turns is added up, in their order."""
+        code, run = self.code, self.share
         with code.loop(0, turns, name="turn") as turn:
-            number, group = self._of_turn(turn.iv)
-            left0 = code.add(self.start, code.mul(self._half(number), cut.matrix_of_task))
-            panel, following = self._panel(turn.iv), self._panel(code.add(turn.iv, 1))
-            beside = self._errands(turn.iv, number, group)
-            with code.loop(0, products, name="product") as product:
-                i = product.iv
-                is_last = code.apply("eq", i, code.value(products - 1))
-                ahead = code.apply("select", is_last, code.value(following), code.value(code.add(panel, i, 1)))
-                here = code.add(left0, code.mul(i, cut.matrix_of_task))
-                self.task.multiply(here, code.add(panel, i), ahead, self.memory, code.add(self._sums(turn.iv), code.mul(i, cut.plane)), beside=beside(i))
-        last = code.value(code.sub(turns, 1))
-        add_last = self._add_up(last, self._sums(last))
-        with code.loop(0, self.vectors, name="position") as position:
-            add_last(position.iv)
+            left = run.tickets.left(run.owner, turn.iv)
+            with code.when(code.apply("gt", left, code.value(0))):
+                add_up = self._add_up(turn.iv, code.sub(left, 1))
+                with code.loop(0, self.vectors, name="position") as position:
+                    add_up(position.iv)
 
     def _of_turn(self, turn: Index) -> tuple[Index, Index]:
         """The number of a turn's product of the outer level, and of its group."""
@@ -90,10 +181,11 @@ class Turns:
         """What is done beside the tile of rows from some place on, in the product of some number of the inner level: as many errands in each, at even distances."""
         code, cut = self.code, self.cut
         zero, before, following = code.value(0), code.sub(turn, 1), code.value(code.add(number, 1))
-        added = code.apply("select", code.apply("eq", turn, zero), zero, code.value(self.vectors))
+        adds = code.apply("and", self.share.is_own, code.apply("gt", turn, zero))
+        added = code.apply("select", adds, code.value(self.vectors), zero)
         share = code.div(code.add(self.vectors_of_steps, self.groups, -1), self.groups)
         done = code.mul(group, share)
-        is_needed = code.apply("lt", following, code.value(self.outer.products))
+        is_needed = code.apply("and", self.share.is_own, code.apply("lt", following, code.value(self.outer.products)))
         made = code.apply("select", is_needed, code.value(code.min(share, code.sub(self.vectors_of_steps, done))), zero)
         count = code.value(code.add(added, made))
         each = code.apply("max", code.value(code.ceildiv(count, self.inner.products * cut.tiles)), code.value(1))

@@ -247,9 +247,24 @@ class Cut:
         return -(-self.groups // -(-self.groups // most))
 
     @property
+    def combinations_of_thread(self) -> int:
+        """Elements of A's combinations for two products of the outer level."""
+        return 2 * self.schemes[1].products * self.matrix_of_task
+
+    @property
     def memory_of_thread(self) -> int:
         """Elements of memory for what a thread makes beside the multiplications: combinations of two products of the outer level, sums of two groups of panels, and results."""
-        return 2 * self.schemes[1].products * (self.matrix_of_task + self.plane) + self.groups_of_thread * self.results_of_group
+        return self.combinations_of_thread + 2 * self.schemes[1].products * self.plane + self.groups_of_thread * self.results_of_group
+
+    @property
+    def turns_of_run(self) -> int:
+        """Products of the outer level for groups of panels that a thread makes at a time, at most."""
+        return self.groups_of_thread * self.schemes[0].products
+
+    @property
+    def turns_kept(self) -> int:
+        """Turns whose sums have room where a thread's own sums and results were."""
+        return 2 + self.groups_of_thread * self.results_of_group // (self.schemes[1].products * self.plane)
 
     @property
     def most_makers(self) -> int:

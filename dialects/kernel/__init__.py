@@ -32,7 +32,7 @@ from polyreme.dialects.kernel.grid import (
     ThreadId,
     WarpShuffle,
 )
-from polyreme.dialects.kernel.memory import Alloc, Data, Gather, Load, Prefetch, Scatter, Store, View
+from polyreme.dialects.kernel.memory import Alloc, Data, FetchAdd, Gather, Load, Prefetch, Scatter, Store, View
 from polyreme.dialects.kernel.values import (
     Apply,
     Broadcast,
@@ -67,6 +67,7 @@ __all__ = [
     "Data",
     "Dot4",
     "Extract",
+    "FetchAdd",
     "Fma",
     "For",
     "Gather",

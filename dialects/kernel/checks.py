@@ -25,7 +25,7 @@ from polyreme.dialects.kernel.grid import (
     ThreadId,
     WarpShuffle,
 )
-from polyreme.dialects.kernel.memory import Alloc, Data
+from polyreme.dialects.kernel.memory import Alloc, Data, FetchAdd
 from polyreme.dialects.kernel.values import Constant, Size
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Value
@@ -136,7 +136,7 @@ def check_iterations(loop: Parallel, written: Mapping[str, frozenset[int]], repo
     varying = closed_over(loop.block, {*loop.block.args, *private}, from_memory=True)
     for op in loop.walk():
         targets = [*written_by(op), *_written_by_callee(op, written)]
-        if op is loop or not targets or isinstance(op, Atomic):
+        if op is loop or not targets or isinstance(op, (Atomic, FetchAdd)):
             continue
         # What it writes may differ; where it writes must.
         where = op.operands[1:] if written_by(op) and not isinstance(op, CopyAsync) else op.operands

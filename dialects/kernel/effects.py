@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from polyreme.dialects.kernel.control import Call, For, If
 from polyreme.dialects.kernel.grid import Atomic, CopyAsync, Launch
-from polyreme.dialects.kernel.memory import Scatter, Store, View
+from polyreme.dialects.kernel.memory import FetchAdd, Scatter, Store, View
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
 
@@ -26,7 +26,7 @@ def written_by(op: Op) -> Sequence[Value]:
     """The buffers that an op itself writes to; what the kernel that it calls writes is left out."""
     if isinstance(op, CopyAsync):
         return (op.target,)
-    return (op.buffer,) if isinstance(op, (Store, Scatter, Atomic)) else ()
+    return (op.buffer,) if isinstance(op, (Store, Scatter, Atomic, FetchAdd)) else ()
 
 
 def written_arguments(functions: Mapping[str, Func]) -> dict[str, frozenset[int]]:

@@ -27,7 +27,7 @@ from polyreme.ir.define import ConstantLike, Pure, attr, op, operand, optional
 from polyreme.ir.diagnostics import PolyremeError, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve
-from polyreme.ir.types import PARTS, BufferType, ScalarType, Type, i1
+from polyreme.ir.types import PARTS, BufferType, ScalarType, Type, i1, i64
 
 
 @op("kernel.alloc")
@@ -240,6 +240,34 @@ class Scatter(Op):
     def reference(value: Any, buffer: Array, indices: Any, mask: Any) -> tuple[()]:
         write("kernel.scatter", value, buffer, indices, mask)
         return ()
+
+
+@op("kernel.fetch_add")
+class FetchAdd(Op):
+    """Adds `value` to the element at `index`, in one step that no other thread can come between, and gives what was there before.
+
+        %number = kernel.fetch_add %value, %taken, %i : i64      // %value: i64, %taken: buffer<64xi64>, %i: index
+
+    Iterations of a `kernel.parallel` share out work by it. Who meets a sum sees all that others wrote before they added to it. A position outside the buffer is an error on numpy.
+    """
+
+    value = operand()
+    buffer = operand()
+    index = operand()
+
+    @staticmethod
+    def infer(value: Type, buffer: Type, index: Type) -> Type:
+        check_index(index)
+        dtype = check_buffer(buffer).dtype
+        check_type(value == dtype == i64, f"expected an i64 for a buffer of i64 but got {value} for one of {dtype}")
+        return i64
+
+    @staticmethod
+    def reference(value: Any, buffer: Array, index: Any) -> Any:
+        before = read("kernel.fetch_add", buffer, index, None).copy()
+        with np.errstate(over="ignore"):
+            write("kernel.fetch_add", before + value, buffer, index, None)
+        return before
 
 
 @op("kernel.prefetch")

@@ -26,6 +26,7 @@ from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
 from polyreme.lowering.strassen import StrassenBuilder, build_strassen
 from polyreme.lowering.strassen_plan import ACCURACY, WAYS, Cut, choose_cut, cuts, find_matrices, for_any_rows
 from polyreme.lowering.targets import TARGETS, host
+from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering import bounds
 from tests.lowering.bounds import assert_within, to_kernels
 from tests.lowering.products import root_of
@@ -249,6 +250,24 @@ def test_machine_code_that_makes_combinations_and_adds_up_beside_the_products_is
     cheapest = with_cut(lambda all: min((cut for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), used)
     lowered = to_kernels(case.module(inputs, constants), host(), cheapest)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
+
+
+def test_results_are_the_same_bits_whoever_takes_which_turn() -> None:
+    """Threads that outnumber the processors are stopped anywhere, so that others take their turns."""
+    case = Case(128, 784, 512, bias=True)
+    inputs, constants = case.arrays()
+    cheapest = with_cut(lambda all: min((cut for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), [])
+    executable = bounds.machine_code(to_kernels(case.module(inputs, constants), host(), cheapest))
+    before = get_num_threads()
+    try:
+        set_num_threads(1)
+        alone = np.array(executable.run(inputs)[0])
+        for threads in (2, 3, 4, 7):
+            set_num_threads(threads)
+            for _ in range(50):
+                np.testing.assert_array_equal(executable.run(inputs)[0], alone)
+    finally:
+        set_num_threads(before)
 
 
 def with_any_rows(way: str, which: int, used: list[Cut], tiles: int = 0, enough: tuple[int, int] = (0, 0)) -> Callable[[Request], KernelPlan | None]:
