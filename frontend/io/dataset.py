@@ -142,9 +142,11 @@ class Subset(Dataset):
 def random_split(dataset: Dataset, lengths: Sequence[int | float], generator: Any = None) -> list[Subset]:
     """Disjoint random subsets of the given lengths, or of the given fractions when these sum to 1.
 
-    `generator` is a seed or a numpy `Generator`; None draws from numpy's global state, as Paddle does.
+    `generator` is a seed or a numpy `Generator`; None draws as `paddle.randperm` does.
     """
     import numpy as np
+
+    from polyreme.math.creation import randperm
 
     total = len(dataset)
     sizes = list(lengths)
@@ -157,6 +159,6 @@ def random_split(dataset: Dataset, lengths: Sequence[int | float], generator: An
             sizes[i % len(sizes)] += 1
     if sum(sizes) != total:
         raise DataError(f"expected lengths that sum to {total}, the length of the dataset, but got {list(lengths)}")
-    order = np.random.permutation(total) if generator is None else np.random.default_rng(generator).permutation(total)
+    order = randperm(total).numpy() if generator is None else np.random.default_rng(generator).permutation(total)
     ends = np.cumsum([0, *sizes])
     return [Subset(dataset, order[a:b].tolist()) for a, b in zip(ends[:-1], ends[1:], strict=True)]

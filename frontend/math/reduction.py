@@ -185,10 +185,10 @@ def _norm(x: Tensor, p: Any, axis: Any, keepdim: bool) -> Tensor:
 
 
 def _root(total: Tensor, root: Callable[[Tensor], Tensor]) -> Tensor:
-    """The root of what is not negative, with the gradient 0 where it is 0."""
+    """The root of what is not negative (nan stays nan), with the gradient 0 where it is 0."""
     zero = dispatch.full((), 0, total.type.dtype)
-    positive = dispatch.call(ops.Greater, total, zero)
-    return dispatch.call(ops.Where, positive, root(dispatch.call(ops.Where, positive, total, dispatch.full((), 1, total.type.dtype))), zero)
+    some = dispatch.call(ops.NotEqual, total, zero)
+    return dispatch.call(ops.Where, some, root(dispatch.call(ops.Where, some, total, dispatch.full((), 1, total.type.dtype))), zero)
 
 
 def _matrix_norm(x: Tensor, p: Any, axis: Any, keepdim: bool) -> Tensor:

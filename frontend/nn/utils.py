@@ -1,7 +1,9 @@
-"""`paddle.nn.utils`: weights that are computed from other parameters in front of every call of their layer."""
+"""`paddle.nn.utils`: weights that are computed from other parameters in front of every call of their layer; parameters as one vector; gradients cut by hand."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 from polyreme import math as functions
@@ -14,7 +16,9 @@ from polyreme.nn.layers.norm import as_matrix
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor
 
-__all__ = ["remove_weight_norm", "spectral_norm", "weight_norm"]
+__all__ = [
+    "clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "remove_weight_norm", "spectral_norm", "vector_to_parameters", "weight_norm",
+]  # fmt: skip
 
 
 def _hook_of(layer: Layer, kind: Any, name: str) -> Any:
@@ -151,3 +155,69 @@ def spectral_norm(layer: Layer, name: str = "weight", n_power_iterations: int = 
     layer.register_buffer(f"{name}_v", v)
     layer.register_forward_pre_hook(hook)
     return layer
+
+
+# --- parameters as one vector
+
+
+def parameters_to_vector(parameters: Iterable[Tensor], name: str | None = None) -> Tensor:
+    """All numbers of the parameters, one after the other: a vector of its own, with `stop_gradient=False`."""
+    with tape.no_grad():
+        vector = functions.concat([functions.reshape(p, [-1]) for p in parameters], 0)
+    vector.stop_gradient = False
+    return vector
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor], name: str | None = None) -> None:
+    """Give the parameters the numbers of the vector, in order; it may have more."""
+    targets = list(parameters)
+    if vec.ndim != 1:
+        raise AssertionError(f"vector_to_parameters expected a vector but got shape {list(vec.shape)}")
+    wanted = sum(p.size for p in targets)
+    if vec.size < wanted:
+        raise ValueError(f"vector_to_parameters expected at least {wanted} numbers, as the parameters have, but got {vec.size}")
+    start = 0
+    with tape.no_grad():
+        for parameter in targets:
+            part = functions.slice(vec, [0], [start], [start + parameter.size])
+            assign(functions.reshape(part, parameter.shape), parameter)
+            start += parameter.size
+
+
+# --- gradients cut by hand, between `backward` and the optimizer's step
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> Tensor:
+    """Scale all gradients alike, so that their common norm is at most `max_norm`. Returns what the norm was.
+
+    `norm_type` is 0, 1, 2 or inf. A norm that is inf or nan is an error with `error_if_nonfinite`.
+    """
+    kind, gradients = float(norm_type), _gradients(parameters)
+    if kind not in (0.0, 1.0, 2.0, math.inf):
+        raise ValueError(f"norm_type only support [inf, 0, 1, 2] but got {norm_type}")
+    if not gradients:
+        return functions.zeros([])
+    with tape.no_grad():
+        lengths = functions.stack([functions.norm(functions.reshape(g, [-1]), kind) for g in gradients])
+        total = functions.norm(lengths, kind)
+        if error_if_nonfinite and not math.isfinite(total.item()):
+            raise RuntimeError(
+                f"the norm of all gradients is {total.item()}, so they cannot be clipped; error_if_nonfinite=False scales them all the same"
+            )
+        factor = functions.clip(functions.divide(functions.full([], float(max_norm), total.dtype), functions.scale(total, 1.0, 1e-6)), max=1.0)
+        for gradient in gradients:
+            assign(functions.multiply(gradient, factor), gradient)
+    return total
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+    """Cut every element of all gradients to between -clip_value and clip_value."""
+    with tape.no_grad():
+        for gradient in _gradients(parameters):
+            assign(functions.clip(gradient, -float(clip_value), float(clip_value)), gradient)
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [p.grad for p in ([parameters] if isinstance(parameters, Tensor) else parameters) if p.grad is not None]

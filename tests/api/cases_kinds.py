@@ -320,3 +320,54 @@ def tensors_are_printed_under_all_options(paddle, np, rng):
     finally:
         paddle.set_printoptions(**usual)
     return found
+
+
+# --- what no list names, and programs use
+
+
+@check("paddle.nn.utils.clip_grad_norm_", "paddle.nn.utils.clip_grad_value_", traits=("float32",))
+def gradients_are_cut_by_hand(paddle, np, rng):
+    utils, found = paddle.nn.utils, []
+    for cut in (lambda p: utils.clip_grad_norm_(p, 0.5), lambda p: utils.clip_grad_norm_(p, 100), lambda p: utils.clip_grad_norm_(p, 0.5, 1), lambda p: utils.clip_grad_norm_(p[0], 0.1, float("inf")),
+                lambda p: utils.clip_grad_value_(p, 0.25)):  # fmt: skip
+        layer = paddle.nn.Linear(3, 2)
+        found.append(utils.clip_grad_norm_(layer.parameters(), 1.0))
+        (layer(paddle.to_tensor(rng.standard_normal((4, 3)).astype("float32"))) ** 2).sum().backward()
+        found.append([cut(layer.parameters()), [p.grad for p in layer.parameters()]])
+    layer.weight.grad.set_value(paddle.full([3, 2], float("nan")))
+    return found, caught(lambda: utils.clip_grad_norm_(layer.parameters(), 1.0, error_if_nonfinite=True)), caught(lambda: utils.clip_grad_norm_(layer.parameters(), 1.0, 3))
+
+
+@check("paddle.nn.utils.parameters_to_vector", "paddle.nn.utils.vector_to_parameters", traits=("float32",))
+def parameters_are_one_vector(paddle, np, rng):
+    layer, other = paddle.nn.Linear(3, 2), paddle.nn.Linear(3, 2)
+    vector = paddle.nn.utils.parameters_to_vector(layer.parameters())
+    paddle.nn.utils.vector_to_parameters(vector * 2, other.parameters())
+    short = caught(lambda: paddle.nn.utils.vector_to_parameters(vector[:3], other.parameters()))
+    return vector, other.parameters(), [p.name == q.name for p, q in zip(layer.parameters(), other.parameters())], short
+
+
+@check("paddle.io.random_split")
+def datasets_are_split_by_the_common_generator(paddle, np, rng):
+    class Numbers(paddle.io.Dataset):
+        def __len__(self):
+            return 7
+
+        def __getitem__(self, place):
+            return place
+
+    return [[part.indices for part in paddle.io.random_split(Numbers(), lengths)] for lengths in ([4, 3], [0.5, 0.5], [7])], paddle.rand([1])
+
+
+@cases("paddle.norm")
+def _(c):
+    nan, inf = float("nan"), float("inf")
+    for values in ([nan, 1.0], [1.0, nan], [inf, 1.0], [-inf, nan], [0.0, 0.0]):
+        for p in (2, 1, 3, 0.5, -inf if values[1] != 1.0 else 0):
+            c(array(values).fixed(), p, _forms=False)
+        c(array([values, [1.0, 2.0]]).fixed(), "fro", [0, 1], _forms=False)
+
+
+@cases(f"{F}.thresholded_relu")
+def _(c):
+    c(array([float("nan"), 2.0, 1.0, float("inf")]).fixed(), _forms=False)

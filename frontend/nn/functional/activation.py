@@ -166,8 +166,8 @@ def softshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Te
 
 
 def thresholded_relu(x: Tensor, threshold: float = 1.0, value: float = 0.0, name: str | None = None) -> Tensor:
-    """x where it is over the threshold, else `value`."""
-    return select(_above(x, float(threshold)), x, number_like(x, float(value)))
+    """x where it is over the threshold, else `value`; nan stays nan."""
+    return select(dispatch.call(ops.LessEqual, x, number_like(x, float(threshold))), number_like(x, float(value)), x)
 
 
 def softmax(x: Tensor, axis: int = -1, dtype: Any = None, name: str | None = None, *, out: Tensor | None = None) -> Tensor:
