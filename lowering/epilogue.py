@@ -62,10 +62,12 @@ class Epilogue:
         leaves: dict[Value, Leaf] = {arg: buffer_leaf(code, buffers[arg], arg.type.shape) for arg in self.args}
         return ElementEmitter(code, {**leaves, self.contract.result: leaf})
 
-    def prefetch(self, code: Code, buffers: Mapping[Value, Value], places: Sequence[Position]) -> None:
-        """Ask for what `beside` has at `places`."""
+    def prefetch(self, code: Code, buffers: Mapping[Value, Value], places: Sequence[Position], outputs: Sequence[Value] = ()) -> None:
+        """Ask for what `beside` has at `places`, and for the lines there of `outputs`, to write them."""
         for arg in self.beside:
             code.prefetch(buffers[arg], linear(code, places, self.shape).scalar(code))
+        for buffer in outputs:
+            code.prefetch(buffer, linear(code, places, self.shape).scalar(code), write=True)
 
     def write(self, emitter: ElementEmitter, outputs: Sequence[Value], places: Sequence[Position], lanes: int, mask: Value | None) -> None:
         """Store the results' elements at `places`."""

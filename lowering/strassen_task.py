@@ -193,12 +193,20 @@ class Task:
                 at = code.add(code.mul(below.iv, cut.across * cut.width), lane.iv)
                 value = code.load(line, at, lanes, None, self.align)
                 mask = code.lane_mask(code.sub(exist, lane.iv), lanes) if a.n % lanes else None
-                self.write(value, code.add(here, code.mul(rows.height, below.iv)), code.add(lane0, lane.iv), mask)
+                below_here, there = code.add(here, code.mul(rows.height, below.iv)), code.add(lane0, lane.iv)
+                # Lines of the next row, which are far away: those of results that were not looked at for long must come before they are written.
+                a.product.problem.epilogue.prefetch(code, self.memory.others, self._places(code.add(below_here, 1), there), self.memory.outs)
+                self.write(value, below_here, there, mask)
 
     def write(self, value: Value, row: Index, lane: Index, mask: Value | None) -> None:
         """What the group gives for a vector of the product at this place, stored."""
+        epilogue = self.matrices.product.problem.epilogue
+        emitter = epilogue.emitter(self.code, self.memory.others, VectorLeaf(lambda _: value))
+        epilogue.write(emitter, self.memory.outs, self._places(row, lane), self.cut.lanes, mask)
+
+    def _places(self, row: Index, lane: Index) -> list[Position]:
+        """Where the results of neighbouring lanes of a row are."""
         code, product, p = self.code, self.matrices.product, self.matrices.product.problem
         at = dict(zip(product.rows, map(place, code.split(code.add(self.rows.before, row), [p.size(c) for c in product.rows])), strict=True))
         at[product.lane] = place(lane, 0, 1)
-        emitter = p.epilogue.emitter(code, self.memory.others, VectorLeaf(lambda _: value))
-        p.epilogue.write(emitter, self.memory.outs, [at.get(c, Position()) for c in p.out], self.cut.lanes, mask)
+        return [at.get(c, Position()) for c in p.out]
