@@ -351,7 +351,9 @@ class Tensor:
     def clear_gradient(self, set_to_zero: bool = True) -> None:
         """Set the gradient to zeros, or take it away with `set_to_zero=False`."""
         if self._grad is not None:
-            self._grad = Tensor._wrap(np.zeros_like(self._grad._value)) if set_to_zero else None
+            cleared = Tensor._wrap(np.zeros_like(self._grad._value))
+            cleared.stop_gradient = False  # as gradients have it
+            self._grad = cleared if set_to_zero else None
 
     def clear_grad(self, set_to_zero: bool = True) -> None:
         self.clear_gradient(set_to_zero)

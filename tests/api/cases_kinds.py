@@ -371,3 +371,15 @@ def _(c):
 @cases(f"{F}.thresholded_relu")
 def _(c):
     c(array([float("nan"), 2.0, 1.0, float("inf")]).fixed(), _forms=False)
+
+
+@check("paddle.Tensor.backward", traits=("float32", "gradient"))
+def cleared_gradients_are_zeros_like_others(paddle, np, rng):
+    layer = paddle.nn.Linear(3, 2)
+    optimizer = paddle.optimizer.SGD(0.1, layer.parameters())
+    found = []
+    for clear in (optimizer.clear_grad, layer.clear_gradients, layer.weight.clear_gradient, lambda: layer.weight.clear_gradient(False)):
+        layer(paddle.ones([1, 3])).sum().backward()
+        clear()
+        found.append([layer.weight.grad, layer.weight.grad is not None and layer.weight.grad.stop_gradient])
+    return found
