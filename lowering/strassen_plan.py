@@ -27,18 +27,19 @@ WAYS: dict[str, tuple[Scheme, ...]] = {"halves": (STRASSEN,), "thirds": (BY_THIR
 # What is estimated, with a little too much caution, must be this much faster than the direct way.
 ADVANTAGE = 0.965
 # Fitted to the times of 25 products by each way. Cycles per element of A's combinations, the least, and what is added to it by the square of the part of the third-level cache that they, A and
-# the results take. Bytes per cycle from memory, and how much of the time that loading takes is not hidden behind arithmetic: of weights the first time; of those that stay in the third-level
-# cache between runs, where so many rows of a part at least meet each of them; and of what is read from it again, which are weights for further pieces of the rows and A's combinations for
-# each group of panels.
-COMBINE_NEAR, COMBINE_FAR = 0.07, 1.85
+# the results take; where they are made beside the multiplications, so much is added for elements of A. Bytes per cycle from memory, and how much of the time that loading takes is not hidden
+# behind arithmetic: of weights the first time; of those that stay in the third-level cache between runs, where so many rows of a part at least meet each of them; and of what is read from it
+# again, which are weights for further pieces of the rows and A's combinations for each group of panels.
+COMBINE_NEAR, COMBINE_FAR, READ_FAR = 0.07, 1.85, 0.35
 MEMORY_BYTES, LOADING_SHOWS, LOADING_NEAR_SHOWS, ROWS_HIDE_LOADING, LOADING_AGAIN_SHOWS = 10, 0.2, 0.08, 16, 0.07
 # Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so much, that either takes at most.
 PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
 # Bytes of unfinished results of a thread that makes one product of the outer level after the other.
 RESULTS_BYTES = 400 << 10
 # Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
-# combinations of A, which are read for each group of panels, fit into the other.
+# combinations of A, which are read for each group of panels, fit into the other. Where a part has so many rows at least, more is gained than it takes to load weights.
 KEPT_NEAR, COMBINED_NEAR = 6, 3
+ROWS_WORTH_LOADING, KEPT_FOR_MANY = 128, 2
 # Vectors between A's combinations, to keep them from each other's sets of the cache.
 APART = 5
 # Of an unknown number of rows, fewer than this are not cut: they take about as long as reading the weights, of which there are more then.
@@ -47,6 +48,8 @@ LEAST_ROWS = 48
 MOST_UNEVEN = 1.15
 # Threads at most that make A's combinations each for itself: they need memory for them. It pays where each of two has two groups of panels at least.
 MOST_MAKERS, LEAST_TASKS = 8, 4
+# Steps of a part without which several pieces of the rows are not worth it, whose results go through memory; nor are they where something, a residual, is read with them.
+LEAST_STEPS = 128
 # What an unknown number of rows is planned for, at most.
 USUAL_ROWS = 128
 
@@ -64,7 +67,7 @@ def choose_cut(request: Request) -> Cut | None:
     else:
         known = replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS))
         possible = (cut for cut in cuts(known) if all(s.few is not None for s in cut.schemes) and len(cut.schemes) == 1 and cut.rows % 2 == 0)
-    fitting = [cut for cut in possible if cut.is_near and cut.is_shared]
+    fitting = [cut for cut in possible if cut.is_near and cut.hides_memory and cut.is_shared]
     if any(cut.schemes == WAYS["thirds"] for cut in fitting):
         # Thirds of rows have half as many weights more: they are for where the combinations of A would be too many otherwise.
         fitting = [cut for cut in fitting if cut.schemes != WAYS["thirds of rows"]]
@@ -205,6 +208,11 @@ class Cut:
         whole = self.products * self.matrix
         return whole if isinstance(self.matrices.m, int) else dims.maximum(whole, self.of_few.products * self.of_few.matrix)
 
+    @property
+    def alive(self) -> Dim:
+        """Elements of A's combinations, and of what two threads keep with them, that are there at a time."""
+        return 2 * self.memory_of_thread if self.beside else self.combined
+
     @cached_property
     def beside(self) -> bool:
         """Whether threads make A's combinations each for itself, and add up, beside the multiplications: in products of two levels whose parts are all there."""
@@ -309,9 +317,15 @@ class Cut:
     @property
     def is_near(self) -> bool:
         """Whether the combinations of A stay in the third-level cache, and those of B where they are many."""
-        third, combined = self.matrices.product.problem.request.target.caches[2], self.combined
-        assert isinstance(combined, int)
-        return (len(self.schemes) == 1 or self.weight_elements * f32.bytes <= third // KEPT_NEAR) and combined * f32.bytes <= third // COMBINED_NEAR
+        third, alive = self.matrices.product.problem.request.target.caches[2], self.alive
+        assert isinstance(alive, int) and isinstance(self.height, int)
+        kept = third // (KEPT_FOR_MANY if self.beside and self.height >= ROWS_WORTH_LOADING else KEPT_NEAR)
+        return (len(self.schemes) == 1 or self.weight_elements * f32.bytes <= kept) and alive * f32.bytes <= third // COMBINED_NEAR
+
+    @property
+    def hides_memory(self) -> bool:
+        """Whether multiplications take longer than what goes through memory for each of several pieces of the rows, where nothing else is done in that time."""
+        return not self.beside or self.pieces == 1 or (self.steps >= LEAST_STEPS and not self.matrices.product.problem.epilogue.beside)
 
     @property
     def is_shared(self) -> bool:
@@ -322,14 +336,18 @@ class Cut:
     @cached_property
     def cycles(self) -> float:
         """An estimate on one thread."""
-        combined, a = self.combined, self.matrices
-        assert isinstance(self.height, int) and isinstance(a.m, int) and isinstance(combined, int)
+        combined, alive, a = self.combined, self.alive, self.matrices
+        assert isinstance(self.height, int) and isinstance(a.m, int) and isinstance(combined, int) and isinstance(alive, int)
         tiles = sum(n * (self.depth * step_cycles(r, self.vectors) + 20 + 3 * r * self.vectors) for r, n in split_extent(self.piece, self.rows))
         products = self.groups * self.pieces * self.blocks * self.products * tiles
-        used = (combined + a.m * (a.k + a.n)) * f32.bytes / a.product.problem.request.target.caches[2]
-        combining = combined * (COMBINE_NEAR + COMBINE_FAR * min(used, 1) ** 2)
+        used = min((alive + a.m * (a.k + a.n)) * f32.bytes / a.product.problem.request.target.caches[2], 1)
         first = LOADING_NEAR_SHOWS if len(self.schemes) > 1 and self.height >= ROWS_HIDE_LOADING else LOADING_SHOWS
-        again = self.weight_elements * (self.pieces - 1) + combined * self.groups
+        again = self.weight_elements * (self.pieces - 1)
+        if self.beside:
+            combining = combined * COMBINE_NEAR + a.m * a.k * READ_FAR * used**2
+        else:
+            combining = combined * (COMBINE_NEAR + COMBINE_FAR * used**2)
+            again += combined * self.groups
         loading = (first * self.weight_elements + LOADING_AGAIN_SHOWS * again) * f32.bytes / MEMORY_BYTES
         return products + combining + loading
 
