@@ -173,6 +173,8 @@ class DirectTask:
         axes = [Axis(p.size(c), left.get(c, 0), strides[c]) for c in direct.panels.contracted]
         kept = 2 if direct.border is not None else 1 if direct.apart is not None or direct.above is not None else 0
         self.axes = [*axes[:kept], *join_axes(axes[kept:])]
+        if direct.whole_rows:
+            self.columns, self.channels = axes[1], join_axes(axes[2:])
         self.weights0 = code.add(0, *(code.mul(i, strides[c] if c in strides else 0) for c, i in self.around.items() if c in strides))
         if direct.keeps:
             self.sums = code.scratch(prod(self.most) * direct.width, p.dtype)
@@ -235,16 +237,16 @@ class DirectTask:
                 further = code.apply("select", self.backward, code.value(code.sub(0, further)), code.value(further))
 
             def row(y: Index, rows: int) -> None:
-                def tile(x: Index, columns: int) -> None:
+                def tile(x: Index, columns: int, is_row: bool = False) -> None:
                     corner = [y, x][-len(self.counts) :]
-                    number = code.add(code.mul(code.div(y, high), across), code.div(x, wide))
+                    number = code.add(code.mul(code.div(y, high), across), code.div(x, columns if is_row else wide))
                     first = code.mul(code.mod(number, -(-most * UNROLL // lines)), lines * direct.lanes)
                     ahead = [code.add(further, first, i * direct.lanes) for i in range(lines)] if direct.is_far else []
                     pixels = self._run_of(x, columns) if direct.numbered else self._rectangle(corner, (rows, columns))
-                    self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, ahead)
+                    self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, ahead, is_row)
 
                 if direct.numbered:
-                    cover_evenly(code, code.value(width), wide, tile, "x")
+                    cover_evenly(code, self._whole_rows(width, tile), wide, tile, "x")
                 else:
                     cover(code, width, _tile_sizes(width, wide), tile, "x")
 
@@ -284,8 +286,10 @@ class DirectTask:
         valid: int | None,
         add: bool,
         ahead: Sequence[Index],
+        is_row: bool = False,
     ) -> None:
-        """One tile, from beginning to end, or with `add` some of its steps, from the column `tap` of taps on; each round of them asks for the weights that lie `ahead` of it by so many elements."""
+        """One tile, from beginning to end, or with `add` some of its steps, from the column `tap` of taps on; each round of them asks for the weights that lie `ahead` of it by so many elements.
+        `is_row` is whether it is a whole row of numbered pixels."""
         code, lanes, dtype = self.code, self.direct.lanes, self.p.dtype
         align = lanes * dtype.bytes
         written = itertools.count()
@@ -308,7 +312,7 @@ class DirectTask:
         if self.direct.border is not None:
             acc = self._inside(corner, axes, tap, at, weights, acc, image, weight)
         elif self.direct.above is not None:
-            acc = self._rows_inside(self.direct.above, pixels, axes, tap, at, weights, acc, image, weight)
+            acc = self._rows_inside(self.direct.above, pixels, axes, tap, at, weights, acc, image, weight, is_row)
         elif self.direct.apart is not None:
             outer, *inner = axes
             steps = lambda acc, x, y: accumulate(code, inner, image, weight, acc, x, y)
@@ -321,6 +325,19 @@ class DirectTask:
         for to, line in zip(pixels.kept, acc, strict=True):
             for v, sums in enumerate(line):
                 code.store(sums, self.sums, code.add(to, v * lanes), None, align)
+
+    def _whole_rows(self, count: Index, tile: Callable[[Index, int, bool], None]) -> Value:
+        """Tiles of whole rows of numbered pixels, where a task has all of an image, and its rows are of few pixels; how many pixels are left then, all or none."""
+        code, direct, left = self.code, self.direct, self.code.value(count)
+        if not direct.whole_rows:
+            return left
+        all_here = code.apply("le", code.value(direct.extent[0]), code.value(direct.pieces()[0]))
+        for size in direct.whole_rows:
+            meant = code.apply("and", all_here, code.apply("eq", code.value(direct.whole[-1]), code.value(size)))
+            with code.loop(0, code.apply("select", meant, code.value(count), code.value(0)), step=size, name="x") as loop:
+                tile(loop.iv, size, True)
+            left = code.apply("select", meant, code.value(0), left)
+        return left
 
     def _rectangle(self, corner: Sequence[Index], size: tuple[int, int]) -> Pixels:
         """Pixels of neighbouring rows, from `corner` on."""
@@ -374,15 +391,25 @@ class DirectTask:
             acc = [*acc[:left], *repeat(code, count, columns.a, columns.b, column, some, here, there), *acc[len(acc) - right :]]
         return acc
 
-    def _rows_inside(self, pad: tensor.Pad, pixels: Pixels, axes: Sequence[Axis], tap: Index, at: Index, weights: Index, acc: Accumulators, image: Read, weight: Read) -> Accumulators:
-        """The accumulators after all rows of taps from `tap` on but those under which all of the tile's pixels have nothing but zeros."""
+    def _rows_inside(self, pad: tensor.Pad, pixels: Pixels, axes: Sequence[Axis], tap: Index, at: Index, weights: Index, acc: Accumulators, image: Read, weight: Read, is_row: bool) -> Accumulators:
+        """The accumulators after all rows of taps from `tap` on but those under which all of the tile's pixels have nothing but zeros. The first and the last pixel of a whole row have no taps
+        beside it."""
         code, axis, stride = self.code, self.direct.window.axes[0], self.direct.window.strides[0]
         rows, *inner = axes
         y, last = (code.mul(pixels.places[i][0].scalar(code), stride) for i in (0, -1))
         top = _larger(code, tap, code.sub(pad.low[axis], last))
         end = code.min(code.add(tap, rows.size), code.sub(shape_of(pad.x)[axis] + pad.low[axis], y))
         skipped = code.sub(top, tap)
-        steps = lambda acc, x, y: accumulate(code, inner, image, weight, acc, x, y)
+        def steps(acc: Accumulators, x: Index, y: Index) -> Accumulators:
+            if not is_row:
+                return accumulate(code, inner, image, weight, acc, x, y)
+            for column in range(self.columns.size):
+                first, end = int(column == 0), len(acc) - int(column == self.columns.size - 1)
+                read = lambda r, position, first=first: image(r + first, position)
+                there = code.add(x, column * self.columns.a), code.add(y, column * self.columns.b)
+                acc = [*acc[:first], *accumulate(code, self.channels, read, weight, acc[first:end], *there), *acc[end:]]
+            return acc
+
         here, there = code.add(at, code.mul(skipped, rows.a)), code.add(weights, code.mul(skipped, rows.b))
         return repeat(code, code.sub(end, top), rows.a, rows.b, steps, acc, here, there)
 

@@ -31,6 +31,8 @@ LEAST_PIXELS = 16
 FEW_CHANNELS = 4
 # Rows of an unknown number of pixels, of about so many at most, have no tiles of their own: all pixels of an image are numbered through, and a task has so many of them.
 SHORT_ROW, NUMBERED_PIXELS = 32, 192
+# Rows of so many of these at least, under windows with so many taps along them, may be tiles of their own.
+LEAST_OF_ROWS, TAPS_OF_ROWS = 3, 3
 # Tiles of a task, before it is cut for the threads' sake.
 ENOUGH_TILES = 8
 # A task copies its part of the image at so many bytes a cycle, which is to take at most this part of what it computes in.
@@ -154,6 +156,15 @@ class Direct:
         if not self.numbered or pad is None or pad.value != 0 or tuple(letters.index(c) for c in self.spatial) != window.axes or window.dilations[0] != 1:
             return None
         return pad if self.apart is None and self._order()[0] == letters[len(shape_of(window.x))] else None
+
+    @cached_property
+    def whole_rows(self) -> range:
+        """How many pixels rows may have that are a tile each where tiles are of numbered pixels: of these, the first one and the last one leave out the column of taps beside the image."""
+        pad, window, letters = self.above, self.window, self.p.left_letters
+        if pad is None or window.sizes[1] != TAPS_OF_ROWS or window.strides[1] != 1 or window.dilations[1] != 1 or self._order()[1] != letters[len(shape_of(window.x)) + 1]:
+            return range(0)
+        axis = window.axes[1]
+        return range(LEAST_OF_ROWS, self.tile[1] + 1) if (pad.low[axis], pad.high[axis]) == (1, 1) else range(0)
 
     @cached_property
     def pad(self) -> tensor.Pad | None:

@@ -280,6 +280,22 @@ def test_pixels_are_numbered_through_where_rows_are_short(case: Case) -> None:
 
 
 @pytest.mark.usefixtures("short_rows")
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((2, 4, 3, 64), (72, 64, 3, 3), pad=(1, 1), tail="residual", open=True),
+        Case((1, 1, 5, 32), (64, 32, 3, 3), pad=(1, 1), free=True, open=True),
+        Case((1, 40, 6, 16), (64, 16, 3, 3), pad=(1, 1), open=True),
+        Case((1, 9, 4, 16), (64, 16, 3, 3), stride=2, pad=(1, 1), open=True),
+    ],
+    ids=str,
+)
+def test_rows_of_few_numbered_pixels_are_tiles(case: Case) -> None:
+    """But not where a task begins within a row, nor where windows are two pixels apart."""
+    check_native(case)
+
+
+@pytest.mark.usefixtures("short_rows")
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cases(), st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]))
 def test_any_convolution_of_numbered_pixels_agrees_with_float64(case: Case, target: str) -> None:
