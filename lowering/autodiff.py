@@ -151,11 +151,11 @@ def _split(whole: Func, func: Func, last: Op | None, count: int, seeds: list[Blo
     residuals = [v for v in outer if v not in args]
     bound = bound_symbols([*saved, *residuals, *seeds])
     used = frozenset().union(*(op_symbols(op) for op in tail), *(type_symbols(v.type) for v in [*outer, *seeds]))
-    for arg in args:
-        # An argument may be all that tells a size, even if its elements are not needed.
-        if arg not in saved and bound_symbols([arg]) & (used - bound):
-            saved.append(arg)
-            bound |= bound_symbols([arg])
+    # A value may be all that tells a size, even if its elements are not needed: an argument, or what an op made that gave the size its name.
+    for value in (*args, *(r for op in head if op not in needed for r in op.results)):
+        if value not in saved and bound_symbols([value]) & (used - bound):
+            (saved if value in args else residuals).append(value)
+            bound |= bound_symbols([value])
     backward = _backward(func, [*saved, *residuals, *seeds], tail, grads)
     forward = func.clone()
     mapping = _same_values(whole, forward, head)

@@ -91,6 +91,7 @@ HOSTED = {
     "an index that is a size": lambda x: x[x.shape[0] - 1, x[-1] > -99] * 2,
     "of none": lambda x: x[x[:, 0] > 99][paddle.nonzero(x[x[:, 0] > 99][:, 1]).flatten()].sum() + x,
     "indices around a slice": lambda x: x.unsqueeze(1)[paddle.argmax(x, 1), :, paddle.argmin(x, 1) - 5] * 2,
+    "beside how many others": lambda x: paddle.concat([paddle.nonzero(x[:, 0] > 0).flatten().astype("float32"), x[:, 1][x[:, 2] > 0] * 2]),
     "none selected": lambda x: x[x > 99] * 2,
     "positions": lambda x: paddle.gather(x, paddle.nonzero(x[:, 0] > 0).flatten()),
     "a number under a mask": lambda x: written(x, lambda x: x > 0, lambda x: 0.5),
