@@ -296,6 +296,9 @@ def bernoulli(x: Tensor, p: float | None = None, name: str | None = None) -> Ten
 
 def bernoulli_(x: Tensor, p: Any = 0.5, name: str | None = None) -> Tensor:
     """Fill `x` with ones, with probability `p` each, and zeros."""
+    from polyreme.math.elementwise import refuse_leaf
+
+    refuse_leaf(x)
     chance = p if isinstance(p, Tensor) else full_like(x, p)
     with tape.recording(False):
         return dispatch.assign(x, bernoulli(chance.detach()))

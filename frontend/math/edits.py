@@ -14,7 +14,7 @@ from polyreme.dialects.shape_rules import broadcast_shapes
 from polyreme.ir.dims import product
 from polyreme.ir.types import i1, i64
 from polyreme.math.common import axis_of, cast_to, floating, number_of, promote, tensor_arg
-from polyreme.math.creation import uniform
+from polyreme.math.creation import full_like, uniform
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import (
     acosh,
@@ -182,11 +182,20 @@ def _with_diagonal(x: Tensor, value: Any, offset: int = 0, wrap: bool = False, n
 
 
 def _uniform(x: Tensor, min: float = 0, max: float = 1.0, seed: int = 0, name: str | None = None) -> Tensor:
-    return uniform(x.shape, x.dtype, min, max, seed)
+    return _in_its_place(x, uniform(x.shape, x.dtype, min, max, seed))
 
 
 def _normal(x: Tensor, mean: float = 0.0, std: float = 1.0, name: str | None = None) -> Tensor:
-    return default_generator().normal(x.type.shape, float(mean), float(std), x.type.dtype)
+    return _in_its_place(x, default_generator().normal(x.type.shape, float(mean), float(std), x.type.dtype))
+
+
+def _filled(x: Tensor, value: Any) -> Tensor:
+    return _in_its_place(x, full_like(x, value))
+
+
+def _in_its_place(x: Tensor, new: Tensor) -> Tensor:
+    """The new numbers, of which what `x` was computed from learns that it has a gradient of 0."""
+    return new if x.stop_gradient else where(full_like(x, False, "bool"), x, new)
 
 
 def _named(function: Callable[..., Tensor], name: str, doc: str) -> Callable[..., Tensor]:
@@ -199,6 +208,7 @@ def _named(function: Callable[..., Tensor], name: str, doc: str) -> Callable[...
 fill_diagonal_ = _named(_with_diagonal, "fill_diagonal_", "`value` on the diagonal `offset` above the main one, in place; with `wrap` a tall matrix starts anew below.")
 uniform_ = _named(_uniform, "uniform_", "Uniform numbers in [min, max) in place of all elements.")
 normal_ = _named(_normal, "normal_", "Normal numbers in place of all elements.")
+fill_ = _named(_filled, "fill_", "One number in place of all elements.")
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:

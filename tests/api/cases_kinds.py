@@ -383,3 +383,19 @@ def cleared_gradients_are_zeros_like_others(paddle, np, rng):
         clear()
         found.append([layer.weight.grad, layer.weight.grad is not None and layer.weight.grad.stop_gradient])
     return found
+
+
+@check("paddle.Tensor.backward", traits=("float32", "gradient"))
+def filling_in_place_takes_the_gradient(paddle, np, rng):
+    found = []
+    for fill in (lambda t: t.fill_(2.0), lambda t: t.zero_(), lambda t: t.uniform_(0.5, 1.5), lambda t: t.normal_()):
+        paddle.seed(3)  # since Paddle draws for gradients of draws, too
+        x = paddle.to_tensor(rng.standard_normal(3).astype("float32"), stop_gradient=False)
+        y = x * 2
+        z = fill(y)
+        (y * x).sum().backward()
+        found.append([z is y, y.inplace_version, y, {"grad": x.grad}])
+        with paddle.no_grad():
+            found.append([fill(x.detach()).stop_gradient, fill(x) is x, x.stop_gradient])
+    found += [caught(lambda fill=fill: fill(x)) for fill in (lambda t: t.fill_(2.0), lambda t: t.zero_(), lambda t: t.uniform_())]
+    return found
