@@ -142,12 +142,12 @@ def _split(whole: Func, func: Func, last: Op | None, count: int, seeds: list[Blo
         head[op] = None
         op = None if op is last else op.next
     needed = _needed(grads, head)
-    args = {a: i for i, a in enumerate(block.args[:count])}
+    args: dict[Value, int] = {a: i for i, a in enumerate(block.args[:count])}
     tail = [op for op in block if op in needed]
     fixed = set(seeds)
     outer = dict.fromkeys(v for op in tail for v in op.operands if v not in fixed and v.owner not in needed)
     outer.update(dict.fromkeys(g for g in grads if g not in fixed and g.owner not in needed))
-    saved = [v for v in outer if v in args]
+    saved: list[Value] = [v for v in outer if v in args]
     residuals = [v for v in outer if v not in args]
     bound = bound_symbols([*saved, *residuals, *seeds])
     used = frozenset().union(*(op_symbols(op) for op in tail), *(type_symbols(v.type) for v in [*outer, *seeds]))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,11 @@ from polyreme.runtime.collectives import CollectiveError
 from polyreme.runtime.mpi import EXTRA, MissingMpi, is_installed
 
 __all__ = ["SpawnContext", "launch_command", "launch_environment", "run_ranks", "spawn"]
+
+# How long processes may take to end when they are asked to.
+END_SECONDS = 10.0
+
+_PR_SET_PDEATHSIG = 1
 
 
 def find_mpiexec() -> str:
@@ -60,10 +69,40 @@ def launch_environment(ranks: int) -> dict[str, str]:
 
 
 def run_ranks(ranks: int, argv: Sequence[str]) -> int:
-    """Run a command in `ranks` processes; their exit code, 0 when all went well. One rank needs no MPI."""
-    if ranks == 1:
-        return subprocess.run(list(argv)).returncode
-    return subprocess.run(launch_command(ranks, argv), env=launch_environment(ranks)).returncode
+    """Run a command in `ranks` processes; their exit code, 0 when all went well. One rank needs no MPI. Whoever ends this process ends them."""
+    command, environment = (list(argv), None) if ranks == 1 else (launch_command(ranks, argv), launch_environment(ranks))
+    process = subprocess.Popen(command, env=environment, preexec_fn=_end_with_parent if sys.platform == "linux" else None)
+    try:
+        with _handed_on_to(process):
+            code = process.wait()
+    except BaseException:
+        # mpiexec ends its ranks when it is asked to, but not when it is killed.
+        process.terminate()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise
+    return code if code >= 0 else 128 - code
+
+
+def _end_with_parent() -> None:
+    """Have the system ask this process to end when its parent is gone, however that went."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@contextmanager
+def _handed_on_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Inside the `with`, being asked to end asks `process` to."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, lambda *_: process.terminate()) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class SpawnContext:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import textwrap
+import time
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +95,18 @@ def test_without_mpi_one_process_works_and_more_name_the_extra() -> None:
 
 def test_missing_mpi_is_an_import_error() -> None:
     assert issubclass(MissingMpi, ImportError)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_what_was_launched_ends_with_the_launcher(tmp_path: Path, ending: signal.Signals) -> None:
+    (tmp_path / "train.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(60)\n")
+    launcher = subprocess.Popen([sys.executable, "-m", "polyreme", "launch", "-n", "1", "train.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert launcher.stdout is not None
+    with launcher, launcher.stdout as said:
+        assert said.readline() == b"up\n"
+        launcher.send_signal(ending)
+        # What it launched writes to the same pipe, which is at its end when all of them are gone.
+        began = time.monotonic()
+        assert said.read() == b""
+    assert time.monotonic() - began < 20
+    assert launcher.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143, signal.SIGKILL: -9}[ending]

@@ -245,11 +245,11 @@ def pad(
         (low, high), size = pairs[axis], x.type.shape[axis]
         if isinstance(size, int) and mode == "reflect" and max(low, high) >= max(size, 1):
             raise ValueError(f"pad by reflection expected widths below the size {size} of axis {axis} but got {low} and {high}")
-        if axis not in taken and (not isinstance(size, int) or 0 <= min(low, high) <= max(low, high) <= size):
-            x = _padded_axis(x, axis, size, low, high, mode)
-        else:
+        if isinstance(size, int) and (axis in taken or not 0 <= min(low, high) <= max(low, high) <= size):
             index = np.pad(np.arange(size), (low, high), {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])  # type: ignore[call-overload]
             x = dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
+        else:
+            x = _padded_axis(x, axis, size, low, high, mode)
     return x
 
 
