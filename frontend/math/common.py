@@ -124,6 +124,13 @@ def check_unique(axes: Sequence[int], function: str) -> None:
         raise ValueError(f"{function} expected each axis once but got {list(axes)}")
 
 
+def no_integers(x: Tensor, function: str) -> Tensor:
+    """`x`, which must not hold whole numbers or bools: they would lose what the function multiplies them by."""
+    if tensor_arg(x, function).type.dtype.kind in "iub":
+        raise TypeError(f"{function} expected a tensor of floats but got {x.dtype.name}: cast it first, with x.astype('float32')")
+    return x
+
+
 def number_like(x: Tensor, value: float) -> Tensor:
     """A number of `x`'s element type."""
     return dispatch.full((), value, x.type.dtype)

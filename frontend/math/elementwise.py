@@ -13,7 +13,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.types import f16, i1
-from polyreme.math.common import cast_to, floating, number_of, promote, scalar_dtype, tensor_arg
+from polyreme.math.common import cast_to, floating, no_integers, number_of, promote, scalar_dtype, tensor_arg
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -170,7 +170,7 @@ def frac(x: Tensor, name: str | None = None) -> Tensor:
 def stanh(x: Tensor, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Tensor:
     """scale_b * tanh(scale_a * x)."""
     # Paddle keeps both numbers in float32, and float64 tensors show it.
-    return scale(tanh(scale(x, float(np.float32(scale_a)))), float(np.float32(scale_b)))
+    return scale(tanh(scale(floating(tensor_arg(x, "stanh")), float(np.float32(scale_a)))), float(np.float32(scale_b)))
 
 
 def isnan(x: Tensor, name: str | None = None) -> Tensor:
@@ -339,19 +339,21 @@ def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float =
 
 def lerp(x: Tensor, y: Tensor, weight: Any, name: str | None = None) -> Tensor:
     """x + weight * (y - x)."""
+    no_integers(x, "lerp")
     if not isinstance(weight, Tensor):
         weight = dispatch.full((), weight, x.type.dtype)
     return add(x, multiply(weight, subtract(y, x)))
 
 
 def clip(x: Tensor, min: Any = None, max: Any = None, name: str | None = None) -> Tensor:
-    """`x` held between `min` and `max`, either of which may be left out."""
-    tensor_arg(x, "clip")
+    """`x` held between `min` and `max`, either of which may be left out. Whole numbers become floats where a bound is one."""
     low, high = number_of(min), number_of(max)
+    if isinstance(low, float) or isinstance(high, float):
+        x = floating(tensor_arg(x, "clip"))
     whole = x.type.dtype.kind in "iu"
     below = low is not None and low != -math.inf
     above = high is not None and high != math.inf
-    held = x
+    held = tensor_arg(x, "clip")
     # Chosen, not taken as a maximum: at the bounds themselves the gradient passes whole.
     if below:
         bound = dispatch.full((), int(low) if whole else low, x.type.dtype)

@@ -399,3 +399,25 @@ def filling_in_place_takes_the_gradient(paddle, np, rng):
             found.append([fill(x.detach()).stop_gradient, fill(x) is x, x.stop_gradient])
     found += [caught(lambda fill=fill: fill(x)) for fill in (lambda t: t.fill_(2.0), lambda t: t.zero_(), lambda t: t.uniform_())]
     return found
+
+
+@cases("paddle.clip")
+def _(c):
+    for low, high in ((0.5, 1.5), (1, 2.0), (None, 2.5), (1.0, None), (0, 2)):
+        c(ints(4, low=-3, high=4), low, high, _forms=False)
+    c(ints(4, low=-3, high=4, dtype="int32"), 0.5, _forms=False)
+
+
+for _name in ("paddle.stanh", f"{F}.sigmoid", "paddle.sigmoid"):
+
+    @cases(_name)
+    def _(c):
+        for dtype in ("int32", "int64"):
+            c(ints(5, low=-3, high=4, dtype=dtype), _forms=False)
+
+
+@check("paddle.lerp", f"{F}.hardshrink", f"{F}.softshrink", f"{F}.hardsigmoid", f"{F}.hardswish", f"{F}.label_smooth", traits=("int64", "raises"))
+def whole_numbers_are_refused_where_they_would_lose_what_counts(paddle, np, rng):
+    functional, x = paddle.nn.functional, paddle.to_tensor([1, -2, 3])
+    calls = [lambda: paddle.lerp(x, x + 1, 0.5), *(lambda name=name: getattr(functional, name)(x) for name in ("hardshrink", "softshrink", "hardsigmoid", "hardswish", "label_smooth"))]
+    return [str(caught(call)) == "nothing was raised" for call in calls]

@@ -9,7 +9,7 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
-from polyreme.math.common import axis_of, cast_to, number_like, number_of, select, tensor_arg
+from polyreme.math.common import axis_of, cast_to, floating, no_integers, number_like, number_of, select, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, expm1, in_place, multiply, neg, scale, sign, subtract
 from polyreme.math.manipulation import reshape
@@ -109,7 +109,7 @@ def mish(x: Tensor, name: str | None = None) -> Tensor:
 
 def sigmoid(x: Tensor, name: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """1 / (1 + exp(-x))."""
-    result = dispatch.call(ops.Sigmoid, tensor_arg(x, "sigmoid"))
+    result = dispatch.call(ops.Sigmoid, floating(tensor_arg(x, "sigmoid")))
     return result if out is None else dispatch.assign(out, result)
 
 
@@ -145,24 +145,24 @@ def hardtanh(x: Tensor, min: float = -1.0, max: float = 1.0, name: str | None = 
 
 def hardsigmoid(x: Tensor, slope: float = 0.1666667, offset: float = 0.5, name: str | None = None) -> Tensor:
     """slope * x + offset, held within [0, 1]."""
-    return _held(scale(x, float(np.float32(slope)), float(np.float32(offset))), 0.0, 1.0)
+    return _held(scale(no_integers(x, "hardsigmoid"), float(np.float32(slope)), float(np.float32(offset))), 0.0, 1.0)
 
 
 def hardswish(x: Tensor, name: str | None = None) -> Tensor:
     """x * relu6(x + 3) / 6."""
-    return scale(multiply(x, relu6(add(x, number_like(x, 3.0)))), 1.0 / 6.0)
+    return scale(multiply(no_integers(x, "hardswish"), relu6(add(x, number_like(x, 3.0)))), 1.0 / 6.0)
 
 
 def hardshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:
     """x where |x| is at or over the threshold, else 0."""
-    return select(dispatch.call(ops.Less, abs_(x), number_like(x, float(threshold))), number_like(x, 0.0), x)
+    return select(dispatch.call(ops.Less, abs_(no_integers(x, "hardshrink")), number_like(x, float(threshold))), number_like(x, 0.0), x)
 
 
 def softshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:
     """x moved towards 0 by the threshold, and 0 within it."""
     if threshold < 0:
         raise ValueError(f"The threshold must be no less than zero. Received: {threshold}.")
-    return multiply(sign(x), relu(subtract(abs_(x), number_like(x, float(threshold)))))
+    return multiply(sign(no_integers(x, "softshrink")), relu(subtract(abs_(x), number_like(x, float(threshold)))))
 
 
 def thresholded_relu(x: Tensor, threshold: float = 1.0, value: float = 0.0, name: str | None = None) -> Tensor:

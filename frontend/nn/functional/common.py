@@ -11,7 +11,7 @@ from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
 from polyreme.ir.dims import Dim
-from polyreme.math.common import axes_of, axis_of, number_of, tensor_arg
+from polyreme.math.common import axes_of, axis_of, no_integers, number_of, tensor_arg
 from polyreme.math.creation import ones_like
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract, where
 from polyreme.math.linalg import matmul
@@ -198,6 +198,7 @@ def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float
     """(1 - epsilon) * label + epsilon * prior, the prior being uniform unless given."""
     if not 0 <= epsilon <= 1:
         raise ValueError("The value of epsilon must be between 0 and 1.")
+    no_integers(label, "label_smooth")
     # Paddle computes both factors in float32, and float64 labels show it.
     part = np.float32(epsilon)
     kept = float(np.float32(1) - part)
