@@ -25,9 +25,12 @@ def write_updates(code: Code, target: Target, emitter: ElementEmitter, op: tenso
     axis = op.axis
     before, after = shape[:axis], shape[axis + 1 :]
     along: Dim = after[-1] if after else 1
-    count = product(named)
+    count: Index = product(named)
+    if isinstance(size := shape[axis], Expr):
+        # Of nothing there is no nearest end.
+        count = code.apply("select", code.apply("eq", code.value(size), code.value(0)), code.value(0), code.value(count))
     lanes = Lanes(_width(target, op, along), target.masked)
-    cycles = max(estimate(count), 1)
+    cycles = max(estimate(product(named)), 1)
     # Each run of columns is a piece of work of its own; runs are long enough to be read from memory in a row.
     columns = lanes.count * max(1, ceil(target.grain_cycles / (2 * cycles)))
     runs: Dim = -(-along // columns) if isinstance(along, Expr) or along > columns else 1

@@ -99,6 +99,9 @@ def _not_negative(op: Op) -> Iterator[Dim]:
     if isinstance(op, (nn.Slice, tensor.Slice)):
         for size, start, stop in zip(op.x.type.shape, op.starts, op.stops, strict=True):
             yield from (start, stop - start, size - stop)
+    if isinstance(op, (nn.Gather, nn.Scatter, tensor.Gather, tensor.Scatter)) and all(isinstance(size, int) and size > 0 for size in op.index.type.shape):
+        # Where there are positions for sure, there is an element for them: the nearest end of nothing is outside.
+        yield op.x.type.shape[op.axis] - 1
 
 
 @register_pass

@@ -172,6 +172,20 @@ def test_nothing_can_be_taken_from_nothing(name):
         paddle.gather(paddle.zeros([0, 5]), paddle.zeros([1], "int64"))
 
 
+def test_of_nothing_no_element_is_taken_or_changed_at_places_that_there_are():
+    def largest(x):
+        kept = x[x[:, 0] > 99]
+        return kept[paddle.argmax(kept, 0)]
+
+    x = paddle.to_tensor(X, stop_gradient=False)
+    with pytest.raises(ValueError, match="expected K to be at least 1"):
+        paddle.jit.to_static(largest)(x)
+    free = [paddle.static.InputSpec([None, 5], "float32"), paddle.static.InputSpec([None, None], "int64")]
+    added = paddle.jit.to_static(lambda x, places: paddle.put_along_axis(x * 1, places, 1.0, 0, broadcast=False), input_spec=free)
+    for rows in (2, 0):
+        assert added(paddle.to_tensor(X[:rows]), paddle.zeros([rows, 5], "int64")).shape == [rows, 5]
+
+
 def test_sizes_that_must_be_equal_are_compared_when_they_are_known():
     with pytest.raises(ValueError, match="expected K = 16 on axis 0 but got 14"):
         paddle.jit.to_static(lambda x: x[x > 0] * x[x < 0])(paddle.to_tensor(X))
