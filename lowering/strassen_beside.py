@@ -186,7 +186,9 @@ class Turns:
         share = code.div(code.add(self.vectors_of_steps, self.groups, -1), self.groups)
         done = code.mul(group, share)
         is_needed = code.apply("and", self.share.is_own, code.apply("lt", following, code.value(self.outer.products)))
-        made = code.apply("select", is_needed, code.value(code.min(share, code.sub(self.vectors_of_steps, done))), zero)
+        # None are left for the last groups, where there are many for few rows.
+        left = code.apply("max", code.value(code.sub(self.vectors_of_steps, done)), zero)
+        made = code.apply("select", is_needed, code.value(code.min(share, left)), zero)
         count = code.value(code.add(added, made))
         each = code.apply("max", code.value(code.ceildiv(count, self.inner.products * cut.tiles)), code.value(1))
         every = code.div(cut.depth // UNROLL, each)

@@ -243,7 +243,7 @@ def test_threads_make_combinations_and_add_up_beside_the_products(case: Case, ta
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
 
 
-@pytest.mark.parametrize("case", [Case(128, 784, 300, bias=True), Case(100, 144, 512, residual=True)], ids=str)
+@pytest.mark.parametrize("case", [Case(128, 784, 300, bias=True), Case(100, 144, 512, residual=True), Case(4, 144, 700)], ids=str)
 def test_machine_code_that_makes_combinations_and_adds_up_beside_the_products_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case) -> None:
     inputs, constants = case.arrays()
     used: list[Cut] = []
