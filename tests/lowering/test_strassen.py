@@ -432,6 +432,20 @@ def test_rows_are_cut_into_thirds_where_combinations_of_a_by_thirds_of_the_lanes
     assert used[0].schemes == WAYS[way]
 
 
+@pytest.mark.parametrize(("steps", "lanes", "residual", "by_pieces"), [(1024, 256, False, True), (1024, 256, True, False), (256, 256, False, False), (512, 128, False, False)])
+def test_many_rows_go_by_quarters_piece_by_piece_where_that_hides_what_goes_through_memory(steps: int, lanes: int, residual: bool, by_pieces: bool) -> None:
+    case = Case(12544, steps, lanes, residual=residual)
+    used: list[Cut | None] = []
+
+    def build(request: Request) -> KernelPlan | None:
+        used.append(choose_cut(request))
+        return None
+
+    target = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 1 << 20, 32 << 20))
+    to_kernels(case.module(*case.arrays()), target, build)
+    assert (used[0] is not None and used[0].beside and used[0].pieces > 1) == by_pieces
+
+
 def test_large_products_with_known_weights_are_taken() -> None:
     assert chosen((128, 768), (768, 768))
     assert chosen((1, 128, 768), (768, 768), "bmk,kn->bmn")
