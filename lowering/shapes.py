@@ -15,7 +15,7 @@ from polyreme.dialects import nn, tensor
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op
 from polyreme.ir.diagnostics import Diagnostic, PassError
-from polyreme.ir.dims import SYMBOL, Dim, Expr, known_nonnegative, line_of, substitute, symbols, told
+from polyreme.ir.dims import SYMBOL, Dim, Expr, known_nonnegative, line_of, minimum, product, substitute, symbols, told
 from polyreme.ir.facts import Guard, at_least_zero, without_implied
 from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.types import BufferType, FunctionType, Type, substitute_type, type_symbols
@@ -99,9 +99,9 @@ def _not_negative(op: Op) -> Iterator[Dim]:
     if isinstance(op, (nn.Slice, tensor.Slice)):
         for size, start, stop in zip(op.x.type.shape, op.starts, op.stops, strict=True):
             yield from (start, stop - start, size - stop)
-    if isinstance(op, (nn.Gather, nn.Scatter, tensor.Gather, tensor.Scatter)) and all(isinstance(size, int) and size > 0 for size in op.index.type.shape):
-        # Where there are positions for sure, there is an element for them: the nearest end of nothing is outside.
-        yield op.x.type.shape[op.axis] - 1
+    if isinstance(op, (nn.Gather, nn.Scatter, tensor.Gather, tensor.Scatter)):
+        # Where there are positions, there is an element for them: the nearest end of nothing is outside.
+        yield op.x.type.shape[op.axis] - minimum(product(op.index.type.shape), 1)
 
 
 @register_pass

@@ -12,6 +12,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, scalar_type
 from polyreme.jit.trace import trace
 from polyreme.lowering.regions import has_host_ops
+from polyreme.runtime.errors import CallError
 from tests.fixtures.make_functions import CASES, INPUTS
 
 EXPECTED = np.load(Path(__file__).parents[1] / "fixtures" / "functions.npz")
@@ -184,6 +185,11 @@ def test_of_nothing_no_element_is_taken_or_changed_at_places_that_there_are():
     added = paddle.jit.to_static(lambda x, places: paddle.put_along_axis(x * 1, places, 1.0, 0, broadcast=False), input_spec=free)
     for rows in (2, 0):
         assert added(paddle.to_tensor(X[:rows]), paddle.zeros([rows, 5], "int64")).shape == [rows, 5]
+    rows_at = paddle.jit.to_static(paddle.gather, input_spec=[free[0], paddle.static.InputSpec(["K"], "int64")])
+    for rows, places in ((2, 3), (2, 0), (0, 0)):
+        assert rows_at(paddle.to_tensor(X[:rows]), paddle.zeros([places], "int64")).shape == [places, 5]
+    with pytest.raises(CallError, match="at least 0.*nn.gather"):
+        rows_at(paddle.to_tensor(X[:0]), paddle.zeros([3], "int64"))
 
 
 def test_sizes_that_must_be_equal_are_compared_when_they_are_known():
