@@ -104,15 +104,13 @@ VECTOR_ON_STACK = re.compile(r"\bv(?:mov|fmadd)\w+ps\s.*\(%rsp")
 
 
 def innermost_loops(text: str) -> list[str]:
-    """The bodies that a backward jump closes and that have no label inside."""
+    """The bodies that a backward jump closes and that have no such body inside."""
     lines = text.splitlines()
     labels: dict[str, int] = {}
-    found = []
+    ends: dict[int, int] = {}
     for i, line in enumerate(lines):
         if label := re.match(r"(\.L\w+):", line):
             labels[label[1]] = i
         if (jump := re.match(r"\s+j\w+\s+(\.L\w+)", line)) and jump[1] in labels:
-            body = lines[labels[jump[1]] + 1 : i]
-            if not any(x.startswith(".L") for x in body):
-                found.append("\n".join(body))
-    return found
+            ends[labels[jump[1]]] = i
+    return ["\n".join(lines[start + 1 : end]) for start, end in ends.items() if not any(start < other < end for other in ends)]
