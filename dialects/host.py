@@ -1,6 +1,7 @@
 """The `host` dialect: what a program asks of the Python process that runs it.
 
-Some of it are ops of their own, whose results have sizes that only their operands' elements tell, or that draw until a draw fits: no kernel computes these.
+Some of it are ops of their own, whose results have sizes that only their operands' elements tell, or that draw until a draw fits, or go on until what they look for is near enough: no kernel
+computes these.
 Anything else is a call, which has a number. Which function that is says a table, which belongs to whoever runs the program: `load_schedule` takes one, and for the evaluator
 `with_functions` sets one. So text never names code to run, and a module that is read back runs only with the functions that its reader gives it.
 """
@@ -17,15 +18,17 @@ import numpy as np
 
 from polyreme.dialects import mt19937
 from polyreme.dialects.arrays import Array
-from polyreme.dialects.shape_rules import Shape, check_sizes
+from polyreme.dialects.shape_rules import Shape, check_sizes, shape_text
+from polyreme.ir import dims
+from polyreme.ir.accuracy import SUM
 from polyreme.ir.core import Op
-from polyreme.ir.define import BindsSizes, attr, op, operand, variadic
-from polyreme.ir.diagnostics import check_attr, check_type
+from polyreme.ir.define import BindsSizes, Pure, attr, op, operand, variadic
+from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import EvaluateError, resolve, resolve_all
 from polyreme.ir.types import ScalarType, TensorType, Type, i64, u64
 
-__all__ = ["NO_FUNCTIONS", "Call", "Functions", "Integers", "NonZero", "Normal", "Permutation", "function_of", "with_functions"]
+__all__ = ["NO_FUNCTIONS", "Call", "Functions", "Integers", "NonZero", "Normal", "Permutation", "SingularValues", "SingularVectors", "function_of", "with_functions"]
 
 Functions = Mapping[int, Callable[[list[Array]], Sequence[Array]]]
 
@@ -183,3 +186,62 @@ class Permutation(Op):
     @staticmethod
     def reference(state: Array, *, count: Dim) -> tuple[Array, Array]:
         return mt19937.permutation(state, resolve(count))
+
+
+def _check_matrices(x: TensorType) -> Dim:
+    """How many singular values each has."""
+    check(x.rank >= 2, f"expected matrices but got shape {shape_text(x.shape)}")
+    check_type(x.dtype.is_float, f"expected floats but got {x.dtype}")
+    return dims.minimum(x.shape[-2], x.shape[-1])
+
+
+def _of_finite(x: Array, compute: Callable[[Array], Sequence[Array]]) -> list[Array]:
+    """By LAPACK, which refuses matrices with an infinity or nan: what comes of them is nan. 16-bit floats are computed in float32."""
+    wide = x.astype(np.float32) if x.dtype.kind == "V" or x.dtype == np.float16 else x
+    finite = np.isfinite(wide).all((-1, -2))
+    made = compute(np.where(finite[..., None, None], wide, 0))
+    return [np.where(finite.reshape(finite.shape + (1,) * (part.ndim - finite.ndim)), part, np.nan).astype(x.dtype) for part in made]
+
+
+@op("host.singular_values", Pure, accuracy=SUM)
+class SingularValues(Op):
+    """The singular values of each matrix of the last two axes, the largest ones first.
+
+        %s = host.singular_values %x : tensor<Nx3xf32>      // %x: tensor<Nx3x4xf32>
+
+    Of a matrix with an infinity or nan they are nan.
+    """
+
+    x = operand()
+
+    @staticmethod
+    def infer(x: TensorType) -> TensorType:
+        count = _check_matrices(x)
+        return TensorType((*x.shape[:-2], count), x.dtype)
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        (values,) = _of_finite(x, lambda matrices: [np.linalg.svd(matrices, compute_uv=False)])
+        return values
+
+
+@op("host.singular_vectors", Pure)
+class SingularVectors(Op):
+    """Singular vectors of each matrix of the last two axes, in the order of `host.singular_values`: the left ones as columns, the right ones as rows.
+
+        %u, %v = host.singular_vectors %x : tensor<Nx3x3xf32>, tensor<Nx3x4xf32>      // %x: tensor<Nx3x4xf32>
+
+    Each pair is given up to its sign, and those of equal values up to a rotation.
+    """
+
+    x = operand()
+
+    @staticmethod
+    def infer(x: TensorType) -> tuple[Type, ...]:
+        count = _check_matrices(x)
+        return TensorType((*x.shape[:-1], count), x.dtype), TensorType((*x.shape[:-2], count, x.shape[-1]), x.dtype)
+
+    @staticmethod
+    def reference(x: Array) -> tuple[Array, Array]:
+        left, right = _of_finite(x, lambda matrices: np.linalg.svd(matrices, full_matrices=False)[::2])
+        return left, right

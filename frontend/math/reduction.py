@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.dialects import host
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
 from polyreme.ir.core import Op
@@ -156,7 +157,8 @@ def norm(
     """The p-norm over `axis`, of all elements for None; `x` in `dtype` if given.
 
     "fro" or None is the root of the sum of squares. Over one axis (or all) p may be any number, infinite or 0 too: 0 counts, without a gradient. Over two axes
-    p says a norm of matrices: 1 and -1 are the largest and the smallest sum of a column, infinity and -infinity those of a row.
+    p says a norm of matrices: 1 and -1 are the largest and the smallest sum of a column, infinity and -infinity those of a row, 2 and -2 the largest and the smallest
+    singular value, and "nuc" is the sum of these.
     """
     if dtype is not None:
         x = cast_to(x, as_dtype(dtype).scalar)
@@ -165,6 +167,8 @@ def norm(
 
 
 def _norm(x: Tensor, p: Any, axis: Any, keepdim: bool) -> Tensor:
+    if p == "nuc" and axis is None and x.ndim == 2:
+        axis = [0, 1]
     if isinstance(axis, (list, tuple)) and len(axis) == 2 and p not in (None, "fro"):
         return _matrix_norm(x, p, axis, keepdim)
     if p is None or p == "fro" or p == 2:
@@ -192,19 +196,20 @@ def _root(total: Tensor, root: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _matrix_norm(x: Tensor, p: Any, axis: Any, keepdim: bool) -> Tensor:
+    from polyreme.math.manipulation import squeeze, unsqueeze
+
     rows, columns = axes_of(axis, x.ndim, "norm")
     if p in (1, -1, float("inf"), -float("inf")):
         first, second = (rows, columns) if p in (1, -1) else (columns, rows)
         result = (max if p > 0 else min)(sum(abs_(x), first, keepdim=True), second, keepdim=True)
     elif p in (2, -2, "nuc"):
-        raise NotImplementedError(f"expected p other than 2, -2 and 'nuc' over two axes but got {p!r}: singular values are not supported")
+        others = [axis for axis in range(x.ndim) if axis not in (rows, columns)]
+        values = dispatch.call(host.SingularValues, dispatch.call(ops.Transpose, x, perm=(*others, rows, columns)))
+        result = {2: max, -2: min, "nuc": sum}[p](values, -1)
+        return unsqueeze(result, sorted((rows, columns))) if keepdim else result
     else:
         raise ValueError(f"just support p value 'fro','nuc',1,-1,inf,-inf,2,-2 if axis is 2D, found {p}")
-    if keepdim:
-        return result
-    from polyreme.math.manipulation import squeeze
-
-    return squeeze(result, [rows, columns])
+    return result if keepdim else squeeze(result, [rows, columns])
 
 
 def numel(x: Tensor, name: str | None = None) -> Tensor:

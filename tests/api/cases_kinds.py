@@ -366,6 +366,13 @@ def _(c):
         for p in (2, 1, 3, 0.5, -inf if values[1] != 1.0 else 0):
             c(array(values).fixed(), p, _forms=False)
         c(array([values, [1.0, 2.0]]).fixed(), "fro", [0, 1], _forms=False)
+    for p in (2, -2, "nuc"):
+        for dtype in ("float32", "float64"):
+            c(normal(3, 4, dtype=dtype), p, [0, 1], _forms=False)
+        c(normal(2, 4, 3), p, [2, 0], True, _forms=False)
+        c(normal(5, 3).strided(), p, [-2, -1], _forms=False)
+        c(normal(1, 3), p, [0, 1], _forms=False)
+    c(normal(3, 4), "nuc")
 
 
 @cases(f"{F}.thresholded_relu")
