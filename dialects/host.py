@@ -198,9 +198,9 @@ def _check_matrices(x: TensorType) -> Dim:
 def _of_finite(x: Array, compute: Callable[[Array], Sequence[Array]]) -> list[Array]:
     """By LAPACK, which refuses matrices with an infinity or nan: what comes of them is nan. 16-bit floats are computed in float32."""
     wide = x.astype(np.float32) if x.dtype.kind == "V" or x.dtype == np.float16 else x
-    finite = np.isfinite(wide).all((-1, -2))
-    made = compute(np.where(finite[..., None, None], wide, 0))
-    return [np.where(finite.reshape(finite.shape + (1,) * (part.ndim - finite.ndim)), part, np.nan).astype(x.dtype) for part in made]
+    finite = np.isfinite(wide).all((-1, -2), keepdims=True)
+    made = compute(np.where(finite, wide, 0))
+    return [np.where(finite.reshape(*x.shape[:-2], *(1,) * (part.ndim - x.ndim + 2)), part, np.nan).astype(x.dtype) for part in made]
 
 
 @op("host.singular_values", Pure, accuracy=SUM)

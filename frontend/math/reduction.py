@@ -205,7 +205,7 @@ def _matrix_norm(x: Tensor, p: Any, axis: Any, keepdim: bool) -> Tensor:
     elif p in (2, -2, "nuc"):
         others = [axis for axis in range(x.ndim) if axis not in (rows, columns)]
         values = dispatch.call(host.SingularValues, dispatch.call(ops.Transpose, x, perm=(*others, rows, columns)))
-        result = {2: max, -2: min, "nuc": sum}[p](values, -1)
+        result = sum(values, -1) if p == "nuc" else (max if p > 0 else min)(values, -1)
         return unsqueeze(result, sorted((rows, columns))) if keepdim else result
     else:
         raise ValueError(f"just support p value 'fro','nuc',1,-1,inf,-inf,2,-2 if axis is 2D, found {p}")
