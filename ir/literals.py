@@ -338,7 +338,7 @@ def parse_dense(text: str, kind: Type, resources: Mapping[str, str] | None = Non
         if 0 not in shape:
             raise LiteralError(f"expected elements for {kind}")
         return Dense(np.zeros(shape, kind.dtype.np))
-    return Dense(_parse_bytes(body, shape, kind) if body.startswith('"') else parse_elements(body, kind))
+    return Dense.taking(_parse_bytes(body, shape, kind) if body.startswith('"') else parse_elements(body, kind))
 
 
 _ELIDED_MESSAGE = (
