@@ -422,7 +422,13 @@ def parse_elements(body: str, kind: TensorType) -> np.ndarray[Any, Any]:
             array = raw.astype(kind.dtype.np)
     except (OverflowError, ValueError):
         raise LiteralError(f"expected elements that fit into {kind.dtype}") from None
-    return np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(shape)
+    if array.shape == shape:
+        return np.ascontiguousarray(array).reshape(shape)
+    # One element for all. Pages of zeros are only there when they are read.
+    whole = np.zeros(shape, array.dtype)
+    if any(array.tobytes()):
+        whole[...] = array
+    return whole
 
 
 def _floats(raw: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
