@@ -38,7 +38,7 @@ from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, op
 from polyreme.lowering.schemes import combine
 from polyreme.lowering.sharing import Tickets, Variables
 from polyreme.lowering.strassen_beside import GOES_ON, VARIABLES, Share, Turns
-from polyreme.lowering.strassen_plan import COMBINE_NEAR, Cut, choose_cut
+from polyreme.lowering.strassen_plan import Cut, choose_cut, costs_on
 from polyreme.lowering.strassen_task import Memory, Rows, Task
 
 
@@ -182,7 +182,7 @@ class StrassenBuilder:
         code = Code(Builder.at_end(func.block, func.location))
         read, write = func.args
         rows = Rows.of(code, cut)
-        grain = max(1, int(GRAIN_CYCLES / (cut.products * cut.steps * COMBINE_NEAR)))
+        grain = max(1, int(GRAIN_CYCLES / (cut.products * cut.steps * costs_on(p.request.target).combine)))
         with code.parallel(rows.height, grain=grain, name="row") as row, code.loop(0, cut.steps, step=lanes, name="step") as step:
             to = code.add(code.mul(row, cut.line), step.iv)
 

@@ -17,6 +17,7 @@ from polyreme.lowering.problem import Product, find_product
 from polyreme.lowering.schedule import Request
 from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, places
 from polyreme.lowering.sweep import estimate
+from polyreme.lowering.targets import Target
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.0)
 """Of results; `strassen.py` says what the magnitude is."""
@@ -26,12 +27,8 @@ WAYS: dict[str, tuple[Scheme, ...]] = {"halves": (STRASSEN,), "thirds": (BY_THIR
 
 # What is estimated, with a little too much caution, must be this much faster than the direct way.
 ADVANTAGE = 0.965
-# Fitted to the times of 25 products by each way. Cycles per element of A's combinations, the least, and what is added to it by the square of the part of the third-level cache that they, A and
-# the results take; where they are made beside the multiplications, so much is added for elements of A. Bytes per cycle from memory, and how much of the time that loading takes is not hidden
-# behind arithmetic: of weights the first time; of those that stay in the third-level cache between runs, where so many rows of a part at least meet each of them; and of what is read from it
-# again, which are weights for further pieces of the rows and A's combinations for each group of panels.
-COMBINE_NEAR, COMBINE_FAR, READ_FAR = 0.07, 1.85, 0.35
-MEMORY_BYTES, LOADING_SHOWS, LOADING_NEAR_SHOWS, ROWS_HIDE_LOADING, LOADING_AGAIN_SHOWS = 10, 0.2, 0.08, 16, 0.07
+# Where so many rows of a part at least meet each of the weights, more of the time that loading them takes is hidden.
+ROWS_HIDE_LOADING = 16
 # Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so much, that either takes at most.
 PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
 # Bytes of unfinished results of a thread that makes one product of the outer level after the other.
@@ -52,6 +49,37 @@ MOST_MAKERS, LEAST_TASKS = 8, 4
 LEAST_STEPS = 128
 # What an unknown number of rows is planned for, at most.
 USUAL_ROWS = 128
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What products in parts take beside their multiplications.
+
+    Cycles per element of A's combinations: `combine`, and `combine_far` times the square of the part of the third-level cache that they, A and the results take. Where they are made beside
+    the multiplications, `errand` for each of them, `errand_far` so for elements of A, and `added` for each of the products' that is added up there. Of the time that loading takes, the part
+    that is not hidden behind arithmetic: of weights the first time; of those of two levels, which stay in the third-level cache between runs; and of what is read from it again, which are
+    weights for further pieces of the rows, and A's combinations for each group of panels.
+    """
+
+    combine: float
+    combine_far: float
+    errand: float
+    errand_far: float
+    added: float
+    loading: float
+    loading_near: float
+    loading_again: float
+
+
+WITH_SPARE_ADDERS = Costs(combine=0.07, combine_far=1.85, errand=0.07, errand_far=0.35, added=0, loading=0.2, loading_near=0.08, loading_again=0.07)
+"""Fitted to the times of 25 products by each way on Zen 5."""
+
+WITHOUT = Costs(combine=0.7, combine_far=1, errand=0.1, errand_far=0.35, added=0.45, loading=0.7, loading_near=0.7, loading_again=0.07)
+"""To those of 15 on Sapphire Rapids, with weights and results in the caches and, in as many calls, in memory: errands take the multiply-adds' units, and loads wait for far caches."""
+
+
+def costs_on(target: Target) -> Costs:
+    return WITH_SPARE_ADDERS if target.spare_adders else WITHOUT
 
 
 def choose_cut(request: Request) -> Cut | None:
@@ -96,7 +124,8 @@ class Matrices:
         tiles = sum(
             across * down * (self.k * step_cycles(r, v) + 20 + 1.5 * r * v) for v, across in split_extent(n, vectors) for r, down in split_extent(self.m, rows)
         )
-        return tiles + LOADING_SHOWS * self.k * n * lanes * f32.bytes / MEMORY_BYTES
+        target = self.product.problem.request.target
+        return tiles + costs_on(target).loading * self.k * n * lanes * f32.bytes / target.memory_bytes
 
 
 def find_matrices(request: Request) -> Matrices | None:
@@ -340,15 +369,17 @@ class Cut:
         assert isinstance(self.height, int) and isinstance(a.m, int) and isinstance(combined, int) and isinstance(alive, int)
         tiles = sum(n * (self.depth * step_cycles(r, self.vectors) + 20 + 3 * r * self.vectors) for r, n in split_extent(self.piece, self.rows))
         products = self.groups * self.pieces * self.blocks * self.products * tiles
-        used = min((alive + a.m * (a.k + a.n)) * f32.bytes / a.product.problem.request.target.caches[2], 1)
-        first = LOADING_NEAR_SHOWS if len(self.schemes) > 1 and self.height >= ROWS_HIDE_LOADING else LOADING_SHOWS
+        target = a.product.problem.request.target
+        costs = costs_on(target)
+        used = min((alive + a.m * (a.k + a.n)) * f32.bytes / target.caches[2], 1)
+        first = costs.loading_near if len(self.schemes) > 1 and self.height >= ROWS_HIDE_LOADING else costs.loading
         again = self.weight_elements * (self.pieces - 1)
         if self.beside:
-            combining = combined * COMBINE_NEAR + a.m * a.k * READ_FAR * used**2
+            combining = combined * costs.errand + a.m * a.k * costs.errand_far * used**2 + self.groups * self.pieces * self.products * self.plane * costs.added
         else:
-            combining = combined * (COMBINE_NEAR + COMBINE_FAR * used**2)
+            combining = combined * (costs.combine + costs.combine_far * used**2)
             again += combined * self.groups
-        loading = (first * self.weight_elements + LOADING_AGAIN_SHOWS * again) * f32.bytes / MEMORY_BYTES
+        loading = (first * self.weight_elements + costs.loading_again * again) * f32.bytes / target.memory_bytes
         return products + combining + loading
 
 
