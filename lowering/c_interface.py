@@ -15,6 +15,7 @@ from string import Template
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Atom, Dim, parse_dim
 from polyreme.runtime.artifact import GuardSpec, Manifest, SizeSpec, TensorSpec
+from polyreme.runtime.cpu import ASK_FOR_TILES
 
 LIBRARY_FORMAT = 1
 
@@ -45,6 +46,7 @@ _MESSAGES = {
     "bad_file": "the file of the weights does not belong to this library, or is damaged: %s",
     "no_path": "cannot find out where the library was loaded from",
     "path_format": "%.*s%s",
+    "no_tiles": "the system does not let programs use the tile registers of this processor",
 }
 
 
@@ -101,6 +103,7 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
         "messages": "\n".join(f"@{key} = private constant [{len(m) + 1} x i8] {_bytes(m.encode() + bytes(1))}" for key, m in _MESSAGES.items()),
         "tables": "\n".join([*text.lines, *tables]),
         "getters": "\n".join(_getters(name, side, len(rows)) for side, rows in (("input", input_rows), ("output", output_rows))),
+        "machine": _machine(manifest.target.features.split(",")),
         "weights": _weights(bool(manifest.constants), weights),
         "inputs_count": len(manifest.inputs),
         "outputs_count": len(manifest.outputs),
@@ -199,6 +202,28 @@ def _library_table(constants_inside: bool) -> str:
         "ptr @polyreme_pool_create", "ptr @polyreme_pool_destroy", "ptr @polyreme_pool_threads", "ptr @polyreme_pool_set_threads",
     ]  # fmt: skip
     return f"@polyreme_library = constant {{ i64{', ptr' * len(fields)} }} {{ i64 {LIBRARY_FORMAT}, {', '.join(fields)} }}"
+
+
+def _machine(features: Sequence[str]) -> str:
+    """The function `machine_refuses()`: whether the system keeps something from programs that the code needs, with the text set. Tiles are lent to those who ask for them."""
+    if "+amx-tile" not in features:
+        return "define internal i1 @machine_refuses() nounwind {\n  ret i1 false\n}"
+    return "\n".join([
+        "declare i64 @syscall(i64, ...)",
+        "",
+        "define internal i1 @machine_refuses() nounwind {",
+        f"  %code = call i64 (i64, ...) @syscall({', '.join(f'i64 {n}' for n in ASK_FOR_TILES)})",
+        "  %refused = icmp ne i64 %code, 0",
+        "  br i1 %refused, label %tell, label %done",
+        "",
+        "tell:",
+        "  %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_tiles)",
+        "  br label %done",
+        "",
+        "done:",
+        "  ret i1 %refused",
+        "}",
+    ])  # fmt: skip
 
 
 def _weights(any_constants: bool, weights: Weights) -> str:

@@ -20,10 +20,12 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.lowering.blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.microkernel import UNROLL, Axis, choose_tile, cover, join_axes, rank_tiles, step_cycles, vectors_of_row
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Product, find_product, typical
+from polyreme.lowering.product_block import BlockTile
 from polyreme.lowering.product_tile import Blocks, ProductKernel, Tile
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
 
@@ -64,7 +66,7 @@ def build_with_tile(request: Request, tile: tuple[int, int]) -> KernelPlan | Non
 def tiles_of(request: Request) -> tuple[tuple[int, int], ...]:
     """The tiles that a matrix product of known sizes may be computed with, the one that is thought to be the fastest first; none for other groups."""
     builder = _builder_of(request)
-    if builder is None or not all(isinstance(d, int) for d in builder.p.sizes.values()):
+    if builder is None or builder.in_blocks or not all(isinstance(d, int) for d in builder.p.sizes.values()):
         return ()
     ranked = rank_tiles(typical(builder.m), typical(builder.n), typical(builder.k), builder.p.registers)
     return (builder.tile, *(tile for tile in ranked if tile != builder.tile))
@@ -84,6 +86,8 @@ class ProductBuilder:
         self.lane, self.lanes, self.outer = product.lane, product.lanes, product.outer
         self.m, self.n, self.k = product.m, product.n, product.k
         self.tile = choose_tile(typical(self.m), typical(self.n), typical(self.k), self.p.registers)
+        # Whether sums are made by tile registers, in blocks of `tile`.
+        self.in_blocks = False
         turns = self._turns()
         self.turned = turns and typical(self.k) * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
         if self.turned:
@@ -93,8 +97,23 @@ class ProductBuilder:
             # Narrow panels turn as fast, and these leave no part of one over.
             ranked = rank_tiles(typical(self.m), self.n, typical(self.k), self.p.registers)
             self.tile = next(tile for tile in ranked if tile[1] == 2)
+        elif (rows := self._rows_of_block()) is not None:
+            self.tile = rows, VECTORS
+            self.in_blocks = True
         elif self.m == 1 and self._is_constant and isinstance(self.n, int):
             self.tile = 1, vectors_of_row(-(-self.n // self.lanes))
+
+    def _rows_of_block(self) -> int | None:
+        """Rows of a block for tile registers, where the target has them for a product like this."""
+        p = self.p
+        if p.near is None or not target_has_blocks(p.request.target) or not isinstance(self.m, int) or not isinstance(self.n, int):
+            return None
+        last = self.product.rows[-1] if self.product.rows else None
+        width = VECTORS * self.lanes
+        panels = Panels((), tuple(p.contracted), self.lane, width, p.sizes)
+        if last is None or not isinstance(p.left.stride(last), int) or steps_of(p.axes(panels.strides), width) is None:
+            return None
+        return rows_of_block(self.m)
 
     @property
     def _is_constant(self) -> bool:
@@ -215,7 +234,7 @@ class ProductBuilder:
 
     def _depth(self, panels: Panels | None) -> int | None:
         """Steps of a block of a panel that has room in the second-level cache; None when a panel is such a block as a whole."""
-        if panels is None or not isinstance(panels.depth, int) or typical(self.m) < ROWS_WORTH_BLOCKS:
+        if panels is None or self.in_blocks or not isinstance(panels.depth, int) or typical(self.m) < ROWS_WORTH_BLOCKS:
             return None
         blocks = -(-panels.depth * panels.width * self.p.dtype.bytes // self._room)
         if blocks < 2 or len(self.p.axes(panels.strides)) != 1:
@@ -226,6 +245,8 @@ class ProductBuilder:
         """How many pieces the rows are cut into for the threads, and how many rows each has (None: all of them); `most` if that is given. `local` panels
         are packed for each piece anew."""
         cycles = typical(self.m) * -(-typical(self.n) // self.lanes) * typical(self.k) * outer / 2
+        if self.in_blocks:
+            cycles *= step_of_block(rows) / (rows * VECTORS / 2)
         wanted = min(-(-PIECES // max(outer, 1)), int(cycles / PIECE_CYCLES / max(outer, 1)))
         if local:
             wanted = min(wanted, typical(self.m) // ROWS_OF_BLOCKS)
@@ -247,7 +268,8 @@ class ProductBuilder:
         sizes = [p.size(c) for c in self.outer]
         depth = self._depth(panels)
         pieces, piece = self._row_pieces(rows, typical(product(sizes)) * typical(blocks), None if depth is None else ROWS_OF_BLOCKS * (1 + local), local)
-        per_task = typical(piece or self.m) * step_cycles(rows, vectors) / rows * typical(self.k)
+        step = step_of_block(rows) if self.in_blocks else step_cycles(rows, vectors)
+        per_task = typical(piece or self.m) * step / rows * typical(self.k)
         grain = max(1, int(GRAIN_CYCLES / max(per_task, 1)))
         if self._rows_first(panels, local):
             piece = -(-(ROWS_OF_TASK if depth is None else ROWS_OF_BLOCKS) // rows) * rows
@@ -279,7 +301,7 @@ class ProductBuilder:
         p, code, depth = self.p, kernel.code, self._depth(panels)
         rows, vectors = self.tile
         width = vectors * self.lanes
-        tile = Tile(self.product, kernel, around, block, panels, vectors, local)
+        tile = (BlockTile if self.in_blocks else Tile)(self.product, kernel, around, block, panels, vectors, local)
         tile.backward, tile.threads = backward, threads
         if depth is not None:
             tile.blocks = Blocks(depth, piece or typical(self.m), width)

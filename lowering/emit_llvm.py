@@ -34,10 +34,11 @@ from polyreme.lowering.llvm_text import Lane, symbol_text
 from polyreme.lowering.program import Program
 from polyreme.lowering.scalar_code import power_definition
 from polyreme.lowering.targets import Target
+from polyreme.lowering.tile_code import emit_dot_block
 
 __all__ = ["EMIT", "Part", "emit_llvm", "size_names", "split_llvm"]
 
-EMIT = {**OPS, **CONTROL}
+EMIT = {**OPS, **CONTROL, kernel.DotBlock: emit_dot_block}
 # Kernels of fewer ops stand in one text with `main`: an object of their own would cost more than it saves.
 LEAST_OPS = 64
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from polyreme.dialects import kernel
+from polyreme.dialects.kernel.effects import written_by
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.define import Pure
@@ -17,8 +18,7 @@ from polyreme.ir.define import Pure
 
 def tidy(func: Func, within: Block | None = None) -> Func:
     """Merge equal ops, hoist invariants, remove what is unused; the kernel computes the same. Only `within` one of its blocks, if that is given."""
-    written = {root(op.operands[1]) for op in func.walk() if isinstance(op, (kernel.Store, kernel.Scatter, kernel.Atomic, kernel.FetchAdd))}
-    written |= {root(op.target) for op in func.walk() if isinstance(op, kernel.CopyAsync)}
+    written = {root(v) for op in func.walk() for v in written_by(op)}
     # A call may write to any buffer that it is given.
     written |= {root(v) for op in func.walk() if isinstance(op, kernel.Call) for v in op.operands}
     block = func.block if within is None else within

@@ -176,8 +176,12 @@ def host() -> Target:
     """The machine this process runs on, with the features that its operating system allows."""
     import llvmlite.binding as llvm
 
+    from polyreme.runtime.cpu import tiles_allowed
+
     triple = llvm.get_process_triple()
     flags = dict(llvm.get_host_cpu_features())
+    if flags.get("amx-tile") and not tiles_allowed():
+        flags = {name: on and not name.startswith("amx-") for name, on in flags.items()}
     features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))
     base = Target("native", triple, llvm.get_host_cpu_name(), features, caches=_host_caches())
     if base.arch == "x86_64":

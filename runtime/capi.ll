@@ -40,6 +40,8 @@ $messages
 
 ; --- making and ending a model
 
+$machine
+
 define ptr @${name}_create(i32 %threads, ptr %error) nounwind {
   %model = call ptr @create(ptr null, i32 %threads, ptr %error)
   ret ptr %model
@@ -56,7 +58,11 @@ entry:
   %bytes = ptrtoint ptr getelementptr (%model, ptr null, i64 1) to i64
   %model = call ptr @calloc(i64 1, i64 %bytes)
   %failed = icmp eq ptr %model, null
-  br i1 %failed, label %out_of_memory, label %weights
+  br i1 %failed, label %out_of_memory, label %machine
+
+machine:
+  %refused = call i1 @machine_refuses()
+  br i1 %refused, label %drop, label %weights
 
 weights:
   %code = call i32 @open_weights(ptr %model, ptr %path)

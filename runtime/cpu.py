@@ -27,6 +27,7 @@ _FEATURES = {
     "avx512bf16": "avx512_bf16", "avx512vpopcntdq": "avx512_vpopcntdq", "avx512bitalg": "avx512_bitalg",
     "avx512vbmi2": "avx512_vbmi2", "avx512ifma": "avx512ifma", "bmi": "bmi1", "bmi2": "bmi2", "lzcnt": "abm", "movbe": "movbe", "popcnt": "popcnt",
     "gfni": "gfni", "vaes": "vaes", "vpclmulqdq": "vpclmulqdq", "avx512fp16": "avx512_fp16", "avx512vbmi": "avx512vbmi", "avxvnni": "avx_vnni",
+    "amx-tile": "amx_tile", "amx-int8": "amx_int8",
 }  # fmt: skip
 
 
@@ -45,6 +46,20 @@ def check_runs_here(target: TargetSpec, what: str) -> None:
     missing = [f for f in features if known and f in _FEATURES and _FEATURES[f] not in known]
     if missing:
         raise ArtifactError(f"{what}: the code is for {target.cpu or 'a processor'} with {', '.join(missing)}, which this processor lacks: compile it again", code="E0802")
+    if "amx-tile" in features and not tiles_allowed():
+        raise ArtifactError(f"{what}: the code is for a processor with amx-tile, which this one has, but the system does not let programs use its tiles: compile it again", code="E0802")
+
+
+# What Linux on x86-64 is asked: the number of arch_prctl, ARCH_REQ_XCOMP_PERM, and the part of a thread's state that tiles are.
+ASK_FOR_TILES = (158, 0x1023, 18)
+
+
+@functools.cache
+def tiles_allowed() -> bool:
+    """Ask the system for tile registers, for all threads of this process: whether it gives them."""
+    if platform.machine().lower() not in ("x86_64", "amd64") or not sys.platform.startswith("linux"):
+        return False
+    return "amx_tile" in _processor_flags() and ctypes.CDLL(None).syscall(*ASK_FOR_TILES) == 0
 
 
 @functools.cache

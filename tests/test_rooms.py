@@ -20,8 +20,9 @@ MAY_IMPORT = {
     "ir": set(),
     "runtime": set(),
 }
-# Linking meets the runtime: it plans the arena, writes manifests, keeps objects and measured choices in the cache, and puts the native parts into libraries.
-EXCEPTIONS = {(f"lowering/{name}.py", "runtime") for name in ("link", "objects", "tune", "arena", "c_interface", "manifest", "gpu/link")}
+# Linking meets the runtime: it plans the arena, writes manifests, keeps objects and measured choices in the cache, and puts the native parts into libraries. What the system allows
+# programs on this machine is asked by who runs them.
+EXCEPTIONS = {(f"lowering/{name}.py", "runtime") for name in ("targets", "link", "objects", "tune", "arena", "c_interface", "manifest", "gpu/link")}
 # The compiler's libraries, which a room that must run without them may not name, not even inside a function.
 COMPILER_ONLY = {"runtime": {"llvmlite", "lark"}, "ir": {"llvmlite"}, "dialects": {"llvmlite", "lark"}}
 

@@ -13,6 +13,7 @@ Conventions of the whole dialect:
   before the first write shows.
 """
 
+from polyreme.dialects.kernel.block import DotBlock
 from polyreme.dialects.kernel.checks import check_kernels
 from polyreme.dialects.kernel.common import MAX_LANES, REDUCTIONS, lanes_of, of_lanes
 from polyreme.dialects.kernel.control import Call, For, If, Parallel, Threads, Yield
@@ -66,6 +67,7 @@ __all__ = [
     "CopyWait",
     "Data",
     "Dot4",
+    "DotBlock",
     "Extract",
     "FetchAdd",
     "Fma",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from polyreme.dialects.kernel.block import DotBlock
 from polyreme.dialects.kernel.control import Call, For, If
 from polyreme.dialects.kernel.grid import Atomic, CopyAsync, Launch
 from polyreme.dialects.kernel.memory import FetchAdd, Scatter, Store, View
@@ -26,6 +27,8 @@ def written_by(op: Op) -> Sequence[Value]:
     """The buffers that an op itself writes to; what the kernel that it calls writes is left out."""
     if isinstance(op, CopyAsync):
         return (op.target,)
+    if isinstance(op, DotBlock):
+        return (op.sums,)
     return (op.buffer,) if isinstance(op, (Store, Scatter, Atomic, FetchAdd)) else ()
 
 

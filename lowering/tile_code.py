@@ -1,0 +1,94 @@
+"""`kernel.dot_block` in LLVM IR: tile registers of x86 (AMX), as values that LLVM gives registers to.
+
+LLVM says at the beginning of a function what shapes its tiles have, and gives them back at its end; each register has one shape there, so all blocks of a kernel should have as many
+rows. A system lends tiles to programs that ask: who loads code asks (`runtime/cpu.py`), and libraries that run without Python do when a model is made (`c_interface.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from polyreme.dialects.kernel.block import COLUMNS, STEP
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.types import i32
+from polyreme.lowering.emit_function import FunctionEmitter
+from polyreme.lowering.llvm_text import Code, Lane
+from polyreme.lowering.targets import Target
+
+# Bytes of a word, and of a row of a tile.
+WORD, ROW = i32.bytes, COLUMNS * i32.bytes
+
+
+def has_tiles(target: Target) -> bool:
+    """Whether the target multiplies bytes by tile registers."""
+    return target.arch == "x86_64" and "linux" in target.triple and target.has("amx-int8") and target.has("amx-tile")
+
+
+def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
+    """A nest of loops whose innermost body loads a tile of A for each run and one of B for each 16 columns, and multiplies all of them."""
+    if not has_tiles(e.target):
+        raise PolyremeError(f"'kernel.dot_block' expected a target with tiles (amx-tile, amx-int8) but got '{e.target.name}'", op.location, code="E0408")
+    code = e.code
+    lefts = [_plus(code, e.address(op.a, op.at_a), start * WORD) for start in op.starts]
+    rights = [_plus(code, e.address(op.b, op.at_b), column * WORD) for column in range(0, op.columns, COLUMNS)]
+    zeros = [_tile(code, f"tilezero.internal({_shape(op.rows)})") for _ in lefts for _ in rights]
+
+    def steps(axis: int, at: Sequence[Lane], sums: list[Lane]) -> list[Lane]:
+        if axis < len(op.counts):
+            moves = [op.moves_a[axis]] * len(lefts) + [op.moves_b[axis]] * len(rights)
+            return _loop(code, op.counts[axis], at, [m * WORD for m in moves], sums, lambda at, sums: steps(axis + 1, at, sums))
+        a = [_load(code, x, op.rows, op.row) for x in at[: len(lefts)]]
+        b = [_load(code, x, STEP, op.width) for x in at[len(lefts) :]]
+        pairs = [(x, y) for x in a for y in b]
+        return [_tile(code, f"tdpbusd.internal(i16 {op.rows}, i16 {ROW}, i16 {ROW}, {c.typed}, {x.typed}, {y.typed})") for c, (x, y) in zip(sums, pairs, strict=True)]
+
+    results = iter(steps(0, [*lefts, *rights], zeros))
+    start = e.get(op.sums)
+    for place in op.places:
+        for column in range(0, op.columns, COLUMNS):
+            to = _plus(code, start, (place * op.columns + column) * WORD)
+            code.line(f"call void @llvm.x86.tilestored64.internal({_shape(op.rows)}, {to.typed}, i64 {op.columns * WORD}, {next(results).typed})")
+
+
+def _loop(code: Code, count: int, at: Sequence[Lane], moves: Sequence[int], sums: list[Lane], body: Any) -> list[Lane]:
+    """The sums after `body(addresses, sums)` was done `count` times, addresses moving by so many bytes in between."""
+    if count == 1:
+        made: list[Lane] = body(at, sums)
+        return made
+    before, loop, end = code.block, code.label("loop"), code.label("end")
+    code.jump(loop)
+    code.start(loop)
+    first = [Lane(code, "i64", 1, "0"), *at, *sums]
+    names = [code.name(hint) for hint in ("step", *["at"] * len(at), *["sums"] * len(sums))]
+    # The phis' second values are known once the body is written; their lines wait.
+    lines = len(code.lines)
+    code.lines += [""] * len(names)
+    counter, *carried = (Lane(code, x.elem, 1, name) for x, name in zip(first, names, strict=True))
+    last = body(carried[: len(at)], carried[len(at) :])
+    following = counter.emit("add nuw nsw", 1, hint="next")
+    moved = [_plus(code, x, move) for x, move in zip(carried, moves, strict=False)]
+    latch = code.block
+    code.branch(following.compare("ult", count).ref, loop, end)
+    for i, (name, x, y) in enumerate(zip(names, first, [following, *moved, *last], strict=True)):
+        code.lines[lines + i] = f"  {name} = phi {x.type} [ {x.ref}, %{before} ], [ {y.ref}, %{latch} ]"
+    code.start(end)
+    return last
+
+
+def _plus(code: Code, address: Lane, count: int) -> Lane:
+    """The address so many bytes further on."""
+    return code.value("ptr", 1, f"getelementptr i8, {address.typed}, i64 {count}", "at") if count else address
+
+
+def _shape(rows: int) -> str:
+    return f"i16 {rows}, i16 {ROW}"
+
+
+def _tile(code: Code, call: str) -> Lane:
+    return code.value("x86_amx", 1, f"call x86_amx @llvm.x86.{call}", "tile")
+
+
+def _load(code: Code, address: Lane, rows: int, stride: int) -> Lane:
+    """The tile of `rows` rows that stand `stride` words apart."""
+    return _tile(code, f"tileloadd64.internal({_shape(rows)}, {address.typed}, i64 {stride * WORD})")
