@@ -50,6 +50,14 @@ def rows_of_block(count: int) -> int | None:
     return None if best is None else best[1]
 
 
+def pixels_of_block(height: int, width: int) -> tuple[int, int] | None:
+    """Rows and columns of pixels of a block: part of a row, or two short rows, each of them a tile."""
+    wide = rows_of_block(width)
+    if wide is None:
+        return None
+    return (2 if wide == rows_of_run(wide) and wide == width and height > 1 else 1), wide
+
+
 def beside(rows: int) -> int:
     """How many of a block's rows are finished side by side."""
     return next(n for n in range(min(rows, MOST_BESIDE), 0, -1) if rows % n == 0)

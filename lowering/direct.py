@@ -31,6 +31,7 @@ from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.lowering.access import row_major
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.conv import tile_sizes
+from polyreme.lowering.direct_block import DirectBlock
 from polyreme.lowering.direct_plan import Direct, find_direct
 from polyreme.lowering.elements import ElementEmitter, VectorLeaf, load
 from polyreme.lowering.epilogue import place
@@ -176,6 +177,8 @@ class DirectTask:
         if direct.whole_rows:
             self.columns, self.channels = axes[1], join_axes(axes[2:])
         self.weights0 = code.add(0, *(code.mul(i, strides[c] if c in strides else 0) for c, i in self.around.items() if c in strides))
+        if direct.in_blocks:
+            self.block_sums = code.scratch(direct.tile[0] * direct.tile[1] * direct.width, p.dtype)
         if direct.keeps:
             self.sums = code.scratch(prod(self.most) * direct.width, p.dtype)
         end: Index = code.add(first, chunk) if panels % chunk == 0 else code.min(code.add(first, chunk), panels)
@@ -233,16 +236,19 @@ class DirectTask:
 
         def tiles(axes: Sequence[Axis], at: Index, weights: Index, tap: Index, add: bool) -> None:
             further: Index = product(a.size for a in axes) * direct.width
-            if self.backward is not None and direct.blocks == 1 and direct.is_far:
+            if self.backward is not None and direct.blocks == 1 and (direct.is_far or direct.in_blocks):
                 further = code.apply("select", self.backward, code.value(code.sub(0, further)), code.value(further))
 
             def row(y: Index, rows: int) -> None:
                 def tile(x: Index, columns: int, is_row: bool = False) -> None:
                     corner = [y, x][-len(self.counts) :]
                     number = code.add(code.mul(code.div(y, high), across), code.div(x, columns if is_row else wide))
+                    if direct.in_blocks:
+                        DirectBlock(self, corner, (rows, columns), lane0, vectors, valid).make(axes, at, weights, code.add(weights, further), number)
+                        return
                     first = code.mul(code.mod(number, -(-most * UNROLL // lines)), lines * direct.lanes)
                     ahead = [code.add(further, first, i * direct.lanes) for i in range(lines)] if direct.is_far else []
-                    pixels = self._run_of(x, columns) if direct.numbered else self._rectangle(corner, (rows, columns))
+                    pixels = self._run_of(x, columns) if direct.numbered else self.rectangle(corner, (rows, columns))
                     self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, ahead, is_row)
 
                 if direct.numbered:
@@ -304,7 +310,7 @@ class DirectTask:
 
         at = code.add(at, pixels.first)
         if not self.direct.keeps and self.p.epilogue.beside:
-            self._prefetch(pixels, lane0, vectors)
+            self.prefetch(pixels, lane0, vectors)
         if add:
             acc = [[code.load(self.sums, code.add(to, v * lanes), lanes, None, align) for v in range(vectors)] for to in pixels.kept]
         else:
@@ -320,7 +326,7 @@ class DirectTask:
         else:
             acc = accumulate(code, axes, image, weight, acc, at, weights)
         if not self.direct.keeps:
-            self._finish(pixels, acc, lane0, valid)
+            self.finish(pixels, acc, lane0, valid)
             return
         for to, line in zip(pixels.kept, acc, strict=True):
             for v, sums in enumerate(line):
@@ -339,7 +345,7 @@ class DirectTask:
             left = code.apply("select", meant, code.value(0), left)
         return left
 
-    def _rectangle(self, corner: Sequence[Index], size: tuple[int, int]) -> Pixels:
+    def rectangle(self, corner: Sequence[Index], size: tuple[int, int]) -> Pixels:
         """Pixels of neighbouring rows, from `corner` on."""
         code = self.code
         offsets = [(y, x)[-len(corner) :] for y in range(size[0]) for x in range(size[1])]
@@ -423,14 +429,14 @@ class DirectTask:
         at[self.direct.lane] = lane
         return [at.get(c, Position()) for c in self.p.out]
 
-    def _prefetch(self, pixels: Pixels, lane0: Index, vectors: int) -> None:
+    def prefetch(self, pixels: Pixels, lane0: Index, vectors: int) -> None:
         """Ask for what is read at the places of a tile's results."""
         code, p = self.code, self.p
         for pixel in pixels.places:
             for lane in range(0, vectors * self.direct.lanes, p.request.target.line_bytes // p.dtype.bytes):
                 p.epilogue.prefetch(code, self.buffers, self._places(pixel, place(lane0, lane)))
 
-    def _finish(self, pixels: Pixels, acc: list[list[Value]], lane0: Index, valid: int | None) -> None:
+    def finish(self, pixels: Pixels, acc: list[list[Value]], lane0: Index, valid: int | None) -> None:
         """The results of a tile from its sums."""
         code, p, lanes = self.code, self.p, self.direct.lanes
         masks = self._masks(len(acc[0]), valid)

@@ -8,9 +8,11 @@ from functools import cached_property
 from math import prod
 
 from polyreme.dialects import tensor
+from polyreme.dialects.kernel.block import STEP
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import element_type
 from polyreme.lowering.access import row_major
+from polyreme.lowering.blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
 from polyreme.lowering.microkernel import MOST_UNROLLED, split_extent, step_cycles
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.problem import PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical
@@ -133,7 +135,7 @@ class Direct:
     def border(self) -> Border | None:
         """The pad, if tiles leave it out: of zeros, under tiles of one row of pixels, of which only the first one and the last one reach out of the image."""
         pad, window, letters = self.around, self.window, self.p.left_letters
-        if pad is None or pad.value != 0 or self.tile[0] != 1 or tuple(letters.index(c) for c in self.spatial) != window.axes:
+        if pad is None or pad.value != 0 or self.in_blocks or self.tile[0] != 1 or tuple(letters.index(c) for c in self.spatial) != window.axes:
             return None
         taps = list(letters[len(shape_of(window.x)) :])
         inner = [c for c in self._by_distance() if c not in taps]
@@ -195,8 +197,24 @@ class Direct:
     # --- sizes of tiles and tasks
 
     @cached_property
+    def in_blocks(self) -> bool:
+        """Whether sums are made by tile registers (`kernel.dot_block`): of words whose neighbours in the image are channels, as many as whole steps take, in images of known sizes."""
+        p, target = self.p, self.p.request.target
+        if p.near is None or self.by_rows or p.epilogue.pools or not target_has_blocks(target) or not all(isinstance(n, int) for n in (*p.sizes.values(), *self.whole)):
+            return False
+        near = self.k * VECTORS * self.lanes * p.dtype.bytes <= target.caches[1] // PANEL_SHARE
+        return near and typical(p.size(p.near)) % STEP == 0 and self._block is not None
+
+    @property
+    def _block(self) -> tuple[int, int] | None:
+        *above, width = self.extents
+        return pixels_of_block(above[0] if above else 1, width)
+
+    @cached_property
     def tile(self) -> tuple[int, int, int]:
         """(high, wide, vectors) with the fewest estimated cycles: part of a row of pixels, or some whole rows."""
+        if self.in_blocks and self._block is not None:
+            return (*self._block, VECTORS)
         across = -(-self.n // self.lanes)
         *above, width = self.extents
         height = above[0] if above else 1
@@ -261,7 +279,8 @@ class Direct:
         """An estimate for one place of the outer letters."""
         high, wide, vectors = self.tile
         across = -(-self.n // self.lanes)
-        return prod(self.extents) * across / (high * wide * vectors) * self.k * step_cycles(high * wide, vectors)
+        step = step_of_block(high * wide) if self.in_blocks else step_cycles(high * wide, vectors)
+        return prod(self.extents) * across / (high * wide * vectors) * self.k * step
 
     def needed(self, outputs: Sequence[int]) -> list[int]:
         """The pixels of the contract that so many of the result need, by letter."""
@@ -336,6 +355,8 @@ class Direct:
         """The taps along a row of pixels, if steps over them would be written out side by side: neighbouring pixels share what they read there, and would keep it
         in more registers than there are. They become the outermost loop instead."""
         p = self.p
+        if self.in_blocks:
+            return None
         taps = p.left_letters[len(shape_of(self.window.x)) :]
         along = taps[self.window.axes.index(p.left_letters.index(self.spatial[-1]))]
         inner = 1

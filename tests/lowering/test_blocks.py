@@ -27,7 +27,7 @@ from polyreme.runtime.cpu import check_runs_here, tiles_allowed
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.kernels import finish, one_function
-from tests.lowering.test_words import bytes_of, lowered, product_of
+from tests.lowering.test_words import Case, bytes_of, lowered, product_of
 
 Array = np.ndarray[Any, Any]
 WIDE = TARGETS["x86-64-avx512"]
@@ -164,6 +164,35 @@ def test_machine_code_by_tiles_gives_the_bits_of_dot_products_on_all_threads(siz
     module = product_of(x, w)
     wanted = (x.astype(np.int64) @ w.astype(np.int64)).astype(np.int32)
     for found in (*run_on_threads(module, host(), [x]), *run_on_threads(module, without_tiles(host()), [x])):
+        np.testing.assert_array_equal(found, wanted)
+
+
+CONVOLUTIONS = {
+    "part of a row": Case((1, 4, 28, 64), 64, (3, 3), pad=1),
+    "two rows": Case((1, 7, 7, 128), 96, (3, 3), pad=1),
+    "a row": Case((2, 3, 9, 64), 70, (3, 2), pad=1),
+    "a stride": Case((1, 15, 30, 64), 32, (3, 3), stride=2, pad=1),
+    "one tap": Case((1, 14, 14, 64), 33, (1, 1), stride=2),
+    "rows that overlap": Case((1, 2, 33, 64), 32, (1, 3)),
+    "dilated": Case((1, 12, 20, 64), 40, (3, 3), dilation=2),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_by_blocks_are_those_of_dot_products(name):
+    case = CONVOLUTIONS[name]
+    x, w = bytes_of(case.x, np.uint8), bytes_of((case.out, case.x[3], *case.taps), np.int8, 1)
+    made, builder = lowered(case.module(w), TILES)
+    assert builder == "direct" and blocks_of(made)
+    np.testing.assert_array_equal(evaluate(made, [x])[0], case.expected(x, w))
+
+
+@needs_tiles
+@pytest.mark.parametrize("case", [*CONVOLUTIONS.values(), Case((1, 56, 56, 64), 64, (3, 3), pad=1), Case((3, 14, 14, 256), 256, (3, 3), pad=1), Case((1, 7, 7, 512), 512, (3, 3), pad=1)], ids=str)
+def test_convolutions_by_tiles_give_the_bits_of_dot_products_on_all_threads(case):
+    x, w = bytes_of(case.x, np.uint8), bytes_of((case.out, case.x[3], *case.taps), np.int8, 1)
+    wanted = case.expected(x, w)
+    for found in (*run_on_threads(case.module(w), host(), [x]), *run_on_threads(case.module(w), without_tiles(host()), [x])):
         np.testing.assert_array_equal(found, wanted)
 
 
