@@ -36,11 +36,8 @@ class DirectBlock:
         assert found is not None
         run, columns = rows_of_run(wide), self.vectors * lanes
         along = typical(task.moves[-1])
-        if high > 1:
-            starts, places = (0, typical(task.moves[0])), (0, wide)
-        else:
-            places = (0,) if wide == run else (0, wide - run)
-            starts = tuple(place * along for place in places)
+        places: tuple[int, ...] = (0, wide) if high > 1 else (0,) if wide == run else (0, wide - run)
+        starts = (0, typical(task.moves[0])) if high > 1 else tuple(place * along for place in places)
         some = beside(wide)
         turns = wide // some
         if task.p.epilogue.beside:

@@ -22,12 +22,13 @@ from typing import Any
 
 from polyreme.dialects import kernel
 from polyreme.ir.builtin import Func, Module
+from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import BufferType
 from polyreme.lowering.emit_control import CONTROL
 from polyreme.lowering.emit_facts import bytes_of
-from polyreme.lowering.emit_function import Emission, FunctionEmitter, size_names, typed_lane
+from polyreme.lowering.emit_function import Emission, EmitOp, FunctionEmitter, size_names, typed_lane
 from polyreme.lowering.emit_ops import OPS
 from polyreme.lowering.libm import libm_declarations
 from polyreme.lowering.llvm_text import Lane, symbol_text
@@ -38,7 +39,8 @@ from polyreme.lowering.tile_code import emit_dot_block
 
 __all__ = ["EMIT", "Part", "emit_llvm", "size_names", "split_llvm"]
 
-EMIT = {**OPS, **CONTROL, kernel.DotBlock: emit_dot_block}
+BLOCKS: dict[type[Op], EmitOp] = {kernel.DotBlock: emit_dot_block}
+EMIT = {**OPS, **CONTROL, **BLOCKS}
 # Kernels of fewer ops stand in one text with `main`: an object of their own would cost more than it saves.
 LEAST_OPS = 64
 

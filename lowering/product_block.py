@@ -18,7 +18,8 @@ class BlockTile(Tile):
         code, lanes = self.code, self.product.lanes
         steps, columns, align = self.steps(vectors, valid), vectors * lanes, lanes * self.p.dtype.bytes
         assert self.panels is not None
-        found, run = steps_of(steps.axes, self.panels.width), rows_of_run(sizes[0])
+        width, run = self.panels.width, rows_of_run(sizes[0])
+        found = steps_of(steps.axes, width)
         assert found is not None
         sums = code.scratch(sizes[0] * columns, self.p.dtype)
         blocks = -(-typical(count if isinstance(count, int) else self.product.m) // sizes[0])
@@ -30,7 +31,7 @@ class BlockTile(Tile):
             starts = tuple(place * typical(self.row_left) for place in places)
             code.b(
                 kernel_ops.DotBlock, self.kernel.left, left, steps.right, code.value(steps.at), sums, rows=run, row=typical(self.row_left), starts=starts, places=places,
-                columns=columns, width=self.panels.width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b,
+                columns=columns, width=width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b,
             )  # fmt: skip
             some = beside(rows)
             ahead = None
