@@ -116,7 +116,7 @@ def var(
     """Variance over `axis`: the squared distances from the mean, divided by n - `correction`. `unbiased` True is a correction of 1, False one of 0."""
     centre = mean(x, axis, keepdim=True)
     total = sum(square(subtract(x, centre)), axis, keepdim=keepdim)
-    count = product(x.type.shape) // product(centre.type.shape)
+    count = product([x.type.shape[a] for a in axes_of(axis, x.ndim, "var") or range(x.ndim)])
     taken = correction if unbiased is None else int(unbiased)
     if isinstance(count, int):
         # One element has no unbiased variance: 0 / 0 is nan, as in Paddle.
@@ -134,11 +134,12 @@ def logsumexp(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | No
     """log(sum(exp(x))) over `axis`, without overflow."""
     from polyreme.math.manipulation import squeeze
 
+    axes = list(axes_of(axis, x.ndim, "logsumexp") or range(x.ndim))
+    if 0 in [x.type.shape[a] for a in axes]:  # of no elements there is no largest
+        return log(sum(exp(x), axis, keepdim=keepdim))
     peak = max(x, axis, keepdim=True).detach()
     result = add(log(sum(exp(subtract(x, peak)), axis, keepdim=True)), peak)
-    if keepdim:
-        return result
-    return squeeze(result, list(axes_of(axis, x.ndim, "logsumexp") or range(x.ndim)))
+    return result if keepdim else squeeze(result, axes)
 
 
 def nansum(x: Tensor, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:

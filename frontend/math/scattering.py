@@ -69,8 +69,6 @@ def scatter_nd_add(x: Tensor, index: Tensor, updates: Tensor, name: str | None =
         raise ValueError(f"scatter_nd_add expected updates of shape {list(wanted)} (index without its last axis, then the rest of x) but got {list(updates.shape)}")
     flat = reshape(flat_positions(index, shape, "scatter_nd_add"), [-1])
     count, rest = product(shape[:depth]), product(shape[depth:])
-    if rest == 0:
-        return dispatch.call(ops.Reshape, x, shape=shape)
     rows = dispatch.call(ops.Reshape, updates, shape=(*flat.type.shape, rest))
     total = dispatch.call(ops.ScatterAdd, rows, flat, axis=0, size=count)
     return add(x, dispatch.call(ops.Reshape, total, shape=shape))

@@ -219,7 +219,7 @@ _increment = in_place(lambda x, value: add(x, dispatch.full((), value if x.type.
 
 def increment(x: Tensor, value: float = 1.0, name: str | None = None) -> Tensor:
     """`x`, a tensor of one element, with `value` added to it in place."""
-    if product(tensor_arg(x, "increment").type.shape) != 1:
+    if product(tensor_arg(x, "increment").type.shape) not in (0, 1):
         raise ValueError(f"increment expected a tensor of one element but got shape {list(x.shape)}")
     if x.dtype.name not in ("float32", "float64", "int32", "int64"):
         raise RuntimeError(f"increment expected float32, float64, int32 or int64 but got {x.dtype.name}")

@@ -258,7 +258,7 @@ def nll_loss(
     picked = dispatch.call(ops.Where, chosen, input, number_like(input, 0.0))
     loss = neg(sum(multiply(picked, factor), 1))
     if reduction == "mean":
-        return divide(sum(loss), sum(factor))
+        return _safe_divide(sum(loss), sum(factor))
     return _reduced(loss, reduction, "nll_loss")
 
 
