@@ -1,15 +1,17 @@
-"""`python -m tests.coverage_api [-v] [GROUP ...]`: how much of Paddle's dynamic-graph API is here, tested and right, per group.
+"""`python -m tests.coverage_api [-v] [--missing] [GROUP ...]`: how much of Paddle's dynamic-graph API is here, tested and right, per group.
 
 Reads `tests/api/names.json`: name, group, kind and the signature of Paddle 3.3.1 (without annotations; null when Paddle tells none). Runs every recorded case, as the tests do.
 
 present    the name is here
 tested     a case compares it with Paddle: cases for which Paddle has no kernel do not count
 dtypes     two dtypes or more went in, or came out where none goes in
-shapes     0-d, empty, of ones, odd, non-contiguous, broadcast: two kinds or more, likewise
+shapes     each kind of them, over all names: empty, with an axis of one, odd, broadcast where the name broadcasts, non-contiguous; likewise
 gradient   gradients are compared
 options    parameters with a default that a case gives another value
 wrong      a case differs from what Paddle gave, and not on purpose
 signature  parameters or defaults differ from Paddle's
+
+`--missing` only lists the kinds of shapes that no case has, name by name, and runs none.
 
 Dtypes, shapes, gradients and options stand as covered / asked: what is not asked of a name, such as gradients of whole numbers, is listed below the table with the reason
 (`tests/api/reasons.py`).
@@ -27,21 +29,19 @@ from collections import defaultdict
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import polyreme
 from tests.api.compare import cannot_say, differences
+from tests.api.derived import NAMES
 from tests.api.differences import ON_PURPOSE, SIGNATURES, unexplained
 from tests.api.options import watched
 from tests.api.outcome import Leaf, run_case
-from tests.api.reasons import ASPECTS, OPTIONS, REASONS, reasons
+from tests.api.reasons import ASPECTS, BROADCASTING, KINDS, OPTIONS, REASONS, asked
 from tests.api.record import stored
 from tests.api.table import load, resolve
 
-NAMES = Path(__file__).parent / "api" / "names.json"
 DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
-SHAPES = {"0-d", "empty", "one", "odd", "strided", "broadcast"}
 
 
 @dataclass
@@ -64,8 +64,8 @@ class Row:
     def covers(self, aspect: str) -> bool:
         if aspect == "gradient":
             return self.has_gradient
-        kinds = DTYPES if aspect == "dtypes" else SHAPES
-        return len(self.going_in & kinds) > 1 or not self.going_in & {"float32", "float64"} and len(self.coming_out & kinds) > 1
+        wanted, least = (DTYPES, 2) if aspect == "dtypes" else ({aspect}, 1)
+        return len(self.going_in & wanted) >= least or not self.going_in & {"float32", "float64"} and len(self.coming_out & wanted) >= least
 
 
 def rows_of_names() -> dict[str, Row]:
@@ -96,7 +96,7 @@ def add_traits(rows: dict[str, Row], outcomes: dict[str, tuple[int, Any]]) -> No
             if name in rows:
                 row = rows[name]
                 row.cases += 1
-                row.going_in |= case.traits
+                row.going_in |= case.traits - set(KINDS if case.raises else ())
                 row.coming_out |= coming_out
                 row.has_gradient |= "gradient" in (coming_out if case.single else case.traits | coming_out)
 
@@ -184,25 +184,28 @@ def _default(value: Any) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    groups = [a for a in arguments if a != "-v"]
+    groups = [a for a in arguments if a not in ("-v", "--missing")]
+    if "--missing" in arguments:
+        list_missing(groups)
+        return
     rows = [r for r in survey() if not groups or r.group in groups]
     by_group: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_group[row.group].append(row)
-    exempt = {aspect: reasons(aspect) for aspect in ASPECTS}
-    print(f"{'group':18}{'names':>6}{'present':>8}{'tested':>7}{'dtypes':>9}{'shapes':>9}{'gradient':>10}{'options':>11}{'wrong':>6}{'signature':>10}{'cases':>7}")
+    print(f"{'group':18}{'names':>6}{'present':>8}{'tested':>7}{'dtypes':>9}{'shapes':>11}{'gradient':>10}{'options':>11}{'wrong':>6}{'signature':>10}{'cases':>7}")
     for group, members in [*by_group.items(), *([("all", rows)] if len(by_group) > 1 else [])]:
-        asked = {aspect: [r for r in members if r.name not in exempt[aspect]] for aspect in ASPECTS}
-        parts = {aspect: f"{sum(r.covers(aspect) for r in asked[aspect])}/{len(asked[aspect])}" for aspect in ASPECTS}
+        answers = {aspect: [r.covers(aspect) for r in members if asked(aspect, r.name)] for aspect in ASPECTS}
+        parts = {aspect: f"{sum(answers[aspect])}/{len(answers[aspect])}" for aspect in ("dtypes", "gradient")}
+        shapes = f"{sum(sum(answers[kind]) for kind in KINDS)}/{sum(len(answers[kind]) for kind in KINDS)}"
         options = f"{sum(len(r.given) for r in members)}/{sum(len(r.options) for r in members)}"
         print(
-            f"{group:18}{len(members):6}{sum(r.present for r in members):8}{sum(r.present and r.cases > 0 for r in members):7}{parts['dtypes']:>9}{parts['shapes']:>9}"
+            f"{group:18}{len(members):6}{sum(r.present for r in members):8}{sum(r.present and r.cases > 0 for r in members):7}{parts['dtypes']:>9}{shapes:>11}"
             f"{parts['gradient']:>10}{options:>11}{sum(bool(r.wrong) for r in members):6}{sum(bool(r.signature_fault) for r in members):10}{sum(r.cases for r in members):7}"
         )
     _listed("absent", [r.name for r in rows if not r.present])
     _listed("present but not tested", [r.name for r in rows if r.present and not r.cases])
     for aspect in ASPECTS:
-        _listed(f"{aspect} not covered", [r.name for r in rows if r.name not in exempt[aspect] and not r.covers(aspect)])
+        _listed(f"{aspect} not covered", [r.name for r in rows if asked(aspect, r.name) and not r.covers(aspect)])
     _listed("options that no case gives", [f"{r.name}: {', '.join(sorted(r.options - r.given))}" for r in rows if r.options - r.given])
     _listed("signatures that differ", [f"{r.name}: {r.signature_fault}" for r in rows if r.signature_fault])
     _listed("wrong", [f"{r.name}\n      " + "\n      ".join(r.wrong if "-v" in arguments else r.wrong[:2]) for r in rows if r.wrong])
@@ -212,8 +215,19 @@ def main(arguments: list[str]) -> None:
         names = [name.removeprefix("paddle.") for name in reason.each() if name in here]
         if names:
             print(textwrap.fill(f"{', '.join(reason.aspects)} of {len(names)}, since {reason.text}: {', '.join(names)}", 160, initial_indent="  ", subsequent_indent="      "))
+    print(f"  broadcast of all but the {len(BROADCASTING.split())} names that broadcast: `BROADCASTING` in tests/api/reasons.py")
     print(*(f"  option {option}: it {text}" for option, text in OPTIONS.items()), sep="\n")
     print(f"\n{len(ON_PURPOSE)} ways and {len(SIGNATURES)} signatures differ on purpose: docs/differences.md")
+
+
+def list_missing(groups: list[str]) -> None:
+    """Print, name by name, the kinds of shapes that no case has and no reason excuses."""
+    rows = rows_of_names()
+    add_traits(rows, stored({c.subject for c in load().values()}))
+    for row in rows.values():
+        lacking = [kind for kind in KINDS if asked(kind, row.name) and not row.covers(kind)]
+        if lacking and (not groups or row.group in groups):
+            print(f"{row.group:18}{row.name:50}{' '.join(lacking)}")
 
 
 def _listed(title: str, lines: list[str]) -> None:

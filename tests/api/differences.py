@@ -64,6 +64,10 @@ ON_PURPOSE = (
         Difference(f"paddle.nn.{name}(3, 4, 2, direction='bidirect')(", "the gradient of a reversed layer with lengths and first states is that of the formula, as differences show; Paddle takes zeros for first states", ("grad",))
         for name in ("SimpleRNN", "LSTM", "GRU")
     ),
+    *(
+        Difference(f"paddle.nn.{name}(3, 2, weight_ih_attr=paddle.nn.initializer.Constant(0.1))(f32[0", "a batch of 0 runs; Paddle refuses it", ("result",))
+        for name in ("LSTM", "GRU")
+    ),
 )  # fmt: skip
 
 # Names whose parameters are not Paddle's, with the reason.

@@ -1,12 +1,13 @@
-"""Cases under Paddle, all of them in one process of their own.
+"""Cases under Paddle, which never comes into this process.
 
-`python -m tests.api.peer OUT [ids on standard input, one a line]` runs in a python that has Paddle and writes outcomes to OUT. A case that ends the process
-(some of Paddle's kernels divide by a size of zero) is noted as a crash, and the others go on in a second process.
+`python -m tests.api.peer OUT [ids on standard input, one a line]` runs in a python that has Paddle and writes outcomes to OUT. It imports Paddle and forks a process
+for every few cases: one that ends its process (some of Paddle's kernels divide by a size of zero) is noted as a crash, and the others of its process run again.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -19,6 +20,8 @@ from tests.api.table import load
 
 ROOT = Path(__file__).parents[2]
 PYTHON = "POLYREME_PADDLE_PYTHON"
+FEW = 40
+PATIENCE = 10  # seconds for a case: some kernels never end where a size is zero
 
 
 def python() -> str | None:
@@ -31,45 +34,52 @@ def python() -> str | None:
 
 def run_under_paddle(ids: list[str], timeout: float = 900) -> dict[str, tuple[int, Any]]:
     """Outcomes with fingerprints, by id."""
-    found: dict[str, tuple[int, Any]] = {}
     command = python()
     if command is None:
         raise RuntimeError(f"expected a python with paddlepaddle 3.3.1 in {PYTHON}, or to run in one")
-    cases = load()
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "out.npz"
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOG_minloglevel": "3"}
+        done = subprocess.run(
+            [command, "-m", "tests.api.peer", str(out)], input="\n".join(ids), text=True, capture_output=True, cwd=ROOT, env=environment,
+            timeout=timeout, check=False,
+        )  # fmt: skip
+        if not out.exists():
+            raise RuntimeError(f"the process under Paddle ended with {done.returncode}:\n{done.stderr[-3000:]}")
+        return read(out)
+
+
+def run_forked(ids: list[str], out: Path) -> dict[str, tuple[int, Any]]:
+    """Outcomes of cases in a process of their own, and in further ones without those that end it."""
+    import paddle
+
+    cases, crashed, progress = load(), dict[str, tuple[int, Any]](), Path(f"{out}.at")
     left = list(ids)
     while left:
-        with TemporaryDirectory() as folder:
-            out = Path(folder) / "out.npz"
-            environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOG_minloglevel": "3"}
-            done = subprocess.run(
-                [command, "-m", "tests.api.peer", str(out)], input="\n".join(left), text=True, capture_output=True, cwd=ROOT, env=environment,
-                timeout=timeout, check=False,
-            )  # fmt: skip
-            if out.exists():
-                found |= read(out)
-                break
-            progress = Path(f"{out}.at")
-            if not progress.exists():
-                raise RuntimeError(f"the process under Paddle ended with {done.returncode}:\n{done.stderr[-3000:]}")
-            culprit = progress.read_text()
-            found[culprit] = cases[culprit].fingerprint, Failure(("crash",), f"the process ended with {done.returncode}")
-            left.remove(culprit)
-    return found
+        child = os.fork()
+        if not child:
+            found = {}
+            for name in left:
+                progress.write_text(name)
+                signal.alarm(PATIENCE)
+                found[name] = cases[name].fingerprint, run_case(cases[name], paddle)
+            save(out, found)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if not status:
+            return crashed | read(out)
+        culprit = progress.read_text()
+        crashed[culprit] = cases[culprit].fingerprint, Failure(("crash",), f"the process ended with {status}")
+        left.remove(culprit)
+    return crashed
 
 
 def main() -> None:
-    import paddle
-
     out = Path(sys.argv[1])
-    cases = load()
-    found = {}
-    with open(f"{out}.at", "w") as progress:
-        for name in sys.stdin.read().split("\n"):
-            progress.seek(0)
-            progress.truncate()
-            progress.write(name)
-            progress.flush()
-            found[name] = cases[name].fingerprint, run_case(cases[name], paddle)
+    ids = sys.stdin.read().split("\n")
+    found: dict[str, tuple[int, Any]] = {}
+    for start in range(0, len(ids), FEW):
+        found |= run_forked(ids[start : start + FEW], Path(f"{out}.part.npz"))
     save(out, found)
 
 

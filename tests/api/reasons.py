@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-ASPECTS = ("dtypes", "shapes", "gradient")
+# Of shapes each of these is asked: no elements, an axis of one, an odd size, two shapes that fit each other, and elements that do not lie one behind the other.
+KINDS = ("empty", "one", "odd", "broadcast", "strided")
+ASPECTS = ("dtypes", *KINDS, "gradient")
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Of these `names` (without the leading "paddle."), `aspects` are not asked, because of what `text` says."""
+    """Of these `names` (without the leading "paddle."), `aspects` are not asked, because of what `text` says; the aspect "shapes" is all kinds of them."""
 
     text: str
     aspects: tuple[str, ...]
@@ -37,11 +39,32 @@ NOTHING_FLOWS = (
     Reason("Paddle has no gradient of it", ("gradient",), "nn.functional.diag_embed unique"),
 )
 
+# The tests compare these with what Paddle gave, too: it refuses a case of this kind, and so do we, or `differences.py` says why not.
+REFUSED = (
+    Reason(
+        "Paddle refuses it",
+        ("empty",),
+        "arange linspace multinomial nn.CTCLoss nn.functional.ctc_loss nn.functional.npair_loss nn.SpectralNorm nn.GRU nn.LSTM"
+        " nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder nn.TransformerEncoderLayer",
+    ),
+)
+
+# What gives tensors of different shapes one shape, or one of them that of another. Of other names broadcasting is not asked.
+BROADCASTING = (
+    "add subtract multiply divide floor_divide mod pow maximum minimum equal not_equal less_than less_equal greater_than greater_equal logical_and logical_or logical_xor"
+    " where matmul addmm dist expand_as masked_select Tensor nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits nn.functional.cosine_similarity"
+    " nn.functional.l1_loss nn.functional.label_smooth nn.functional.linear nn.functional.margin_ranking_loss nn.functional.mse_loss nn.functional.prelu"
+    " nn.functional.square_error_cost nn.CosineSimilarity nn.L1Loss nn.MarginRankingLoss nn.MSELoss nn.PairwiseDistance"
+)
+
+
 REASONS = (
     *NOTHING_FLOWS,
+    *REFUSED,
+    Reason("Paddle's gradient of it is memory that nobody wrote", ("empty",), "nn.SimpleRNN"),
     Reason(
         "no tensor goes in and none comes out",
-        ASPECTS,
+        ("dtypes", "shapes", "gradient"),
         "CPUPlace CUDAPinnedPlace CUDAPlace XPUPlace get_cuda_rng_state get_cudnn_version get_device is_compiled_with_cuda is_compiled_with_xpu set_cuda_rng_state set_device"
         " disable_static enable_static in_dynamic_mode batch dataset.flowers.train nn.Layer.apply nn.Layer.children nn.Layer.eval nn.Layer.extra_repr nn.Layer.full_name"
         " nn.Layer.named_children nn.Layer.named_sublayers nn.Layer.sublayers nn.Layer.train nn.layer.layers.HookRemoveHelper nn.layer.layers.HookRemoveHelper.remove",
@@ -50,7 +73,7 @@ REASONS = (
     Reason("a dtype goes in or comes out, and no tensor", ("shapes", "gradient"), "get_default_dtype set_default_dtype"),
     Reason("what is made is empty until it is set", ("shapes",), "nn.Layer.create_tensor nn.Layer.create_variable"),
     Reason("on a CPU it changes nothing", ("shapes",), "nn.Layer.float16"),
-    Reason("Paddle has no kernel of it for CPUs", ASPECTS, "nn.SyncBatchNorm"),
+    Reason("Paddle has no kernel of it for CPUs", ("dtypes", "shapes", "gradient"), "nn.SyncBatchNorm"),
     Reason("Paddle computes it in float32 alone", ("dtypes",), "nn.functional.log_loss vision.transforms.rotate"),
     Reason(
         "values are listed, kept or replaced, which is not recorded",
@@ -79,4 +102,18 @@ OPTIONS = {
 
 def reasons(aspect: str) -> dict[str, str]:
     """By name, why the aspect is not asked of it."""
-    return {name: reason.text for reason in REASONS if aspect in reason.aspects for name in reason.each()}
+    return {name: reason.text for reason in REASONS if aspect in reason.aspects or aspect in KINDS and "shapes" in reason.aspects for name in reason.each()}
+
+
+def asked(aspect: str, name: str) -> bool:
+    """Whether cases of the name are to cover the aspect."""
+    return name in _BROADCASTING if aspect == "broadcast" else name not in _EXEMPT[aspect]
+
+
+def refused(kind: str) -> set[str]:
+    """What Paddle refuses of this kind of shape."""
+    return {name for reason in REFUSED if kind in reason.aspects for name in reason.each()}
+
+
+_BROADCASTING = {f"paddle.{name}" for name in BROADCASTING.split()}
+_EXEMPT = {aspect: reasons(aspect) for aspect in ASPECTS}

@@ -59,12 +59,13 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True)
 class Recipe:
-    """A tensor that a case wants: `make(rng)` draws an array, which is cast to `dtype`. `floating` ones need gradients unless `fixed`."""
+    """A tensor that a case wants: `make(rng)` draws an array, which is cast to `dtype`. `floating` ones need gradients unless `fixed`; `sized` gives the same in another shape."""
 
     text: str
     shape: tuple[int, ...]
     dtype: str
     make: Callable[[Rng], Array]
+    sized: Callable[[tuple[int, ...]], Recipe]
     is_strided: bool = False
     is_fixed: bool = False
     is_raw: bool = False
@@ -78,8 +79,12 @@ class Recipe:
         return self.floating and not self.is_fixed and not self.is_raw
 
     def strided(self) -> Recipe:
-        """The same numbers as a non-contiguous tensor: a transposed view of a contiguous one."""
+        """The same numbers as a non-contiguous tensor: a transposed view of a contiguous one, or where one axis has them all, every other element of a longer one."""
         return replace(self, is_strided=True)
+
+    def resized(self, shape: Sequence[int]) -> Recipe:
+        """The same kind of numbers in another shape."""
+        return replace(self.sized(tuple(shape)), is_strided=self.is_strided, is_fixed=self.is_fixed, is_raw=self.is_raw)
 
     def fixed(self) -> Recipe:
         """The same, with `stop_gradient`."""
@@ -103,7 +108,7 @@ class Recipe:
             found.add("one")
         if any(s % 2 and s > 1 for s in self.shape):
             found.add("odd")
-        if self.is_strided:
+        if self.is_strided and np.prod(self.shape) > 1:
             found.add("strided")
         return found
 
@@ -111,9 +116,9 @@ class Recipe:
 SHORT = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "complex64": "c64", "complex128": "c128", "bool": "bool"}
 
 
-def _recipe(kind: str, shape: Sequence[int], dtype: str, make: Callable[[Rng], Array], note: str = "") -> Recipe:
+def _recipe(kind: str, shape: Sequence[int], dtype: str, make: Callable[[Rng], Array], sized: Callable[[tuple[int, ...]], Recipe], note: str = "") -> Recipe:
     short = SHORT.get(dtype, dtype.replace("uint", "u").replace("int", "i"))
-    return Recipe(f"{kind}{short}[{','.join(map(str, shape))}]{note}", tuple(shape), dtype, make)
+    return Recipe(f"{kind}{short}[{','.join(map(str, shape))}]{note}", tuple(shape), dtype, make, sized)
 
 
 def normal(*shape: int, dtype: str = "float32", scale: float = 1.0) -> Recipe:
@@ -127,12 +132,13 @@ def normal(*shape: int, dtype: str = "float32", scale: float = 1.0) -> Recipe:
             values = np.abs(np.round(3 * values)) if dtype.startswith("u") else np.round(3 * values)
         return np.asarray(values)
 
-    return _recipe("", shape, dtype, make, "" if scale == 1.0 else f"*{scale}")
+    return _recipe("", shape, dtype, make, lambda other: normal(*other, dtype=dtype, scale=scale), "" if scale == 1.0 else f"*{scale}")
 
 
 def uniform(*shape: int, low: float = 0.0, high: float = 1.0, dtype: str = "float32") -> Recipe:
     """Uniform numbers in [low, high)."""
-    return _recipe("", shape, dtype, lambda rng: np.asarray(rng.uniform(low, high, shape)), f"in({low:g},{high:g})")
+    sized = lambda other: uniform(*other, low=low, high=high, dtype=dtype)
+    return _recipe("", shape, dtype, lambda rng: np.asarray(rng.uniform(low, high, shape)), sized, f"in({low:g},{high:g})")
 
 
 def apart(*shape: int, dtype: str = "float32", step: float = 0.25) -> Recipe:
@@ -142,23 +148,30 @@ def apart(*shape: int, dtype: str = "float32", step: float = 0.25) -> Recipe:
         size = int(np.prod(shape))
         return (rng.permutation(size) - (size - 1) / 2.0 + 0.25).reshape(shape) * step
 
-    return _recipe("apart ", shape, dtype, make, "" if step == 0.25 else f"*{step}")
+    return _recipe("apart ", shape, dtype, make, lambda other: apart(*other, dtype=dtype, step=step), "" if step == 0.25 else f"*{step}")
 
 
 def ints(*shape: int, low: int = 0, high: int = 5, dtype: str = "int64") -> Recipe:
     """Integers in [low, high)."""
-    return _recipe("", shape, dtype, lambda rng: np.asarray(rng.integers(low, high, shape)), f"in({low},{high})")
+    sized = lambda other: ints(*other, low=low, high=high, dtype=dtype)
+    return _recipe("", shape, dtype, lambda rng: np.asarray(rng.integers(low, high, shape)), sized, f"in({low},{high})")
 
 
 def bools(*shape: int) -> Recipe:
     """Coin tosses."""
-    return _recipe("", shape, "bool", lambda rng: np.asarray(rng.integers(0, 2, shape)).astype(bool))
+    return _recipe("", shape, "bool", lambda rng: np.asarray(rng.integers(0, 2, shape)).astype(bool), lambda other: bools(*other))
 
 
 def array(values: Any, dtype: str = "float32") -> Recipe:
-    """Exactly these numbers."""
+    """Exactly these numbers; in another shape the first of them along every axis, again from the first where there are not enough."""
     fixed = np.asarray(values, "float64" if dtype == "bfloat16" else dtype)
-    return Recipe(f"{dtype} {np.asarray(values).tolist()!r}", fixed.shape, dtype, lambda rng: fixed)
+    sized = lambda other: array(fixed[np.ix_(*(np.arange(n) % max(old, 1) for n, old in zip(other, fixed.shape)))], dtype)
+    return Recipe(f"{dtype} {_listed(fixed, values)}", fixed.shape, dtype, lambda rng: fixed, sized)
+
+
+def _listed(fixed: Array, values: Any) -> str:
+    """The numbers; where there are none, of what shape they are none."""
+    return repr(np.asarray(values).tolist()) if fixed.size or fixed.ndim == 1 else f"none of {list(fixed.shape)}"
 
 
 # --- cases
@@ -306,13 +319,18 @@ class Cases:
 
     def _add(self, text: str, body: Any, recipes: list[Recipe], options: dict[str, Any], *, gradients: bool) -> None:
         traits = set().union(*(r.traits() for r in recipes)) if recipes else set()
-        if len({r.shape for r in recipes}) > 1:
+        if any(_broadcast(a.shape, b.shape) for a in recipes for b in recipes):
             traits.add("broadcast")
         if options["raises"]:
             traits.add("raises")
         elif gradients and any(r.differentiable for r in recipes):
             traits.add("gradient")
         register(Case(text, self.names, self.subject, body, zlib.crc32(text.encode()), frozenset(traits), **options))
+
+
+def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether the shapes differ and fit each other all the same."""
+    return one != other and all(a == b or 1 in (a, b) for a, b in zip(one[::-1], other[::-1]))
 
 
 def _arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
@@ -364,13 +382,21 @@ class Inputs:
             return values.astype(recipe.dtype)
         storage = "float32" if recipe.dtype == "bfloat16" else recipe.dtype
         values = np.ascontiguousarray(values).reshape(values.shape).astype(storage)
-        leaf = self.paddle.to_tensor(np.ascontiguousarray(values.T) if recipe.is_strided else values)
+        wide = recipe.is_strided and sum(n > 1 for n in recipe.shape) == 1  # a transposed view of which would be contiguous
+        leaf = self.paddle.to_tensor(np.repeat(values, 2, _longest(recipe.shape)) if wide else np.ascontiguousarray(values.T) if recipe.is_strided else values)
         if recipe.dtype == "bfloat16":
             leaf = leaf.astype("bfloat16")
         leaf.stop_gradient = not (self.with_grad and recipe.differentiable)
         if not leaf.stop_gradient:
             self.leaves.append(leaf)
+        if wide:
+            return leaf[(slice(None),) * _longest(recipe.shape) + (slice(None, None, 2),)]
         return leaf.transpose(list(range(len(recipe.shape)))[::-1]) if recipe.is_strided else leaf
+
+
+def _longest(shape: tuple[int, ...]) -> int:
+    """The axis of the largest size."""
+    return shape.index(max(shape))
 
 
 @dataclass(frozen=True)
@@ -522,8 +548,14 @@ class Built:
 
 
 def load(subjects: Sequence[str] = ()) -> dict[str, Case]:
-    """All cases by id, or those of some subjects: the files `cases_SUBJECT.py` in this folder."""
+    """All cases by id, or those of some subjects: the files `cases_SUBJECT.py` in this folder, and what is derived from all of them."""
+    from tests.api.derived import SUBJECT, derive  # which reads what cases are made of here
+
+    wanted = () if SUBJECT in subjects else subjects
     for path in sorted(Path(__file__).parent.glob("cases_*.py")):
-        if not subjects or path.stem.removeprefix("cases_") in subjects:
+        if not wanted or path.stem.removeprefix("cases_") in wanted:
             import_module(f"tests.api.{path.stem}")
+    if not wanted and not any(c.subject == SUBJECT for c in REGISTRY.values()):
+        for case in list(derive(REGISTRY)):
+            register(case)
     return {i: c for i, c in REGISTRY.items() if not subjects or c.subject in subjects}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.api.compare import cannot_say
-from tests.api.outcome import Leaf
-from tests.api.reasons import ASPECTS, NOTHING_FLOWS, OPTIONS, reasons
+from tests.api.outcome import Failure, Leaf
+from tests.api.reasons import ASPECTS, KINDS, NOTHING_FLOWS, OPTIONS, REASONS, REFUSED, Reason, asked
 from tests.api.record import stored
 from tests.api.table import load
 from tests.coverage_api import Row, add_traits, rows_of_names, survey
@@ -27,11 +27,22 @@ def rows(outcomes: dict[str, tuple[int, Any]]) -> dict[str, Row]:
     return found
 
 
-@pytest.mark.parametrize("aspect", ASPECTS)
+@pytest.mark.parametrize("aspect", [a for a in ASPECTS if a not in KINDS])
 def test_a_name_is_covered_or_there_is_a_reason(aspect: str, rows: dict[str, Row]) -> None:
-    exempt = reasons(aspect)
-    assert [n for n, row in rows.items() if not row.covers(aspect) and n not in exempt] == []
-    assert [n for n in exempt if rows[n].covers(aspect)] == [], "covered by now: take them off the list"
+    assert [n for n, row in rows.items() if asked(aspect, n) and not row.covers(aspect)] == []
+
+
+@pytest.mark.parametrize("reason", REASONS, ids=lambda reason: f"{', '.join(reason.aspects)} since {reason.text}")
+def test_a_reason_is_none_where_cases_cover_the_aspect(reason: Reason, rows: dict[str, Row]) -> None:
+    aspects = [aspect for aspect in ASPECTS if aspect in reason.aspects]
+    assert [(n, a) for n in reason.each() for a in aspects if rows[n].covers(a)] == [], "covered by now: take them off the list"
+    if "shapes" in reason.aspects:
+        assert [n for n in reason.each() if all(rows[n].covers(kind) for kind in KINDS if kind != "broadcast")] == []
+
+
+def test_what_paddle_is_said_to_refuse_it_refuses(outcomes: dict[str, tuple[int, Any]]) -> None:
+    refusing = {(name, kind) for i, case in load().items() if case.raises and isinstance(outcomes[i][1], Failure) for name in case.names for kind in case.traits}
+    assert {(name, kind) for reason in REFUSED for name in reason.each() for kind in reason.aspects} <= refusing
 
 
 def test_a_name_has_one_reason_and_is_known(rows: dict[str, Row]) -> None:
