@@ -105,8 +105,6 @@ def make_parameter(shape: Sequence[int], attr: Any, dtype: Any, is_bias: bool, d
     if chosen is False:
         return None
     sizes = shape_of(shape)
-    if any(d == 0 for d in sizes) and len(sizes) > 1:
-        raise ValueError(f"expected a parameter without sizes of 0 but got shape {list(sizes)}")
     kind = as_dtype(dtype) if dtype is not None else default_dtype()
     initializer = (
         chosen.initializer

@@ -126,7 +126,8 @@ class XavierUniform(Initializer):
 
     def total(self, shape: Shape) -> float:
         fan_in, fan_out = fans(shape)
-        return (fan_in if self.fan_in is None else self.fan_in) + (fan_out if self.fan_out is None else self.fan_out)
+        # Of a parameter without elements both may be 0, and any total will do.
+        return (fan_in if self.fan_in is None else self.fan_in) + (fan_out if self.fan_out is None else self.fan_out) or 1.0
 
     def values(self, shape: Shape, dtype: ScalarType) -> Tensor:
         limit = self.gain * math.sqrt(6.0 / float(self.total(shape)))
