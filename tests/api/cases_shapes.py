@@ -1,6 +1,6 @@
 """Empty tensors, axes of one, odd sizes and non-contiguous tensors where `derived.py` cannot make them of another case: sizes fit options, positions or each other."""
 
-from tests.api.table import apart, array, cases, normal, uniform
+from tests.api.table import apart, array, cases, check, normal, uniform
 
 F = "paddle.nn.functional"
 
@@ -159,3 +159,74 @@ def _(c):
 @cases("paddle.Tensor")
 def _(c):
     c.expr("(x + y, x - y, x * y, x / y, x < y, x == y, x @ x.T, y - 1, 2 / y)", x=normal(3, 1), y=uniform(4, low=0.5))
+
+
+# --- what is no function of tensors alone
+
+
+@cases("paddle.randperm")
+def _(c):
+    c(0)
+
+
+@check("paddle.Tensor.numpy", "paddle.Tensor.shape", "paddle.Tensor.dtype", "paddle.to_tensor", traits=("float32", "empty", "one", "odd", "strided"))
+def tensors_of_all_shapes_are_read(paddle, np, rng):
+    whole = rng.standard_normal((4, 1, 3)).astype("float32")
+    arrays = [whole, whole.T, whole[::2], whole[:, 0, 1], whole[..., :0], np.broadcast_to(whole[:1], (2, 1, 3))]
+    made = [paddle.to_tensor(a) for a in arrays]
+    made += [made[0].transpose([2, 0, 1]), made[0][::2], made[0][:, 0, 1], made[0][:, :, ::2], made[0][:0]]
+    made += [paddle.to_tensor(t) for t in made[-5:]]
+    # Paddle refuses to give numbers of what has none.
+    return [(t if 0 in t.shape else t.numpy(), list(t.shape), t.dtype) for t in made]
+
+
+@check("paddle.Tensor.set_value", traits=("float32", "one", "odd", "strided"))
+def values_are_set_from_and_to_parts(paddle, np, rng):
+    whole = paddle.to_tensor(rng.standard_normal((3, 4)).astype("float32"))
+    target, row = paddle.zeros([4, 3]), paddle.zeros([1, 3])
+    target.set_value(whole.t())
+    row.set_value(whole.t()[1:2])
+    array = paddle.zeros([2, 3])
+    array.set_value(whole.numpy().T[::2])
+    return target, row, array
+
+
+@check(
+    "paddle.Tensor.backward", "paddle.Tensor.stop_gradient", "paddle.no_grad", "paddle.autograd.PyLayer", "paddle.autograd.PyLayer.apply", "paddle.autograd.PyLayer.forward",
+    "paddle.autograd.PyLayer.backward", "paddle.autograd.PyLayerContext.save_for_backward", "paddle.autograd.PyLayerContext.saved_tensor",
+    traits=("float32", "float64", "gradient", "empty", "one", "odd", "strided"),
+)  # fmt: skip
+def gradients_flow_through_views_and_own_functions(paddle, np, rng):
+    class Cubed(paddle.autograd.PyLayer):
+        @staticmethod
+        def forward(context, x):
+            context.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(context, gradient):
+            (x,) = context.saved_tensor()
+            return 3 * x * x * gradient
+
+    found = []
+    for dtype in ("float32", "float64"):
+        for shape in ((3, 4), (5, 1), (0, 3)):
+            x = paddle.to_tensor(rng.standard_normal(shape).astype(dtype), stop_gradient=False)
+            views = [x.t(), x[::2], x[:, :1]]
+            with paddle.no_grad():
+                silent = [v * 2 for v in views] + [Cubed.apply(x.t())]
+            outputs = [Cubed.apply(v) for v in views]
+            total = sum((y * paddle.to_tensor(rng.standard_normal(tuple(y.shape)).astype(dtype))).sum() for y in outputs)
+            total.backward()
+            found.append({"silent": silent, "outputs": outputs, "grad": x.grad.detach(), "needs": [v.stop_gradient for v in (*views, *silent, *outputs)]})
+    return found
+
+
+@check("paddle.ParamAttr", "paddle.nn.initializer.Constant", "paddle.nn.initializer.Xavier", traits=("float32", "empty", "one", "odd"))
+def parameters_of_all_shapes_begin(paddle, np, rng):
+    initializers = paddle.nn.initializer
+    made = []
+    for begin in (initializers.Constant(2.5), initializers.XavierNormal(), initializers.XavierUniform()):
+        for shape in ([0, 3], [3, 0], [0, 0], [1, 5], [3, 1]):
+            made.append(paddle.create_parameter(shape, "float32", attr=paddle.ParamAttr(initializer=begin, learning_rate=0.5)))
+    return made

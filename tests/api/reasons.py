@@ -69,6 +69,13 @@ REASONS = (
         " disable_static enable_static in_dynamic_mode batch dataset.flowers.train nn.Layer.apply nn.Layer.children nn.Layer.eval nn.Layer.extra_repr nn.Layer.full_name"
         " nn.Layer.named_children nn.Layer.named_sublayers nn.Layer.sublayers nn.Layer.train nn.layer.layers.HookRemoveHelper nn.layer.layers.HookRemoveHelper.remove",
     ),
+    Reason("its tensors hold one number each", ("odd", "strided"), "arange increment linspace"),
+    Reason(
+        "what it makes is contiguous, and what goes in are sizes and numbers",
+        ("strided",),
+        "eye ones zeros rand randint randn randperm uniform ParamAttr nn.initializer.Constant nn.initializer.Xavier",
+    ),
+    Reason("a number goes in", ("empty", "strided"), "seed"),
     Reason("layers are counted, and no tensor goes in", ("dtypes", "shapes"), "flops"),
     Reason("a dtype goes in or comes out, and no tensor", ("shapes", "gradient"), "get_default_dtype set_default_dtype"),
     Reason("what is made is empty until it is set", ("shapes",), "nn.Layer.create_tensor nn.Layer.create_variable"),
