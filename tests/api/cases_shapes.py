@@ -169,10 +169,10 @@ def _(c):
     c(0)
 
 
-@check("paddle.Tensor.numpy", "paddle.Tensor.shape", "paddle.Tensor.dtype", "paddle.to_tensor", traits=("float32", "empty", "one", "odd", "strided"))
+@check("paddle.Tensor.numpy", "paddle.Tensor.shape", "paddle.Tensor.dtype", "paddle.to_tensor", traits=("float32", "float64", "empty", "one", "odd", "strided"))
 def tensors_of_all_shapes_are_read(paddle, np, rng):
     whole = rng.standard_normal((4, 1, 3)).astype("float32")
-    arrays = [whole, whole.T, whole[::2], whole[:, 0, 1], whole[..., :0], np.broadcast_to(whole[:1], (2, 1, 3))]
+    arrays = [whole, whole.T.astype("float64"), whole[::2], whole[:, 0, 1], whole[..., :0], np.broadcast_to(whole[:1], (2, 1, 3))]
     made = [paddle.to_tensor(a) for a in arrays]
     made += [made[0].transpose([2, 0, 1]), made[0][::2], made[0][:, 0, 1], made[0][:, :, ::2], made[0][:0]]
     made += [paddle.to_tensor(t) for t in made[-5:]]
@@ -180,15 +180,17 @@ def tensors_of_all_shapes_are_read(paddle, np, rng):
     return [(t if 0 in t.shape else t.numpy(), list(t.shape), t.dtype) for t in made]
 
 
-@check("paddle.Tensor.set_value", traits=("float32", "one", "odd", "strided"))
+@check("paddle.Tensor.set_value", traits=("float32", "float64", "one", "odd", "strided"))
 def values_are_set_from_and_to_parts(paddle, np, rng):
-    whole = paddle.to_tensor(rng.standard_normal((3, 4)).astype("float32"))
-    target, row = paddle.zeros([4, 3]), paddle.zeros([1, 3])
-    target.set_value(whole.t())
-    row.set_value(whole.t()[1:2])
-    array = paddle.zeros([2, 3])
-    array.set_value(whole.numpy().T[::2])
-    return target, row, array
+    found = []
+    for dtype in ("float32", "float64"):
+        whole = paddle.to_tensor(rng.standard_normal((3, 4)).astype(dtype))
+        target, row, some = (paddle.zeros([n, 3], dtype) for n in (4, 1, 2))
+        target.set_value(whole.t())
+        row.set_value(whole.t()[1:2])
+        some.set_value(whole.numpy().T[::2])
+        found.append((target, row, some))
+    return found
 
 
 @check(
@@ -222,11 +224,12 @@ def gradients_flow_through_views_and_own_functions(paddle, np, rng):
     return found
 
 
-@check("paddle.ParamAttr", "paddle.nn.initializer.Constant", "paddle.nn.initializer.Xavier", traits=("float32", "empty", "one", "odd"))
+@check("paddle.ParamAttr", "paddle.nn.initializer.Constant", "paddle.nn.initializer.Xavier", traits=("float32", "float64", "empty", "one", "odd"))
 def parameters_of_all_shapes_begin(paddle, np, rng):
     initializers = paddle.nn.initializer
     made = []
     for begin in (initializers.Constant(2.5), initializers.XavierNormal(), initializers.XavierUniform()):
         for shape in ([0, 3], [3, 0], [0, 0], [1, 5], [3, 1]):
-            made.append(paddle.create_parameter(shape, "float32", attr=paddle.ParamAttr(initializer=begin, learning_rate=0.5)))
+            for dtype in ("float32", "float64"):
+                made.append(paddle.create_parameter(shape, dtype, attr=paddle.ParamAttr(initializer=begin, learning_rate=0.5)))
     return made
