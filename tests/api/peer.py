@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.api.outcome import Failure, read, run_case, save
-from tests.api.table import load
+from tests.api.table import Case, load
 
 ROOT = Path(__file__).parents[2]
 PYTHON = "POLYREME_PADDLE_PYTHON"
@@ -49,37 +49,35 @@ def run_under_paddle(ids: list[str], timeout: float = 900) -> dict[str, tuple[in
         return read(out)
 
 
-def run_forked(ids: list[str], out: Path) -> dict[str, tuple[int, Any]]:
-    """Outcomes of cases in a process of their own, and in further ones without those that end it."""
-    import paddle
-
-    cases, crashed, progress = load(), dict[str, tuple[int, Any]](), Path(f"{out}.at")
-    left = list(ids)
+def run_forked(cases: list[Case], paddle: Any, out: Path) -> dict[str, tuple[int, Any]]:
+    """Outcomes of cases in a process of their own, and in further ones without those that end it; `out` is where it leaves them."""
+    crashed, progress, left = dict[str, tuple[int, Any]](), Path(f"{out}.at"), list(cases)
     while left:
         child = os.fork()
         if not child:
             found = {}
-            for name in left:
-                progress.write_text(name)
+            for number, case in enumerate(left):
+                progress.write_text(str(number))
                 signal.alarm(PATIENCE)
-                found[name] = cases[name].fingerprint, run_case(cases[name], paddle)
+                found[case.id] = case.fingerprint, run_case(case, paddle)
             save(out, found)
             os._exit(0)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if not status:
             return crashed | read(out)
-        culprit = progress.read_text()
-        crashed[culprit] = cases[culprit].fingerprint, Failure(("crash",), f"the process ended with {status}")
-        left.remove(culprit)
+        culprit = left.pop(int(progress.read_text()))
+        crashed[culprit.id] = culprit.fingerprint, Failure(("crash",), f"the process ended with {status}")
     return crashed
 
 
 def main() -> None:
-    out = Path(sys.argv[1])
-    ids = sys.stdin.read().split("\n")
+    import paddle
+
+    out, cases = Path(sys.argv[1]), load()
+    wanted = [cases[i] for i in sys.stdin.read().split("\n")]
     found: dict[str, tuple[int, Any]] = {}
-    for start in range(0, len(ids), FEW):
-        found |= run_forked(ids[start : start + FEW], Path(f"{out}.part.npz"))
+    for start in range(0, len(wanted), FEW):
+        found |= run_forked(wanted[start : start + FEW], paddle, Path(f"{out}.part.npz"))
     save(out, found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import polyreme
 from tests.api.compare import differences
 from tests.api.outcome import Failure, Leaf, Nothing, read, run_case, save
+from tests.api.peer import run_forked
 from tests.api.table import Call, Case, Recipe, apart, array, bools, ints, normal, uniform
 
 
@@ -96,3 +98,14 @@ def test_a_wrong_gradient_is_found() -> None:
     wrong = {**expected, "grad": {"first": [replace(expected["grad"]["first"][0], values=expected["grad"]["first"][0].values * 1.01)]}}
     assert not differences(case(), expected, expected)
     assert "grad.first[0]: 3 of 3 numbers differ" in differences(case(), wrong, expected)[0]
+
+
+def test_a_case_that_ends_its_process_costs_the_others_nothing(tmp_path: Path) -> None:
+    def named(name: str, body: Any) -> Case:
+        return replace(case(), id=name, body=body)
+
+    cases = [named("first", lambda paddle, rng: 1), named("crash", lambda paddle, rng: os._exit(3)), named("last", lambda paddle, rng: paddle.ones([2]))]
+    found = run_forked(cases, polyreme, tmp_path / "out.npz")
+    assert found["first"] == (1, 1) and found["crash"] == (1, Failure(("crash",), "the process ended with 3"))
+    assert not differences(case(), found["last"][1], leaf([1.0, 1.0]))
+    assert not differences(case(), leaf([1.0]), found["crash"][1]), "Paddle cannot say"
