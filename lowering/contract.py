@@ -20,6 +20,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.ir.types import element_type
 from polyreme.lowering.blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.microkernel import UNROLL, Axis, choose_tile, cover, join_axes, rank_tiles, step_cycles, vectors_of_row
@@ -44,6 +45,9 @@ ROWS_WORTH_PACKING_TWICE = 48
 ROWS_OF_DOT, COLUMNS_OF_DOT = 4, 8
 # Rows of a piece when the contracted axis is cut into blocks, whose partial sums wait in scratch memory.
 ROWS_OF_BLOCKS = 128
+# Where the third level gives fewer bytes a cycle, A is not read from it again for each panel: pieces of its rows, of so large a part of the second level, 1 / so much, stay there while all panels pass.
+# Pieces of fewer rows do not pay for reading the panels for each.
+FAST_THIRD_LEVEL, NEAR_SHARE, ROWS_WORTH_STAYING = 12, 3, 64
 # Rows of a task that makes all lanes of them: with fewer, panels are read from the second-level cache too often, and with more, results leave it half made.
 ROWS_OF_TASK = 192
 
@@ -278,11 +282,17 @@ class ProductBuilder:
                 with code.loop(0, blocks, name="panel") as panel:
                     self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False)
             return
+        near = self._rows_that_stay(panels, local)
+        if near is not None:
+            piece, pieces = near, ceildiv(self.m, near)
         tasks = product(sizes) * blocks * pieces
         threads = code.b(kernel_ops.Threads)
         shared = code.apply("gt", threads, code.value(1))
         with code.parallel(code.value(tasks), grain=grain, name="task") as task:
-            *around, block, part = code.split(task, [*sizes, blocks, pieces])
+            if near is None:
+                *around, block, part = code.split(task, [*sizes, blocks, pieces])
+            else:
+                *around, part, block = code.split(task, [*sizes, pieces, blocks])
             # One of two threads takes its tasks from the end on.
             backward = code.apply("and", shared, code.apply("ge", code.value(code.mul(task, 2)), code.value(tasks)))
             self._piece(kernel, dict(zip(self.outer, around, strict=True)), block, part, piece, panels, local, backward, threads)
@@ -291,6 +301,20 @@ class ProductBuilder:
         """Whether a task makes all lanes of its rows, panel by panel: of so many rows that what is read and written at the places of the results comes from memory, which
         wants to be asked for whole pages."""
         return panels is not None and not local and isinstance(self.m, int) and self.m >= PIECES * ROWS_OF_TASK
+
+    def _rows_that_stay(self, panels: Panels | None, local: bool) -> int | None:
+        """Rows of a piece that goes through all panels before the next one does, since they stay in the second-level cache meanwhile; None where all rows of A do, where the third level
+        is fast enough to read them for each panel, and where they are too long."""
+        target = self.p.request.target
+        if panels is None or local or self.in_blocks or self.outer or target.third_level_bytes >= FAST_THIRD_LEVEL or self._depth(panels) is not None:
+            return None
+        if not isinstance(self.m, int) or not isinstance(self.n, int) or not isinstance(self.k, int) or self.n <= panels.width:
+            return None
+        room, row = target.caches[1] // NEAR_SHARE, self.k * element_type(self.p.left.source.type).bytes
+        if self.m * row <= room or room < row * ROWS_WORTH_STAYING:
+            return None
+        rows, _ = self.tile
+        return -(-self.m // (-(-self.m * row // room) * rows)) * rows
 
     def _piece(
         self, kernel: ProductKernel, around: dict[str, Index], block: Index, part: Index, piece: int | None, panels: Panels | None, local: bool,

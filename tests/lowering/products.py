@@ -75,9 +75,9 @@ def to_kernels(module: Module, target: Target) -> tuple[Module, list[str]]:
     return lowered, [plan.builder for plan in record.plans]
 
 
-def run_native(module: Module, inputs: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-    """The results of machine code on one thread and on two."""
-    lowered, _ = to_kernels(module, host())
+def run_native(module: Module, inputs: Sequence[Array], target: Target | None = None) -> tuple[list[Array], list[Array]]:
+    """The results of machine code on one thread and on two; kernels are made for `target`, which is this machine or one like it."""
+    lowered, _ = to_kernels(module, target or host())
     executable = load(build_artifact(lowered, host(), "product", outline_constants(lowered)))
     before = get_num_threads()
     try:
@@ -99,9 +99,9 @@ def assert_close(got: Array, expected: Array, dtype: ScalarType) -> None:
     np.testing.assert_allclose(got, expected, rtol=0, atol=scale * (2e-5 if dtype.bits == 32 else 1e-12))
 
 
-def check_native(module: Module, inputs: Sequence[Array], expected: Array, dtype: ScalarType) -> None:
+def check_native(module: Module, inputs: Sequence[Array], expected: Array, dtype: ScalarType, target: Target | None = None) -> None:
     """Machine code gives the expected numbers, bit for bit the same on one thread and on two."""
-    (one,), (two,) = run_native(module, inputs)
+    (one,), (two,) = run_native(module, inputs, target)
     assert_close(one, expected, dtype)
     np.testing.assert_array_equal(one, two)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.dims import Dim, symbol
+from polyreme.ir.text import print_module
 from polyreme.ir.types import ScalarType, TensorType, f32, f64, i32
 from polyreme.lowering.contract import build_contract
 from polyreme.lowering.microkernel import Axis, Registers, choose_tile, join_axes, vectors_of_row
@@ -158,6 +160,19 @@ def test_many_rows_are_made_piece_by_piece_with_all_their_lanes(spec: str, a: tu
     for tail in (False, True):
         module, inputs, expected = Case(spec, a, b, True, tail=tail).build()
         check_native(module, inputs, expected, f32)
+
+
+@pytest.mark.parametrize("dtype", [f32, f64], ids=str)
+@pytest.mark.parametrize(("m", "n", "constant"), [(203, 150, True), (203, 150, False), (333, 230, True)])
+def test_rows_stay_near_while_all_panels_pass_where_the_third_level_is_slow(m: int, n: int, constant: bool, dtype: ScalarType) -> None:
+    module, inputs, expected = Case("mk,kn->mn", (m, 19), (19, n), constant, dtype, tail=True).build()
+    near = replace(host(), caches=(4 << 10, 40 << 10, 8 << 20))
+    slow, fast = replace(near, third_level_bytes=9.5), replace(near, third_level_bytes=20)
+    texts = [re.sub(r"@contract_\w+", "", print_module(to_kernels(module, target)[0])) for target in (slow, fast)]
+    assert (texts[0] != texts[1]) == constant
+    check_evaluated(module, inputs, expected, dtype, slow)
+    if constant:
+        check_native(module, inputs, expected, dtype, slow)
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(100, 4099, 70), (61, 3000, 31), (48, 2600, 32)], ids=str)
