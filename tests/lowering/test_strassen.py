@@ -446,6 +446,21 @@ def test_many_rows_go_by_quarters_piece_by_piece_where_that_hides_what_goes_thro
     assert (used[0] is not None and used[0].beside and used[0].pieces > 1) == by_pieces
 
 
+@pytest.mark.parametrize(("rows", "steps", "lanes"), [(128, 768, 768), (128, 512, 512), (196, 1024, 256)])
+def test_products_that_do_not_pay_for_additions_go_the_direct_way_where_these_take_the_units_of_multiply_adds(rows: int, steps: int, lanes: int) -> None:
+    case = Case(rows, steps, lanes)
+    used: list[bool] = []
+
+    def build(request: Request) -> KernelPlan | None:
+        used.append(choose_cut(request) is not None)
+        return None
+
+    spare = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 2 << 20, 16 << 20))
+    for target in (spare, replace(spare, spare_adders=False, third_level_bytes=9.5, memory_bytes=4.5)):
+        to_kernels(case.module(*case.arrays()), target, build)
+    assert used == [True, False]
+
+
 def test_large_products_with_known_weights_are_taken() -> None:
     assert chosen((128, 768), (768, 768))
     assert chosen((1, 128, 768), (768, 768), "bmk,kn->bmn")
