@@ -56,7 +56,7 @@ def summary(net: Layer, input_size: Any = None, dtypes: Any = None, input: Any =
     used instead of such. The network runs once, in evaluation mode. Sizes in the table take 4 bytes for every number.
     """
     if input is not None:
-        shapes = _sizes_of(input) if input_size is None else _checked(input_size)
+        shapes = _checked(_sizes_of(input) if input_size is None else input_size)
         arguments: Sequence[Any] = [input]
     elif input_size is not None:
         shapes = _checked(input_size)

@@ -1,6 +1,6 @@
 """Empty tensors, axes of one, odd sizes and non-contiguous tensors where `derived.py` cannot make them of another case: sizes fit options, positions or each other."""
 
-from tests.api.table import apart, array, cases, check, normal, uniform
+from tests.api.table import apart, array, cases, check, ints, normal, uniform
 
 F = "paddle.nn.functional"
 
@@ -233,3 +233,129 @@ def parameters_of_all_shapes_begin(paddle, np, rng):
             for dtype in ("float32", "float64"):
                 made.append(paddle.create_parameter(shape, dtype, attr=paddle.ParamAttr(initializer=begin, learning_rate=0.5)))
     return made
+
+
+@check(
+    "paddle.optimizer.SGD", "paddle.optimizer.SGD.minimize", "paddle.optimizer.SGD.step", "paddle.optimizer.SGD.clear_grad", "paddle.optimizer.Adam", "paddle.optimizer.Adam.step",
+    "paddle.optimizer.Adam.clear_grad", traits=("float32", "float64", "empty", "one", "odd", "strided"),
+)  # fmt: skip
+def parameters_without_elements_and_gradients_of_views_are_updated(paddle, np, rng):
+    found = []
+    for dtype in ("float32", "float64"):
+        for make in (paddle.optimizer.SGD, paddle.optimizer.Adam):
+            parameters = [paddle.create_parameter(shape, dtype) for shape in ([0, 3], [4, 1], [3, 5])]
+            optimizer = make(0.25, parameters=parameters)
+            weights = [paddle.to_tensor(rng.standard_normal(p.shape[::-1]).astype(dtype)) for p in parameters]
+            for step in range(3):
+                loss = sum((p.t() * w).sum() for p, w in zip(parameters, weights))  # whose gradients are transposed
+                if step == 2 and make is paddle.optimizer.SGD:
+                    optimizer.minimize(loss)
+                else:
+                    loss.backward()
+                    optimizer.step()
+                optimizer.clear_grad()
+            found.append(parameters)
+    return found
+
+
+@cases(f"{F}.gather_tree")
+def _(c):
+    c(ints(3, 2, 4, high=9).strided(), ints(3, 2, 4, high=4).strided())
+
+
+@check("paddle.Model", traits=("float32", "empty", "one", "odd", "strided"))
+def models_are_run_by_parts_of_batches(paddle, np, rng):
+    net = paddle.nn.Linear(3, 1)
+    model = paddle.Model(net)
+    model.prepare(paddle.optimizer.SGD(0.1, net.parameters()), paddle.nn.MSELoss())
+    x, y = rng.standard_normal((3, 8)).astype("float32"), rng.standard_normal((1, 8)).astype("float32")
+    losses = [float(np.asarray(model.train_batch([x.T[::2]], [y.T[::2]])[0]).reshape(-1)[0]) for _ in range(2)]
+    nothing = model.predict_batch([x.T[:0]])
+    return losses, model.predict_batch([x.T[1::2]]), [list(a.shape) for a in nothing], net.weight
+
+
+T = "paddle.vision.transforms"
+TRANSFORMS = {
+    "BrightnessTransform": "0", "CenterCrop": "0", "ColorJitter": "0, 0, 0, 0", "ContrastTransform": "0", "Grayscale": "3", "HueTransform": "0", "Normalize": "[0.5] * 3, [0.25] * 3",
+    "Pad": "1", "RandomCrop": "(0, 7)", "RandomHorizontalFlip": "1.0", "RandomRotation": "0", "RandomVerticalFlip": "1.0", "SaturationTransform": "0",
+}  # fmt: skip
+
+for _name, _options in TRANSFORMS.items():
+
+    @cases(f"{T}.{_name}")
+    def _(c):
+        c.expr(f"{T}.{_name}({_options})(x)", x=uniform(3, 0, 7))
+
+
+for _name, _options in {"RandomResizedCrop": "2", "Resize": "(2, 3)"}.items():
+
+    @cases(f"{T}.{_name}")
+    def _(c):
+        c.expr(f"{T}.{_name}({_options})(x)", x=uniform(3, 0, 7), _raises=True)
+
+
+for _name, _made in {"Compose": "Compose([lambda v: v * 2])", "ToTensor": "ToTensor()", "Transpose": "Transpose()"}.items():
+
+    @cases(f"{T}.{_name}")
+    def _(c):
+        c.expr(f"{T}.{_made}(x)", x=uniform(3, 0, 7))
+        c.expr(f"{T}.{_made}(x)", x=uniform(3, 4, 7).strided())
+
+
+@cases(f"{T}.Normalize")
+def _(c):
+    c.expr(f"{T}.Normalize([0.5] * 3, [0.25] * 3)(x)", x=uniform(3, 4, 7).strided())
+
+
+@check(f"{T}.BaseTransform", traits=("float32", "empty", "one", "odd", "strided", "gradient"))
+def own_transforms_get_tensors_of_all_shapes(paddle, np, rng):
+    class Doubled(paddle.vision.transforms.BaseTransform):
+        def _apply_image(self, image):
+            return image * 2
+
+    found = []
+    for shape in ((7, 6, 3), (7, 0, 3), (5, 1, 1)):
+        x = paddle.to_tensor(rng.standard_normal(shape).astype("float32"), stop_gradient=False)
+        y = Doubled()(x.transpose([2, 0, 1]))
+        found.append({"y": y, "grad": paddle.grad(y.sum(), x)})
+    return found
+
+
+@check(
+    "paddle.nn.ClipGradByGlobalNorm", "paddle.nn.ClipGradByNorm", "paddle.nn.ClipGradByValue", traits=("float32", "empty", "one", "odd"),
+)  # fmt: skip
+def gradients_without_elements_are_clipped(paddle, np, rng):
+    found = []
+    for clip in (paddle.nn.ClipGradByGlobalNorm(0.5), paddle.nn.ClipGradByNorm(0.25), paddle.nn.ClipGradByValue(0.125, -0.25)):
+        parameters = [paddle.create_parameter(shape, "float32") for shape in ([0, 3], [4, 1], [3, 5])]
+        optimizer = paddle.optimizer.SGD(0.5, parameters, grad_clip=clip)
+        weights = [paddle.to_tensor(rng.standard_normal(p.shape[::-1]).astype("float32")) for p in parameters]
+        sum((p.t() * w).sum() for p, w in zip(parameters, weights)).backward()
+        optimizer.step()
+        found.append(parameters)
+    return found
+
+
+@check("paddle.nn.BeamSearchDecoder", "paddle.nn.dynamic_decode", traits=("float32", "one", "odd", "strided"))
+def beams_begin_from_views(paddle, np, rng):
+    embed, cell, out = paddle.nn.Embedding(5, 4), paddle.nn.GRUCell(4, 3), paddle.nn.Linear(3, 5)
+    decoder = paddle.nn.BeamSearchDecoder(cell, 0, 1, 2, embed, out)
+    states = paddle.to_tensor(rng.standard_normal((3, 6)).astype("float32"))
+    return [paddle.nn.dynamic_decode(decoder, first, 4)[0] for first in (states.t(), states.t()[::2], states.t()[:1])]
+
+
+@cases("paddle.nn.BeamSearchDecoder", "paddle.nn.dynamic_decode")
+def _(c):
+    decoder = "paddle.nn.BeamSearchDecoder(paddle.nn.GRUCell(4, 3), 0, 1, 2, paddle.nn.Embedding(5, 4), paddle.nn.Linear(3, 5))"
+    c.expr(f"paddle.nn.dynamic_decode({decoder}, s, 4)", s=normal(0, 3), _raises=True)
+
+
+@check("paddle.summary", traits=("float32", "one", "odd", "strided"))
+def models_are_summed_up_by_a_view(paddle, np, rng):
+    x = paddle.to_tensor(rng.standard_normal((3, 8)).astype("float32"))
+    return [{k: int(v) for k, v in paddle.summary(paddle.nn.Linear(3, 1), input=view).items()} for view in (x.t()[::2], x.t()[:1])]
+
+
+@cases("paddle.summary")
+def _(c):
+    c.expr("paddle.summary(paddle.nn.Linear(3, 1), input=x)", x=normal(0, 3), _raises=True)

@@ -45,7 +45,8 @@ REFUSED = (
         "Paddle refuses it",
         ("empty",),
         "arange linspace multinomial nn.CTCLoss nn.functional.ctc_loss nn.functional.npair_loss nn.SpectralNorm nn.GRU nn.LSTM"
-        " nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder nn.TransformerEncoderLayer",
+        " nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder nn.TransformerEncoderLayer"
+        " vision.transforms.RandomResizedCrop vision.transforms.Resize nn.BeamSearchDecoder nn.dynamic_decode summary",
     ),
 )
 
