@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from polyreme.dialects.kernel.block import COLUMNS, MOST_ROWS, STEP
+from polyreme.ir.core import Value
+from polyreme.lowering.code import Code, Index
 from polyreme.lowering.microkernel import Axis
 from polyreme.lowering.targets import Target
 from polyreme.lowering.tile_code import has_tiles
@@ -18,8 +21,8 @@ from polyreme.lowering.tile_code import has_tiles
 VECTORS = 2
 # With fewer rows (or pixels) tiles gain nothing over dot products of vectors: B is loaded for too few of them.
 LEAST_ROWS = 7
-# The most rows whose results are made side by side.
-MOST_BESIDE = 8
+# The most rows whose results are made side by side, and lines of memory that a step asks for ahead.
+MOST_BESIDE, MOST_LINES = 8, 8
 
 
 def target_has_blocks(target: Target) -> bool:
@@ -75,6 +78,14 @@ class BlockSteps:
     counts: tuple[int, ...]
     moves_a: tuple[int, ...]
     moves_b: tuple[int, ...]
+
+    def lines(self, blocks: int) -> int:
+        """Lines of the next panel that a step asks for, so that so many blocks ask for all of it, or for most where they are few."""
+        return min(-(-STEP * VECTORS // blocks), MOST_LINES)
+
+    def ahead(self, code: Code, following: Index, number: Index, blocks: int) -> Value:
+        """Where in the next panel, which begins at `following`, the block of that number among so many asks for lines."""
+        return code.value(code.add(following, code.mul(number, prod(self.counts) * self.lines(blocks) * COLUMNS)))
 
 
 def steps_of(axes: Sequence[Axis], width: int) -> BlockSteps | None:

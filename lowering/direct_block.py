@@ -45,25 +45,16 @@ class DirectBlock:
                 with code.loop(0, turns, name="x") as loop:
                     task.prefetch(self._pixels(y, code.mul(loop.iv, some), some), self.lane0, self.vectors)
         pixel = code.add(at, *(code.mul(c, m) for c, m in zip(self.corner, task.moves, strict=True)))
+        # Its share of the next panel.
+        blocks = -(-task.most[-1] // direct.tile[1]) * (-(-task.most[0] // direct.tile[0]) if len(task.most) > 1 else 1)
+        ahead = found.ahead(code, following, number, blocks)
         code.b(
-            kernel.DotBlock, task.image, code.value(pixel), task.weights, code.value(weights), task.block_sums, rows=run, row=along, starts=starts, places=places,
-            columns=columns, width=direct.width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b,
+            kernel.DotBlock, task.image, code.value(pixel), task.weights, code.value(weights), task.block_sums, ahead, rows=run, row=along, starts=starts, places=places,
+            columns=columns, width=direct.width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b, lines=found.lines(blocks),
         )  # fmt: skip
-        lines = self._lines()
         for y in range(high):
             with code.loop(0, turns, name="x") as loop:
-                # Results are made while the next panel's weights are on their way.
-                turn = code.add(code.mul(number, direct.tile[0] * turns), loop.iv, y * turns)
-                for line in range(lines):
-                    code.prefetch(task.weights, code.add(following, code.mul(turn, lines * lanes), line * lanes))
                 self._finish(y, code.mul(loop.iv, some), some, columns)
-
-    def _lines(self) -> int:
-        """Lines of the next panel that each turn of a task's blocks asks for: together they ask for all."""
-        direct, most = self.task.direct, self.task.most
-        high, wide, vectors = direct.tile
-        blocks = -(-most[-1] // wide) * (-(-most[0] // high) if len(most) > 1 else 1)
-        return -(-direct.k * vectors // (blocks * high * (wide // beside(wide))))
 
     def _pixels(self, y: int, x: Index, some: int) -> Pixels:
         corner = [self.task.code.add(c, o) for c, o in zip(self.corner, (y, x)[-len(self.corner) :], strict=True)]

@@ -29,18 +29,13 @@ class BlockTile(Tile):
             left = code.value(code.add(self.left0, code.mul(row, self.row_left), steps.left))
             places = (0,) if rows == run else (0, rows - run)
             starts = tuple(place * typical(self.row_left) for place in places)
+            ahead = None if steps.ahead is None else found.ahead(code, steps.ahead.at, code.div(at, sizes[0]), blocks)
             code.b(
-                kernel_ops.DotBlock, self.kernel.left, left, steps.right, code.value(steps.at), sums, rows=run, row=typical(self.row_left), starts=starts, places=places,
-                columns=columns, width=width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b,
+                kernel_ops.DotBlock, self.kernel.left, left, steps.right, code.value(steps.at), sums, ahead, rows=run, row=typical(self.row_left), starts=starts, places=places,
+                columns=columns, width=width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b, lines=0 if ahead is None else found.lines(blocks),
             )  # fmt: skip
             some = beside(rows)
-            ahead = None
-            if steps.ahead is not None and rows == sizes[0]:
-                each = -(-steps.ahead.lines // (blocks * (rows // some)))
-                ahead = steps.ahead.share(code, code.mul(code.div(at, rows), each * (rows // some)), each)
             with code.loop(0, rows // some, name="row") as loop:
-                if ahead is not None:
-                    ahead(loop.iv)
                 line = code.mul(loop.iv, some)
                 acc = [[code.load(sums, code.add(code.mul(line, columns), r * columns + v * lanes), lanes, None, align) for v in range(vectors)] for r in range(some)]
                 self.close(code.add(row, line), acc, valid)

@@ -7,6 +7,7 @@ rows. A system lends tiles to programs that ask: who loads code asks (`runtime/c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from polyreme.dialects.kernel.block import COLUMNS, STEP
@@ -18,6 +19,8 @@ from polyreme.lowering.targets import Target
 
 # Bytes of a word, and of a row of a tile.
 WORD, ROW = i32.bytes, COLUMNS * i32.bytes
+# Bytes of a line of memory, and LLVM's word for asking for it in the second-level cache.
+LINE, SECOND_LEVEL = 64, 2
 
 
 def has_tiles(target: Target) -> bool:
@@ -32,18 +35,24 @@ def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
     code = e.code
     lefts = [_plus(code, e.address(op.a, op.at_a), start * WORD) for start in op.starts]
     rights = [_plus(code, e.address(op.b, op.at_b), column * WORD) for column in range(0, op.columns, COLUMNS)]
+    # What is asked for ahead follows on from step to step, whatever axis it is along.
+    ahead = [] if op.ahead is None else [e.address(op.b, op.ahead, inbounds=False)]
     zeros = [_tile(code, f"tilezero.internal({_shape(op.rows)})") for _ in lefts for _ in rights]
 
     def steps(axis: int, at: Sequence[Lane], sums: list[Lane]) -> list[Lane]:
         if axis < len(op.counts):
-            moves = [op.moves_a[axis]] * len(lefts) + [op.moves_b[axis]] * len(rights)
-            return _loop(code, op.counts[axis], at, [m * WORD for m in moves], sums, lambda at, sums: steps(axis + 1, at, sums))
+            moves = [m * WORD for m in (*[op.moves_a[axis]] * len(lefts), *[op.moves_b[axis]] * len(rights))]
+            moves += [op.lines * LINE * prod(op.counts[axis + 1 :])] * len(ahead)
+            return _loop(code, op.counts[axis], at, moves, sums, lambda at, sums: steps(axis + 1, at, sums))
         a = [_load(code, x, op.rows, op.row) for x in at[: len(lefts)]]
-        b = [_load(code, x, STEP, op.width) for x in at[len(lefts) :]]
+        b = [_load(code, x, STEP, op.width) for x in at[len(lefts) : len(lefts) + len(rights)]]
+        for first in at[len(lefts) + len(rights) :]:
+            for line in range(op.lines):
+                code.line(f"call void @llvm.prefetch.p0({_plus(code, first, line * LINE).typed}, i32 0, i32 {SECOND_LEVEL}, i32 1)")
         pairs = [(x, y) for x in a for y in b]
         return [_tile(code, f"tdpbusd.internal(i16 {op.rows}, i16 {ROW}, i16 {ROW}, {c.typed}, {x.typed}, {y.typed})") for c, (x, y) in zip(sums, pairs, strict=True)]
 
-    results = iter(steps(0, [*lefts, *rights], zeros))
+    results = iter(steps(0, [*lefts, *rights, *ahead], zeros))
     start = e.get(op.sums)
     for place in op.places:
         for column in range(0, op.columns, COLUMNS):

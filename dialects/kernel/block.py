@@ -8,7 +8,7 @@ import numpy as np
 
 from polyreme.dialects.kernel.common import Array, check_buffer, check_index, read, write
 from polyreme.ir.core import Op
-from polyreme.ir.define import attr, op, operand
+from polyreme.ir.define import attr, op, operand, optional
 from polyreme.ir.diagnostics import check_attr, check_type
 from polyreme.ir.types import Type, i32
 
@@ -21,12 +21,14 @@ MOST_RUNS = 2
 class DotBlock(Op):
     """Sums of products of bytes, four to a word, for one or two runs of rows of A by some columns of B.
 
-        // %a: buffer<256xi32>, %i: index, %b: buffer<1024xi32>, %j: index, %sums: buffer<64xi32>
-        kernel.dot_block %a, %i, %b, %j, %sums {rows = 4, row = 48, starts = [0], places = [0], columns = 16, width = 16, counts = [3], moves_a = [16], moves_b = [256]}
+        // %a: buffer<256xi32>, %i: index, %b: buffer<1024xi32>, %j: index, %sums: buffer<64xi32>, %next: index
+        kernel.dot_block %a, %i, %b, %j, %sums, %next {rows = 4, row = 48, starts = [0], places = [0], columns = 16, width = 16, counts = [3], moves_a = [16], moves_b = [256], lines = 1}
 
     Run k has the `rows` rows of A that begin entry k of `starts` behind `at_a` and stand `row` words apart; its sums become the rows of `sums` from entry k of `places` on, which are `columns` long
     (16 or 32). Each step takes 16 words of each row, bytes without a sign, by as many rows of B, `width` words apart, whose bytes have signs; there is a step for every place on axes of `counts` places each,
     along which A moves by `moves_a` and B by `moves_b`. Sums wrap around in 32 bits. Runs may overlap: what is written twice is the same.
+
+    With `ahead`, a position of B, each step asks for `lines` lines of memory from there on, one after the other: what is needed next, brought to the second-level cache beside the products.
 
     For processors with tile registers (`amx-int8`); on numpy it is exact everywhere.
     """
@@ -36,6 +38,7 @@ class DotBlock(Op):
     b = operand()
     at_b = operand()
     sums = operand()
+    ahead = optional()
     rows = attr(int)
     row = attr(int)
     starts = attr(tuple[int, ...])
@@ -45,14 +48,18 @@ class DotBlock(Op):
     counts = attr(tuple[int, ...])
     moves_a = attr(tuple[int, ...])
     moves_b = attr(tuple[int, ...])
+    lines = attr(int, default=0)
 
     @staticmethod
     def infer(
-        a: Type, at_a: Type, b: Type, at_b: Type, sums: Type, *, rows: int, row: int, starts: tuple[int, ...], places: tuple[int, ...], columns: int, width: int,
-        counts: tuple[int, ...], moves_a: tuple[int, ...], moves_b: tuple[int, ...],
+        a: Type, at_a: Type, b: Type, at_b: Type, sums: Type, ahead: Type | None, *, rows: int, row: int, starts: tuple[int, ...], places: tuple[int, ...], columns: int, width: int,
+        counts: tuple[int, ...], moves_a: tuple[int, ...], moves_b: tuple[int, ...], lines: int,
     ) -> None:  # fmt: skip
         check_index(at_a)
         check_index(at_b)
+        if ahead is not None:
+            check_index(ahead)
+        check_attr(lines > 0 if ahead is not None else lines == 0, f"expected lines where something is asked for ahead, and none elsewhere, but got {lines}")
         found = [check_buffer(x).dtype for x in (a, b, sums)]
         check_type(all(dtype == i32 for dtype in found), f"expected buffers of i32 but got {', '.join(map(str, found))}")
         check_attr(1 <= rows <= MOST_ROWS, f"expected from 1 to {MOST_ROWS} rows but got {rows}")
@@ -62,8 +69,8 @@ class DotBlock(Op):
 
     @staticmethod
     def reference(
-        a: Array, at_a: Any, b: Array, at_b: Any, sums: Array, *, rows: int, row: int, starts: tuple[int, ...], places: tuple[int, ...], columns: int, width: int,
-        counts: tuple[int, ...], moves_a: tuple[int, ...], moves_b: tuple[int, ...],
+        a: Array, at_a: Any, b: Array, at_b: Any, sums: Array, ahead: Any, *, rows: int, row: int, starts: tuple[int, ...], places: tuple[int, ...], columns: int, width: int,
+        counts: tuple[int, ...], moves_a: tuple[int, ...], moves_b: tuple[int, ...], lines: int,
     ) -> tuple[()]:  # fmt: skip
         moved_a, moved_b = np.zeros(1, np.int64), np.zeros(1, np.int64)
         for count, by_a, by_b in zip(counts, moves_a, moves_b, strict=True):
