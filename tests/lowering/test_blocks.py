@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +20,7 @@ from polyreme.ir.types import BufferType, i32
 from polyreme.lowering.blocks import LEAST_ROWS, rows_of_block, rows_of_run
 from polyreme.lowering.codegen import assembly
 from polyreme.lowering.emit_llvm import emit_llvm
-from polyreme.lowering.link import build_artifact, load
+from polyreme.lowering.link import build_artifact, load, write_library
 from polyreme.lowering.targets import TARGETS, Target, host
 from polyreme.lowering.tensor_to_kernel import outline_constants
 from polyreme.lowering.tile_code import has_tiles
@@ -38,13 +40,13 @@ Axes = Sequence[tuple[int, int, int]]
 
 
 def block(rows: int, row: int, starts: Sequence[int], places: Sequence[int], columns: int, width: int, axes: Axes, sizes: tuple[int, int, int]) -> Module:
-    """out = a block of sums, A read from word 3 on and B from word 5."""
+    """out = a block of sums, A read from word 3 on and B from word 5; what is asked for ahead lies far behind both."""
     a, b, out = (BufferType((n,), i32) for n in sizes)
     module, args, builder = one_function([a, b], [out])
     counts, moves_a, moves_b = zip(*axes, strict=True) if axes else ((), (), ())
     builder(
-        kernel.DotBlock, args[0], builder.number(3), args[1], builder.number(5), args[2], rows=rows, row=row, starts=tuple(starts), places=tuple(places), columns=columns,
-        width=width, counts=counts, moves_a=moves_a, moves_b=moves_b,
+        kernel.DotBlock, args[0], builder.number(3), args[1], builder.number(5), args[2], builder.number(1 << 20), rows=rows, row=row, starts=tuple(starts), places=tuple(places), columns=columns,
+        width=width, counts=counts, moves_a=moves_a, moves_b=moves_b, lines=2,
     )  # fmt: skip
     finish(builder)
     return module
@@ -194,6 +196,29 @@ def test_convolutions_by_tiles_give_the_bits_of_dot_products_on_all_threads(case
     wanted = case.expected(x, w)
     for found in (*run_on_threads(case.module(w), host(), [x]), *run_on_threads(case.module(w), without_tiles(host()), [x])):
         np.testing.assert_array_equal(found, wanted)
+
+
+ALONE = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+library.blocks_create.restype = ctypes.c_void_p
+model = ctypes.c_void_p(library.blocks_create(2, None))
+x, out = (ctypes.c_ubyte * (32 * 64))(*[i % 256 for i in range(32 * 64)]), (ctypes.c_int32 * (32 * 32))()
+inputs, outputs = ((ctypes.c_void_p * 1)(ctypes.addressof(a)) for a in (x, out))
+assert library.blocks_run(model, inputs, None, outputs) == 0
+print(*out)
+"""
+
+
+@needs_tiles
+def test_a_library_asks_for_tiles_itself_in_a_process_that_has_not(tmp_path):
+    w = bytes_of((64, 32), np.int8, 1)
+    x = (np.arange(32 * 64) % 256).astype(np.uint8).reshape(32, 64)
+    made, _ = lowered(product_of(x, w), host())
+    assert blocks_of(made)
+    library, *_ = write_library(build_artifact(made, host(), "blocks", outline_constants(made)), tmp_path / "blocks.so")
+    done = subprocess.run([sys.executable, "-c", ALONE, str(library)], capture_output=True, text=True, check=True, env={"PATH": ""})
+    np.testing.assert_array_equal(np.array(done.stdout.split(), np.int64).reshape(32, 32), x.astype(np.int64) @ w.astype(np.int64))
 
 
 def test_code_with_tiles_is_refused_where_the_system_does_not_lend_them(monkeypatch):
