@@ -359,3 +359,78 @@ def models_are_summed_up_by_a_view(paddle, np, rng):
 @cases("paddle.summary")
 def _(c):
     c.expr("paddle.summary(paddle.nn.Linear(3, 1), input=x)", x=normal(0, 3), _raises=True)
+
+
+# --- layers
+
+
+def holding(paddle, np, rng):
+    """A layer that holds a view and a tensor without elements as buffers, an empty parameter, and a layer below."""
+    layer = paddle.nn.Layer()
+    layer.register_buffer("view", paddle.to_tensor(rng.standard_normal((3, 4)).astype("float32")).t()[::2])
+    layer.register_buffer("nothing", paddle.zeros([0, 3]))
+    layer.add_parameter("none", paddle.create_parameter([0, 1], "float32"))
+    layer.add_sublayer("below", paddle.nn.Linear(3, 1))
+    return layer
+
+
+_OF_LAYERS = (
+    "state_dict set_state_dict set_dict load_dict to_static_state_dict add_sublayer buffers named_buffers register_buffer register_forward_post_hook register_forward_pre_hook"
+    " clear_gradients"
+)
+
+
+@check(*(f"paddle.nn.Layer.{name}" for name in _OF_LAYERS.split()), "paddle.nn.Layer", traits=("float32", "float64", "empty", "one", "odd", "strided"))
+def layers_hold_and_take_views_and_what_is_empty(paddle, np, rng):
+    layer, found = holding(paddle, np, rng), []
+    layer.forward = lambda x: layer.below(x) * 2
+    layer.register_forward_pre_hook(lambda layer, inputs: (inputs[0] + 1,))
+    layer.register_forward_post_hook(lambda layer, inputs, output: output * 3)
+    for setter in (layer.set_state_dict, layer.set_dict, layer.load_dict):
+        new = {name: paddle.to_tensor(rng.standard_normal(tuple(v.shape)[::-1]).astype("float32")).t() for name, v in layer.state_dict().items()}
+        found.append([[list(part) for part in setter(new)], dict(layer.state_dict()), dict(layer.to_static_state_dict())])
+    found.append([layer.buffers(), [name for name, _ in layer.named_buffers()]])
+    for shape in ((3, 4), (3, 1), (3, 0)):
+        layer.clear_gradients()
+        x = paddle.to_tensor(rng.standard_normal(shape).astype("float32"), stop_gradient=False)
+        y = layer(x.t())
+        y.sum().backward()
+        found.append({"y": y, "backwards": [x.grad, layer.below.weight.grad.numpy(), layer.below.bias.grad.numpy()]})
+    wide = layer.to(dtype="float64")
+    return found, wide(paddle.to_tensor(rng.standard_normal((3, 5))).t())
+
+
+@check(*(f"paddle.nn.Layer.{name}" for name in ("bfloat16", "float", "to")), traits=("float32", "float64", "empty", "one", "odd", "strided"))
+def views_and_what_is_empty_are_cast_with_their_layer(paddle, np, rng):
+    casts = (lambda layer: layer.to(dtype="float64"), lambda layer: layer.float(), lambda layer: layer.bfloat16())
+    made = [holding(paddle, np, rng) for _ in casts]
+    for cast, layer in zip(casts, made):
+        cast(layer)
+    return [{name: [list(v.shape), v.dtype, v.astype("float32")] for name, v in layer.state_dict().items()} for layer in made]
+
+
+@check("paddle.nn.LayerList", "paddle.nn.ParameterList", "paddle.nn.Sequential", "paddle.nn.RNNCellBase", traits=("float32", "empty", "one", "odd", "strided", "gradient"))
+def containers_run_over_views_and_what_is_empty(paddle, np, rng):
+    class Cell(paddle.nn.RNNCellBase):
+        def __init__(self):
+            super().__init__()
+            self.mix = paddle.nn.Linear(3, 3)
+
+        state_shape = (3,)
+
+        def forward(self, x, state=None):
+            state = self.get_initial_states(x, self.state_shape) if state is None else state
+            now = paddle.tanh(self.mix(x) + state)
+            return now, now
+
+    steps, chain = paddle.nn.LayerList([paddle.nn.Linear(3, 3), paddle.nn.ReLU()]), paddle.nn.Sequential(paddle.nn.Linear(3, 2), paddle.nn.Tanh())
+    own = paddle.nn.ParameterList([paddle.create_parameter([3, 2], "float32")])
+    cell, found = Cell(), []
+    for shape in ((3, 4), (3, 1), (3, 0)):
+        x = paddle.to_tensor(rng.standard_normal(shape).astype("float32"), stop_gradient=False)
+        y = x.t()
+        for step in steps:
+            y = step(y)
+        results = [y, y @ own[0], chain(x.t()), cell(x.t(), cell(x.t())[1])[0]]
+        found.append({"results": results, "grad": paddle.grad([r.sum() for r in results], x)})
+    return found

@@ -74,8 +74,10 @@ REASONS = (
     Reason(
         "what it makes is contiguous, and what goes in are sizes and numbers",
         ("strided",),
-        "eye ones zeros rand randint randn randperm uniform ParamAttr nn.initializer.Constant nn.initializer.Xavier",
+        "eye ones zeros rand randint randn randperm uniform ParamAttr nn.initializer.Constant nn.initializer.Xavier nn.Layer.create_parameter",
     ),
+    Reason("parameters are contiguous", ("strided",), "nn.Layer.add_parameter nn.Layer.named_parameters nn.Layer.parameters"),
+    Reason("Paddle's casts only some of what a layer holds", ("empty", "strided"), "nn.Layer.astype"),
     Reason("a number goes in", ("empty", "strided"), "seed"),
     Reason("layers are counted, and no tensor goes in", ("dtypes", "shapes"), "flops"),
     Reason("a dtype goes in or comes out, and no tensor", ("shapes", "gradient"), "get_default_dtype set_default_dtype"),
