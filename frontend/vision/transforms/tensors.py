@@ -230,7 +230,8 @@ def _affine_grid(matrix: Array, width: int, height: int, new_width: int, new_hei
     y = np.linspace(-new_height * 0.5 + 0.5, new_height * 0.5 - 0.5, new_height, dtype=np.float32)
     base = np.ones((new_height, new_width, 3), np.float32)
     base[..., 0], base[..., 1] = x, y[:, None]
-    return base @ (matrix.T / np.array([0.5 * width, 0.5 * height], np.float32))
+    # An image without rows or columns has no places to count: any length of it will do.
+    return base @ (matrix.T / np.array([0.5 * max(width, 1), 0.5 * max(height, 1)], np.float32))
 
 
 def affine(image: Tensor, matrix: list[float], interpolation: str, fill: Any) -> Tensor:
