@@ -193,6 +193,7 @@ class _Bufferize:
         step = step_of(scan)
         SinkReshapes().run_on(step)
         Fuse().run_on(step)
+        # Each thread has images of its own, none of which comes from another core; so only those that do not fit the cache are better never made.
         GroupRowChains(self.target.caches[1]).run_on(step)
         results = [outputs.get(v) or self._alloc(_buffer_type(v, scan.location)) for v in scan.results]
         self.memory.update(zip(scan.results, results, strict=True))

@@ -182,13 +182,19 @@ def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case, mon
 
 def test_an_image_that_fits_the_cache_is_made() -> None:
     case = NATIVE[0]
-    target = replace(host(), caches=(32 << 10, 1 << 20, 8 << 20))
+    target = replace(host(), caches=(32 << 10, 1 << 20, 8 << 20), third_level_bytes=20)
     assert products.to_kernels(module_of(case)[0], target)[1] != ["row_chain"]
+
+
+def test_where_the_third_level_cache_is_slow_only_small_images_are_made() -> None:
+    slow = replace(host(), caches=(32 << 10, 2 << 20, 8 << 20), third_level_bytes=9.5)
+    assert products.to_kernels(module_of(NATIVE[0])[0], slow)[1][0] == "row_chain"
+    assert products.to_kernels(module_of(Case((12, 12), 8, 40, 24))[0], slow)[1] != ["row_chain"]
 
 
 # --- in networks
 
-TARGET = replace(host(), caches=(2 << 10, 48 << 10, 8 << 20))
+TARGET = replace(host(), caches=(2 << 10, 48 << 10, 8 << 20), third_level_bytes=20)
 
 
 class Net:
@@ -215,9 +221,9 @@ class Net:
         return module
 
 
-def chains(module: Module) -> list[int]:
+def chains(module: Module, target: Target = TARGET) -> list[int]:
     """How many products and convolutions the chains of a network have."""
-    fused = [op for op in lower(module, TARGET, "tensor").walk() if isinstance(op, tensor.Fused)]
+    fused = [op for op in lower(module, target, "tensor").walk() if isinstance(op, tensor.Fused)]
     counts = [sum(isinstance(inner, tensor.Contract) for inner in op.regions[0].block) for op in fused]
     return [n for n in counts if n > 1]
 
@@ -239,6 +245,13 @@ def test_inverted_residuals_become_chains_of_three() -> None:
     module = inverted_residuals(1)
     assert chains(module) == [3, 3]
     check(module)
+
+
+def test_the_passes_know_of_a_slow_third_level_cache() -> None:
+    module = inverted_residuals(1)
+    slow = replace(TARGET, caches=(2 << 10, 1 << 20, 8 << 20), third_level_bytes=9.5)
+    assert chains(module, replace(slow, third_level_bytes=20)) == []
+    assert chains(module, slow) == [3, 3]
 
 
 def test_inverted_residuals_become_chains_in_each_image_of_a_batch() -> None:
