@@ -27,17 +27,21 @@ SIZES = tuple(ACCURACY)
 USUAL_BATCH, PIXELS = 16, (160, ASSUMED_PIXELS, 320)
 # Channels and output channels below which transforms cost more than they save.
 LEAST_CHANNELS = 16
-# Estimates in cycles per element: a transform of the data or of the sums; and bytes that a core gets per cycle from the third-level cache and from memory.
+# An estimate in cycles per element: a transform of the data or of the sums. And where additions take the time of multiply-adds (`Target.spare_adders`), by the size of a piece and the stride,
+# fitted to measurements on Sapphire Rapids, as are the cycles per byte of data that are written ahead and read again, and of sums that are read and written once more for each range of channels.
 TRANSFORM_CYCLES = 3.0
-THIRD_LEVEL_BYTES, MEMORY_BYTES = 20, 10
+SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
+AHEAD_CYCLES, RANGE_CYCLES = 0.32, 0.04
+# What the direct way takes more than its multiply-adds, likewise.
+DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.2
 # Cycles that another kernel costs, before it does anything.
 STEP_CYCLES = 5000
 # What the direct way takes more where rows have an unknown number of pixels, which its tiles do not fit: measured for 7 to 14 of them.
 UNKNOWN_ROWS = 1.5
 # How much of the shorter one of two things shows that are done at the same time, such as loading weights and arithmetic.
 LOADING_SHOWS = 0.35
-# What is estimated must be this much faster than the direct way, which has no such transforms to be wrong about; and a second way for few pixels than the one for all.
-ADVANTAGE, ADVANTAGE_OF_TWO = 0.9, 0.95
+# What is estimated must be this much faster than the direct way, which has no such transforms to be wrong about, unless what they take was fitted; and a second way for few pixels than the one for all.
+ADVANTAGE, FITTED_ADVANTAGE, ADVANTAGE_OF_TWO = 0.9, 1.0, 0.95
 
 
 @dataclass(frozen=True)
@@ -119,13 +123,20 @@ class Image:
         return self.batch * self.high * self.wide
 
     @property
+    def enough(self) -> float:
+        """Winograd's way is taken where it is estimated to take less cycles, or per pixel where sizes are unknown."""
+        return (ADVANTAGE if self.request.target.spare_adders else FITTED_ADVANTAGE) * self.direct_cycles
+
+    @property
     def direct_cycles(self) -> float:
         """An estimate for the convolution as it stands; per pixel where sizes are unknown, as the mean of the usual ones."""
         if not self.known:
             slower = 1 if len(self.usual) == 1 else UNKNOWN_ROWS
             return sum(slower * image.direct_cycles / image.pixels for image in self.usual) / len(self.usual)
-        arithmetic = self.pixels * self.channels * TAPS * TAPS * self.vectors / 2 * 1.1
-        return _beside(arithmetic, self.channels * self.outputs * TAPS * TAPS * self.dtype.bytes / MEMORY_BYTES)
+        target = self.request.target
+        more = DIRECT_MORE if target.spare_adders else SHARED_DIRECT_MORE
+        arithmetic = self.pixels * self.channels * TAPS * TAPS * self.vectors / 2 * more
+        return _beside(arithmetic, self.channels * self.outputs * TAPS * TAPS * self.dtype.bytes / target.memory_bytes)
 
 
 def _beside(first: float, second: float) -> float:
@@ -303,15 +314,26 @@ class Blocking:
         )
         products = blocks * self.parts * self.panels * q * tiles
         times = 1 if self.ahead else self.parts
-        transformed = blocks * self.pieces * (times * vectors_in + image.vectors) * q * TRANSFORM_CYCLES
+        target = image.request.target
+        each = TRANSFORM_CYCLES if target.spare_adders else SHARED_TRANSFORM_CYCLES[self.size, image.stride]
+        transformed = blocks * self.pieces * (times * vectors_in + image.vectors) * q * each
         weights, data = self.weight_elements * image.dtype.bytes, elements * image.dtype.bytes * self.ahead
-        _, near, far = image.request.target.caches
-        again, there = (THIRD_LEVEL_BYTES if size <= far // 2 else MEMORY_BYTES for size in (weights, data))
-        moved = LOADING_SHOWS * data * (1 + self.parts) / there if data > near // 2 * blocks else 0
-        loading = weights / MEMORY_BYTES + (blocks - 1) * weights / again
+        far = target.caches[2]
+        again, there = (target.third_level_bytes if size <= far // 2 else target.memory_bytes for size in (weights, data))
+        moved = self._moved(data, there)
+        loading = weights / target.memory_bytes + (blocks - 1) * weights / again
         # Few tasks leave threads idle at the end.
         waiting = 1 + 0.3 / (blocks * self.parts)
         return (_beside(products, loading) + moved + transformed + STEP_CYCLES * self.ahead) * waiting
+
+    def _moved(self, data: int, bandwidth: float) -> float:
+        """Cycles in which so many bytes of data that are transformed ahead, and sums that wait for more channels, go out of the caches and come back."""
+        target, blocks = self.image.request.target, self.blocks
+        assert isinstance(blocks, int)
+        if target.spare_adders:
+            return LOADING_SHOWS * data * (1 + self.parts) / bandwidth if data > target.caches[1] // 2 * blocks else 0
+        sums = blocks * self.parts * self.panels * self.products * self.sums_plane * self.image.dtype.bytes * self.ranges * (self.ranges > 1)
+        return AHEAD_CYCLES * data + RANGE_CYCLES * sums
 
 
 def choose_blockings(image: Image) -> list[Blocking]:
@@ -319,7 +341,7 @@ def choose_blockings(image: Image) -> list[Blocking]:
     Where it is better for few pixels, all ways are for more than those."""
     found = list(blockings(image))
     best = min(found, key=lambda b: b.cycles, default=None)
-    if best is None or best.cycles > ADVANTAGE * image.direct_cycles:
+    if best is None or best.cycles > image.enough:
         return []
     few, *more = image.usual
     if image.known or not more:
@@ -327,7 +349,7 @@ def choose_blockings(image: Image) -> list[Blocking]:
     small = min(found, key=lambda b: b.of(few).cycles)
     large = min(found, key=lambda b: sum(b.of(usual).cycles / usual.pixels for usual in more))
     limit = isqrt(few.pixels * more[0].pixels)
-    if image.steps == (1, 1) and small.of(few).cycles > ADVANTAGE * few.direct_cycles:
+    if image.steps == (1, 1) and small.of(few).cycles > few.enough:
         return [replace(large, least=limit)]
     if small.of(few).cycles > ADVANTAGE_OF_TWO * best.of(few).cycles:
         return [best]
