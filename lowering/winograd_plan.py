@@ -330,12 +330,13 @@ class Blocking:
         """Cycles in which so many bytes of data that are transformed ahead, and sums that wait for more channels, go out of the caches and come back."""
         target, blocks = self.image.request.target, self.blocks
         assert isinstance(blocks, int)
-        far = data > target.caches[1] // 2 * blocks
+        near = target.caches[1]
         if target.spare_adders:
-            return LOADING_SHOWS * data * (1 + self.parts) / bandwidth if far else 0
+            return LOADING_SHOWS * data * (1 + self.parts) / bandwidth if data > near // 2 * blocks else 0
         sums = blocks * self.parts * self.panels * self.products * self.sums_plane * self.image.dtype.bytes * self.ranges * (self.ranges > 1)
         # Each panel meets all of a block's data.
-        return AHEAD_CYCLES * data + LOADING_SHOWS * data * self.parts * self.panels / bandwidth * far + RANGE_CYCLES * sums
+        again = data * self.parts * self.panels if data > near * 7 // 8 * blocks else 0
+        return AHEAD_CYCLES * data + LOADING_SHOWS * again / bandwidth + RANGE_CYCLES * sums
 
 
 def choose_blockings(image: Image) -> list[Blocking]:
