@@ -23,7 +23,7 @@ from polyreme.lowering.problem import Product, typical
 
 # The most lines of memory that a round of steps asks for ahead.
 MOST_PREFETCHED = 4
-# Where one row meets weights that the second-level cache does not hold, each second line (the other one of a pair comes with it) is asked for so many bytes ahead.
+# Where one row meets weights that the second-level cache does not hold, each second line (the other one of a pair comes with it) is asked for so many bytes ahead, unless the machine does so.
 STREAM_BYTES = 4096
 # Not where each thread's share is at most so many times what its second-level cache holds: most of it stays there, and asking costs more than it gains.
 NEARLY_STAYS = 1.25
@@ -199,7 +199,7 @@ class Tile:
 
     def ahead(self, at: Index, depth: int | None = None) -> Ahead | None:
         """What follows a panel, or a block of `depth` steps, at position `at` of packed panels: the next one. For one row, which waits for all of it, what follows in
-        this panel; nothing of what stays near."""
+        this panel; nothing of what stays near, or of what the machine asks for by itself."""
         panels = self.panels
         if panels is None or not isinstance(panels.depth, int):
             return None
@@ -208,7 +208,7 @@ class Tile:
         if self.product.m == 1:
             each = element_type(right.type).bytes
             bytes_of_all, near = typical(panels.elements) * each, self.p.request.target.caches[1]
-            if bytes_of_all <= near:
+            if bytes_of_all <= near or self.p.request.target.reads_ahead:
                 return None
             wanted = None
             if self.threads is not None:

@@ -198,6 +198,12 @@ def test_one_row_asks_ahead_for_weights_that_the_second_level_cache_does_not_hol
     assert any(isinstance(op, kernel.Prefetch) for op in lowered.walk()) == asks
 
 
+def test_one_row_does_not_ask_ahead_where_the_machine_does() -> None:
+    module, _, _ = Case("mk,kn->mn", (1, 1030), (1030, 777), True).build()
+    lowered, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], reads_ahead=True))
+    assert not any(isinstance(op, kernel.Prefetch) for op in lowered.walk())
+
+
 @pytest.mark.parametrize(("n", "asks"), [(500, [True, False, False]), (777, [True, True, False])])
 def test_one_row_asks_for_no_weights_that_the_caches_of_its_threads_nearly_hold(n: int, asks: list[bool]) -> None:
     """With 1, 2 and 4 threads, by the condition that the kernel asks under."""
