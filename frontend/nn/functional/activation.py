@@ -56,11 +56,14 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01, name: str | None = None)
 def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW", name: str | None = None) -> Tensor:
     """As `leaky_relu` with a learned slope: one for all, or one per channel."""
     slope = weight
-    if weight.size != 1 and x.ndim > 1:
+    if weight.size != 1:
+        assert x.ndim > 1, f"prelu expected two axes or more for {weight.size} slopes but got shape {list(x.shape)}"
         channel = x.ndim - 1 if data_format.endswith("C") and len(data_format) > 2 else 1
         if weight.size != x.shape[channel]:
             raise AssertionError(f"prelu expected {x.shape[channel]} slopes, one per channel, but got {weight.size}")
         slope = reshape(weight, [weight.size if i == channel else 1 for i in range(x.ndim)])
+    elif not x.ndim:
+        slope = reshape(weight, [])
     return select(_above(x, 0.0), x, multiply(x, slope))
 
 

@@ -15,7 +15,7 @@ from polyreme.math.common import axes_of, axis_of, no_integers, number_of, tenso
 from polyreme.math.creation import ones_like
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract, where
 from polyreme.math.linalg import matmul
-from polyreme.math.manipulation import concat, flip, reshape, span, transpose, unsqueeze
+from polyreme.math.manipulation import broadcast_tensors, concat, flip, reshape, span, transpose, unsqueeze
 from polyreme.math.reduction import norm, sum
 from polyreme.math.scattering import scatter
 from polyreme.math.search import unique
@@ -48,6 +48,8 @@ def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None,
     out, first, second = weight.shape
     if x1.shape[1] != first or x2.shape[1] != second:
         raise ValueError(f"bilinear expected x1 [batch, {first}] and x2 [batch, {second}] for a weight of shape {list(weight.shape)} but got {list(x1.shape)} and {list(x2.shape)}")
+    if isinstance(x1.shape[0], int) and isinstance(x2.shape[0], int) and x1.shape[0] != x2.shape[0]:
+        raise ValueError(f"bilinear expected as many rows in x1 as in x2 but got {x1.shape[0]} and {x2.shape[0]}")
     columns = reshape(transpose(weight, [1, 0, 2]), [first, out * second])
     half = reshape(matmul(x1, columns), [0, out, second])
     result = sum(multiply(half, unsqueeze(x2, 1)), -1)
@@ -224,6 +226,7 @@ def pad(
     tensor_arg(x, "pad")
     widths = [int(number_of(w)) for w in shape_dims(pad)]
     rank = x.ndim
+    assert 2 * rank >= len(widths), f"pad expected at most two widths per axis but got {len(widths)} for shape {list(x.shape)}"
     pairs = [(0, 0)] * rank
     given = list(zip(widths[::2], widths[1::2], strict=True))
     if len(given) == rank and (mode == "constant" and data_format is None or rank < 3):
@@ -291,6 +294,8 @@ def normalize(
 
 def cosine_similarity(x1: Tensor, x2: Tensor, axis: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `axis`."""
+    if x1.type.shape != x2.type.shape:  # a vector's length is that of the vector it is broadcast to
+        x1, x2 = broadcast_tensors([x1, x2])
     together = sum(multiply(x1, x2), axis)
     lengths = multiply(sum(multiply(x1, x1), axis), sum(multiply(x2, x2), axis))
     return divide(together, sqrt(maximum(lengths, dispatch.full((), eps * eps, lengths.type.dtype))))
@@ -305,6 +310,7 @@ def pairwise_distance(
 
 def unfold(x: Tensor, kernel_sizes: Any, strides: Any = 1, paddings: Any = 0, dilations: Any = 1, name: str | None = None) -> Tensor:
     """The windows of images as columns: [N, C, H, W] to [N, C * kernel elements, positions]."""
+    assert x.ndim == 4, f"unfold expected images [N, C, H, W] but got shape {list(x.shape)}"
     two = [list(v) if isinstance(v, (list, tuple)) else [v, v] for v in (kernel_sizes, strides, dilations)]
     (kh, kw), (sh, sw), (dh, dw) = two
     edges = list(paddings) if isinstance(paddings, (list, tuple)) else [paddings] * 4

@@ -34,6 +34,15 @@ def _reduced(loss: Tensor, reduction: str, name: str) -> Tensor:
     return loss if reduction == "none" else mean(loss) if reduction == "mean" else sum(loss)
 
 
+def _expect_alike(input: Tensor, label: Tensor, name: str, axis: int | None = None) -> None:
+    """Refuse shapes that differ elsewhere than along `axis`: broadcast, they would give a loss of pairs that nobody meant."""
+    given, wanted = input.type.shape, label.type.shape
+    differ = [i for i, (a, b) in enumerate(zip(given, wanted)) if i != axis and isinstance(a, int) and isinstance(b, int) and a != b]
+    if len(given) != len(wanted) or differ:
+        where = "" if axis is None else f" but for axis {axis}"
+        raise ValueError(f"{name} expected a label of the shape {list(given)} of the input{where} but got {list(wanted)}")
+
+
 def mse_loss(input: Tensor, label: Tensor, reduction: str = "mean", name: str | None = None) -> Tensor:
     """(input - label)²."""
     return _reduced(square(subtract(input, label)), reduction, "mse_loss")
@@ -53,6 +62,7 @@ def smooth_l1_loss(
     input: Tensor, label: Tensor, reduction: str = "mean", delta: float = 1.0, is_huber: bool = True, name: str | None = None
 ) -> Tensor:
     """Squared up to a distance of `delta`, linear beyond it; the Huber loss, or that divided by delta."""
+    _expect_alike(input, label, "smooth_l1_loss")
     distance = abs_(subtract(input, label))
     near = minimum(distance, number_like(distance, delta))
     # near²/2 + delta * (distance - near) is both pieces in one, with the right gradient at the joint.
@@ -62,6 +72,7 @@ def smooth_l1_loss(
 
 def log_loss(input: Tensor, label: Tensor, epsilon: float = 1e-4, name: str | None = None) -> Tensor:
     """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon)."""
+    _expect_alike(input, label, "log_loss")
     yes = multiply(label, log(scale(input, 1.0, epsilon)))
     no = multiply(scale(label, -1.0, 1.0), log(scale(input, -1.0, 1.0 + epsilon)))
     return neg(add(yes, no))
@@ -71,6 +82,7 @@ def binary_cross_entropy(
     input: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean", name: str | None = None
 ) -> Tensor:
     """-label * log(input) - (1 - label) * log(1 - input), the logarithms held above -100."""
+    _expect_alike(input, label, "binary_cross_entropy")
     low = number_like(input, -100.0)
     yes = multiply(label, maximum(log(input), low))
     no = multiply(scale(label, -1.0, 1.0), maximum(log(scale(input, -1.0, 1.0)), low))
@@ -87,6 +99,7 @@ def binary_cross_entropy_with_logits(
     name: str | None = None,
 ) -> Tensor:
     """`binary_cross_entropy` of sigmoid(logit), in the form that cannot overflow."""
+    _expect_alike(logit, label, "binary_cross_entropy_with_logits")
     if pos_weight is None:
         # softplus(x) - x * label
         loss = subtract(softplus(logit, 1.0, 40.0), multiply(logit, label))
@@ -106,6 +119,8 @@ def softmax_with_cross_entropy(
     axis: int = -1,
 ) -> Any:
     """The cross entropy of softmax(logits), with the axis kept at size 1; labels are class numbers in a tensor of that shape, or weights."""
+    if logits.ndim == 0:
+        raise ValueError("The dimension of input should be larger than zero!")
     place = axis_of(axis, logits.ndim, "softmax_with_cross_entropy")
     if label.ndim == logits.ndim - 1 and not soft_label:
         label = unsqueeze(label, place)
@@ -114,14 +129,17 @@ def softmax_with_cross_entropy(
     return (loss, softmax(logits, place)) if return_softmax else loss
 
 
-def _check_labels(label: Tensor, logits: Tensor, axis: int, soft_label: bool, ignore_index: int) -> None:
+def _check_labels(
+    label: Tensor, logits: Tensor, axis: int, soft_label: bool, ignore_index: int, name: str = "cross_entropy", error: type[Exception] = IndexError
+) -> None:
+    _expect_alike(logits, label, name, axis)
     classes = logits.type.shape[axis]
     if soft_label or not isinstance(label._value, np.ndarray) or not isinstance(classes, int):
         return
     values = label._value
     wrong = (values != ignore_index) & ((values < 0) | (values >= classes))
     if wrong.any():
-        raise IndexError(
+        raise error(
             f"label value should less than the shape of axis dimension when label value({values[wrong].flat[0]}) not equal to ignore_index({ignore_index}), "
             f"But received label value as {values[wrong].flat[0]} and shape of axis dimension is {classes}"
         )
@@ -243,9 +261,11 @@ def nll_loss(
         raise ValueError(f"Expected 2 or more dimensions (got {input.ndim})")
     if label.ndim + 1 != input.ndim:
         raise ValueError(f"nll_loss expected a label of {input.ndim - 1} axes but got shape {list(label.shape)}")
-    wide = unsqueeze(label, 1)
-    _check_labels(wide, input, 1, False, ignore_index)
     classes = input.shape[1]
+    if classes == 0:
+        raise ValueError("Expected 1 or more classes (got num classes 0)")
+    wide = unsqueeze(label, 1)
+    _check_labels(wide, input, 1, False, ignore_index, "nll_loss", ValueError)
     places = reshape(
         dispatch.call(ops.Iota, shape=(classes,), axis=0, dtype=label.type.dtype), [-1 if i == 1 else 1 for i in range(input.ndim)]
     )
@@ -264,6 +284,7 @@ def nll_loss(
 
 def kl_div(input: Tensor, label: Tensor, reduction: str = "mean", log_target: bool = False, name: str | None = None) -> Tensor:
     """label * (log(label) - input), `input` being log probabilities; "batchmean" divides the sum by the first size."""
+    _expect_alike(input, label, "kl_div")
     if log_target:
         loss = multiply(exp(label), subtract(label, input))
     else:

@@ -58,6 +58,8 @@ def ctc_loss(
         raise ValueError(f"ctc_loss expected log_probs [steps, batch, classes] with a known number of steps and classes but got {list(log_probs.shape)}: give both in the InputSpec")
     if not 0 <= blank < classes:
         raise ValueError(f"ctc_loss expected a blank in [0, {classes}) but got {blank}")
+    if 0 in (steps, batch, classes):
+        raise ValueError(f"ctc_loss expected log_probs with elements but got shape {list(log_probs.shape)}")
     if not agree_all(labels.type.shape[:1], (batch,)):
         raise ValueError(f"ctc_loss expected labels of {batch} sequences but got shape {list(labels.shape)}")
     lengths, counts = (reshape(cast_to(t, i64), [-1, 1]) for t in (input_lengths, label_lengths))
@@ -132,6 +134,10 @@ def hsigmoid_loss(
     tensor_arg(label, "hsigmoid_loss", "label")
     if num_classes < 2:
         raise ValueError(f"Expected num_classes >= 2 (got {num_classes})")
+    if input.ndim != 2 or weight.ndim != 2 or input.shape[1] != weight.shape[1]:
+        raise ValueError(f"hsigmoid_loss expected an input [batch, {weight.shape[-1]}] for a weight of shape {list(weight.shape)} but got {list(input.shape)}")
+    if label.shape[0] != input.shape[0]:
+        raise ValueError(f"hsigmoid_loss expected a label per row but got {label.shape[0]} for {input.shape[0]} rows")
     if (path_table is None) != (path_code is None):
         raise ValueError("hsigmoid_loss expected both path_table and path_code, or neither")
     if path_table is None or path_code is None:
