@@ -30,7 +30,6 @@ DERIVED = tuple(kind for kind in KINDS if kind != "broadcast")
 # By kind and name (without "paddle."), what the text of the case starts with of which one is made, and the axis that changes (None: as the rule says).
 CHOSEN: dict[tuple[str, str], tuple[str, int | None]] = {
     ("empty", "multiplex"): ("", 1),
-    ("empty", "nn.functional.log_loss"): ("paddle.nn.functional.log_loss(f32", None),
     **{
         ("empty", f"vision.transforms.{name}"): ("", 1)
         for name in ("adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "normalize", "to_grayscale")
