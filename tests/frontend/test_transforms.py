@@ -31,7 +31,9 @@ def test_a_transform_gives_what_paddle_gave(kind: str) -> None:
         else:
             # OpenCV sums four taps of bytes in another order on some processors.
             apart = np.abs(value.astype(np.int64) - expected[key].astype(np.int64))
-            assert apart.max() <= (1 if "bicubic" in key else 0) and (apart > 0).mean() < 0.1, key
+            far = apart > (1 if "bicubic" in key else 0)
+            # LAPACK solves for a perspective in another order there, which may turn a pixel that lies between two into the other one.
+            assert far.any(axis=-1).sum() <= (1 if "perspective" in key else 0) and (apart > 0).mean() < 0.1, key
 
 
 def test_no_other_package_is_loaded_for_arrays_and_tensors() -> None:

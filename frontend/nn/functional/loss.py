@@ -34,13 +34,18 @@ def _reduced(loss: Tensor, reduction: str, name: str) -> Tensor:
     return loss if reduction == "none" else mean(loss) if reduction == "mean" else sum(loss)
 
 
+def _are_alike(input: Tensor, label: Tensor, axis: int | None = None) -> bool:
+    """Whether the shapes are the same but along `axis`, as far as sizes are known."""
+    given, wanted = input.type.shape, label.type.shape
+    same = (i == axis or a == b or not (isinstance(a, int) and isinstance(b, int)) for i, (a, b) in enumerate(zip(given, wanted)))
+    return len(given) == len(wanted) and all(same)
+
+
 def _expect_alike(input: Tensor, label: Tensor, name: str, axis: int | None = None) -> None:
     """Refuse shapes that differ elsewhere than along `axis`: broadcast, they would give a loss of pairs that nobody meant."""
-    given, wanted = input.type.shape, label.type.shape
-    differ = [i for i, (a, b) in enumerate(zip(given, wanted)) if i != axis and isinstance(a, int) and isinstance(b, int) and a != b]
-    if len(given) != len(wanted) or differ:
+    if not _are_alike(input, label, axis):
         where = "" if axis is None else f" but for axis {axis}"
-        raise ValueError(f"{name} expected a label of the shape {list(given)} of the input{where} but got {list(wanted)}")
+        raise ValueError(f"{name} expected a label of the shape {list(input.type.shape)} of the input{where} but got {list(label.type.shape)}")
 
 
 def mse_loss(input: Tensor, label: Tensor, reduction: str = "mean", name: str | None = None) -> Tensor:
@@ -129,12 +134,10 @@ def softmax_with_cross_entropy(
     return (loss, softmax(logits, place)) if return_softmax else loss
 
 
-def _check_labels(
-    label: Tensor, logits: Tensor, axis: int, soft_label: bool, ignore_index: int, name: str = "cross_entropy", error: type[Exception] = IndexError
-) -> None:
-    _expect_alike(logits, label, name, axis)
+def _check_labels(label: Tensor, logits: Tensor, axis: int, soft_label: bool, ignore_index: int, error: type[Exception] = IndexError) -> None:
+    """Refuse labels that are no class of `logits`. Labels of another shape are left to the op, which says so with the user's line."""
     classes = logits.type.shape[axis]
-    if soft_label or not isinstance(label._value, np.ndarray) or not isinstance(classes, int):
+    if soft_label or not _are_alike(logits, label, axis) or not isinstance(label._value, np.ndarray) or not isinstance(classes, int):
         return
     values = label._value
     wrong = (values != ignore_index) & ((values < 0) | (values >= classes))
@@ -265,7 +268,8 @@ def nll_loss(
     if classes == 0:
         raise ValueError("Expected 1 or more classes (got num classes 0)")
     wide = unsqueeze(label, 1)
-    _check_labels(wide, input, 1, False, ignore_index, "nll_loss", ValueError)
+    _expect_alike(input, wide, "nll_loss", axis=1)
+    _check_labels(wide, input, 1, False, ignore_index, ValueError)
     places = reshape(
         dispatch.call(ops.Iota, shape=(classes,), axis=0, dtype=label.type.dtype), [-1 if i == 1 else 1 for i in range(input.ndim)]
     )
