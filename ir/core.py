@@ -224,14 +224,19 @@ class Op(metaclass=_OpClass):
     def walk(self) -> Iterator[Op]:
         """This op, then all ops inside it in order. The op just given may be erased or replaced meanwhile."""
         yield self
-        for region in self.regions:
-            for block in region.blocks:
-                for op in block:
-                    # Most ops have nothing inside: they need no generator of their own.
-                    if op.regions:
-                        yield from op.walk()
-                    else:
-                        yield op
+        # One generator however deep ops lie in one another; what is still to come is read as late as it can be.
+        waiting: list[Op | Block | None] = [block for region in reversed(self.regions) for block in reversed(region.blocks)]
+        while waiting:
+            at = waiting.pop()
+            op = at.first if isinstance(at, Block) else at
+            while op is not None:
+                following = op.next
+                yield op
+                if op.regions:
+                    waiting.append(following)
+                    waiting.extend(block for region in reversed(op.regions) for block in reversed(region.blocks))
+                    break
+                op = following
 
     # --- changing the graph
 

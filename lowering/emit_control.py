@@ -6,7 +6,7 @@ second one that unpacks its context for `polyreme_parallel`, so that buffers kee
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from polyreme.dialects import kernel
@@ -157,12 +157,15 @@ def _capture(e: FunctionEmitter, inner: FunctionEmitter, op: Any) -> tuple[list[
     inside: set[Any] = set()
     outside: dict[Value, None] = {}
     needs_pool = needs_sizes = False
+    written: set[Value] = set()
+    they_meet = False
     for nested in op.walk():
         inside.update(nested.results)
         for region in nested.regions:
             inside.update(region.block.args)
         if nested is not op:
-            outside.update(dict.fromkeys(v for v in nested.operands if v not in inside))
+            outside.update((v, None) for v in nested.operands if v not in inside)
+        written.update(map(root_of, _written_by(e, nested)))
         if isinstance(nested, kernel.Call):
             facts = e.module.facts[nested.callee.name]
             needs_pool, needs_sizes = needs_pool or facts.pool, needs_sizes or facts.sizes
@@ -170,8 +173,8 @@ def _capture(e: FunctionEmitter, inner: FunctionEmitter, op: Any) -> tuple[list[
             needs_pool = True
         elif isinstance(nested, kernel.Size):
             needs_sizes = needs_sizes or bool(symbols(nested.value))
-    written = {root_of(v) for v in _written_buffers(e, op)}
-    they_meet = any(isinstance(nested, kernel.FetchAdd) for nested in op.walk())
+        elif isinstance(nested, kernel.FetchAdd):
+            they_meet = True
     params: list[str] = []
     fields: list[Lane] = []
     passed: dict[str, Lane] = {}
@@ -217,11 +220,11 @@ def _may_be_shared(e: FunctionEmitter, buffer: Value) -> bool:
     return func is not None and func.args.index(root) in e.module.facts[func.sym_name].shared
 
 
-def _written_buffers(e: FunctionEmitter, op: Op) -> Iterator[Value]:
-    for nested in op.walk():
-        yield from written_by(nested)
-        if isinstance(nested, kernel.Call):
-            yield from (nested.operands[i] for i in e.module.facts[nested.callee.name].written)
+def _written_by(e: FunctionEmitter, op: Op) -> Sequence[Value]:
+    """The buffers that an op writes to, itself or by what it calls."""
+    if isinstance(op, kernel.Call):
+        return [op.operands[i] for i in e.module.facts[op.callee.name].written]
+    return written_by(op)
 
 
 # CLOCK_MONOTONIC of Linux.

@@ -18,9 +18,10 @@ from polyreme.ir.define import Pure
 
 def tidy(func: Func, within: Block | None = None) -> Func:
     """Merge equal ops, hoist invariants, remove what is unused; the kernel computes the same. Only `within` one of its blocks, if that is given."""
-    written = {root(v) for op in func.walk() for v in written_by(op)}
-    # A call may write to any buffer that it is given.
-    written |= {root(v) for op in func.walk() if isinstance(op, kernel.Call) for v in op.operands}
+    written: set[Value] = set()
+    for op in func.walk():
+        # A call may write to any buffer that it is given.
+        written.update(map(root, op.operands if isinstance(op, kernel.Call) else written_by(op)))
     block = func.block if within is None else within
     _merge(block, {}, written)
     _hoist(block, written)

@@ -25,11 +25,12 @@ def root_of(value: Value) -> Value:
 
 def written_by(op: Op) -> Sequence[Value]:
     """The buffers that an op itself writes to; what the kernel that it calls writes is left out."""
-    if isinstance(op, CopyAsync):
-        return (op.target,)
-    if isinstance(op, DotBlock):
-        return (op.sums,)
-    return (op.buffer,) if isinstance(op, (Store, Scatter, Atomic, FetchAdd)) else ()
+    target = _TARGETS.get(type(op))
+    return () if target is None else (getattr(op, target),)
+
+
+# The operand that names the buffer, by class: nearly all ops write to none, and are asked often.
+_TARGETS: Mapping[type[Op], str] = {CopyAsync: "target", DotBlock: "sums", Store: "buffer", Scatter: "buffer", Atomic: "buffer", FetchAdd: "buffer"}
 
 
 def written_arguments(functions: Mapping[str, Func]) -> dict[str, frozenset[int]]:
