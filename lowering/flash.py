@@ -31,11 +31,24 @@ from polyreme.ir.types import BufferType, element_type
 from polyreme.lowering.access import Access
 from polyreme.lowering.attention import Attention, Part, find_in
 from polyreme.lowering.code import Code, Index
+from polyreme.lowering.contract import FAST_THIRD_LEVEL
 from polyreme.lowering.elements import ElementEmitter, Leaf, VectorLeaf, buffer_leaf
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.hoist import tidy
-from polyreme.lowering.microkernel import Axis, Registers, accumulate, cover, sum_lanes, transpose_lanes, zeros
+from polyreme.lowering.microkernel import (
+    MOST_UNROLLED,
+    UNROLL,
+    Axis,
+    Beside,
+    Registers,
+    accumulate,
+    cover,
+    sum_lanes,
+    transpose_lanes,
+    zeros,
+)
 from polyreme.lowering.positions import Position
+from polyreme.lowering.product_tile import Ahead
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.sweep import Lanes, estimate, run, sweep
@@ -154,6 +167,8 @@ class _ManyQueries(_Kernel):
     def __init__(self, request: Request, found: Attention):
         super().__init__(request, found)
         self.rows = self.registers.accumulators // 2
+        # Whether what the second-level cache does not hold takes long to come, so that it pays to ask for it ahead.
+        self.is_far = request.target.third_level_bytes < FAST_THIRD_LEVEL
         self.block = self._block()
         self.turned = self._turned()
         self._take(1 if isinstance(self.queries, int) and self.queries <= self.lanes else 2)
@@ -318,6 +333,7 @@ class _ManyQueries(_Kernel):
                 lambda v, where: self.code.load(self.turned_queries, code.add(where, v * lanes), lanes, None, self.align),
                 zeros(code, rows, self.vectors, p.dtype, lanes),
                 code.add(base, code.mul(at, step)),
+                beside=self._ahead(part, code.add(start, at), rows),
             )
             for v in range(self.vectors):
                 top = self._get(tops, 0, v)
@@ -338,6 +354,32 @@ class _ManyQueries(_Kernel):
                 self._put(top, self.peak, 0, v)
             self._put(shift, tops, 0, v)
         self.tops = tops
+
+    def _ahead(self, part: Part, key: Index, rows: int) -> Beside | None:
+        """What the tile of scores of `rows` keys from `key` on asks for in its rounds: the keys of the next tile, and the values of its own. Not of neighbours in memory, which the machine sees coming."""
+        code, rounds = self.code, self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
+        if not rounds or not self.is_far:
+            return None
+        shares = []
+        for access, letter, first in ((part.keys, self.p.depth, code.add(key, rows)), (part.values, self.p.width, key)):
+            step, size = access.stride(self.p.key), self.p.sizes[letter]
+            if access.stride(letter) != 1 or step == size or not isinstance(size, int):
+                continue
+            buffer = self.buffers[access.source]
+            line = self._line(buffer)
+            inner = -(-size // line)
+            ahead = Ahead(buffer, code.add(self.base(access), code.mul(first, step)), rows * inner, inner, line, step)
+            shares.append(ahead.share(code, 0, -(-ahead.lines // rounds)))
+
+        def ask(turn: Value) -> None:
+            for share in shares:
+                share(turn)
+
+        return ask if shares else None
+
+    def _line(self, buffer: Value) -> int:
+        """Elements of a buffer in a line of memory."""
+        return self.request.target.line_bytes // element_type(buffer.type).bytes
 
     def _masked(self, score: Value, key: Index, start: Index, v: int) -> Value:
         """The softmax's operand at a key for a vector of queries, from their score."""
@@ -363,6 +405,7 @@ class _ManyQueries(_Kernel):
         def some(at: Index, rows: int, sums: list[Value]) -> list[Value]:
             sums = list(sums)
             for r in range(rows):
+                self._ask_for_output(code.add(at, r))
                 for v in range(self.vectors):
                     score = self._get(self.exponentials, code.add(at, r), v)
                     made = code.apply("exp", code.apply("sub", score, shifts[v]))
@@ -378,6 +421,15 @@ class _ManyQueries(_Kernel):
             if not single:
                 made = code.fma(self._get(self.total, 0, v), self._get(self.scale, 0, v), made)
             self._put(made, self.total, 0, v)
+
+    def _ask_for_output(self, turn: Index) -> None:
+        """One of the lines of the task's results, each in its turn, for which stores would wait one after the other. Not where rows of results are neighbours."""
+        code, stride = self.code, self.p.strides.get(self.p.query, 0)
+        if not self.is_far or stride == self.width:
+            return
+        line = self._line(self.out)
+        query, part = code.mod(turn, self.span), code.mod(code.div(turn, self.span), -(-self.width // line))
+        code.prefetch(self.out, code.add(self.out_base(), code.mul(code.add(self.first, query), stride), code.mul(part, line)), write=True)
 
     def _gather(self, part: Part, start: Index, count: Index, single: bool) -> None:
         """The values of a block, weighted, on top of what is left of the sums before."""
@@ -526,6 +578,28 @@ class _FewQueries(_Kernel):
 
         (top,) = sweep(code, 0, count, Lanes(lanes, True), [self.low(lanes)], group)
         return code.apply("max", peak, code.reduce(top, "max"))
+
+    def _ahead(self, part: Part, key: Index, rows: int) -> Beside | None:
+        """What the tile of scores of `rows` keys from `key` on asks for in its rounds: keys of the next tile, and the values of its own."""
+        code, rounds = self.code, self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
+        if not rounds or not self.asks:
+            return None
+        shares = []
+        for access, letter, first in ((part.keys, self.p.depth, code.add(key, rows)), (part.values, self.p.width, key)):
+            step, size = access.stride(self.p.key), self.p.sizes[letter]
+            if access.stride(letter) != 1 or step == size or not isinstance(size, int):
+                continue
+            buffer = self.buffers[access.source]
+            line = self.request.target.line_bytes // element_type(buffer.type).bytes
+            inner = -(-size // line)
+            ahead = Ahead(buffer, code.add(self.base(access), code.mul(first, step)), rows * inner, inner, line, step)
+            shares.append(ahead.share(code, 0, -(-ahead.lines // rounds)))
+
+        def ask(turn: Value) -> None:
+            for share in shares:
+                share(turn)
+
+        return ask if shares else None
 
     def _masked(self, scores: Value, key: Position, mask: Value | None) -> Value:
         """The softmax's operand at neighbouring keys, from their scores."""

@@ -74,7 +74,7 @@ class Costs:
 WITH_SPARE_ADDERS = Costs(combine=0.07, combine_far=1.85, errand=0.07, errand_far=0.35, added=0, loading=0.2, loading_near=0.08, loading_again=0.07)
 """Fitted to the times of 25 products by each way on Zen 5."""
 
-WITHOUT = Costs(combine=0.7, combine_far=1, errand=0.1, errand_far=0.35, added=0.45, loading=0.7, loading_near=0.7, loading_again=0.07)
+WITHOUT = Costs(combine=0.7, combine_far=1, errand=0.1, errand_far=0.35, added=0.45, loading=0.7, loading_near=0.7, loading_again=0.3)
 """To those of 15 on Sapphire Rapids, with weights and results in the caches and, in as many calls, in memory: errands take the multiply-adds' units, and loads wait for far caches."""
 
 

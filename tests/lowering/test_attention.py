@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from polyreme.dialects import nn, tensor
+from polyreme.dialects import kernel, nn, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import Dim, substitute, symbol
@@ -162,6 +162,18 @@ def test_kernels_of_each_target_agree_on_numpy(target: str, case: Case, seed: in
 @pytest.mark.parametrize("case", [Case(1, 2, 33, 600, 16, 16), Case(1, 2, 1, 600, 16, 16), Case(1, 1, 40, 40, 8, 8, causal="add")], ids=str)
 def test_scores_may_be_larger_than_exponentials_can_be(case: Case) -> None:
     check(case, scale=40.0)
+
+
+@pytest.mark.parametrize("queries", [128, 45])
+def test_heads_apart_are_asked_for_ahead_where_the_third_level_is_slow(queries: int) -> None:
+    module = Case(1, 2, queries, 300, 64, 48).module()
+    inputs = Case(1, 2, queries, 300, 64, 48).inputs(module)
+    results, asked = [], []
+    for bytes_a_cycle in (9.5, 20):
+        compiled = compile_module(module, replace(host(), third_level_bytes=bytes_a_cycle))
+        asked.append(sum(isinstance(op, kernel.Prefetch) for op in compiled.lowered.walk()))
+        results.append(compiled.load().run(inputs)[0])
+    assert asked[0] > 0 and asked[1] == 0 and np.array_equal(*results)
 
 
 def test_queries_that_see_no_key_are_nan_and_others_are_not() -> None:

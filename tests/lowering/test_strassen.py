@@ -446,7 +446,7 @@ def test_many_rows_go_by_quarters_piece_by_piece_where_that_hides_what_goes_thro
     assert (used[0] is not None and used[0].beside and used[0].pieces > 1) == by_pieces
 
 
-@pytest.mark.parametrize(("rows", "steps", "lanes"), [(128, 768, 768), (128, 512, 512), (196, 1024, 256)])
+@pytest.mark.parametrize(("rows", "steps", "lanes"), [(128, 768, 768), (384, 768, 3072), (128, 512, 512), (196, 1024, 256)])
 def test_products_that_do_not_pay_for_additions_go_the_direct_way_where_these_take_the_units_of_multiply_adds(rows: int, steps: int, lanes: int) -> None:
     case = Case(rows, steps, lanes)
     used: list[bool] = []
