@@ -231,13 +231,13 @@ class DirectTask:
         lane0 = code.mul(panel, direct.width)
         *above, width = self.counts
         across = -(-self.most[-1] // wide)
-        # Lines of a round of steps of the next panel, or the next part of this one, that each tile asks for ahead of time: together they ask for all.
-        lines = -(-most * UNROLL // (across * (-(-self.most[0] // high) if above else 1)))
+        count = across * (-(-self.most[0] // high) if above else 1)
 
         def tiles(axes: Sequence[Axis], at: Index, weights: Index, tap: Index, add: bool) -> None:
-            further: Index = product(a.size for a in axes) * direct.width
+            size = product(a.size for a in axes) * direct.width
+            further: Index = size
             if self.backward is not None and direct.blocks == 1 and (direct.is_far or direct.in_blocks):
-                further = code.apply("select", self.backward, code.value(code.sub(0, further)), code.value(further))
+                further = code.apply("select", self.backward, code.value(code.sub(0, size)), code.value(size))
 
             def row(y: Index, rows: int) -> None:
                 def tile(x: Index, columns: int, is_row: bool = False) -> None:
@@ -246,8 +246,7 @@ class DirectTask:
                     if direct.in_blocks:
                         DirectBlock(self, corner, (rows, columns), lane0, vectors, valid).make(axes, at, weights, code.add(weights, further), number)
                         return
-                    first = code.mul(code.mod(number, -(-most * UNROLL // lines)), lines * direct.lanes)
-                    ahead = [code.add(further, first, i * direct.lanes) for i in range(lines)] if direct.is_far else []
+                    ahead = self._ahead(weights, size, further, number, count, most) if direct.is_far else None
                     pixels = self._run_of(x, columns) if direct.numbered else self.rectangle(corner, (rows, columns))
                     self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, ahead, is_row)
 
@@ -291,10 +290,10 @@ class DirectTask:
         vectors: int,
         valid: int | None,
         add: bool,
-        ahead: Sequence[Index],
+        ahead: Callable[[Index], list[Index]] | None,
         is_row: bool = False,
     ) -> None:
-        """One tile, from beginning to end, or with `add` some of its steps, from the column `tap` of taps on; each round of them asks for the weights that lie `ahead` of it by so many elements.
+        """One tile, from beginning to end, or with `add` some of its steps, from the column `tap` of taps on; each round of them asks for the weights at the places that `ahead` tells of its own.
         `is_row` is whether it is a whole row of numbered pixels."""
         code, lanes, dtype = self.code, self.direct.lanes, self.p.dtype
         align = lanes * dtype.bytes
@@ -304,8 +303,8 @@ class DirectTask:
             return code.broadcast(code.load(self.image, code.add(position, pixels.moved[r])), lanes)
 
         def weight(v: int, position: Index) -> Value:
-            for further in ahead if v == 0 and next(written) % UNROLL == 0 else ():
-                code.prefetch(self.weights, code.add(position, further))
+            for there in ahead(position) if ahead is not None and v == 0 and next(written) % UNROLL == 0 else ():
+                code.prefetch(self.weights, there)
             return code.load(self.weights, code.add(position, v * lanes), lanes, None, align)
 
         at = code.add(at, pixels.first)
@@ -331,6 +330,23 @@ class DirectTask:
         for to, line in zip(pixels.kept, acc, strict=True):
             for v, sums in enumerate(line):
                 code.store(sums, self.sums, code.add(to, v * lanes), None, align)
+
+    def _ahead(self, weights: Index, size: Dim, further: Index, number: Index, count: int, vectors: int) -> Callable[[Index], list[Index]]:
+        """Of the next panel, or the next part of this one, which begins `further` from here and has so many elements: the lines that tile `number` of `count` asks for beside the round of steps at a
+        position. Together the tiles ask for all. Where the machine follows streams by itself, a tile asks for a part that is one; elsewhere for some lines of each round."""
+        code, lanes = self.code, self.direct.lanes
+        lines = -(-vectors * UNROLL // count)
+        if not self.p.request.target.reads_ahead:
+            first = code.mul(code.mod(number, -(-vectors * UNROLL // lines)), lines * lanes)
+            moved = [code.add(further, first, i * lanes) for i in range(lines)]
+            return lambda position: [code.add(position, m) for m in moved]
+        begin = code.add(weights, further, code.mul(number, -(-typical(size) // (count * lanes)) * lanes))
+
+        def ask(position: Index) -> list[Index]:
+            done = code.mul(code.div(code.sub(position, weights), count * lanes), lanes)
+            return [code.add(begin, done, i * lanes) for i in range(lines)]
+
+        return ask
 
     def _whole_rows(self, count: Index, tile: Callable[[Index, int, bool], None]) -> Value:
         """Tiles of whole rows of numbered pixels, where a task has all of an image, and its rows are of few pixels; how many pixels are left then, all or none."""

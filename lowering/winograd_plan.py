@@ -32,14 +32,16 @@ LEAST_CHANNELS = 16
 TRANSFORM_CYCLES = 3.0
 SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
 AHEAD_CYCLES, RANGE_CYCLES = 0.32, 0.04
-# What the direct way takes more than its multiply-adds, likewise.
-DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.2
+# What the direct way takes more than its multiply-adds, likewise; of those, taps outside of the image are left out in the second case.
+DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.25
 # Cycles that another kernel costs, before it does anything.
 STEP_CYCLES = 5000
 # What the direct way takes more where rows have an unknown number of pixels, which its tiles do not fit: measured for 7 to 14 of them.
 UNKNOWN_ROWS = 1.5
 # How much of the shorter one of two things shows that are done at the same time, such as loading weights and arithmetic.
 LOADING_SHOWS = 0.35
+# The same of weights that direct tiles ask for in streams.
+STREAM_SHOWS = 0.25
 # What is estimated must be this much faster than the direct way, which has no such transforms to be wrong about, unless what they take was fitted; and a second way for few pixels than the one for all.
 ADVANTAGE, FITTED_ADVANTAGE, ADVANTAGE_OF_TWO = 0.9, 1.0, 0.95
 
@@ -134,14 +136,25 @@ class Image:
             slower = 1 if len(self.usual) == 1 else UNKNOWN_ROWS
             return sum(slower * image.direct_cycles / image.pixels for image in self.usual) / len(self.usual)
         target = self.request.target
-        more = DIRECT_MORE if target.spare_adders else SHARED_DIRECT_MORE
-        arithmetic = self.pixels * self.channels * TAPS * TAPS * self.vectors / 2 * more
-        return _beside(arithmetic, self.channels * self.outputs * TAPS * TAPS * self.dtype.bytes / target.memory_bytes)
+        arithmetic = self.pixels * self.channels * TAPS * TAPS * self.vectors / 2
+        loading = self.channels * self.outputs * TAPS * TAPS * self.dtype.bytes / target.memory_bytes
+        if target.spare_adders:
+            return _beside(DIRECT_MORE * arithmetic, loading)
+        return _beside(SHARED_DIRECT_MORE * self._inside * arithmetic, loading, STREAM_SHOWS if target.reads_ahead else LOADING_SHOWS)
+
+    @property
+    def _inside(self) -> float:
+        """What part of all pixels' taps lies in the image."""
+        part = 1.0
+        for before, size, pixels in ((self.top, self.height, self.high), (self.left, self.width, self.wide)):
+            assert isinstance(size, int) and isinstance(pixels, int)
+            part *= sum(0 <= i * self.stride + tap - before < size for i in range(pixels) for tap in range(TAPS)) / (TAPS * pixels)
+        return part
 
 
-def _beside(first: float, second: float) -> float:
+def _beside(first: float, second: float, shows: float = LOADING_SHOWS) -> float:
     """Cycles of two things at the same time."""
-    return max(first, second) + LOADING_SHOWS * min(first, second)
+    return max(first, second) + shows * min(first, second)
 
 
 def find_image(request: Request) -> Image | None:

@@ -328,6 +328,28 @@ def test_zeros_around_an_image_are_left_out_and_other_numbers_are_copied_with_it
     assert [scratch(1.0, stride) for stride in (1, 2)] == [True, True]
 
 
+@pytest.mark.parametrize("follows", [False, True])
+def test_tiles_ask_for_all_of_the_next_panel_each_for_one_stream_where_the_machine_follows_it(follows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, asked = Case((1, 9, 9, 16), (64, 16, 3, 3)), list[int]()
+
+    def prefetch(buffer: Any, index: Any, **_: Any) -> tuple[()]:
+        asked.append(int(index))
+        return ()
+
+    monkeypatch.setattr(direct_plan, "FAR_SHARE", 1 << 20)
+    monkeypatch.setattr(direct_plan.Direct, "tile", (1, 7, 2))
+    monkeypatch.setattr(kernel.Prefetch, "reference", staticmethod(prefetch))
+    module, inputs = module_of(case)
+    evaluate(to_kernels(module, replace(TARGETS["x86-64-avx512"], reads_ahead=follows)), inputs)
+    lines = [index // 16 for index in asked]
+    panel = 9 * 16 * 2
+    first = lines[: len(lines) // 2]
+    assert set(first) >= set(range(panel, 2 * panel))
+    # Seven tiles, a row each.
+    tiles = [first[i * len(first) // 7 : (i + 1) * len(first) // 7] for i in range(7)]
+    assert all((tile[-1] - tile[0] < panel // 6) == follows for tile in tiles)
+
+
 def test_what_gives_pixels_last_or_slides_over_nothing_is_left_to_others() -> None:
     def make(b: Builder, x: Any, w: Any) -> Any:
         windows = b(tensor.Window, x, axes=(2, 3), sizes=(3, 3), strides=(1, 1), dilations=(1, 1))

@@ -347,6 +347,17 @@ def test_pieces_are_smaller_where_additions_take_the_time_of_multiplications() -
     assert sizes == [[[4], [4], [4], [4]], [[4], [2], [2], []]]
 
 
+def test_few_pixels_of_many_channels_are_left_to_the_direct_way_where_memory_is_slow() -> None:
+    """Transformed weights are 1.8 times as many, and of the direct way's taps a fifth are over zeros."""
+    fast = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 2 << 20, 16 << 20))
+    slow = replace(fast, third_level_bytes=9.5, memory_bytes=4.5, spare_adders=False, reads_ahead=True)
+    found: list[Any] = []
+    for target in (fast, slow):
+        case = Case((1, 7, 7, 512), 512)
+        to_kernels(case.module(case.arrays()[1]), target, lambda request: found.append(find_image(request)))
+    assert [bool(choose_blockings(image)) for image in found] == [True, False]
+
+
 def check_machine_code(case: Case, size: int, suits: Callable[[Blocking], bool], change: Callable[[Blocking], Blocking] = lambda b: b) -> None:
     """The cheapest way to cut the work that suits, changed, on one thread and on two."""
     inputs, constants = case.arrays()
