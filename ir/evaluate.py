@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op, Region, Value
-from polyreme.ir.define import BindsSizes
+from polyreme.ir.define import BindsSizes, ConstantLike
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute, told
 from polyreme.ir.dims import evaluate as evaluate_dim
@@ -247,6 +247,28 @@ class _Run:
         return self.functions[name]
 
 
+class _Number(NamedTuple):
+    """How an op is run that makes one number, or one vector of them, by its reference alone. Kernels have few others, and run them thousands of times: what can be known
+    of an op before it runs is looked up once."""
+
+    op: Op
+    reference: Callable[..., Any]
+    operands: list[Any]  # for each declared operand a value, a tuple of them, or None
+    attributes: dict[str, Any]
+    result: Value
+    shape: tuple[int, ...] | None  # of a vector
+    constant: bool
+
+    @classmethod
+    def of(cls, op: Op) -> _Number | None:
+        kind = op.results[0].type if len(op.results) == 1 else None
+        reference = getattr(type(op), "reference", None)
+        if not isinstance(kind, (ScalarType, VectorType)) or reference is None or type(op).evaluate is not Op.evaluate or "callee" in op.attributes or BindsSizes in op.traits:
+            return None
+        shape = (kind.lanes,) if isinstance(kind, VectorType) else None
+        return cls(op, reference, op.definition.split(op._operands, op.segments), op.attributes, op.results[0], shape, shape is None and ConstantLike in op.traits)
+
+
 class _Frame:
     """The values of one call."""
 
@@ -255,6 +277,7 @@ class _Frame:
         self.sizes = sizes
         self.depth = depth
         self.values: dict[Value, Any] = {}
+        self.known: dict[Block, list[tuple[Op, _Number | None]]] = {}
 
     def run(self, region: Region, args: Sequence[Any]) -> list[Any]:
         """What the region's terminator passes on when its block is entered with `args`."""
@@ -263,11 +286,29 @@ class _Frame:
             raise EvaluateError(f"expected {len(block.args)} values to enter the region but got {len(args)}")
         values = self.values
         values.update(zip(block.args, args, strict=True))
-        op = block.first
-        while op is not None and op is not block.last:
-            self.step(op)
-            op = op.next
-        return [] if op is None else [values[v] for v in op._operands]
+        for op, number in self.steps(block):
+            if number is None:
+                self.step(op)
+            elif not (number.constant and number.result in values):
+                self.compute(number)
+        return [] if block.last is None else [values[v] for v in block.last._operands]
+
+    def steps(self, block: Block) -> list[tuple[Op, _Number | None]]:
+        """The ops of a block before its terminator, with what is known of them."""
+        found = self.known.get(block)
+        if found is None:
+            watched = self.outer.watch is not None
+            found = self.known[block] = [(op, None if watched else _Number.of(op)) for op in block if op is not block.last]
+        return found
+
+    def compute(self, number: _Number) -> None:
+        op, reference, operands, attributes, result, shape, _ = number
+        values = self.values
+        try:
+            value = reference(*[values[x] if isinstance(x, Value) else x and tuple([values[v] for v in x]) for x in operands], **attributes)
+            values[result] = value if shape is None or getattr(value, "shape", None) == shape else self.checked(op, result.type, value)
+        except (PolyremeError, *_FAULTS) as error:
+            _raise_with_place(op, error)
 
     def step(self, op: Op) -> None:
         values = self.values
@@ -285,12 +326,8 @@ class _Frame:
                 kind = result.type
                 # Most ops of kernels make numbers, which need no look.
                 values[result] = value if kind.__class__ is ScalarType else self.checked(op, kind, value)
-        except PolyremeError as error:
-            if error.diagnostics[0].location:
-                raise
-            raise EvaluateError(error.message, op.location, error.diagnostics[0].code) from error
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise EvaluateError(f"'{op.name}' failed: {error}", op.location) from error
+        except (PolyremeError, *_FAULTS) as error:
+            _raise_with_place(op, error)
 
     def results(self, op: Op, args: Sequence[Any]) -> Sequence[Any]:
         if "callee" in op.attributes and isinstance(op.attributes["callee"], SymbolRef):
@@ -319,3 +356,16 @@ class _Frame:
         elif isinstance(kind, VectorType) and np.shape(value) != (kind.lanes,):
             raise EvaluateError(f"'{op.name}' should make {kind} but made an array of shape {list(np.shape(value))}", op.location)
         return value
+
+
+# What references raise on values that they do not take.
+_FAULTS = (ArithmeticError, LookupError, TypeError, ValueError)
+
+
+def _raise_with_place(op: Op, error: Exception) -> NoReturn:
+    """Raise an error of an op's reference, with the op's place where it has none."""
+    if not isinstance(error, PolyremeError):
+        raise EvaluateError(f"'{op.name}' failed: {error}", op.location) from error
+    if error.diagnostics[0].location:
+        raise error
+    raise EvaluateError(error.message, op.location, error.diagnostics[0].code) from error

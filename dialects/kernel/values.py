@@ -153,9 +153,10 @@ class Fma(Op):
     @staticmethod
     def reference(a: Any, b: Any, c: Any) -> Any:
         # In float64 the product of two float32 is exact, so the sum is rounded once (twice in rare ties, and for float64 itself).
-        wide = np.float64 if np.asarray(a).dtype.itemsize < 8 else np.longdouble
+        dtype = np.asarray(a).dtype
+        wide = np.float64 if dtype.itemsize < 8 else np.longdouble
         with np.errstate(all="ignore"):
-            return (np.asarray(a, wide) * np.asarray(b, wide) + np.asarray(c, wide)).astype(np.asarray(a).dtype)[()]
+            return np.add(np.multiply(a, b, dtype=wide), c, dtype=wide).astype(dtype)[()]
 
 
 @op("kernel.dot4", Pure, Elementwise)
