@@ -72,17 +72,25 @@ def check_range(name: str, size: int, positions: Any) -> None:
         if not positions.size:
             return
         least, most = positions.min(), positions.max()
+    elif isinstance(positions, range):
+        least, most = positions[0], positions[-1]
     else:
         least = most = positions
     if least < 0 or most >= size:
         raise PolyremeError(f"'{name}' expected a position in [0, {size}) but got {least if least < 0 else most}", code="E0309")
 
 
+def neighbours(index: Any, lanes: int) -> Any:
+    """The positions of as many lanes from `index` on."""
+    return range(int(index), int(index) + lanes)
+
+
 def read(name: str, buffer: Array, positions: Any, mask: Any) -> Any:
+    """What a buffer holds at a position, at an array of them or at a range of neighbours; lanes off `mask` are not looked at, and 0."""
     flat = flat_memory(buffer)
     if mask is None:
         check_range(name, flat.size, positions)
-        return flat[positions]
+        return flat[positions.start : positions.stop].copy() if isinstance(positions, range) else flat[positions]
     positions = np.where(mask, positions, 0)
     check_range(name, flat.size, positions[mask])
     values = flat[positions] if flat.size else np.zeros(positions.shape, flat.dtype)
@@ -95,4 +103,4 @@ def write(name: str, value: Any, buffer: Array, positions: Any, mask: Any) -> No
         on = np.asarray(mask)
         positions, value = np.asarray(positions)[on], np.asarray(value)[on]
     check_range(name, flat.size, positions)
-    flat[positions] = value
+    flat[slice(positions.start, positions.stop) if isinstance(positions, range) else positions] = value

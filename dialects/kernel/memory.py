@@ -15,6 +15,7 @@ from polyreme.dialects.kernel.common import (
     check_mask,
     flat_memory,
     lanes_of,
+    neighbours,
     of_lanes,
     read,
     scalar_of,
@@ -154,7 +155,7 @@ class Load(Op):
 
     @staticmethod
     def reference(buffer: Array, index: Any, mask: Any, *, lanes: int, align: int | None) -> Any:
-        return read("kernel.load", buffer, index + np.arange(lanes) if lanes > 1 else index, mask)
+        return read("kernel.load", buffer, neighbours(index, lanes) if lanes > 1 else index, mask)
 
 
 @op("kernel.store")
@@ -185,7 +186,7 @@ class Store(Op):
 
     @staticmethod
     def reference(value: Any, buffer: Array, index: Any, mask: Any, *, align: int | None, streaming: bool) -> tuple[()]:
-        write("kernel.store", value, buffer, index + np.arange(len(value)) if np.ndim(value) else index, mask)
+        write("kernel.store", value, buffer, neighbours(index, len(value)) if np.ndim(value) else index, mask)
         return ()
 
 
