@@ -50,6 +50,9 @@ ROWS_OF_BLOCKS = 128
 FAST_THIRD_LEVEL, NEAR_SHARE, ROWS_WORTH_STAYING = 12, 3, 64
 # Rows of a task that makes all lanes of them: with fewer, panels are read from the second-level cache too often, and with more, results leave it half made.
 ROWS_OF_TASK = 192
+# The same where all panels stay in this part of the second-level cache, 1 / so much, and the third level gives few bytes a cycle: fewer, of which A stays near while all panels pass, in as even pieces
+# as can be between these bounds.
+PANELS_NEAR_SHARE, LEAST_NEAR_ROWS, MOST_NEAR_ROWS = 4, 24, 56
 
 
 def build_contract(request: Request) -> KernelPlan | None:
@@ -275,8 +278,9 @@ class ProductBuilder:
         step = step_of_block(rows) if self.in_blocks else step_cycles(rows, vectors)
         per_task = typical(piece or self.m) * step / rows * typical(self.k)
         grain = max(1, int(GRAIN_CYCLES / max(per_task, 1)))
-        if self._rows_first(panels, local):
-            piece = -(-(ROWS_OF_TASK if depth is None else ROWS_OF_BLOCKS) // rows) * rows
+        first = self._rows_first(panels, local)
+        if first is not None:
+            piece = first
             with code.parallel(code.value(product(sizes) * ceildiv(self.m, piece)), name="task") as task:
                 *around, part = code.split(task, [*sizes, ceildiv(self.m, piece)])
                 with code.loop(0, blocks, name="panel") as panel:
@@ -297,10 +301,27 @@ class ProductBuilder:
             backward = code.apply("and", shared, code.apply("ge", code.value(code.mul(task, 2)), code.value(tasks)))
             self._piece(kernel, dict(zip(self.outer, around, strict=True)), block, part, piece, panels, local, backward, threads)
 
-    def _rows_first(self, panels: Panels | None, local: bool) -> bool:
-        """Whether a task makes all lanes of its rows, panel by panel: of so many rows that what is read and written at the places of the results comes from memory, which
-        wants to be asked for whole pages."""
-        return panels is not None and not local and isinstance(self.m, int) and self.m >= PIECES * ROWS_OF_TASK
+    def _rows_first(self, panels: Panels | None, local: bool) -> int | None:
+        """Rows of a task that makes all lanes of them, panel by panel; None where a task has one panel. It is worth it where there are so many rows that what is read and written at the
+        places of the results comes from memory, which wants to be asked for whole pages, and for fewer where panels are read from the second-level cache each time and A, results and residuals
+        leave it: then they are read and written once, and in whole rows."""
+        if panels is None or local or not isinstance(self.m, int):
+            return None
+        rows, depth = self.tile[0], self._depth(panels)
+        if self.m >= PIECES * LEAST_NEAR_ROWS * 2 and self._panels_stay(panels) and depth is None:
+            sizes = range(-(-LEAST_NEAR_ROWS // rows) * rows, MOST_NEAR_ROWS + 1, rows)
+            # What the busier one of two threads has to do, and the larger piece of equal ones.
+            return min(sizes, key=lambda size: (-(-self.m // (2 * size)) * size, -size))
+        if self.m >= PIECES * ROWS_OF_TASK:
+            return -(-(ROWS_OF_TASK if depth is None else ROWS_OF_BLOCKS) // rows) * rows
+        return None
+
+    def _panels_stay(self, panels: Panels) -> bool:
+        """Whether several panels, and room for more, are in the second-level cache, and the third one is too slow to read anything else from it more often than needed."""
+        target, size = self.p.request.target, panels.elements
+        if self.in_blocks or target.third_level_bytes >= FAST_THIRD_LEVEL or not isinstance(size, int) or not isinstance(self.n, int) or self.n <= panels.width:
+            return False
+        return size * self.p.dtype.bytes <= target.caches[1] // PANELS_NEAR_SHARE
 
     def _rows_that_stay(self, panels: Panels | None, local: bool) -> int | None:
         """Rows of a piece that goes through all panels before the next one does, since they stay in the second-level cache meanwhile; None where all rows of A do, where the third level

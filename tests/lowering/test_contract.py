@@ -175,6 +175,17 @@ def test_rows_stay_near_while_all_panels_pass_where_the_third_level_is_slow(m: i
         check_native(module, inputs, expected, dtype, slow)
 
 
+@pytest.mark.parametrize("dtype", [f32, f64], ids=str)
+@pytest.mark.parametrize(("m", "k", "n", "whole"), [(784, 33, 200, True), (1001, 24, 130, True), (784, 33, 16, False), (700, 33, 200, False), (784, 40, 1800, False)])
+def test_tasks_make_whole_rows_where_all_panels_stay_near_and_the_third_level_is_slow(m: int, k: int, n: int, whole: bool, dtype: ScalarType) -> None:
+    module, inputs, expected = Case("mk,kn->mn", (m, k), (k, n), True, dtype, tail=True).build()
+    near = replace(host(), caches=(32 << 10, 1 << 20, 16 << 20))
+    slow, fast = replace(near, third_level_bytes=9.5), replace(near, third_level_bytes=20)
+    texts = [re.sub(r"@contract_\w+", "", print_module(to_kernels(module, target)[0])) for target in (slow, fast)]
+    assert (texts[0] != texts[1]) == whole
+    check_native(module, inputs, expected, dtype, slow)
+
+
 @pytest.mark.parametrize(("m", "k", "n"), [(100, 4099, 70), (61, 3000, 31), (48, 2600, 32)], ids=str)
 def test_long_sums_whose_steps_are_neighbours_in_both_operands_are_turned_block_by_block(m: int, k: int, n: int) -> None:
     module, inputs, expected = Case("mk,nk->mn", (m, k), (n, k), tail=True).build()
