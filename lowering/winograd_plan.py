@@ -33,7 +33,7 @@ TRANSFORM_CYCLES = 3.0
 SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
 AHEAD_CYCLES, RANGE_CYCLES = 0.32, 0.04
 # What the direct way takes more than its multiply-adds, likewise; of those, taps outside of the image are left out in the second case.
-DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.25
+DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.3
 # Cycles that another kernel costs, before it does anything.
 STEP_CYCLES = 5000
 # What the direct way takes more where rows have an unknown number of pixels, which its tiles do not fit: measured for 7 to 14 of them.
