@@ -23,7 +23,17 @@ from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.types import element_type
 from polyreme.lowering.blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.microkernel import UNROLL, Axis, choose_tile, cover, join_axes, rank_tiles, step_cycles, vectors_of_row
+from polyreme.lowering.microkernel import (
+    UNROLL,
+    Axis,
+    choose_tile,
+    cover,
+    join_axes,
+    rank_tiles,
+    step_cycles,
+    streams_of_row,
+    vectors_of_row,
+)
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Product, find_product, typical
 from polyreme.lowering.product_block import BlockTile
@@ -53,6 +63,8 @@ ROWS_OF_TASK = 192
 # The same where all panels stay in this part of the second-level cache, 1 / so much, and the third level gives few bytes a cycle: fewer, of which A stays near while all panels pass, in as even pieces
 # as can be between these bounds.
 PANELS_NEAR_SHARE, LEAST_NEAR_ROWS, MOST_NEAR_ROWS = 4, 24, 56
+# Up to the end of such a part of memory the machine reads a stream ahead.
+PAGE_BYTES = 4096
 
 
 def build_contract(request: Request) -> KernelPlan | None:
@@ -95,6 +107,8 @@ class ProductBuilder:
         self.tile = choose_tile(typical(self.m), typical(self.n), typical(self.k), self.p.registers)
         # Whether sums are made by tile registers, in blocks of `tile`.
         self.in_blocks = False
+        # Whether each vector of a tile has a panel of its own, so that B is read in so many streams.
+        self.in_streams = False
         turns = self._turns()
         self.turned = turns and typical(self.k) * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
         if self.turned:
@@ -108,7 +122,9 @@ class ProductBuilder:
             self.tile = rows, VECTORS
             self.in_blocks = True
         elif self.m == 1 and self._is_constant and isinstance(self.n, int):
-            self.tile = 1, vectors_of_row(-(-self.n // self.lanes))
+            vectors = -(-self.n // self.lanes)
+            self.in_streams = self._comes_in_streams()
+            self.tile = 1, streams_of_row(vectors, self.p.request.target.memory_streams) if self.in_streams else vectors_of_row(vectors)
 
     def _rows_of_block(self) -> int | None:
         """Rows of a block for tile registers, where the target has them for a product like this."""
@@ -121,6 +137,14 @@ class ProductBuilder:
         if last is None or not isinstance(p.left.stride(last), int) or steps_of(p.axes(panels.strides), width) is None:
             return None
         return rows_of_block(self.m)
+
+    def _comes_in_streams(self) -> bool:
+        """Whether the B of one row, packed ahead of time, is read the fastest in streams: where it does not stay in the second-level cache, and vectors' panels are pages apart."""
+        p, target = self.p, self.p.request.target
+        if target.memory_streams == 1 or not isinstance(self.n, int) or not isinstance(self.k, int):
+            return False
+        step = self.lanes * (p.dtype if p.near is not None else element_type(p.right.source.type)).bytes
+        return self.k * step >= PAGE_BYTES and -(-self.n // self.lanes) * self.k * step > target.caches[1]
 
     @property
     def _is_constant(self) -> bool:
@@ -183,7 +207,7 @@ class ProductBuilder:
         p = self.p
         _, vectors = self.tile
         outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
-        panels = Panels(outer, tuple(p.contracted), self.lane, vectors * self.lanes, p.sizes)
+        panels = Panels(outer, tuple(p.contracted), self.lane, self.lanes * (1 if self.in_streams else vectors), p.sizes)
         if worth is None and self._packs_in_tasks(panels):
             self._tiles(self._open("contract", [left, self.parts.memory_of(p.right.source)]), panels, local=True)
             return

@@ -280,3 +280,9 @@ def vectors_of_row(vectors: int) -> int:
     """Vectors of a panel when one row of so many waits for reading all panels: of 4 to 6 what two threads share most evenly. With more, a round of steps has so many
     loads that the hardware loses sight of where each of them goes."""
     return vectors if vectors < 4 else min((6, 5, 4), key=lambda width: -(-vectors // (2 * width)) * width)
+
+
+def streams_of_row(vectors: int, most: int) -> int:
+    """The same where each vector has a panel of its own, so that these are streams: of `most` and the two numbers below with which the thread that has more is done first. Fewer streams
+    are a little slower."""
+    return vectors if vectors < most - 2 else min(range(most, max(most - 3, 0), -1), key=lambda width: -(-vectors // (2 * width)) * (width + 1))

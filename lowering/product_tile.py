@@ -128,7 +128,7 @@ class Tile:
         else:
             strides = panels.strides
             outer = code.add(0, *(code.mul(i, strides[c]) for c, i in around.items() if c in strides))
-            self.right0 = code.add(outer, code.mul(block, panels.panel_size))
+            self.right0 = code.add(outer, code.mul(code.mul(block, vectors * product.lanes // panels.width), panels.panel_size))
             self.moves = {c: strides[c] for c in p.contracted}
         self.out0 = code.add(0, *(code.mul(i, product.strides[c]) for c, i in around.items()))
         last = product.rows[-1] if product.rows else None
@@ -336,10 +336,18 @@ class Tile:
 
         def read_right(v: int, at: Index) -> Value:
             mask = masks[v] if self.panels is None else None
-            return self._wide(code.load(steps.right, code.add(at, v * lanes), lanes, mask, align))
+            return self._wide(code.load(steps.right, code.add(at, self._of_vector(v)), lanes, mask, align))
 
         left = code.add(self.left0, code.mul(row, self.row_left), steps.left)
         return accumulate(code, steps.axes, self._left, read_right, acc, left, steps.at, beside)
+
+    def _of_vector(self, v: int) -> Dim:
+        """How far behind the first vector of a step vector `v` is: in the same row of B, or in a panel of its own."""
+        lane = v * self.product.lanes
+        if self.panels is None or lane < self.panels.width:
+            return lane
+        panel, rest = divmod(lane, self.panels.width)
+        return panel * self.panels.panel_size + rest
 
     def _left(self, r: int, at: Index) -> Value:
         """The scalar of a row in all lanes."""

@@ -15,7 +15,7 @@ from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.text import print_module
 from polyreme.ir.types import ScalarType, TensorType, f32, f64, i32
 from polyreme.lowering.contract import build_contract
-from polyreme.lowering.microkernel import Axis, Registers, choose_tile, join_axes, vectors_of_row
+from polyreme.lowering.microkernel import Axis, Registers, choose_tile, join_axes, streams_of_row, vectors_of_row
 from polyreme.lowering.schedule import Request
 from polyreme.lowering.targets import TARGETS, host
 from tests.lowering.products import assert_close, check_evaluated, check_native, root_of, run_native, to_kernels
@@ -215,6 +215,33 @@ def test_one_row_does_not_ask_ahead_where_the_machine_does() -> None:
     assert not any(isinstance(op, kernel.Prefetch) for op in lowered.walk())
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("mk,kn->mn", (1, 130), (130, 512), True), Case("mk,kn->mn", (1, 131), (131, 777), True), Case("mk,kn->mn", (1, 130), (130, 40), True),
+        Case("mk,nk->mn", (1, 130), (130, 130), True), Case("bmk,bkn->bmn", (3, 1, 70), (3, 70, 145), True), Case("mk,kn->mn", (1, 130), (130, 300), True, f64),
+        Case("mk,kn->mn", (1, 131), (131, 777), True, tail=True),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_one_row_reads_weights_that_are_far_in_streams(case: Case) -> None:
+    """Each vector of a tile has a panel of its own, and the same results to the bit."""
+    module, inputs, expected = case.build()
+    one = replace(host(), caches=(1 << 10, 16 << 10, 1 << 20), memory_streams=1)
+    streams = replace(one, memory_streams=8)
+    check_native(module, inputs, expected, case.dtype, streams)
+    np.testing.assert_array_equal(run_native(module, inputs, one)[0][0], run_native(module, inputs, streams)[0][0])
+
+
+@pytest.mark.parametrize(("k", "n", "streams"), [(130, 512, True), (63, 1024, False), (130, 100, False)])
+def test_streams_are_of_weights_that_do_not_stay_near_and_pages_apart(k: int, n: int, streams: bool) -> None:
+    """Not where the second-level cache holds them all, and not where two streams would share a page."""
+    module, _, _ = Case("mk,kn->mn", (1, k), (k, n), True).build()
+    target = replace(TARGETS["x86-64-avx512"], caches=(1 << 10, 64 << 10, 1 << 20), reads_ahead=True)
+    several, single = (re.sub(r"contract_\w+", "", print_module(to_kernels(module, replace(target, memory_streams=count))[0])) for count in (8, 1))
+    assert (several != single) == streams
+
+
 @pytest.mark.parametrize(("n", "asks"), [(500, [True, False, False]), (777, [True, True, False])])
 def test_one_row_asks_for_no_weights_that_the_caches_of_its_threads_nearly_hold(n: int, asks: list[bool]) -> None:
     """With 1, 2 and 4 threads, by the condition that the kernel asks under."""
@@ -305,6 +332,11 @@ def test_axes_join_only_when_both_operands_move_alike() -> None:
 def test_two_threads_share_the_panels_of_one_row_evenly(vectors: int, wide: int) -> None:
     assert vectors_of_row(vectors) == wide
     assert wide == vectors or vectors % (2 * wide) == 0
+
+
+@pytest.mark.parametrize(("vectors", "wide"), [(5, 5), (6, 6), (32, 8), (48, 8), (28, 7), (3142, 8)])
+def test_one_row_is_read_in_about_eight_streams(vectors: int, wide: int) -> None:
+    assert streams_of_row(vectors, 8) == wide
 
 
 @pytest.mark.parametrize("registers", [Registers(32, 16), Registers(16, 8), Registers(32, 4), Registers(16, 4), Registers(32, 1)])
