@@ -46,14 +46,15 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """What the choice of a tile depends on: the vector registers of a target, and lanes of the element type in each."""
+    """What the choice of a tile depends on: the vector registers of a target, lanes of the element type in each, and cycles that a load takes from the multiply-adds beside it."""
 
     count: int
     lanes: int
+    load_cycles: float = 0.0
 
     @classmethod
     def of(cls, target: Target, dtype: ScalarType) -> Registers:
-        return cls(target.vector_registers, max(1, target.vector_bytes // dtype.bytes))
+        return cls(target.vector_registers, max(1, target.vector_bytes // dtype.bytes), target.load_cycles)
 
     @property
     def accumulators(self) -> int:
@@ -261,7 +262,7 @@ def rank_tiles(m: int, n: int, k: int, registers: Registers) -> tuple[tuple[int,
             if rows * vectors + vectors + 1 > registers.count:
                 continue
             cost = sum(
-                across * down * (k * (_streamed_cycles(r, v) if k * v > NEAR_VECTORS else step_cycles(r, v)) + 20 + 1.5 * r * v)
+                across * down * (k * ((_streamed_cycles(r, v) if k * v > NEAR_VECTORS else step_cycles(r, v)) + registers.load_cycles * (r + v)) + 20 + 1.5 * r * v)
                 for v, across in split_extent(vectors_n, vectors)
                 for r, down in split_extent(m, rows)
             )

@@ -348,6 +348,13 @@ def test_a_tile_fits_the_registers(registers: Registers) -> None:
             assert rows * vectors + vectors + 1 <= registers.count
 
 
+def test_loads_decide_between_tiles_that_are_otherwise_as_good() -> None:
+    dear = replace(TARGETS["x86-64-avx512"], load_cycles=0.01)
+    free, counted = (Registers.of(target, f32) for target in (replace(dear, load_cycles=0.0), dear))
+    assert [choose_tile(m, n, k, free) for m, n, k in ((784, 512, 128), (196, 256, 1024), (384, 768, 768))] == [(8, 2), (7, 2), (8, 3)]
+    assert [choose_tile(m, n, k, counted) for m, n, k in ((784, 512, 128), (196, 256, 1024), (384, 768, 768))] == [(8, 3), (6, 4), (8, 3)]
+
+
 def test_results_close_to_zero_are_still_compared() -> None:
     with pytest.raises(AssertionError):
         assert_close(np.ones(3, np.float32), np.zeros(3), f32)
