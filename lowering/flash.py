@@ -579,28 +579,6 @@ class _FewQueries(_Kernel):
         (top,) = sweep(code, 0, count, Lanes(lanes, True), [self.low(lanes)], group)
         return code.apply("max", peak, code.reduce(top, "max"))
 
-    def _ahead(self, part: Part, key: Index, rows: int) -> Beside | None:
-        """What the tile of scores of `rows` keys from `key` on asks for in its rounds: keys of the next tile, and the values of its own."""
-        code, rounds = self.code, self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
-        if not rounds or not self.asks:
-            return None
-        shares = []
-        for access, letter, first in ((part.keys, self.p.depth, code.add(key, rows)), (part.values, self.p.width, key)):
-            step, size = access.stride(self.p.key), self.p.sizes[letter]
-            if access.stride(letter) != 1 or step == size or not isinstance(size, int):
-                continue
-            buffer = self.buffers[access.source]
-            line = self.request.target.line_bytes // element_type(buffer.type).bytes
-            inner = -(-size // line)
-            ahead = Ahead(buffer, code.add(self.base(access), code.mul(first, step)), rows * inner, inner, line, step)
-            shares.append(ahead.share(code, 0, -(-ahead.lines // rounds)))
-
-        def ask(turn: Value) -> None:
-            for share in shares:
-                share(turn)
-
-        return ask if shares else None
-
     def _masked(self, scores: Value, key: Position, mask: Value | None) -> Value:
         """The softmax's operand at neighbouring keys, from their scores."""
         p = self.p
