@@ -33,6 +33,7 @@ declare i32 @munmap(ptr, i64)
 declare i32 @madvise(ptr, i64, i32)
 declare i32 @getpid()
 declare i32 @sched_yield()
+declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_getcpu()
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
@@ -54,6 +55,7 @@ $pause
 ; A null pool, a single chunk, a busy pool and a pool of another process mean: on this thread.
 define void @polyreme_parallel(ptr %pool, ptr %body, ptr %context, i64 %count, i64 %grain) nounwind {
 entry:
+  %since = alloca i64, align 8
   ; As many chunks as half a counter holds, and threads beside them.
   %fewest = lshr i64 %count, 30
   %at_least = add i64 %fewest, 1
@@ -135,11 +137,10 @@ wait:
   br i1 %all_left, label %release, label %wait_more
 
 wait_more:
-  %patient = icmp slt i32 %spins, %spin_limit
+  %patient = call i1 @linger(i32 %spins, i32 %spin_limit, ptr %since)
   br i1 %patient, label %relax, label %doze
 
 relax:
-  call void @pause()
   %spins_more = add i32 %spins, 1
   br label %wait
 
@@ -538,6 +539,7 @@ done:
 ; A worker's life: spin for a job, then sleep for one; join it, work, leave; until told to stop.
 define internal ptr @worker(ptr %pool) nounwind {
 entry:
+  %since = alloca i64, align 8
   %state_at = getelementptr %pool, ptr %pool, i64 0, i32 0
   %finished_at = getelementptr %pool, ptr %pool, i64 0, i32 4
   %waiting_at = getelementptr %pool, ptr %pool, i64 0, i32 5
@@ -591,11 +593,10 @@ idle:
   br i1 %is_stopped, label %exit, label %rest
 
 rest:
-  %patient = icmp slt i32 %spins, %spin_limit
+  %patient = call i1 @linger(i32 %spins, i32 %spin_limit, ptr %since)
   br i1 %patient, label %spin, label %doze
 
 spin:
-  call void @pause()
   %spins_more = add i32 %spins, 1
   br label %look
 
@@ -622,6 +623,57 @@ woken:
 
 exit:
   ret ptr null
+}
+
+; Waits a moment for the `spins`-th time in a row, and says whether to look again: false when it is time to sleep. `since` is the caller's, for the time when the wait began.
+; A thread that sleeps gives its processor away: a virtual machine's host then has others run there, who keep it for milliseconds. So threads sleep only when waiting has taken longer than such
+; a turn. After the first moments whoever else wants the processor gets it; where threads outnumber processors (`limit` 0) nobody waits.
+define internal i1 @linger(i32 %spins, i32 %limit, ptr %since) nounwind {
+entry:
+  %at_once = icmp eq i32 %limit, 0
+  br i1 %at_once, label %sleep, label %look
+
+look:
+  %early = icmp slt i32 %spins, %limit
+  br i1 %early, label %moment, label %late
+
+moment:
+  call void @pause()
+  ret i1 true
+
+late:
+  %first = icmp eq i32 %spins, %limit
+  %now = call i64 @nanoseconds()
+  br i1 %first, label %begin, label %compare
+
+begin:
+  store i64 %now, ptr %since, align 8
+  br label %yield
+
+compare:
+  %start = load i64, ptr %since, align 8
+  %waited = sub i64 %now, %start
+  %patient = icmp slt i64 %waited, 4000000 ; 4 ms
+  br i1 %patient, label %yield, label %sleep
+
+yield:
+  %yielded = call i32 @sched_yield()
+  br label %moment
+
+sleep:
+  ret i1 false
+}
+
+; The time of a clock that only goes on. 1 is CLOCK_MONOTONIC.
+define internal i64 @nanoseconds() nounwind {
+  %time = alloca [2 x i64], align 8
+  %error = call i32 @clock_gettime(i32 1, ptr %time)
+  %seconds = load i64, ptr %time, align 8
+  %rest_at = getelementptr [2 x i64], ptr %time, i64 0, i64 1
+  %rest = load i64, ptr %rest_at, align 8
+  %whole = mul i64 %seconds, 1000000000
+  %sum = add i64 %whole, %rest
+  ret i64 %sum
 }
 
 ; Sleeps while *word == value, at most until a wake; may return early. 128 is FUTEX_WAIT | FUTEX_PRIVATE_FLAG.

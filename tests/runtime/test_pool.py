@@ -102,8 +102,8 @@ def test_every_iteration_runs_exactly_once_in_each_of_many_jobs(pool: Pool, coun
 
 def test_jobs_far_apart_run_too_although_workers_sleep_between_them(pool: Pool, counting) -> None:
     counts = np.zeros(64, np.int32)
-    for _ in range(20):
-        time.sleep(0.002)
+    for pause in (0.002, 0.01) * 10:
+        time.sleep(pause)
         counting(pool, counts, 1, 5)
     assert (counts == 100).all()
 
@@ -224,6 +224,32 @@ def test_workers_are_woken_off_the_processor_of_their_caller_unless_their_user_p
         assert after_a_job_on(second) == everywhere
     finally:
         os.sched_setaffinity(0, everywhere)
+
+
+@pytest.mark.skipif(processors() < 2, reason="workers only wait awake on a processor of their own")
+def test_workers_wait_awake_between_jobs_that_follow_within_a_millisecond(counting) -> None:
+    # Others may hold up a worker until it is time for it to sleep, but not each time.
+    assert any(_sleeps_between_jobs(counting, 40) < 20 for _ in range(5))
+
+
+def _sleeps_between_jobs(counting, jobs: int) -> int:
+    """How often all threads of this process together gave their processors up during so many jobs, each half a millisecond after the one before."""
+    pool = pool_of(2)
+    before = _sleeps()
+    for _ in range(jobs):
+        counting(pool, np.zeros(64, np.int32), 1, 1)
+        end = time.perf_counter() + 0.0005
+        while time.perf_counter() < end:
+            pass
+    return _sleeps() - before
+
+
+def _sleeps() -> int:
+    found = 0
+    for thread in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{thread}/status") as status:
+            found += sum(int(line.split()[1]) for line in status if line.startswith("voluntary_ctxt_switches"))
+    return found
 
 
 def test_an_idle_pool_uses_no_processor_time(counting) -> None:
