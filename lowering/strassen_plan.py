@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
-from math import prod
+from functools import cache, cached_property
+from math import inf, prod
 
 from polyreme.ir import config, dims
 from polyreme.ir.accuracy import Accuracy
@@ -88,17 +88,20 @@ def choose_cut(request: Request) -> Cut | None:
     if not request.target.strassen or not config.strassen():
         return None
     found = find_matrices(request)
-    if found is None:
-        return None
+    return None if found is None else best_cut(found)
+
+
+def best_cut(found: Matrices) -> Cut | None:
+    """The way to cut a product that is estimated to be the fastest; None where the direct way is about as fast."""
     if isinstance(found.m, int):
-        known, possible = found, cuts(found)
+        known, ways, enough = found, list(WAYS.values()), ADVANTAGE * found.direct_cycles
     else:
-        known = replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS))
-        possible = (cut for cut in cuts(known) if all(s.few is not None for s in cut.schemes) and len(cut.schemes) == 1 and cut.rows % 2 == 0)
-    fitting = [cut for cut in possible if cut.is_near and cut.hides_memory and cut.is_shared]
-    if any(cut.schemes == WAYS["thirds"] for cut in fitting):
+        known, ways, enough = replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS)), [way for way in WAYS.values() if len(way) == 1 and way[0].few is not None], inf
+    fitting = [cut for cut in cuts(known, ways, enough) if cut.fits and (known is found or cut.rows % 2 == 0)]
+    turned = WAYS["thirds of rows"]
+    if any(cut.schemes == turned for cut in fitting) and any(cut.fits for cut in cuts(known, [WAYS["thirds"]])):
         # Thirds of rows have half as many weights more: they are for where the combinations of A would be too many otherwise.
-        fitting = [cut for cut in fitting if cut.schemes != WAYS["thirds of rows"]]
+        fitting = [cut for cut in fitting if cut.schemes != turned]
     best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles), default=None)
     if best is None or best.cycles > ADVANTAGE * known.direct_cycles:
         return None
@@ -126,6 +129,24 @@ class Matrices:
         )
         target = self.product.problem.request.target
         return tiles + costs_on(target).loading * self.k * n * lanes * f32.bytes / target.memory_bytes
+
+    def least_cycles(self, schemes: tuple[Scheme, ...], rows: int, vectors: int) -> float:
+        """What no cut by these schemes, into tiles of so many rows and vectors, is estimated to take less than: its multiplications, A's combinations made and weights loaded once."""
+        assert isinstance(self.m, int)
+        target = self.product.problem.request.target
+        costs = costs_on(target)
+        products = prod(s.products for s in schemes)
+        m, k, n = (size / prod(parts) for size, parts in zip((self.m, self.k, self.n), zip(*((s.rows, s.steps, s.lanes) for s in schemes), strict=True), strict=True))
+        tiles = n / (vectors * self.product.lanes) * m * (k * _cycles_of_row(rows, vectors) + 20 / rows + 3 * vectors)
+        return products * (
+            tiles + m * k * min(costs.combine, costs.errand) + k * n * min(costs.loading, costs.loading_near) * f32.bytes / target.memory_bytes
+        )
+
+
+@cache
+def _cycles_of_row(rows: int, vectors: int) -> float:
+    """Cycles of a step for each row of a tile, at least: what is left of the rows has tiles of fewer."""
+    return min(step_cycles(r, vectors) / r for r in range(1, rows + 1))
 
 
 def find_matrices(request: Request) -> Matrices | None:
@@ -362,6 +383,11 @@ class Cut:
         tasks = self.groups * self.pieces
         return -(-tasks // 2) * 2 <= MOST_UNEVEN * tasks
 
+    @property
+    def fits(self) -> bool:
+        """Whether it may be chosen at all."""
+        return self.is_near and self.hides_memory and self.is_shared
+
     @cached_property
     def cycles(self) -> float:
         """An estimate on one thread."""
@@ -383,14 +409,14 @@ class Cut:
         return products + combining + loading
 
 
-def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.values())) -> Iterator[Cut]:
-    """Ways to cut the work whose panels and sums fit into the second-level cache."""
+def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.values()), enough: float = inf) -> Iterator[Cut]:
+    """Ways to cut the work whose panels and sums fit into the second-level cache, of those that may be estimated to take as few cycles as are `enough`."""
     target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
     room = target.caches[1] // CACHE_SHARE
     for schemes in ways:
         for vectors in range(1, 5):
             for rows in range(1, registers.accumulators // vectors + 1):
-                if rows * vectors + vectors + 1 > registers.count:
+                if rows * vectors + vectors + 1 > registers.count or matrices.least_cycles(schemes, rows, vectors) > enough:
                     continue
                 one = Cut(matrices, schemes, rows, vectors, 1, 1)
                 blocks = -(-one.steps * one.width * f32.bytes // min(PANEL_BYTES, room))

@@ -24,7 +24,7 @@ from polyreme.lowering import strassen, strassen_plan
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
 from polyreme.lowering.strassen import StrassenBuilder, build_strassen
-from polyreme.lowering.strassen_plan import ACCURACY, WAYS, Cut, choose_cut, cuts, find_matrices, for_any_rows
+from polyreme.lowering.strassen_plan import ACCURACY, WAYS, Cut, Matrices, best_cut, choose_cut, cuts, find_matrices, for_any_rows
 from polyreme.lowering.targets import TARGETS, host
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering import bounds
@@ -459,6 +459,23 @@ def test_products_that_do_not_pay_for_additions_go_the_direct_way_where_these_ta
     for target in (spare, replace(spare, spare_adders=False, third_level_bytes=9.5, memory_bytes=4.5)):
         to_kernels(case.module(*case.arrays()), target, build)
     assert used == [True, False]
+
+
+@pytest.mark.parametrize("spare", [True, False])
+def test_ways_that_are_not_looked_at_closely_are_none_that_would_be_chosen(spare: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    products: list[Matrices] = []
+    target = replace(TARGETS["x86-64-avx512"], spare_adders=spare, memory_bytes=10 if spare else 4.5)
+    case = Case(128, 64, 64)
+    to_kernels(case.module(*case.arrays()), target, lambda request: products.append(found) if (found := find_matrices(request)) else None)
+    shapes = [(128, 768, 768), (384, 768, 3072), (1, 2048, 1000), (49, 512, 2048), (196, 1024, 512), (784, 512, 256), (3136, 256, 128), (1000, 1000, 1000), (37, 90, 41), (12544, 1024, 256)]
+    sized = [replace(products[0], m=m, k=k, n=n) for m, k, n in shapes]
+    for a in sized:
+        assert all(cut.cycles >= a.least_cycles(cut.schemes, cut.rows, cut.vectors) for cut in cuts(a))
+    closely = sum(len(list(cuts(a, enough=a.direct_cycles))) for a in sized)
+    chosen = list(map(best_cut, sized))
+    monkeypatch.setattr(Matrices, "least_cycles", lambda *_: 0)
+    assert chosen == list(map(best_cut, sized)) and any(chosen)
+    assert closely < sum(len(list(cuts(a))) for a in sized) / 2
 
 
 def test_large_products_with_known_weights_are_taken() -> None:
