@@ -26,7 +26,7 @@ from polyreme.runtime.pieces import Pieces, bytes_of
 from polyreme.runtime.sizes import MAX_LENGTH, NAME, parse_size
 
 FORMAT = 1  # of the manifest
-FILE_FORMAT = 3
+FILE_FORMAT = 4
 MAGIC = b"polyreme-model\0\0"
 HEADER = struct.Struct("<16sIIQQQ32s")  # magic, format, zero, bytes of manifest, object and constants, digest
 ALIGNMENT = 64

@@ -1,6 +1,8 @@
-"""Checksums of what is too long for a slow function: one CRC-32 per block of some MiB, computed by several threads.
+"""Checksums of what is too long for a slow function: one per block of some MiB, computed by several threads.
 
-They find damage, as a digest does, but not malice, which a digest without a secret finds no better.
+They find damage, as a digest does, but not malice, which a digest without a secret finds no better. A block is a matrix of 64-bit words here, and its checksum the CRC-32 of the sums of
+its columns and of its rows: numpy adds words about as fast as memory gives them, which a CRC of all bytes takes several times as long for. What is changed in a way that no sum shows
+differs in two rows and two columns at least, in words that make up for each other exactly.
 """
 
 from __future__ import annotations
@@ -9,11 +11,15 @@ import struct
 import zlib
 from collections.abc import Sequence
 
+import numpy as np
+
 from polyreme.runtime.side_by_side import side_by_side
 
 BLOCK_BYTES = 4 << 20
 # Of so many bytes a thread more is started sooner than they are read.
 THREAD_BYTES = 32 << 20
+# Words of a row, and rows that are still in the cache when they are added up the other way.
+ROW_WORDS, NEAR_ROWS = 1024, 64
 
 
 def checksum_bytes(count: int) -> int:
@@ -22,18 +28,28 @@ def checksum_bytes(count: int) -> int:
 
 
 def checksums(*parts: bytes | memoryview) -> bytes:
-    """The CRC-32 of each block of the parts, one after the other; the last one may be shorter. Little-endian numbers, in their order."""
+    """The checksum of each block of the parts, one after the other; the last one may be shorter. Little-endian numbers, in their order."""
     blocks = _blocks([memoryview(part).cast("B") for part in parts if len(part)])
     found = [0] * len(blocks)
 
     def work(first: int, step: int) -> None:
         for i in range(first, len(blocks), step):
-            for piece in blocks[i]:
-                # Without the interpreter lock.
-                found[i] = zlib.crc32(piece, found[i])
+            found[i] = _checksum(blocks[i][0] if len(blocks[i]) == 1 else b"".join(blocks[i]))
 
     side_by_side(work, sum(map(len, parts)) // THREAD_BYTES)
     return struct.pack(f"<{len(found)}I", *found)
+
+
+def _checksum(block: bytes | memoryview) -> int:
+    """Of what a whole row lacks, all bytes count. Nearly all of it is done without the interpreter lock."""
+    count = len(block) // (8 * ROW_WORDS)
+    words = np.frombuffer(block, "<u8", count * ROW_WORDS).reshape(count, ROW_WORDS)
+    columns, rows = np.zeros(ROW_WORDS, "<u8"), np.empty(count, "<u8")
+    for i in range(0, count, NEAR_ROWS):
+        near = words[i : i + NEAR_ROWS]
+        columns += np.add.reduce(near, axis=0)
+        np.add.reduce(near, axis=1, out=rows[i : i + NEAR_ROWS])
+    return zlib.crc32(block[8 * words.size :], zlib.crc32(rows, zlib.crc32(columns)))
 
 
 def checksums_of(parts: Sequence[memoryview]) -> list[int]:
