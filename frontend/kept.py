@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from polyreme import __version__
 from polyreme.ir import config
-from polyreme.runtime.artifact import Artifact
+from polyreme.runtime.artifact import GPU_PLAN, Artifact
 from polyreme.runtime.cache import Cache, cache_in, digest_of
 from polyreme.runtime.cpu import processor_text
 from polyreme.runtime.draft import Draft
 from polyreme.runtime.errors import ArtifactError
-from polyreme.runtime.gpu_plan import KEY
 from polyreme.runtime.shared_code import is_shared, load_shared, with_shared_code
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def _found(key: str, driver: Any = None) -> Any:
     artifact = kept_artifact(key)
     if artifact is None:
         return None
-    return _remembered(key, artifact if KEY in artifact.manifest.extra else _linked(key, artifact), driver)
+    return _remembered(key, artifact if GPU_PLAN in artifact.manifest.extra else _linked(key, artifact), driver)
 
 
 def _remembered(key: str, artifact: Artifact, driver: Any) -> Any:
@@ -196,7 +195,7 @@ class Way:
 def kept_or_given(key: str, artifact: Artifact, keep: bool) -> Artifact | None:
     """The artifact as it is loaded here; None if it is kept, which it is to be with `keep`."""
     is_kept = keep and keep_artifact(key, artifact)
-    loadable = artifact if KEY in artifact.manifest.extra else _link(key, artifact, keep)
+    loadable = artifact if GPU_PLAN in artifact.manifest.extra else _link(key, artifact, keep)
     return None if is_kept else loadable
 
 
@@ -249,11 +248,15 @@ def _sources() -> str:
     return digest_of(*stamps)
 
 
+# The rooms lie below the package where it is installed, and are looked at once.
+@functools.cache
 def _stamps(folder: str) -> list[str]:
     """Name, size and time of every source file below a folder."""
     found: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
+            if entry.name == "__pycache__":
+                continue
             if entry.is_dir():
                 found += [f"{entry.name}/{stamp}" for stamp in _stamps(entry.path)]
             elif entry.name.endswith((".py", ".ll", ".lark")):

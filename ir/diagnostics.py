@@ -6,7 +6,6 @@ Messages are lower case, put op names in single quotes, say `expected … but go
 
 from __future__ import annotations
 
-import difflib
 import linecache
 import os
 import sys
@@ -156,6 +155,8 @@ def check_attr(condition: bool, message: str) -> None:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`"; did you mean 'x'?"` when a known name is close, else an empty string."""
+    import difflib
+
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 

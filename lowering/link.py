@@ -40,6 +40,7 @@ from polyreme.lowering.targets import GpuTarget, Target, find_target, host
 from polyreme.runtime.artifact import (
     ALIGNMENT,
     CONSTANTS_AT,
+    GPU_PLAN,
     Artifact,
     ConstantSpec,
     Manifest,
@@ -51,7 +52,6 @@ from polyreme.runtime.cpu import address_of, check_runs_here
 from polyreme.runtime.draft import Draft
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.gpu_executable import GpuExecutable
-from polyreme.runtime.gpu_plan import KEY
 from polyreme.runtime.library import library_bytes, weights_header
 from polyreme.runtime.pieces import LaterPiece, Piece, Pieces
 from polyreme.runtime.shared_code import MODEL_FUNCTIONS, POOL_FUNCTIONS, constants_of, is_shared, load_shared, with_shared_code
@@ -200,7 +200,7 @@ def _constant(value: Array | Dense, name: str, type: BufferType, main: Func) -> 
 
 def load(artifact: Artifact, driver: Any = None) -> Executable | GpuExecutable:
     """The artifact as code in this process, on the process's thread pool; one for a GPU on `driver`, by default this machine's GPU."""
-    if KEY in artifact.manifest.extra:
+    if GPU_PLAN in artifact.manifest.extra:
         from polyreme.runtime.gpu import open_driver
 
         return GpuExecutable(artifact, driver or open_driver("gpu"))

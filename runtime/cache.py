@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import mmap
 import os
 import shutil
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from polyreme.runtime.artifact import umask, write_atomically
+from polyreme.runtime.digest import blake2b
 from polyreme.runtime.draft import Draft
 
 MAGIC = b"polyreme-cache2\n"
@@ -44,7 +44,7 @@ LIMIT_FILE = "limit"
 
 def digest_of(*parts: bytes | str) -> str:
     """A key that depends on every part and on where one ends and the next begins."""
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    digest = blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "little"))
@@ -328,7 +328,7 @@ def _note_use(path: Path) -> None:
 
 def _checksum(key: str, data: bytes = b"") -> bytes:
     # The key is covered too: an entry under a wrong name is as bad as a wrong entry.
-    digest = hashlib.blake2b(key.encode(), digest_size=DIGEST_BYTES)
+    digest = blake2b(key.encode(), digest_size=DIGEST_BYTES)
     digest.update(data)
     return digest.digest()
 

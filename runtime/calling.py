@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,6 +81,8 @@ class CallableModel:
         names = [t.name for t in self.manifest.inputs]
         for name in named:
             if name not in names:
+                import difflib
+
                 close = difflib.get_close_matches(name, names, n=1)
                 hint = f"; did you mean '{close[0]}'?" if close else ""
                 raise CallError(f"'{self.name}' has no input '{name}': its inputs are {', '.join(names)}{hint}")

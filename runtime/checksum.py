@@ -49,7 +49,7 @@ def _checksum(block: bytes | memoryview) -> int:
         near = words[i : i + NEAR_ROWS]
         columns += np.add.reduce(near, axis=0)
         np.add.reduce(near, axis=1, out=rows[i : i + NEAR_ROWS])
-    return zlib.crc32(block[8 * words.size :], zlib.crc32(rows, zlib.crc32(columns)))
+    return zlib.crc32(block[8 * words.size :], zlib.crc32(rows.data, zlib.crc32(columns.data)))
 
 
 def checksums_of(parts: Sequence[memoryview]) -> list[int]:

@@ -178,7 +178,7 @@ class Executable(CallableModel):
         """This model with the inputs `left` alone, which the others are still to be bound for; it is made once."""
         made = self._parts.get(left)
         if made is None:
-            sizes = tuple(replace(size, input=left.index(size.input)) for size in self.manifest.sizes)
+            sizes = tuple(size._replace(input=left.index(size.input)) for size in self.manifest.sizes)
             arguments = [(kind, left.index(i) if kind == "input" else i) for kind, i in self.manifest.arguments if kind != "input" or i in left]
             inputs = tuple(self.manifest.inputs[i] for i in left)
             made = copy(self)

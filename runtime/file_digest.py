@@ -6,7 +6,6 @@ changed just before it was read could be changed once more without another time:
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Sequence
@@ -45,6 +44,8 @@ def _digest_of_file(path: str, cache: Cache) -> str:
 
 def _read(path: str) -> str:
     """The digest of the digests of a file's pieces, which threads make side by side."""
+    import hashlib
+
     file = os.open(path, os.O_RDONLY)
     try:
         pieces = range(0, os.fstat(file).st_size, PIECE_BYTES)
@@ -56,7 +57,8 @@ def _read(path: str) -> str:
             try:
                 for i in range(first, len(pieces), step):
                     count = os.preadv(file, [memory], pieces[i])
-                    found[i] = hashlib.blake2b(memoryview(memory)[:count], digest_size=32).digest()
+                    # Processors have instructions for it: 1.0 GB/s on Sapphire Rapids, where BLAKE2 makes 0.4.
+                    found[i] = hashlib.sha256(memoryview(memory)[:count]).digest()
             except OSError as error:
                 faults.append(error)
 

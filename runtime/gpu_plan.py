@@ -1,6 +1,6 @@
 """What a model does on a GPU: the launches in order, as data beside its PTX.
 
-The plan stands as JSON in the manifest's `extra`, under "gpu". Sizes are texts over the manifest's sizes, read as all its sizes are, and every field is
+The plan stands as JSON in the manifest's `extra`, under `GPU_PLAN`. Sizes are texts over the manifest's sizes, read as all its sizes are, and every field is
 checked when the plan is read.
 """
 
@@ -11,11 +11,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from polyreme.runtime.artifact import Manifest
+from polyreme.runtime.artifact import GPU_PLAN, Manifest
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.sizes import parse_size
 
-KEY = "gpu"
 MAX_LAUNCHES = 100_000
 MAX_THREADS = 1024
 
@@ -54,7 +53,7 @@ class GpuPlan:
     @staticmethod
     def of(manifest: Manifest) -> GpuPlan:
         """The plan in a manifest; `ArtifactError` names what is missing or wrong."""
-        text = manifest.extra.get(KEY)
+        text = manifest.extra.get(GPU_PLAN)
         if text is None:
             raise ArtifactError(f"expected a model for a GPU but '{manifest.name}' has no launches: it is for {manifest.target.triple}")
         try:

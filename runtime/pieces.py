@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
 class LaterPiece:
     """So many bytes that `make` gives each time that it is called: until then they take no memory."""
 
-    count: int
-    make: Callable[[], memoryview]
+    def __init__(self, count: int, make: Callable[[], memoryview]):
+        self.count = count
+        self.make = make
 
     def __len__(self) -> int:
         return self.count

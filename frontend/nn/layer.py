@@ -8,8 +8,7 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,8 +40,7 @@ class HookRemoveHelper:
             table.pop(self._hook_id, None)
 
 
-@dataclass(frozen=True)
-class _Hook:
+class _Hook(NamedTuple):
     """A hook around `forward`, and how it wants to be called."""
 
     function: Callable[..., Any]

@@ -22,8 +22,8 @@ from polyreme.lowering.emit_ptx import PtxModule, emit_ptx
 from polyreme.lowering.link import make_manifest
 from polyreme.lowering.program import Program
 from polyreme.lowering.targets import GpuTarget
-from polyreme.runtime.artifact import Artifact
-from polyreme.runtime.gpu_plan import KEY, Argument, GpuPlan, LaunchSpec
+from polyreme.runtime.artifact import GPU_PLAN, Artifact
+from polyreme.runtime.gpu_plan import Argument, GpuPlan, LaunchSpec
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +39,7 @@ def build_gpu_artifact(module: Module | Program, target: GpuTarget, name: str, c
         ptx = code.ptx
     config.say(4, lambda: f"{code.llvm}\n{ptx}")
     plan = GpuPlan(tuple(_launches(main, code)), tuple(_arena(main)))
-    return Artifact(replace(manifest, extra={**manifest.extra, KEY: plan.to_text()}), ptx.encode(), data)
+    return Artifact(replace(manifest, extra={**manifest.extra, GPU_PLAN: plan.to_text()}), ptx.encode(), data)
 
 
 def _launches(main: Func, code: PtxModule) -> list[LaunchSpec]:

@@ -13,10 +13,10 @@ import polyreme as paddle
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.lowering.pipeline import compile_module
 from polyreme.lowering.targets import find_target, gpu_target
-from polyreme.runtime.artifact import Artifact
+from polyreme.runtime.artifact import GPU_PLAN, Artifact
 from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.gpu_executable import GpuExecutable
-from polyreme.runtime.gpu_plan import KEY, GpuPlan
+from polyreme.runtime.gpu_plan import GpuPlan
 from tests.gpu.running import driver
 
 SPEC = [paddle.static.InputSpec([None, 4], "float32", "x")]
@@ -152,16 +152,16 @@ def test_calls_check_their_arrays_and_free_what_they_took():
 )
 def test_a_wrong_plan_is_refused(change, message):
     whole = artifact()
-    plan = json.loads(whole.manifest.extra[KEY])
+    plan = json.loads(whole.manifest.extra[GPU_PLAN])
     change(plan)
     with pytest.raises(ArtifactError, match=message):
-        GpuPlan.of(replace(whole.manifest, extra={KEY: json.dumps(plan)}))
+        GpuPlan.of(replace(whole.manifest, extra={GPU_PLAN: json.dumps(plan)}))
 
 
 def test_a_plan_reads_back():
     whole = Artifact.from_bytes(artifact().to_bytes())
     plan = GpuPlan.of(whole.manifest)
-    assert plan.to_text() == whole.manifest.extra[KEY] and len(plan.launches) == 2
+    assert plan.to_text() == whole.manifest.extra[GPU_PLAN] and len(plan.launches) == 2
 
 
 def test_a_static_program_runs_on_the_place_of_its_executor():

@@ -223,7 +223,7 @@ define void @polyreme_model_output_shapes(ptr %sizes, ptr %out) {
     data = {
         "format": 1, "name": "greedy", "inputs": [{"name": "x", "dtype": "int8", "shape": ["N"], "role": "input"}],
         "outputs": [{"name": "y", "dtype": "int8", "shape": ["3-N"], "role": "output"}], "constants": [], "sizes": [{"name": "N", "input": 0, "axis": 0}],
-        "arguments": [["input", 0], ["output", 0]], "target": {**vars(this_machine())}, "extra": {},
+        "arguments": [["input", 0], ["output", 0]], "target": this_machine()._asdict(), "extra": {},
     }  # fmt: skip
     model = load(Artifact(Manifest.from_json(data), native_code(greedy)))
     with pytest.raises(CallError, match="bytes of working memory for N = 2"):
