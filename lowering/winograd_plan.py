@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isqrt
@@ -19,9 +19,11 @@ from polyreme.lowering.schedule import Request
 from polyreme.lowering.sweep import ASSUMED_PIXELS, estimate
 from polyreme.lowering.winograd_transforms import TAPS, Transforms, transforms
 
-ACCURACY = {2: Accuracy(ulp=0.5, summed=1.0), 4: Accuracy(ulp=0.5, summed=3.0)}
+ACCURACY = {2: Accuracy(ulp=0.5, summed=1.0), 3: Accuracy(ulp=0.5, summed=2.0), 4: Accuracy(ulp=0.5, summed=3.0)}
 """By the size of a piece; see `winograd.py` for the magnitude."""
 SIZES = tuple(ACCURACY)
+# Those where additions are free beside multiply-adds, as on machines whose memory is fast. Elsewhere 3 has fewer products than 2 and less weights than 4.
+USUAL_SIZES = (2, 4)
 
 # What is planned for where it is not known: how many images, and pixels of their sides.
 USUAL_BATCH, PIXELS = 16, (160, ASSUMED_PIXELS, 320)
@@ -30,7 +32,7 @@ LEAST_CHANNELS = 16
 # An estimate in cycles per element: a transform of the data or of the sums. And where additions take the time of multiply-adds (`Target.spare_adders`), by the size of a piece and the stride,
 # fitted to measurements on Sapphire Rapids, as are the cycles per byte of data that are written ahead and read again, and of sums that are read and written once more for each range of channels.
 TRANSFORM_CYCLES = 3.0
-SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
+SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (3, 1): 12.0, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
 AHEAD_CYCLES, RANGE_CYCLES = 0.32, 0.04
 # What the direct way takes more than its multiply-adds, likewise; of those, taps outside of the image are left out in the second case.
 DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.3
@@ -117,6 +119,13 @@ class Image:
         """Images of known sizes to plan with, all the same where it is only the batch that is unknown."""
         known = isinstance(self.high, int) and isinstance(self.wide, int)
         return tuple(self.sized(pixels) for pixels in ((ASSUMED_PIXELS,) if known else PIXELS))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of pieces that it may be cut into."""
+        if self.request.target.spare_adders:
+            return USUAL_SIZES
+        return tuple(size for size, stride in SHARED_TRANSFORM_CYCLES if stride == self.stride)
 
     @property
     def pixels(self) -> int:
@@ -372,12 +381,12 @@ def choose_blockings(image: Image) -> list[Blocking]:
     return [replace(small, below=limit), replace(large, least=limit)]
 
 
-def blockings(image: Image) -> Iterator[Blocking]:
-    """Ways to cut the work whose scratch memory fits into the second-level cache."""
+def blockings(image: Image, sizes: Sequence[int] | None = None) -> Iterator[Blocking]:
+    """Ways to cut the work whose scratch memory fits into the second-level cache, into pieces of these sizes (the image's own without)."""
     room = min(image.request.target.caches[1] * 7 // 8, 1 << 20)
     registers = image.problem.registers
     depths = [image.channels] + [d for d in range(32, image.channels, image.lanes) if image.channels % d == 0 and d % image.lanes == 0]
-    for size in (s for s in SIZES if not any(s % step for step in image.steps)):
+    for size in (s for s in (image.sizes if sizes is None else sizes) if not any(s % step for step in image.steps)):
         for vectors in range(1, min(image.vectors, 4) + 1):
             panels = -(-image.vectors // vectors)
             for at_once in sorted({-(-panels // n) for n in range(1, min(panels, PIECES) + 1)}):
