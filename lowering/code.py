@@ -195,6 +195,11 @@ class Code:
     def store(self, x: Value, buffer: Value, at: Index, mask: Value | None = None, align: int | None = None, streaming: bool = False) -> None:
         self.b(kernel.Store, x, buffer, self.value(at), mask, align=align, streaming=streaming)
 
+    def until_aligned(self, buffer: Value, at: Index, bytes: int) -> Value:
+        """How many elements from `at` on come before the first one at a multiple of `bytes`."""
+        value: Value = self.b(kernel.UntilAligned, buffer, self.value(at), bytes=bytes)
+        return value
+
     def prefetch(self, buffer: Value, at: Index, write: bool = False, locality: int = 3) -> None:
         self.b(kernel.Prefetch, buffer, self.value(at), write=write, locality=locality)
 

@@ -159,10 +159,10 @@ def _load_every_other(code: Code, buffer: Value, at: Position, lanes: int, tail:
     return code.shuffle(first, second, picks)
 
 
-def store(code: Code, value: Value, buffer: Value, at: Position, mask: Value | None = None, streaming: bool = False) -> None:
-    """Write a scalar, or a vector whose lanes go to `at`'s lanes; `streaming` as in `kernel.store`, where these lie side by side."""
+def store(code: Code, value: Value, buffer: Value, at: Position, mask: Value | None = None, align: int | None = None, streaming: bool = False) -> None:
+    """Write a scalar, or a vector whose lanes go to `at`'s lanes; `align` and `streaming` as in `kernel.store`, where these lie side by side."""
     if not isinstance(value.type, VectorType) or (at.vector is None and at.step == 1):
-        code.store(value, buffer, at.scalar(code), mask, streaming=streaming)
+        code.store(value, buffer, at.scalar(code), mask, align, streaming)
     else:
         code.b(kernel.Scatter, value, buffer, at.lanes(code, value.type.lanes), mask)
 

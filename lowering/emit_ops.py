@@ -149,7 +149,7 @@ def _emit_store(e: FunctionEmitter, op: Any) -> None:
     if mask is None:
         place = e.address(op.buffer, op.index)
         if op.streaming and e.target.arch == "x86_64" and value.lanes > 1:
-            _stream(e, value, place, align)
+            _stream(e, value, dtype, place, align)
         else:
             e.code.line(f"store {value.typed}, {place.typed}, align {align}")
         return
@@ -163,10 +163,14 @@ def _emit_store(e: FunctionEmitter, op: Any) -> None:
         e.code.line(f"call void @llvm.masked.store.{_suffix(value.elem, value.lanes)}.{_space(place)}({value.typed}, {place.elem} align {align} {place.ref}, {mask.typed})")
 
 
-def _stream(e: FunctionEmitter, value: Lane, place: Lane, align: int) -> None:
-    """Past the caches where the place is a multiple of 16 bytes, as arrays of others are too: then LLVM cuts the store into such pieces, which meet again in a line's buffer."""
+def _stream(e: FunctionEmitter, value: Lane, dtype: ScalarType, place: Lane, align: int) -> None:
+    """Past the caches in whole registers where `align` promises that, and else where the place is a multiple of 16 bytes, as arrays of others are too: then LLVM cuts the store into such
+    pieces, which meet again in a line's buffer."""
     code = e.code
     e.streams = True
+    if align >= min(value.lanes * dtype.bytes, e.target.vector_bytes):
+        code.line(f"store {value.typed}, {place.typed}, align {align}, !nontemporal !{{i32 1}}")
+        return
     address = code.value("i64", 1, f"ptrtoint {place.typed} to i64")
     past, through, after = code.label("past"), code.label("through"), code.label("after")
     code.branch((address & 15).compare("eq", 0).ref, past, through)
@@ -272,6 +276,12 @@ def _emit_fetch_add(e: FunctionEmitter, op: Any) -> Lane:
 def _emit_prefetch(e: FunctionEmitter, op: Any) -> None:
     place = e.address(op.buffer, op.index, inbounds=False)
     e.code.line(f"call void @llvm.prefetch.{_space(place)}({place.typed}, i32 {int(op.write)}, i32 {op.locality}, i32 1)")
+
+
+def _emit_until_aligned(e: FunctionEmitter, op: Any) -> Lane:
+    place = e.address(op.buffer, op.index, inbounds=False)
+    address = e.code.value("i64", 1, f"ptrtoint {place.typed} to i64", "place")
+    return (-address & (op.bytes - 1)).shift_right(scalar_of(op.buffer).bytes.bit_length() - 1)
 
 
 # --- vectors
@@ -388,6 +398,7 @@ OPS: dict[type[Op], EmitOp] = {
     kernel.Gather: _emit_gather,
     kernel.Scatter: _emit_scatter,
     kernel.FetchAdd: _emit_fetch_add,
+    kernel.UntilAligned: _emit_until_aligned,
     kernel.Prefetch: _emit_prefetch,
     kernel.Broadcast: _emit_broadcast,
     kernel.Reduce: _emit_reduce,

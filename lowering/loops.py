@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import ceil
+from math import ceil, gcd
 from typing import NamedTuple
 
 from polyreme.dialects import kernel, tensor
@@ -25,11 +25,11 @@ from polyreme.lowering.collapse import collapse_axes
 from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, VectorLeaf, buffer_leaf, convert, linear, store, wide
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.microkernel import transpose_lanes
-from polyreme.lowering.positions import Position
+from polyreme.lowering.positions import Position, position
 from polyreme.lowering.rows import Rows, rows_of, shape_of
 from polyreme.lowering.scatter import write_updates
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
-from polyreme.lowering.sweep import Lanes, each, estimate, run, sweep
+from polyreme.lowering.sweep import Body, Lanes, each, estimate, run, sweep, sweep_rest
 from polyreme.lowering.take import take_elements, taken_elements
 
 # What is done at places of the reduced axes: with so many lanes, the mask of those there are, the part of several registers, and what is carried on.
@@ -46,6 +46,10 @@ WAITING = frozenset({"exp", "expm1", "log", "tanh", "sigmoid", "gelu"})
 KEPT_COST = 4
 # Bytes of scratch rows in one kernel: half a first-level cache.
 SCRATCH_BYTES = 16 << 10
+# How far ahead loops ask for lines of memory: 1 KiB or 4 KiB are about as good.
+AHEAD_BYTES = 2048
+# Shorter rows do not pay for a beginning of their own, up to a whole line of the result.
+LEAST_ROW_BYTES = 2048
 
 
 def build_loops(request: Request) -> KernelPlan:
@@ -56,9 +60,8 @@ def build_loops(request: Request) -> KernelPlan:
     made = Func.empty(request.name(describe(func)), types, arg_names=names, loc=request.func.location)
     code = Code(Builder.at_end(made.block, made.location))
     inputs, outputs = made.args[: len(func.args)], made.args[len(func.args) :]
-    leaves = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(func.args, inputs, strict=True)}
     results = func.block.terminator.operands
-    _emit(code, request, func, leaves, list(zip(results, outputs, strict=True)))
+    _emit(code, request, func, dict(zip(func.args, inputs, strict=True)), list(zip(results, outputs, strict=True)))
     code.b(Return, ())
     tidy(made)
     slots = [operand(i) for i in range(len(inputs))] + [result(i) for i in range(len(outputs))]
@@ -92,7 +95,8 @@ def describe(func: Func) -> str:
     return "_".join(words[-3:]) or "copy"
 
 
-def _emit(code: Code, request: Request, func: Func, leaves: dict[Value, Leaf], results: list[tuple[Value, Value]]) -> None:
+def _emit(code: Code, request: Request, func: Func, inputs: dict[Value, Value], results: list[tuple[Value, Value]]) -> None:
+    leaves = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in inputs.items()}
     ops = [op for op in func.block if not isinstance(op, Return)]
     scatter = results[0][0].producer(tensor.Scatter)
     if scatter is not None:
@@ -109,11 +113,19 @@ def _emit(code: Code, request: Request, func: Func, leaves: dict[Value, Leaf], r
     if concat is not None and rows is not None and not rows.staged:
         _emit_concat(code, request, ops, leaves, concat, results[0][1])
     elif rows is not None:
-        _RowLoops(code, request, ops, leaves, results, rows).emit()
+        _RowLoops(code, request, ops, leaves, results, rows, inputs=inputs).emit()
     else:
         for value, buffer in results:
             alone = Rows(shape_of(value), (), (), {}, {value: tuple(range(len(shape_of(value))))})
             _RowLoops(code, request, ops, leaves, [(value, buffer)], alone).emit()
+
+
+class _InLines(NamedTuple):
+    """A result that goes past the caches in whole lines: all its vectors, but under a mask, begin at multiples of `align` bytes."""
+
+    value: Value
+    buffer: Value
+    align: int
 
 
 class _Nest(NamedTuple):
@@ -150,14 +162,15 @@ def _emit_concat(code: Code, request: Request, ops: Sequence[Op], leaves: dict[V
 
 
 class _RowLoops:
-    """Emits the loops of one row form, with lanes along `vector`: the last axis that has several places where that is None."""
+    """Emits the loops of one row form, with lanes along `vector`: the last axis that has several places where that is None. `inputs` are the operands' buffers."""
 
     def __init__(
-        self, code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], results: list[tuple[Value, Value]], rows: Rows, vector: int | None = None
-    ):
+        self, code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], results: list[tuple[Value, Value]], rows: Rows, vector: int | None = None,
+        inputs: dict[Value, Value] | None = None,
+    ):  # fmt: skip
         self.code, self.target, self.rows, self.results = code, request.target, rows, results
         self.ops = needed_ops(ops, [v for v, _ in results])
-        self.leaves = leaves
+        self.leaves, self.inputs = leaves, inputs or {}
         self.shape_stored: tuple[Dim, ...] | None = None
         self.shift: dict[int, Dim] = {}
         sized = [i for i, n in enumerate(rows.space) if n != 1]
@@ -167,10 +180,11 @@ class _RowLoops:
         self.stages = max((rows.level[s.result] for s in rows.staged), default=0)
         self.kept = self._choose_kept()
         self.scratch: dict[Value, Value] = {}
+        self.in_lines = self._choose_in_lines()
 
     def place_in(self, shape: tuple[Dim, ...], shift: dict[int, Dim]) -> None:
         """Store results into buffers of another shape, moved along some axes."""
-        self.shape_stored, self.shift = shape, shift
+        self.shape_stored, self.shift, self.in_lines = shape, shift, None
 
     # --- choices
 
@@ -196,7 +210,11 @@ class _RowLoops:
     def _waits(self) -> bool:
         """Whether elements are computed one by one, by functions whose operations mostly wait for each other, on a machine with registers for two vectors of each."""
         waiting = any(isinstance(op, tensor.Map) and op.fn in WAITING for op in self.ops)
-        return waiting and self.target.vector_bytes == 64 and all(isinstance(op, tensor.Map) or not op.operands or isinstance(op, tensor.Broadcast) for op in self.ops)
+        return waiting and self.target.vector_bytes == 64 and self._elementwise()
+
+    def _elementwise(self) -> bool:
+        """Whether each element of a result takes one of each operand."""
+        return all(isinstance(op, tensor.Map) or not op.operands or isinstance(op, tensor.Broadcast) for op in self.ops)
 
     def _row_cycles(self) -> float:
         """About what one row (or, with lanes as rows, one vector of them) costs."""
@@ -291,6 +309,7 @@ class _RowLoops:
                 assert self.vector is not None
                 row = {**at, self.vector: place}
                 if inner is None:
+                    self._ask_ahead(row, lanes, mask)
                     self._row(row, lanes, mask)
                     return carried
 
@@ -300,9 +319,40 @@ class _RowLoops:
 
                 return run(self.code, 0, space[inner], 1, carried, column)
 
-            sweep(self.code, lo, hi, self.lanes, [], body)
+            sweep(self.code, self._to_whole_lines(at, lo, hi, body), hi, self.lanes, [], body)
 
         return [_Nest(sizes, cycles * extent / self.lanes.count, rows_of_lanes)]
+
+    def _choose_in_lines(self) -> _InLines | None:
+        """The first such result of elementwise loops, on machines that keep memory busy neither with one stream nor with lines put together from parts."""
+        if self.target.memory_streams == 1 or self.vector is None or not self._elementwise():
+            return None
+        for value, buffer in self.results:
+            row, vector = self.rows.space[self.vector] * value.type.dtype.bytes, self.lanes.count * value.type.dtype.bytes
+            if shape_of(value) == self.rows.space and self._is_large(value, shape_of(value)) and isinstance(row, int) and row >= LEAST_ROW_BYTES and vector >= self.target.vector_bytes:
+                return _InLines(value, buffer, gcd(self.target.line_bytes, vector))
+        return None
+
+    def _to_whole_lines(self, at: dict[int, Position], lo: Index, hi: Index, body: Body) -> Index:
+        """Computes what comes before the first whole line; where that begins."""
+        if self.in_lines is None:
+            return lo
+        assert self.vector is not None
+        code, (value, buffer, align) = self.code, self.in_lines
+        first = linear(code, self._places({**at, self.vector: position(lo)}), shape_of(value)).scalar(code)
+        begin = code.min(code.add(lo, code.until_aligned(buffer, first, align)), hi)
+        sweep_rest(code, lo, begin, self.lanes, [], body)
+        return begin
+
+    def _ask_ahead(self, at: dict[int, Position], lanes: int, mask: Value | None) -> None:
+        """Asks for operands' lines ahead of a whole vector. The machine alone stops where a page ends, and does not look far while a core computes."""
+        if self.in_lines is None or mask is not None:
+            return
+        for x, buffer in self.inputs.items():
+            if shape_of(x) == self.rows.space:
+                place, bytes = linear(self.code, self._places(at), shape_of(x)).scalar(self.code), x.type.dtype.bytes
+                for ahead in range(AHEAD_BYTES, AHEAD_BYTES + lanes * bytes, self.target.line_bytes):
+                    self.code.prefetch(buffer, self.code.add(place, ahead // bytes))
 
     def _axis_of_columns(self) -> int | None:
         """The axis to step along inside of the vectors, when a transpose makes lanes stand far apart in memory: that along which they move
@@ -491,17 +541,22 @@ class _RowLoops:
         mine = [places[a] if n != 1 else Position() for a, n in zip(self.rows.axes[value], shape_of(value), strict=True)]
         element = emitter.at(value, mine, lanes, mask)
         shape = self.shape_stored or shape_of(value)
+        align = self.in_lines.align if self.in_lines is not None and buffer is self.in_lines.buffer and mask is None and lanes > 1 else None
         moved = [p.plus(self.code, Position(self.shift.get(i, 0))) for i, p in enumerate(mine)]
-        store(self.code, element, buffer, linear(self.code, moved, shape), mask, self._streams(value, shape))
+        store(self.code, element, buffer, linear(self.code, moved, shape), mask, align, self._streams(value, shape))
 
     def _streams(self, value: Value, shape: Sequence[Dim]) -> bool:
         """Whether a result goes past the caches: it is larger than the last one, so it has left that when its reader comes, and waits for memory alone.
 
-        Where arithmetic takes as long, reading the lines first costs nothing, and is faster than to wait until they are written.
+        Where arithmetic takes as long, reading the lines first costs nothing, and is faster than to wait until they are written, unless they come whole.
         """
-        size = product(shape) * value.type.dtype.bytes
         dear = any(isinstance(op, tensor.Map) and op.fn in EXPENSIVE for op in self.ops)
-        return isinstance(size, int) and size > self.target.caches[2] and not dear
+        return self._is_large(value, shape) and (not dear or self.in_lines is not None)
+
+    def _is_large(self, value: Value, shape: Sequence[Dim]) -> bool:
+        """Whether the last cache does not hold a result."""
+        size = product(shape) * value.type.dtype.bytes
+        return isinstance(size, int) and size > self.target.caches[2]
 
     def _row_offset(self, places: Sequence[Position], lanes: int) -> Position:
         """Where an element of the current row stands in a scratch row."""

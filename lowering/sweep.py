@@ -87,14 +87,20 @@ def sweep(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], 
         at = end
     if size is not None and at == hi:
         return carried
+    return sweep_rest(code, at, hi, lanes, carried, body)
+
+
+def sweep_rest(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], body: Body) -> list[Value]:
+    """`body` for less than a vector: under a mask, or one position after the other."""
+    width, along = lanes.count, Position(step=1)
     if lanes.masked:
 
         def tail(start: Position, values: list[Value]) -> list[Value]:
             left = code.sub(hi, start.scalar(code))
             return body(start.plus(code, along), width, code.lane_mask(left, width), 0, values)
 
-        return run(code, at, hi, width, carried, tail)
-    return run(code, at, hi, 1, carried, lambda start, values: body(start, 1, None, -1, values))
+        return run(code, lo, hi, width, carried, tail)
+    return run(code, lo, hi, 1, carried, lambda start, values: body(start, 1, None, -1, values))
 
 
 def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: Callable[[list[Position]], None]) -> None:

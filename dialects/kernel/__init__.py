@@ -33,7 +33,7 @@ from polyreme.dialects.kernel.grid import (
     ThreadId,
     WarpShuffle,
 )
-from polyreme.dialects.kernel.memory import Alloc, Data, FetchAdd, Gather, Load, Prefetch, Scatter, Store, View
+from polyreme.dialects.kernel.memory import Alloc, Data, FetchAdd, Gather, Load, Prefetch, Scatter, Store, UntilAligned, View
 from polyreme.dialects.kernel.values import (
     Apply,
     Broadcast,
@@ -95,6 +95,7 @@ __all__ = [
     "ThreadCount",
     "ThreadId",
     "Threads",
+    "UntilAligned",
     "View",
     "WarpShuffle",
     "Yield",

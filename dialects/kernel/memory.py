@@ -271,6 +271,31 @@ class FetchAdd(Op):
         return before
 
 
+@op("kernel.until_aligned", Pure)
+class UntilAligned(Op):
+    """How many elements from position `index` on come before the first one whose place in memory is a multiple of `bytes`, a power of two and of an element's bytes.
+
+        %n = kernel.until_aligned %y, %i {bytes = 64} : index      // %y: buffer<64xf32>, %i: index
+
+    The position may lie outside the buffer: nothing is read. Only the order in which elements are computed may depend on it. On numpy every buffer begins at such a multiple.
+    """
+
+    buffer = operand()
+    index = operand()
+    bytes = attr(int)
+
+    @staticmethod
+    def infer(buffer: Type, index: Type, *, bytes: int) -> Type:
+        check_index(index)
+        dtype = check_buffer(buffer).dtype
+        check_attr(bytes > 0 and bytes & (bytes - 1) == 0 and bytes % dtype.bytes == 0, f"expected 'bytes' to be a power of two that elements of {dtype} fit in but got {bytes}")
+        return index
+
+    @staticmethod
+    def reference(buffer: Array, index: Any, *, bytes: int) -> Any:
+        return -index % (bytes // flat_memory(buffer).itemsize)
+
+
 @op("kernel.prefetch")
 class Prefetch(Op):
     """Asks for the cache line of a position ahead of its use.
