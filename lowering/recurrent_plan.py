@@ -183,7 +183,8 @@ def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers) -> Ti
     """The tile that makes a step in the fewest cycles; None where not even one vector of each block fits in the registers.
 
     A step of the product takes a cycle for each vector of weights, which come from the second-level cache, or as long as in any tile; further rows use what has been
-    read. Panels in pairs, so that two threads have equally many, and of about eight vectors where nothing else counts.
+    read. Panels in pairs, so that two threads have equally many, and of about eight vectors where nothing else counts; where loads count (`Target.load_cycles`), those of one row are as wide
+    as a round may be without more vectors in all, since one element of the state serves all of a panel.
     """
     lanes = min(registers.lanes, 1 << (units - 1).bit_length())
     total = -(-units // lanes)
@@ -193,7 +194,8 @@ def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers) -> Ti
     if not isinstance(batch, int):
         vectors = min(-(-4 // blocks), total, most)
         return Tile(lanes, vectors, most // vectors, -(-total // vectors))
-    best: tuple[float, int, int, Tile] | None = None
+    wide = batch == 1 and registers.load_cycles > 0
+    best: tuple[float, int, int, int, Tile] | None = None
     for vectors in range(1, min(total, most) + 1):
         if batch == 1 and blocks * vectors > READS and vectors > 1:
             continue
@@ -203,8 +205,8 @@ def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers) -> Ti
             # Whole tiles, then one of the rows that are left.
             tiles = [rows] * (batch // rows) + [batch % rows] * (batch % rows > 0)
             cycles = pairs * sum(max(blocks * vectors, step_cycles(r, blocks * vectors)) for r in tiles)
-            key = (cycles, -rows, abs(blocks * vectors - ENOUGH_ACCUMULATORS))
-            if best is None or key < best[:3]:
+            key = (cycles, -rows, panels * vectors if wide else 0, abs(blocks * vectors - (READS if wide else ENOUGH_ACCUMULATORS)))
+            if best is None or key < best[:4]:
                 best = (*key, Tile(lanes, vectors, rows, panels))
     assert best is not None
-    return best[3]
+    return best[4]

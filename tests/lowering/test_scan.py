@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.recurrent_plan import choose_tile
 from polyreme.lowering.schedule import request_of
 from polyreme.lowering.steps import HoistFromScans, UnrollScans
-from polyreme.lowering.targets import Target, find_target
+from polyreme.lowering.targets import Target, find_target, host
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.strategies import map_one, modules, scan
 
@@ -158,6 +159,23 @@ def test_a_step_of_an_lstm_reads_few_vectors_a_round_in_panels_of_even_number():
     wide = choose_tile(256, 4, 64, registers)
     assert wide is not None and wide.rows * 4 * wide.vectors in range(16, 25)
     assert choose_tile(8, 40, 1, registers) is None
+
+
+def test_where_loads_count_a_panel_of_one_row_is_as_wide_as_a_round_may_be():
+    """One element of the state serves twice as many vectors, but no vector is made in vain."""
+    counting = Registers(32, 16, 0.01)
+    assert [choose_tile(units, blocks, 1, counting).vectors for units, blocks in ((256, 4), (256, 3), (64, 4), (160, 4))] == [4, 4, 2, 2]  # type: ignore[union-attr]
+    assert choose_tile(256, 4, 1, Registers(32, 16)).vectors == 2  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(nn.LSTM, f32), (nn.GRU, f32), (nn.LSTM, f64), (nn.SimpleRNN, f32)])
+def test_panels_of_any_width_give_the_same_bits(kind, dtype):
+    module = layer(kind, 5, 1, 256, dtype, True, False, True)
+    inputs = numbers(module, {"T": 5}, 7)
+    wide, narrow = (run_on_threads(module, inputs, replace(host(), load_cycles=cycles)) for cycles in (0.01, 0.0))
+    assert_near(wide, evaluate(module, inputs), dtype)
+    for a, b in zip(wide, narrow, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 # --- any other scan
