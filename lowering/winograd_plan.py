@@ -31,6 +31,7 @@ USUAL_BATCH, PIXELS = 16, (160, ASSUMED_PIXELS, 320)
 LEAST_CHANNELS = 16
 # An estimate in cycles per element: a transform of the data or of the sums. And where additions take the time of multiply-adds (`Target.spare_adders`), by the size of a piece and the stride,
 # fitted to measurements on Sapphire Rapids, as are the cycles per byte of data that are written ahead and read again, and of sums that are read and written once more for each range of channels.
+# That for pieces of 3 x 3 was not fitted, but lies between those of 2 x 2 and 4 x 4.
 TRANSFORM_CYCLES = 3.0
 SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (3, 1): 12.0, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
 AHEAD_CYCLES, RANGE_CYCLES = 0.32, 0.04

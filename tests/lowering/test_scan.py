@@ -164,8 +164,10 @@ def test_a_step_of_an_lstm_reads_few_vectors_a_round_in_panels_of_even_number():
 def test_where_loads_count_a_panel_of_one_row_is_as_wide_as_a_round_may_be():
     """One element of the state serves twice as many vectors, but no vector is made in vain."""
     counting = Registers(32, 16, 0.01)
-    assert [choose_tile(units, blocks, 1, counting).vectors for units, blocks in ((256, 4), (256, 3), (64, 4), (160, 4))] == [4, 4, 2, 2]  # type: ignore[union-attr]
-    assert choose_tile(256, 4, 1, Registers(32, 16)).vectors == 2  # type: ignore[union-attr]
+    tiles = [choose_tile(units, blocks, 1, counting) for units, blocks in ((256, 4), (256, 3), (64, 4), (160, 4))]
+    assert [tile and tile.vectors for tile in tiles] == [4, 4, 2, 2]
+    narrow = choose_tile(256, 4, 1, Registers(32, 16))
+    assert narrow is not None and narrow.vectors == 2
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [(nn.LSTM, f32), (nn.GRU, f32), (nn.LSTM, f64), (nn.SimpleRNN, f32)])
