@@ -119,7 +119,7 @@ class Cache:
             return None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            if shutil.disk_usage(self.folder).free < size + SPARE_BYTES:
+            if not _has_room(self.folder, size):
                 return None
             # Where left-overs are looked for.
             drafts = self.folder / "00"
@@ -249,7 +249,8 @@ class Cache:
         path = self._path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if size > LARGE_BYTES and shutil.disk_usage(path.parent).free < size + SPARE_BYTES:
+            if not _has_room(path.parent, size):
+                self._warn(f"compiled code of {size >> 20} MiB is not kept there: less than that and {SPARE_BYTES >> 30} GiB for others is free on its disk; POLYREME_CACHE names another folder")
                 return False
             write_atomically(path, MAGIC + kind + digest, *parts)
         except OSError as error:
@@ -317,6 +318,11 @@ class Cache:
         if not self._warned:
             self._warned = True
             warnings.warn(f"the cache folder '{self.folder}' is unusable, {message}", RuntimeWarning, stacklevel=3)
+
+
+def _has_room(folder: Path, size: int) -> bool:
+    """Whether the folder's disk takes `size` bytes and leaves others theirs."""
+    return size <= LARGE_BYTES or shutil.disk_usage(folder).free >= size + SPARE_BYTES
 
 
 def _note_use(path: Path) -> None:

@@ -564,7 +564,7 @@ sys.stdout.write(y.tobytes().hex() + " " + "; ".join(str(w.message) for w in tol
     found, told = done.stdout.split(" ", 1)
     x = np.random.default_rng(0).standard_normal((2, 200)).astype("float32")
     np.testing.assert_allclose(np.frombuffer(bytes.fromhex(found), "float32").reshape(2, 200), layer(paddle.to_tensor(x)).numpy(), rtol=1e-4, atol=1e-6)
-    assert "is unusable, compiled code is not kept on disk" in told
+    assert "is unusable, compiled code" in told
     assert models_kept(tmp_path) == [] and not list((tmp_path / "cache").rglob("*.tmp"))
 
 

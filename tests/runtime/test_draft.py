@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from polyreme.runtime.artifact import CONSTANTS_AT, Artifact
-from polyreme.runtime.cache import HEAD_BYTES, Cache, digest_of
+from polyreme.runtime.cache import HEAD_BYTES, LARGE_BYTES, SPARE_BYTES, Cache, digest_of
 from tests.runtime.native import scale_artifact
 
 KEY = digest_of("model")
@@ -99,5 +99,5 @@ def test_there_is_no_draft_without_room_for_it(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "file").write_text("in the way")
     with pytest.warns(RuntimeWarning, match="unusable"):
         assert Cache(tmp_path / "file" / "cache").draft(10) is None
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 40, 1 << 40, 1 << 20))
-    assert Cache(tmp_path).draft(10) is None
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 40, 1 << 40, SPARE_BYTES + LARGE_BYTES))
+    assert Cache(tmp_path).draft(LARGE_BYTES + 1) is None and Cache(tmp_path).draft(10) is not None
