@@ -84,13 +84,13 @@ def cache_of(place: Path, threads: int) -> Path:
     return place / f"cache-{threads}"
 
 
-def time_rounds(race: Race, seconds: float, rounds: int) -> Comparison:
+def time_rounds(race: Race, seconds: float, rounds: int, laps: int) -> Comparison:
     """The comparison whose rounds agree best, of as many as it takes for them to agree well, `ATTEMPTS` at most."""
-    found = race.run(seconds, rounds)
+    found = race.run(seconds, rounds, laps)
     for _ in range(ATTEMPTS - 1):
         if not found.ratios or found.spread <= LARGEST_SPREAD:
             break
-        made = race.run(seconds, rounds)
+        made = race.run(seconds, rounds, laps)
         if made.spread < found.spread:
             found = made
     return found
@@ -185,7 +185,7 @@ def run_row(model: Model, batch: int, threads: int, libraries: Mapping[str, str]
     if "time" in options.steps:
         reference, within = int8.reference(place) if model.int8 else (None, LARGEST_DIFFERENCE)
         with Race(place, libraries, threads, cache_of(place, threads), reference, within) as race:
-            found = time_rounds(race, options.turn, options.rounds)
+            found = time_rounds(race, options.turn, options.rounds, options.laps)
         row |= figures_of(found) | (int8.agreements(place) if model.int8 else {})
         store.add(row)
         notes = [f"{library}: {note}" for library, latency in found.latencies.items() for note in latency.notes]
@@ -202,7 +202,8 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
     parser.add_argument("--python", nargs="+", default=[], metavar="PEER=PYTHON", help="the Python that has a peer installed, if it is another one than this")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--turn", type=float, default=0.3, help="seconds that each library is timed for in a round, two calls at least")
+    parser.add_argument("--laps", type=int, default=8, help="turns that each library has in a round")
+    parser.add_argument("--turn", type=float, default=0.1, help="seconds of a turn, two calls at least: in short ones all libraries meet the same state of a shared machine")
     parser.add_argument("--patience", type=float, default=600.0, help="seconds that a library may take to get ready")
     parser.add_argument("--markdown", type=Path, help="write the tables here")
     options = parser.parse_args()

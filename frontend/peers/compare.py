@@ -1,7 +1,8 @@
 """Libraries in processes of their own on one model, timed in turns.
 
-In each round every library has one turn after the others, so that a slow moment of the machine meets them all. A turn counts as its tenth percentile; a ratio is that
-of the fastest peer to ours within a round, and the median round is reported with the spread. Before anything is timed, results are compared.
+In each lap every library has a turn after the others, once in this order and once in the other, so that a slow moment of the machine meets them all; a round has several laps. What a library's
+turns of a round took counts as the tenth percentile of their calls; a ratio is that of the fastest peer to ours within a round, and the median round is reported with the spread. Before anything
+is timed, results are compared.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Worker:
 
 @dataclass
 class Latency:
-    """Seconds of one library: the best call, the tenth percentile (median over turns), the median of all calls; and what came before."""
+    """Seconds of one library: the best call, the tenth percentile (median over rounds), the median of all calls; and what came before."""
 
     best: float
     p10: float
@@ -143,13 +144,13 @@ class Race:
             self.stop()
             raise
 
-    def run(self, seconds: float = 0.3, rounds: int = 5) -> Comparison:
-        """Time the libraries in `rounds` turns of about `seconds` each."""
-        turns: dict[str, list[list[float]]] = {library: [] for library in self.workers}
-        for _ in range(rounds):
-            for library, worker in self.workers.items():
-                turns[library].append(worker.ask(do="time", seconds=seconds)["seconds"])
-        return _summary(turns, self.prepared, self.differences, self.faults)
+    def run(self, seconds: float = 0.3, rounds: int = 5, laps: int = 1) -> Comparison:
+        """Time the libraries in `rounds` of `laps` each, in which every one has a turn of about `seconds`."""
+        calls: dict[str, list[list[float]]] = {library: [[] for _ in range(rounds)] for library in self.workers}
+        for lap in range(rounds * laps):
+            for library in list(self.workers)[:: -1 if lap % 2 else 1]:
+                calls[library][lap // laps] += self.workers[library].ask(do="time", seconds=seconds)["seconds"]
+        return _summary(calls, self.prepared, self.differences, self.faults)
 
     def stop(self) -> None:
         """End all processes."""
@@ -185,17 +186,17 @@ def compare(
 
 
 def _summary(
-    turns: Mapping[str, list[list[float]]], prepared: Mapping[str, dict[str, Any]], differences: Mapping[str, float], faults: dict[str, str]
+    rounds: Mapping[str, list[list[float]]], prepared: Mapping[str, dict[str, Any]], differences: Mapping[str, float], faults: dict[str, str]
 ) -> Comparison:
-    p10 = {library: [float(np.percentile(turn, 10)) for turn in found] for library, found in turns.items()}
+    p10 = {library: [float(np.percentile(one, 10)) for one in found] for library, found in rounds.items()}
     made = Comparison({}, faults=faults)
-    for library, found in turns.items():
-        calls = [seconds for turn in found for seconds in turn]
+    for library, found in rounds.items():
+        calls = [seconds for one in found for seconds in one]
         made.latencies[library] = Latency(
             min(calls), statistics.median(p10[library]), statistics.median(calls), len(calls), **prepared[library], difference=differences[library]
         )
-    peers = [library for library in turns if library not in (OURS, OURS_IN_FLOAT32)]
-    if peers and OURS in turns:
+    peers = [library for library in rounds if library not in (OURS, OURS_IN_FLOAT32)]
+    if peers and OURS in rounds:
         made.ratios = [min(p10[peer][i] for peer in peers) / ours for i, ours in enumerate(p10[OURS])]
     return made
 

@@ -19,7 +19,7 @@ from polyreme.exporters.torch import TorchExportError, export_torch
 from polyreme.inspection import model_module
 from polyreme.ir.evaluate import evaluate
 from polyreme.jit import save
-from polyreme.peers.compare import Comparison, LibraryError, Worker, compare
+from polyreme.peers.compare import Comparison, LibraryError, Race, Worker, compare
 from polyreme.peers.files import write_files
 from polyreme.peers.runner import timings
 
@@ -155,6 +155,27 @@ def test_a_library_that_cannot_run_the_model_says_so_and_is_left_out(tmp_path: P
     small(tmp_path)
     made = compare(tmp_path, {"polyreme": sys.executable, "onnxruntime": sys.executable}, 1, tmp_path / "cache", seconds=0.01, rounds=2)
     assert list(made.latencies) == ["polyreme"] and "'onnxruntime' does not run the model" in made.faults["onnxruntime"]
+
+
+def test_turns_change_their_order_and_those_of_a_round_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small(tmp_path)
+    asked: list[str] = []
+    took = {"polyreme": iter([1.0, 3.0, 2.0, 5.0]), "polyreme_float32": iter([9.0] * 4), "onnxruntime": iter([4.0, 2.0, 3.0, 3.0])}
+
+    def ask(worker: Worker, **request: Any) -> dict[str, Any]:
+        if request["do"] == "prepare":
+            np.savez(tmp_path / f"outputs_{worker.library}.npz", np.ones(1))
+            return {"compile_s": 1.0, "first_s": 1.0, "peak_mib": 1.0}
+        asked.append(worker.library)
+        return {"seconds": [next(took[worker.library])] * 2}
+
+    monkeypatch.setattr(Worker, "ask", ask)
+    with Race(tmp_path, dict.fromkeys(took, sys.executable), 1, tmp_path / "cache") as race:
+        made = race.run(0.01, rounds=2, laps=2)
+    assert asked == [*took, *reversed(took)] * 2
+    # A round's tenth percentile is that of the faster turn's calls: ours 1 and 2, the peer's 2 and 3.
+    assert made.ratios == pytest.approx([2.0, 1.5]) and made.latencies["polyreme"].calls == 8
+    assert made.latencies["polyreme"].p10 == pytest.approx(1.5) and made.latencies["polyreme"].best == 1.0
 
 
 def test_a_process_that_takes_too_long_is_ended() -> None:
