@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +25,18 @@ def _folders_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         # What failing passes leave to be repeated, here and in processes that are started.
         patch.setenv("TMPDIR", temporary)
         patch.setattr(tempfile, "tempdir", temporary)
+        if sys.dont_write_bytecode:
+            # Nothing is to be left beside the sources, as in most containers. Yet each process that is started need not compile all of them again.
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
         yield
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: thousands of tests, which the garbage collector need not look through while modules are built."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
