@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ import pytest
 if "PYTEST_XDIST_WORKER" in os.environ:
     # The workers use all cores already: numpy's threads beside them would wait for one another.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Tests make ten thousands of ops at a time, which are no garbage.
+gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,18 +29,22 @@ def _folders_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         # What failing passes leave to be repeated, here and in processes that are started.
         patch.setenv("TMPDIR", temporary)
         patch.setattr(tempfile, "tempdir", temporary)
-        if sys.dont_write_bytecode:
-            # Nothing is to be left beside the sources, as in most containers. Yet each process that is started need not compile all of them again.
-            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-            patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
         yield
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Where Python leaves no byte code beside the sources, as in most containers, it goes to pytest's cache: else every process of the tests would compile all of them again."""
+    if sys.dont_write_bytecode and (kept := getattr(config, "cache", None)) is not None:
+        with suppress(OSError):
+            sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(kept.mkdir("bytecode"))
+            os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+            sys.dont_write_bytecode = False
+
+
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end: thousands of tests, which the garbage collector need not look through while modules are built."""
+    """What was imported and collected stays to the end: thousands of tests, through which the garbage collector need not look while modules are built."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
