@@ -67,14 +67,21 @@ def operands_of(fn, dtype):
 
 def elementwise(fn, arrays, result, lanes, dtype):
     """A module that applies `fn` to whole arrays, `lanes` at a time, the last ones under a mask."""
-    n = len(arrays[0])
-    types = [BufferType((n,), i1 if a.dtype == bool else dtype) for a in arrays]
-    module, args, b = one_function(types, [BufferType((n,), result)])
-    with b.loop(b.number(0), b.number(n), step=lanes) as (i, _, _):
-        mask = b(kernel.LaneMask, b.apply("sub", b.number(n), i), lanes=lanes)
-        loaded = [b(kernel.Load, a, i, mask, lanes=lanes) for a in args[:-1]]
-        value = b.apply(fn, *loaded, dtype=result if FUNCTIONS[fn].result == "attr" else None)
-        b(kernel.Store, value, args[-1], i, mask)
+    return each_elementwise(fn, [(arrays, result, dtype)], lanes)
+
+
+def each_elementwise(fn, rows, lanes):
+    """The same for several (arrays, type of the result, type of the operands): one module takes LLVM a fraction of what many small ones do."""
+    inputs = [[BufferType((len(a),), i1 if a.dtype == bool else dtype) for a in arrays] for arrays, _, dtype in rows]
+    module, args, b = one_function([type for types in inputs for type in types], [BufferType((len(arrays[0]),), result) for arrays, result, _ in rows])
+    given = iter(args)
+    for (arrays, result, _), output in zip(rows, args[len(args) - len(rows) :], strict=True):
+        n, buffers = len(arrays[0]), [next(given) for _ in arrays]
+        with b.loop(b.number(0), b.number(n), step=lanes) as (i, _, _):
+            mask = b(kernel.LaneMask, b.apply("sub", b.number(n), i), lanes=lanes)
+            loaded = [b(kernel.Load, buffer, i, mask, lanes=lanes) for buffer in buffers]
+            value = b.apply(fn, *loaded, dtype=result if FUNCTIONS[fn].result == "attr" else None)
+            b(kernel.Store, value, output, i, mask)
     finish(b)
     return module
 
@@ -91,15 +98,14 @@ WAYS = [("native", 1), ("native", 16)] + ([("x86-64-avx2", 8), ("x86-64", 4)] if
 @pytest.mark.parametrize("fn", [f for f in FUNCTIONS if f != "cast"])
 def test_every_scalar_function_means_the_same_on_every_type(fn, target, lanes):
     machine = find_target(target)
-    for dtype in kinds_of(fn):
-        arrays = operands_of(fn, dtype)
+    rows = [(operands_of(fn, dtype), i1 if FUNCTIONS[fn].result == "bool" else dtype, dtype) for dtype in kinds_of(fn)]
+    results = compiled(each_elementwise(fn, rows, lanes), [a for arrays, _, _ in rows for a in arrays], machine)
+    for (arrays, _, dtype), got in zip(rows, results, strict=True):
         want = apply_scalar(fn, tuple(arrays))
         if FUNCTIONS[fn].arity == 3 and fn == "fma":
             wide = [a.astype(np.float64 if dtype != f64 else np.longdouble) for a in arrays]
             with np.errstate(all="ignore"):
                 want = (wide[0] * wide[1] + wide[2]).astype(dtype.np)
-        result = i1 if FUNCTIONS[fn].result == "bool" else dtype
-        (got,) = compiled(elementwise(fn, arrays, result, lanes, dtype), arrays, machine)
         tolerance = EPSILON[dtype.name] if fn in APPROXIMATE and dtype.is_float else 0
         least = 0
         if fn == "gelu":
@@ -137,6 +143,7 @@ def test_remainders_are_exact_whatever_the_quotient(dtype):
 @pytest.mark.parametrize(("target", "lanes"), WAYS)
 @pytest.mark.parametrize("source", DTYPES, ids=str)
 def test_every_cast_gives_what_numpy_gives(source, target, lanes):
+    rows = []
     for result in DTYPES:
         values = edge_values(source)
         if source.is_float and not result.is_float and result != i1:
@@ -144,8 +151,10 @@ def test_every_cast_gives_what_numpy_gives(source, target, lanes):
             values = values[np.isfinite(values.astype(np.float64))]
             limits = np.iinfo(result.np)
             values = values[(values.astype(np.float64) >= limits.min) & (values.astype(np.float64) <= min(limits.max, 2**52))]
+        rows.append(([values], result, source))
+    results = compiled(each_elementwise("cast", rows, lanes), [values for (values,), _, _ in rows], find_target(target))
+    for ((values,), result, _), got in zip(rows, results, strict=True):
         want = apply_scalar("cast", (values,), result)
-        (got,) = compiled(elementwise("cast", [values], result, lanes, source), [values], find_target(target))
         np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64), err_msg=f"{source} to {result}")
 
 

@@ -21,17 +21,18 @@ DTYPES = ["float32", "float64", "float16", "int64", "int32", "int16", "int8", "u
 SHAPES = [(1,), (5,), (3, 100), (2, 1), (0, 4), (3, 0), (2, 3, 70), (1, 1000), (5, 33)]
 
 
-def module_of(shape, dtype, make):
+def module_of(shape, dtype, *makes):
     main = Func.empty("main", [TensorType(shape, dtype)], arg_roles=("input",))
     b = Builder.at_end(main.block)
-    b.insert(Return([make(b, main.args[0])]))
+    b.insert(Return([make(b, main.args[0]) for make in makes]))
     module = Module.empty()
     module.block.append(main.finish())
     return module
 
 
-def run(x, make, shape=None, target=None):
-    return compile_module(module_of(shape or x.shape, scalar_type(x.dtype), make), target).load().run([x])[0]
+def run(x, *makes, target=None):
+    """What each of `makes` gives for `x`, by one module."""
+    return compile_module(module_of(x.shape, scalar_type(x.dtype), *makes), target).load().run([x])
 
 
 def numbers(shape, dtype, seed=0):
@@ -49,10 +50,11 @@ def numbers(shape, dtype, seed=0):
 @pytest.mark.parametrize("dtype", [*DTYPES, "bool"])
 @pytest.mark.parametrize("descending", [False, True])
 def test_positions_sort_rows_of_any_length_and_keep_the_order_of_equals(dtype, descending):
+    counts = (None, 1, 7)
     for shape in SHAPES:
-        for count in (None, 1, 7):
-            x = numbers(shape, dtype)
-            got = run(x, lambda b, v, count=count: b(tensor.Argsort, v, descending=descending, count=count))
+        x = numbers(shape, dtype)
+        results = run(x, *(lambda b, v, count=count: b(tensor.Argsort, v, descending=descending, count=count) for count in counts))
+        for count, got in zip(counts, results, strict=True):
             np.testing.assert_array_equal(got, order_array(x, -1, descending)[..., :count], err_msg=f"{shape} {count}")
 
 
@@ -90,11 +92,11 @@ def test_only_rows_that_are_short_enough_are_ranked_by_counting():
 @pytest.mark.parametrize("fn", ["add", "mul", "max", "min"])
 def test_running_combinations_along_each_axis_are_those_of_the_reference(dtype, fn):
     for shape in [*SHAPES, (7, 40, 33)]:
-        for axis in range(len(shape)):
-            x = numbers(shape, dtype)
-            if fn in ("add", "mul") and x.dtype.kind == "f":
-                x = np.random.default_rng(1).uniform(0.9, 1.1, shape).astype(dtype)
-            got = run(x, lambda b, v, axis=axis: b(tensor.Cumulate, v, fn=fn, axis=axis))
+        x = numbers(shape, dtype)
+        if fn in ("add", "mul") and x.dtype.kind == "f":
+            x = np.random.default_rng(1).uniform(0.9, 1.1, shape).astype(dtype)
+        results = run(x, *(lambda b, v, axis=axis: b(tensor.Cumulate, v, fn=fn, axis=axis) for axis in range(len(shape))))
+        for axis, got in enumerate(results):
             wanted = cumulate_array(x, fn, axis)
             if fn in ("max", "min") or x.dtype.kind != "f":
                 np.testing.assert_array_equal(got, wanted, err_msg=f"{shape} {axis}")
@@ -119,11 +121,12 @@ def test_machines_without_masks_do_the_same(target):
     x = numbers((9, 77), "float32")
     machine = find_target(target)
     for count in (None, 5):
-        got = run(x, lambda b, v, count=count: b(tensor.Argsort, v, count=count), target=machine)
+        (got,) = run(x, lambda b, v, count=count: b(tensor.Argsort, v, count=count), target=machine)
         np.testing.assert_array_equal(got, order_array(x, -1, False)[:, :count])
     whole = np.random.default_rng(0).integers(-9, 9, (9, 77)).astype("float32")
     for axis in (0, 1):
-        np.testing.assert_array_equal(run(whole, lambda b, v, axis=axis: b(tensor.Cumulate, v, fn="add", axis=axis), target=machine), whole.cumsum(axis))
+        (got,) = run(whole, lambda b, v, axis=axis: b(tensor.Cumulate, v, fn="add", axis=axis), target=machine)
+        np.testing.assert_array_equal(got, whole.cumsum(axis))
 
 
 def test_results_do_not_depend_on_the_number_of_threads():
