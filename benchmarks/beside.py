@@ -1,8 +1,10 @@
 """Cases of one operation by Polyreme and its peers, interleaved: what `benchmarks.products` and `benchmarks.convolutions` have in common.
 
-Every library runs in a process of its own, in the Python that has it, and all of them are timed in turns within a round, so that a slow moment of the machine
-meets them all. Each turn gives its tenth percentile; a ratio is the fastest peer's time over ours within a round, and the median round is reported with the
-spread. The peak of multiply-adds is measured in our own process, in the same rounds. Before anything is timed, all results are compared with the reference.
+Every library runs in a process of its own, in the Python that has it. All of them are timed in turns of a few milliseconds, in another order each round, so that a slow
+moment of the machine meets them all: many short turns, since such moments last from milliseconds to seconds. A turn begins with a call that is not counted, and gives the tenth percentile
+of its calls. For each peer, the ratio is the median over the rounds of its time over ours, and the peer of the smallest one is the best; it is reported with its quartiles. (The fastest peer of
+each round would be another one each time: whichever met a quiet moment.) The peak of multiply-adds is measured in our own process, in the same rounds. Before anything is timed, all
+results are compared with the reference.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import sys
 import tempfile
@@ -25,7 +28,7 @@ from benchmarks.processes import Worker, answer
 
 Array = Any
 Call = Callable[[], Any]
-# Seconds between turns: threads of the library that had one may wait for more work on a core for a while, before they sleep.
+# Seconds between turns with more than one thread: those of the library that had one may wait for more work on a core for a while, before they sleep.
 PAUSE = 0.02
 # How far a result may be off, relative to the largest one.
 LARGEST_ERROR = {"float32": 1e-5, "float64": 1e-12}
@@ -190,11 +193,12 @@ def work(suite: Suite, library: str, threads: int, folder: Path) -> None:
             calls.pop(request["name"], None)
             return {}
         call = calls[request["name"]]
-        time.sleep(PAUSE)
+        if threads > 1:
+            time.sleep(PAUSE)
         call()
         seconds.clear()
         end = time.perf_counter() + request["seconds"]
-        while len(seconds) < 3 or time.perf_counter() < end:
+        while not seconds or time.perf_counter() < end:
             start = time.perf_counter()
             call()
             seconds.append(time.perf_counter() - start)
@@ -208,7 +212,7 @@ def work(suite: Suite, library: str, threads: int, folder: Path) -> None:
 
 @dataclass
 class Row:
-    """One case: microseconds by library (the median round's), our part of the peak, the best peer's time over ours in each round."""
+    """One case: microseconds by library (the median round's), our part of the peak, and the best peer's time over ours: the median round's, and the quartiles."""
 
     name: str
     threads: int
@@ -234,16 +238,16 @@ def measure(case: Case, workers: dict[str, Worker], threads: int, rounds: int, t
     peaks: list[float] = []
     for _ in range(rounds):
         peaks.append(workers["polyreme"].ask(do="time", name=f"peak {case.dtype}", seconds=turn / 2)["p10"])
-        for library in able:
+        for library in random.sample(able, len(able)):
             times[library].append(workers[library].ask(do="time", name=case.name, seconds=turn)["p10"])
     for library in able:
         workers[library].ask(do="forget", name=case.name)
-    best = [min((times[p][i] for p in able if p != "polyreme"), default=float("nan")) for i in range(rounds)]
-    ratios = sorted(peer / ours for peer, ours in zip(best, times["polyreme"], strict=True))
     flops = workers["polyreme"].ask(do="peak", dtype=case.dtype)["operations"]
     parts = [case.operations / ours / (threads * flops / p) for ours, p in zip(times["polyreme"], peaks, strict=True)]
     us = {library: statistics.median(values) * 1e6 for library, values in times.items()}
-    return Row(case.name, threads, case.operations, us, statistics.median(parts), statistics.median(ratios), ratios[0], ratios[-1])
+    ratios = [np.divide(times[p], times["polyreme"]) for p in able if p != "polyreme"] or [np.full(rounds, np.nan)]
+    low, ratio, high = np.percentile(min(ratios, key=np.median), (25, 50, 75))
+    return Row(case.name, threads, case.operations, us, statistics.median(parts), float(ratio), float(low), float(high))
 
 
 def _line(template: str, row: Row, libraries: Iterable[str]) -> str:
@@ -257,8 +261,8 @@ def run(suite: Suite) -> None:
     parser = argparse.ArgumentParser(description=suite.about)
     parser.add_argument("--worker", nargs=2, metavar=("LIBRARY", "FOLDER"), help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--turn", type=float, default=0.03, help="seconds for each library in each round")
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--turn", type=float, default=0.008, help="seconds for each library in each round")
     parser.add_argument("--only", default="", help="cases whose names contain one of these words, divided by commas")
     parser.add_argument("--torch", help="a Python that has torch")
     parser.add_argument("--peers", help="a Python that has onnxruntime, openvino and onnx")
