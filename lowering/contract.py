@@ -43,21 +43,28 @@ from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand,
 # Fewer rows than this do not pay for a packing of B at run time: where lanes are neighbours, where they are and a panel stays in the second-level cache
 # as it stands, and where lanes run over the contracted axis. A packing that is kept between runs pays sooner.
 ROWS_WORTH_PACKING, ROWS_WORTH_PACKING_NEAR, ROWS_WORTH_PACKING_DOTS, ROWS_WORTH_KEEPING = 48, 130, 32, 16
+# The same where lanes are neighbours and far caches are slow: for a B of more than half of the second-level cache, since tasks that pack ask for it ahead, and for one that stays there.
+ROWS_WORTH_PACKING_FAR, ROWS_WORTH_PACKING_STAYING = 8, 96
 # Lines that the second-level cache has for addresses which it takes for neighbours.
 WAYS = 16
 # Threads of other programs that call a library may have small stacks.
 MOST_PANEL_BYTES = 256 << 10
 # With fewer rows the contracted axis is not cut into blocks.
 ROWS_WORTH_BLOCKS = 32
+# Where the third level gives fewer bytes a cycle than this, far caches are slow, and more is done to keep what is used again near.
+FAST_THIRD_LEVEL = 12
+# There a task packs rows of B in blocks of this part of the first-level cache, 1 / so much: panels that it writes to the second level would be read from there and take the place of what was asked for ahead,
+# lines as far apart as B's rows, which share few of its places.
+PACKED_SHARE = 3
 # A task packs the panels that it needs for itself when it has so many rows for each.
 ROWS_WORTH_PACKING_TWICE = 48
 # The tile where lanes run over the contracted axis.
 ROWS_OF_DOT, COLUMNS_OF_DOT = 4, 8
 # Rows of a piece when the contracted axis is cut into blocks, whose partial sums wait in scratch memory.
 ROWS_OF_BLOCKS = 128
-# Where the third level gives fewer bytes a cycle, A is not read from it again for each panel: pieces of its rows, of so large a part of the second level, 1 / so much, stay there while all panels pass.
+# Where far caches are slow, A is not read from them again for each panel: pieces of its rows, of so large a part of the second level, 1 / so much, stay there while all panels pass.
 # Pieces of fewer rows do not pay for reading the panels for each.
-FAST_THIRD_LEVEL, NEAR_SHARE, ROWS_WORTH_STAYING = 12, 3, 64
+NEAR_SHARE, ROWS_WORTH_STAYING = 3, 64
 # Rows of a task that makes all lanes of them: with fewer, panels are read from the second-level cache too often, and with more, results leave it half made.
 ROWS_OF_TASK = 192
 # The same where all panels stay in this part of the second-level cache, 1 / so much, and the third level gives few bytes a cycle: fewer, of which A stays near while all panels pass, in as even pieces
@@ -167,6 +174,11 @@ class ProductBuilder:
             return False
         return not self._is_known
 
+    @property
+    def _far_is_slow(self) -> bool:
+        """Whether the third-level cache is much slower than the second one."""
+        return self.p.request.target.third_level_bytes < FAST_THIRD_LEVEL
+
     def build(self) -> KernelPlan:
         p, source = self.p, self.p.right.source
         left = self.parts.memory_of(p.left.source)
@@ -176,18 +188,29 @@ class ProductBuilder:
         in_place = not self._is_constant and p.near is None and (unit or (dot is not None and self.lanes > 1))
         along = None if unit else dot
         reuse = product([self.m, *(p.size(c) for c in self.outer if p.right.stride(c) == 0)])
-        if isinstance(source, BlockArgument) and source.index in p.request.kept:
-            worth = ROWS_WORTH_KEEPING
-        elif not unit:
-            worth = ROWS_WORTH_PACKING_DOTS
-        else:
-            worth = ROWS_WORTH_PACKING_NEAR if isinstance(reuse, int) and self._stays_near() else ROWS_WORTH_PACKING
+        worth = self._rows_worth_packing(unit, isinstance(reuse, int))
         if in_place and isinstance(reuse, int) and reuse < worth:
             kernel = self._open("contract" if unit else "dot", [left, self.parts.memory_of(source)])
             self._read_in_place(kernel, along)
         else:
             self._read_panels(left, (reuse, worth) if in_place and not isinstance(reuse, int) else None, along)
         return self.parts.plan("contract")
+
+    def _rows_worth_packing(self, unit: bool, known: bool) -> int:
+        """From how many rows on, known or not, B is packed at run time; `unit`: its lanes are neighbours."""
+        source, target = self.p.right.source, self.p.request.target
+        if isinstance(source, BlockArgument) and source.index in self.p.request.kept:
+            return ROWS_WORTH_KEEPING
+        if not unit:
+            return ROWS_WORTH_PACKING_DOTS
+        if not known:
+            return ROWS_WORTH_PACKING
+        if not self._far_is_slow:
+            return ROWS_WORTH_PACKING_NEAR if self._stays_near() else ROWS_WORTH_PACKING
+        size = product(self.p.size(c) for c in self.p.right_letters)
+        if self._is_shared or not isinstance(size, int):
+            return ROWS_WORTH_PACKING
+        return ROWS_WORTH_PACKING_FAR if 2 * size * self.p.dtype.bytes > target.caches[1] else ROWS_WORTH_PACKING_STAYING
 
     def _stays_near(self) -> bool:
         """Whether the lines of a panel stay in the second-level cache though they are as far apart as B's rows: far ones share few of its places."""
@@ -233,8 +256,12 @@ class ProductBuilder:
             return False
         if panels.depth * panels.width * self.p.dtype.bytes > self._room and len(sizes) != 1:
             return False
-        shared = any(self.p.right.stride(c) == 0 for c in self.outer)
-        return self.m >= ROWS_WORTH_PACKING_TWICE or not shared
+        return self.m >= ROWS_WORTH_PACKING_TWICE or not self._is_shared
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether B is the same at several places of the outer letters."""
+        return any(self.p.right.stride(c) == 0 for c in self.outer)
 
     @property
     def _room(self) -> int:
@@ -263,11 +290,13 @@ class ProductBuilder:
         left, right = func.args[:2] if p.near is None else map(code.words, func.args[:2])
         return ProductKernel(func, code, left, right, dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])
 
-    def _depth(self, panels: Panels | None) -> int | None:
-        """Steps of a block of a panel that has room in the second-level cache; None when a panel is such a block as a whole."""
-        if panels is None or self.in_blocks or not isinstance(panels.depth, int) or typical(self.m) < ROWS_WORTH_BLOCKS:
+    def _depth(self, panels: Panels | None, local: bool) -> int | None:
+        """Steps of a block of a panel, `local` if a task packs it, that has room in the second-level cache, or in the first one; None when a panel is such a block as a whole."""
+        near = local and self._far_is_slow and self.p.right.stride(self.lane) == 1
+        if panels is None or self.in_blocks or not isinstance(panels.depth, int) or (typical(self.m) < ROWS_WORTH_BLOCKS and not near):
             return None
-        blocks = -(-panels.depth * panels.width * self.p.dtype.bytes // self._room)
+        room = self.p.request.target.caches[0] // PACKED_SHARE if near else self._room
+        blocks = -(-panels.depth * panels.width * self.p.dtype.bytes // room)
         if blocks < 2 or len(self.p.axes(panels.strides)) != 1:
             return None
         return -(-panels.depth // blocks // UNROLL) * UNROLL
@@ -297,7 +326,7 @@ class ProductBuilder:
         rows, vectors = self.tile
         blocks = ceildiv(self.n, vectors * self.lanes)
         sizes = [p.size(c) for c in self.outer]
-        depth = self._depth(panels)
+        depth = self._depth(panels, local)
         pieces, piece = self._row_pieces(rows, typical(product(sizes)) * typical(blocks), None if depth is None else ROWS_OF_BLOCKS * (1 + local), local)
         step = step_of_block(rows) if self.in_blocks else step_cycles(rows, vectors)
         per_task = typical(piece or self.m) * step / rows * typical(self.k)
@@ -331,7 +360,7 @@ class ProductBuilder:
         leave it: then they are read and written once, and in whole rows."""
         if panels is None or local or not isinstance(self.m, int):
             return None
-        rows, depth = self.tile[0], self._depth(panels)
+        rows, depth = self.tile[0], self._depth(panels, local)
         if self.m >= PIECES * LEAST_NEAR_ROWS * 2 and self._panels_stay(panels) and depth is None:
             sizes = range(-(-LEAST_NEAR_ROWS // rows) * rows, MOST_NEAR_ROWS + 1, rows)
             # What the busier one of two threads has to do, and the larger piece of equal ones.
@@ -343,7 +372,7 @@ class ProductBuilder:
     def _panels_stay(self, panels: Panels) -> bool:
         """Whether several panels, and room for more, are in the second-level cache, and the third one is too slow to read anything else from it more often than needed."""
         target, size = self.p.request.target, panels.elements
-        if self.in_blocks or target.third_level_bytes >= FAST_THIRD_LEVEL or not isinstance(size, int) or not isinstance(self.n, int) or self.n <= panels.width:
+        if self.in_blocks or not self._far_is_slow or not isinstance(size, int) or not isinstance(self.n, int) or self.n <= panels.width:
             return False
         return size * self.p.dtype.bytes <= target.caches[1] // PANELS_NEAR_SHARE
 
@@ -351,7 +380,7 @@ class ProductBuilder:
         """Rows of a piece that goes through all panels before the next one does, since they stay in the second-level cache meanwhile; None where all rows of A do, where the third level
         is fast enough to read them for each panel, and where they are too long."""
         target = self.p.request.target
-        if panels is None or local or self.in_blocks or self.outer or target.third_level_bytes >= FAST_THIRD_LEVEL or self._depth(panels) is not None:
+        if panels is None or local or self.in_blocks or self.outer or not self._far_is_slow or self._depth(panels, local) is not None:
             return None
         if not isinstance(self.m, int) or not isinstance(self.n, int) or not isinstance(self.k, int) or self.n <= panels.width:
             return None
@@ -367,7 +396,7 @@ class ProductBuilder:
     ) -> None:
         """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes, among so many `threads`; `backward` where the task after this one is the
         one before it."""
-        p, code, depth = self.p, kernel.code, self._depth(panels)
+        p, code, depth = self.p, kernel.code, self._depth(panels, local)
         rows, vectors = self.tile
         width = vectors * self.lanes
         tile = (BlockTile if self.in_blocks else Tile)(self.product, kernel, around, block, panels, vectors, local)

@@ -236,6 +236,8 @@ class Tile:
         line = self._line(self.kernel.right)
         if across == 1:
             in_a_step = -(-panels.width // line)
+            # The last element of each line's length: where rows begin within a line, the panel's first line has been asked for with the panel before.
+            at = code.add(at, line - 1)
             return Ahead(self.kernel.right, at, size * in_a_step, in_a_step, line, along)
         if along == 1:
             return Ahead(self.kernel.right, at, -(-size // line) * panels.width, panels.width, across, line)

@@ -17,7 +17,7 @@ from polyreme.ir.types import ScalarType, TensorType, f32, f64, i32
 from polyreme.lowering.contract import build_contract
 from polyreme.lowering.microkernel import Axis, Registers, choose_tile, join_axes, streams_of_row, vectors_of_row
 from polyreme.lowering.schedule import Request
-from polyreme.lowering.targets import TARGETS, host
+from polyreme.lowering.targets import TARGETS, Target, host
 from tests.lowering.products import assert_close, check_evaluated, check_native, root_of, run_native, to_kernels
 
 N = symbol("N")
@@ -166,7 +166,7 @@ def test_many_rows_are_made_piece_by_piece_with_all_their_lanes(spec: str, a: tu
 @pytest.mark.parametrize(("m", "n", "constant"), [(203, 150, True), (203, 150, False), (333, 230, True)])
 def test_rows_stay_near_while_all_panels_pass_where_the_third_level_is_slow(m: int, n: int, constant: bool, dtype: ScalarType) -> None:
     module, inputs, expected = Case("mk,kn->mn", (m, 19), (19, n), constant, dtype, tail=True).build()
-    near = replace(host(), caches=(4 << 10, 40 << 10, 8 << 20))
+    near = replace(host(), caches=(32 << 10, 40 << 10, 8 << 20))
     slow, fast = replace(near, third_level_bytes=9.5), replace(near, third_level_bytes=20)
     texts = [re.sub(r"@contract_\w+", "", print_module(to_kernels(module, target)[0])) for target in (slow, fast)]
     assert (texts[0] != texts[1]) == constant
@@ -183,6 +183,23 @@ def test_tasks_make_whole_rows_where_all_panels_stay_near_and_the_third_level_is
     slow, fast = replace(near, third_level_bytes=9.5), replace(near, third_level_bytes=20)
     texts = [re.sub(r"@contract_\w+", "", print_module(to_kernels(module, target)[0])) for target in (slow, fast)]
     assert (texts[0] != texts[1]) == whole
+    check_native(module, inputs, expected, dtype, slow)
+
+
+@pytest.mark.parametrize("dtype", [f32, f64], ids=str)
+@pytest.mark.parametrize(("spec", "a", "b"), [("mk,kn->mn", (61, 203), (203, 70)), ("mk,kn->mn", (300, 97), (97, 48)), ("bmk,bkn->bmn", (3, 9, 150), (3, 150, 31))], ids=str)
+def test_where_far_caches_are_slow_tasks_pack_blocks_that_stay_in_the_first_level(spec: str, a: tuple[int, ...], b: tuple[int, ...], dtype: ScalarType) -> None:
+    module, inputs, expected = Case(spec, a, b, dtype=dtype, tail=True).build()
+    fast = replace(host(), caches=(8 << 10, 1 << 20, 16 << 20), third_level_bytes=20)
+    slow = replace(fast, caches=(8 << 10, 16 << 10, 16 << 20), third_level_bytes=9.5)
+
+    def packs_near(target: Target) -> bool:
+        rooms = [op.result.type.shape[0] * dtype.bytes for op in to_kernels(module, target)[0].walk() if isinstance(op, kernel.Alloc)]
+        return any(room <= target.caches[0] // 2 for room in rooms)
+
+    assert packs_near(slow) and not packs_near(fast)
+    # Who has few rows reads a B in place that stays near.
+    assert packs_near(replace(slow, caches=(8 << 10, 1 << 20, 16 << 20))) == (a[-2] >= 96)
     check_native(module, inputs, expected, dtype, slow)
 
 
