@@ -28,6 +28,7 @@ from polyreme.lowering.microkernel import (
     Axis,
     choose_tile,
     cover,
+    covering,
     join_axes,
     rank_tiles,
     step_cycles,
@@ -414,28 +415,19 @@ class ProductBuilder:
         full = self.n // width if isinstance(self.n, int) else None
         left_over = self.n % width if isinstance(self.n, int) else None
         if left_over == 0:
-            tile.cover(first, count, self._row_sizes(rows), vectors, None)
+            tile.cover(first, count, covering(rows, self.m), vectors, None)
         elif full == 0:
-            tile.cover(first, count, self._row_sizes(rows), -(-typical(self.n) // self.lanes), self.n)
+            tile.cover(first, count, covering(rows, self.m), -(-typical(self.n) // self.lanes), self.n)
         else:
             inside = code.condition("le", code.mul(code.add(block, 1), width), self.n)
             assert isinstance(inside, Value)
             with code.when(inside):
-                tile.cover(first, count, self._row_sizes(rows), vectors, None)
+                tile.cover(first, count, covering(rows, self.m), vectors, None)
             with code.when(inside, then=False):
                 if left_over is None:
-                    tile.cover(first, count, self._row_sizes(rows), vectors, code.sub(self.n, code.mul(block, width)))
+                    tile.cover(first, count, covering(rows, self.m), vectors, code.sub(self.n, code.mul(block, width)))
                 else:
-                    tile.cover(first, count, self._row_sizes(rows), -(-left_over // self.lanes), left_over)
-
-    def _row_sizes(self, rows: int) -> list[int]:
-        """Tiles by rows that cover any piece: whole ones, then the one rest that a known size leaves, or powers of two for one that is not known."""
-        if isinstance(self.m, int):
-            return [rows, self.m % rows] if self.m % rows else [rows]
-        sizes = [rows]
-        while sizes[-1] > 1:
-            sizes.append(1 << (sizes[-1] - 1).bit_length() - 1)
-        return sizes
+                    tile.cover(first, count, covering(rows, self.m), -(-left_over // self.lanes), left_over)
 
     # --- lanes along the contracted axis
 
@@ -453,7 +445,7 @@ class ProductBuilder:
             first = code.mul(block, columns)
 
             def sums(columns: int) -> None:
-                cover(code, self.m, self._row_sizes(rows), lambda row, count: tile.dot(row, count, first, columns, axes, dot))
+                cover(code, self.m, covering(rows, self.m), lambda row, count: tile.dot(row, count, first, columns, axes, dot))
 
             rest = self.n % columns if isinstance(self.n, int) else 0
             if not rest:

@@ -293,7 +293,7 @@ class SlidingKernel:
         func = Func.empty(s.request.name("depthwise" if weights else "pool"), [self.parts.buffer_type(x) for x in slots], loc=s.op.location)
         code = Code(Builder.at_end(func.block, func.location))
         args = list(func.args)
-        self.code = code
+        self.begin(code)
         self.inputs = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(read, args, strict=False)}
         self.weights = args[len(read)] if weights else None
         after = args[len(read) + len(weights) :]
@@ -327,8 +327,6 @@ class SlidingKernel:
         cycles = estimate_pixels(s.slides[-1].places) * (self.taps * (s.copies or 1) / 2 + 4) * vectors / blocks * tall
         if tall > 1:
             sizes[-1] = dims.ceildiv(s.slides[-2].places, tall)
-        if not s.slides[-1].known:
-            self.width = self._open_width()
 
         def body(places: list[Position]) -> None:
             lo: Index = 0
@@ -340,6 +338,12 @@ class SlidingKernel:
 
         eager = replace(s.request.target, serial_cycles=SERIAL_CYCLES, grain_cycles=GRAIN_CYCLES)
         each(code, eager, [*sizes[:first], *([blocks] if blocks > 1 else []), *sizes[first:]], cycles, body)
+
+    def begin(self, code: Code) -> None:
+        """What all tasks share, before them."""
+        self.code = code
+        if not self.s.slides[-1].known:
+            self.width = self._open_width()
 
     @cached_property
     def _far(self) -> bool:

@@ -171,6 +171,13 @@ def cover(code: Code, count: Index, sizes: Sequence[int], body: Callable[[Index,
         done = code.add(done, code.mul(code.div(left, size), size))
 
 
+def covering(size: int, count: Index) -> list[int]:
+    """Sizes that suffice to `cover` a count: whole tiles, then the one rest that a known count leaves, or powers of two for one that is not known."""
+    if isinstance(count, int):
+        return [size, count % size] if count % size else [size]
+    return [size, *(1 << n for n in reversed(range((size - 1).bit_length())))]
+
+
 def cover_any(code: Code, count: Value, rows: int, body: Callable[[Index, int], None], name: str = "row") -> None:
     """As `cover`, for a count that is not known, where rows behind the last one may be computed too: by tiles of `rows`, which is even, then of half as many, and of one more than
     that. Counts from `rows` on are covered exactly, but for some below twice as many, and others with less than half of `rows` in vain."""

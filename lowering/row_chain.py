@@ -7,22 +7,25 @@ made: a task goes through rows of the result, a few at a time, and for these thr
 in a ring of rows that stays in the first-level cache, and what comes of it, in scratch memory; at last the last product of these rows, which may be missing.
 
 Tasks share the rows of an image, one for each thread. What two of them need of the wide image both make, so that none reads what another one wrote.
+
+The number of rows and pixels may be open: rows are then taken as many at a time as for an image of a usual size, and each task's ring and rows of scratch memory are its part of a buffer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from math import gcd, prod
+from math import gcd
 from typing import Any
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
-from polyreme.ir.dims import Dim
+from polyreme.ir.dims import Dim, ceildiv, maximum
+from polyreme.ir.dims import product as size_of
 from polyreme.ir.records import dataclass
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.depthwise import Slide, Sliding, SlidingKernel, find_depthwise
@@ -31,14 +34,14 @@ from polyreme.lowering.direct_plan import MOST_ROOM, Direct, find_direct
 from polyreme.lowering.elements import ElementEmitter, buffer_leaf, linear, store
 from polyreme.lowering.epilogue import Epilogue
 from polyreme.lowering.hoist import tidy
-from polyreme.lowering.microkernel import Axis, rank_tiles
+from polyreme.lowering.microkernel import Axis, covering, rank_tiles
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.positions import Position, position, total
 from polyreme.lowering.problem import Problem, Product, find_product, typical
 from polyreme.lowering.product_tile import ProductKernel, Tile
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
-from polyreme.lowering.sweep import run
+from polyreme.lowering.sweep import estimate_pixels, run
 from polyreme.lowering.winograd import build_winograd
 
 # Parts of the second-level cache: scratch memory of a task, and weights, which are read again for each row; 1 / so many each.
@@ -49,6 +52,10 @@ SLOW_BYTES, SLOW_SHARE = 16, 32
 LEAST_GROUPS = 2
 # Tasks in such a number share groups evenly.
 EVEN_GROUPS = 8
+# Groups of an image of a usual size where sizes are open, so that threads share those of others about evenly, too.
+OPEN_GROUPS = 16
+# Tasks that have scratch memory where its size is open: of more threads the others get none.
+MOST_OPEN_TASKS = 16
 
 
 def build_row_chain(request: Request) -> KernelPlan | None:
@@ -81,15 +88,29 @@ class RowChain:
     def rows(self) -> int:
         """Rows of the windows' result that are made at a time: as many as fit the cache, so that there are groups of them in a number that threads share evenly."""
         room = min(self.request.target.caches[1], MOST_ROOM) // ROOM_SHARE
-        places = self.slide.places
-        assert isinstance(places, int)
-        fitting = [n for n in range(1, places + 1) if places % n == 0 and self._bytes(n) <= room]
+        places = estimate_pixels(self.slide.places)
+        most = max(1, places // OPEN_GROUPS) if self.is_open else places
+        fitting = [n for n in range(1, most + 1) if places % n == 0 and self._bytes(n) <= room]
         return max(fitting, default=0, key=lambda n: (gcd(places // n, EVEN_GROUPS), places // n >= 2 * LEAST_GROUPS, n))
 
     @property
-    def groups(self) -> int:
-        assert isinstance(self.slide.places, int)
-        return self.slide.places // self.rows
+    def groups(self) -> Dim:
+        """Groups of so many rows; the last one of an open number may have fewer."""
+        return ceildiv(self.slide.places, self.rows)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the image has an open number of rows or pixels."""
+        return not all(slide.known for slide in self.sliding.slides)
+
+    @property
+    def images(self) -> int:
+        return typical(self.sliding.shape[0])
+
+    @property
+    def most_tasks(self) -> int:
+        """For how many tasks a buffer has scratch memory; one, where each makes its own."""
+        return max(1, MOST_OPEN_TASKS // self.images) * self.images if self.is_open else 1
 
     @property
     def ring(self) -> int:
@@ -97,29 +118,18 @@ class RowChain:
         return self.slide.reach + 1
 
     @property
-    def wide_row(self) -> int:
+    def wide_row(self) -> Dim:
         """Elements of a row of the wide image."""
-        return _size(shape_of(self.sliding.image)[2:])
+        return size_of(shape_of(self.sliding.image)[2:])
 
     @property
-    def narrow_row(self) -> int:
+    def narrow_row(self) -> Dim:
         """Elements of a row between the windows and the last product."""
-        return _size(self.sliding.shape[2:])
+        return size_of(self.sliding.shape[2:])
 
     def _bytes(self, rows: int) -> int:
         narrow = rows * self.narrow_row if self.last is not None else 0
-        return (self.ring * self.wide_row + narrow) * self.sliding.dtype.bytes
-
-
-def _numbers(shape: Iterable[Dim]) -> list[int]:
-    """Sizes that are known to be known."""
-    sizes = list(shape)
-    assert all(isinstance(n, int) for n in sizes)
-    return sizes  # type: ignore[return-value]
-
-
-def _size(shape: Iterable[Dim]) -> int:
-    return prod(_numbers(shape))
+        return estimate_pixels(self.ring * self.wide_row + narrow) * self.sliding.dtype.bytes
 
 
 def find_row_chain(request: Request) -> RowChain | None:
@@ -129,7 +139,7 @@ def find_row_chain(request: Request) -> RowChain | None:
         return None
     first, middle, *others = contracts
     wide = _made_from(middle, first)
-    if wide is None or any(not isinstance(n, int) for n in shape_of(wide)):
+    if wide is None:
         return None
     narrow = _made_from(others[0], middle) if others else None
     if others and narrow is None:
@@ -157,8 +167,8 @@ def _is_worth(chain: RowChain) -> bool:
     target, dtype = chain.request.target, chain.sliding.dtype
     cache = target.caches[1]
     near = cache if target.third_level_bytes >= SLOW_BYTES else cache // SLOW_SHARE
-    weights = sum(_size(p.sizes[c] for c in p.right_letters) for p in chain.problems)
-    image = _size(shape_of(chain.sliding.image)[1:])
+    weights = sum(estimate_pixels(size_of(p.sizes[c] for c in p.right_letters)) for p in chain.problems)
+    image = estimate_pixels(size_of(shape_of(chain.sliding.image)[1:]))
     return image * dtype.bytes > near and weights * dtype.bytes <= cache // WEIGHTS_SHARE and chain.rows > 0
 
 
@@ -205,18 +215,18 @@ def _part(request: Request, results: Sequence[Value], given: Value | None) -> Re
 
 
 def _is_picture(sliding: Sliding, given: int) -> bool:
-    """Whether windows go down the rows and along the pixels of argument `given`, one result for each channel."""
+    """Whether windows go down the rows and along the pixels of argument `given`, which has a known number of images, one result for each channel."""
     image = sliding.image
     if not isinstance(image, BlockArgument) or image.index != given or len(shape_of(image)) != 4 or sliding.copies is not None:
         return False
     beside = [n for arg in sliding.epilogue.args for n in arg.type.shape[:-1]]
-    return [slide.axis for slide in sliding.slides] == [1, 2] and all(slide.known for slide in sliding.slides) and all(n == 1 for n in beside)
+    return [slide.axis for slide in sliding.slides] == [1, 2] and isinstance(shape_of(image)[0], int) and all(n == 1 for n in beside)
 
 
 def _is_plain(product: Product) -> bool:
     """Whether all of a product is rows by lanes, of one type, from weights in memory."""
     p = product.problem
-    plain = p.near is None and not p.is_narrow and not product.outer and isinstance(product.m, int) and isinstance(product.n, int) and isinstance(product.k, int)
+    plain = p.near is None and not p.is_narrow and not product.outer and isinstance(product.n, int) and isinstance(product.k, int)
     return plain and isinstance(p.right.source, BlockArgument) and isinstance(p.left.source, BlockArgument)
 
 
@@ -225,8 +235,8 @@ def _maker(part: Request, image: Value) -> Product | Direct | None:
     *pixels, channels = shape_of(image)
     product = find_product(part)
     if product is not None and _is_plain(product):
-        return product if product.n == channels and product.m == _size(pixels) and len(product.problem.epilogue.values) == 1 else None
-    direct = find_direct(part, by_rows=True)
+        return product if product.n == channels and product.m == size_of(pixels) and len(product.problem.epilogue.values) == 1 else None
+    direct = find_direct(part, by_rows=True) if all(isinstance(n, int) for n in pixels) else None
     if direct is None or build_winograd(part) is not None:
         return None
     p = direct.p
@@ -239,7 +249,7 @@ def _reads_rows(product: Product, narrow: Value, given: int) -> bool:
     """Whether the rows of a product are the pixels of argument `given` as they stand."""
     *pixels, channels = shape_of(narrow)
     left = product.problem.left
-    if not _is_plain(product) or product.m != _size(pixels) or product.k != channels or not isinstance(left.source, BlockArgument) or left.source.index != given:
+    if not _is_plain(product) or product.m != size_of(pixels) or product.k != channels or not isinstance(left.source, BlockArgument) or left.source.index != given:
         return False
     steps = [c for c in product.problem.contracted if product.problem.size(c) != 1]
     if len(steps) != 1 or not product.rows or any(arg.index == given for arg in product.problem.epilogue.args):
@@ -250,11 +260,11 @@ def _reads_rows(product: Product, narrow: Value, given: int) -> bool:
 class _Product:
     """A product of a chain: its panels, and tiles of some of its rows."""
 
-    def __init__(self, product: Product, rows: int, most: int, parts: PlanParts):
+    def __init__(self, product: Product, rows: Dim, most: int, parts: PlanParts):
         """For pieces of so many `rows`, in panels of at most so many vectors."""
         p = product.problem
         self.product, self.lanes = product, typical(product.n)
-        tiles = rank_tiles(rows, typical(product.n), typical(product.k), p.registers)
+        tiles = rank_tiles(estimate_pixels(rows), typical(product.n), typical(product.k), p.registers)
         self.count, (self.high, self.vectors) = rows, next(tile for tile in tiles if tile[1] <= most)
         self.panels = Panels((), tuple(p.contracted), product.lane, self.vectors * product.lanes, p.sizes)
         self.weights = parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels)
@@ -266,18 +276,17 @@ class _Product:
         assert isinstance(source, BlockArgument)
         return operand(source.index)
 
-    def write(self, made: ProductKernel, panel: Index, valid: int | None, first: Index) -> None:
-        """The rows from `first` on by a panel, of which `valid` lanes exist (None: all)."""
-        rest = self.count % self.high
+    def write(self, made: ProductKernel, panel: Index, valid: int | None, first: Index, count: Index) -> None:
+        """`count` rows from `first` on by a panel, of which `valid` lanes exist (None: all)."""
         tile = Tile(self.product, made, {}, panel, self.panels, self.vectors)
         vectors = self.vectors if valid is None else -(-valid // self.product.lanes)
-        tile.cover(first, self.count, [self.high, rest] if rest else [self.high], vectors, valid)
+        tile.cover(first, count, covering(self.high, count), vectors, valid)
 
     def write_row(self, made: ProductKernel, row: tuple[Index, Index, Index], at: Index, panel: Index, valid: int | None) -> None:
         """A row of the wide image (its number among those of all images, then which image, and its row) to position `at` of a panel's ring."""
         code, width = made.code, typical(self.panels.width)
         first = code.mul(row[0], self.count)
-        self.write(replace(made, kept=(code.sub(at, code.mul(first, width)), width)), panel, valid, first)
+        self.write(replace(made, kept=(code.sub(at, code.mul(first, width)), width)), panel, valid, first, self.count)
 
 
 class _Convolution:
@@ -351,14 +360,14 @@ class _Kernel:
     def __init__(self, chain: RowChain):
         self.c = chain
         self.parts = PlanParts(chain.request)
-        pixels, narrow = _size(shape_of(chain.sliding.image)[2:3]), _size(chain.sliding.shape[2:3])
+        pixels, narrow = shape_of(chain.sliding.image)[2], chain.sliding.shape[2]
         vector = chain.request.target.vector_bytes
         near = chain.request.target.caches[0] * 7 // 8
         self.first: _Product | _Convolution
         if isinstance(chain.first, Direct):
             self.first = _Convolution(chain.first, self.parts)
         else:
-            self.first = _Product(chain.first, pixels, max(1, near // (chain.ring * pixels * vector)), self.parts)
+            self.first = _Product(chain.first, pixels, max(1, near // (chain.ring * estimate_pixels(pixels) * vector)), self.parts)
         self.last = None if chain.last is None else _Product(chain.last, chain.rows * narrow, 8, self.parts)
         self.middle = _Rows(chain, self.first.panels, self.parts)
 
@@ -367,22 +376,29 @@ class _Kernel:
         weights = [product.weights for product in (self.first, self.last) if product is not None]
         # What the epilogues read, by the group's arguments.
         beside = sorted({arg.index for epilogue in self._epilogues() for arg in epilogue.args})
-        slots = [self.first.image, *weights, *self.middle.panels(), *map(operand, beside), *(result(i) for i in range(len(c.request.results)))]
+        shared = [self.parts.new_scratch(size * c.most_tasks, c.sliding.dtype) for size in self._scratch()] if c.is_open else []
+        slots = [self.first.image, *weights, *self.middle.panels(), *shared, *map(operand, beside), *(result(i) for i in range(len(c.request.results)))]
         func = Func.empty(c.request.name("row_chain"), [self.parts.buffer_type(x) for x in slots], loc=c.request.func.location)
         code = Code(Builder.at_end(func.block, func.location))
         image, *args = func.args
         packed, (self.middle.weights, *args) = args[: len(weights)], args[len(weights) :]
+        scratch, args = args[: len(shared)], args[len(shared) :]
         self.buffers, outputs = dict(zip(beside, args, strict=False)), args[len(beside) :]
-        with self._tasks(code) as (picture, start, stop):
-            ring = code.scratch(self.middle.panel_size * typical(self.first.panels.count), c.sliding.dtype)
-            narrow = outputs if self.last is None else [code.scratch(c.rows * c.narrow_row, c.sliding.dtype)]
+        self.middle.begin(code)
+        with self._tasks(code) as (task, picture, start, stop):
+            if c.is_open:
+                self.middle.task, kept = task, code.mul(task, c.rows)
+            else:
+                scratch, kept = [code.scratch(typical(size), c.sliding.dtype) for size in self._scratch()], 0
+            ring, *narrow = scratch
             with code.loop(start, stop, name="group") as group:
                 top = code.mul(group.iv, c.rows)
+                high = code.min(c.rows, code.sub(c.slide.places, top)) if c.is_open else c.rows
 
                 def rows(panel: Index, valid: int | None) -> None:
-                    with code.loop(0, c.rows, name="y") as y:
+                    with code.loop(0, high, name="y") as y:
                         body, row = code.b.block, code.add(top, y.iv)
-                        self.middle.write_row(code, self._buffers(c.sliding.epilogue), ring, narrow, (picture, row, y.iv), panel, valid)
+                        self.middle.write_row(code, self._buffers(c.sliding.epilogue), ring, narrow or outputs, (picture, row, code.add(kept, y.iv)), panel, valid)
                         # This part alone: sums of products would spill what is hoisted out of their loops.
                         tidy(func, body)
                         before = Code(Builder(body, next(iter(body)), func.location))
@@ -391,7 +407,7 @@ class _Kernel:
 
                 _each_panel(code, self.first.lanes, self.first.panels, rows)
                 if self.last is not None:
-                    self._results(ProductKernel(func, code, narrow[0], packed[1], self._buffers(c.problems[1].epilogue), outputs), picture, top)
+                    self._results(ProductKernel(func, code, narrow[0], packed[1], self._buffers(c.problems[1].epilogue), outputs), picture, top, high, kept)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("row_chain")
@@ -402,22 +418,27 @@ class _Kernel:
     def _buffers(self, epilogue: Epilogue) -> dict[Value, Value]:
         return {arg: self.buffers[arg.index] for arg in epilogue.args}
 
-    @contextmanager
-    def _tasks(self, code: Code) -> Iterator[tuple[Index, Index, Index]]:
-        """Tasks for all threads: an image, and its groups of rows from the first to before the second."""
+    def _scratch(self) -> list[Dim]:
+        """Elements of a task's scratch memory: its ring, and its rows between the windows and the last product if there is one."""
         c = self.c
-        images = _size(c.sliding.shape[:1])
+        return [self.middle.panel_size * self.first.panels.count, *([] if self.last is None else [c.rows * c.narrow_row])]
+
+    @contextmanager
+    def _tasks(self, code: Code) -> Iterator[tuple[Index, Index, Index, Index]]:
+        """Tasks for all threads: their number, an image, and its groups of rows from the first to before the second."""
+        c, images = self.c, self.c.images
         threads: Value = code.b(kernel.Threads)
-        pieces = code.min(code.ceildiv(threads, images), max(1, c.groups // LEAST_GROUPS))
+        pieces = code.min(code.ceildiv(threads, images), maximum(1, c.groups // LEAST_GROUPS))
+        if c.is_open:
+            pieces = code.min(pieces, c.most_tasks // images)
         with code.parallel(code.mul(pieces, images), name="task") as task:
             picture, piece = code.split(task, [images, pieces])
             start, stop = (code.div(code.mul(p, c.groups), pieces) for p in (piece, code.add(piece, 1)))
-            yield picture, start, stop
+            yield task, picture, start, stop
 
     def _wide_rows(self, made: ProductKernel, picture: Index, row: Index, start: Index, panel: Index, valid: int | None) -> None:
         """The rows of the wide image that row `row` of the windows needs and the one before it, if this task had one, did not."""
         code, slide = made.code, self.c.slide
-        assert isinstance(slide.size, int)
         top = code.sub(code.mul(row, slide.stride), slide.low)
         behind = code.min(code.add(top, self.c.ring - slide.stride), slide.size)
         behind = code.apply("select", code.apply("eq", code.value(row), code.value(start)), code.value(0), code.value(behind))
@@ -426,15 +447,15 @@ class _Kernel:
             number = code.add(code.mul(picture, slide.size), loop.iv)
             self.first.write_row(made, (number, picture, loop.iv), self.middle.place(code, panel, loop.iv), panel, valid)
 
-    def _results(self, made: ProductKernel, picture: Index, top: Index) -> None:
-        """The rows of the result from `top` on."""
+    def _results(self, made: ProductKernel, picture: Index, top: Index, high: Index, kept: Index) -> None:
+        """`high` rows of the result from `top` on, whose windows' results are rows of scratch memory from `kept` on."""
         c, code = self.c, made.code
-        last = self.last
-        assert last is not None and isinstance(c.slide.places, int)
+        last, pixels = self.last, c.sliding.shape[2]
+        assert last is not None
         row = code.add(code.mul(picture, c.slide.places), top)
-        here = replace(made, left_at=code.mul(row, -c.narrow_row))
-        first = code.mul(row, last.count // c.rows)
-        _each_panel(code, last.lanes, last.panels, lambda panel, valid: last.write(here, panel, valid, first))
+        here = replace(made, left_at=code.mul(code.sub(row, kept), -c.narrow_row))
+        first, count = code.mul(row, pixels), code.mul(high, pixels)
+        _each_panel(code, last.lanes, last.panels, lambda panel, valid: last.write(here, panel, valid, first, count))
 
 
 class _Rows(SlidingKernel):
@@ -443,16 +464,23 @@ class _Rows(SlidingKernel):
     def __init__(self, chain: RowChain, wide: Panels, parts: PlanParts):
         super().__init__(chain.sliding, parts)
         self.c = chain
-        self.ring_shape = (typical(wide.count), chain.ring, *_numbers(shape_of(chain.sliding.image)[2:3]), typical(wide.width))
+        # Whose part of the scratch memory is used, where that of all tasks is one buffer.
+        self.task: Index = 0
+        self.panels_of_task = typical(wide.count)
+        self.ring_shape = (self.panels_of_task * chain.most_tasks, chain.ring, shape_of(chain.sliding.image)[2], typical(wide.width))
 
     @property
-    def panel_size(self) -> int:
+    def panel_size(self) -> Dim:
         """Elements of the ring of a panel."""
-        return prod(self.ring_shape[1:])
+        return size_of(self.ring_shape[1:])
+
+    def _ring_of(self, code: Code, panel: Index) -> Index:
+        """The number of a panel's ring among those of all tasks."""
+        return code.add(code.mul(self.task, self.panels_of_task), panel)
 
     def place(self, code: Code, panel: Index, row: Index) -> Index:
         """Where a row of the image begins in the ring of a panel."""
-        return code.add(code.mul(panel, self.panel_size), code.mul(code.mod(row, self.c.ring), prod(self.ring_shape[2:])))
+        return code.add(code.mul(self._ring_of(code, panel), self.panel_size), code.mul(code.mod(row, self.c.ring), size_of(self.ring_shape[2:])))
 
     def write_row(
         self, code: Code, buffers: dict[Value, Value], ring: Value, results: list[Value], row: tuple[Index, Index, Index], panel: Index, valid: int | None
@@ -473,7 +501,7 @@ class _Rows(SlidingKernel):
 
     def within(self, places: list[Position]) -> list[Position]:
         code = self.code
-        return [position(self.panel), position(code.mod(places[1].scalar(code), self.c.ring))]
+        return [position(self._ring_of(code, self.panel)), position(code.mod(places[1].scalar(code), self.c.ring))]
 
     def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
         if self.c.last is None:
@@ -482,4 +510,4 @@ class _Rows(SlidingKernel):
         code, s = self.code, self.s
         here = [Position(), position(self.kept_row), *places[2:]]
         for value, buffer in zip(s.epilogue.values, self.outs, strict=True):
-            store(code, emitter.at(value, places, lanes, mask), buffer, linear(code, here, (1, *s.shape[1:])), mask)
+            store(code, emitter.at(value, places, lanes, mask), buffer, linear(code, here, (1, self.c.rows * self.c.most_tasks, *s.shape[2:])), mask)

@@ -15,6 +15,8 @@ from polyreme.dialects import kernel, nn, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
+from polyreme.ir.dims import Dim, symbol
+from polyreme.ir.dims import product as size_of
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
 from polyreme.lowering.pipeline import compile_module, lower
@@ -27,7 +29,7 @@ from tests.lowering.products import root_of
 @dataclass(frozen=True)
 class Case:
     """`images` of `size` pixels with `channels`, of which `wide` are made, and `out` of these in turn (0: there is no last product). With `planar` the wide ones are
-    made by a convolution of 3 x 3 pixels with a stride of 2, of planar images of twice the size."""
+    made by a convolution of 3 x 3 pixels with a stride of 2, of planar images of twice the size. `is_open`: rows and pixels are not known."""
 
     size: tuple[int, int]
     channels: int
@@ -41,17 +43,13 @@ class Case:
     residual: bool = False
     constant: bool = True
     planar: bool = False
+    is_open: bool = False
     dtype: ScalarType = f32
 
     @property
     def places(self) -> tuple[int, int]:
         high, wide = ((n + sum(self.pad) - (k - 1) * self.dilation - 1) // self.stride + 1 for n, k in zip(self.size, self.taps, strict=True))
         return high, wide
-
-    @property
-    def pixels(self) -> tuple[int, int]:
-        """Of the images that go in, and of those that come out."""
-        return self.images * self.size[0] * self.size[1], self.images * self.places[0] * self.places[1]
 
     def arrays(self) -> tuple[list[Any], list[Any]]:
         """The image (and a residual), then weights and biases."""
@@ -61,17 +59,24 @@ class Case:
             images = [draw(self.images, self.channels, *(2 * n for n in self.size))]
             weights = [draw(self.wide, self.channels, 3, 3), draw(1, 1, 1, self.wide)]
         else:
-            images = [draw(self.pixels[0], self.channels)]
+            images = [draw(self.images, *self.size, self.channels)]
             weights = [draw(self.wide, self.channels), draw(1, self.wide)]
         weights += [draw(self.wide, *self.taps), draw(1, 1, 1, self.wide)]
         if self.out:
-            images += [draw(self.pixels[1], self.out)] * self.residual
+            images += [draw(self.images, *self.places, self.out)] * self.residual
             weights += [draw(self.out, self.wide), draw(1, self.out)]
         return images, weights
 
     def small(self, target: Target) -> Target:
         """The same machine with a cache that the wide image does not fit."""
-        return replace(target, caches=(1 << 10, self.pixels[0] // self.images * self.wide * self.dtype.bytes - 1, 8 << 20))
+        pixels = 224 * 224 if self.is_open else self.size[0] * self.size[1]
+        return replace(target, caches=(1 << 10, pixels * self.wide * self.dtype.bytes - 1, 8 << 20))
+
+    def shapes(self) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
+        """Images, rows and pixels that go in and that come out, as the compiler knows them."""
+        size = (symbol("H"), symbol("W")) if self.is_open else self.size
+        places = [(n + sum(self.pad) - (k - 1) * self.dilation - 1) // self.stride + 1 for n, k in zip(size, self.taps, strict=True)]
+        return (self.images, *size), (self.images, *places)
 
 
 def expected_of(case: Case) -> Any:
@@ -84,7 +89,7 @@ def expected_of(case: Case) -> Any:
             for y, x in product(range(3), range(3))
         )
     else:
-        wide = images[0] @ weights[0].T
+        wide = images[0].reshape(-1, case.channels) @ weights[0].T
     wide = np.clip(wide + weights[1], 0, 6).reshape(case.images, *case.size, case.wide)
     wide = np.pad(wide, [(0, 0), case.pad, case.pad, (0, 0)])
     narrow: Any = np.zeros((case.images, *case.places, case.wide))
@@ -95,12 +100,13 @@ def expected_of(case: Case) -> Any:
     if not case.out:
         return narrow
     out = narrow.reshape(-1, case.wide) @ weights[4].T + weights[5]
-    return out + images[1] if case.residual else out
+    return out + images[1].reshape(-1, case.out) if case.residual else out
 
 
 def module_of(case: Case) -> tuple[Module, list[Any]]:
     """The group of the case, and its inputs."""
     images, weights = case.arrays()
+    size, places = case.shapes()
 
     def make(b: Builder, *args: Any) -> Any:
         given = iter(args[len(images) :])
@@ -110,10 +116,10 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
             y = b(tensor.Window, y, axes=(2, 3), sizes=(3, 3), strides=(2, 2), dilations=(1, 1))
             y = b(tensor.Contract, y, next(given), spec="nchwkl,ockl->nhwo")
         else:
-            y = b(tensor.Contract, args[0], next(given), spec="rc,oc->ro")
+            y = b(tensor.Contract, b(tensor.Reshape, args[0], shape=(size_of(size), case.channels)), next(given), spec="rc,oc->ro")
         y = b(tensor.Map, b(tensor.Map, b(tensor.Map, y, next(given), fn="add"), six, fn="min"), zero, fn="max")
         if not case.planar:
-            y = b(tensor.Reshape, y, shape=(case.images, *case.size, case.wide))
+            y = b(tensor.Reshape, y, shape=(*size, case.wide))
         if any(case.pad):
             low, high = ((0, n, n, 0) for n in case.pad)
             y = b(tensor.Pad, y, low=low, high=high, interior=(0,) * 4, value=0.0)
@@ -122,12 +128,14 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
         y = b(tensor.Map, b(tensor.Map, y, next(given), fn="add"), zero, fn="max")
         if not case.out:
             return y
-        y = b(tensor.Reshape, y, shape=(case.pixels[1], case.wide))
+        y = b(tensor.Reshape, y, shape=(size_of(places), case.wide))
         y = b(tensor.Map, b(tensor.Contract, y, next(given), spec="rc,oc->ro"), next(given), fn="add")
-        return b(tensor.Map, y, args[1], fn="add") if case.residual else y
+        return b(tensor.Map, y, b(tensor.Reshape, args[1], shape=(size_of(places), case.out)), fn="add") if case.residual else y
 
-    kinds = [TensorType(a.shape, case.dtype) for a in (images if case.constant else [*images, *weights])]
-    return root_of(kinds, make, weights if case.constant else ()), images if case.constant else [*images, *weights]
+    shapes = [a.shape for a in (images if case.constant else [*images, *weights])]
+    if case.is_open:
+        shapes[: len(images)] = [(*size, case.channels), *[(*places, case.out)] * (len(images) - 1)]
+    return root_of([TensorType(shape, case.dtype) for shape in shapes], make, weights if case.constant else ()), images if case.constant else [*images, *weights]
 
 
 @pytest.fixture(autouse=True)
@@ -143,11 +151,12 @@ def cases(draw: Any) -> Case:
     pad = draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
     size = draw(st.integers(9, 13)), draw(st.integers(8, 18))
     wide, out = draw(st.sampled_from([1, 5, 16, 20, 33])), draw(st.sampled_from([0, 1, 7, 17]))
-    flags = {name: draw(st.booleans()) for name in ("residual", "constant", "planar")}
+    flags = {name: draw(st.booleans()) for name in ("residual", "constant", "planar", "is_open")}
+    flags["is_open"] &= not flags["planar"]
     return Case(size, draw(st.sampled_from([1, 3, 8])), wide, out, taps, stride, pad, dilation, draw(st.integers(1, 2)), dtype=draw(st.sampled_from([f32, f32, f64])), **flags)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(cases(), st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]))
 def test_kernels_of_each_target_agree_with_numpy_and_touch_no_memory_outside(case: Case, name: str) -> None:
     assume(min(case.places) > 0)
@@ -168,6 +177,12 @@ NATIVE = [
     Case((24, 26), 3, 32, 16, planar=True),
     Case((25, 21), 3, 20, 0, stride=2, images=2, planar=True),
     Case((30, 14), 4, 100, 9, (5, 3), pad=(2, 1), constant=False, planar=True),
+    Case((24, 24), 8, 40, 24, residual=True, is_open=True),
+    Case((25, 31), 5, 48, 17, stride=2, is_open=True),
+    Case((20, 1), 3, 33, 0, images=3, is_open=True),
+    Case((1, 3), 4, 16, 7, is_open=True),
+    Case((131, 18), 8, 64, 24, (5, 5), 2, (2, 2), images=2, constant=False, is_open=True),
+    Case((30, 16), 6, 40, 8, pad=(2, 1), dilation=2, dtype=f64, is_open=True),
 ]
 
 
