@@ -1,7 +1,7 @@
 """Data classes as Python's own, made in a fifth of the time.
 
 Python makes each method of a data class from a text of its own, which takes a millisecond of every start for a class that cannot be changed: there are two hundred in a compiler.
-Here only `__init__` comes from a text; the other methods are the same for all classes. What a class says, its options and its behaviour are those of `dataclasses.dataclass`, whose
+Here a class has one text, of what is called often; the other methods are the same for all classes. What a class says, its options and its behaviour are those of `dataclasses.dataclass`, whose
 `fields`, `replace` and `asdict` take these classes too. Type checkers see that one.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, fields
 from dataclasses import dataclass as _python_dataclass
-from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +38,10 @@ def _made(given: type, eq: bool, frozen: bool, slots: bool) -> type:
     cls: Any = _python_dataclass(init=False, repr=False, eq=False, frozen=frozen and below_frozen, slots=slots)(given)
     getattr(cls, _PARAMS).frozen = frozen
     known = fields(cls)
-    methods: dict[str, Any] = {"__init__": _init(cls, known, frozen), "__repr__": _repr([f.name for f in known if f.repr])}
+    methods: dict[str, Any] = {**_from_text(cls, known, eq, frozen), "__repr__": _repr([f.name for f in known if f.repr])}
     if eq:
-        values = _values([f.name for f in known if f.compare])
-        methods["__eq__"] = _eq(values)
-        methods["__hash__"] = _hash(values) if frozen else None
+        if not frozen:
+            methods["__hash__"] = None
         if "__eq__" in own and cls.__hash__ is None:
             # Python takes the hash away from a class that says what is equal; one that cannot be changed gets it back.
             own -= {"__hash__"}
@@ -59,9 +57,28 @@ def _made(given: type, eq: bool, frozen: bool, slots: bool) -> type:
     return cls
 
 
-def _init(cls: type, known: tuple[Field[Any], ...], frozen: bool) -> Callable[..., None]:
-    """Takes what the fields take; from a text, so that it is as fast as one that was written for the class."""
+def _from_text(cls: type, known: tuple[Field[Any], ...], eq: bool, frozen: bool) -> dict[str, Callable[..., Any]]:
+    """The methods that are called often, as fast as if they were written for the class: what makes an object, compares it, and gives its hash."""
     names: dict[str, Any] = {"_set": object.__setattr__, "_MISSING": MISSING}
+    text = _init(cls, known, frozen, names)
+    made = ["__init__"]
+    if eq:
+        compared = [f.name for f in known if f.compare]
+        mine, others = ("".join(f"{of}.{name}, " for name in compared) for of in ("self", "other"))
+        text += (
+            "def __eq__(self, other):\n if other is self:\n  return True\n"
+            f" return ({mine}) == ({others}) if other.__class__ is self.__class__ else NotImplemented\n"
+        )
+        made.append("__eq__")
+        if frozen:
+            text += f"def __hash__(self):\n return hash(({mine}))\n"
+            made.append("__hash__")
+    exec(text, names)
+    return {name: names[name] for name in made}
+
+
+def _init(cls: type, known: tuple[Field[Any], ...], frozen: bool, names: dict[str, Any]) -> str:
+    """The text of `__init__`; what it mentions goes to `names`."""
     parameters, lines = ["self"], []
     for f in known:
         value = f.name
@@ -82,28 +99,8 @@ def _init(cls: type, known: tuple[Field[Any], ...], frozen: bool) -> Callable[..
         lines.append(f"_set(self, {f.name!r}, {value})" if frozen else f"self.{f.name} = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
-    exec(f"def __init__({', '.join(parameters)}):\n " + ("\n ".join(lines) or "pass"), names)
-    init: Callable[..., None] = names["__init__"]
-    return init
-
-
-def _values(names: list[str]) -> Callable[[Any], Any]:
-    """What makes an object equal to another of its class."""
-    return attrgetter(*names) if names else lambda self: ()
-
-
-def _eq(values: Callable[[Any], Any]) -> Callable[[Any, object], bool]:
-    def __eq__(self: Any, other: object) -> bool:
-        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
-
-    return __eq__
-
-
-def _hash(values: Callable[[Any], Any]) -> Callable[[Any], int]:
-    def __hash__(self: Any) -> int:
-        return hash(values(self))
-
-    return __hash__
+    body = "\n ".join(lines) or "pass"
+    return f"def __init__({', '.join(parameters)}):\n {body}\n"
 
 
 def _repr(names: list[str]) -> Callable[[Any], str]:
