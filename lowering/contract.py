@@ -57,6 +57,8 @@ FAST_THIRD_LEVEL = 12
 # There a task packs rows of B in blocks of this part of the first-level cache, 1 / so much: panels that it writes to the second level would be read from there and take the place of what was asked for ahead,
 # lines as far apart as B's rows, which share few of its places.
 PACKED_SHARE = 3
+# These have so many vectors, where lanes are a whole number of such panels or more than so many: longer pieces of B's rows, which the machine itself then reads ahead, and fewer loads for the tile.
+VECTORS_NEAR, PANELS_WORTH_CUTTING = 4, 4
 # A task packs the panels that it needs for itself when it has so many rows for each.
 ROWS_WORTH_PACKING_TWICE = 48
 # The tile where lanes run over the contracted axis.
@@ -126,6 +128,9 @@ class ProductBuilder:
             # Narrow panels turn as fast, and these leave no part of one over.
             ranked = rank_tiles(typical(self.m), self.n, typical(self.k), self.p.registers)
             self.tile = next(tile for tile in ranked if tile[1] == 2)
+        elif self._packs_near and (self.n % (VECTORS_NEAR * self.lanes) == 0 or self.n > PANELS_WORTH_CUTTING * VECTORS_NEAR * self.lanes):
+            ranked = rank_tiles(self.m, self.n, self.k, self.p.registers)
+            self.tile = next((tile for tile in ranked if tile[1] == VECTORS_NEAR), self.tile)
         elif (rows := self._rows_of_block()) is not None:
             self.tile = rows, VECTORS
             self.in_blocks = True
@@ -185,11 +190,10 @@ class ProductBuilder:
         left = self.parts.memory_of(p.left.source)
         dot = next((c for c in p.contracted if p.left.stride(c) == 1 and p.right.stride(c) == 1), None)
         # B may be read where it stands: along its lanes, or else along a contracted letter.
-        unit = p.right.stride(self.lane) == 1
+        unit = self._is_unit
         in_place = not self._is_constant and p.near is None and (unit or (dot is not None and self.lanes > 1))
         along = None if unit else dot
-        reuse = product([self.m, *(p.size(c) for c in self.outer if p.right.stride(c) == 0)])
-        worth = self._rows_worth_packing(unit, isinstance(reuse, int))
+        reuse, worth = self._reuse, self._rows_worth_packing
         if in_place and isinstance(reuse, int) and reuse < worth:
             kernel = self._open("contract" if unit else "dot", [left, self.parts.memory_of(source)])
             self._read_in_place(kernel, along)
@@ -197,14 +201,34 @@ class ProductBuilder:
             self._read_panels(left, (reuse, worth) if in_place and not isinstance(reuse, int) else None, along)
         return self.parts.plan("contract")
 
-    def _rows_worth_packing(self, unit: bool, known: bool) -> int:
-        """From how many rows on, known or not, B is packed at run time; `unit`: its lanes are neighbours."""
+    @property
+    def _is_unit(self) -> bool:
+        """Whether the lanes of B are neighbours."""
+        return self.p.right.stride(self.lane) == 1
+
+    @property
+    def _reuse(self) -> Dim:
+        """Rows that meet each element of B."""
+        return product([self.m, *(self.p.size(c) for c in self.outer if self.p.right.stride(c) == 0)])
+
+    @property
+    def _packs_near(self) -> bool:
+        """Whether tasks pack B, of known sizes, in blocks that stay in the first-level cache."""
+        if self._is_known or not self._far_is_slow or not self._is_unit or self.p.near is not None or self.p.is_narrow or self.lanes == 1:
+            return False
+        if not isinstance(self.n, int) or not isinstance(self.k, int) or not isinstance(self.m, int):
+            return False
+        return isinstance(self._reuse, int) and self._reuse >= self._rows_worth_packing and (self.m >= ROWS_WORTH_PACKING_TWICE or not self._is_shared)
+
+    @property
+    def _rows_worth_packing(self) -> int:
+        """From how many rows on B is packed at run time."""
         source, target = self.p.right.source, self.p.request.target
         if isinstance(source, BlockArgument) and source.index in self.p.request.kept:
             return ROWS_WORTH_KEEPING
-        if not unit:
+        if not self._is_unit:
             return ROWS_WORTH_PACKING_DOTS
-        if not known:
+        if not isinstance(self._reuse, int):
             return ROWS_WORTH_PACKING
         if not self._far_is_slow:
             return ROWS_WORTH_PACKING_NEAR if self._stays_near() else ROWS_WORTH_PACKING
@@ -293,7 +317,7 @@ class ProductBuilder:
 
     def _depth(self, panels: Panels | None, local: bool) -> int | None:
         """Steps of a block of a panel, `local` if a task packs it, that has room in the second-level cache, or in the first one; None when a panel is such a block as a whole."""
-        near = local and self._far_is_slow and self.p.right.stride(self.lane) == 1
+        near = local and self._far_is_slow and self._is_unit
         if panels is None or self.in_blocks or not isinstance(panels.depth, int) or (typical(self.m) < ROWS_WORTH_BLOCKS and not near):
             return None
         room = self.p.request.target.caches[0] // PACKED_SHARE if near else self._room
