@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.passes import PassLike, PassManager, Stage, pass_text
-from polyreme.ir.records import dataclass
 
 if TYPE_CHECKING:
     from polyreme.lowering.constraints import Constraints

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from polyreme.ir.records import dataclass
 
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Module

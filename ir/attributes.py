@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Union, get_args, get_origin
 
@@ -15,7 +16,6 @@ import numpy as np
 
 from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import Dim, Expr
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import (
     BufferType,
     FunctionType,

@@ -31,13 +31,13 @@ regions gets them by name in `infer` too, and overrides `Op.evaluate` in place o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
 from polyreme.ir.accuracy import EXACT, Accuracy
 from polyreme.ir.attributes import Dense, normalize
 from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import InferError, PolyremeError, check, did_you_mean
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, Type, VectorType
 
 OpClass = TypeVar("OpClass", bound=type[Op])

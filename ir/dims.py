@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 from typing import Any, Union
-
-from polyreme.ir.records import dataclass
 
 Dim = Union[int, "Expr"]
 Monomial = tuple["Atom", ...]

@@ -21,14 +21,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd
 from types import MappingProxyType
 from typing import Any
 
 from polyreme.ir.diagnostics import UNKNOWN, Location
 from polyreme.ir.dims import Dim, Expr, evaluate, known_nonnegative, line_of, parse_dim, product, substitute, symbol, symbols
-from polyreme.ir.records import dataclass
 
 # --- guards
 

@@ -24,14 +24,13 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import Diagnostic, PassError, did_you_mean
 from polyreme.ir.dumps import Watch
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.records import dataclass
 from polyreme.ir.reproducer import Repeat, failure
 from polyreme.ir.timing import Timing, open_timing, reported, timed
 from polyreme.ir.tolerance import Expected, expect

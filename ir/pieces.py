@@ -6,14 +6,12 @@ Pieces are tokens, tuples and small records, made bottom up while the text is re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
 from lark import Lark, Token
-
-from polyreme.ir.records import dataclass
 
 __all__ = ["OpText", "Tagged", "ValueText", "grammar", "terminal_text"]
 

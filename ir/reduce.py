@@ -13,7 +13,7 @@ The steps of this file know no dialect. Who knows more adds steps of its own, as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -26,7 +26,6 @@ from polyreme.ir.define import ConstantLike, Terminator
 from polyreme.ir.diagnostics import InferError, PolyremeError
 from polyreme.ir.dims import Dim, Expr, substitute
 from polyreme.ir.evaluate import bind_sizes, evaluate
-from polyreme.ir.records import dataclass
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import BufferType, TensorType, Type, substitute_type, type_symbols
 from polyreme.ir.verify import find_faults

@@ -10,6 +10,7 @@ import contextvars
 import math
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,6 @@ import numpy as np
 
 from polyreme.ir.accuracy import EXACT, ROUNDED, SUM, Accuracy
 from polyreme.ir.diagnostics import InferError, check, did_you_mean
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import ScalarType, f32, i1
 
 Array = np.ndarray[Any, Any]

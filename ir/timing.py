@@ -16,10 +16,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from polyreme.ir import config
-from polyreme.ir.records import dataclass
 
 __all__ = ["Timing", "open_timing", "reported", "timed"]
 

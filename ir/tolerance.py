@@ -13,6 +13,7 @@ cancels, grows or flips in it; `SAFETY` times that is allowed. So the tolerance 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.core import Op
 from polyreme.ir.define import ConstantLike
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import (
     BufferType,
     FunctionType,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from polyreme.ir.dims import SYMBOL, Dim, Expr, product, substitute, symbols
-from polyreme.ir.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ place. Where the chain of views meets anything else (a pad, say), the operand's 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from polyreme.dialects import tensor
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
-from polyreme.ir.records import dataclass
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.widen import is_widening
 

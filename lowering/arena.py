@@ -7,6 +7,7 @@ A buffer is live from the first op of `main` that uses it to the last; uses insi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 from typing import ClassVar
@@ -16,7 +17,6 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, Expr, floordiv, maximum
 from polyreme.ir.passes import Pass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType
 from polyreme.lowering.sweep import estimate_pixels
 from polyreme.runtime.memory import Lifetime, align, plan_arena, plan_offsets, plan_slots

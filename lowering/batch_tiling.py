@@ -11,6 +11,7 @@ the batch depends on element i of other batched values only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -20,7 +21,6 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, BlockArgument, Op, Region, Value
 from polyreme.ir.dims import Dim, floordiv, product
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import TensorType, element_type
 from polyreme.lowering.fuse import is_free
 from polyreme.lowering.rows import shape_of

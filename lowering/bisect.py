@@ -12,6 +12,7 @@ first reduced to a few ops, and only for these the kernels are evaluated, which 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,6 @@ from polyreme.ir.define import ConstantLike, Terminator
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassLike, pass_text
-from polyreme.ir.records import dataclass
 from polyreme.ir.reduce import KNOWN_SIZES, Case, StillFails, Trial, reduce_case, tidy
 from polyreme.ir.tolerance import Expected, Misfit, expect
 from polyreme.ir.types import TensorType, index

@@ -7,11 +7,11 @@ each other, so that all of a kernel have one shape, and may share some rows: the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from polyreme.dialects.kernel.block import COLUMNS, MOST_ROWS, STEP
 from polyreme.ir.core import Value
-from polyreme.ir.records import dataclass
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.microkernel import Axis
 from polyreme.lowering.targets import Target

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Atom, Dim, parse_dim
-from polyreme.ir.records import dataclass
 from polyreme.runtime.artifact import GuardSpec, Manifest, SizeSpec, TensorSpec
 from polyreme.runtime.cpu import ASK_FOR_TILES
 

@@ -12,6 +12,7 @@ Vectors along channels become [1, 1, 1, C], which costs nothing. Images that com
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -23,7 +24,6 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import ScalarType, element_type
 from polyreme.lowering.elements import matching_groups
 from polyreme.lowering.gaps import without_gaps

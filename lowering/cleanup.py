@@ -7,6 +7,7 @@ holds for real numbers but not for floats (`x + 0` turns -0 into 0) is left alon
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,6 @@ from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.define import Commutative, ConstantLike, Elementwise, IsolatedFromAbove, Pure
 from polyreme.ir.dims import Expr, known_nonnegative
 from polyreme.ir.passes import Pass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.rewrite import Pattern, erase_unused, pattern, rewrite_greedily
 from polyreme.ir.scalar import FUNCTIONS
 from polyreme.ir.types import ScalarType, TensorType, scalar_type

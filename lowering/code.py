@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from polyreme.dialects import kernel
 from polyreme.ir import dims
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, Expr, product
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, index
 
 Index = int | Expr | Value

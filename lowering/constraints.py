@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.dims import Dim, Expr, line_of
 from polyreme.ir.facts import Guard
-from polyreme.ir.records import dataclass
 from polyreme.lowering.shapes import SolveDims
 
 

@@ -15,6 +15,7 @@ while it lies in the first-level cache. A pooling that overlaps the next piece c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from polyreme.dialects import tensor
@@ -23,7 +24,6 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.define import View
 from polyreme.ir.dims import Dim, ceildiv, product
-from polyreme.ir.records import dataclass
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import Leaf, load
 from polyreme.lowering.epilogue import place

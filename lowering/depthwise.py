@@ -13,7 +13,7 @@ back as far as it must; pixels at either end of a tile are read as padding where
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
 
@@ -23,7 +23,6 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, product
-from polyreme.ir.records import dataclass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, element_type, f32, f64, i8, u8
 from polyreme.lowering.access import trace

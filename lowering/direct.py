@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from polyreme.dialects import kernel, tensor
@@ -28,7 +28,6 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, product
-from polyreme.ir.records import dataclass
 from polyreme.lowering.access import row_major
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.conv import tile_sizes

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from polyreme.dialects import kernel
-from polyreme.ir.records import dataclass
 from polyreme.lowering.blocks import beside, rows_of_run, steps_of
 from polyreme.lowering.code import Index
 from polyreme.lowering.microkernel import Axis

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from polyreme.dialects import tensor
 from polyreme.dialects.kernel.block import STEP
 from polyreme.ir.dims import Dim, product
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import element_type
 from polyreme.lowering.access import row_major
 from polyreme.lowering.blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks

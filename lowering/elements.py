@@ -12,6 +12,7 @@ for `fuse.py` to avoid.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product as cartesian
 from math import prod
 
@@ -21,7 +22,6 @@ from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim
 from polyreme.ir.dims import product as dim_product
-from polyreme.ir.records import dataclass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, TensorType, VectorType, f32, index
 from polyreme.lowering.code import Code, Index

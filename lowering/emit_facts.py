@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from polyreme.dialects import kernel
 from polyreme.dialects.kernel.effects import root_of, written_by
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, product, symbols
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType, Type
 from polyreme.lowering.program import Program
 

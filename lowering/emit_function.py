@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, index, type_symbols
 from polyreme.lowering.emit_facts import gather_facts
 from polyreme.lowering.libm import LIBM, LIBM_FLOAT32

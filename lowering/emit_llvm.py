@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from polyreme.dialects import kernel
@@ -24,7 +25,6 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, Expr
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType
 from polyreme.lowering.emit_control import CONTROL
 from polyreme.lowering.emit_facts import bytes_of

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -18,7 +19,6 @@ from polyreme.dialects import kernel
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbols
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType
 from polyreme.lowering.codegen import ptx_assembly
 from polyreme.lowering.device_math import library

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
-from polyreme.ir.records import dataclass
 from polyreme.lowering import avx512
 from polyreme.lowering.llvm_text import Lane
 

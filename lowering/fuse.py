@@ -11,6 +11,7 @@ Reshapes stay outside as they are, since the same memory under another shape is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import tensor
@@ -20,7 +21,6 @@ from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import IsolatedFromAbove
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.lowering.rows import is_pooling, rows_of, shape_of
 from polyreme.lowering.sweep import estimate
 from polyreme.lowering.widen import widens_weights

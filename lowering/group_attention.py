@@ -6,6 +6,7 @@ Only if nothing else reads what lies in between: a training step, whose backward
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +17,6 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import element_type, i64
 from polyreme.lowering.attention import VIEWS, Attention, find_attention, from_nothing, through_views
 from polyreme.lowering.fuse import outline

@@ -5,6 +5,7 @@ Only if nothing else reads what lies in between: a training step, whose backward
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import tensor
@@ -12,7 +13,6 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.lowering.row_chain import find_row_chain
 from polyreme.lowering.schedule import request_of
 from polyreme.lowering.targets import Target

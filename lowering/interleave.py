@@ -7,6 +7,7 @@ transpose of a few rows: whole vectors of each row are read, and each vector of 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -18,7 +19,6 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType, element_type
 from polyreme.lowering.code import Code
 from polyreme.lowering.elements import ElementEmitter, buffer_leaf, linear

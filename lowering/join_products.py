@@ -7,6 +7,7 @@ are slices, which cost nothing for those who read them as views.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, ClassVar
 
@@ -19,7 +20,6 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import element_type
 from polyreme.lowering.elements import matching_groups
 from polyreme.lowering.rows import shape_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import tensor
@@ -9,7 +10,6 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import element_type
 from polyreme.lowering.rows import is_pooling, shape_of
 

@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from polyreme.dialects import kernel
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.config import bytes_text
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, evaluate, symbols
-from polyreme.ir.records import dataclass
 from polyreme.lowering.arena import lifetime_of, plan_memory
 from polyreme.lowering.emit_facts import bytes_of
 from polyreme.lowering.program import Program

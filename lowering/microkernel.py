@@ -15,11 +15,11 @@ B out of the second-level cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import ScalarType
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.targets import Target

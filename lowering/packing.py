@@ -7,7 +7,7 @@ panel is filled up with zeros.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import gcd
 
@@ -16,7 +16,6 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, ceildiv, product
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type
 from polyreme.lowering.access import Access, row_major
 from polyreme.lowering.code import Code, Index

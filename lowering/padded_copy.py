@@ -7,12 +7,12 @@ outside at their two ends; a line is as many of the inner axes as lie together o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from polyreme.dialects import tensor
 from polyreme.ir.core import Value
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import ScalarType, element_type
 from polyreme.lowering.access import row_major
 from polyreme.lowering.code import Code, Index

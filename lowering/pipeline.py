@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +17,6 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.ir.garbage import collect_new, without_collections
 from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
 from polyreme.lowering.batch_tiling import TileBatch

@@ -8,11 +8,11 @@ say, such as positions read from an index tensor.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from polyreme.dialects import kernel
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import VectorType, index
 from polyreme.lowering.code import Code, Index
 

@@ -7,13 +7,12 @@ around the tile, or further contracted axes inside of it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from polyreme.dialects import tensor
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, floordiv, mod, product
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import ScalarType, element_type, f32, f64, i8, i32, u8
 from polyreme.lowering.access import Access, row_major, trace, trace_copied
 from polyreme.lowering.dot4 import BYTES, dot_registers

@@ -7,11 +7,11 @@ the memory of the next one. Panels too deep for the second-level cache are taken
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import VectorType, element_type
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import VectorLeaf

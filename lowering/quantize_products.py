@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Value
-from polyreme.ir.records import dataclass
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.fold_norm import FoldBatchNorm
 from polyreme.lowering.shapes import SolveDims

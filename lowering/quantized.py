@@ -14,6 +14,7 @@ and the last term is one number per channel, known ahead of time. A pad of zeros
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,7 +26,6 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import element_type, f32, i8, i32, u8
 from polyreme.lowering.dot4 import BYTES

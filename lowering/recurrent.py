@@ -12,14 +12,13 @@ and fro, because what a round has read last is what is still there. Each sum is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, product
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, u8
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, Leaf, buffer_leaf, linear, load, store

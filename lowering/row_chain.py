@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 from typing import Any
@@ -26,7 +26,6 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, ceildiv, maximum
 from polyreme.ir.dims import product as size_of
-from polyreme.ir.records import dataclass
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.depthwise import Slide, Sliding, SlidingKernel, find_depthwise
 from polyreme.lowering.direct import DirectTask, Pixels

@@ -7,14 +7,13 @@ while the other is written. Layouts of shared operands that the kernels want are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, product
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.contract import build_contract

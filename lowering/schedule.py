@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -31,7 +32,6 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim
-from polyreme.ir.records import dataclass
 from polyreme.ir.timing import timed
 from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.targets import Target

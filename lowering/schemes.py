@@ -18,9 +18,9 @@ with parts numbered in reading order. (Winograd's variant saves three of the eig
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from polyreme.ir.core import Value
-from polyreme.ir.records import dataclass
 from polyreme.lowering.code import Code
 
 Terms = tuple[tuple[int, int], ...]

@@ -8,6 +8,7 @@ what no equation says: that no size becomes negative on the way.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from polyreme.dialects import nn, tensor
@@ -17,7 +18,6 @@ from polyreme.ir.diagnostics import Diagnostic, PassError
 from polyreme.ir.dims import SYMBOL, Dim, Expr, known_nonnegative, line_of, minimum, product, substitute, symbols, told
 from polyreme.ir.facts import Guard, at_least_zero, without_implied
 from polyreme.ir.passes import Pass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType, FunctionType, Type, substitute_type, type_symbols
 
 _TYPES = Type.__args__

@@ -8,8 +8,9 @@ another one takes no further turns.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from polyreme.ir.core import Value
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import i64, index
 from polyreme.lowering.code import Code, Index
 

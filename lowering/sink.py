@@ -6,6 +6,7 @@ computed in the product's own kernel. The other operands of the op are reshaped 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import tensor
@@ -14,7 +15,6 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.lowering.elements import matching_groups
 from polyreme.lowering.rows import shape_of
 

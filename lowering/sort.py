@@ -9,6 +9,7 @@ each byte moves keys and positions from one half of scratch memory to the other.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 
 from polyreme.dialects import tensor
@@ -16,7 +17,6 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, maximum, minimum, product
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, index, u8, u16, u32, u64
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.hoist import tidy

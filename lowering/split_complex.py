@@ -8,6 +8,7 @@ a chain of elementwise ops fuses into one kernel, which reads and writes numbers
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,6 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import PARTS, ScalarType, TensorType, element_type
 from polyreme.lowering.rows import shape_of
 

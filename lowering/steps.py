@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import tensor
@@ -12,7 +13,6 @@ from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.dims import Dim
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.lowering.fuse import is_free
 from polyreme.lowering.rows import shape_of
 

@@ -22,14 +22,13 @@ partner in another part of the steps is large; and one infinity, or nan, spoils 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, floordiv
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, i64
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.microkernel import step_cycles

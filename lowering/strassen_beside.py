@@ -17,10 +17,10 @@ all products: of which parts, and with which sign, are numbers that it picks fro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import f32, i32
 from polyreme.lowering.code import Index
 from polyreme.lowering.microkernel import UNROLL, Beside

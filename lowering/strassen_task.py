@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import f32
 from polyreme.lowering.ahead import FEWEST_ROWS, FEWEST_ROWS_NEAR, ask_for_panel
 from polyreme.lowering.code import Code, Index

@@ -6,11 +6,11 @@ Which loops there are depends on sizes alone, never on the number of threads, an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import ceil
 
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, Expr, substitute, symbols
-from polyreme.ir.records import dataclass
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.positions import Position, position
 from polyreme.lowering.targets import Target

@@ -6,13 +6,12 @@ what the host is.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import ScalarType
 
 # LLVM's data layouts by architecture; a test compares them with LLVM's own.

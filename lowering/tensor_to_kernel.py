@@ -8,6 +8,7 @@ Results of kernels that are returned are written where the caller wants them. Re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -23,7 +24,6 @@ from polyreme.ir.diagnostics import ConversionError, Location, PassError
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import Pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import PARTS, BufferType, TensorType, i64
 from polyreme.lowering.arena import plan_within
 from polyreme.lowering.code import Code

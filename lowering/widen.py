@@ -10,6 +10,7 @@ and are widened in registers.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import tensor
@@ -19,7 +20,6 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, BlockArgument, Op, Value
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import bf16, element_type, f16, f32
 
 HALVES = (f16, bf16)

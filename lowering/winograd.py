@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 
@@ -40,7 +40,6 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType
 from polyreme.lowering.ahead import ask_for_panel
 from polyreme.lowering.code import Code, Index

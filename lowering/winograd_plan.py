@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isqrt
 
@@ -12,7 +12,6 @@ from polyreme.ir import dims
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import ScalarType, f32
 from polyreme.lowering.microkernel import Registers, split_extent, step_cycles
 from polyreme.lowering.problem import PIECES, Problem, find_problem

@@ -18,11 +18,11 @@ With +-5/8 and +-3/2 the root mean square of the error is half of that with the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
 from polyreme.ir.core import Value
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import ScalarType
 from polyreme.lowering.code import Code
 

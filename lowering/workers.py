@@ -23,12 +23,12 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.records import dataclass
 
 __all__ = ["EarlyWorks", "apart", "is_apart", "share_out", "workers_for"]
 

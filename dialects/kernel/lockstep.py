@@ -10,12 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar, copy_context
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.records import dataclass
 
 WARP = 32
 

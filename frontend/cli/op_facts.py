@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -26,7 +26,6 @@ from polyreme.ir.define import Elementwise
 from polyreme.ir.diagnostics import InferError, PolyremeError
 from polyreme.ir.evaluate import evaluate, random_inputs
 from polyreme.ir.examples import Documented, documentation, example_module
-from polyreme.ir.records import dataclass
 from polyreme.ir.rewrite import Pattern
 from polyreme.ir.text import print_module
 from polyreme.ir.types import (

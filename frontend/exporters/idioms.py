@@ -6,7 +6,7 @@ the steps, `hard_swish` as arithmetic around a clip, a resize or a border that r
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ import numpy as np
 from polyreme.dialects import nn
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
-from polyreme.ir.records import dataclass
 
 Array = Any
 # Constants of idioms are rounded to float32 on their way.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from polyreme.ir.records import dataclass
 from polyreme.jit import enable_to_static, static_function
 from polyreme.math import cast, rand
 from polyreme.nn.container import LayerList, Sequential

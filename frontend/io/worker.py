@@ -12,13 +12,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from polyreme.io.collate import to_arrays
 from polyreme.io.dataset import IterableDataset
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.records import dataclass
 
 _POLL_SECONDS = 1.0
 

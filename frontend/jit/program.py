@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,7 +13,6 @@ import numpy as np
 from polyreme import tape
 from polyreme.device import current_place, get_device, on_device
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.records import dataclass
 from polyreme.jit.traced import Traced
 from polyreme.jit.unread import SavedWeights
 from polyreme.jit.weights import WeightedFunction

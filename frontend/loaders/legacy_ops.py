@@ -7,12 +7,11 @@ attributes are called. Attributes that a row does not rename go under their own 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from polyreme import math
 from polyreme.ir.diagnostics import did_you_mean
-from polyreme.ir.records import dataclass
 from polyreme.loaders.errors import OperatorError
 from polyreme.loaders.meaning import find_meaning
 from polyreme.tensor import Tensor

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from polyreme.dtypes import DTYPES
 from polyreme.ir.diagnostics import did_you_mean
 from polyreme.ir.dims import Dim, Expr
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import ScalarType
 from polyreme.loaders.contents import known_contents
 from polyreme.loaders.errors import OperatorError

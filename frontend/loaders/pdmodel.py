@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from polyreme import dispatch
 from polyreme.dialects import nn
 from polyreme.dtypes import DTYPES
 from polyreme.ir.diagnostics import did_you_mean
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import TensorType
 from polyreme.jit.traced import Traced
 from polyreme.loaders.errors import LoaderError, OperatorError

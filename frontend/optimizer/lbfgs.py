@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from polyreme import tape
-from polyreme.ir.records import dataclass
 from polyreme.optimizer.optimizer import Optimizer, _overwrite
 from polyreme.optimizer.rules import Rule
 from polyreme.tensor import Tensor

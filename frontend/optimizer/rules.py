@@ -8,11 +8,10 @@ and the order of their operations are those of Paddle's kernels, which decide th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from polyreme.ir.records import dataclass
 
 State = dict[str, Any]
 Update = Callable[..., tuple[Any, State]]

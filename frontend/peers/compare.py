@@ -14,14 +14,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.records import dataclass
 
 OURS = "polyreme"
 OURS_IN_FLOAT32 = "polyreme_float32"  # beside a quantised model: no peer

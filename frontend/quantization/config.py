@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from polyreme import nn
-from polyreme.ir.records import dataclass
 from polyreme.nn.layer import Layer
 from polyreme.nn.quant import Stub, qat
 from polyreme.nn.quant.stub import QuanterStub

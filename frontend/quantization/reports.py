@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from polyreme.ir.records import dataclass
 from polyreme.lowering.quantize_products import LeftOut
 
 __all__ = ["Agreement", "Layer", "Report", "Signal", "measure_agreement"]

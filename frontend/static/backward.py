@@ -7,13 +7,12 @@ applied to, so that in-place writes in between do no harm. Gradients that arrive
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import product
-from polyreme.ir.records import dataclass
 from polyreme.static.meanings import Gradient, find_meaning
 from polyreme.static.operator import Operator, OpRole
 from polyreme.static.program import Block

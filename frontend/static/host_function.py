@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from polyreme.ir.diagnostics import Diagnostic, caller_location
 from polyreme.ir.dims import Expr
-from polyreme.ir.records import dataclass
 from polyreme.static.current import default_main_program
 from polyreme.static.meanings import HOST, Arrays, Host, Meaning
 from polyreme.static.operator import Operator, OperatorError, RunError

@@ -8,6 +8,7 @@ function into compiled regions is decided where it is for collective calls, in `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -19,7 +20,6 @@ from polyreme.dialects import host
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
-from polyreme.ir.records import dataclass
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
 from polyreme.static.emitter import Emitter, Source, source_tensor

@@ -12,13 +12,13 @@ kernel, which adds them in order. The same second kernel takes what follows the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, ceildiv, mod, product
-from polyreme.ir.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, f64
 from polyreme.lowering.access import trace
 from polyreme.lowering.code import Code, Index

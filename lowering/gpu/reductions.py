@@ -8,11 +8,12 @@ A long row alone would leave most of the device idle: where there are few of the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from polyreme.dialects import tensor
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import ceildiv, product
-from polyreme.ir.records import dataclass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import BufferType, ScalarType
 from polyreme.lowering.code import Code, Index

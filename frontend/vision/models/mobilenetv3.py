@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from polyreme.ir.records import dataclass
 from polyreme.math.manipulation import flatten
 from polyreme.nn import AdaptiveAvgPool2D, BatchNorm2D, Conv2D, Dropout, Hardsigmoid, Hardswish, Layer, Linear, ReLU, Sequential, Sigmoid
 from polyreme.tensor import Tensor
