@@ -79,16 +79,33 @@ ON_HOST = {
 }  # fmt: skip
 
 
+# Every op in float32 and in one of the 16-bit types, which are computed in float32; of float64 a part.
+SLOW = ("float64", "float16")
+PART = {*ON_HOST["float64"], "nn.exp", "nn.matmul", "nn.softmax", "nn.sum", "nn.conv", "nn.add", "nn.cast", "nn.where"}
+
+
 @DEVICES
-@pytest.mark.parametrize("dtype", [pytest.param(d, marks=[pytest.mark.slow] * (d == np.float16), id=d.name) for d in DTYPES])
+@pytest.mark.parametrize("dtype", [pytest.param(d, marks=[pytest.mark.slow] * (d.name in SLOW), id=d.name) for d in DTYPES])
 def test_every_op_gives_the_numbers_of_the_cpu_and_these_alone_run_on_the_host(
     device: str, dtype: np.dtype[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cases = one_of_each(dtype)
     if dtype.name == "float32":
         assert {case.cls for case in cases} >= set(OPS) - OF_COMPLEX, "an op has no case"
+    check_ops(cases, device, dtype, monkeypatch)
+
+
+@DEVICES
+def test_ops_of_float64_give_the_numbers_of_the_cpu(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [case for case in one_of_each(np.dtype(np.float64)) if case.cls.name in PART]
+    assert {case.cls.name for case in cases} == PART
+    check_ops(cases, device, np.dtype(np.float64), monkeypatch)
+
+
+def check_ops(cases: list[Case], device: str, dtype: np.dtype[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cases give on the device what they do on the CPU, and what runs on the host is what `ON_HOST` says."""
     uniform = [case for case in cases if case.cls is UNIFORM.cls]
-    cases += [Case("drawn", case.cls, case.operands, {**case.attributes, "dtype": scalar_type(dtype)}) for case in uniform]
+    cases = cases + [Case("drawn", case.cls, case.operands, {**case.attributes, "dtype": scalar_type(dtype)}) for case in uniform]
     expected = [run(case) for case in cases]
     monkeypatch.setattr(device_kernels, "_programs", {})
     monkeypatch.setattr(dispatch, "_plans_of", {**dispatch._plans_of})

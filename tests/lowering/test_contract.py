@@ -165,8 +165,8 @@ def test_many_rows_are_made_piece_by_piece_with_all_their_lanes(spec: str, a: tu
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
 @pytest.mark.parametrize(("m", "n", "constant"), [(203, 150, True), (203, 150, False), (333, 230, True)])
 def test_rows_stay_near_while_all_panels_pass_where_the_third_level_is_slow(m: int, n: int, constant: bool, dtype: ScalarType) -> None:
-    module, inputs, expected = Case("mk,kn->mn", (m, 19), (19, n), constant, dtype, tail=True).build()
-    near = replace(host(), caches=(32 << 10, 40 << 10, 8 << 20))
+    module, inputs, expected = Case("mk,kn->mn", (m, 10), (10, n), constant, dtype, tail=True).build()
+    near = replace(host(), caches=(16 << 10, 21 << 10, 8 << 20))
     slow, fast = replace(near, third_level_bytes=9.5), replace(near, third_level_bytes=20)
     texts = [re.sub(r"@contract_\w+", "", print_module(to_kernels(module, target)[0])) for target in (slow, fast)]
     assert (texts[0] != texts[1]) == constant

@@ -50,7 +50,7 @@ def product_of(spec: str, sizes: dict[str, int], dtype: ScalarType, constant: bo
 
 
 CASES = {"spec": st.sampled_from(SPECS), "constant": st.booleans(), "ending": st.sampled_from(ENDINGS)}
-QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @QUICK
@@ -77,7 +77,7 @@ def test_machine_code_gives_the_sums_of_float64_for_many_more_shapes(
     check_native(module, inputs, expected, dtype)
 
 
-@settings(QUICK, max_examples=12)
+@settings(QUICK, max_examples=8)
 @given(**CASES, m=st.integers(1, 60), n=st.integers(1, 40), k=st.one_of(st.integers(1, 40), st.just(70)), target=st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]))
 @example(spec="mk,kn->mn", constant=False, ending="none", m=131, n=8, k=70, target="x86-64")
 def test_kernels_of_every_target_stay_inside_of_their_buffers(spec: str, constant: bool, ending: str, m: int, n: int, k: int, target: str) -> None:

@@ -78,7 +78,7 @@ def product_of(x: Array, w: Array, free: bool = False) -> Module:
     return root_of([kind], lambda b, x, w: b(tensor.Contract, x, w, spec="mk,kn->mn", dtype=i32), [w])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(m=st.integers(1, 70), words=st.integers(1, 90), n=st.integers(2, 150), free=st.booleans(), seed=st.integers(0, 9))
 def test_products_of_any_size_are_exact(m: int, words: int, n: int, free: bool, seed: int):
     x, w = bytes_of((m, 4 * words), np.uint8, seed), bytes_of((4 * words, n), np.int8, seed + 1)
@@ -165,7 +165,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(x, draw(st.integers(2, 70)), taps, draw(st.integers(1, 2)), draw(st.integers(0, 2)), dilation, draw(st.booleans()))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(case=cases())
 def test_convolutions_of_any_size_are_exact(case: Case):
     case.check()
