@@ -17,8 +17,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # The workers use all cores already: numpy's threads beside them would wait for one another.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Tests make ten thousands of ops at a time, which are no garbage.
-gc.set_threshold(20_000, 20, 20)
+# Tests make ten thousands of ops at a time, which are no garbage until they end.
+gc.set_threshold(200_000, 10, 10)
 
 
 @pytest.fixture(scope="session", autouse=True)
