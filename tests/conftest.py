@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,19 @@ def _folders_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         patch.setenv("TMPDIR", temporary)
         patch.setattr(tempfile, "tempdir", temporary)
         yield
+
+
+# What the generators of modules would draw first, by their places in memory: they live as long as their modules.
+_BEGINNINGS: dict[int, Any] = {}
+
+
+@pytest.fixture(autouse=True)
+def _what_is_drawn_does_not_depend_on_other_tests(request: pytest.FixtureRequest) -> None:
+    import numpy as np
+
+    for value in vars(request.module).values():
+        if isinstance(value, np.random.Generator):
+            value.bit_generator.state = _BEGINNINGS.setdefault(id(value), value.bit_generator.state)
 
 
 def pytest_configure(config: pytest.Config) -> None:
