@@ -104,6 +104,7 @@ class RowChain:
 
     @property
     def images(self) -> int:
+        """How many images there are, which is always known."""
         return typical(self.sliding.shape[0])
 
     @property

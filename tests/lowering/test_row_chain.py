@@ -19,9 +19,11 @@ from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.dims import product as size_of
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
+from polyreme.lowering import row_chain
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.row_chain import build_row_chain
 from polyreme.lowering.targets import TARGETS, Target, host
+from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering import products
 from tests.lowering.products import root_of
 
@@ -193,6 +195,21 @@ def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case, mon
     module, inputs = module_of(case)
     assert products.to_kernels(module, target)[1][0] == "row_chain"
     products.check_native(module, inputs, expected_of(case), case.dtype)
+
+
+def test_open_chains_keep_to_the_memory_of_their_tasks_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_chain, "MOST_OPEN_TASKS", 2)
+    case = Case((131, 18), 8, 40, 24, residual=True, is_open=True)
+    module, inputs = module_of(case)
+    assert products.to_kernels(module, case.small(host()))[1][0] == "row_chain"
+    made = compile_module(module, case.small(host())).load()
+    before = get_num_threads()
+    try:
+        for threads in (1, 2, 5):
+            set_num_threads(threads)
+            products.assert_close(np.asarray(made.run(inputs)[0]), expected_of(case), case.dtype)
+    finally:
+        set_num_threads(before)
 
 
 def test_an_image_that_fits_the_cache_is_made() -> None:
