@@ -26,6 +26,7 @@ from polyreme.lowering.hoist import tidy
 from polyreme.lowering.microkernel import Accumulators, Read, Registers, cover, zeros
 from polyreme.lowering.positions import Position, position
 from polyreme.lowering.recurrent_plan import READS, Recurrence, Tile, blocks_of, choose_tile, find_recurrence
+from polyreme.lowering.recurrent_twice import Column, has_square_tiles, reads_for_two
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
 from polyreme.lowering.short_weights import (
@@ -51,10 +52,10 @@ GATE_CYCLES = 150
 def build_recurrent(request: Request) -> KernelPlan | None:
     """The plan of a scan around a product of its state; None for any other root."""
     r = find_recurrence(request)
-    tile = None if r is None else choose_tile(r.units, r.blocks, r.batch, Registers.of(request.target, r.dtype))
-    if r is None or tile is None:
+    if r is None:
         return None
-    return _Kernel(r, tile).build()
+    tile = choose_tile(r.units, r.blocks, r.batch, Registers.of(request.target, r.dtype), 2 if reads_for_two(r) else 1)
+    return None if tile is None else _Kernel(r, tile).build()
 
 
 def packed_weight(r: Recurrence, tile: Tile) -> Func:
@@ -105,6 +106,7 @@ class _Memory:
 
     values: dict[Value, Value] = field(default_factory=dict)  # of the step's arguments, as they come into the scan
     states: dict[Value, Value] = field(default_factory=dict)  # of what is carried
+    begun: Value = field(init=False)  # sums of the next step, where weights are read for two
     factor: Value = field(init=False)  # what the product reads: the state, or `FACTOR` times it for short weights
     last: list[Value] = field(default_factory=list)
     given: list[Value] = field(default_factory=list)
@@ -121,6 +123,7 @@ class _Kernel:
         self.slots: list[Slot] = []
         self.types: list[BufferType] = []
         vectors = r.blocks * tile.vectors
+        self.twice = reads_for_two(r) and has_square_tiles(r, tile)
         # Rows of weights in a round of the product's loop, and whether they are short: where all of them leave no room in the second-level cache.
         self.round = max(1, READS // vectors)
         few = rows_of_blocks(vectors)
@@ -128,9 +131,14 @@ class _Kernel:
         source = r.weight.source
         assert isinstance(source, BlockArgument)
         known = source.index in r.request.known and element_type(source.type) == r.dtype == f32
-        self.short = known and large and r.batch == 1 and tile.lanes == LANES and r.depth % few == 0 and may_be_short(r.request.target)
+        self.short = known and large and r.batch == 1 and tile.lanes == LANES and self._rows % few == 0 and may_be_short(r.request.target)
         if self.short:
-            self.round = next(rows for rows in range(max(few, self.round // few * few), 0, -few) if r.depth % rows == 0)
+            self.round = next(rows for rows in range(max(few, self.round // few * few), 0, -few) if self._rows % rows == 0)
+
+    @property
+    def _rows(self) -> int:
+        """Rows of weights that are gone through at a time."""
+        return self.tile.width if self.twice else self.r.depth
 
     def build(self) -> KernelPlan:
         r, request = self.r, self.r.request
@@ -151,6 +159,8 @@ class _Kernel:
         for state in r.carried:
             size = product((r.batch, r.units))
             self._add_scratch(2 * size if state is r.state else size, element_type(state.type))
+        if self.twice:
+            self._add_scratch(self.tile.panels * r.blocks * self.tile.width, r.dtype)
         if self.made or self.short:
             self._add_scratch(2 * product((r.batch, r.depth)), r.dtype)
         for i, type in enumerate(request.result_types):
@@ -163,6 +173,8 @@ class _Kernel:
         self.weights = next(given)
         self.powers = next(given) if self.short else None
         memory.states = {state: next(given) for state in r.carried}
+        if self.twice:
+            memory.begun = next(given)
         memory.factor = next(given) if self.made or self.short else memory.states[r.state]
         memory.last = [next(given) for _ in r.carried]
         memory.given = list(given)
@@ -195,6 +207,9 @@ class _Kernel:
                     self._before_first()
             elif some:
                 self._before_first()
+        if self.twice:
+            with code.loop(0, self.tile.panels * r.blocks * self.tile.vectors, name="vector") as loop:
+                code.store(code.zero(r.dtype, self.tile.lanes), self.memory.begun, code.mul(loop.iv, self.tile.lanes), None, self.tile.lanes * r.dtype.bytes)
         pieces = self._pieces()
         with code.loop(0, self.steps, name="t") as loop:
             parity = code.mod(loop.iv, 2)
@@ -205,7 +220,8 @@ class _Kernel:
                 with code.loop(first, end, name="panel") as turn:
                     # To and fro: in odd steps the last panel comes first.
                     back = code.sub(code.add(first, end, -1), code.mul(turn.iv, 2))
-                    self._panel(loop.iv, parity, code.add(turn.iv, code.mul(parity, back)))
+                    panel = code.add(turn.iv, code.mul(parity, back))
+                    self._panel(Column(code, loop.iv, parity, panel, panels, first, end))
         for state, last in zip(r.carried, self.memory.last, strict=True):
             start = code.mul(code.mod(code.value(self.steps), 2), size) if state is r.state else 0
             self._copy(self.memory.states[state], start, last, 0, size)
@@ -242,8 +258,8 @@ class _Kernel:
 
     # --- one panel in one step
 
-    def _panel(self, t: Value, parity: Index, panel: Index) -> None:
-        code, tile, r = self.code, self.tile, self.r
+    def _panel(self, column: Column) -> None:
+        code, tile, r, t, parity, panel = self.code, self.tile, self.r, column.t, column.parity, column.panel
         start = code.mul(panel, tile.width)
         sums = code.scratch(tile.rows * r.blocks * tile.width, r.dtype)
         if isinstance(r.batch, int):
@@ -254,7 +270,7 @@ class _Kernel:
                 sizes.append(sizes[-1] // 2)
 
         def rows(first: Index, count: int) -> None:
-            self._product(panel, parity, first, count, sums)
+            self._product(column, first, count, sums)
             self._elements(t, parity, start, first, count, sums)
 
         cover(code, r.batch, sizes, rows)
@@ -265,17 +281,20 @@ class _Kernel:
             with code.when(more):
                 self._elements(following, code.sub(1, parity), start, 0, r.batch, None)
 
-    def _product(self, panel: Index, parity: Index, first: Index, rows: int, sums: Value) -> None:
+    def _product(self, column: Column, first: Index, rows: int, sums: Value) -> None:
         """The panel's sums of `rows` rows from `first` on, into `sums` [rows][blocks][width]."""
-        code, tile, r = self.code, self.tile, self.r
+        code, tile, r, parity, panel = self.code, self.tile, self.r, column.parity, column.panel
         vectors = r.blocks * tile.vectors
         line = vectors * tile.lanes
         state = self.memory.factor
         at_state = code.add(code.mul(parity, product((r.batch, r.depth))), code.mul(first, r.depth))
         bytes = tile.lanes * r.dtype.bytes
 
+        # From one row to the next; the other one of two steps is where this one's results go.
+        between = code.mul(code.sub(1, code.mul(parity, 2)), r.depth) if self.twice else r.depth
+
         def read_state(row: int, at: Index) -> Value:
-            return code.broadcast(code.load(state, code.add(at, row * r.depth)), tile.lanes)
+            return code.broadcast(code.load(state, code.add(at, code.mul(between, row))), tile.lanes)
 
         if self.short:
             # What another thread made comes from its cache, and the many instructions of short weights leave none in flight to wait for it beside them.
@@ -292,10 +311,21 @@ class _Kernel:
             return short_rows(code, self.weights, at, count, vectors)
 
         step = line * BLOCK_WORDS // BLOCK if self.short else line
-        acc = _accumulate(
-            code, r.depth, self.round, read_state, read_short if self.short else read_weights, zeros(code, rows, vectors, r.dtype, tile.lanes), at_state,
-            code.mul(panel, r.depth * step), step,
-        )  # fmt: skip
+        at_weights = code.mul(panel, r.depth * step)
+
+        def multiply(acc: Accumulators, start: Index = 0) -> Accumulators:
+            at_a, at_b = code.add(at_state, start), code.add(at_weights, code.mul(start, step))
+            return _accumulate(code, self._rows, self.round, read_state, read_short if self.short else read_weights, acc, at_a, at_b, step)
+
+        if self.twice:
+            begun = [code.add(code.mul(panel, line), v * tile.lanes) for v in range(vectors)]
+            acc, then = column.sums(
+                [code.load(self.memory.begun, at, tile.lanes, None, bytes) for at in begun], lambda acc, of: multiply(acc, code.mul(of, tile.width))
+            )
+            for at, value in zip(begun, then, strict=True):
+                code.store(value, self.memory.begun, at, None, bytes)
+        else:
+            acc = multiply(zeros(code, rows, vectors, r.dtype, tile.lanes))
         for row, values in enumerate(acc):
             for v, value in enumerate(values):
                 code.store(self._sum(value, panel, v), sums, row * line + v * tile.lanes, None, bytes)

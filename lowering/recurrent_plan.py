@@ -179,16 +179,16 @@ class Tile:
         return self.lanes * self.vectors
 
 
-def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers) -> Tile | None:
+def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers, steps: int = 1) -> Tile | None:
     """The tile that makes a step in the fewest cycles; None where not even one vector of each block fits in the registers.
 
     A step of the product takes a cycle for each vector of weights, which come from the second-level cache, or as long as in any tile; further rows use what has been
     read. Panels in pairs, so that two threads have equally many, and of about eight vectors where nothing else counts; where loads count (`Target.load_cycles`), those of one row are as wide
-    as a round may be without more vectors in all, since one element of the state serves all of a panel.
+    as a round may be without more vectors in all, since one element of the state serves all of a panel. There are registers for the sums of so many `steps` at a time.
     """
     lanes = min(registers.lanes, 1 << (units - 1).bit_length())
     total = -(-units // lanes)
-    most = registers.accumulators // blocks
+    most = registers.accumulators // (blocks * steps) or registers.accumulators // blocks
     if not most:
         return None
     if not isinstance(batch, int):
