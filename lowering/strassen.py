@@ -207,7 +207,7 @@ class StrassenBuilder:
         return slot
 
     def _weights(self) -> Slot:
-        """The combinations of B, [group of panels][block of steps][product][step][lane], as a pack."""
+        """The combinations of B, [group of panels][block of steps][product][step][lane], as a pack; of the outer level alone, those of all parts of the inner one."""
         cut, p, a = self.cut, self.p, self.matrices
         source, lane = p.right.source, a.product.lane
         assert isinstance(source, BlockArgument)
@@ -225,7 +225,7 @@ class StrassenBuilder:
             value: Value = b(tensor.Reshape, piece, shape=(cut.groups, cut.blocks, 1, cut.panel))
             return value
 
-        combined = combine(_Maps(b), [part(*x) for x in cut.right_parts], [s.right for s in cut.schemes])
+        combined = combine(_Maps(b), [part(*x) for x in cut.right_parts], cut.packed_by)
         w = b(tensor.Reshape, b(tensor.Concat, combined, axis=2), shape=(cut.weight_elements,))
         b.insert(Return([w]))
         made = self._weights_kernel() if source.index in p.request.kept else None
@@ -260,8 +260,8 @@ class StrassenBuilder:
                     value: Value = code.b(kernel.Gather, read, code.apply("add", away, code.broadcast(code.value(at), lanes)), mask)
                     return value
 
-                to = code.add(code.mul(flat, cut.products * cut.panel), code.mul(step.iv, cut.width), lane.iv)
-                for i, value in enumerate(combine(code, [load(*part) for part in cut.right_parts], [s.right for s in cut.schemes])):
+                to = code.add(code.mul(flat, cut.panels_of_group * cut.panel), code.mul(step.iv, cut.width), lane.iv)
+                for i, value in enumerate(combine(code, [load(*part) for part in cut.right_parts], cut.packed_by)):
                     code.store(value, write, code.add(to, i * cut.panel), None, self.align)
         code.b.insert(Return([]))
         return func.finish()

@@ -6,6 +6,8 @@ for one group. Between the rounds of its register tiles, whose multiply-adds lea
 
 1. The products of the turn before are added up, and added to the parts of the result that their product of the outer level belongs to. Parts that are complete go through what follows.
 2. Combinations of A are made for the next product of the outer level, a share of them in each turn. Those of the first one are made in front of everything.
+3. Where more is idle beside the multiply-adds (`Cut.half_packed`), weights are packed in the combinations of the outer level only, 1.75 times as many as they are in place of 3.06, and the panel
+   that is multiplied next is made of one or two of these, a row of it or more in each round.
 
 Threads whose groups are done take turns of others, from the last one back (`sharing.py`), and leave the products; the thread that is the last one adds these up, in the order of the turns,
 so that results do not depend on who did what.
@@ -32,9 +34,10 @@ Errand = Callable[[Value], None]
 """Writes the work on the vectors at some position."""
 
 # What a thread keeps in mind: whether it goes on with other turns than its own; of a run, whether there are more turns for it, how many it did, and the one that it does; and whose
-# combinations it has, two of them.
+# combinations it has, two of them. Of panels that it makes: which turn's first one it has, and which one of two places has the one that is multiplied next.
 GOES_ON, MORE, DID, TURN, MADE = range(5)
-VARIABLES = MADE + 2
+HAS, PANEL = MADE + 2, MADE + 3
+VARIABLES = PANEL + 1
 # One in fixed point, for quotients of small numbers.
 ONE = 1 << 20
 
@@ -116,12 +119,25 @@ class Turns:
         next_turn = code.add(turn, code.apply("select", run.is_own, code.value(1), code.value(-1)))
         panel, following = self._panel(turn), self._panel(next_turn)
         beside = self._errands(turn, number, group)
+        if cut.half_packed:
+            self._have_panel(turn)
+            # Behind the last one there is none; nor is there one of others' turns in front of the first.
+            is_there = code.apply("and", code.apply("ge", code.value(next_turn), code.value(0)), code.apply("lt", code.value(next_turn), code.value(code.mul(self.groups, self.outer.products))))
+            next_turn = code.apply("select", is_there, code.value(next_turn), turn)
         with code.loop(0, products, name="product") as product:
             i = product.iv
             is_last = code.apply("eq", i, code.value(products - 1))
-            ahead = code.apply("select", is_last, code.value(following), code.value(code.add(panel, i, 1)))
-            here = code.add(left0, code.mul(i, cut.matrix_of_task))
-            self.task.multiply(here, code.add(panel, i), ahead, self.memory, code.add(sums0, code.mul(i, cut.plane)), beside=beside(i))
+            here, to = code.add(left0, code.mul(i, cut.matrix_of_task)), code.add(sums0, code.mul(i, cut.plane))
+            if cut.half_packed:
+                at, other = self._panels(variables.get(PANEL))
+                make = self._make_panel(code.apply("select", is_last, code.value(next_turn), turn), code.apply("select", is_last, code.value(0), code.value(code.add(i, 1))), other)
+                self.task.multiply(here, at, None, self.memory, to, beside=self._both(beside(i), self._shares(make, i, self._parts(next_turn))), right=self.memory)
+                variables.set(PANEL, code.sub(1, variables.get(PANEL)))
+            else:
+                ahead = code.apply("select", is_last, code.value(following), code.value(code.add(panel, i, 1)))
+                self.task.multiply(here, code.add(panel, i), ahead, self.memory, to, beside=beside(i))
+        if cut.half_packed:
+            variables.set(HAS, self._mark_of_panel(next_turn))
         makes = code.apply("and", run.is_own, code.apply("lt", code.value(code.add(number, 1)), code.value(self.outer.products)))
         with code.when(makes):
             # Those of the next product of the outer level are there when all groups have made their share.
@@ -129,6 +145,93 @@ class Turns:
             variables.set(self._made(code.add(number, 1)), code.apply("select", all_made, self._mark(code.add(number, 1)), code.value(0)))
         with code.when(run.is_own, then=False):
             run.tickets.leave(run.owner, turn, sums0)
+
+    def _have_panel(self, turn: Value) -> None:
+        """Makes the first panel of a turn, if it is not there."""
+        code, variables = self.code, self.variables
+        with code.when(code.apply("ne", variables.get(HAS), self._mark_of_panel(turn))):
+            at, _ = self._panels(variables.get(PANEL))
+            make = self._make_panel(turn, code.value(0), at)
+            with code.loop(0, self.cut.depth, name="step") as step:
+                make(step.iv)
+
+    def _panels(self, which: Value) -> tuple[Index, Index]:
+        """Where the panel that is multiplied is, and the one that is made meanwhile."""
+        code, cut = self.code, self.cut
+        panels0 = code.add(self.start, cut.memory_of_thread - 2 * cut.panel)
+        return code.add(panels0, code.mul(which, cut.panel)), code.add(panels0, code.mul(code.sub(1, which), cut.panel))
+
+    def _mark_of_panel(self, turn: Index) -> Value:
+        """What tells a turn's first panel from others, and from none."""
+        number, group = self._of_turn(turn)
+        code = self.code
+        return code.value(code.add(code.mul(code.add(self.group0, group), self.outer.products), number, 1))
+
+    def _parts(self, turn: Index) -> Index:
+        """Where the combinations of the outer level are that a turn's panels are made of."""
+        number, group = self._of_turn(turn)
+        code, parts = self.code, self.inner.steps * self.inner.lanes
+        return code.mul(code.add(code.mul(code.add(self.group0, group), self.cut.panels_of_group), code.mul(number, parts)), self.cut.panel)
+
+    def _make_panel(self, turn: Value, product: Value, to0: Index) -> Errand:
+        """Makes rows of the panel of a turn's product, of one or two combinations of the outer level."""
+        code, cut, inner, lanes = self.code, self.cut, self.inner, self.cut.lanes
+        parts = self._parts(turn)
+        first, second = (code.add(parts, code.mul(self._pick(product, [terms[i][0] for terms in inner.right]), cut.panel)) for i in (0, -1))
+        # A panel of one has none as its second one, of which no lane is on.
+        mask = code.lane_mask(self._pick(product, [lanes * (len(terms) > 1) for terms in inner.right]), lanes)
+        signed = self._signed(product, [terms[-1][1] for terms in inner.right])
+
+        def make(step: Value) -> None:
+            for v in range(cut.vectors):
+                at = code.add(code.mul(step, cut.width), v * lanes)
+                one = code.load(self.task.memory.right, code.add(first, at), lanes, None, self.task.align)
+                other = code.load(self.task.memory.right, code.add(second, at), lanes, mask, self.task.align)
+                code.store(code.apply("add", one, signed(other)), self.memory, code.add(to0, at), None, self.task.align)
+
+        return make
+
+    def _shares(self, make: Errand, product: Index, following: Index) -> Callable[[Index], Beside]:
+        """What is done of a panel beside each round of the tile of rows from some place on, in the product of some number: as many rows of it in each. Meanwhile what the next turn's panels are
+        made of, from position `following` on, is asked for, before the last product makes the first one."""
+        code, cut, inner, lanes = self.code, self.cut, self.inner, self.cut.lanes
+        depth, rounds = cut.depth, cut.depth // UNROLL
+        lines = inner.steps * inner.lanes * depth * cut.vectors
+        asked = -(-lines // ((inner.products - 1) * cut.tiles * rounds))
+
+        def beside(at: Index) -> Beside:
+            # Tiles of fewer rows than the first ones do what these leave.
+            each = -(-depth * cut.rows // (cut.piece * rounds))
+            tile = code.div(at, cut.rows)
+            begin = code.mul(tile, rounds * each)
+            line0 = code.mul(code.add(code.mul(product, cut.tiles), tile), rounds * asked)
+
+            def write(turn: Value) -> None:
+                step = code.value(code.add(begin, code.mul(turn, each)))
+                for i in range(asked):
+                    line = code.add(line0, code.mul(turn, asked), i)
+                    code.prefetch(self.task.memory.right, code.add(following, code.mul(line, lanes)))
+                # A block of its own also keeps LLVM from loading early what the tile multiplies, for which there are no registers.
+                with code.when(code.apply("lt", step, code.value(depth))):
+                    for i in range(each):
+                        make(code.value(code.min(code.add(step, i), depth - 1) if each > 1 else step))
+
+            return write
+
+        return beside
+
+    @staticmethod
+    def _both(one: Callable[[Index], Beside], other: Callable[[Index], Beside]) -> Callable[[Index], Beside]:
+        def beside(at: Index) -> Beside:
+            first, second = one(at), other(at)
+
+            def write(turn: Value) -> None:
+                first(turn)
+                second(turn)
+
+            return write
+
+        return beside
 
     def _have_combinations(self, number: Value) -> None:
         """Makes the combinations for a product of the outer level, if they are not there."""
@@ -216,6 +319,14 @@ class Turns:
 
         return lambda product: lambda at: beside(product, at)
 
+    def _of_rows(self, row: Index, part: Index, last: int, exist: Index) -> Index:
+        """Lanes of a row that is in some part, which begins with row `part`, of the parts up to number `last`: as many as `exist`, or none where these lack that row."""
+        code, cut, m = self.code, self.cut, self.task.matrices.m
+        assert isinstance(m, int) and isinstance(cut.height, int)
+        if (last + 1) * cut.height <= m:
+            return exist
+        return code.min(exist, code.mul(code.sub(m, code.add(row, part)), cut.lanes))
+
     def _pick(self, number: Index, values: Sequence[Index]) -> Value:
         """What `values` has for the product of this number."""
         code = self.code
@@ -277,8 +388,10 @@ class Turns:
                     down, across = code.add(down0, i // inner.lanes), code.add(across0, i % inner.lanes)
                     lane = code.add(lane0, code.mul(across, cut.width), code.mul(vector, lanes))
                     is_whole = cut.groups * cut.across * cut.width == task.matrices.n
-                    mask = None if is_whole else code.lane_mask(code.sub(task.matrices.n, lane), lanes)
-                    task.write(total, code.add(task.first, row, code.mul(down, cut.height)), lane, mask)
+                    exist: Index = lanes if is_whole else code.sub(task.matrices.n, lane)
+                    here = code.mul(down, cut.height)
+                    exist = self._of_rows(code.add(task.first, row), here, cut.down - inner.rows + i // inner.lanes, exist)
+                    task.write(total, code.add(task.first, row, here), lane, code.lane_mask(exist, lanes))
             with code.when(completes, then=False):
                 for i, total in enumerate(totals):
                     store(total, main0, i)
@@ -298,8 +411,12 @@ class Turns:
             down, across = divmod(i, outer.steps)
             return offset(down * inner.rows, across * inner.steps)
 
+        def first_row(i: int) -> Dim:
+            return i // outer.steps * inner.rows * height
+
         # A product of one part has none as its second one, of which no lane is on.
         ones, others = (self._pick(number, [part(terms[i][0]) for terms in outer.left]) for i in (0, -1))
+        rows_of = [self._pick(number, [first_row(terms[i][0]) for terms in outer.left]) for i in (0, -1)]
         are_two = self._pick(number, [int(len(terms) > 1) for terms in outer.left])
         signed = self._signed(number, [terms[-1][1] for terms in outer.left])
         to0 = code.add(self.start, code.mul(self._half(number), cut.matrix_of_task))
@@ -308,10 +425,16 @@ class Turns:
             row, vector = code.split(position, [task.count, cut.vectors_of_steps])
             step = code.mul(vector, lanes)
             exist: Index = lanes if cut.steps % lanes == 0 else code.sub(cut.steps, step)
-            mask, mask_of_others = code.lane_mask(exist, lanes), code.lane_mask(code.mul(are_two, exist), lanes)
+            exist_of_others = code.mul(are_two, exist)
             at = code.add(left.base, code.mul(code.add(task.rows.before, task.first, row), self.stride), step)
             values = []
-            for inside in [offset(i, j) for i in range(inner.rows) for j in range(inner.steps)]:
+            for i, j in [(i, j) for i in range(inner.rows) for j in range(inner.steps)]:
+                inside = offset(i, j)
+                mask, mask_of_others = (
+                    code.lane_mask(self._of_rows(code.add(task.first, row, i * height), which, last, count), lanes)
+                    for last in [(outer.rows - 1) * inner.rows + i]
+                    for which, count in zip(rows_of, (exist, exist_of_others), strict=True)
+                )
                 one = code.load(self.source, code.add(at, inside, ones), lanes, mask)
                 other = code.load(self.source, code.add(at, inside, others), lanes, mask_of_others)
                 values.append(code.apply("add", one, signed(other)))

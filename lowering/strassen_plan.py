@@ -15,7 +15,7 @@ from polyreme.ir.types import element_type, f32
 from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, choose_tile, split_extent, step_cycles
 from polyreme.lowering.problem import Product, find_product
 from polyreme.lowering.schedule import Request
-from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, places
+from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
 from polyreme.lowering.sweep import estimate
 from polyreme.lowering.targets import Target
 
@@ -27,12 +27,18 @@ WAYS: dict[str, tuple[Scheme, ...]] = {"halves": (STRASSEN,), "thirds": (BY_THIR
 
 # What is estimated, with a little too much caution, must be this much faster than the direct way.
 ADVANTAGE = 0.965
+# The same of combinations that a kernel makes for all threads, where multiplications take most of the time: they are read from another core's cache, which may be far away.
+ADVANTAGE_OF_ONE_KERNEL = 0.92
 # Where so many rows of a part at least meet each of the weights, more of the time that loading them takes is hidden.
 ROWS_HIDE_LOADING = 16
 # Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so much, that either takes at most.
 PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
 # Bytes of unfinished results of a thread that makes one product of the outer level after the other.
 RESULTS_BYTES = 400 << 10
+# The same where going on to other groups, for which combinations are made anew, costs more than what leaves the second-level cache for a while.
+MORE_RESULTS_BYTES = 2000 << 10
+# Rows of a part that are enough to make panels beside them.
+ROWS_HIDE_PANELS = 24
 # Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
 # combinations of A, which are read for each group of panels, fit into the other. Where a part has so many rows at least, more is gained than it takes to load weights.
 KEPT_NEAR, COMBINED_NEAR = 6, 3
@@ -47,6 +53,8 @@ MOST_UNEVEN = 1.15
 MOST_MAKERS, LEAST_TASKS = 8, 4
 # Steps of a part without which several pieces of the rows are not worth it, whose results go through memory; nor are they where something, a residual, is read with them.
 LEAST_STEPS = 128
+# Loads for each multiply-add of tiles of 6 x 4 vectors.
+FEWEST_LOADS = 10 / 24
 # What an unknown number of rows is planned for, at most.
 USUAL_ROWS = 128
 
@@ -58,7 +66,9 @@ class Costs:
     Cycles per element of A's combinations: `combine`, and `combine_far` times the square of the part of the third-level cache that they, A and the results take. Where they are made beside
     the multiplications, `errand` for each of them, `errand_far` so for elements of A, and `added` for each of the products' that is added up there. Of the time that loading takes, the part
     that is not hidden behind arithmetic: of weights the first time; of those of two levels, which stay in the third-level cache between runs; and of what is read from it again, which are
-    weights for further pieces of the rows, and A's combinations for each group of panels.
+    weights for further pieces of the rows, and A's combinations for each group of panels. Per element of the panels that are made beside the multiplications, `panels`; of
+    A's combinations for each group of panels, where they leave the second-level cache meanwhile, `left_far`. The loads of a
+    register tile, and their additions and stores, share what is idle with errands: of the multiply-adds' time `loads` for each load that there is for one, more than of the best tiles.
     """
 
     combine: float
@@ -69,6 +79,9 @@ class Costs:
     loading: float
     loading_near: float
     loading_again: float
+    panels: float = 0.12
+    left_far: float = 0
+    loads: float = 0
 
 
 WITH_SPARE_ADDERS = Costs(combine=0.07, combine_far=1.85, errand=0.07, errand_far=0.35, added=0, loading=0.2, loading_near=0.08, loading_again=0.07)
@@ -78,8 +91,19 @@ WITHOUT = Costs(combine=0.7, combine_far=1, errand=0.1, errand_far=0.35, added=0
 """To those of 15 on Sapphire Rapids, with weights and results in the caches and, in as many calls, in memory: errands take the multiply-adds' units, and loads wait for far caches."""
 
 
+WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, left_far=0.1, loads=0.15)
+"""The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share a third-level cache."""
+
+
 def costs_on(target: Target) -> Costs:
-    return WITH_SPARE_ADDERS if target.spare_adders else WITHOUT
+    if target.spare_adders:
+        return WITH_SPARE_UNITS if target.multiply_adds < 2 else WITH_SPARE_ADDERS
+    return WITHOUT
+
+
+def cycles_of_step(target: Target, rows: int, vectors: int) -> float:
+    """Cycles of a step of a register tile."""
+    return max(step_cycles(rows, vectors), rows * vectors / target.multiply_adds)
 
 
 def choose_cut(request: Request) -> Cut | None:
@@ -103,7 +127,7 @@ def best_cut(found: Matrices) -> Cut | None:
         # Thirds of rows have half as many weights more: they are for where the combinations of A would be too many otherwise.
         fitting = [cut for cut in fitting if cut.schemes != turned]
     best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles), default=None)
-    if best is None or best.cycles > ADVANTAGE * known.direct_cycles:
+    if best is None or best.cycles > (ADVANTAGE_OF_ONE_KERNEL if found.has_spare_units and not best.beside else ADVANTAGE) * known.direct_cycles:
         return None
     return best if known is found else with_chunks(for_any_rows(best, found.m), known, best.cycles)
 
@@ -122,13 +146,19 @@ class Matrices:
     def direct_cycles(self) -> float:
         """An estimate for the product as it stands."""
         assert isinstance(self.m, int)
+        target = self.product.problem.request.target
         lanes, n = self.product.lanes, -(-self.n // self.product.lanes)
         rows, vectors = choose_tile(self.m, self.n, self.k, self.product.problem.registers)
         tiles = sum(
-            across * down * (self.k * step_cycles(r, v) + 20 + 1.5 * r * v) for v, across in split_extent(n, vectors) for r, down in split_extent(self.m, rows)
+            across * down * (self.k * cycles_of_step(target, r, v) + 20 + 1.5 * r * v) for v, across in split_extent(n, vectors) for r, down in split_extent(self.m, rows)
         )
-        target = self.product.problem.request.target
         return tiles + costs_on(target).loading * self.k * n * lanes * f32.bytes / target.memory_bytes
+
+    @property
+    def has_spare_units(self) -> bool:
+        """Whether even more may be done beside the multiplications than adding up: panels made of packed weights, and parts that lack rows, which was not timed on other machines."""
+        target = self.product.problem.request.target
+        return target.spare_adders and target.multiply_adds < 2
 
     def least_cycles(self, schemes: tuple[Scheme, ...], rows: int, vectors: int) -> float:
         """What no cut by these schemes, into tiles of so many rows and vectors, is estimated to take less than: its multiplications, A's combinations made and weights loaded once."""
@@ -137,16 +167,16 @@ class Matrices:
         costs = costs_on(target)
         products = prod(s.products for s in schemes)
         m, k, n = (size / prod(parts) for size, parts in zip((self.m, self.k, self.n), zip(*((s.rows, s.steps, s.lanes) for s in schemes), strict=True), strict=True))
-        tiles = n / (vectors * self.product.lanes) * m * (k * _cycles_of_row(rows, vectors) + 20 / rows + 3 * vectors)
+        tiles = n / (vectors * self.product.lanes) * m * (k * _cycles_of_row(target, rows, vectors) + 20 / rows + 3 * vectors)
         return products * (
             tiles + m * k * min(costs.combine, costs.errand) + k * n * min(costs.loading, costs.loading_near) * f32.bytes / target.memory_bytes
         )
 
 
 @cache
-def _cycles_of_row(rows: int, vectors: int) -> float:
+def _cycles_of_row(target: Target, rows: int, vectors: int) -> float:
     """Cycles of a step for each row of a tile, at least: what is left of the rows has tiles of fewer."""
-    return min(step_cycles(r, vectors) / r for r in range(1, rows + 1))
+    return min(cycles_of_step(target, r, vectors) / r for r in range(1, rows + 1))
 
 
 def find_matrices(request: Request) -> Matrices | None:
@@ -169,7 +199,7 @@ def find_matrices(request: Request) -> Matrices | None:
 class Cut:
     """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks` blocks of steps. An unknown number
     of rows is cut so where it is within `enough`, both ends included; else by `of_few`. With a `chunk`, whole multiples of the number of rows that it is for are cut by it, and only what is left
-    of them by this one."""
+    of them by this one. With `half_packed` weights are packed in the combinations of the outer level, and those of the inner one made of them beside the multiplications."""
 
     matrices: Matrices
     schemes: tuple[Scheme, ...]
@@ -179,6 +209,7 @@ class Cut:
     blocks: int
     enough: tuple[int, int] = (0, 0)
     chunk: Cut | None = None
+    half_packed: bool = False
 
     @property
     def of_few(self) -> Cut:
@@ -267,7 +298,9 @@ class Cut:
     def beside(self) -> bool:
         """Whether threads make A's combinations each for itself, and add up, beside the multiplications: in products of two levels whose parts are all there."""
         a = self.matrices
-        if len(self.schemes) != 2 or self.blocks != 1 or not isinstance(a.m, int) or a.m % self.down or a.k != self.along * self.steps:
+        if len(self.schemes) != 2 or self.blocks != 1 or not isinstance(a.m, int) or a.k != self.along * self.steps:
+            return False
+        if a.m % self.down and not a.has_spare_units:
             return False
         if self.groups * self.pieces < LEAST_TASKS:
             return False
@@ -301,7 +334,8 @@ class Cut:
     @property
     def groups_of_thread(self) -> int:
         """Groups whose results a thread makes at a time, at most."""
-        most = max(1, RESULTS_BYTES // (self.results_of_group * f32.bytes))
+        room = MORE_RESULTS_BYTES if self.matrices.has_spare_units else RESULTS_BYTES
+        most = max(1, room // (self.results_of_group * f32.bytes))
         return -(-self.groups // -(-self.groups // most))
 
     @property
@@ -311,8 +345,10 @@ class Cut:
 
     @property
     def memory_of_thread(self) -> int:
-        """Elements of memory for what a thread makes beside the multiplications: combinations of two products of the outer level, sums of two groups of panels, and results."""
-        return self.combinations_of_thread + 2 * self.schemes[1].products * self.plane + self.groups_of_thread * self.results_of_group
+        """Elements of memory for what a thread makes beside the multiplications: combinations of two products of the outer level, sums of two groups of panels, and results; and two panels
+        where these are made, too."""
+        panels = 2 * self.panel if self.half_packed else 0
+        return self.combinations_of_thread + 2 * self.schemes[1].products * self.plane + self.groups_of_thread * self.results_of_group + panels
 
     @property
     def turns_of_run(self) -> int:
@@ -351,7 +387,18 @@ class Cut:
 
     @property
     def weight_elements(self) -> int:
-        return self.groups * self.blocks * self.products * self.panel
+        return self.groups * self.blocks * self.panels_of_group * self.panel
+
+    @property
+    def panels_of_group(self) -> int:
+        """Packed panels of a group."""
+        outer, *inner = self.schemes
+        return outer.products * prod(s.steps * s.lanes for s in inner) if self.half_packed else self.products
+
+    @property
+    def packed_by(self) -> list[tuple[Terms, ...]]:
+        """The tables of combinations that weights are packed in."""
+        return [s.right for s in (self.schemes[:1] if self.half_packed else self.schemes)]
 
     @property
     def halves(self) -> bool:
@@ -370,7 +417,7 @@ class Cut:
         third, alive = self.matrices.product.problem.request.target.caches[2], self.alive
         assert isinstance(alive, int) and isinstance(self.height, int)
         kept = third // (KEPT_FOR_MANY if self.beside and self.height >= ROWS_WORTH_LOADING else KEPT_NEAR)
-        return (len(self.schemes) == 1 or self.weight_elements * f32.bytes <= kept) and alive * f32.bytes <= third // COMBINED_NEAR
+        return (len(self.schemes) == 1 or self.half_packed or self.weight_elements * f32.bytes <= kept) and alive * f32.bytes <= third // COMBINED_NEAR
 
     @property
     def hides_memory(self) -> bool:
@@ -393,19 +440,24 @@ class Cut:
         """An estimate on one thread."""
         combined, alive, a = self.combined, self.alive, self.matrices
         assert isinstance(self.height, int) and isinstance(a.m, int) and isinstance(combined, int) and isinstance(alive, int)
-        tiles = sum(n * (self.depth * step_cycles(r, self.vectors) + 20 + 3 * r * self.vectors) for r, n in split_extent(self.piece, self.rows))
-        products = self.groups * self.pieces * self.blocks * self.products * tiles
         target = a.product.problem.request.target
         costs = costs_on(target)
+        waits = {r: 1 + costs.loads * max(0, 1 / r + 1 / self.vectors - FEWEST_LOADS) if self.beside else 1 for r in (self.rows, self.piece % self.rows) if r}
+        tiles = sum(n * (self.depth * cycles_of_step(target, r, self.vectors) * waits[r] + 20 + 3 * r * self.vectors) for r, n in split_extent(self.piece, self.rows))
+        products = self.groups * self.pieces * self.blocks * self.products * tiles
         used = min((alive + a.m * (a.k + a.n)) * f32.bytes / target.caches[2], 1)
         first = costs.loading_near if len(self.schemes) > 1 and self.height >= ROWS_HIDE_LOADING else costs.loading
         again = self.weight_elements * (self.pieces - 1)
         if self.beside:
             combining = combined * costs.errand + a.m * a.k * costs.errand_far * used**2 + self.groups * self.pieces * self.products * self.plane * costs.added
+            if self.combinations_of_thread * f32.bytes > target.caches[1]:
+                combining += self.groups * combined * costs.left_far
         else:
             combining = combined * (costs.combine + costs.combine_far * used**2)
             again += combined * self.groups
         loading = (first * self.weight_elements + costs.loading_again * again) * f32.bytes / target.memory_bytes
+        if self.half_packed:
+            combining += self.groups * self.pieces * self.products * self.panel * costs.panels
         return products + combining + loading
 
 
@@ -423,6 +475,15 @@ def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.val
                 assert isinstance(one.height, int)
                 pieces = -(-one.height // one.most_rows)
                 yield Cut(matrices, schemes, rows, vectors, -(-one.height // pieces), blocks)
+                if matrices.has_spare_units and len(schemes) == 2 and blocks == 1:
+                    # Of what is added up beside the multiplications there are the sums of two turns only; and whole tiles but for the last piece.
+                    few = max(-(-one.height * 2 * schemes[1].products * one.width * f32.bytes // room), -(-LEAST_TASKS // one.groups))
+                    for pieces in (few, 2 * few):
+                        cut = replace(one, piece=min(one.height, -(-one.height // (pieces * rows)) * rows))
+                        if cut.beside:
+                            yield cut
+                            if cut.piece >= ROWS_HIDE_PANELS:
+                                yield replace(cut, half_packed=True)
 
 
 def for_any_rows(cut: Cut, m: Dim) -> Cut:

@@ -111,12 +111,13 @@ class Task:
             self.multiply(left0, panel, code.add(panel, following), sums, code.mul(rows.plane, product), fresh)
 
     def multiply(
-        self, left0: Index, panel: Index, following: Index, sums: Value, sums0: Index, fresh: bool = True, beside: Callable[[Index], Beside] | None = None
+        self, left0: Index, panel: Index, following: Index | None, sums: Value, sums0: Index, fresh: bool = True, beside: Callable[[Index], Beside] | None = None, right: Value | None = None,
     ) -> None:
         """The product of A's rows from position `left0` on with the panel of this number, stored to `sums` from `sums0` on, or added to what is there if that is not `fresh`. The panel
-        `following` is asked for; what `beside` gives for the tile of rows from some place on is done beside its rounds, too."""
+        `following` is asked for, if there is one; with `right`, the panel is at position `panel` of this memory. What `beside` gives for the tile of rows from some place on is done beside its rounds, too."""
         code, cut, lanes = self.code, self.cut, self.cut.lanes
-        right0, next0 = code.mul(panel, cut.panel), code.mul(following, cut.panel)
+        panels = self.memory.right if right is None else right
+        right0 = code.mul(panel, cut.panel) if right is None else panel
         in_all = cut.piece if self.rows.enough is None else code.value(self.count)
         # Weights are there twice only where they stay near.
         fewest = FEWEST_ROWS if cut.chunk is None else FEWEST_ROWS_NEAR
@@ -126,15 +127,16 @@ class Task:
                 return code.broadcast(code.load(self.memory.left, code.add(position, r * cut.line)), lanes)
 
             def read_right(v: int, position: Index) -> Value:
-                return code.load(self.memory.right, code.add(position, v * lanes), lanes, None, self.align)
+                return code.load(panels, code.add(position, v * lanes), lanes, None, self.align)
 
             to = code.add(sums0, code.mul(at, cut.width))
             places = [[code.add(to, r * cut.width + v * lanes) for v in range(cut.vectors)] for r in range(rows)]
             acc: Accumulators = zeros(code, rows, cut.vectors, f32, lanes)
             if not fresh:
                 acc = [[code.load(sums, x, lanes, None, self.align) for x in line] for line in places]
-            asked = ask_for_panel(code, self.memory.right, next0, cut.depth, cut.vectors, lanes, at, rows, in_all, fewest)
-            more = [asked, *([] if beside is None else [beside(at)])]
+            more = [] if beside is None else [beside(at)]
+            if following is not None:
+                more.append(ask_for_panel(code, panels, code.mul(following, cut.panel), cut.depth, cut.vectors, lanes, at, rows, in_all, fewest))
 
             def each_round(turn: Value) -> None:
                 for write in more:

@@ -259,11 +259,38 @@ def test_machine_code_that_makes_combinations_and_adds_up_beside_the_products_is
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
 
 
-def test_results_are_the_same_bits_whoever_takes_which_turn() -> None:
+@pytest.mark.parametrize(("case", "pieces", "which", "groups"), [(Case(8, 144, 200, bias=True), 1, 1, 8), (Case(14, 176, 130, True, residual=True, split=2), 2, 2, 2), (Case(5, 144, 260), 1, 0, 1)])
+def test_panels_are_made_beside_the_products_of_rows_in_parts_that_may_lack_some(case: Case, pieces: int, which: int, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, constants = case.arrays()
+    used: list[Cut] = []
+
+    def pick(all: list[Cut]) -> Cut:
+        narrow = [replace(cut, piece=-(-cut.height // pieces), blocks=1, half_packed=True) for cut in all if cut.vectors == 1 and isinstance(cut.height, int)]
+        possible = [cut for cut in narrow if cut.beside]
+        cut = possible[which % len(possible)]
+        monkeypatch.setattr(strassen_plan, "MORE_RESULTS_BYTES", groups * cut.results_of_group * f32.bytes)
+        return cut
+
+    lowered = to_kernels(case.module(inputs, constants), replace(TARGETS["x86-64-avx512"], multiply_adds=1), with_cut(pick, ("quarters",), used))
+    assert used[0].groups_of_thread <= groups
+    assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
+
+
+@pytest.mark.parametrize("case", [Case(128, 784, 300, bias=True), Case(197, 256, 512, residual=True), Case(37, 1040, 300), Case(300, 144, 1100)])
+def test_machine_code_that_makes_panels_beside_the_products_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case) -> None:
+    inputs, constants = case.arrays()
+    used: list[Cut] = []
+    cheapest = with_cut(lambda all: min((replace(cut, half_packed=True) for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), used)
+    lowered = to_kernels(case.module(inputs, constants), replace(host(), multiply_adds=1), cheapest)
+    bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
+
+
+@pytest.mark.parametrize("half_packed", [False, True])
+def test_results_are_the_same_bits_whoever_takes_which_turn(half_packed: bool) -> None:
     """Threads that outnumber the processors are stopped anywhere, so that others take their turns."""
     case = Case(128, 784, 512, bias=True)
     inputs, constants = case.arrays()
-    cheapest = with_cut(lambda all: min((cut for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), [])
+    cheapest = with_cut(lambda all: min((replace(cut, half_packed=half_packed) for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), [])
     executable = bounds.machine_code(to_kernels(case.module(inputs, constants), host(), cheapest))
     before = get_num_threads()
     try:
@@ -387,11 +414,12 @@ def test_the_kernel_that_packs_weights_does_what_the_pack_says(turned: bool) -> 
         found = find_matrices(replace(request, kept=request.constant))
         assert found is not None
         for cut in list(cuts(found))[::7]:
+            cut = replace(cut, half_packed=len(cut.schemes) == 2)
             packs.extend(StrassenBuilder(replace(cut, blocks=2)).build().packs)
 
     to_kernels(case.module(inputs, constants), TARGETS["x86-64-avx512"], watch)
     assert len(packs) > 1
-    for pack in packs[:4]:
+    for pack in (*packs[:4], packs[-1]):
         (expected,) = evaluate(pack.func, [constants[0]])
         made = np.full(expected.shape, np.nan, np.float32)
         evaluate(pack.kernel, [constants[0], made])
@@ -459,6 +487,33 @@ def test_products_that_do_not_pay_for_additions_go_the_direct_way_where_these_ta
     for target in (spare, replace(spare, spare_adders=False, third_level_bytes=9.5, memory_bytes=4.5)):
         to_kernels(case.module(*case.arrays()), target, build)
     assert used == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "before", "now"),
+    [
+        ((128, 768, 3072), "thirds", "half packed"),
+        ((197, 768, 768), "thirds", "half packed"),
+        ((384, 3072, 768), "thirds of rows", "half packed"),
+        ((512, 512, 512), "quarters", "quarters"),
+        ((49, 512, 2048), "direct", "direct"),
+    ],
+)
+def test_large_products_go_by_two_levels_where_vectors_are_multiplied_at_half_the_pace(sizes: tuple[int, int, int], before: str, now: str) -> None:
+    """For panels can be made beside that, of weights that are hardly more than one level packs."""
+    case = Case(*sizes)
+    names = {schemes: name for name, schemes in WAYS.items()}
+    used: list[str] = []
+
+    def build(request: Request) -> KernelPlan | None:
+        cut = choose_cut(request)
+        used.append("direct" if cut is None else "half packed" if cut.half_packed else names[cut.schemes])
+        return None
+
+    target = replace(TARGETS["x86-64-avx512"], caches=(32 << 10, 1 << 20, 32 << 20))
+    for pace in (2, 1):
+        to_kernels(case.module(*case.arrays()), replace(target, multiply_adds=pace), build)
+    assert used == [before, now]
 
 
 @pytest.mark.parametrize("spare", [True, False])
