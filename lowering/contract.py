@@ -102,7 +102,7 @@ def tiles_of(request: Request) -> tuple[tuple[int, int], ...]:
 
 
 def _builder_of(request: Request) -> ProductBuilder | None:
-    found = find_product(request)
+    found = find_product(request, halves=True)
     return None if found is None else ProductBuilder(found)
 
 

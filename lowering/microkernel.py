@@ -82,9 +82,9 @@ def join_axes(axes: Sequence[Axis]) -> list[Axis]:
 
 
 def accumulate(
-    code: Code, axes: Sequence[Axis], a: ReadRow, b: Read, acc: Accumulators, at_a: Index = 0, at_b: Index = 0, beside: Beside | None = None
+    code: Code, axes: Sequence[Axis], a: ReadRow, b: Read, acc: Accumulators, at_a: Index = 0, at_b: Index = 0, beside: Beside | None = None, fresh: bool = False
 ) -> Accumulators:
-    """The accumulators (`acc[row][vector]`) after all steps over `axes`, from positions `at_a` and `at_b` on.
+    """The accumulators (`acc[row][vector]`) after all steps over `axes`, from positions `at_a` and `at_b` on. Where they are `fresh` zeros and no loop carries them, the first step makes them.
 
     `a(row, position)` reads the scalar of a row (broadcast to all lanes) or what each of the row's vectors is multiplied by, `b(vector, position)` a vector. `beside(round)` writes what is done beside
     the `UNROLL` steps of each round of a single long axis.
@@ -95,6 +95,8 @@ def accumulate(
         axis = outer.pop()
         assert isinstance(axis.size, int)
         steps = [(code.add(i * axis.a, x), code.add(i * axis.b, y)) for i in range(axis.size) for x, y in steps]
+    if fresh and not outer:
+        return _unrolled(code, steps, a, b, acc, at_a, at_b, fresh)
     if outer and len(steps) == 1:
         beside = beside if len(outer) == 1 else None
         return _nest(code, outer[:-1], lambda acc, x, y: _long_axis(code, outer[-1], a, b, acc, x, y, beside), acc, at_a, at_b)
@@ -141,15 +143,18 @@ def _long_axis(
     return repeat(code, left, axis.a, axis.b, lambda acc, x, y: _unrolled(code, [(0, 0)], a, b, acc, x, y), acc, at_a, at_b)
 
 
-def _unrolled(code: Code, steps: Sequence[tuple[Index, Index]], a: ReadRow, b: Read, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
+def _unrolled(
+    code: Code, steps: Sequence[tuple[Index, Index]], a: ReadRow, b: Read, acc: Accumulators, at_a: Index, at_b: Index, fresh: bool = False
+) -> Accumulators:
     acc = [list(row) for row in acc]
-    for offset_a, offset_b in steps:
+    for i, (offset_a, offset_b) in enumerate(steps):
         here_a, here_b = code.add(at_a, offset_a), code.add(at_b, offset_b)
         columns = [b(v, here_b) for v in range(len(acc[0]))]
         for r, row in enumerate(acc):
             factors = a(r, here_a)
             for v, column in enumerate(columns):
-                row[v] = code.multiply_add(factors[v] if isinstance(factors, list) else factors, column, row[v])
+                factor = factors[v] if isinstance(factors, list) else factors
+                row[v] = code.apply("mul", factor, column) if fresh and i == 0 else code.multiply_add(factor, column, row[v])
     return acc
 
 

@@ -26,6 +26,8 @@ TYPICAL = 64
 GRAIN_CYCLES = 5000
 # A result is cut into about so many pieces for the threads, if each has this many cycles.
 PIECES, PIECE_CYCLES = 16, 8000
+# Vectors of a result's row from which on it does not matter that half of the last one is empty.
+MOST_HALVED = 16
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Problem:
     right_letters: str
     out: str
     right_is_b: bool = True
+    halves: bool = False  # whether vectors have half as many lanes as the target's
     near: str | None = None  # of products of bytes: the letter whose steps, and so all of the problem, are words of four of them
 
     @cached_property
@@ -56,6 +59,8 @@ class Problem:
     @cached_property
     def registers(self) -> Registers:
         registers = Registers.of(self.request.target, self.dtype)
+        if self.halves:
+            registers = replace(registers, lanes=registers.lanes // 2)
         return registers if self.near is None else replace(registers, count=registers.count - dot_registers(self.request.target))
 
     def in_words(self, moves: dict[str, Dim]) -> dict[str, Dim]:
@@ -169,8 +174,8 @@ class Product:
         return joined
 
 
-def find_product(request: Request) -> Product | None:
-    """The product of a group whose lanes are letters of one operand; None for any other group."""
+def find_product(request: Request, halves: bool = False) -> Product | None:
+    """The product of a group whose lanes are letters of one operand; None for any other group. With `halves` its vectors may have half as many lanes as the target's."""
     problem = find_problem(request, narrow=True, words=True)
     if problem is None or problem.epilogue.pools:
         return None
@@ -178,4 +183,15 @@ def find_product(request: Request) -> Product | None:
     if last is None or last in problem.batch:
         return None
     problem = in_words(problem.flipped() if last in problem.rows else problem)
-    return None if problem is None else Product(problem, last)
+    if problem is None:
+        return None
+    found = Product(problem, last)
+    return Product(replace(problem, halves=True), last) if halves and _is_better_in_halves(found) else found
+
+
+def _is_better_in_halves(found: Product) -> bool:
+    """Whether vectors of half as many lanes take less time, since of whole ones the last one would be half empty. One row waits for memory whatever its vectors are."""
+    p, n, lanes = found.problem, found.n, found.lanes
+    if not p.request.target.half_vectors or p.near is not None or p.is_narrow or found.m == 1 or not isinstance(n, int):
+        return False
+    return lanes < n < MOST_HALVED * lanes and 0 < n % lanes <= lanes // 2

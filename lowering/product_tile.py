@@ -259,7 +259,9 @@ class Tile:
             self._compute_pairs(row, rows, vectors, steps, beside)
             return
         fresh = zeros(self.code, rows, vectors, self.p.dtype, self.product.lanes)
-        self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, beside), valid)
+        # A product of its own reads the scalar where it stands; adding it to zero, which other rows need too, would take an instruction more.
+        begins = self.p.request.target.half_vectors and self.p.near is None
+        self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, beside, begins), valid)
 
     def _has_halves(self, rows: int, vectors: int, valid: Index | None) -> bool:
         """Whether the last vector of each row is half full, so that two rows can share one."""
@@ -329,9 +331,9 @@ class Tile:
         return ahead.share(code, code.mul(code.div(at, whole), rounds * each), each)
 
     def sums(
-        self, row: Index, rows: int, vectors: int, valid: Index | None, acc: Accumulators, steps: Steps, beside: Beside | None = None
+        self, row: Index, rows: int, vectors: int, valid: Index | None, acc: Accumulators, steps: Steps, beside: Beside | None = None, fresh: bool = False
     ) -> Accumulators:
-        """The accumulators after `steps`."""
+        """The accumulators after `steps`; `fresh`: they begin as zeros."""
         code, lanes = self.code, self.product.lanes
         masks = self._masks(vectors, valid)
         align = lanes * element_type(steps.right.type).bytes if self.panels is not None else None
@@ -341,7 +343,7 @@ class Tile:
             return self._wide(code.load(steps.right, code.add(at, self._of_vector(v)), lanes, mask, align))
 
         left = code.add(self.left0, code.mul(row, self.row_left), steps.left)
-        return accumulate(code, steps.axes, self._left, read_right, acc, left, steps.at, beside)
+        return accumulate(code, steps.axes, self._left, read_right, acc, left, steps.at, beside, fresh)
 
     def _of_vector(self, v: int) -> Dim:
         """How far behind the first vector of a step vector `v` is: in the same row of B, or in a panel of its own."""

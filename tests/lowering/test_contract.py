@@ -131,15 +131,38 @@ def test_kernels_of_each_target_agree_on_numpy(case: Case, target: str) -> None:
     check_evaluated(module, inputs, expected, case.dtype, TARGETS[target])
 
 
+@pytest.mark.parametrize("half_vectors", [False, True])
+@pytest.mark.parametrize("case", HALVES, ids=str)
+def test_rows_that_end_with_half_a_vector_agree_with_float64_on_machines_of_both_kinds(case: Case, half_vectors: bool) -> None:
+    module, inputs, expected = case.build()
+    check_native(module, inputs, expected, case.dtype, replace(host(), half_vectors=half_vectors))
+
+
+@pytest.mark.parametrize(("m", "n", "lanes"), [(36, 24, 8), (36, 120, 8), (36, 28, 16), (36, 16, 16), (36, 264, 16), (1, 24, 16)])
+def test_vectors_are_halves_where_these_take_half_as_long_and_whole_ones_would_end_half_empty(m: int, n: int, lanes: int) -> None:
+    module, _, _ = Case("mk,kn->mn", (m, 50), (50, n), True).build()
+    kernels, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], half_vectors=True))
+    assert {op.result.type.lanes for op in kernels.walk() if isinstance(op, kernel.Fma)} == {lanes}
+
+
+@pytest.mark.parametrize(("half_vectors", "sums"), [(False, 3), (True, 2)])
+def test_the_first_step_of_a_short_sum_is_a_product_where_adding_it_to_zero_would_take_longer(half_vectors: bool, sums: int) -> None:
+    module, _, _ = Case("mk,kn->mn", (4, 3), (3, 16), True).build()
+    kernels, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], half_vectors=half_vectors))
+    assert sum(isinstance(op, kernel.Fma) for op in kernels.walk()) == 4 * sums
+
+
 @pytest.mark.parametrize("n", [24, 40, 56])
-def test_half_vectors_that_two_rows_share_give_the_bits_of_whole_ones(n: int) -> None:
+@pytest.mark.parametrize("half_vectors", [False, True])
+def test_half_vectors_that_two_rows_share_give_the_bits_of_whole_ones(n: int, half_vectors: bool) -> None:
+    target = replace(host(), half_vectors=half_vectors)
     case = Case("mk,kn->mn", (36, 31), (31, n + 8), True)
     module, inputs, _ = case.build()
     half, _, _ = Case("mk,kn->mn", (36, 31), (31, n), True).build()
     columns = module.function().block.ops[0].value.array[:, :n]
     constant = half.function().block.ops[0]
     constant.replace_with(Builder.before_op(constant)(tensor.Constant, value=np.ascontiguousarray(columns)))
-    np.testing.assert_array_equal(run_native(half, inputs)[0][0], run_native(module, inputs)[0][0][:, :n])
+    np.testing.assert_array_equal(run_native(half, inputs, target)[0][0], run_native(module, inputs, target)[0][0][:, :n])
 
 
 @pytest.mark.parametrize(

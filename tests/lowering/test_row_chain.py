@@ -197,6 +197,32 @@ def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case, mon
     products.check_native(module, inputs, expected_of(case), case.dtype)
 
 
+@pytest.mark.parametrize("case", NATIVE[:6], ids=str)
+@pytest.mark.parametrize("half_vectors", [False, True])
+def test_machine_code_agrees_with_float64_on_machines_with_whole_and_with_half_vectors(case: Case, half_vectors: bool) -> None:
+    target = replace(case.small(host()), half_vectors=half_vectors)
+    module, inputs = module_of(case)
+    products.check_native(module, inputs, expected_of(case), case.dtype, target)
+
+
+def test_tiles_of_one_vector_are_low_enough_to_be_finished_beside_the_next_where_vectors_are_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, int]] = []
+
+    class Recorded(row_chain._Product):
+        def __init__(self, *args: Any):
+            super().__init__(*args)
+            made.append((self.high, self.vectors))
+
+    monkeypatch.setattr(row_chain, "_Product", Recorded)
+    avx512 = TARGETS["x86-64-avx512"]
+    module, _ = module_of(Case((112, 112), 16, 96, 24, stride=2))
+    for half_vectors in (False, True):
+        assert products.to_kernels(module, replace(avx512, half_vectors=half_vectors))[1] == ["row_chain"]
+    (whole, one), _, (high, narrow), (_, wide) = made
+    assert (one, narrow, wide) == (1, 1, 3)
+    assert whole > row_chain.HIDDEN_HIGH == high
+
+
 def test_open_chains_keep_to_the_memory_of_their_tasks_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_chain, "MOST_OPEN_TASKS", 2)
     case = Case((131, 18), 8, 40, 24, residual=True, is_open=True)
