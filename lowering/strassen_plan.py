@@ -68,7 +68,8 @@ class Costs:
     that is not hidden behind arithmetic: of weights the first time; of those of two levels, which stay in the third-level cache between runs; and of what is read from it again, which are
     weights for further pieces of the rows, and A's combinations for each group of panels. Per element of the panels that are made beside the multiplications, `panels`; of
     A's combinations for each group of panels, where they leave the second-level cache meanwhile, `left_far`. The loads of a
-    register tile, and their additions and stores, share what is idle with errands: of the multiply-adds' time `loads` for each load that there is for one, more than of the best tiles.
+    register tile, and their additions and stores, share what is idle with errands: of the multiply-adds' time `loads` for each load that there is for one, more than of the best tiles. A
+    vector of a panel, which the second-level cache gives, takes `vector`.
     """
 
     combine: float
@@ -82,6 +83,7 @@ class Costs:
     panels: float = 0.12
     left_far: float = 0
     loads: float = 0
+    vector: float = 0
 
 
 WITH_SPARE_ADDERS = Costs(combine=0.07, combine_far=1.85, errand=0.07, errand_far=0.35, added=0, loading=0.2, loading_near=0.08, loading_again=0.07)
@@ -91,7 +93,7 @@ WITHOUT = Costs(combine=0.7, combine_far=1, errand=0.1, errand_far=0.35, added=0
 """To those of 15 on Sapphire Rapids, with weights and results in the caches and, in as many calls, in memory: errands take the multiply-adds' units, and loads wait for far caches."""
 
 
-WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, left_far=0.1, loads=0.15)
+WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, left_far=0.1, loads=0.15, vector=2.7)
 """The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share a third-level cache."""
 
 
@@ -103,7 +105,7 @@ def costs_on(target: Target) -> Costs:
 
 def cycles_of_step(target: Target, rows: int, vectors: int) -> float:
     """Cycles of a step of a register tile."""
-    return max(step_cycles(rows, vectors), rows * vectors / target.multiply_adds)
+    return max(step_cycles(rows, vectors), rows * vectors / target.multiply_adds, vectors * costs_on(target).vector)
 
 
 def choose_cut(request: Request) -> Cut | None:
