@@ -15,16 +15,19 @@
 ;
 ; Filled in per target: the number of the futex system call, and a definition of `@pause`.
 
+; A line that one thread writes comes to the others from its cache, which takes as long as some hundred instructions. So what a worker reads of a job lies in the line that tells it of the job, and it takes
+; its chunks from another one; what callers alone write is in none that waiting workers look at.
 %pool = type {
-  i32, [60 x i8],                     ;  0 state
-  i64, [56 x i8],                     ;  2 taken: chunks from the end << 32 | chunks from the start, together one more for each that was asked for
-  i32, i32, [56 x i8],                ;  4 finished: counts jobs left by their last worker, 5 waiting: the caller sleeps on `finished`
-  i32, [60 x i8],                     ;  7 sleepers: workers in, or on their way into, a futex wait
-  ptr, ptr, i64, i64, [32 x i8],      ;  9 body, 10 context, 11 count, 12 grain
-  i32, i32, i32, i32, i32, i32,       ; 14 busy, 15 alive, 16 stop, 17 workers, 18 pid (0: the page is wiped by fork), 19 spin
-  i32, [36 x i8],                     ; 20 waker: one more than the processor from which workers were woken last, 0 before
-  [128 x i8],                         ; 22 processors: a bit for each that the workers were made to run on; none when there are more than 1024
-  [255 x i64]                         ; 23 threads
+  i32, i32,                           ;  0 state
+  ptr, ptr, i64, i64, [24 x i8],      ;  2 body, 3 context, 4 count, 5 grain
+  i64, [56 x i8],                     ;  7 taken: chunks from the end << 32 | chunks from the start, together one more for each that was asked for
+  i32, i32, [56 x i8],                ;  9 finished: counts jobs left by their last worker, 10 waiting: the caller sleeps on `finished`
+  i32, [60 x i8],                     ; 12 sleepers: workers in, or on their way into, a futex wait
+  i32, [60 x i8],                     ; 14 busy
+  i32, i32, i32, i32, i32,            ; 16 alive, 17 stop, 18 workers, 19 pid (0: the page is wiped by fork), 20 spin
+  i32, [40 x i8],                     ; 21 waker: one more than the processor from which workers were woken last, 0 before
+  [128 x i8],                         ; 23 processors: a bit for each that the workers were made to run on; none when there are more than 1024
+  [255 x i64]                         ; 24 threads
 }
 
 declare i64 @syscall(i64, ...)
@@ -81,7 +84,7 @@ try:
   br i1 %locked, label %staffed, label %inline
 
 staffed:
-  %workers_at = getelementptr %pool, ptr %pool, i64 0, i32 17
+  %workers_at = getelementptr %pool, ptr %pool, i64 0, i32 18
   %workers = load i32, ptr %workers_at, align 4
   %nobody = icmp eq i32 %workers, 0
   br i1 %nobody, label %unlock_inline, label %publish
@@ -91,11 +94,11 @@ unlock_inline:
   br label %inline
 
 publish:
-  %body_at = getelementptr %pool, ptr %pool, i64 0, i32 9
-  %context_at = getelementptr %pool, ptr %pool, i64 0, i32 10
-  %count_at = getelementptr %pool, ptr %pool, i64 0, i32 11
-  %grain_at = getelementptr %pool, ptr %pool, i64 0, i32 12
-  %taken_at = getelementptr %pool, ptr %pool, i64 0, i32 2
+  %body_at = getelementptr %pool, ptr %pool, i64 0, i32 2
+  %context_at = getelementptr %pool, ptr %pool, i64 0, i32 3
+  %count_at = getelementptr %pool, ptr %pool, i64 0, i32 4
+  %grain_at = getelementptr %pool, ptr %pool, i64 0, i32 5
+  %taken_at = getelementptr %pool, ptr %pool, i64 0, i32 7
   store ptr %body, ptr %body_at, align 8
   store ptr %context, ptr %context_at, align 8
   store i64 %count, ptr %count_at, align 8
@@ -106,7 +109,7 @@ publish:
   %generation = add i32 %idle, 2048
   %opened = or i32 %generation, 1
   store atomic i32 %opened, ptr %state_at seq_cst, align 4
-  %sleepers_at = getelementptr %pool, ptr %pool, i64 0, i32 7
+  %sleepers_at = getelementptr %pool, ptr %pool, i64 0, i32 12
   %sleepers = load atomic i32, ptr %sleepers_at seq_cst, align 4
   %any_asleep = icmp sgt i32 %sleepers, 0
   br i1 %any_asleep, label %wake, label %work
@@ -125,7 +128,7 @@ wake:
 work:
   call void @take_chunks(ptr %pool, i1 false)
   %before_close = atomicrmw and ptr %state_at, i32 -2 seq_cst, align 4
-  %spin_at = getelementptr %pool, ptr %pool, i64 0, i32 19
+  %spin_at = getelementptr %pool, ptr %pool, i64 0, i32 20
   %spin_limit = load i32, ptr %spin_at, align 4
   br label %wait
 
@@ -145,8 +148,8 @@ relax:
   br label %wait
 
 doze:
-  %finished_at = getelementptr %pool, ptr %pool, i64 0, i32 4
-  %waiting_at = getelementptr %pool, ptr %pool, i64 0, i32 5
+  %finished_at = getelementptr %pool, ptr %pool, i64 0, i32 9
+  %waiting_at = getelementptr %pool, ptr %pool, i64 0, i32 10
   store atomic i32 1, ptr %waiting_at seq_cst, align 4
   br label %doze_again
 
@@ -232,7 +235,7 @@ check:
   br i1 %here, label %count, label %alone
 
 count:
-  %workers_at = getelementptr %pool, ptr %pool, i64 0, i32 17
+  %workers_at = getelementptr %pool, ptr %pool, i64 0, i32 18
   %workers = load atomic i32, ptr %workers_at monotonic, align 4
   %threads = add i32 %workers, 1
   ret i32 %threads
@@ -258,9 +261,9 @@ fresh:
   %wiped = icmp eq i32 %advised, 0
   %pid = call i32 @getpid()
   %pid_kept = select i1 %wiped, i32 0, i32 %pid
-  %pid_at = getelementptr %pool, ptr %pool, i64 0, i32 18
+  %pid_at = getelementptr %pool, ptr %pool, i64 0, i32 19
   store i32 %pid_kept, ptr %pid_at, align 4
-  %alive_at = getelementptr %pool, ptr %pool, i64 0, i32 15
+  %alive_at = getelementptr %pool, ptr %pool, i64 0, i32 16
   store atomic i32 1, ptr %alive_at release, align 4
   br label %lock
 
@@ -284,11 +287,11 @@ restart:
   ; With more threads than processors, the thread waited for may be waiting for our processor: then do not spin at all.
   %roomy = icmp sle i32 %capped, %processors
   %spin = select i1 %roomy, i32 2000, i32 0
-  %spin_at = getelementptr %pool, ptr %pool, i64 0, i32 19
+  %spin_at = getelementptr %pool, ptr %pool, i64 0, i32 20
   store i32 %spin, ptr %spin_at, align 4
-  %waker_at = getelementptr %pool, ptr %pool, i64 0, i32 20
+  %waker_at = getelementptr %pool, ptr %pool, i64 0, i32 21
   store i32 0, ptr %waker_at, align 4
-  %processors_at = getelementptr %pool, ptr %pool, i64 0, i32 22
+  %processors_at = getelementptr %pool, ptr %pool, i64 0, i32 23
   call void @llvm.memset.p0.i64(ptr %processors_at, i8 0, i64 128, i1 false)
   %unlisted = call i32 @sched_getaffinity(i32 0, i64 128, ptr %processors_at)
   ; Workers inherit a full signal mask, so signals stay with the threads of the program (2 is SIG_SETMASK).
@@ -303,7 +306,7 @@ start:
 
 create:
   %i_64 = zext i32 %i to i64
-  %thread_at = getelementptr %pool, ptr %pool, i64 0, i32 23, i64 %i_64
+  %thread_at = getelementptr %pool, ptr %pool, i64 0, i32 24, i64 %i_64
   %error = call i32 @pthread_create(ptr %thread_at, ptr null, ptr @worker, ptr %pool)
   %created = icmp eq i32 %error, 0
   br i1 %created, label %started, label %finish
@@ -314,7 +317,7 @@ started:
 
 finish:
   %unmasked = call i32 @pthread_sigmask(i32 2, ptr %old_signals, ptr null)
-  %workers_at = getelementptr %pool, ptr %pool, i64 0, i32 17
+  %workers_at = getelementptr %pool, ptr %pool, i64 0, i32 18
   store atomic i32 %i, ptr %workers_at monotonic, align 4
   store atomic i32 0, ptr %busy release, align 4
   %result = add i32 %i, 1
@@ -353,13 +356,13 @@ one:
 ; Whether the workers of the pool live in this process.
 define internal i1 @usable(ptr %pool) nounwind {
 entry:
-  %alive_at = getelementptr %pool, ptr %pool, i64 0, i32 15
+  %alive_at = getelementptr %pool, ptr %pool, i64 0, i32 16
   %alive = load atomic i32, ptr %alive_at acquire, align 4
   %is_alive = icmp ne i32 %alive, 0
   br i1 %is_alive, label %check_pid, label %no
 
 check_pid:
-  %pid_at = getelementptr %pool, ptr %pool, i64 0, i32 18
+  %pid_at = getelementptr %pool, ptr %pool, i64 0, i32 19
   %pid = load i32, ptr %pid_at, align 4
   %is_wiped = icmp eq i32 %pid, 0
   br i1 %is_wiped, label %yes, label %compare
@@ -379,9 +382,9 @@ no:
 ; Ends and joins all workers. The caller holds `busy`, or is the only user left.
 define internal void @stop_workers(ptr %pool) nounwind {
 entry:
-  %workers_at = getelementptr %pool, ptr %pool, i64 0, i32 17
+  %workers_at = getelementptr %pool, ptr %pool, i64 0, i32 18
   %workers = load i32, ptr %workers_at, align 4
-  %stop_at = getelementptr %pool, ptr %pool, i64 0, i32 16
+  %stop_at = getelementptr %pool, ptr %pool, i64 0, i32 17
   %state_at = getelementptr %pool, ptr %pool, i64 0, i32 0
   store atomic i32 1, ptr %stop_at seq_cst, align 4
   ; The generation moves, so that a worker about to sleep on the old state does not.
@@ -396,7 +399,7 @@ loop:
 
 join:
   %i_64 = zext i32 %i to i64
-  %thread_at = getelementptr %pool, ptr %pool, i64 0, i32 23, i64 %i_64
+  %thread_at = getelementptr %pool, ptr %pool, i64 0, i32 24, i64 %i_64
   %thread = load i64, ptr %thread_at, align 8
   %joined = call i32 @pthread_join(i64 %thread, ptr null)
   %i_next = add i32 %i, 1
@@ -416,7 +419,7 @@ entry:
   %mask = alloca [128 x i8], align 8
   %as_left = alloca [128 x i8], align 8
   %as_wanted = alloca [128 x i8], align 8
-  %spin_at = getelementptr %pool, ptr %pool, i64 0, i32 19
+  %spin_at = getelementptr %pool, ptr %pool, i64 0, i32 20
   %spin = load i32, ptr %spin_at, align 4
   ; Threads that outnumber the processors need all of them.
   %crowded = icmp eq i32 %spin, 0
@@ -426,7 +429,7 @@ where:
   ; -1 where the system does not tell.
   %processor = call i32 @sched_getcpu()
   %here = add i32 %processor, 1
-  %waker_at = getelementptr %pool, ptr %pool, i64 0, i32 20
+  %waker_at = getelementptr %pool, ptr %pool, i64 0, i32 21
   %waker = load i32, ptr %waker_at, align 4
   %unmoved = icmp eq i32 %here, %waker
   %unlisted = icmp ugt i32 %processor, 1023
@@ -437,7 +440,7 @@ moved:
   store i32 %here, ptr %waker_at, align 4
   call void @processors_but(ptr %pool, i32 %waker, ptr %as_left)
   call void @processors_but(ptr %pool, i32 %here, ptr %as_wanted)
-  %workers_at = getelementptr %pool, ptr %pool, i64 0, i32 17
+  %workers_at = getelementptr %pool, ptr %pool, i64 0, i32 18
   %workers = load i32, ptr %workers_at, align 4
   br label %loop
 
@@ -448,7 +451,7 @@ loop:
 
 read:
   %i_64 = zext i32 %i to i64
-  %thread_at = getelementptr %pool, ptr %pool, i64 0, i32 23, i64 %i_64
+  %thread_at = getelementptr %pool, ptr %pool, i64 0, i32 24, i64 %i_64
   %thread = load i64, ptr %thread_at, align 8
   %error = call i32 @pthread_getaffinity_np(i64 %thread, i64 128, ptr %mask)
   %known = icmp eq i32 %error, 0
@@ -472,7 +475,7 @@ done:
 ; Writes to `mask` the processors of the pool without the one of this number, counted from 1; all of them for 0.
 define internal void @processors_but(ptr %pool, i32 %number, ptr %mask) nounwind {
 entry:
-  %processors_at = getelementptr %pool, ptr %pool, i64 0, i32 22
+  %processors_at = getelementptr %pool, ptr %pool, i64 0, i32 23
   call void @llvm.memcpy.p0.p0.i64(ptr %mask, ptr %processors_at, i64 128, i1 false)
   %all = icmp eq i32 %number, 0
   br i1 %all, label %done, label %clear
@@ -497,11 +500,11 @@ done:
 ; Works on the current job until no iterations are left: chunk by chunk from the start, or from the end.
 define internal void @take_chunks(ptr %pool, i1 %backward) nounwind {
 entry:
-  %body_at = getelementptr %pool, ptr %pool, i64 0, i32 9
-  %context_at = getelementptr %pool, ptr %pool, i64 0, i32 10
-  %count_at = getelementptr %pool, ptr %pool, i64 0, i32 11
-  %grain_at = getelementptr %pool, ptr %pool, i64 0, i32 12
-  %taken_at = getelementptr %pool, ptr %pool, i64 0, i32 2
+  %body_at = getelementptr %pool, ptr %pool, i64 0, i32 2
+  %context_at = getelementptr %pool, ptr %pool, i64 0, i32 3
+  %count_at = getelementptr %pool, ptr %pool, i64 0, i32 4
+  %grain_at = getelementptr %pool, ptr %pool, i64 0, i32 5
+  %taken_at = getelementptr %pool, ptr %pool, i64 0, i32 7
   %body = load ptr, ptr %body_at, align 8
   %context = load ptr, ptr %context_at, align 8
   %count = load i64, ptr %count_at, align 8
@@ -541,11 +544,11 @@ define internal ptr @worker(ptr %pool) nounwind {
 entry:
   %since = alloca i64, align 8
   %state_at = getelementptr %pool, ptr %pool, i64 0, i32 0
-  %finished_at = getelementptr %pool, ptr %pool, i64 0, i32 4
-  %waiting_at = getelementptr %pool, ptr %pool, i64 0, i32 5
-  %sleepers_at = getelementptr %pool, ptr %pool, i64 0, i32 7
-  %stop_at = getelementptr %pool, ptr %pool, i64 0, i32 16
-  %spin_at = getelementptr %pool, ptr %pool, i64 0, i32 19
+  %finished_at = getelementptr %pool, ptr %pool, i64 0, i32 9
+  %waiting_at = getelementptr %pool, ptr %pool, i64 0, i32 10
+  %sleepers_at = getelementptr %pool, ptr %pool, i64 0, i32 12
+  %stop_at = getelementptr %pool, ptr %pool, i64 0, i32 17
+  %spin_at = getelementptr %pool, ptr %pool, i64 0, i32 20
   %spin_limit = load i32, ptr %spin_at, align 4
   br label %look
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -357,3 +358,16 @@ def test_the_pool_compiles_for_every_linux_target(name: str) -> None:
     code = native_object(pool_text(find_target(name)), find_target(name))
     assert code[:4] == b"\x7fELF"
     assert b"polyreme_parallel" in code and MODEL.encode() not in code
+
+
+def test_a_worker_finds_a_job_in_one_line_and_waits_in_none_that_callers_alone_write():
+    text = re.sub(r";.*", "", pool_text(find_target("x86-64")))
+    fields = re.findall(r"i\d+|ptr|\[\d+ x i\d+\]", re.search(r"%pool = type \{(.*?)\n\}", text, re.DOTALL)[1])
+    offsets, at = [], 0
+    for field in fields:
+        count, bits = re.fullmatch(r"(?:\[(\d+) x )?(?:i(\d+)|ptr)\]?", field).groups()
+        offsets.append(at)
+        at += int(count or 1) * int(bits or 64) // 8
+    state, body, context, count, grain, taken, finished, sleepers, busy, stop = (offsets[i] // 64 for i in (0, 2, 3, 4, 5, 7, 9, 12, 14, 17))
+    assert state == body == context == count == grain
+    assert len({state, taken, finished, sleepers, busy, stop}) == 6
