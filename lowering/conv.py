@@ -24,8 +24,9 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.define import View
 from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.ir.types import element_type
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.elements import Leaf, load
+from polyreme.lowering.elements import Leaf, linear, load
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import Axis, accumulate, choose_tile, cover, join_axes, step_cycles, transpose_lanes, zeros
 from polyreme.lowering.packing import Panels, PlanParts
@@ -35,6 +36,8 @@ from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand,
 
 # Bytes of the scratch tiles of one task: they share the first-level cache with what the tile reads, and live on the stack.
 SCRATCH_BYTES = 96 << 10
+# Pixels of a result that are turned by code without loops.
+MOST_TURNED = 64
 
 
 def build_conv(request: Request) -> KernelPlan | None:
@@ -220,21 +223,13 @@ class _Task:
 
     def run(self) -> None:
         """Sums into scratch, then results from it."""
-        code, way, p = self.code, self.way, self.p
+        code, way = self.code, self.way
         tile = way.fill(self)
-        strides = way.tile_strides(self.rows)
-        spatial, channel = way.image.spatial, way.image.channel
-        letters = [channel, *spatial]
-        origin = [place(self.channel0), place(self.output0).times(code, way.steps[0])]
-
-        def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
-            at = dict(zip(p.out, places, strict=True))
-            parts = [at[c].times(code, s) for c, s in zip(letters, strides, strict=True) if c is not None]
-            corner = [o.times(code, -s) for o, s in zip(origin, strides, strict=False)]
-            if channel is None:
-                corner = corner[1:]
-            return load(code, tile, total(code, [*parts, *corner]), lanes, mask)
-
+        if isinstance(way, _Channels) and way.pools_before_turning:
+            self._pooled(way, tile)
+            return
+        channel = way.image.channel
+        leaf = self._leaf(tile, way.tile_strides(self.rows))
         at = {c: place(i) for c, i in self.around.items()}
         at_once = way.channels_at_once()
         channels: Index = at_once
@@ -247,6 +242,53 @@ class _Task:
             with code.loop(0, channels, name="channel") as loop:
                 at[channel] = place(self.channel0).plus(code, place(loop.iv))
                 self._outputs(at, 0, leaf)
+
+    def _leaf(self, tile: Value, strides: tuple[int, ...]) -> Leaf:
+        """The sums in a scratch tile, whose channel and spatial letters have these strides."""
+        code, way, p = self.code, self.way, self.p
+        spatial, channel = way.image.spatial, way.image.channel
+        letters = [channel, *spatial]
+        origin = [place(self.channel0), place(self.output0).times(code, way.steps[0])]
+
+        def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
+            at = dict(zip(p.out, places, strict=True))
+            parts = [at[c].times(code, s) for c, s in zip(letters, strides, strict=True) if c is not None]
+            corner = [o.times(code, -s) for o, s in zip(origin, strides, strict=False)]
+            if channel is None:
+                corner = corner[1:]
+            return load(code, tile, total(code, [*parts, *corner]), lanes, mask)
+
+        return leaf
+
+    def _pooled(self, way: _Channels, sums: Value) -> None:
+        """The results of sums that still lie pixel by pixel: made so, with lanes along the channels, and then turned."""
+        code, p, lanes, width = self.code, self.p, way.lanes, way.channels_at_once()
+        channel, spatial = way.image.channel, way.image.spatial
+        assert channel is not None
+        emitter = p.epilogue.emitter(code, self.buffers, self._leaf(sums, (1, *(width * s for s in _strides((self.rows, *way.extents[1:]))))))
+        sizes = [self.outputs, *way.outputs[1:]]
+        pixels, align = prod(sizes), lanes * p.dtype.bytes
+        made = code.scratch(-(-pixels // lanes) * lanes * width, p.dtype)
+        around = {c: place(i) for c, i in self.around.items()}
+
+        def places(first: Index, lane_step: int, *at: Position) -> list[Position]:
+            where = {**around, channel: place(self.channel0).plus(code, place(first, 0, lane_step)), **dict(zip(spatial, at, strict=True))}
+            where[spatial[0]] = place(self.output0).plus(code, where[spatial[0]])
+            return [where.get(c, Position()) for c in p.out]
+
+        with code.loop(0, pixels, name="pixel") as loop:
+            at = [place(i) for i in code.split(loop.iv, sizes)]
+            for v in range(0, width, lanes):
+                value = emitter.at(p.epilogue.values[0], places(v, 1, *at), lanes, None)
+                code.store(value, made, code.add(code.mul(loop.iv, width), v), None, align)
+        origin = [Position()] * len(spatial)
+        for first in range(0, pixels, lanes):
+            mask = code.lane_mask(min(lanes, pixels - first), lanes)
+            for v in range(0, width, lanes):
+                block = [code.load(made, (first + i) * width + v, lanes, None, align) for i in range(lanes)]
+                for i, vector in enumerate(transpose_lanes(code, block)):
+                    to = linear(code, places(v + i, 0, *origin), p.epilogue.shape)
+                    code.store(vector, self.outs[0], code.add(to.scalar(code), first), mask)
 
     def _outputs(self, at: dict[str, Position], axis: int, leaf: Leaf) -> None:
         """Loops over the piece's result positions from spatial letter `axis` on; lanes along the last one."""
@@ -296,6 +338,18 @@ class _Channels(_Way):
 
     def channels_at_once(self) -> int:
         return self.vectors * self.lanes
+
+    @property
+    def pools_before_turning(self) -> bool:
+        """Whether results of a pooling, of which there are few, are turned in place of the sums that they are made of. A row of results is a small part of a vector there, too, while the channels
+        are a whole one. Where vectors are halves, shuffles and what follows take the more time beside the sums."""
+        epilogue, channels = self.p.epilogue, self.image.channels
+        if not self.p.request.target.half_vectors or not epilogue.pools or self.outputs[-1] >= self.lanes or len(epilogue.values) != 1 or not isinstance(channels, int):
+            return False
+        spatial = [self.p.out.index(c) for c in self.image.spatial]
+        alike = all(arg.type.shape[axis] == 1 for arg in epilogue.args for axis in spatial)
+        few = prod(self.outputs) <= MOST_TURNED
+        return alike and few and channels % self.channels_at_once() == 0 and element_type(epilogue.values[0].type) == self.p.dtype
 
     def cycles(self) -> float:
         rows, pixels = self.wide * self.high, prod(self.extents)
@@ -374,7 +428,7 @@ class _Channels(_Way):
             cover(code, extents[-1], tile_sizes(extents[-1], self.wide), inner, self.image.spatial[-1])
 
         nest(0, image_at, 0)
-        return self._transposed(code, sums, pitch, width)
+        return sums if self.pools_before_turning else self._transposed(code, sums, pitch, width)
 
     def _transposed(self, code: Code, sums: Value, pitch: int, width: int) -> Value:
         """The sums channel by channel."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyreme.dialects import nn, tensor
+from polyreme.dialects import kernel, nn, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import Dim, symbol
@@ -205,6 +205,39 @@ def test_an_image_cut_into_pieces_is_equal_on_one_and_two_threads(case: Case) ->
     module, inputs = module_of(case)
     x, w, bias = case.arrays()
     check_native(module, inputs, finished(case, convolved(x, w, case), bias), case.dtype)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((2, 6, 14, 14), (16, 6, 5, 5), tail="relu, max 2/2"),
+        Case((1, 3, 11, 13), (32, 3, 3, 2), tail="relu, max 3/2"),
+        Case((2, 2, 20), (16, 2, 3), tail="relu, max 2/2"),
+        Case((1, 2, 5, 7, 8), (16, 2, 2, 3, 3), tail="relu, max 2/2"),
+        Case((3, 4, 9, 9), (32, 2, 3, 3), pad=1, groups=2, free=True, tail="relu, max 2/2"),
+        Case((1, 6, 14, 14), (16, 6, 5, 5), constant=False, tail="relu, max 2/2"),
+        Case((1, 6, 14, 14), (16, 6, 5, 5), dtype=f64, tail="relu, max 2/2"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("half_vectors", [False, True])
+def test_results_of_poolings_are_turned_in_place_of_sums_where_vectors_are_halves(case: Case, half_vectors: bool) -> None:
+    module, inputs = module_of(case)
+    x, w, bias = case.arrays()
+    expected = finished(case, convolved(x, w, case), bias)
+    check_native(module, inputs, expected, case.dtype, replace(host(), half_vectors=half_vectors))
+    avx512 = replace(TARGETS["x86-64-avx512"], half_vectors=half_vectors)
+    check_evaluated(module, inputs, expected, case.dtype, avx512)
+
+
+def test_a_pooling_with_small_results_is_made_with_lanes_along_channels_where_vectors_are_halves() -> None:
+    module, _ = module_of(Case((1, 6, 14, 14), (16, 6, 5, 5), tail="relu, max 2/2"))
+    shuffles = []
+    for half_vectors in (False, True):
+        lowered, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], half_vectors=half_vectors))
+        shuffles.append(sum(isinstance(op, kernel.Shuffle) for op in lowered.walk()))
+    # Sums are turned in a loop, and every other one of a row picked four times; of results there are two blocks of 16 pixels.
+    assert shuffles == [64 + 4, 2 * 64]
 
 
 def test_lenets_convolutions_take_their_pooling_along() -> None:
