@@ -129,7 +129,9 @@ def best_cut(found: Matrices) -> Cut | None:
         # Thirds of rows have half as many weights more: they are for where the combinations of A would be too many otherwise.
         fitting = [cut for cut in fitting if cut.schemes != turned]
     best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles), default=None)
-    if best is None or best.cycles > (ADVANTAGE_OF_ONE_KERNEL if found.has_spare_units and not best.beside else ADVANTAGE) * known.direct_cycles:
+    # An unknown number of rows goes by two levels, too, as far as it is whole chunks.
+    one_kernel = known is found and found.has_spare_units and best is not None and not best.beside
+    if best is None or best.cycles > (ADVANTAGE_OF_ONE_KERNEL if one_kernel else ADVANTAGE) * known.direct_cycles:
         return None
     return best if known is found else with_chunks(for_any_rows(best, found.m), known, best.cycles)
 

@@ -541,8 +541,8 @@ def test_large_products_with_known_weights_are_taken() -> None:
     assert chosen((128, 512), (512, 512), "mk,nk->mn")
 
 
-@pytest.mark.parametrize(("steps", "lanes", "is_near"), [(784, 512, True), (768, 3072, False)])
-def test_unknown_rows_go_in_chunks_by_two_levels_where_weights_for_both_ways_stay_near(steps: int, lanes: int, is_near: bool) -> None:
+@pytest.mark.parametrize(("steps", "lanes", "is_near", "pace"), [(784, 512, True, 2), (768, 3072, False, 2), (512, 512, True, 1), (1024, 256, True, 1)])
+def test_unknown_rows_go_in_chunks_by_two_levels_where_weights_for_both_ways_stay_near(steps: int, lanes: int, is_near: bool, pace: float) -> None:
     case = Case(128, steps, lanes)
     chunks: list[Cut | None] = []
 
@@ -552,7 +552,7 @@ def test_unknown_rows_go_in_chunks_by_two_levels_where_weights_for_both_ways_sta
         chunks.append(cut.chunk)
         return StrassenBuilder(cut).build()
 
-    target = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 1 << 20, 32 << 20))
+    target = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 1 << 20, 32 << 20), multiply_adds=pace)
     to_kernels(case.module(*case.arrays(), free=True), target, build)
     assert (chunks[0] is not None) == is_near
 
