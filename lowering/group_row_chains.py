@@ -24,7 +24,7 @@ class GroupRowChains(FuncPass):
     """wide = fused(x), narrow = fused(windows(wide)), out = fused(narrow)  ->  out = fused(x)
 
     Before and after: `tensor` ops, groups among them. `cache` is the size of the second-level cache, and `third_level_bytes` what a
-    core reads in a cycle from the one behind it: these decide whether the wide image is better never made.
+    core reads in a cycle from the one behind it, `far_cores` whether others may have one of their own: these decide whether the wide image is better never made.
     Runs after fusion, which gathers what follows each product.
     """
 
@@ -32,9 +32,10 @@ class GroupRowChains(FuncPass):
     takes: ClassVar[tuple[str, ...]] = ("tensor",)
     cache: int = 1 << 20
     third_level_bytes: float = Target.third_level_bytes
+    far_cores: bool = Target.far_cores
 
     def run_on(self, func: Func) -> None:
-        target = Target("any", "", caches=(Target.caches[0], self.cache, Target.caches[2]), third_level_bytes=self.third_level_bytes)
+        target = Target("any", "", caches=(Target.caches[0], self.cache, Target.caches[2]), third_level_bytes=self.third_level_bytes, far_cores=self.far_cores)
         for op in list(func.block):
             if op.parent is func.block and _is_sliding(op):
                 _group(op, target)

@@ -110,7 +110,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
     layouts = () if target.code == "ptx" else (JoinProducts(), GroupAttention(), ChannelsLast(blocks=target.winograd), Dce(), StackRows(), TileBatch(target.caches[1]))
     reductions = () if target.code == "ptx" else (SweepForExtremes(), ReduceRowsFirst())
-    chains = () if target.code == "ptx" else (GroupRowChains(target.caches[1], target.third_level_bytes),)
+    chains = () if target.code == "ptx" else (GroupRowChains(target.caches[1], target.third_level_bytes, target.far_cores),)
     # Nor have they kernels that run through steps, or sort; but they have units for products of 16-bit floats.
     steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), CountRanks(SHORT_ROW))
     # Nor have they products of bytes.

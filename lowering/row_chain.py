@@ -45,8 +45,9 @@ from polyreme.lowering.winograd import build_winograd
 
 # Parts of the second-level cache: scratch memory of a task, and weights, which are read again for each row; 1 / so many each.
 ROOM_SHARE, WEIGHTS_SHARE = 2, 4
-# Where a core reads fewer bytes in a cycle from the third-level cache, and so also of what another core wrote, a smaller image is worth a chain: this part of the second-level cache.
-SLOW_BYTES, SLOW_SHARE = 16, 32
+# Where a core reads fewer bytes in a cycle from the third-level cache, and so also of what another core wrote, or may have none in common with it, a smaller image is worth a chain: such a part of the
+# second-level cache.
+SLOW_BYTES, SLOW_SHARE, FAR_SHARE = 16, 32, 4
 # Groups of rows that a task has at least.
 LEAST_GROUPS = 2
 # Tasks in such a number share groups evenly.
@@ -165,11 +166,12 @@ def find_row_chain(request: Request) -> RowChain | None:
 def _is_worth(chain: RowChain) -> bool:
     """Whether the wide image is too large for the cache, and rows of it and weights are not.
 
-    Where the third-level cache is slow, nearly every image is too large: the results of the kernels around it want the same cache, and half of it comes from another core.
+    Where the third-level cache is slow, nearly every image is too large: the results of the kernels around it want the same cache, and half of it comes from another core. Where that core may be
+    far, half of an image of some size is.
     """
     target, dtype = chain.request.target, chain.sliding.dtype
     cache = target.caches[1]
-    near = cache if target.third_level_bytes >= SLOW_BYTES else cache // SLOW_SHARE
+    near = cache // (SLOW_SHARE if target.third_level_bytes < SLOW_BYTES else FAR_SHARE if target.far_cores else 1)
     weights = sum(estimate_pixels(size_of(p.sizes[c] for c in p.right_letters)) for p in chain.problems)
     image = estimate_pixels(size_of(shape_of(chain.sliding.image)[1:]))
     return image * dtype.bytes > near and weights * dtype.bytes <= cache // WEIGHTS_SHARE and chain.rows > 0

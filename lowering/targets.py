@@ -34,7 +34,7 @@ class Target:
     in a cycle from the third one, `memory_bytes` of what is in none of them. `spare_adders`: vectors are added, and their maxima taken, by other units than those for multiply-adds, so that this costs nothing beside them.
     `reads_ahead`: the machine alone reads a stream of memory as fast as asking for its lines ahead would, which then only takes places among those under way. `memory_streams`: so many
     streams, pages apart and read in step, are the fastest way to read memory. `multiply_adds`: so many of whole vectors are begun in a cycle. `half_vectors`: vectors are computed as two halves,
-    so that one with half as many lanes takes half as long. `load_cycles`: what a load takes from the multiply-adds beside it, of which only near ties between tiles are decided.
+    so that one with half as many lanes takes half as long. `far_cores`: cores may have no third-level cache in common, and then a line that another one read or wrote last is as far as memory. `load_cycles`: what a load takes from the multiply-adds beside it, of which only near ties between tiles are decided.
     Loops of fewer than `serial_cycles` stay on the thread that called them, since waking others would cost as much; `grain_cycles` is what a
     thread takes of them at least in one go. (Products have bounds of their own: their tiles are larger.) `winograd` is no fact about the machine but what
     the user allows, convolutions by Winograd's algorithm or by blocks of pixels; so is `strassen`, matrix products by Strassen's, and `short_weights`, recurrent weights in 28 bits.
@@ -61,6 +61,7 @@ class Target:
     multiply_adds: float = 2
     load_cycles: float = 0.0
     half_vectors: bool = False
+    far_cores: bool = False
     serial_cycles: int = 60_000
     grain_cycles: int = 20_000
     winograd: bool = True
@@ -214,7 +215,7 @@ def _core_of(target: Target) -> Target:
     and no faster where it was asked for, but 1.3 to 1.55 times as fast in eight streams, since what is read ahead ends with a page. Of tiles that are otherwise as good, those with fewer
     loads were up to 1.14 times as fast there, most of all where a neighbour shares the core."""
     if target.cpu.startswith("znver"):
-        return replace(target, multiply_adds=1, half_vectors=True) if target.cpu == "znver4" else target
+        return replace(target, multiply_adds=1, half_vectors=True, far_cores=True) if target.cpu == "znver4" else target
     first, second, third = target.caches
     return replace(target, caches=(first, second, min(third, 8 * second)), third_level_bytes=9.5, memory_bytes=4.5, spare_adders=False, reads_ahead=True, memory_streams=8, load_cycles=0.01)
 

@@ -240,7 +240,7 @@ def test_open_chains_keep_to_the_memory_of_their_tasks_whatever_the_number_of_th
 
 def test_an_image_that_fits_the_cache_is_made() -> None:
     case = NATIVE[0]
-    target = replace(host(), caches=(32 << 10, 1 << 20, 8 << 20), third_level_bytes=20)
+    target = replace(host(), caches=(32 << 10, 1 << 20, 8 << 20), third_level_bytes=20, far_cores=False)
     assert products.to_kernels(module_of(case)[0], target)[1] != ["row_chain"]
 
 
@@ -250,9 +250,16 @@ def test_where_the_third_level_cache_is_slow_only_small_images_are_made() -> Non
     assert products.to_kernels(module_of(Case((12, 12), 8, 40, 24))[0], slow)[1] != ["row_chain"]
 
 
+def test_where_other_cores_may_be_far_images_of_some_size_are_not_made() -> None:
+    far = replace(host(), caches=(32 << 10, 256 << 10, 8 << 20), third_level_bytes=20, far_cores=True)
+    assert products.to_kernels(module_of(NATIVE[0])[0], far)[1] == ["row_chain"]
+    assert products.to_kernels(module_of(NATIVE[0])[0], replace(far, far_cores=False))[1] != ["row_chain"]
+    assert products.to_kernels(module_of(Case((12, 12), 8, 40, 24))[0], far)[1] != ["row_chain"]
+
+
 # --- in networks
 
-TARGET = replace(host(), caches=(2 << 10, 48 << 10, 8 << 20), third_level_bytes=20)
+TARGET = replace(host(), caches=(2 << 10, 48 << 10, 8 << 20), third_level_bytes=20, far_cores=False)
 
 
 class Net:
@@ -310,6 +317,13 @@ def test_the_passes_know_of_a_slow_third_level_cache() -> None:
     slow = replace(TARGET, caches=(2 << 10, 1 << 20, 8 << 20), third_level_bytes=9.5)
     assert chains(module, replace(slow, third_level_bytes=20)) == []
     assert chains(module, slow) == [3, 3]
+
+
+def test_the_passes_know_of_cores_that_may_be_far() -> None:
+    module = inverted_residuals(1)
+    near = replace(TARGET, caches=(2 << 10, 192 << 10, 8 << 20))
+    assert chains(module, near) == []
+    assert chains(module, replace(near, far_cores=True)) == [3, 3]
 
 
 def test_inverted_residuals_become_chains_in_each_image_of_a_batch() -> None:
