@@ -218,8 +218,12 @@ class PlanParts:
     steps: list[Step] = field(default_factory=list)
     packs: list[Pack] = field(default_factory=list)
     scratch: list[BufferType] = field(default_factory=list)
+    of_thread: list[tuple[int, int]] = field(default_factory=list)
 
-    def new_scratch(self, count: Dim, dtype: ScalarType) -> Slot:
+    def new_scratch(self, count: Dim, dtype: ScalarType, of_thread: int = 0) -> Slot:
+        """A scratch buffer of so many elements, of which each thread has `of_thread` for itself, or shares all with the others."""
+        if of_thread:
+            self.of_thread.append((len(self.scratch), of_thread))
         self.scratch.append(BufferType((count,), dtype))
         return scratch(len(self.scratch) - 1)
 
@@ -264,6 +268,7 @@ class PlanParts:
         """The steps of another plan, whose packs and scratch buffers become this one's; `moved` tells where its operands and results are."""
         shift = {"pack": len(self.packs), "scratch": len(self.scratch)}
         self.packs += plan.packs
+        self.of_thread += [(shift["scratch"] + i, elements) for i, elements in plan.of_thread]
         self.scratch += plan.scratch
         where = lambda s: Slot(s.kind, s.index + shift[s.kind]) if s.kind in shift else moved(s)
         return [replace(step, slots=tuple(map(where, step.slots))) for step in plan.steps]
@@ -295,7 +300,7 @@ class PlanParts:
         return slot
 
     def plan(self, builder: str) -> KernelPlan:
-        return KernelPlan(tuple(self.steps), tuple(self.packs), tuple(self.scratch), builder)
+        return KernelPlan(tuple(self.steps), tuple(self.packs), tuple(self.scratch), builder, of_thread=tuple(self.of_thread))
 
 
 def _ancestors(value: Value) -> set[Op]:

@@ -119,7 +119,8 @@ class KernelPlan:
     """How a root is computed: `steps` in order, after the `packs` are filled. Scratch memory comes from the arena and is free again afterwards.
 
     `in_place` lists pairs (operand, result) that may be the same memory: each element of the operand is read for the last time before the same element of the
-    result is written. Any of them hold together that give no operand and no result twice.
+    result is written. Any of them hold together that give no operand and no result twice. `of_thread` lists scratch buffers with how many elements each thread has of them for itself: the
+    first thread the first ones, and so on.
     """
 
     steps: tuple[Step, ...]
@@ -127,6 +128,7 @@ class KernelPlan:
     scratch: tuple[BufferType, ...] = ()
     builder: str = ""
     in_place: tuple[tuple[int, int], ...] = ()
+    of_thread: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

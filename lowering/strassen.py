@@ -121,7 +121,7 @@ class StrassenBuilder:
         cut, p, epilogue = self.cut, self.p, self.p.epilogue
         if cut.beside:
             notes = self.parts.new_scratch(cut.most_makers * Tickets.elements(cut.turns_of_run), i64)
-            before = [source, notes, self.parts.new_scratch(cut.most_makers * cut.memory_of_thread, f32)]
+            before = [source, notes, self.parts.new_scratch(cut.most_makers * cut.memory_of_thread, f32, cut.memory_of_thread)]
         else:
             before = [self._combine_rows(source)]
         slots = [*before, self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]

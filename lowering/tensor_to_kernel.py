@@ -292,7 +292,7 @@ class _Bufferize:
         config.say(2, lambda: f"// cost of {title(request)}: {cost_of(request.func)}")
         config.say(3, lambda: schedule_text(request, plan))
         packs = [self._pack(p, operands[p.operand]) for p in plan.packs]
-        scratch = [self._alloc(type) for type in plan.scratch]
+        scratch = [self._alloc(type, dict(plan.of_thread).get(i, 0)) for i, type in enumerate(plan.scratch)]
         before = len(self.new.block.ops)
         for step in plan.steps:
             buffers = [self._slot(slot, operands, results, packs, scratch) for slot in step.slots]
@@ -412,8 +412,8 @@ class _Bufferize:
             buffer = self.b(kernel.View, buffer, None, shape=type.shape, dtype=seen)
         return buffer
 
-    def _alloc(self, type: BufferType) -> Value:
-        value: Value = self.b(kernel.Alloc, shape=type.shape, dtype=type.dtype, space="arena")
+    def _alloc(self, type: BufferType, of_thread: int = 0) -> Value:
+        value: Value = self.b(kernel.Alloc, shape=type.shape, dtype=type.dtype, space="arena", of_thread=of_thread)
         return value
 
     def _kernel(self, func: Func) -> str:

@@ -134,7 +134,9 @@ class _Builder:
         grain = max(1, int(GRAIN_CYCLES / (usual.cycles / (cut.parts * usual.blocks))))
         with code.parallel(self._if_meant(code, code.mul(blocks.count, cut.parts)), grain=grain, name="task") as flat:
             part, block = code.split(flat, [cut.parts, blocks.count])
-            _Task(self, code, blocks, block).compute(func.args, part)
+            # Those of the first tasks, which the first thread begins with, read the first copy.
+            copy = code.div(code.mul(flat, self._copies(code)), code.mul(blocks.count, cut.parts)) if self._may_copy else 0
+            _Task(self, code, blocks, block, copy).compute(func.args, part)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
 
@@ -145,18 +147,37 @@ class _Builder:
         """So many tasks, or none where the steps are not meant for images of this size."""
         return if_so_many(code, self.image, self.blocking.least, self.blocking.below, tasks)
 
+    @property
+    def _may_copy(self) -> bool:
+        """Whether two threads make the transformed image each for itself."""
+        return self.blocking.ahead and self.blocking.known and self.image.request.target.far_cores
+
+    def _copies(self, code: Code) -> Index:
+        """How often the transformed image is there."""
+        if not self._may_copy:
+            return 1
+        return code.apply("select", code.apply("eq", code.b(kernel.Threads), code.value(2)), code.value(2), code.value(1))
+
     def _data(self) -> Slot:
-        """The transformed image, [block][product][piece][channel], made by a step of its own."""
+        """The transformed image, [copy][block][product][piece][channel], made by a step of its own."""
         image, cut = self.image, self.blocking
-        slots = (self.parts.memory_of(image.x), self.parts.new_scratch(cut.ahead_elements, image.dtype))
+        size = cut.ahead_elements
+        if self._may_copy:
+            assert isinstance(size, int)
+            data = self.parts.new_scratch(2 * size, image.dtype, size)
+        else:
+            data = self.parts.new_scratch(size, image.dtype)
+        slots = (self.parts.memory_of(image.x), data)
         func = Func.empty(self._name("winograd_image"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
         code = Code(Builder.at_end(func.block, func.location))
         x, data = func.args
         blocks = Blocks.of(code, cut)
         cycles = -(-image.channels // image.lanes) * cut.products * TRANSFORM_CYCLES
-        with code.parallel(self._if_meant(code, cut.all_pieces), grain=max(1, int(GRAIN_CYCLES / cycles)), name="piece") as flat:
-            block, piece = code.split(flat, [blocks.count, blocks.pieces])
-            _Task(self, code, blocks, block).transform(x, data, piece)
+        pieces = code.mul(cut.all_pieces, self._copies(code))
+        with code.parallel(self._if_meant(code, pieces), grain=max(1, int(GRAIN_CYCLES / cycles)), name="piece") as flat:
+            copy, of_copy = (code.div(flat, cut.all_pieces), code.mod(flat, cut.all_pieces)) if self._may_copy else (0, flat)
+            block, piece = code.split(of_copy, [blocks.count, blocks.pieces])
+            _Task(self, code, blocks, block, copy).transform(x, data, piece)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, slots))
         return slots[1]
@@ -221,7 +242,8 @@ class _Task:
     data: Value
     data0: Index = 0
 
-    def __init__(self, builder: _Builder, code: Code, blocks: Blocks, block: Index):
+    def __init__(self, builder: _Builder, code: Code, blocks: Blocks, block: Index, copy: Index = 0):
+        self.copy = copy
         self.image, self.cut, self.code = builder.image, builder.blocking, code
         image, cut = self.image, self.cut
         self.blocks, self.block = blocks, block
@@ -242,7 +264,8 @@ class _Task:
 
     def _look_at(self, data: Value) -> None:
         """Take the block's part of the transformed image."""
-        self.data, self.data0 = data, self.code.mul(self.code.mul(self.blocks.data_plane, self.cut.products), self.block)
+        of_block = self.code.mul(self.code.mul(self.blocks.data_plane, self.cut.products), self.block)
+        self.data, self.data0 = data, self.code.add(of_block, self.code.mul(self.copy, self.cut.ahead_elements)) if self.copy != 0 else of_block
 
     def compute(self, args: Sequence[Value], part: Index) -> None:
         """The results of one part of the output channels; `args` are the image, transformed or not, the weights, what the epilogue reads, and the results."""

@@ -40,21 +40,24 @@ class Alloc(Op):
     "arena": at byte `offset` of the model's arena, in `main` (`offset` is none until memory is planned). "local": scratch on the stack of a
     kernel. "shared": what the threads of a block share. Local and shared memory have known sizes. The arena, every offset in it, and local
     and shared memory are aligned to 64 bytes. Nothing may be read before it was written: on numpy the memory starts as nan, or as a large
-    number. The buffer has `shape` and elements of `dtype`.
+    number. The buffer has `shape` and elements of `dtype`. `of_thread`: the first thread works on the first so many elements in the arena only, no other thread does, and so on with the
+    next ones; 0 where threads share all of them.
     """
 
     shape = attr(tuple[Dim, ...])
     dtype = attr(ScalarType)
     offset = attr(Dim, default=None)
     space = attr(str, default="arena", choices=("arena", "local", "shared"))
+    of_thread = attr(int, default=0)
 
     @staticmethod
-    def infer(*, shape: tuple[Dim, ...], dtype: ScalarType, offset: Dim | None, space: str) -> Type:
+    def infer(*, shape: tuple[Dim, ...], dtype: ScalarType, offset: Dim | None, space: str, of_thread: int) -> Type:
+        check_attr(of_thread >= 0 and (of_thread == 0 or space == "arena"), f"expected elements of a thread in the arena only, not below 0, but got {of_thread} of {space} memory")
         check_attr(space == "arena" or all(isinstance(d, int) for d in shape), f"expected known sizes for {space} memory but got {shape}")
         return BufferType(shape, dtype)
 
     @staticmethod
-    def reference(*, shape: tuple[Dim, ...], dtype: ScalarType, offset: Dim | None, space: str) -> Array:
+    def reference(*, shape: tuple[Dim, ...], dtype: ScalarType, offset: Dim | None, space: str, of_thread: int) -> Array:
         count = 1
         for dim in shape:
             count *= resolve(dim)

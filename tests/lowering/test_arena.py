@@ -9,15 +9,17 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyreme.dialects import nn
+from polyreme.dialects import kernel, nn
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
-from polyreme.ir.types import TensorType, f32
+from polyreme.ir.types import BufferType, TensorType, f32
+from polyreme.lowering.code import Code
 from polyreme.lowering.memory_report import MemoryReport, memory_report
 from polyreme.lowering.pipeline import lower
 from polyreme.lowering.targets import TARGETS
 from polyreme.runtime.memory import ALIGNMENT
+from tests.lowering.kernels import one_function
 
 
 @cache
@@ -56,3 +58,41 @@ def test_an_image_that_gets_smaller_from_layer_to_layer_takes_little_more_than_w
     made = report().at({"N": 1, "H": 224, "W": 224})
     assert len({b.bytes for b in made.buffers}) > 2
     assert made.arena_bytes < 1.3 * max(made.live)
+
+
+# --- memory of single threads
+
+
+def offsets(of_threads: list[tuple[int, int]], together: bool = False) -> dict[str, tuple[int, int]]:
+    """(first byte, last byte but one) of buffers with so many elements, of which a thread has so many, each written by a loop of its own or, `together`, all by one, and of one that is live all the time."""
+    module, (out,), b = one_function([], [BufferType((16,), f32)])
+    code = Code(b)
+
+    def alloc(name: str, elements: int, of_thread: int = 0) -> Any:
+        value = b(kernel.Alloc, shape=(elements,), dtype=f32, of_thread=of_thread)
+        value.name = name
+        return value
+
+    shared = alloc("shared", 4096)
+    own = [alloc(f"own{i}", *sizes) for i, sizes in enumerate(of_threads)]
+    for group in [own] if together else [[one] for one in own]:
+        with code.loop(0, 16) as loop:
+            for buffer in [shared, *group]:
+                code.store(code.constant(1, f32), buffer, loop.iv)
+    with code.loop(0, 16) as loop:
+        code.store(code.load(shared, loop.iv), out, loop.iv)
+    b.insert(Return([]))
+    return {one.name: (int(one.offset), int(one.offset) + int(one.bytes)) for one in memory_report(module).buffers}
+
+
+def test_a_thread_finds_its_own_memory_where_it_was_and_no_other_buffer_comes_there() -> None:
+    found = offsets([(3 * 320, 320), (2 * 1600, 1600), (2 * 48, 48)])
+    shared = found.pop("shared")
+    (border,) = {begin + 4 * of_thread for (begin, _), of_thread in zip(found.values(), (320, 1600, 48), strict=True)}
+    assert all(begin % ALIGNMENT == 0 and begin < border < end for begin, end in found.values())
+    assert shared[0] >= max(end for _, end in found.values())
+
+
+def test_memory_of_threads_that_is_live_together_does_not_overlap() -> None:
+    found = sorted(offsets([(2 * 320, 320), (2 * 1600, 1600)], together=True).values())
+    assert all(end <= begin for (_, end), (begin, _) in zip(found, found[1:]))

@@ -25,7 +25,7 @@ from polyreme.kept import compiler_version
 from polyreme.lowering import direct_plan, winograd_plan
 from polyreme.lowering.direct import build_direct
 from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.targets import TARGETS, host
+from polyreme.lowering.targets import TARGETS, Target, host
 from polyreme.lowering.winograd import build_cut, build_winograd
 from polyreme.lowering.winograd_plan import ACCURACY, SIZES, Blocking, blockings, choose_blockings, find_image
 from polyreme.lowering.winograd_transforms import POINTS, STRIDED_POINTS, TAPS, transforms, transforms_at
@@ -235,10 +235,34 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
 CASES_AHEAD = [Case((3, 9, 9, 36), 70, bias=True, residual=True), Case((1, 17, 17, 32), 70, stride=2, pool=2)]
 
 
+@pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize(("case", "size"), [(case, size) for case in CASES_AHEAD for size in SIZES if has_pieces(case, size)], ids=str)
-def test_an_image_that_is_transformed_before_gives_the_same(case: Case, size: int) -> None:
-    check_machine_code(case, size, lambda b: b.ahead)
-    check_machine_code(case, size, lambda b: b.ahead and b.blocks > 1 and b.all_pieces % b.pieces > 0)
+def test_an_image_that_is_transformed_before_gives_the_same(case: Case, size: int, copies: bool) -> None:
+    """Once for all threads, or by each of two for itself."""
+    target = replace(host(), far_cores=copies)
+    check_machine_code(case, size, lambda b: b.ahead, target=target)
+    check_machine_code(case, size, lambda b: b.ahead and b.blocks > 1 and b.all_pieces % b.pieces > 0, target=target)
+
+
+def test_each_of_two_threads_has_memory_of_its_own_for_the_transformed_image() -> None:
+    """Where stores wait for copies that others have, and the image's size is known."""
+    sizes = {}
+    for copies in (False, True):
+        for open in (False, True):
+            case = replace(CASES_AHEAD[0], open=open)
+            plans: list[KernelPlan] = []
+
+            def watch(request: Request, plans: list[KernelPlan] = plans) -> KernelPlan | None:
+                plan = with_blocking(lambda all: next(b for b in all if b.ahead))(request)
+                assert plan is not None
+                plans.append(plan)
+                return plan
+
+            to_kernels(case.module(case.arrays()[1]), replace(TARGETS["x86-64-avx512"], far_cores=copies), watch)
+            sizes[copies, open] = [(s.elements, dict(plans[0].of_thread).get(i, 0)) for i, s in enumerate(plans[0].scratch)]
+    ((alone, _),) = sizes[False, False]
+    assert sizes[True, False] == [(2 * alone, alone)]
+    assert sizes[True, True] == sizes[False, True] and sizes[True, True][0][1] == 0
 
 
 @pytest.mark.parametrize("ahead", [False, True])
@@ -366,11 +390,13 @@ def test_few_pixels_of_many_channels_are_left_to_the_direct_way_where_memory_is_
     assert [bool(choose_blockings(image)) for image in found] == [True, False]
 
 
-def check_machine_code(case: Case, size: int, suits: Callable[[Blocking], bool], change: Callable[[Blocking], Blocking] = lambda b: b) -> None:
+def check_machine_code(
+    case: Case, size: int, suits: Callable[[Blocking], bool], change: Callable[[Blocking], Blocking] = lambda b: b, target: Target | None = None
+) -> None:
     """The cheapest way to cut the work that suits, changed, on one thread and on two."""
     inputs, constants = case.arrays()
     cheapest = with_blocking(lambda all: change(min((b for b in all if b.size == size and suits(b)), key=lambda b: b.cycles)))
-    lowered = to_kernels(case.module(constants), host(), cheapest)
+    lowered = to_kernels(case.module(constants), target or host(), cheapest)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, size))
 
 
