@@ -106,8 +106,9 @@ def test_kernels_are_found_again_by_another_model_with_the_same_layer(split, mon
     outline_constants(module)
     build_artifact(module, host())
     # `main` and the first product, which ends in another function now; the second product is there.
+    # A kernel's tasks are functions of their own where it is worth more than one thread.
     defined = [name for text in made for name in _defined(text)]
-    assert sum(name.startswith("kernel.contract") for name in defined) == 1, defined
+    assert len({name.split(".")[1] for name in defined if name.startswith("kernel.contract")}) == 1, defined
 
 
 def test_a_kernels_text_says_nothing_of_the_model_it_stands_in():
