@@ -112,6 +112,8 @@ publish:
   %sleepers_at = getelementptr %pool, ptr %pool, i64 0, i32 12
   %sleepers = load atomic i32, ptr %sleepers_at seq_cst, align 4
   %any_asleep = icmp sgt i32 %sleepers, 0
+  ; Workers that wait awake have not been woken where the caller runs, but the system may have moved it there since.
+  call void @keep_apart(ptr %pool)
   br i1 %any_asleep, label %wake, label %work
 
 wake:
@@ -121,7 +123,6 @@ wake:
   %others_capped = call i64 @llvm.smin.i64(i64 %others, i64 255)
   %others_32 = trunc i64 %others_capped to i32
   %to_wake = call i32 @llvm.smin.i32(i32 %others_32, i32 %sleepers)
-  call void @keep_apart(ptr %pool)
   call void @futex_wake(ptr %state_at, i32 %to_wake)
   br label %work
 
@@ -411,7 +412,7 @@ done:
   ret void
 }
 
-; Keeps the workers off the processor that the caller runs on; called before sleepers are woken. A guest of a virtual machine takes its idle processors for
+; Keeps the workers off the processor that the caller runs on; called for each job, before sleepers are woken. A guest of a virtual machine takes its idle processors for
 ; busy ones and wakes a thread where its waker runs, to wait there until the job is done: for several calls two threads then take as long as one.
 ; Masks change only when the caller has moved, and only those that are still as this function left them: the others are their user's.
 define internal void @keep_apart(ptr %pool) nounwind {

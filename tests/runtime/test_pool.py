@@ -199,8 +199,9 @@ def test_pools_come_and_go_without_leaving_threads(counting) -> None:
         assert settles_at(before)
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.05], ids=["awake", "asleep"])
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
-def test_workers_are_woken_off_the_processor_of_their_caller_unless_their_user_placed_them(counting) -> None:
+def test_workers_are_kept_off_the_processor_of_their_caller_unless_their_user_placed_them(counting, pause: float) -> None:
     everywhere = os.sched_getaffinity(0)
     first, second = sorted(everywhere)[:2]
     others = set(os.listdir("/proc/self/task"))
@@ -209,8 +210,8 @@ def test_workers_are_woken_off_the_processor_of_their_caller_unless_their_user_p
 
     def after_a_job_on(processor: int) -> set[int]:
         os.sched_setaffinity(0, {processor})
-        # Long enough for the worker to fall asleep.
-        time.sleep(0.05)
+        # The longer one is enough for the worker to fall asleep.
+        time.sleep(pause)
         counts = np.zeros(64, np.int32)
         counting(pool, counts, 1, 1)
         assert (counts == 1).all()
