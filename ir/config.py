@@ -113,7 +113,7 @@ def winograd() -> bool:
 
 
 def strassen() -> bool:
-    """Whether matrix products may be computed by Strassen's algorithm."""
+    """Whether matrix products may be computed by Strassen's algorithm, or by pairs of steps."""
     return _number("POLYREME_STRASSEN", 1, 0) != 0
 
 

@@ -39,6 +39,7 @@ from polyreme.lowering.join_products import JoinProducts
 from polyreme.lowering.long_reductions import ReduceRowsFirst
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.paired import build_paired
 from polyreme.lowering.program import Program, has_prepare
 from polyreme.lowering.quantized import IntegerProducts
 from polyreme.lowering.random import build_random
@@ -66,7 +67,7 @@ SHORT_ROW = 32
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
 BUILDERS = (
-    build_attention, build_row_chain, build_sliding, build_interleave, build_winograd, build_direct, build_conv, build_strassen, build_contract, build_random, build_scan, build_cumulate,
+    build_attention, build_row_chain, build_sliding, build_interleave, build_winograd, build_direct, build_conv, build_paired, build_strassen, build_contract, build_random, build_scan, build_cumulate,
     build_sort, build_loops,
 )  # fmt: skip
 

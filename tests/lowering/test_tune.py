@@ -20,6 +20,12 @@ from polyreme.lowering.targets import TARGETS, host
 SHAPE = (100, 90, 80)
 
 
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only products that are computed step by step have tiles to choose from."""
+    monkeypatch.setenv("POLYREME_STRASSEN", "0")
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[int, ...]]:
     """The tiles of each product that was timed; answers are kept in a folder of the test's own."""

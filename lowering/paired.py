@@ -1,0 +1,319 @@
+"""Products by Winograd's inner products: pairs of steps that take one multiplication and two additions in place of two multiplications.
+
+    a0·b0 + a1·b1 = (a0 + b1)·(a1 + b0) - a0·a1 - b0·b1
+
+What is taken off are sums over a row of A alone, made once for all lanes, and over a column of B alone, known ahead. Where a core begins one multiply-add in a cycle and one
+addition beside it (Zen 4), such a pair waits for its additions as long as two steps do for their multiply-adds. So two pairs of six steps go that way, and the other two steps are
+multiplied as they stand: four multiplications and four additions for six steps, a third less of each unit's time than of the multiply-adds alone.
+
+Of each group of six steps, the first and second are a pair, and the third and fourth. A's rows are copied for each task, and B is packed in panels of one vector. A tile is many rows by
+one vector, since scalars that are read once only are read by the addition itself.
+
+Rounding errors depend on the magnitudes of the sums a + b. So rows of A and columns of B are scaled to maxima of one, and every third step of a group is negated on both sides, which lets the products of A's
+elements, and those of B's, cancel between the two pairs as sums go on. A result is then within `ACCURACY` of the exact one, as if each row of A and each column of B had its greatest magnitude everywhere.
+An infinity or nan spoils its row, or column. Results don't depend on how rows are cut, for any number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from polyreme.dialects import kernel, tensor
+from polyreme.ir import config
+from polyreme.ir.accuracy import Accuracy
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import BlockArgument, Value
+from polyreme.ir.types import f32, i32
+from polyreme.lowering.code import Code, Index
+from polyreme.lowering.elements import VectorLeaf
+from polyreme.lowering.epilogue import place
+from polyreme.lowering.hoist import tidy
+from polyreme.lowering.packing import PlanParts, copied_views
+from polyreme.lowering.positions import Position
+from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.strassen_plan import Matrices, find_matrices
+
+ACCURACY = Accuracy(ulp=0.5, summed=0.5)
+"""Of results; the module's docstring says what the magnitude is."""
+
+LANES, GROUP = 16, 6
+# Steps after which groups begin with a vector again.
+PERIOD = 48
+# Rows of a tile: of 13 to 18 it made no difference.
+MOST_ROWS = 15
+# Parts of the second-level cache, 1 / so many, that a task's rows of A take.
+ROWS_SHARE = 2
+# What is smaller counts as this when scales are chosen.
+TINY = 1e-30
+# Cycles beside the steps: of a vector of A's rows when they are copied, of a row's own sums, and of a vector of results; and of six steps for a vector of results.
+COPY_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 30, 9, 4.3
+DIRECT_RESULT_CYCLES = 5
+# What is estimated must be this much faster than the direct way.
+ADVANTAGE = 0.93
+# More rows go by parts (`strassen.py`).
+MOST_M = 256
+
+
+def build_paired(request: Request) -> KernelPlan | None:
+    """The plan of a group around a product that is worth it; None for any other."""
+    found = find_paired(request)
+    return None if found is None else _Builder(found).build()
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A product as this file makes it: `m` rows, `k` steps, `n` lanes."""
+
+    matrices: Matrices
+    m: int
+    k: int
+    n: int
+    lanes: int
+
+    @cached_property
+    def groups(self) -> int:
+        """Groups of steps."""
+        return -(-self.k // GROUP)
+
+    @cached_property
+    def line(self) -> int:
+        """Elements from one row of A's copy to the next: an odd number of vectors, so that rows do not meet in the same set of the cache."""
+        return (-(-self.k // PERIOD) * PERIOD // self.lanes | 1) * self.lanes
+
+    @cached_property
+    def panels(self) -> int:
+        return -(-self.n // self.lanes)
+
+    @cached_property
+    def panel(self) -> int:
+        """Elements of a panel."""
+        return self.groups * GROUP * self.lanes
+
+    @cached_property
+    def tiles(self) -> int:
+        """Tiles of all rows, an even number."""
+        return min(self.m, 2 * -(-self.m // (2 * MOST_ROWS)))
+
+    @cached_property
+    def high(self) -> int:
+        """Rows of the first tiles; others have one less."""
+        return -(-self.m // self.tiles)
+
+    @cached_property
+    def high_tiles(self) -> int:
+        """Tiles that have so many."""
+        return self.m - self.tiles * (self.high - 1)
+
+    @cached_property
+    def most_tiles(self) -> int:
+        """Tiles whose rows of A are copied at a time."""
+        room = self.matrices.product.problem.request.target.caches[1] // ROWS_SHARE
+        return max(1, min(self.tiles, room // (self.high * self.line * f32.bytes)))
+
+    @property
+    def cycles(self) -> float:
+        """An estimate."""
+        copies = -(-self.k // self.lanes) * COPY_CYCLES + ROW_CYCLES
+        return self.m * (copies + self.panels * (self.groups * STEP_CYCLES + RESULT_CYCLES))
+
+    @property
+    def direct_cycles(self) -> float:
+        """An estimate of the direct way, whose last vector may be half of one."""
+        vectors = -(-2 * self.n // self.lanes) / 2
+        return self.m * vectors * (self.k + DIRECT_RESULT_CYCLES)
+
+
+def find_paired(request: Request) -> Paired | None:
+    """The product of a group that is worth it: on such machines, of enough steps, and B known ahead."""
+    target = request.target
+    if not target.strassen or not config.strassen() or not target.spare_adders or target.multiply_adds >= 2 or not target.fma or target.lanes(f32) != LANES:
+        return None
+    a = find_matrices(request)
+    if a is None or not isinstance(a.m, int) or not 1 < a.m <= MOST_M:
+        return None
+    p = a.product.problem
+    assert isinstance(p.right.source, BlockArgument)
+    if p.right.source.index in request.kept or len(a.product.rows) == 0:
+        return None
+    found = Paired(a, a.m, a.k, a.n, target.lanes(f32))
+    return found if found.cycles < ADVANTAGE * found.direct_cycles else None
+
+
+class _Builder:
+    """Makes the plan."""
+
+    def __init__(self, cut: Paired):
+        self.c, self.p = cut, cut.matrices.product.problem
+        self.parts = PlanParts(self.p.request)
+        self.align = cut.lanes * f32.bytes
+
+    def build(self) -> KernelPlan:
+        c, epilogue = self.c, self.p.epilogue
+        slots = [self.parts.memory_of(self.p.left.source), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
+        func = Func.empty(self.p.request.name("paired"), [self.parts.buffer_type(s) for s in slots], loc=self.p.contract.location)
+        code = self.code = Code(Builder.at_end(func.block, func.location))
+        self.left, self.right, *more = func.args
+        count = len(epilogue.args)
+        self.others: dict[Value, Value] = dict(zip(epilogue.args, more[:count], strict=True))
+        self.outs = more[count:]
+        threads: Value = code.b(kernel.Threads)
+        pieces = code.min(threads, c.tiles)
+        groups = code.min(code.div(code.add(threads, pieces, -1), pieces), c.panels)
+        with code.parallel(code.mul(pieces, groups), name="task") as task:
+            piece, group = code.split(task, [pieces, groups])
+            begin, end = (code.div(code.mul(x, c.tiles), pieces) for x in (piece, code.add(piece, 1)))
+            self.first_panel, self.end_panel = (code.div(code.mul(x, c.panels), groups) for x in (group, code.add(group, 1)))
+            self.rows = code.scratch(c.most_tiles * c.high * c.line, f32)
+            # Of each row, minus the sum of its pairs' products, and the scale.
+            self.sums = code.scratch(2 * c.most_tiles * c.high, f32)
+            with code.loop(begin, end, step=c.most_tiles, name="some") as some:
+                self._some(some.iv, code.min(code.add(some.iv, c.most_tiles), end))
+        code.b.insert(Return([]))
+        tidy(func)
+        self.parts.steps.append(Step(func, tuple(slots)))
+        return self.parts.plan("paired")
+
+    def _row_of(self, tile: Index) -> Index:
+        """The first row of a tile."""
+        code, c = self.code, self.c
+        return code.add(code.mul(tile, c.high - 1), code.min(tile, c.high_tiles))
+
+    def _some(self, begin: Index, end: Index) -> None:
+        """Some tiles of rows, for the panels of a task."""
+        code, c = self.code, self.c
+        first = self._row_of(begin)
+        with code.loop(0, code.sub(self._row_of(end), first), name="row") as row:
+            self._copy(code.add(first, row.iv), row.iv)
+        with code.loop(self.first_panel, self.end_panel, name="panel") as panel:
+            for lo, hi, rows in ((begin, code.min(end, c.high_tiles), c.high), (code.apply("max", code.value(begin), code.value(c.high_tiles)), end, c.high - 1)):
+                if rows == 0 or (rows < c.high and c.high_tiles == c.tiles):
+                    continue
+                with code.loop(lo, hi, name="tile") as tile:
+                    here = self._row_of(tile.iv)
+                    self._tile(here, code.sub(here, first), code.sub(tile.iv, begin), rows, panel.iv)
+
+    def _copy(self, row: Index, number: Index) -> None:
+        """A row of A, scaled, as the one of this number of the copy, and its sums."""
+        code, c, lanes = self.code, self.c, self.c.lanes
+        letters = c.matrices.product.rows
+        start = code.add(self.p.left.base, code.mul(row, self.p.left.stride(letters[-1])))
+
+        # Magnitudes are ordered as their bits are, which are compared in a cycle.
+        no_sign, least = (code.broadcast(code.constant(x, i32), lanes) for x in (0x7FFFFFFF, int(np.float32(TINY).view(np.int32))))
+
+        def greatest(at: Index, mask: Value | None, so_far: Value) -> Value:
+            bits = code.reinterpret(code.load(self.left, code.add(start, at), lanes, mask), i32)
+            return code.apply("max", so_far, code.apply("and", bits, no_sign))
+
+        several = 4 * lanes
+        whole = c.k // several * several
+        with code.loop(0, whole, [least] * 4, step=several, name="k") as loop:
+            loop.next = [greatest(code.add(loop.iv, i * lanes), None, x) for i, x in enumerate(loop.carried)]
+        a, b, *more = loop.results
+        for at in range(whole, c.k, lanes):
+            a = greatest(at, code.lane_mask(c.k - at, lanes), a)
+        for x in (b, *more):
+            a = code.apply("max", a, x)
+        scale = code.reinterpret(code.reduce(a, "max"), f32)
+        factor = code.broadcast(code.apply("div", code.constant(1.0, f32), scale), lanes)
+        facts = c.panels * (c.panel + 2 * lanes)
+        signs, pairs = ([code.load(self.right, facts + (which * PERIOD // lanes + i) * lanes, lanes, None, self.align) for i in range(PERIOD // lanes)] for which in range(2))
+        signs, pairs = ([code.apply("mul", x, factor) for x in of] for of in (signs, pairs))
+
+        def period(at: Index, count: int, totals: list[Value]) -> list[Value]:
+            totals = list(totals)
+            # Steps that a last group lacks are zero.
+            for i in range(min(-(-(count + GROUP - 1) // lanes), PERIOD // lanes)):
+                x, following = (code.load(self.left, code.add(start, at, i * lanes + j), lanes, code.lane_mask(max(0, count - i * lanes - j), lanes)) for j in range(2))
+                x = code.apply("mul", x, signs[i])
+                code.store(x, self.rows, code.add(code.mul(number, c.line), at, i * lanes), None, self.align)
+                totals[i] = code.fma(x, code.apply("mul", following, pairs[i]), totals[i])
+            return totals
+
+        # The last vector of a period reads one element more.
+        whole = (c.k - 1) // PERIOD * PERIOD
+        with code.loop(0, whole, [code.zero(f32, lanes)] * (PERIOD // lanes), step=PERIOD, name="k") as loop:
+            loop.next = period(loop.iv, PERIOD + 1, loop.carried)
+        total, *others = period(whole, c.k - whole, loop.results)
+        for x in others:
+            total = code.apply("add", total, x)
+        code.store(code.apply("neg", code.reduce(total)), self.sums, code.mul(number, 2))
+        code.store(scale, self.sums, code.add(code.mul(number, 2), 1))
+
+    def _tile(self, row: Index, at: Index, number: Index, rows: int, panel: Value) -> None:
+        """`rows` rows from `row` on, whose copies begin with the one `at`, by a panel; the tile is the one of this number."""
+        code, c, lanes = self.code, self.c, self.c.lanes
+        lane0 = code.mul(panel, lanes)
+        facts = code.add(c.panels * c.panel, lane0)
+        largest = code.load(self.right, facts, lanes, None, self.align)
+        known = code.load(self.right, code.add(facts, c.panels * lanes), lanes, None, self.align)
+
+        def of_row(r: int, which: int) -> Value:
+            return code.broadcast(code.load(self.sums, code.add(code.mul(at, 2), 2 * r + which)), lanes)
+
+        acc = [code.apply("sub", of_row(r, 0), known) for r in range(rows)]
+        left, right = code.mul(at, c.line), code.mul(panel, c.panel)
+        # The next panel comes while the tiles of this one are made.
+        each = -(-GROUP // c.most_tiles)
+        following = code.add(right, c.panel, code.mul(number, c.groups * each * lanes))
+        with code.loop(0, c.groups, acc, name="k") as loop:
+            for i in range(each):
+                code.prefetch(self.right, code.add(following, code.mul(loop.iv, each * lanes), i * lanes), locality=2)
+            here = code.add(right, code.mul(loop.iv, GROUP * lanes))
+            b = [code.load(self.right, code.add(here, s * lanes), lanes, None, self.align) for s in range(GROUP)]
+            scalars = code.add(left, code.mul(loop.iv, GROUP))
+
+            def a(r: int, s: int) -> Value:
+                return code.broadcast(code.load(self.rows, code.add(scalars, r * c.line + s)), lanes)
+
+            made = []
+            for r, x in enumerate(loop.carried):
+                # Sums are to be multiplied in this order, so that no multiply-add is ready long before its turn, and both units have something to do all the time.
+                x = code.fma(code.apply("add", a(r, 0), b[1]), code.apply("add", a(r, 1), b[0]), x)
+                x = code.fma(a(r, 4), b[4], x)
+                x = code.fma(code.apply("add", a(r, 2), b[3]), code.apply("add", a(r, 3), b[2]), x)
+                made.append(code.fma(a(r, 5), b[5], x))
+            loop.next = made
+        acc = loop.results
+        mask = code.lane_mask(code.sub(c.n, lane0), lanes) if c.n % lanes else None
+        for r, x in enumerate(acc):
+            self._write(code.apply("mul", x, code.apply("mul", largest, of_row(r, 1))), code.add(row, r), lane0, mask)
+
+    def _write(self, value: Value, row: Index, lane: Index, mask: Value | None) -> None:
+        """What the group gives for a vector of the product at this place, stored."""
+        product, epilogue = self.c.matrices.product, self.p.epilogue
+        emitter = epilogue.emitter(self.code, self.others, VectorLeaf(lambda _: value))
+        at = dict(zip(product.rows, map(place, self.code.split(row, [self.p.size(c) for c in product.rows])), strict=True))
+        at[product.lane] = place(lane, 0, 1)
+        epilogue.write(emitter, self.outs, [at.get(c, Position()) for c in self.p.out], self.c.lanes, mask)
+
+    def _weights(self) -> Slot:
+        """B as a pack: panels, then for each lane its greatest magnitude, by which it is divided, and the sum of its pairs' products; at last for a period of A's steps their
+        signs, and one for each that begins a pair."""
+        c, p = self.c, self.p
+        source, lane = p.right.source, c.matrices.product.lane
+        assert isinstance(source, BlockArgument)
+        func, b, w = copied_views(p.contract.b if p.right_is_b else p.contract.a)
+        letters = p.right_letters
+        step, width = c.matrices.step, c.panels * c.lanes
+        w = b(tensor.Transpose, w, perm=tuple([i for i, x in enumerate(letters) if x not in (step, lane)] + [letters.index(step), letters.index(lane)]))
+        w = b(tensor.Reshape, w, shape=(c.k, c.n))
+        w = b(tensor.Pad, w, low=(0, 0), high=(GROUP * c.groups - c.k, width - c.n), interior=(0, 0))
+        most = b(tensor.Reduce, b(tensor.Map, w, fn="abs"), fn="max", axes=(0,), keepdims=True)
+        most = b(tensor.Map, most, b(tensor.Full, value=TINY, shape=(1, 1), dtype=f32), fn="max")
+        w = b(tensor.Reshape, b(tensor.Map, w, most, fn="div"), shape=(c.groups, GROUP, width))
+        steps = [b(tensor.Slice, w, starts=(0, s, 0), stops=(c.groups, s + 1, width), strides=(1, 1, 1)) for s in range(GROUP)]
+        steps[2] = b(tensor.Map, steps[2], fn="neg")
+        pairs = b(tensor.Map, b(tensor.Map, steps[0], steps[1], fn="mul"), b(tensor.Map, steps[2], steps[3], fn="mul"), fn="add")
+        known = b(tensor.Reduce, pairs, fn="add", axes=(0,))
+        w = b(tensor.Reshape, b(tensor.Concat, steps, axis=1), shape=(c.groups * GROUP, c.panels, c.lanes))
+        w = b(tensor.Reshape, b(tensor.Transpose, w, perm=(1, 0, 2)), shape=(c.panels * c.panel,))
+        facts = [b(tensor.Constant, value=np.tile(np.array(x, np.float32), PERIOD // GROUP)) for x in ((1, 1, -1, 1, 1, 1), (1, 0, 1, 0, 0, 0))]
+        w = b(tensor.Concat, [w, *(b(tensor.Reshape, x, shape=(width,)) for x in (most, known)), *facts], axis=0)
+        b.insert(Return([w]))
+        self.parts.packs.append(Pack(source.index, func.finish()))
+        return pack(len(self.parts.packs) - 1)

@@ -1,0 +1,104 @@
+"""Products by pairs of steps: results within the declared bound of float64, rows and columns of any magnitude, and when they are chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from polyreme.ir.accuracy import Array
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.types import f32
+from polyreme.lowering import paired
+from polyreme.lowering.paired import ACCURACY, build_paired, find_paired
+from polyreme.lowering.schedule import KernelPlan, Request
+from polyreme.lowering.targets import TARGETS, host
+from tests.lowering import bounds
+from tests.lowering.bounds import assert_within, to_kernels
+from tests.lowering.test_strassen import Case
+
+# A machine for which such products are worth it.
+WORTH = replace(TARGETS["x86-64-avx512"], multiply_adds=1)
+
+
+def bound(case: Case, inputs: list[Array], constants: list[Array]) -> Array:
+    """`ACCURACY` with the magnitude that the module declares for it."""
+    x, w = inputs[0].reshape(case.m, case.k).astype(np.float64), (constants[0].T if case.turned else constants[0]).astype(np.float64)
+    magnitude = case.k * np.abs(x).max(1, keepdims=True) * np.abs(w).max(0)
+    expected = case.expected(inputs, constants)
+    later = np.finfo(np.float32).eps * (case.bias + case.residual) * (np.abs(expected) + 8)
+    return np.asarray(ACCURACY.bound(x @ w, f32, magnitude, case.k).reshape(expected.shape) + later)
+
+
+def always(request: Request) -> KernelPlan | None:
+    """The builder, for every product that it can make."""
+    plan = build_paired(request)
+    assert plan is not None
+    return plan
+
+
+@settings(max_examples=10, deadline=None)
+@example(Case(16, 48, 16), 1, 1.0)
+@example(Case(7, 37, 70, bias=True), 1, 3.0)
+@example(Case(6, 97, 33, residual=True, split=2), 1000, 0.0)
+@example(Case(33, 50, 20, turned=True, bias=True), 3, 3.0)
+@given(st.builds(Case, st.integers(2, 40), st.integers(2, 120), st.integers(2, 40), st.booleans(), st.booleans(), st.booleans()), st.integers(1, 4), st.sampled_from([0.0, 3.0]))
+def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(case: Case, room: int, spread: float) -> None:
+    """However many tiles of rows are copied at a time, and for rows and steps of very different sizes."""
+    inputs, constants = case.arrays(spread)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paired, "ADVANTAGE", 1e9)
+        target = replace(WORTH, caches=(WORTH.caches[0], room * 40_000, WORTH.caches[2]))
+        lowered = to_kernels(case.module(inputs, constants), target, always)
+        assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
+
+
+@pytest.mark.parametrize("case", [Case(49, 160, 96, bias=True), Case(50, 101, 200, residual=True), Case(196, 576, 24, turned=True), Case(2, 96, 33), Case(64, 66, 77, split=4)], ids=str)
+def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    if host().vector_bytes != 64:
+        pytest.skip("vectors of 64 bytes")
+    monkeypatch.setattr(paired, "ADVANTAGE", 1e9)
+    inputs, constants = case.arrays(2.0)
+    lowered = to_kernels(case.module(inputs, constants), replace(host(), multiply_adds=1, spare_adders=True), always)
+    bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), bound(case, inputs, constants))
+
+
+def test_rows_and_columns_of_any_magnitude_are_as_exact_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without scales, a row of 1e6 beside weights of 1e-3 would lose nine digits; a row of zeros gives (nearly) zeros."""
+    monkeypatch.setattr(paired, "ADVANTAGE", 1e9)
+    case = Case(8, 96, 40)
+    inputs, constants = case.arrays()
+    inputs[0] *= np.float32(10.0) ** np.linspace(-12, 12, 8, dtype=np.float32)[:, None]
+    inputs[0][3] = 0
+    constants[0] *= np.float32(10.0) ** np.linspace(-6, 6, 40, dtype=np.float32)
+    lowered = to_kernels(case.module(inputs, constants), WORTH, always)
+    got, expected = evaluate(lowered, inputs)[0], case.expected(inputs, constants)
+    magnitude = np.abs(inputs[0]).astype(np.float64) @ np.abs(constants[0]).astype(np.float64)
+    assert (np.abs(got - expected) / np.maximum(magnitude, 1e-20)).max() <= 2e-6
+
+
+@pytest.mark.parametrize(
+    ("case", "changes", "is_taken"),
+    [
+        (Case(49, 160, 960), {}, True),
+        (Case(49, 160, 960), {"multiply_adds": 2}, False),
+        (Case(49, 160, 960), {"spare_adders": False}, False),
+        (Case(49, 160, 960), {"strassen": False}, False),
+        (Case(49, 160, 960), {"vector_bytes": 32}, False),
+        (Case(1, 160, 960), {}, False),
+        (Case(49, 12, 960), {}, False),
+        (Case(49, 160, 16), {}, False),
+    ],
+)  # fmt: skip
+def test_they_are_chosen_where_additions_are_free_beside_one_multiply_add_a_cycle(case: Case, changes: dict[str, object], is_taken: bool) -> None:
+    seen: list[bool] = []
+
+    def look(request: Request) -> None:
+        seen.append(find_paired(request) is not None)
+
+    inputs, constants = case.arrays()
+    to_kernels(case.module(inputs, constants), replace(WORTH, **changes), look)  # type: ignore[arg-type]
+    assert seen == [is_taken]
