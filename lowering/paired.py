@@ -54,8 +54,8 @@ COPY_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 30, 9, 4.3
 DIRECT_RESULT_CYCLES = 5
 # What is estimated must be this much faster than the direct way.
 ADVANTAGE = 0.93
-# More rows go by parts (`strassen.py`).
-MOST_M = 256
+# Of more rows, some lost a quarter on two threads, as they wait for memory: 12544 x 128 x 512.
+MOST_M = 4096
 
 
 def build_paired(request: Request) -> KernelPlan | None:

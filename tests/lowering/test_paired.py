@@ -56,7 +56,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
         assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
 
 
-@pytest.mark.parametrize("case", [Case(49, 160, 96, bias=True), Case(50, 101, 200, residual=True), Case(196, 576, 24, turned=True), Case(2, 96, 33), Case(64, 66, 77, split=4)], ids=str)
+@pytest.mark.parametrize("case", [Case(49, 160, 96, bias=True), Case(50, 101, 200, residual=True), Case(196, 576, 24, turned=True), Case(2, 96, 33), Case(64, 66, 77, split=4), Case(700, 97, 40, bias=True)], ids=str)
 def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     if host().vector_bytes != 64:
         pytest.skip("vectors of 64 bytes")
@@ -88,6 +88,8 @@ def test_rows_and_columns_of_any_magnitude_are_as_exact_as_others(monkeypatch: p
         (Case(49, 160, 960), {"spare_adders": False}, False),
         (Case(49, 160, 960), {"strassen": False}, False),
         (Case(49, 160, 960), {"vector_bytes": 32}, False),
+        (Case(3136, 64, 256), {}, True),
+        (Case(5000, 160, 96), {}, False),
         (Case(1, 160, 960), {}, False),
         (Case(49, 12, 960), {}, False),
         (Case(49, 160, 16), {}, False),
