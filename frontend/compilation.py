@@ -31,7 +31,8 @@ def compile(
     `winograd=False` forbids convolutions by Winograd's algorithm, whose rounding errors are larger than those of the direct way, and those with few channels
     by blocks of pixels (`lowering/pixel_blocks.py`): in both, an infinity or a nan of the image also reaches results beside those that it belongs to.
     `POLYREME_WINOGRAD=0` in the environment does so for everything that is compiled. `strassen=False` and `POLYREME_STRASSEN=0` forbid large matrix products by
-    Strassen's, whose errors are larger likewise, and whose packed weights take 7/4 of the memory. `short_weights=False` and
+    Strassen's, whose errors are larger likewise, and whose packed weights take 7/4 of the memory, and those by pairs of steps, whose errors are relative to the largest
+    elements of a row and of a column, and in which an infinity or a nan spoils all of its row or column. `short_weights=False` and
     `POLYREME_SHORT_WEIGHTS=0` keep the weights of recurrent layers as they are; otherwise those below 2^-14 of the largest one that is summed with them may be rounded by
     2^-38 of it.
     """

@@ -9,9 +9,9 @@ multiplied as they stand: four multiplications and four additions for six steps,
 Of each group of six steps, the first and second are a pair, and the third and fourth. A's rows are copied for each task, and B is packed in panels of one vector. A tile is many rows by
 one vector, since scalars that are read once only are read by the addition itself.
 
-Rounding errors depend on the magnitudes of the sums a + b. So rows of A and columns of B are scaled to maxima of one, and every third step of a group is negated on both sides, which lets the products of A's
-elements, and those of B's, cancel between the two pairs as sums go on. A result is then within `ACCURACY` of the exact one, as if each row of A and each column of B had its greatest magnitude everywhere.
-An infinity or nan spoils its row, or column. Results don't depend on how rows are cut, for any number of threads.
+Rounding errors depend on the magnitudes of the sums a + b. So rows of A and columns of B are scaled to maxima of about one, by powers of two, which round nothing, and every third step of a group is negated on
+both sides, which lets the products of A's elements, and those of B's, cancel between the two pairs as sums go on. A result is then within `ACCURACY` of the exact one, as if each row of A and each column of B
+had its greatest magnitude everywhere. An infinity or nan spoils its row, or column. Results don't depend on how rows are cut, for any number of threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
-from polyreme.ir.types import f32, i32
+from polyreme.ir.types import f32, f64, i32
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
@@ -47,8 +47,10 @@ PERIOD = 48
 MOST_ROWS = 15
 # Parts of the second-level cache, 1 / so many, that a task's rows of A take.
 ROWS_SHARE = 2
-# What is smaller counts as this when scales are chosen.
-TINY = 1e-30
+# Scales are within these: they and what they divide by are finite, and not denormal.
+LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**126
+# A number that is as much as half of the mantissa's first bit, added to a float's bits, carries to the exponent where that rounds to the nearest power of two.
+HALF_BIT, EXPONENT = 0x400000, 0x7F800000
 # Cycles beside the steps: of a vector of A's rows when they are copied, of a row's own sums, and of a vector of results; and of six steps for a vector of results.
 COPY_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 30, 9, 4.3
 DIRECT_RESULT_CYCLES = 5
@@ -203,7 +205,8 @@ class _Builder:
         start = code.add(self.p.left.base, code.mul(row, self.p.left.stride(letters[-1])))
 
         # Magnitudes are ordered as their bits are, which are compared in a cycle.
-        no_sign, least = (code.broadcast(code.constant(x, i32), lanes) for x in (0x7FFFFFFF, int(np.float32(TINY).view(np.int32))))
+        bounds = [int(np.float32(x).view(np.int32)) for x in (LEAST_SCALE, MOST_SCALE)]
+        no_sign, least = (code.broadcast(code.constant(x, i32), lanes) for x in (0x7FFFFFFF, bounds[0]))
 
         def greatest(at: Index, mask: Value | None, so_far: Value) -> Value:
             bits = code.reinterpret(code.load(self.left, code.add(start, at), lanes, mask), i32)
@@ -218,7 +221,9 @@ class _Builder:
             a = greatest(at, code.lane_mask(c.k - at, lanes), a)
         for x in (b, *more):
             a = code.apply("max", a, x)
-        scale = code.reinterpret(code.reduce(a, "max"), f32)
+        # A power of two; an infinity, whose bits would carry too far, is one of them before that.
+        most = code.apply("min", code.reduce(a, "max"), code.constant(bounds[1], i32))
+        scale = code.reinterpret(code.apply("and", code.apply("add", most, code.constant(HALF_BIT, i32)), code.constant(EXPONENT, i32)), f32)
         factor = code.broadcast(code.apply("div", code.constant(1.0, f32), scale), lanes)
         facts = c.panels * (c.panel + 2 * lanes)
         signs, pairs = ([code.load(self.right, facts + (which * PERIOD // lanes + i) * lanes, lanes, None, self.align) for i in range(PERIOD // lanes)] for which in range(2))
@@ -249,7 +254,7 @@ class _Builder:
         code, c, lanes = self.code, self.c, self.c.lanes
         lane0 = code.mul(panel, lanes)
         facts = code.add(c.panels * c.panel, lane0)
-        largest = code.load(self.right, facts, lanes, None, self.align)
+        scales = code.load(self.right, facts, lanes, None, self.align)
         known = code.load(self.right, code.add(facts, c.panels * lanes), lanes, None, self.align)
 
         def of_row(r: int, which: int) -> Value:
@@ -281,7 +286,11 @@ class _Builder:
         acc = loop.results
         mask = code.lane_mask(code.sub(c.n, lane0), lanes) if c.n % lanes else None
         for r, x in enumerate(acc):
-            self._write(code.apply("mul", x, code.apply("mul", largest, of_row(r, 1))), code.add(row, r), lane0, mask)
+            # The smaller scale first, since the sum times the larger one may be too large for a float; both are positive, so that their bits may be compared.
+            both = [code.reinterpret(s, i32) for s in (scales, of_row(r, 1))]
+            for which in ("min", "max"):
+                x = code.apply("mul", x, code.reinterpret(code.apply(which, *both), f32))
+            self._write(x, code.add(row, r), lane0, mask)
 
     def _write(self, value: Value, row: Index, lane: Index, mask: Value | None) -> None:
         """What the group gives for a vector of the product at this place, stored."""
@@ -292,7 +301,7 @@ class _Builder:
         epilogue.write(emitter, self.outs, [at.get(c, Position()) for c in self.p.out], self.c.lanes, mask)
 
     def _weights(self) -> Slot:
-        """B as a pack: panels, then for each lane its greatest magnitude, by which it is divided, and the sum of its pairs' products; at last for a period of A's steps their
+        """B as a pack: panels, then for each lane its scale, by which it is divided, and the sum of its pairs' products; at last for a period of A's steps their
         signs, and one for each that begins a pair."""
         c, p = self.c, self.p
         source, lane = p.right.source, c.matrices.product.lane
@@ -304,8 +313,10 @@ class _Builder:
         w = b(tensor.Reshape, w, shape=(c.k, c.n))
         w = b(tensor.Pad, w, low=(0, 0), high=(GROUP * c.groups - c.k, width - c.n), interior=(0, 0))
         most = b(tensor.Reduce, b(tensor.Map, w, fn="abs"), fn="max", axes=(0,), keepdims=True)
-        most = b(tensor.Map, most, b(tensor.Full, value=TINY, shape=(1, 1), dtype=f32), fn="max")
-        w = b(tensor.Reshape, b(tensor.Map, w, most, fn="div"), shape=(c.groups, GROUP, width))
+        for fn, bound in (("max", LEAST_SCALE), ("min", MOST_SCALE)):
+            most = b(tensor.Map, most, b(tensor.Full, value=bound, shape=(1, 1), dtype=f32), fn=fn)
+        scale = _power_of_two(b, most)
+        w = b(tensor.Reshape, b(tensor.Map, w, scale, fn="div"), shape=(c.groups, GROUP, width))
         steps = [b(tensor.Slice, w, starts=(0, s, 0), stops=(c.groups, s + 1, width), strides=(1, 1, 1)) for s in range(GROUP)]
         steps[2] = b(tensor.Map, steps[2], fn="neg")
         pairs = b(tensor.Map, b(tensor.Map, steps[0], steps[1], fn="mul"), b(tensor.Map, steps[2], steps[3], fn="mul"), fn="add")
@@ -313,7 +324,15 @@ class _Builder:
         w = b(tensor.Reshape, b(tensor.Concat, steps, axis=1), shape=(c.groups * GROUP, c.panels, c.lanes))
         w = b(tensor.Reshape, b(tensor.Transpose, w, perm=(1, 0, 2)), shape=(c.panels * c.panel,))
         facts = [b(tensor.Constant, value=np.tile(np.array(x, np.float32), PERIOD // GROUP)) for x in ((1, 1, -1, 1, 1, 1), (1, 0, 1, 0, 0, 0))]
-        w = b(tensor.Concat, [w, *(b(tensor.Reshape, x, shape=(width,)) for x in (most, known)), *facts], axis=0)
+        w = b(tensor.Concat, [w, *(b(tensor.Reshape, x, shape=(width,)) for x in (scale, known)), *facts], axis=0)
         b.insert(Return([w]))
         self.parts.packs.append(Pack(source.index, func.finish()))
         return pack(len(self.parts.packs) - 1)
+
+
+def _power_of_two(b: Builder, x: Value) -> Value:
+    """The power of two that is the nearest to each float: what is left of it when all bits but the first one are rounded off."""
+    wide = b(tensor.Map, x, fn="cast", dtype=f64)
+    large = b(tensor.Map, wide, b(tensor.Full, value=2.0**52 + 1, shape=(1, 1), dtype=f64), fn="mul")
+    rounded = b(tensor.Map, large, b(tensor.Map, large, wide, fn="sub"), fn="sub")
+    return b(tensor.Map, rounded, fn="cast", dtype=f32)

@@ -80,6 +80,46 @@ def test_rows_and_columns_of_any_magnitude_are_as_exact_as_others(monkeypatch: p
     assert (np.abs(got - expected) / np.maximum(magnitude, 1e-20)).max() <= 2e-6
 
 
+def results(case: Case, x: Array, w: Array, monkeypatch: pytest.MonkeyPatch) -> Array:
+    """x by w, by pairs."""
+    monkeypatch.setattr(paired, "ADVANTAGE", 1e9)
+    return evaluate(to_kernels(case.module([x], [w]), WORTH, always), [x])[0]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1e30, 1e-30), (1e-30, 1e30), (1e37, 1e-37), (1e-37, 1e36), (1e-35, 1e3)])
+def test_large_rows_by_small_columns_and_small_by_large_are_as_exact_as_others(rows: float, columns: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums neither leave the range of floats nor come near its end before both scales are in them."""
+    case = Case(5, 96, 20)
+    (x,), (w,) = case.arrays()
+    x, w = x * np.float32(rows), w * np.float32(columns)
+    got = results(case, x, w, monkeypatch)
+    magnitude = np.abs(x).astype(np.float64) @ np.abs(w).astype(np.float64)
+    assert (np.abs(got - x.astype(np.float64) @ w.astype(np.float64)) / magnitude).max() <= 1e-6
+
+
+def test_scales_round_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small integers, times any power of two in each row and column, give what they give exactly: with scales that are no powers of two all results would be off."""
+    case, rng = Case(12, 48, 40), np.random.default_rng(3)
+    x, w = rng.integers(-7, 8, (12, 48)), rng.integers(-7, 8, (48, 40))
+    down, across = 2.0 ** rng.integers(-60, 60, (12, 1)), 2.0 ** rng.integers(-60, 60, 40)
+    got = results(case, (x * down).astype(np.float32), (w * across).astype(np.float32), monkeypatch)
+    np.testing.assert_array_equal(got, (x @ w) * down * across)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_an_infinity_or_nan_spoils_its_own_row_or_column_alone(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(6, 50, 20)
+    (x,), (w,) = case.arrays()
+    expected = results(case, x, w, monkeypatch)
+    x, w = x.copy(), w.copy()
+    x[2, 7], w[20, 5] = value, value
+    got = results(case, x, w, monkeypatch)
+    spoilt = np.zeros(got.shape, bool)
+    spoilt[2], spoilt[:, 5] = True, True
+    np.testing.assert_array_equal(~np.isfinite(got), spoilt)
+    np.testing.assert_array_equal(got[~spoilt], expected[~spoilt])
+
+
 @pytest.mark.parametrize(
     ("case", "changes", "is_taken"),
     [
