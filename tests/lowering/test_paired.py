@@ -13,7 +13,7 @@ from polyreme.ir.accuracy import Array
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import f32
 from polyreme.lowering import paired
-from polyreme.lowering.paired import ACCURACY, build_paired, find_paired
+from polyreme.lowering.paired import ACCURACY, GROUP, build_paired, find_paired
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.targets import TARGETS, host
 from tests.lowering import bounds
@@ -30,7 +30,7 @@ def bound(case: Case, inputs: list[Array], constants: list[Array]) -> Array:
     magnitude = case.k * np.abs(x).max(1, keepdims=True) * np.abs(w).max(0)
     expected = case.expected(inputs, constants)
     later = np.finfo(np.float32).eps * (case.bias + case.residual) * (np.abs(expected) + 8)
-    return np.asarray(ACCURACY.bound(x @ w, f32, magnitude, case.k).reshape(expected.shape) + later)
+    return np.asarray(ACCURACY.bound(x @ w, f32, magnitude, max(case.k, GROUP)).reshape(expected.shape) + later)
 
 
 def always(request: Request) -> KernelPlan | None:
