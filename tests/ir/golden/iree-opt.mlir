@@ -2493,8 +2493,56 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (tensor<313xui64>) -> (tensor<4xi64>, tensor<313xui64>), sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<313xui64>):
+    %0:2 = "polyreme.host.integers"(%arg0) {dtype = i64, high = 10 : i64, low = 0 : i64, shape = [4]} : (tensor<313xui64>) -> (tensor<4xi64>, tensor<313xui64>)
+    "func.return"(%0#0, %0#1) : (tensor<4xi64>, tensor<313xui64>) -> ()
+  }) {arg_names = ["s"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<4x3xi1>) -> tensor<?x2xi64, ["K"]>, sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<4x3xi1>):
+    %0 = "polyreme.host.nonzero"(%arg0) {count = #polyreme.size<"K">} : (tensor<4x3xi1>) -> tensor<?x2xi64, ["K"]>
+    "func.return"(%0) : (tensor<?x2xi64, ["K"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<313xui64>) -> (tensor<4xf32>, tensor<313xui64>), sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<313xui64>):
+    %0:2 = "polyreme.host.normal"(%arg0) {dtype = f32, mean = 0.000000e+00 : f64, shape = [4], std = 1.000000e+00 : f64} : (tensor<313xui64>) -> (tensor<4xf32>, tensor<313xui64>)
+    "func.return"(%0#0, %0#1) : (tensor<4xf32>, tensor<313xui64>) -> ()
+  }) {arg_names = ["s"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<313xui64>) -> (tensor<5xi64>, tensor<313xui64>), sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<313xui64>):
+    %0:2 = "polyreme.host.permutation"(%arg0) {count = 5 : i64} : (tensor<313xui64>) -> (tensor<5xi64>, tensor<313xui64>)
+    "func.return"(%0#0, %0#1) : (tensor<5xi64>, tensor<313xui64>) -> ()
+  }) {arg_names = ["s"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x3x4xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x3x4xf32, ["N"]>):
+    %0 = "polyreme.host.singular_values"(%arg0) : (tensor<?x3x4xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>
+    "func.return"(%0) : (tensor<?x3xf32, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x3x4xf32, ["N"]>) -> (tensor<?x3x3xf32, ["N"]>, tensor<?x3x4xf32, ["N"]>), sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x3x4xf32, ["N"]>):
+    %0:2 = "polyreme.host.singular_vectors"(%arg0) : (tensor<?x3x4xf32, ["N"]>) -> (tensor<?x3x3xf32, ["N"]>, tensor<?x3x4xf32, ["N"]>)
+    "func.return"(%0#0, %0#1) : (tensor<?x3x3xf32, ["N"]>, tensor<?x3x4xf32, ["N"]>) -> ()
+  }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = () -> !polyreme.buffer<8x128xf32>, sym_name = "example"}> ({
-    %0 = "polyreme.kernel.alloc"() {dtype = f32, offset = 4096 : i64, shape = [8, 128], space = "arena"} : () -> !polyreme.buffer<8x128xf32>
+    %0 = "polyreme.kernel.alloc"() {dtype = f32, of_thread = 0 : i64, offset = 4096 : i64, shape = [8, 128], space = "arena"} : () -> !polyreme.buffer<8x128xf32>
     "func.return"(%0) : (!polyreme.buffer<8x128xf32>) -> ()
   }) : () -> ()
 }) : () -> ()
@@ -2615,11 +2663,27 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (!polyreme.buffer<256xi32>, index, !polyreme.buffer<1024xi32>, index, !polyreme.buffer<64xi32>, index) -> (), sym_name = "example"}> ({
+  ^bb0(%arg0: !polyreme.buffer<256xi32>, %arg1: index, %arg2: !polyreme.buffer<1024xi32>, %arg3: index, %arg4: !polyreme.buffer<64xi32>, %arg5: index):
+    "polyreme.kernel.dot_block"(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5) {columns = 16 : i64, counts = [3], lines = 1 : i64, moves_a = [16], moves_b = [256], operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>, places = [0], row = 48 : i64, rows = 4 : i64, starts = [0], width = 16 : i64} : (!polyreme.buffer<256xi32>, index, !polyreme.buffer<1024xi32>, index, !polyreme.buffer<64xi32>, index) -> ()
+    "func.return"() : () -> ()
+  }) {arg_names = ["a", "i", "b", "j", "sums", "next"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (vector<16xf32>) -> f32, sym_name = "example"}> ({
   ^bb0(%arg0: vector<16xf32>):
     %0 = "polyreme.kernel.extract"(%arg0) {lane = 3 : i64} : (vector<16xf32>) -> f32
     "func.return"(%0) : (f32) -> ()
   }) {arg_names = ["v"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (i64, !polyreme.buffer<64xi64>, index) -> i64, sym_name = "example"}> ({
+  ^bb0(%arg0: i64, %arg1: !polyreme.buffer<64xi64>, %arg2: index):
+    %0 = "polyreme.kernel.fetch_add"(%arg0, %arg1, %arg2) : (i64, !polyreme.buffer<64xi64>, index) -> i64
+    "func.return"(%0) : (i64) -> ()
+  }) {arg_names = ["value", "taken", "i"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2822,6 +2886,14 @@
 }) : () -> ()
 // -----
 "builtin.module"() ({
+  "func.func"() <{function_type = (!polyreme.buffer<64xf32>, index) -> index, sym_name = "example"}> ({
+  ^bb0(%arg0: !polyreme.buffer<64xf32>, %arg1: index):
+    %0 = "polyreme.kernel.until_aligned"(%arg0, %arg1) {bytes = 64 : i64} : (!polyreme.buffer<64xf32>, index) -> index
+    "func.return"(%0) : (index) -> ()
+  }) {arg_names = ["y", "i"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
   "func.func"() <{function_type = (!polyreme.buffer<8x16xf32>, index) -> !polyreme.buffer<16xf32>, sym_name = "example"}> ({
   ^bb0(%arg0: !polyreme.buffer<8x16xf32>, %arg1: index):
     %0 = "polyreme.kernel.view"(%arg0, %arg1) {operandSegmentSizes = array<i32: 1, 1>, shape = [16]} : (!polyreme.buffer<8x16xf32>, index) -> !polyreme.buffer<16xf32>
@@ -2927,6 +2999,14 @@
     %0 = "polyreme.nn.atan"(%arg0) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     "func.return"(%0) : (tensor<?x4xf32, ["N"]>) -> ()
   }) {arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<?x4xf32, ["N"]>, tensor<4xf32>) -> tensor<?x4xf32, ["N"]>, sym_name = "example"}> ({
+  ^bb0(%arg0: tensor<?x4xf32, ["N"]>, %arg1: tensor<4xf32>):
+    %0 = "polyreme.nn.atan2"(%arg0, %arg1) : (tensor<?x4xf32, ["N"]>, tensor<4xf32>) -> tensor<?x4xf32, ["N"]>
+    "func.return"(%0) : (tensor<?x4xf32, ["N"]>) -> ()
+  }) {arg_names = ["x", "y"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -4214,7 +4294,7 @@
 "builtin.module"() ({
   "func.func"() <{function_type = (!polyreme.buffer<?x5xf32, ["N"]>, !polyreme.buffer<f32>, !polyreme.buffer<f32>) -> (), sym_name = "main"}> ({
   ^bb0(%arg14: !polyreme.buffer<?x5xf32, ["N"]>, %arg15: !polyreme.buffer<f32>, %arg16: !polyreme.buffer<f32>):
-    %38 = "polyreme.kernel.alloc"() {dtype = f32, shape = [], space = "arena"} : () -> !polyreme.buffer<f32>
+    %38 = "polyreme.kernel.alloc"() {dtype = f32, of_thread = 0 : i64, shape = [], space = "arena"} : () -> !polyreme.buffer<f32>
     %39 = "polyreme.kernel.view"(%arg14) {operandSegmentSizes = array<i32: 1, 0>, shape = [#polyreme.size<"5*N">]} : (!polyreme.buffer<?x5xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["5*N"]>
     "polyreme.kernel.call"(%arg14, %39, %38) {callee = @k1} : (!polyreme.buffer<?x5xf32, ["N"]>, !polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>) -> ()
     %40 = "polyreme.kernel.view"(%arg14) {operandSegmentSizes = array<i32: 1, 0>, shape = [#polyreme.size<"5*N">]} : (!polyreme.buffer<?x5xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["5*N"]>
@@ -4297,11 +4377,11 @@
   "func.func"() <{function_type = (!polyreme.buffer<2x3xf32>, !polyreme.buffer<f32>, !polyreme.buffer<5x4xf32>) -> (), sym_name = "main"}> ({
   ^bb0(%arg16: !polyreme.buffer<2x3xf32>, %arg17: !polyreme.buffer<f32>, %arg18: !polyreme.buffer<5x4xf32>):
     %65 = "polyreme.kernel.data"() {value = dense<[1.375000e+00, 1.125000e+00, 1.875000e+00]> : tensor<3xf32>} : () -> !polyreme.buffer<3xf32>
-    %66 = "polyreme.kernel.alloc"() {dtype = f32, shape = [], space = "arena"} : () -> !polyreme.buffer<f32>
+    %66 = "polyreme.kernel.alloc"() {dtype = f32, of_thread = 0 : i64, shape = [], space = "arena"} : () -> !polyreme.buffer<f32>
     %67 = "polyreme.kernel.view"(%65) {operandSegmentSizes = array<i32: 1, 0>, shape = [3]} : (!polyreme.buffer<3xf32>) -> !polyreme.buffer<3xf32>
     %68 = "polyreme.kernel.view"(%65) {operandSegmentSizes = array<i32: 1, 0>, shape = [3]} : (!polyreme.buffer<3xf32>) -> !polyreme.buffer<3xf32>
     "polyreme.kernel.call"(%67, %68, %66) {callee = @k0} : (!polyreme.buffer<3xf32>, !polyreme.buffer<3xf32>, !polyreme.buffer<f32>) -> ()
-    %69 = "polyreme.kernel.alloc"() {dtype = f32, shape = [4, 2], space = "arena"} : () -> !polyreme.buffer<4x2xf32>
+    %69 = "polyreme.kernel.alloc"() {dtype = f32, of_thread = 0 : i64, shape = [4, 2], space = "arena"} : () -> !polyreme.buffer<4x2xf32>
     "polyreme.kernel.call"(%arg16, %66, %69) {callee = @k1} : (!polyreme.buffer<2x3xf32>, !polyreme.buffer<f32>, !polyreme.buffer<4x2xf32>) -> ()
     "polyreme.kernel.call"(%66, %arg17, %arg18) {callee = @k2} : (!polyreme.buffer<f32>, !polyreme.buffer<f32>, !polyreme.buffer<5x4xf32>) -> ()
     "func.return"() : () -> ()
@@ -4341,7 +4421,7 @@
     ^bb0(%arg7: index):
       %25 = "polyreme.kernel.constant"() {dtype = index, value = 4 : i64} : () -> index
       %26 = "polyreme.kernel.apply"(%arg7, %25) {fn = "mul"} : (index, index) -> index
-      %27 = "polyreme.kernel.alloc"() {dtype = f32, shape = [4], space = "local"} : () -> !polyreme.buffer<4xf32>
+      %27 = "polyreme.kernel.alloc"() {dtype = f32, of_thread = 0 : i64, shape = [4], space = "local"} : () -> !polyreme.buffer<4xf32>
       %28 = "polyreme.kernel.constant"() {dtype = index, value = 0 : i64} : () -> index
       %29 = "polyreme.kernel.constant"() {dtype = index, value = 4 : i64} : () -> index
       "polyreme.kernel.for"(%28, %29) ({

@@ -1002,7 +1002,55 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
-    %tmp = "polyreme.kernel.alloc"() {shape = [8 : i64, 128 : i64], dtype = f32, offset = 4096 : i64, space = "arena"} : () -> !polyreme.buffer<8x128xf32>
+  ^bb0(%s: tensor<313xui64>):
+    %v, %next = "polyreme.host.integers"(%s) {shape = [4 : i64], low = 0 : i64, high = 10 : i64, dtype = i64} : (tensor<313xui64>) -> (tensor<4xi64>, tensor<313xui64>)
+    "func.return"(%v, %next) : (tensor<4xi64>, tensor<313xui64>) -> ()
+  }) {sym_name = "example", function_type = (tensor<313xui64>) -> (tensor<4xi64>, tensor<313xui64>), arg_names = ["s"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<4x3xi1>):
+    %places = "polyreme.host.nonzero"(%x) {count = #polyreme.size<"K">} : (tensor<4x3xi1>) -> tensor<?x2xi64, ["K"]>
+    "func.return"(%places) : (tensor<?x2xi64, ["K"]>) -> ()
+  }) {sym_name = "main", function_type = (tensor<4x3xi1>) -> tensor<?x2xi64, ["K"]>, arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%s: tensor<313xui64>):
+    %v, %next = "polyreme.host.normal"(%s) {shape = [4 : i64], mean = 0.0 : f64, std = 1.0 : f64, dtype = f32} : (tensor<313xui64>) -> (tensor<4xf32>, tensor<313xui64>)
+    "func.return"(%v, %next) : (tensor<4xf32>, tensor<313xui64>) -> ()
+  }) {sym_name = "example", function_type = (tensor<313xui64>) -> (tensor<4xf32>, tensor<313xui64>), arg_names = ["s"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%s: tensor<313xui64>):
+    %v, %next = "polyreme.host.permutation"(%s) {count = 5 : i64} : (tensor<313xui64>) -> (tensor<5xi64>, tensor<313xui64>)
+    "func.return"(%v, %next) : (tensor<5xi64>, tensor<313xui64>) -> ()
+  }) {sym_name = "example", function_type = (tensor<313xui64>) -> (tensor<5xi64>, tensor<313xui64>), arg_names = ["s"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<?x3x4xf32, ["N"]>):
+    %s = "polyreme.host.singular_values"(%x) : (tensor<?x3x4xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>
+    "func.return"(%s) : (tensor<?x3xf32, ["N"]>) -> ()
+  }) {sym_name = "example", function_type = (tensor<?x3x4xf32, ["N"]>) -> tensor<?x3xf32, ["N"]>, arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<?x3x4xf32, ["N"]>):
+    %u, %v = "polyreme.host.singular_vectors"(%x) : (tensor<?x3x4xf32, ["N"]>) -> (tensor<?x3x3xf32, ["N"]>, tensor<?x3x4xf32, ["N"]>)
+    "func.return"(%u, %v) : (tensor<?x3x3xf32, ["N"]>, tensor<?x3x4xf32, ["N"]>) -> ()
+  }) {sym_name = "example", function_type = (tensor<?x3x4xf32, ["N"]>) -> (tensor<?x3x3xf32, ["N"]>, tensor<?x3x4xf32, ["N"]>), arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+    %tmp = "polyreme.kernel.alloc"() {shape = [8 : i64, 128 : i64], dtype = f32, offset = 4096 : i64, space = "arena", of_thread = 0 : i64} : () -> !polyreme.buffer<8x128xf32>
     "func.return"(%tmp) : (!polyreme.buffer<8x128xf32>) -> ()
   }) {sym_name = "example", function_type = () -> !polyreme.buffer<8x128xf32>} : () -> ()
 }) : () -> ()
@@ -1124,10 +1172,26 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
+  ^bb0(%a: !polyreme.buffer<256xi32>, %i: index, %b: !polyreme.buffer<1024xi32>, %j: index, %sums: !polyreme.buffer<64xi32>, %next: index):
+    "polyreme.kernel.dot_block"(%a, %i, %b, %j, %sums, %next) {rows = 4 : i64, row = 48 : i64, starts = [0 : i64], places = [0 : i64], columns = 16 : i64, width = 16 : i64, counts = [3 : i64], moves_a = [16 : i64], moves_b = [256 : i64], lines = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : (!polyreme.buffer<256xi32>, index, !polyreme.buffer<1024xi32>, index, !polyreme.buffer<64xi32>, index) -> ()
+    "func.return"() : () -> ()
+  }) {sym_name = "example", function_type = (!polyreme.buffer<256xi32>, index, !polyreme.buffer<1024xi32>, index, !polyreme.buffer<64xi32>, index) -> (), arg_names = ["a", "i", "b", "j", "sums", "next"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
   ^bb0(%v: vector<16xf32>):
     %s = "polyreme.kernel.extract"(%v) {lane = 3 : i64} : (vector<16xf32>) -> f32
     "func.return"(%s) : (f32) -> ()
   }) {sym_name = "example", function_type = (vector<16xf32>) -> f32, arg_names = ["v"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%value: i64, %taken: !polyreme.buffer<64xi64>, %i: index):
+    %number = "polyreme.kernel.fetch_add"(%value, %taken, %i) : (i64, !polyreme.buffer<64xi64>, index) -> i64
+    "func.return"(%number) : (i64) -> ()
+  }) {sym_name = "example", function_type = (i64, !polyreme.buffer<64xi64>, index) -> i64, arg_names = ["value", "taken", "i"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -1331,6 +1395,14 @@
 // -----
 "builtin.module"() ({
   "func.func"() ({
+  ^bb0(%y: !polyreme.buffer<64xf32>, %i: index):
+    %n = "polyreme.kernel.until_aligned"(%y, %i) {bytes = 64 : i64} : (!polyreme.buffer<64xf32>, index) -> index
+    "func.return"(%n) : (index) -> ()
+  }) {sym_name = "example", function_type = (!polyreme.buffer<64xf32>, index) -> index, arg_names = ["y", "i"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
   ^bb0(%x: !polyreme.buffer<8x16xf32>, %start: index):
     %v = "polyreme.kernel.view"(%x, %start) {shape = [16 : i64], operandSegmentSizes = array<i32: 1, 1>} : (!polyreme.buffer<8x16xf32>, index) -> !polyreme.buffer<16xf32>
     "func.return"(%v) : (!polyreme.buffer<16xf32>) -> ()
@@ -1435,6 +1507,14 @@
     %y = "polyreme.nn.atan"(%x) : (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>
     "func.return"(%y) : (tensor<?x4xf32, ["N"]>) -> ()
   }) {sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>) -> tensor<?x4xf32, ["N"]>, arg_names = ["x"]} : () -> ()
+}) : () -> ()
+// -----
+"builtin.module"() ({
+  "func.func"() ({
+  ^bb0(%x: tensor<?x4xf32, ["N"]>, %y: tensor<4xf32>):
+    %z = "polyreme.nn.atan2"(%x, %y) : (tensor<?x4xf32, ["N"]>, tensor<4xf32>) -> tensor<?x4xf32, ["N"]>
+    "func.return"(%z) : (tensor<?x4xf32, ["N"]>) -> ()
+  }) {sym_name = "example", function_type = (tensor<?x4xf32, ["N"]>, tensor<4xf32>) -> tensor<?x4xf32, ["N"]>, arg_names = ["x", "y"]} : () -> ()
 }) : () -> ()
 // -----
 "builtin.module"() ({
@@ -2722,7 +2802,7 @@
 "builtin.module"() ({
   "func.func"() ({
   ^bb0(%x0: !polyreme.buffer<?x5xf32, ["N"]>, %y0: !polyreme.buffer<f32>, %y1: !polyreme.buffer<f32>):
-    %0 = "polyreme.kernel.alloc"() {shape = [], dtype = f32, space = "arena"} : () -> !polyreme.buffer<f32>
+    %0 = "polyreme.kernel.alloc"() {shape = [], dtype = f32, space = "arena", of_thread = 0 : i64} : () -> !polyreme.buffer<f32>
     %1 = "polyreme.kernel.view"(%x0) {shape = [#polyreme.size<"5*N">], operandSegmentSizes = array<i32: 1, 0>} : (!polyreme.buffer<?x5xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["5*N"]>
     "polyreme.kernel.call"(%x0, %1, %0) {callee = @k1} : (!polyreme.buffer<?x5xf32, ["N"]>, !polyreme.buffer<?xf32, ["5*N"]>, !polyreme.buffer<f32>) -> ()
     %2 = "polyreme.kernel.view"(%x0) {shape = [#polyreme.size<"5*N">], operandSegmentSizes = array<i32: 1, 0>} : (!polyreme.buffer<?x5xf32, ["N"]>) -> !polyreme.buffer<?xf32, ["5*N"]>
@@ -2805,11 +2885,11 @@
   "func.func"() ({
   ^bb0(%x0: !polyreme.buffer<2x3xf32>, %x1: !polyreme.buffer<f32>, %y0: !polyreme.buffer<5x4xf32>):
     %0 = "polyreme.kernel.data"() {value = dense<[1.375, 1.125, 1.875]> : tensor<3xf32>} : () -> !polyreme.buffer<3xf32>
-    %1 = "polyreme.kernel.alloc"() {shape = [], dtype = f32, space = "arena"} : () -> !polyreme.buffer<f32>
+    %1 = "polyreme.kernel.alloc"() {shape = [], dtype = f32, space = "arena", of_thread = 0 : i64} : () -> !polyreme.buffer<f32>
     %2 = "polyreme.kernel.view"(%0) {shape = [3 : i64], operandSegmentSizes = array<i32: 1, 0>} : (!polyreme.buffer<3xf32>) -> !polyreme.buffer<3xf32>
     %3 = "polyreme.kernel.view"(%0) {shape = [3 : i64], operandSegmentSizes = array<i32: 1, 0>} : (!polyreme.buffer<3xf32>) -> !polyreme.buffer<3xf32>
     "polyreme.kernel.call"(%2, %3, %1) {callee = @k0} : (!polyreme.buffer<3xf32>, !polyreme.buffer<3xf32>, !polyreme.buffer<f32>) -> ()
-    %4 = "polyreme.kernel.alloc"() {shape = [4 : i64, 2 : i64], dtype = f32, space = "arena"} : () -> !polyreme.buffer<4x2xf32>
+    %4 = "polyreme.kernel.alloc"() {shape = [4 : i64, 2 : i64], dtype = f32, space = "arena", of_thread = 0 : i64} : () -> !polyreme.buffer<4x2xf32>
     "polyreme.kernel.call"(%x0, %1, %4) {callee = @k1} : (!polyreme.buffer<2x3xf32>, !polyreme.buffer<f32>, !polyreme.buffer<4x2xf32>) -> ()
     "polyreme.kernel.call"(%1, %x1, %y0) {callee = @k2} : (!polyreme.buffer<f32>, !polyreme.buffer<f32>, !polyreme.buffer<5x4xf32>) -> ()
     "func.return"() : () -> ()
@@ -2849,7 +2929,7 @@
     ^bb0(%i: index):
       %5 = "polyreme.kernel.constant"() {value = 4 : i64, dtype = index} : () -> index
       %6 = "polyreme.kernel.apply"(%i, %5) {fn = "mul"} : (index, index) -> index
-      %7 = "polyreme.kernel.alloc"() {shape = [4 : i64], dtype = f32, space = "local"} : () -> !polyreme.buffer<4xf32>
+      %7 = "polyreme.kernel.alloc"() {shape = [4 : i64], dtype = f32, space = "local", of_thread = 0 : i64} : () -> !polyreme.buffer<4xf32>
       %8 = "polyreme.kernel.constant"() {value = 0 : i64, dtype = index} : () -> index
       %9 = "polyreme.kernel.constant"() {value = 4 : i64, dtype = index} : () -> index
       "polyreme.kernel.for"(%8, %9) ({
