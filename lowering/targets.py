@@ -6,6 +6,9 @@ what the host is.
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -159,10 +162,21 @@ def find_target(name: str = "native", cpu: str | None = None, features: str | No
         triple = "-".join([arch, *name.split("-")[1:]])
         target = replace(known[arch], name=name, triple=triple)
     if cpu is not None:
+        names = cpu_names(target.triple)
+        if names and cpu not in names:
+            raise PolyremeError(f"expected a processor of {target.arch} that LLVM knows but got '{cpu}'{did_you_mean(cpu, names)}", code="E0008")
         target = replace(target, cpu=cpu)
     if features is not None:
         target = replace(target, features=features)
     return target
+
+
+@cache
+def cpu_names(triple: str) -> tuple[str, ...]:
+    """The processors that LLVM knows for a triple; empty where that cannot be told. LLVM prints them, so that a process of its own has to ask."""
+    ask = f"import llvmlite.binding as llvm; llvm.initialize_all_targets(); llvm.Target.from_triple({triple!r}).create_target_machine(cpu='help')"
+    told = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=False).stderr
+    return tuple(re.findall(r"^ +(\S+) +- Select the ", told, re.MULTILINE))
 
 
 def _find_gpu(name: str, cpu: str | None) -> GpuTarget:

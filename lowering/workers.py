@@ -174,7 +174,11 @@ def _join_all(jobs: Sequence[tuple[int, int]]) -> list[Any]:
 
 
 def _sent(outcome: Any, instead: Callable[[], T]) -> T:
-    """What a child has sent; what it sent as an error is raised. Where nothing came, what `instead` gives."""
+    """What a child has sent; what it sent as an error is raised, and what it warned of said once for all children. Where nothing came, what `instead` gives."""
+    if isinstance(outcome, _Done):
+        for message, category, filename, line in outcome.warnings:
+            warnings.warn_explicit(message, category, filename, line, registry=_WARNED)
+        outcome = outcome.outcome
     if isinstance(outcome, PolyremeError):
         raise outcome
     if isinstance(outcome, _Crash):
@@ -183,6 +187,14 @@ def _sent(outcome: Any, instead: Callable[[], T]) -> T:
         warnings.warn(f"a process that compiles {outcome.why}: what it was to do is done in this one", RuntimeWarning, stacklevel=3)
     sent: T = instead() if isinstance(outcome, (_Fault, _Lost)) else outcome
     return sent
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What a child sends: its outcome, and what it would have warned of, as text, class, file and line."""
+
+    outcome: Any
+    warnings: list[tuple[str, type[Warning], str, int]]
 
 
 @dataclass(frozen=True)
@@ -205,6 +217,8 @@ class _Lost:
 
 
 _CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP}
+# What children have warned of.
+_WARNED: dict[Any, int] = {}
 # How long a child may take to end when it has sent its outcome, or was killed.
 _END_SECONDS = 10.0
 
@@ -236,14 +250,15 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int] | None:
         _die_with(parent)
         # All that is garbage goes when this process ends; a search would look at everything that the parent had.
         gc.disable()
-        try:
-            outcome = work()
-        except PolyremeError as error:
-            outcome = error
-        except Exception:
-            outcome = _Fault()
+        with warnings.catch_warnings(record=True) as told:
+            try:
+                outcome = work()
+            except PolyremeError as error:
+                outcome = error
+            except Exception:
+                outcome = _Fault()
         with os.fdopen(write, "wb") as pipe:
-            pickle.dump(outcome, pipe, pickle.HIGHEST_PROTOCOL)
+            pickle.dump(_Done(outcome, [(str(w.message), w.category, w.filename, w.lineno) for w in told]), pipe, pickle.HIGHEST_PROTOCOL)
         status = 0
     finally:
         os._exit(status)
@@ -261,7 +276,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _join(child: int, read: int, seconds: float) -> Any:
-    """The outcome of a child, which has ended then: an error of its own, or a `_Crash`, a `_Fault` or that it was `_Lost`. It is waited for so many seconds."""
+    """What came of a child, which has ended then: what it has `_Done`, or a `_Crash`, a `_Fault` or that it was `_Lost`. It is waited for so many seconds."""
     status = None
     try:
         data = _received(read, seconds)

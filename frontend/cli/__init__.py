@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import click
 
 from polyreme import __version__
-from polyreme.cli.reports import report
+from polyreme.cli.reports import report, warning_text
 from polyreme.ir.diagnostics import hide_frames_under
 
 COMMANDS = {
@@ -100,6 +101,7 @@ def group() -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and leave the program with its exit code."""
+    warnings.formatwarning = warning_text
     sys.exit(run_command(args))
 
 

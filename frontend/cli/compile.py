@@ -9,6 +9,7 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.models import find_model, input_option
+from polyreme.cli.reports import writing
 
 EXAMPLES = (
     ("A library for this machine, and its header lenet.h", "polyreme compile examples/lenet.py:LeNet -o lenet.so"),
@@ -36,7 +37,9 @@ def command(model: str, output: Path, target: str, cpu: str | None, level: str, 
     module = find_model(model, inputs).module(freeze=True)
     chosen = as_target(target, cpu)
     if level != "library":
-        output.write_text(Inspection(module, chosen).level(level), encoding="utf-8")
+        text = Inspection(module, chosen).level(level)
+        with writing(output):
+            output.write_text(text, encoding="utf-8")
         return
     library = compile(module, output, chosen)
     if chosen.code == "ptx":

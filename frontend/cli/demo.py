@@ -13,6 +13,7 @@ import click
 import numpy as np
 
 from polyreme.cli import Command
+from polyreme.cli.reports import writing
 from polyreme.cli.timing import duration, measure
 from polyreme.ir.diagnostics import PolyremeError
 
@@ -23,7 +24,7 @@ SHIFT = 2  # training images are moved by up to so many pixels: there are few of
 BATCH = 64
 
 
-EXAMPLES = (("Keep what it makes: the library, its header, the IR of every level", "polyreme demo --epochs 1 --output kept"),)
+EXAMPLES = (("Keep what it makes: the library, its header, the IR of every level", "polyreme demo --output kept"),)
 
 
 @click.command("demo", cls=Command, examples=EXAMPLES)
@@ -36,7 +37,8 @@ def command(output: Path | None, epochs: int, seed: int) -> None:
     The digits are the 1,797 of the UCI repository (CC BY 4.0); 357 of them are held out.
     """
     folder = output or Path(tempfile.mkdtemp(prefix="polyreme-demo-"))
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     demo = Demo(folder, seed)
     with _phase("train a LeNet with compiled forward and backward"):
         demo.train(epochs)

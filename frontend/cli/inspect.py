@@ -10,6 +10,7 @@ import click
 from polyreme.cli import Command
 from polyreme.cli.colours import LANGUAGES, color_option, print_text
 from polyreme.cli.models import find_model, input_option
+from polyreme.cli.reports import writing
 from polyreme.cli.text_form import TextForm, form_options
 
 EXAMPLES = (
@@ -69,7 +70,8 @@ def command(
     else:
         text = seen.level(level, **form)
     if output is not None:
-        output.write_text(text, encoding="utf-8")
+        with writing(output):
+            output.write_text(text, encoding="utf-8")
     else:
         print_text(text, color, _language(level, seen.target.code) if after is None else "ir")
 

@@ -13,6 +13,7 @@ from polyreme.cli import Command
 from polyreme.cli.colours import color_option, print_listing, print_text
 from polyreme.cli.listing import load_passes, ops_text, passes_text
 from polyreme.cli.models import load_file, read_ir
+from polyreme.cli.reports import writing
 from polyreme.cli.text_form import TextForm, form_options
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def command(
         print(manager.timing_table(), file=sys.stderr)
     text = print_module(module, **form)
     if output is not None:
-        output.write_text(text, encoding="utf-8")
+        with writing(output):
+            output.write_text(text, encoding="utf-8")
     else:
         print_text(text, color)
 

@@ -13,6 +13,7 @@ import click
 from polyreme.cli import Command
 from polyreme.cli.bisect import parse_steps, read_inputs, write_case
 from polyreme.cli.models import read_ir
+from polyreme.cli.reports import writing
 from polyreme.ir.diagnostics import PolyremeError
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def command(file: Path, spec: str | None, check: str | None, archive: Path | Non
     small = reduce_case(case, fails, REDUCTIONS)
     click.echo(f"{cost(case)[0]} ops reduced to {cost(small)[0]}", err=True)
     if output is not None:
-        write_case(small, output, [])
+        with writing(output):
+            write_case(small, output, [])
     else:
         click.echo(print_module(small.module, locations=True), nl=False)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import polyreme
 from polyreme.ir.diagnostics import Diagnostic, Location, PolyremeError, did_you_mean, raised_location
 from polyreme.runtime.errors import RuntimeFault
 
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
 
 USAGE = "E0001"
 ARGUMENT = "E0311"
+
+_PACKAGE = Path(polyreme.__file__).parent
+_with_place = warnings.formatwarning
 
 _CODE = re.compile(r"\berror\[(E\d{4})\]: ")
 _HEAD = re.compile(r"^(?P<place>\S.*?: )?(?P<severity>error|note)(?P<code>\[E\d{4}\])?: ")
@@ -63,6 +70,15 @@ def error_text(error: BaseException) -> str:
     return Diagnostic(message, place).render() if place else f"error: {message}"
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Where a file or folder that the user named is written: what the system says against it becomes an error that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise PolyremeError(f"cannot write '{path}': {error.strerror or error}", code="E0009") from error
+
+
 def _is_of_the_api(error: BaseException) -> bool:
     """Whether a function of ours raised the error, not one of the user's."""
     step = error.__traceback__
@@ -77,6 +93,11 @@ def _nearest_choice(error: click.UsageError) -> str:
     kind = getattr(getattr(error, "param", None), "type", None)
     given = re.match(r"'(.*?)'", error.message)
     return did_you_mean(given[1], [str(c) for c in kind.choices]) if isinstance(kind, click.Choice) and given else ""
+
+
+def warning_text(message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None) -> str:
+    """One line for a warning of ours, whose place tells a user nothing; others as Python has them."""
+    return f"warning: {message}\n" if Path(filename).is_relative_to(_PACKAGE) else _with_place(message, category, filename, lineno, line)
 
 
 def with_hint(text: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from polyreme.cli import Command
 from polyreme.cli.models import Model, find_model
+from polyreme.cli.reports import writing
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 
 EXAMPLES = (
@@ -29,6 +30,8 @@ def command(model: str, inputs: tuple[str, ...], output: Path | None, threads: i
     """Run MODEL and write its outputs, or print what they are."""
     from polyreme.device import on_device
 
+    if output is not None and output.suffix not in (".npy", ".npz"):
+        raise click.BadParameter(f"expected a file whose name ends with .npz or .npy but got '{output}'", param_hint="--output")
     with on_device(device):
         executable = load_executable(find_model(model), threads)
     names = [spec.name for spec in executable.manifest.inputs]
@@ -41,10 +44,11 @@ def command(model: str, inputs: tuple[str, ...], output: Path | None, threads: i
     elif output.suffix == ".npy":
         if len(results) != 1:
             raise PolyremeError(f"expected one output to write as .npy but the model has {', '.join(results)}: use .npz", code="E0003")
-        np.save(output, *results.values())
+        with writing(output):
+            np.save(output, *results.values())
     else:
-        with open(output, "wb") as stream:
-            np.savez(stream, allow_pickle=False, **results)
+        with writing(output):
+            np.savez(output, allow_pickle=False, **results)
 
 
 def load_executable(model: Model, threads: int | None = None) -> Any:

@@ -150,6 +150,9 @@ def test_compile_writes_a_library_and_a_header_that_run_gives_the_models_results
     np.testing.assert_array_equal(np.load("out.npy"), scores)
     shown = polyreme("run", "net.so", "--input", "x=x.npy").out
     assert "float32[5, 3]" in shown
+    for name in ("no/y.npy", "no/y.npz"):
+        result = polyreme("run", "net.so", "--input", "x=x.npy", "-o", name)
+        assert result.code == 1 and f"error[E0009]: cannot write '{name}': No such file or directory" in result.err
 
 
 def test_saved_models_and_ir_run_like_the_model_they_came_from(polyreme: Any) -> None:
@@ -224,6 +227,9 @@ def test_bench_measures_a_library_and_a_model(polyreme: Any) -> None:
         (["inspect", "nothing"], "neither a file 'nothing' nor a saved model 'nothing.polyreme'"),
         (["inspect", "net.py:Net", "--input", "x=f32[2,5]"], "4"),
         (["inspect", "net.py:Net", "--target", "avx"], "expected a target"),
+        (["compile", "net.py:Net", "-o", "net.so", "--target", "aarch64", "--cpu", "znver4"], "expected a processor of aarch64"),
+        (["inspect", "net.py:Net", "-o", "no/net.tir"], "error[E0009]: cannot write 'no/net.tir': No such file or directory"),
+        (["compile", "net.py:Net", "--to", "asm", "-o", "no/net.s"], "error[E0009]: cannot write 'no/net.s': No such file or directory"),
         (["opt", "nothing.tir"], "there is no file 'nothing.tir'"),
         (["run", "net.py:Net", "--input", "x=nothing.npy"], "there is no file 'nothing.npy'"),
         (["run", "net.py:Net", "--input", "x=net.py"], "written by numpy.save"),
@@ -250,6 +256,7 @@ def test_faults_of_the_model_or_input_are_one_line_and_end_with_1(polyreme: Any,
         (["compile", "net.py:Net"], "--output"),
         (["run", "net.py:Net"], "missing --input x=x.npy"),
         (["run", "net.py:Net", "--input", "y=x.npy"], "expected an input (x) but got 'y'"),
+        (["run", "net.py:Net", "--input", "x=x.npy", "-o", "y.txt"], "ends with .npz or .npy but got 'y.txt'"),
     ],
 )
 def test_wrong_usage_ends_with_2(polyreme: Any, args: list[str], message: str) -> None:

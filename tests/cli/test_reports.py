@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import polyreme
 from polyreme.cli import run_command as run
-from polyreme.cli.reports import coloured, error_text, with_hint
+from polyreme.cli.reports import coloured, error_text, warning_text, with_hint
 from polyreme.ir.diagnostics import Diagnostic, Location, PolyremeError
 from polyreme.ir.error_codes import ERROR_CODES, GROUPS
 from polyreme.runtime.errors import CallError
@@ -60,6 +64,24 @@ def test_what_is_no_terminal_gets_plain_text(capsys: pytest.CaptureFixture[str])
     assert run(["opt", "none.tir", "--passes", "csee"]) == 1
     assert "\x1b" not in (shown := capsys.readouterr().err)
     assert shown.splitlines()[-1] == "see: polyreme explain E0401"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that not even root can write to")
+def test_a_cache_that_takes_nothing_is_one_line_however_many_processes_compile(tmp_path: Path) -> None:
+    program = "import polyreme as paddle\nNet = paddle.nn.Sequential(*(part for n in range(8, 20) for part in (paddle.nn.Linear(n, n + 1), paddle.nn.Softmax())))\n"
+    (tmp_path / "net.py").write_text(program)
+    command = [sys.executable, "-m", "polyreme", "compile", "net.py:Net", "-o", "net.so", "--input", "x=f32[4,8]"]
+    env = {**os.environ, "POLYREME_CACHE": "/proc/polyreme", "POLYREME_JOBS": "2"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    told, made = done.stderr.splitlines()
+    assert told == "warning: the cache folder '/proc/polyreme' is unusable, compiled code is not kept on disk: [Errno 2] No such file or directory: '/proc/polyreme'"
+    assert made.startswith("net.so and net.h")
+
+
+def test_a_warning_of_the_users_code_keeps_its_place() -> None:
+    assert warning_text(UserWarning("odd"), UserWarning, "/home/me/net.py", 3, "x = 1").startswith("/home/me/net.py:3: UserWarning: odd")
+    assert warning_text(UserWarning("odd"), UserWarning, polyreme.__file__, 3) == "warning: odd\n"
 
 
 def test_usage_errors_have_a_code_and_exit_with_two(capsys: pytest.CaptureFixture[str]) -> None:

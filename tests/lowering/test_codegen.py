@@ -10,7 +10,7 @@ import pytest
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import bf16, f32, f64
 from polyreme.lowering.codegen import CodegenError, assemble, assembly
-from polyreme.lowering.targets import TARGETS, find_target, host
+from polyreme.lowering.targets import TARGETS, cpu_names, find_target, host
 
 # e_machine of ELF headers.
 MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243}
@@ -95,6 +95,18 @@ def test_targets_are_found_by_name_and_by_triple():
     arm = find_target("arm64-linux-gnu", cpu="cortex-a76")
     assert (arm.triple, arm.cpu, arm.vector_registers) == ("aarch64-linux-gnu", "cortex-a76", 32)
     assert find_target("native") is host()
+
+
+@pytest.mark.parametrize(("name", "cpu", "message"), [("native", "zenver4", "x86_64 that LLVM knows .*did you mean 'znver4'"), ("aarch64", "znver4", "of aarch64 .* but got 'znver4'")])
+def test_unknown_processors_are_errors(name, cpu, message):
+    with pytest.raises(PolyremeError, match=message) as caught:
+        find_target(name, cpu=cpu)
+    assert caught.value.diagnostics[0].code == "E0008"
+
+
+def test_the_processors_of_all_targets_are_known():
+    for target in (*TARGETS.values(), host()):
+        assert target.cpu in cpu_names(target.triple), target.name
 
 
 @pytest.mark.parametrize(
