@@ -183,7 +183,7 @@ def run_row(model: Model, batch: int, threads: int, libraries: Mapping[str, str]
     if "compile" in options.steps:
         store.add({**row, "cold": compile_cold(place, threads, libraries, options.patience)})
     if "time" in options.steps:
-        reference, within = int8.reference(place) if model.int8 else (None, LARGEST_DIFFERENCE)
+        reference, within = int8.reference(place) if model.int8 else (None, options.within)
         with Race(place, libraries, threads, cache_of(place, threads), reference, within) as race:
             found = time_rounds(race, options.turn, options.rounds, options.laps)
         row |= figures_of(found) | (int8.agreements(place) if model.int8 else {})
@@ -204,6 +204,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--laps", type=int, default=8, help="turns that each library has in a round")
     parser.add_argument("--turn", type=float, default=0.1, help="seconds of a turn, two calls at least: in short ones all libraries meet the same state of a shared machine")
+    parser.add_argument("--within", type=float, default=LARGEST_DIFFERENCE, help="how far results may differ, for a network that magnifies roundings until the peers themselves differ more")
     parser.add_argument("--patience", type=float, default=600.0, help="seconds that a library may take to get ready")
     parser.add_argument("--markdown", type=Path, help="write the tables here")
     options = parser.parse_args()

@@ -9,13 +9,14 @@ multiplied as they stand: four multiplications and four additions for six steps,
 Of each group of six steps, the first and second are a pair, and the third and fourth. A's rows are copied for each task, and B is packed in panels of one vector. A tile is many rows by
 one vector, since scalars that are read once only are read by the addition itself.
 
-Rounding errors depend on the magnitudes of the sums a + b. So rows of A and columns of B are scaled to maxima of about one, by powers of two, which round nothing, and every third step of a group is negated on
-both sides, which lets the products of A's elements, and those of B's, cancel between the two pairs as sums go on. A result is then within `ACCURACY` of the exact one, as if each row of A and each column of B
-had its greatest magnitude everywhere. An infinity or nan spoils its row, or column. Results don't depend on how rows are cut, for any number of threads.
+Rounding errors depend on the magnitudes of the sums a + b. So rows of A and columns of B are scaled to norms of about one, by powers of two, which round nothing: magnitudes of all pairs' products together are
+then about twice the norms' product at most, (|a|^2 + |b|^2) / 2 + |a| |b|, however sparse or uneven a row is. (Rows whose squares would leave the range of floats are scaled to maxima of about one.) Every third
+step of a group is negated on both sides, which lets the products of A's elements, and those of B's, cancel between the two pairs as sums go on. A result is within `ACCURACY` of the exact one. An infinity or nan spoils its row, or column. Results don't depend on how rows are cut, for any number of threads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,8 +38,8 @@ from polyreme.lowering.positions import Position
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.strassen_plan import Matrices, find_matrices
 
-ACCURACY = Accuracy(ulp=0.5, summed=1.0)
-"""Of results; the module's docstring says what the magnitude is. Fewer steps than a group count as one."""
+ACCURACY = Accuracy(ulp=0.5, summed=1.5)
+"""Of results, for a magnitude of |a| |b|, the product of the norms, and for the steps of whole groups as terms."""
 
 LANES, GROUP = 16, 6
 # Steps after which groups begin with a vector again.
@@ -49,6 +50,10 @@ MOST_ROWS = 15
 ROWS_SHARE = 2
 # Scales are within these: they and what they divide by are finite, and not denormal.
 LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**126
+# Greatest magnitudes of a row whose elements may be squared and summed.
+SQUARED = (2.0**-40, 2.0**40)
+# Sums of squares that are made beside each other.
+CHAINS = 4
 # A number that is as much as half of the mantissa's first bit, added to a float's bits, carries to the exponent where that rounds to the nearest power of two.
 HALF_BIT, EXPONENT = 0x400000, 0x7F800000
 # Cycles beside the steps: of a vector of A's rows when they are copied, of a row's own sums, and of a vector of results; and of six steps for a vector of results.
@@ -204,26 +209,30 @@ class _Builder:
         letters = c.matrices.product.rows
         start = code.add(self.p.left.base, code.mul(row, self.p.left.stride(letters[-1])))
 
-        # Magnitudes are ordered as their bits are, which are compared in a cycle.
-        bounds = [int(np.float32(x).view(np.int32)) for x in (LEAST_SCALE, MOST_SCALE)]
-        no_sign, least = (code.broadcast(code.constant(x, i32), lanes) for x in (0x7FFFFFFF, bounds[0]))
+        bits = [code.constant(int(np.float32(x).view(np.int32)), i32) for x in (LEAST_SCALE, MOST_SCALE, *SQUARED)]
+        no_sign = code.broadcast(code.constant(0x7FFFFFFF, i32), lanes)
 
-        def greatest(at: Index, mask: Value | None, so_far: Value) -> Value:
-            bits = code.reinterpret(code.load(self.left, code.add(start, at), lanes, mask), i32)
-            return code.apply("max", so_far, code.apply("and", bits, no_sign))
+        def measure(at: Index, mask: Value | None, so_far: Sequence[Value]) -> list[Value]:
+            """The greatest magnitude and the sum of squares with a vector more. Magnitudes are ordered as their bits are, which are compared in a cycle."""
+            x = code.load(self.left, code.add(start, at), lanes, mask)
+            return [code.apply("max", so_far[0], code.apply("and", code.reinterpret(x, i32), no_sign)), code.fma(x, x, so_far[1])]
 
-        several = 4 * lanes
-        whole = c.k // several * several
-        with code.loop(0, whole, [least] * 4, step=several, name="k") as loop:
-            loop.next = [greatest(code.add(loop.iv, i * lanes), None, x) for i, x in enumerate(loop.carried)]
-        a, b, *more = loop.results
-        for at in range(whole, c.k, lanes):
-            a = greatest(at, code.lane_mask(c.k - at, lanes), a)
-        for x in (b, *more):
-            a = code.apply("max", a, x)
-        # A power of two; an infinity, whose bits would carry too far, is one of them before that.
-        most = code.apply("min", code.reduce(a, "max"), code.constant(bounds[1], i32))
-        scale = code.reinterpret(code.apply("and", code.apply("add", most, code.constant(HALF_BIT, i32)), code.constant(EXPONENT, i32)), f32)
+        whole = c.k // (CHAINS * lanes) * CHAINS * lanes
+        with code.loop(0, whole, [code.broadcast(bits[0], lanes), code.zero(f32, lanes)] * CHAINS, step=CHAINS * lanes, name="k") as loop:
+            loop.next = [x for i in range(CHAINS) for x in measure(code.add(loop.iv, i * lanes), None, loop.carried[2 * i : 2 * i + 2])]
+        made = list(loop.results)
+        for i, at in enumerate(range(whole, c.k, lanes)):
+            made[2 * i : 2 * i + 2] = measure(at, code.lane_mask(c.k - at, lanes), made[2 * i : 2 * i + 2])
+        while len(made) > 2:
+            most, squares, *made = made
+            made = [*made[:-2], code.apply("max", made[-2], most), code.apply("add", made[-1], squares)]
+        most, squares = code.reduce(made[0], "max"), code.reduce(made[1])
+        # The norm, where its squares are well within the range of floats. An infinity's bits, and a nan's, are less at first, since they would carry too far.
+        for fn, bound in (("ge", bits[2]), ("le", bits[3])):
+            squares = code.apply("select", code.apply(fn, most, bound), squares, code.constant(0.0, f32))
+        norm = code.reinterpret(code.apply("sqrt", squares), i32)
+        size = code.apply("max", code.apply("min", most, bits[1]), norm)
+        scale = code.reinterpret(code.apply("and", code.apply("add", size, code.constant(HALF_BIT, i32)), code.constant(EXPONENT, i32)), f32)
         factor = code.broadcast(code.apply("div", code.constant(1.0, f32), scale), lanes)
         facts = c.panels * (c.panel + 2 * lanes)
         signs, pairs = ([code.load(self.right, facts + (which * PERIOD // lanes + i) * lanes, lanes, None, self.align) for i in range(PERIOD // lanes)] for which in range(2))
@@ -312,10 +321,11 @@ class _Builder:
         w = b(tensor.Transpose, w, perm=tuple([i for i, x in enumerate(letters) if x not in (step, lane)] + [letters.index(step), letters.index(lane)]))
         w = b(tensor.Reshape, w, shape=(c.k, c.n))
         w = b(tensor.Pad, w, low=(0, 0), high=(GROUP * c.groups - c.k, width - c.n), interior=(0, 0))
-        most = b(tensor.Reduce, b(tensor.Map, w, fn="abs"), fn="max", axes=(0,), keepdims=True)
+        wide = b(tensor.Map, w, fn="cast", dtype=f64)
+        norm = b(tensor.Map, b(tensor.Reduce, b(tensor.Map, wide, wide, fn="mul"), fn="add", axes=(0,), keepdims=True), fn="sqrt")
         for fn, bound in (("max", LEAST_SCALE), ("min", MOST_SCALE)):
-            most = b(tensor.Map, most, b(tensor.Full, value=bound, shape=(1, 1), dtype=f32), fn=fn)
-        scale = _power_of_two(b, most)
+            norm = b(tensor.Map, norm, b(tensor.Full, value=bound, shape=(1, 1), dtype=f64), fn=fn)
+        scale = _power_of_two(b, norm)
         w = b(tensor.Reshape, b(tensor.Map, w, scale, fn="div"), shape=(c.groups, GROUP, width))
         steps = [b(tensor.Slice, w, starts=(0, s, 0), stops=(c.groups, s + 1, width), strides=(1, 1, 1)) for s in range(GROUP)]
         steps[2] = b(tensor.Map, steps[2], fn="neg")
@@ -331,8 +341,7 @@ class _Builder:
 
 
 def _power_of_two(b: Builder, x: Value) -> Value:
-    """The power of two that is the nearest to each float: what is left of it when all bits but the first one are rounded off."""
-    wide = b(tensor.Map, x, fn="cast", dtype=f64)
-    large = b(tensor.Map, wide, b(tensor.Full, value=2.0**52 + 1, shape=(1, 1), dtype=f64), fn="mul")
-    rounded = b(tensor.Map, large, b(tensor.Map, large, wide, fn="sub"), fn="sub")
+    """The power of two, as float32, that is the nearest to each float64: what is left of it when all bits but the first one are rounded off."""
+    large = b(tensor.Map, x, b(tensor.Full, value=2.0**52 + 1, shape=(1, 1), dtype=f64), fn="mul")
+    rounded = b(tensor.Map, large, b(tensor.Map, large, x, fn="sub"), fn="sub")
     return b(tensor.Map, rounded, fn="cast", dtype=f32)
