@@ -20,8 +20,9 @@ for n in (1, 2, 3):
     def _(c):
         x, w = (2, 4, *size), (6, 4, *taps)
         for dtype in FLOATS:
-            c(normal(*x, dtype=dtype), normal(*w, dtype=dtype), normal(6, dtype=dtype))
-        c(normal(*x), normal(*w))
+            # On some processors Paddle adds in an order that is off by up to 6e-6 from the exact sums (ours is by 3e-6).
+            c(normal(*x, dtype=dtype), normal(*w, dtype=dtype), normal(6, dtype=dtype), _atol=4e-6 if dtype == "float32" else None)
+        c(normal(*x), normal(*w), _atol=4e-6)
         c(normal(*x), normal(*w), None, 2)
         c(normal(*x), normal(*w), None, 1, 1)
         c(normal(*x), normal(*w), normal(6), padding="SAME")
