@@ -7,7 +7,9 @@ addition beside it (Zen 4), such a pair waits for its additions as long as two s
 multiplied as they stand: four multiplications and four additions for six steps, a third less of each unit's time than of the multiply-adds alone.
 
 Of each group of six steps, the first and second are a pair, and the third and fourth. A's rows are copied for each task, and B is packed in panels of one vector. A tile is many rows by
-one vector, since scalars that are read once only are read by the addition itself.
+one vector, since scalars that are read once only are read by the addition itself. Of an unknown number of rows there is code for tiles of any height up to the largest.
+
+Threads share the panels rather than the rows, as long as it takes little to copy rows for each of them: where weights come from memory, few rows wait for them, and each thread then reads its own ones only.
 
 Rounding errors depend on the magnitudes of the sums a + b. So rows of A and columns of B are scaled to norms of about one, by powers of two, which round nothing: magnitudes of all pairs' products together are
 then about twice the norms' product at most, (|a|^2 + |b|^2) / 2 + |a| |b|, however sparse or uneven a row is. (Rows whose squares would leave the range of floats are scaled to maxima of about one.) Every third
@@ -23,11 +25,12 @@ from functools import cached_property
 import numpy as np
 
 from polyreme.dialects import kernel, tensor
-from polyreme.ir import config
+from polyreme.ir import config, dims
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
+from polyreme.ir.dims import Dim
 from polyreme.ir.types import f32, f64, i32
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import VectorLeaf
@@ -37,6 +40,7 @@ from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.positions import Position
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.strassen_plan import Matrices, find_matrices
+from polyreme.lowering.sweep import estimate
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.5)
 """Of results, for a magnitude of |a| |b|, the product of the norms, and for the steps of whole groups as terms."""
@@ -46,6 +50,10 @@ LANES, GROUP = 16, 6
 PERIOD = 48
 # Rows of a tile: of 13 to 18 it made no difference.
 MOST_ROWS = 15
+# What is done with a row's copy takes so many times as long as to copy it at least, for each thread that shares the panels.
+COPIES_SHARE = 40
+# A tile of fewer rows asks for nothing ahead: the machine does so itself, and better.
+ROWS_WORTH_ASKING = 4
 # Parts of the second-level cache, 1 / so many, that a task's rows of A take.
 ROWS_SHARE = 2
 # Scales are within these: they and what they divide by are finite, and not denormal.
@@ -61,6 +69,8 @@ COPY_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 30, 9, 4.3
 DIRECT_RESULT_CYCLES = 5
 # What is estimated must be this much faster than the direct way.
 ADVANTAGE = 0.93
+# What an unknown number of rows is planned for; and what any unknown size in it is at least taken for, when it is asked whether they are too many.
+USUAL_ROWS, FEW = 128, 2
 # Of more rows, some lost a quarter on two threads, as they wait for memory: 12544 x 128 x 512.
 MOST_M = 4096
 
@@ -73,10 +83,11 @@ def build_paired(request: Request) -> KernelPlan | None:
 
 @dataclass(frozen=True)
 class Paired:
-    """A product as this file makes it: `m` rows, `k` steps, `n` lanes."""
+    """A product as this file makes it: `m` rows, `k` steps, `n` lanes. What is estimated is for `usual` rows."""
 
     matrices: Matrices
-    m: int
+    m: Dim
+    usual: int
     k: int
     n: int
     lanes: int
@@ -101,37 +112,49 @@ class Paired:
         return self.groups * GROUP * self.lanes
 
     @cached_property
-    def tiles(self) -> int:
-        """Tiles of all rows, an even number."""
-        return min(self.m, 2 * -(-self.m // (2 * MOST_ROWS)))
+    def tiles(self) -> Dim:
+        """Tiles of all rows: an even number where two threads share them."""
+        each = MOST_ROWS if self.most_groups > 1 else 2 * MOST_ROWS
+        tiles = dims.ceildiv(self.m, each) * (each // MOST_ROWS)
+        return dims.minimum(self.m, tiles) if isinstance(self.m, int) else dims.maximum(tiles, 1)
 
     @cached_property
-    def high(self) -> int:
-        """Rows of the first tiles; others have one less."""
-        return -(-self.m // self.tiles)
-
-    @cached_property
-    def high_tiles(self) -> int:
-        """Tiles that have so many."""
-        return self.m - self.tiles * (self.high - 1)
+    def most_high(self) -> int:
+        """Rows of a tile, at most."""
+        return -(-self.m // self.tiles) if isinstance(self.m, int) and isinstance(self.tiles, int) else MOST_ROWS
 
     @cached_property
     def most_tiles(self) -> int:
         """Tiles whose rows of A are copied at a time."""
         room = self.matrices.product.problem.request.target.caches[1] // ROWS_SHARE
-        return max(1, min(self.tiles, room // (self.high * self.line * f32.bytes)))
+        most = max(1, room // (self.most_high * self.line * f32.bytes))
+        return min(self.tiles, most) if isinstance(self.tiles, int) else most
+
+    @property
+    def copy_cycles(self) -> int:
+        """An estimate of a row's copy."""
+        return -(-self.k // self.lanes) * COPY_CYCLES + ROW_CYCLES
+
+    @property
+    def panel_cycles(self) -> float:
+        """An estimate of a row by all panels."""
+        return self.panels * (self.groups * STEP_CYCLES + RESULT_CYCLES)
+
+    @cached_property
+    def most_groups(self) -> int:
+        """Groups of panels that threads share."""
+        return max(1, int(self.panel_cycles / (self.copy_cycles * COPIES_SHARE)))
 
     @property
     def cycles(self) -> float:
         """An estimate."""
-        copies = -(-self.k // self.lanes) * COPY_CYCLES + ROW_CYCLES
-        return self.m * (copies + self.panels * (self.groups * STEP_CYCLES + RESULT_CYCLES))
+        return self.usual * (self.copy_cycles + self.panel_cycles)
 
     @property
     def direct_cycles(self) -> float:
         """An estimate of the direct way, whose last vector may be half of one."""
         vectors = -(-2 * self.n // self.lanes) / 2
-        return self.m * vectors * (self.k + DIRECT_RESULT_CYCLES)
+        return self.usual * vectors * (self.k + DIRECT_RESULT_CYCLES)
 
 
 def find_paired(request: Request) -> Paired | None:
@@ -140,13 +163,16 @@ def find_paired(request: Request) -> Paired | None:
     if not target.strassen or not config.strassen() or not target.spare_adders or target.multiply_adds >= 2 or not target.fma or target.lanes(f32) != LANES:
         return None
     a = find_matrices(request)
-    if a is None or not isinstance(a.m, int) or not 1 < a.m <= MOST_M:
+    if a is None:
         return None
+    if estimate(a.m, FEW) > MOST_M or a.m == 1:
+        return None
+    usual = a.m if isinstance(a.m, int) else USUAL_ROWS
     p = a.product.problem
     assert isinstance(p.right.source, BlockArgument)
     if p.right.source.index in request.kept or len(a.product.rows) == 0:
         return None
-    found = Paired(a, a.m, a.k, a.n, target.lanes(f32))
+    found = Paired(a, a.m, usual, a.k, a.n, target.lanes(f32))
     return found if found.cycles < ADVANTAGE * found.direct_cycles else None
 
 
@@ -168,15 +194,22 @@ class _Builder:
         self.others: dict[Value, Value] = dict(zip(epilogue.args, more[:count], strict=True))
         self.outs = more[count:]
         threads: Value = code.b(kernel.Threads)
-        pieces = code.min(threads, c.tiles)
+        # Of an unknown number of rows, numbers that are known when the kernel runs.
+        self.tiles: Index = c.tiles if isinstance(c.tiles, int) else code.value(c.tiles)
+        m: Index = c.m if isinstance(c.m, int) else code.value(c.m)
+        # Rows of the first tiles, others having one less, and how many have so many.
+        self.high = code.div(code.add(m, self.tiles, -1), self.tiles)
+        self.high_tiles = code.sub(m, code.mul(self.tiles, code.sub(self.high, 1)))
+        shared = code.min(threads, c.most_groups)
+        pieces = code.min(code.div(code.add(threads, shared, -1), shared), self.tiles)
         groups = code.min(code.div(code.add(threads, pieces, -1), pieces), c.panels)
         with code.parallel(code.mul(pieces, groups), name="task") as task:
             piece, group = code.split(task, [pieces, groups])
-            begin, end = (code.div(code.mul(x, c.tiles), pieces) for x in (piece, code.add(piece, 1)))
+            begin, end = (code.div(code.mul(x, self.tiles), pieces) for x in (piece, code.add(piece, 1)))
             self.first_panel, self.end_panel = (code.div(code.mul(x, c.panels), groups) for x in (group, code.add(group, 1)))
-            self.rows = code.scratch(c.most_tiles * c.high * c.line, f32)
+            self.rows = code.scratch(c.most_tiles * c.most_high * c.line, f32)
             # Of each row, minus the sum of its pairs' products, and the scale.
-            self.sums = code.scratch(2 * c.most_tiles * c.high, f32)
+            self.sums = code.scratch(2 * c.most_tiles * c.most_high, f32)
             with code.loop(begin, end, step=c.most_tiles, name="some") as some:
                 self._some(some.iv, code.min(code.add(some.iv, c.most_tiles), end))
         code.b.insert(Return([]))
@@ -186,22 +219,38 @@ class _Builder:
 
     def _row_of(self, tile: Index) -> Index:
         """The first row of a tile."""
-        code, c = self.code, self.c
-        return code.add(code.mul(tile, c.high - 1), code.min(tile, c.high_tiles))
+        code = self.code
+        return code.add(code.mul(tile, code.sub(self.high, 1)), code.min(tile, self.high_tiles))
 
     def _some(self, begin: Index, end: Index) -> None:
         """Some tiles of rows, for the panels of a task."""
-        code, c = self.code, self.c
+        code = self.code
         first = self._row_of(begin)
+        self.is_single = code.apply("eq", code.value(code.sub(end, begin)), code.value(1))
         with code.loop(0, code.sub(self._row_of(end), first), name="row") as row:
             self._copy(code.add(first, row.iv), row.iv)
         with code.loop(self.first_panel, self.end_panel, name="panel") as panel:
-            for lo, hi, rows in ((begin, code.min(end, c.high_tiles), c.high), (code.apply("max", code.value(begin), code.value(c.high_tiles)), end, c.high - 1)):
-                if rows == 0 or (rows < c.high and c.high_tiles == c.tiles):
-                    continue
+            for lo, hi, heights in self._heights(begin, end):
                 with code.loop(lo, hi, name="tile") as tile:
                     here = self._row_of(tile.iv)
-                    self._tile(here, code.sub(here, first), code.sub(tile.iv, begin), rows, panel.iv)
+                    at, number = code.sub(here, first), code.sub(tile.iv, begin)
+                    if isinstance(self.high, int):
+                        self._tile(here, at, number, heights[0], panel.iv)
+                        continue
+                    high = code.sub(self._row_of(code.add(tile.iv, 1)), here)
+                    for rows in heights:
+                        with code.when(code.apply("eq", code.value(high), code.value(rows))):
+                            self._tile(here, at, number, rows, panel.iv)
+
+    def _heights(self, begin: Index, end: Index) -> list[tuple[Index, Index, Sequence[int]]]:
+        """Tiles of those from `begin` up to `end`, and how many rows they may have."""
+        code, high, high_tiles = self.code, self.high, self.high_tiles
+        if not isinstance(high, int) or not isinstance(high_tiles, int):
+            return [(begin, end, range(MOST_ROWS, 0, -1))]
+        found: list[tuple[Index, Index, Sequence[int]]] = [(begin, code.min(end, high_tiles), [high])]
+        if high > 1 and high_tiles != self.tiles:
+            found.append((code.apply("max", code.value(begin), code.value(high_tiles)), end, [high - 1]))
+        return found
 
     def _copy(self, row: Index, number: Index) -> None:
         """A row of A, scaled, as the one of this number of the copy, and its sums."""
@@ -271,12 +320,18 @@ class _Builder:
 
         acc = [code.apply("sub", of_row(r, 0), known) for r in range(rows)]
         left, right = code.mul(at, c.line), code.mul(panel, c.panel)
-        # The next panel comes while the tiles of this one are made.
-        each = -(-GROUP // c.most_tiles)
-        following = code.add(right, c.panel, code.mul(number, c.groups * each * lanes))
+        # The next panel comes while the tiles of this one are made: each asks for some lines in each round, all for a part of it, or all of it where there is a single tile.
+        each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= ROWS_WORTH_ASKING else 0
+        part = number if isinstance(c.m, int) else code.mod(number, 2)
+        following = code.add(right, c.panel, code.mul(part, c.groups * each * lanes))
         with code.loop(0, c.groups, acc, name="k") as loop:
+            here = code.add(following, code.mul(loop.iv, each * lanes))
             for i in range(each):
-                code.prefetch(self.right, code.add(following, code.mul(loop.iv, each * lanes), i * lanes), locality=2)
+                code.prefetch(self.right, code.add(here, i * lanes), locality=2)
+            if each and not isinstance(c.m, int):
+                with code.when(self.is_single):
+                    for i in range(each, GROUP):
+                        code.prefetch(self.right, code.add(here, (c.groups * each + i - each) * lanes), locality=2)
             here = code.add(right, code.mul(loop.iv, GROUP * lanes))
             b = [code.load(self.right, code.add(here, s * lanes), lanes, None, self.align) for s in range(GROUP)]
             scalars = code.add(left, code.mul(loop.iv, GROUP))

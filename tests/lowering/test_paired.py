@@ -16,6 +16,7 @@ from polyreme.lowering import paired
 from polyreme.lowering.paired import ACCURACY, GROUP, build_paired, find_paired
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.targets import TARGETS, host
+from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering import bounds
 from tests.lowering.bounds import assert_within, to_kernels
 from tests.lowering.test_strassen import Case
@@ -95,6 +96,33 @@ def test_uneven_rows_are_as_exact_as_even_ones(kind: str, monkeypatch: pytest.Mo
     assert np.sqrt(np.mean((error / norms) ** 2)) <= 0.3 * np.finfo(np.float32).eps
 
 
+@pytest.mark.parametrize("case", [Case(1, 50, 20, bias=True), Case(17, 100, 40, residual=True), Case(34, 48, 16, turned=True, split=2)], ids=str)
+def test_kernels_for_any_number_of_rows_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paired, "ADVANTAGE", 1e9)
+    inputs, constants = case.arrays(2.0)
+    lowered = to_kernels(case.module(inputs, constants, free=True), replace(WORTH, caches=(WORTH.caches[0], 30_000, WORTH.caches[2])), always)
+    assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
+
+
+def test_any_number_of_rows_gives_the_bits_that_a_known_one_gives_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of all heights, one and several of them; none for no rows."""
+    if host().vector_bytes != 64:
+        pytest.skip("vectors of 64 bytes")
+    monkeypatch.setattr(paired, "ADVANTAGE", 1e9)
+    target, before = replace(host(), multiply_adds=1, spare_adders=True), get_num_threads()
+    case = Case(500, 70, 40, bias=True)
+    (x,), constants = case.arrays()
+    expected = bounds.machine_code(to_kernels(case.module([x], constants), target, always)).run([x])[0]
+    free = bounds.machine_code(to_kernels(case.module([x], constants, free=True), target, always))
+    try:
+        for rows in (*range(35), 45, 61, 500):
+            for threads in (1, 2, 3):
+                set_num_threads(threads)
+                np.testing.assert_array_equal(free.run([x[:rows]])[0], expected[:rows])
+    finally:
+        set_num_threads(before)
+
+
 def results(case: Case, x: Array, w: Array, monkeypatch: pytest.MonkeyPatch) -> Array:
     """x by w, by pairs."""
     monkeypatch.setattr(paired, "ADVANTAGE", 1e9)
@@ -158,4 +186,16 @@ def test_they_are_chosen_where_additions_are_free_beside_one_multiply_add_a_cycl
 
     inputs, constants = case.arrays()
     to_kernels(case.module(inputs, constants), replace(WORTH, **changes), look)  # type: ignore[arg-type]
+    assert seen == [is_taken]
+
+
+@pytest.mark.parametrize(("case", "is_taken"), [(Case(9, 160, 960), True), (Case(34, 160, 960, split=2), True), (Case(9, 12, 960), False)])
+def test_an_unknown_number_of_rows_is_taken_for_a_usual_one(case: Case, is_taken: bool) -> None:
+    seen: list[bool] = []
+
+    def look(request: Request) -> None:
+        seen.append(find_paired(request) is not None)
+
+    inputs, constants = case.arrays()
+    to_kernels(case.module(inputs, constants, free=True), WORTH, look)
     assert seen == [is_taken]
