@@ -37,6 +37,7 @@ from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.packing import PlanParts, copied_views
+from polyreme.lowering.paired_weights import weights_kernel
 from polyreme.lowering.positions import Position
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.strassen_plan import Matrices, find_matrices
@@ -48,6 +49,8 @@ ACCURACY = Accuracy(ulp=0.5, summed=1.5)
 LANES, GROUP = 16, 6
 # Steps after which groups begin with a vector again.
 PERIOD = 48
+# Of each step of a period: its sign, and whether it begins a pair.
+FACTS = [[1.0, 1.0, -1.0, 1.0, 1.0, 1.0] * (PERIOD // GROUP), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0] * (PERIOD // GROUP)]
 # Rows of a tile: of 13 to 18 it made no difference.
 MOST_ROWS = 15
 # What is done with a row's copy takes so many times as long as to copy it at least, for each thread that shares the panels.
@@ -170,7 +173,7 @@ def find_paired(request: Request) -> Paired | None:
     usual = a.m if isinstance(a.m, int) else USUAL_ROWS
     p = a.product.problem
     assert isinstance(p.right.source, BlockArgument)
-    if p.right.source.index in request.kept or len(a.product.rows) == 0:
+    if len(a.product.rows) == 0:
         return None
     found = Paired(a, a.m, usual, a.k, a.n, target.lanes(f32))
     return found if found.cycles < ADVANTAGE * found.direct_cycles else None
@@ -388,10 +391,13 @@ class _Builder:
         known = b(tensor.Reduce, pairs, fn="add", axes=(0,))
         w = b(tensor.Reshape, b(tensor.Concat, steps, axis=1), shape=(c.groups * GROUP, c.panels, c.lanes))
         w = b(tensor.Reshape, b(tensor.Transpose, w, perm=(1, 0, 2)), shape=(c.panels * c.panel,))
-        facts = [b(tensor.Constant, value=np.tile(np.array(x, np.float32), PERIOD // GROUP)) for x in ((1, 1, -1, 1, 1, 1), (1, 0, 1, 0, 0, 0))]
+        facts = [b(tensor.Constant, value=np.array(x, np.float32)) for x in FACTS]
         w = b(tensor.Concat, [w, *(b(tensor.Reshape, x, shape=(width,)) for x in (scale, known)), *facts], axis=0)
         b.insert(Return([w]))
-        self.parts.packs.append(Pack(source.index, func.finish()))
+        made = None
+        if source.index in p.request.kept:
+            made = weights_kernel(p.request.name("weights"), p.right, step, lane, c.k, c.n, c.lanes, GROUP, FACTS, (LEAST_SCALE, MOST_SCALE), p.contract.location)
+        self.parts.packs.append(Pack(source.index, func.finish(), made))
         return pack(len(self.parts.packs) - 1)
 
 

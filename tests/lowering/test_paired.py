@@ -14,7 +14,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import f32
 from polyreme.lowering import paired
 from polyreme.lowering.paired import ACCURACY, GROUP, build_paired, find_paired
-from polyreme.lowering.schedule import KernelPlan, Request
+from polyreme.lowering.schedule import KernelPlan, Pack, Request
 from polyreme.lowering.targets import TARGETS, host
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering import bounds
@@ -161,6 +161,27 @@ def test_an_infinity_or_nan_spoils_its_own_row_or_column_alone(value: float, mon
     spoilt[2], spoilt[:, 5] = True, True
     np.testing.assert_array_equal(~np.isfinite(got), spoilt)
     np.testing.assert_array_equal(got[~spoilt], expected[~spoilt])
+
+
+@pytest.mark.parametrize("case", [Case(20, 36, 48), Case(20, 37, 70), Case(20, 50, 20, turned=True)], ids=str)
+def test_the_kernel_that_packs_weights_that_may_change_does_what_the_pack_says(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paired, "ADVANTAGE", 1e9)
+    inputs, constants = case.arrays(2.0)
+    packs: list[Pack] = []
+
+    def watch(request: Request) -> None:
+        plan = build_paired(replace(request, kept=request.constant))
+        assert plan is not None
+        packs.extend(plan.packs)
+
+    to_kernels(case.module(inputs, constants), WORTH, watch)
+    (pack,) = packs
+    assert pack.kernel is not None
+    (expected,) = evaluate(pack.func, [constants[0]])
+    made = np.full(expected.shape, np.nan, np.float32)
+    evaluate(pack.kernel, [constants[0], made])
+    # Sums of squares, and of pairs, may be added up in another order.
+    np.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(
