@@ -37,13 +37,14 @@ def scale(p: Lane, n: Lane) -> Lane:
 
 
 def look_up(table: Sequence[float], at: Lane, elem: str) -> Lane:
-    """table[at mod 16] for a table of sixteen numbers, which lie in one register of float32 or two of float64; `at` has integers of the same width."""
-    assert len(table) == 16
+    """The element of a table that the low bits of `at` say, integers of the same width; the table has as many numbers as one register or two."""
     lanes = REGISTER_BYTES // _BYTES[elem]
-    parts = [f"<{lanes} x {elem}> <{', '.join(f'{elem} {number_text(elem, x)}' for x in table[i : i + lanes])}>" for i in range(0, 16, lanes)]
+    parts = [f"<{lanes} x {elem}> <{', '.join(f'{elem} {number_text(elem, x)}' for x in table[i : i + lanes])}>" for i in range(0, len(table), lanes)]
+    assert len(table) in (lanes, 2 * lanes)
+    letter = _LETTER[elem]
 
     def instruction(at: Lane) -> Lane:
-        name, args = ("permvar.sf", [parts[0], at.typed]) if elem == "float" else ("vpermi2var.pd", [parts[0], at.typed, parts[-1]])
+        name, args = (f"permvar.{letter}f", [parts[0], at.typed]) if len(parts) == 1 else (f"vpermi2var.p{letter}", [parts[0], at.typed, parts[1]])
         return at.code.value(elem, lanes, f"call {type_text(elem, lanes)} @llvm.x86.avx512.{name}.512({', '.join(args)})")
 
     return _by_registers(instruction, at, elem=elem)

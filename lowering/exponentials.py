@@ -16,6 +16,7 @@ from fractions import Fraction
 
 from polyreme.lowering import avx512
 from polyreme.lowering.llvm_text import Lane
+from polyreme.lowering.tanh_pieces import tanh_by_pieces
 
 LOG2_E = 1 / math.log(2)
 
@@ -41,7 +42,7 @@ class Format:
     # exp(r) = 1 + r + r*r*EXP(r) for |r| <= ln2/2; `expm1` is the same polynomial with an error in proportion to r
     exp: tuple[float, ...]
     expm1: tuple[float, ...]
-    # the same for |r| <= ln2/32, and with an error in proportion to r for 0 <= r <= ln2/16
+    # the same for |r| <= ln2/32 (in float32 only sigmoid takes it, where vectors are computed as halves), and with an error in proportion to r for 0 <= r <= ln2/16
     exp_short: tuple[float, ...]
     expm1_short: tuple[float, ...]
     # erf(x) = x + x*ERF_SMALL(x*x) below ERF_SPLIT; 1 - erf(x) = exp(-(x + x*ERF_LARGE(x))) above, and 0 from erf_one on
@@ -61,7 +62,7 @@ FORMATS = {
         least=-104.0, most=89.0, minus_one=-18.0,
         exp=(0.49999994, 0.1666652, 0.041668404, 0.008368899, 0.0013814223),
         expm1=(0.5, 0.16666667, 0.04166635, 0.008333272, 0.0013941274, 0.00019914548),
-        exp_short=(), expm1_short=(0.5000001, 0.16664907, 0.042366277),
+        exp_short=(0.5, 0.16666667), expm1_short=(0.5000001, 0.16664907, 0.042366277),
         erf_small=(0.12837917, -0.37612635, 0.11283694, -0.02685927, 0.0052006347, -0.000813744, 8.345233e-05),
         erf_large=(0.12864849, 0.6351513, 0.10623688, -0.02376207, 0.0036424624, -0.00032280476, 1.1231402e-05),
         erf_one=4.0,
@@ -140,9 +141,11 @@ def tree_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
 
 
 def short_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
-    """The polynomial of three to six coefficients, first terms in a pair, the others in pairs too: those of the highest powers are nothing beside the first two."""
-    square = x * x
+    """The polynomial of two to six coefficients, first terms in a pair, the others in pairs too: those of the highest powers are nothing beside the first two."""
     first, second, *rest = coefficients
+    if not rest:
+        return x.fma(second, first)
+    square = x * x
     high = x.like(rest[0])
     if len(rest) > 1:
         high = x.fma(rest[1], rest[0])
@@ -154,7 +157,7 @@ def short_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
 def exp_inside(x: Lane, times: float = 1.0) -> Lane:
     """exp(times*x) for a product between the format's `least` and `most`; `times` is plus or minus a power of two, which the coefficients take up exactly."""
     form = FORMATS[x.elem]
-    if form.exp_short and x.code.avx512:
+    if x.elem == "double" and x.code.avx512:
         return _exp_by_table(x, times)
     r, n, bits = reduce_exp(x, times)
     return scale(r.poly([c * times**k for k, c in enumerate((1.0, 1.0, *form.exp))]), n, bits)
@@ -224,14 +227,17 @@ def expm1(x: Lane) -> Lane:
 
 def sigmoid(x: Lane) -> Lane:
     """With e = exp(-|x|), 1/(1+e) or e/(1+e), neither of which overflows: 1 or e, less as much of it as e/(1+e). So what rounding takes from the quotient counts in part."""
-    form, size = FORMATS[x.elem], x.abs().at_most(-FORMATS[x.elem].least)
-    e = _falling_exp_by_table(size) if form.exp_short and x.code.avx512 else exp_inside(size, -1.0)
+    size = x.abs().at_most(-FORMATS[x.elem].least)
+    looks_up = x.code.halves if x.elem == "float" else x.code.avx512
+    e = _falling_exp_by_table(size) if looks_up else exp_inside(size, -1.0)
     most = x.compare("oge", 0.0).where(e.like(1.0), e)
     return (-most).fma(e / (e + 1.0), most)
 
 
 def tanh(x: Lane) -> Lane:
     """h/(h+1) for h = expm1(2|x|) / 2. With m the lesser of h and 1 that is m - m * m/(h+1), below 1 and above, in which what rounding takes from the quotient counts in part."""
+    if x.code.halves and x.elem == "float":
+        return tanh_by_pieces(x)
     size = x.abs().at_most(20.0)
     half = _half_expm1_by_table(size) if x.code.avx512 else half_expm1(size + size)
     least = half.at_most(1.0)

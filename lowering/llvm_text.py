@@ -53,11 +53,12 @@ def comment_text(text: str) -> str:
 
 
 class Code:
-    """The lines of one function under construction. `plain`: values are numbered, whatever they might be called."""
+    """The lines of one function under construction. `plain`: values are numbered, whatever they might be called. `halves`: AVX-512 by halves of vectors."""
 
-    def __init__(self, fma: bool = True, avx512: bool = False, plain: bool = False):
+    def __init__(self, fma: bool = True, avx512: bool = False, plain: bool = False, halves: bool = False):
         self.fma = fma
         self.avx512 = avx512
+        self.halves = avx512 and halves
         self.plain = plain
         self._count = 0
         self.lines: list[str] = []

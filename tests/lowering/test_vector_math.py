@@ -1,11 +1,14 @@
 """The elementary functions stay within their stated error, everywhere."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from polyreme.lowering.exponentials import tanh
 from polyreme.lowering.libm import HUGE_ANGLE
+from polyreme.lowering.llvm_text import Code, Lane
 from polyreme.lowering.targets import TARGETS, host
 from polyreme.lowering.vector_math import BOUNDS, FLOAT32
 from tests.lowering.kernels import apply_compiled
@@ -133,6 +136,28 @@ def test_functions_hold_without_fused_multiply_add(name):
 def test_functions_hold_where_no_register_holds_a_table(name):
     arrays = arguments(name)
     check_bound(name, arrays, apply_compiled(name, arrays, 8, target=TARGETS["x86-64-avx2"]), BOUNDS[name])
+
+
+@pytest.mark.skipif(host().vector_bytes != 64 or host().arch != "x86_64", reason="runs AVX-512")
+@pytest.mark.parametrize("half_vectors", [False, True])
+@pytest.mark.parametrize("name", ["sigmoid", "tanh"])
+def test_functions_hold_on_whole_and_half_vectors(name, half_vectors):
+    arrays = arguments(name)
+    target = replace(host(), half_vectors=half_vectors)
+    made = apply_compiled(name, arrays, 16, target=target)
+    check_bound(name, arrays, made, BOUNDS[name])
+    np.testing.assert_array_equal(made, apply_compiled(name, arrays, 1, target=target), err_msg="one lane")
+
+
+def test_pieces_of_tanh_are_looked_up_where_vectors_are_halves():
+    """Seven tables of two registers, and no division; elsewhere there is one."""
+    found = []
+    for half_vectors in (False, True):
+        code = Code(True, True, halves=half_vectors)
+        tanh(Lane(code, "float", 16, "%x"))
+        text = "\n".join(code.lines)
+        found.append((text.count("vpermi2var.ps"), text.count("fdiv")))
+    assert found == [(0, 1), (7, 0)]
 
 
 @pytest.mark.parametrize(("name", "edge"), [("exp", 88.722839), ("expm1", 88.722839), ("sinh", 89.415985), ("cosh", 89.415985)])
