@@ -41,7 +41,7 @@ from polyreme.lowering.paired_weights import weights_kernel
 from polyreme.lowering.positions import Position
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.strassen_plan import Matrices, find_matrices
-from polyreme.lowering.sweep import estimate
+from polyreme.lowering.targets import Target
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.5)
 """Of results, for a magnitude of |a| |b|, the product of the norms, and for the steps of whole groups as terms."""
@@ -57,8 +57,8 @@ MOST_ROWS = 15
 COPIES_SHARE = 40
 # A tile of fewer rows asks for nothing ahead: the machine does so itself, and better.
 ROWS_WORTH_ASKING = 4
-# Parts of the second-level cache, 1 / so many, that a task's rows of A take.
-ROWS_SHARE = 2
+# Parts of the second-level cache, 1 / so many, that a task's rows of A take, and that B takes where it is small.
+ROWS_SHARE, WEIGHTS_SHARE = 2, 4
 # Scales are within these: they and what they divide by are finite, and not denormal.
 LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**126
 # Greatest magnitudes of a row whose elements may be squared and summed.
@@ -72,10 +72,8 @@ COPY_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 30, 9, 4.3
 DIRECT_RESULT_CYCLES = 5
 # What is estimated must be this much faster than the direct way.
 ADVANTAGE = 0.93
-# What an unknown number of rows is planned for; and what any unknown size in it is at least taken for, when it is asked whether they are too many.
-USUAL_ROWS, FEW = 128, 2
-# Of more rows, some lost a quarter on two threads, as they wait for memory: 12544 x 128 x 512.
-MOST_M = 4096
+# What an unknown number of rows is planned for.
+USUAL_ROWS = 128
 
 
 def build_paired(request: Request) -> KernelPlan | None:
@@ -128,10 +126,20 @@ class Paired:
 
     @cached_property
     def most_tiles(self) -> int:
-        """Tiles whose rows of A are copied at a time."""
-        room = self.matrices.product.problem.request.target.caches[1] // ROWS_SHARE
-        most = max(1, room // (self.most_high * self.line * f32.bytes))
-        return min(self.tiles, most) if isinstance(self.tiles, int) else most
+        """Tiles whose rows of A a task copies: those that have room in the second-level cache, and where all of B has room there too, with the rows of results."""
+        cache = self.target.caches[1]
+        row = self.line + (self.panels * self.lanes if self.panels * self.panel * f32.bytes <= cache // WEIGHTS_SHARE else 0)
+        most = max(1, cache // ROWS_SHARE // (self.most_high * row * f32.bytes))
+        return -(-self.tiles // -(-self.tiles // most)) if isinstance(self.tiles, int) else most
+
+    @property
+    def asks_for_results(self) -> bool:
+        """Whether their lines don't wait in the second-level cache to be written."""
+        return isinstance(self.m, int) and self.m * self.n * f32.bytes > self.target.caches[1]
+
+    @property
+    def target(self) -> Target:
+        return self.matrices.product.problem.request.target
 
     @property
     def copy_cycles(self) -> int:
@@ -168,7 +176,7 @@ def find_paired(request: Request) -> Paired | None:
     a = find_matrices(request)
     if a is None:
         return None
-    if estimate(a.m, FEW) > MOST_M or a.m == 1:
+    if a.m == 1:
         return None
     usual = a.m if isinstance(a.m, int) else USUAL_ROWS
     p = a.product.problem
@@ -203,9 +211,11 @@ class _Builder:
         # Rows of the first tiles, others having one less, and how many have so many.
         self.high = code.div(code.add(m, self.tiles, -1), self.tiles)
         self.high_tiles = code.sub(m, code.mul(self.tiles, code.sub(self.high, 1)))
+        # Pieces of as many rows as a task may have: of large products many more than threads, since one that was held up would let the others wait.
         shared = code.min(threads, c.most_groups)
-        pieces = code.min(code.div(code.add(threads, shared, -1), shared), self.tiles)
-        groups = code.min(code.div(code.add(threads, pieces, -1), pieces), c.panels)
+        alike = code.div(code.add(threads, shared, -1), shared)
+        pieces = code.min(code.mul(alike, code.div(code.add(self.tiles, code.mul(alike, c.most_tiles), -1), code.mul(alike, c.most_tiles))), self.tiles)
+        groups = code.min(code.apply("max", code.value(shared), code.value(code.div(code.add(threads, pieces, -1), pieces))), c.panels)
         with code.parallel(code.mul(pieces, groups), name="task") as task:
             piece, group = code.split(task, [pieces, groups])
             begin, end = (code.div(code.mul(x, self.tiles), pieces) for x in (piece, code.add(piece, 1)))
@@ -213,8 +223,7 @@ class _Builder:
             self.rows = code.scratch(c.most_tiles * c.most_high * c.line, f32)
             # Of each row, minus the sum of its pairs' products, and the scale.
             self.sums = code.scratch(2 * c.most_tiles * c.most_high, f32)
-            with code.loop(begin, end, step=c.most_tiles, name="some") as some:
-                self._some(some.iv, code.min(code.add(some.iv, c.most_tiles), end))
+            self._task(begin, end)
         code.b.insert(Return([]))
         tidy(func)
         self.parts.steps.append(Step(func, tuple(slots)))
@@ -225,8 +234,8 @@ class _Builder:
         code = self.code
         return code.add(code.mul(tile, code.sub(self.high, 1)), code.min(tile, self.high_tiles))
 
-    def _some(self, begin: Index, end: Index) -> None:
-        """Some tiles of rows, for the panels of a task."""
+    def _task(self, begin: Index, end: Index) -> None:
+        """The tiles of rows and the panels of a task."""
         code = self.code
         first = self._row_of(begin)
         self.is_single = code.apply("eq", code.value(code.sub(end, begin)), code.value(1))
@@ -318,6 +327,10 @@ class _Builder:
         scales = code.load(self.right, facts, lanes, None, self.align)
         known = code.load(self.right, code.add(facts, c.panels * lanes), lanes, None, self.align)
 
+        if c.asks_for_results:
+            for r in range(rows):
+                self.p.epilogue.prefetch(code, self.others, self._places(code.add(row, r), lane0), self.outs)
+
         def of_row(r: int, which: int) -> Value:
             return code.broadcast(code.load(self.sums, code.add(code.mul(at, 2), 2 * r + which)), lanes)
 
@@ -361,11 +374,16 @@ class _Builder:
 
     def _write(self, value: Value, row: Index, lane: Index, mask: Value | None) -> None:
         """What the group gives for a vector of the product at this place, stored."""
-        product, epilogue = self.c.matrices.product, self.p.epilogue
+        epilogue = self.p.epilogue
         emitter = epilogue.emitter(self.code, self.others, VectorLeaf(lambda _: value))
+        epilogue.write(emitter, self.outs, self._places(row, lane), self.c.lanes, mask)
+
+    def _places(self, row: Index, lane: Index) -> list[Position]:
+        """Where the results of a row are, from this lane on."""
+        product = self.c.matrices.product
         at = dict(zip(product.rows, map(place, self.code.split(row, [self.p.size(c) for c in product.rows])), strict=True))
         at[product.lane] = place(lane, 0, 1)
-        epilogue.write(emitter, self.outs, [at.get(c, Position()) for c in self.p.out], self.c.lanes, mask)
+        return [at.get(c, Position()) for c in self.p.out]
 
     def _weights(self) -> Slot:
         """B as a pack: panels, then for each lane its scale, by which it is divided, and the sum of its pairs' products; at last for a period of A's steps their
