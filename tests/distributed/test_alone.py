@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,10 @@ def test_missing_mpi_is_an_import_error() -> None:
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_what_was_launched_ends_with_the_launcher(tmp_path: Path, ending: signal.Signals) -> None:
     (tmp_path / "train.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(60)\n")
-    launcher = subprocess.Popen([sys.executable, "-m", "polyreme", "launch", "-n", "1", "train.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    # Tests that a shell runs in the background ignore interrupts, and so would what they start.
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    command = [sys.executable, "-m", "polyreme", "launch", "-n", "1", "train.py"]
+    launcher = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=listen)
     assert launcher.stdout is not None
     with launcher, launcher.stdout as said:
         assert said.readline() == b"up\n"

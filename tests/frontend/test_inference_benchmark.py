@@ -17,7 +17,7 @@ WANTED = ["resnet50", "resnet18", "vgg16", "mobilenet_v2", "mobilenet_v3_large",
 
 
 def options(folder: Path, **changed: object) -> argparse.Namespace:
-    given = {"folder": folder, "steps": ["files", "compile", "time"], "turn": 0.01, "rounds": 2, "laps": 2, "patience": 60.0, "models": [], "threads": [1], "batches": None}
+    given = {"folder": folder, "steps": ["files", "compile", "time"], "turn": 0.01, "rounds": 2, "laps": 2, "within": 1e-4, "patience": 60.0, "models": [], "threads": [1], "batches": None}
     return argparse.Namespace(**{**given, **changed})
 
 
