@@ -6,7 +6,7 @@ second one that unpacks its context for `polyreme_parallel`, so that buffers kee
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from polyreme.dialects import kernel
@@ -30,6 +30,8 @@ def _emit_for(e: FunctionEmitter, op: Any) -> list[Any]:
         for arg, value in zip(op.block.args, (lo, *(e.values[v] for v in op.inits)), strict=True):
             e.bind(arg, value)
         return e.run_region(op.body)
+    if lo == Position(None, 0) and _shares_each_round(op):
+        return _emit_rounds(e, op)
     return _write_loop(e, lo, hi, op.step, [e.get(v) for v in op.inits], op.body, guard=rounds is None)
 
 
@@ -110,6 +112,10 @@ def _emit_call(e: FunctionEmitter, op: Any) -> None:
 
 def _emit_parallel(e: FunctionEmitter, op: Any) -> None:
     """The body as a function on a range, called through the pool with the values it uses from outside in a struct on the stack."""
+    if e.part is not None:
+        (begin, end), e.part = e.part, None
+        _write_loop(e, Position(begin, 0), Position(end, 0), 1, [], op.body, guard=True)
+        return
     count = e.values[op.count]
     if count == Position(None, 0):
         return
@@ -117,22 +123,66 @@ def _emit_parallel(e: FunctionEmitter, op: Any) -> None:
         e.bind(op.block.args[0], Position(None, 0))
         e.run_region(op.body)
         return
+
+    def write(inner: FunctionEmitter, begin: Lane, end: Lane) -> None:
+        _write_loop(inner, Position(begin, 0), Position(end, 0), 1, [], op.body, guard=True)
+
+    body, context = _outline(e, op, ("begin", "end"), write)
+    assert e.pool is not None
+    e.code.line(f"call void @polyreme_parallel(ptr {e.pool.ref}, ptr @{body}, ptr {context}, i64 {e.lane(count).ref}, i64 {op.grain})")
+
+
+def _shares_each_round(op: Any) -> bool:
+    """Whether all that each round of a loop does is a parallel loop with a part for each thread: threads then meet between rounds without the pool."""
+    *numbers, parallel, _ = op.block
+    simple = not op.inits and op.step == 1 and all(isinstance(x, (kernel.Apply, kernel.Constant)) for x in numbers)
+    if not simple or not isinstance(parallel, kernel.Parallel) or parallel.grain != 1:
+        return False
+    made = parallel.count.producer()
+    return made not in numbers and _counts_threads(parallel.count)
+
+
+def _counts_threads(value: Value) -> bool:
+    """Whether a number is that of threads, or one that was chosen beside it."""
+    made = value.producer()
+    return isinstance(made, kernel.Threads) or (isinstance(made, kernel.Apply) and made.fn in ("min", "select") and any(map(_counts_threads, made.operands)))
+
+
+def _emit_rounds(e: FunctionEmitter, op: Any) -> list[Any]:
+    """A loop that shares each round, as one job of the pool: its body is a function on a round and a range of parts."""
+    parallel = op.block.ops[-2]
+
+    def write(inner: FunctionEmitter, number: Lane, begin: Lane, end: Lane) -> None:
+        inner.bind(op.block.args[0], Position(number, 0))
+        inner.part = (begin, end)
+        inner.run_region(op.body)
+
+    body, context = _outline(e, op, ("round", "begin", "end"), write)
+    assert e.pool is not None
+    rounds, parts = e.get(op.hi), e.get(parallel.count)
+    e.code.line(f"call void @polyreme_parallel_rounds(ptr {e.pool.ref}, ptr @{body}, ptr {context}, i64 {rounds.ref}, i64 {parts.ref})")
+    return []
+
+
+def _outline(e: FunctionEmitter, op: Any, numbers: Sequence[str], write: Callable[..., None]) -> tuple[str, str]:
+    """The body of an op as a function on some numbers, which `write` writes, behind one that unpacks a context; its name, and the context with the values it uses from outside."""
     code, module = e.code, e.module
     name = module.unique(f"{e.name}.body")
     unpack = module.unique(f"{name}.thread")
     inner = FunctionEmitter(module, name)
     params, fields = _capture(e, inner, op)
-    begin, end = (Lane(inner.code, "i64", 1, inner.code.name(n)) for n in ("begin", "end"))
-    _write_loop(inner, Position(begin, 0), Position(end, 0), 1, [], op.body, guard=True)
+    lanes = [Lane(inner.code, "i64", 1, inner.code.name(n)) for n in numbers]
+    write(inner, *lanes)
     inner.leave()
-    module.finish(inner, f"define internal void @{name}({', '.join([*params, begin.typed, end.typed])})")
+    module.finish(inner, f"define internal void @{name}({', '.join([*params, *(x.typed for x in lanes)])})")
 
     struct = "{ " + ", ".join(f.type for f in fields) + " }"
     lines = []
     for i, field in enumerate(fields):
         lines += [f"  %at{i} = getelementptr inbounds {struct}, ptr %context, i32 0, i32 {i}", f"  %x{i} = load {field.type}, ptr %at{i}"]
-    arguments = ", ".join([*(f"{f.type} %x{i}" for i, f in enumerate(fields)), "i64 %begin", "i64 %end"])
-    thread = f"define internal void @{unpack}(ptr %context, i64 %begin, i64 %end) #0 {{"
+    numbered = [f"i64 %{n}" for n in numbers]
+    arguments = ", ".join([*(f"{f.type} %x{i}" for i, f in enumerate(fields)), *numbered])
+    thread = f"define internal void @{unpack}({', '.join(['ptr %context', *numbered])}) #0 {{"
     module.functions.append("\n".join([thread, "entry:", *lines, f"  call void @{name}({arguments})", "  ret void", "}"]))
 
     context = "null"
@@ -142,8 +192,7 @@ def _emit_parallel(e: FunctionEmitter, op: Any) -> None:
     for i, field in enumerate(fields):
         place = code.value("ptr", 1, f"getelementptr inbounds {struct}, ptr {context}, i32 0, i32 {i}", "at")
         code.line(f"store {field.typed}, ptr {place.ref}")
-    assert e.pool is not None
-    code.line(f"call void @polyreme_parallel(ptr {e.pool.ref}, ptr @{unpack}, ptr {context}, i64 {e.lane(count).ref}, i64 {op.grain})")
+    return unpack, context
 
 
 def _emit_threads(e: FunctionEmitter, op: Any) -> Lane:

@@ -26,7 +26,7 @@ from polyreme.lowering.targets import Target
 EmitOp = Callable[["FunctionEmitter", Any], Any]
 
 # Functions that code generation itself may call or define.
-RESERVED_FUNCTIONS = ("polyreme_parallel", "polyreme_pool_threads", "clock_gettime", "memcpy", "memset", "memmove", "fmod", "fmodf", "power.i8", "power.i16", "power.i32", "power.i64")
+RESERVED_FUNCTIONS = ("polyreme_parallel", "polyreme_parallel_rounds", "polyreme_pool_threads", "clock_gettime", "memcpy", "memset", "memmove", "fmod", "fmodf", "power.i8", "power.i16", "power.i32", "power.i64")
 # Parameters and blocks that are not named after a value.
 RESERVED_VALUES = ("entry", "pool", "buffers", "sizes", "arena", "out", "context")
 
@@ -131,6 +131,7 @@ class FunctionEmitter:
         self._known: dict[Any, Lane] = {}
         self._scopes: list[list[Any]] = []
         self._place = ""
+        self.part: tuple[Lane, Lane] | None = None  # where the function is a round of a loop: the iterations of its one parallel loop that it makes
         self.streams = False  # whether some store goes past the caches
 
     # --- values

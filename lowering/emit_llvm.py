@@ -118,6 +118,7 @@ def _text(emission: Emission, functions: Sequence[Func], source: str) -> str:
         f'target triple = "{target.triple}"',
         "",
         "declare void @polyreme_parallel(ptr, ptr, ptr, i64, i64)",
+        *(["declare void @polyreme_parallel_rounds(ptr, ptr, ptr, i64, i64)"] if "polyreme_parallel_rounds" in names else []),
         *(["declare i32 @polyreme_pool_threads(ptr)"] if "polyreme_pool_threads" in names else []),
         *(["declare i32 @clock_gettime(i32, ptr)"] if "clock_gettime" in names else []),
         *used,

@@ -54,7 +54,15 @@ from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.gpu_executable import GpuExecutable
 from polyreme.runtime.library import library_bytes, weights_header
 from polyreme.runtime.pieces import LaterPiece, Piece, Pieces
-from polyreme.runtime.shared_code import MODEL_FUNCTIONS, POOL_FUNCTIONS, constants_of, is_shared, load_shared, with_shared_code
+from polyreme.runtime.shared_code import (
+    MODEL_FUNCTIONS,
+    PARALLEL_FUNCTIONS,
+    POOL_FUNCTIONS,
+    constants_of,
+    is_shared,
+    load_shared,
+    with_shared_code,
+)
 from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
 
 Array = np.ndarray[Any, Any]
@@ -210,7 +218,7 @@ def load(artifact: Artifact, driver: Any = None) -> Executable | GpuExecutable:
     check_runs_here(artifact.manifest.target, what)
     pool = _process_pool()
     pool_code = _native_pool()
-    library = _load_objects(artifact.objects, MODEL_FUNCTIONS, {name: pool_code[name] for name in ("polyreme_parallel", "polyreme_pool_threads")})
+    library = _load_objects(artifact.objects, MODEL_FUNCTIONS, {name: pool_code[name] for name in (*PARALLEL_FUNCTIONS, "polyreme_pool_threads")})
     constants = constants_of(artifact)
     functions = ModelFunctions(*(library[f] for f in MODEL_FUNCTIONS))
     return Executable(artifact.manifest, functions, address_of(constants), pool, (library, constants))
@@ -239,7 +247,7 @@ def _process_pool() -> Pool:
 @functools.cache
 def _native_pool() -> Any:
     """The pool's code in this process."""
-    return _load_objects([native_object(pool_text(host()), host())], ("polyreme_parallel", *POOL_FUNCTIONS), {})
+    return _load_objects([native_object(pool_text(host()), host())], (*PARALLEL_FUNCTIONS, *POOL_FUNCTIONS), {})
 
 
 @functools.cache
@@ -357,7 +365,7 @@ def pool_text(target: Target) -> str:
         raise PolyremeError(f"expected a Linux target ({', '.join(_MACHINES)}) for a library but got {target.triple}", code="E0008")
     number, declaration, call = _MACHINES[target.arch]
     pause = f"{declaration}\ndefine internal void @pause() alwaysinline nounwind {{\n  {call}\n  ret void\n}}"
-    text = (files("polyreme.runtime") / "pool.ll").read_text()
+    text = "\n".join((files("polyreme.runtime") / name).read_text() for name in ("pool.ll", "rounds.ll"))
     return Template(text).substitute(futex=number, pause=pause)
 
 

@@ -210,6 +210,7 @@ class _Kernel:
         if self.twice:
             with code.loop(0, self.tile.panels * r.blocks * self.tile.vectors, name="vector") as loop:
                 code.store(code.zero(r.dtype, self.tile.lanes), self.memory.begun, code.mul(loop.iv, self.tile.lanes), None, self.tile.lanes * r.dtype.bytes)
+        blank = self._first_is_blank() if self.twice else None
         pieces = self._pieces()
         with code.loop(0, self.steps, name="t") as loop:
             parity = code.mod(loop.iv, 2)
@@ -221,10 +222,19 @@ class _Kernel:
                     # To and fro: in odd steps the last panel comes first.
                     back = code.sub(code.add(first, end, -1), code.mul(turn.iv, 2))
                     panel = code.add(turn.iv, code.mul(parity, back))
-                    self._panel(Column(code, loop.iv, parity, panel, panels, first, end))
+                    self._panel(Column(code, loop.iv, parity, panel, panels, first, end, blank))
         for state, last in zip(r.carried, self.memory.last, strict=True):
             start = code.mul(code.mod(code.value(self.steps), 2), size) if state is r.state else 0
             self._copy(self.memory.states[state], start, last, 0, size)
+
+    def _first_is_blank(self) -> Value:
+        """Whether all of the first state is zero, where its units fill vectors."""
+        code, lanes = self.code, self.tile.lanes
+        state = self.memory.values[self.r.state]
+        with code.loop(0, self.r.units, [code.zero(element_type(state.type), lanes)], lanes, "unit") as loop:
+            loop.next = [code.apply("add", loop.carried[0], code.apply("abs", code.load(state, loop.iv, lanes)))]
+        total = code.reduce(loop.results[0])
+        return code.apply("eq", total, code.zero(element_type(state.type)))
 
     def _times_factor(self, x: Value) -> Value:
         """What the product of short weights reads for `x`."""

@@ -16,6 +16,9 @@ are made in one order: for panel b in an odd step,
     b + 1, …           for the step after as well, up to the thread's last panel, and then for this step alone
 
 and the same with all turned around in an even one.
+
+A first state of nothing but zeros, which is what most layers begin with, is not multiplied: of that step's weights only those are read that begin the next step's sums.
+(So weights that are infinite or nan show one step later.)
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ def has_square_tiles(r: Recurrence, tile: Tile) -> bool:
 
 @dataclass(frozen=True)
 class Column:
-    """A panel of the result in one step: number `panel` of `panels`, of which the thread has those from `first` up to `end`."""
+    """A panel of the result in one step: number `panel` of `panels`, of which the thread has those from `first` up to `end`. `blank` says whether the
+    first state is zero, if somebody looked."""
 
     code: Code
     t: Value
@@ -56,22 +60,29 @@ class Column:
     panels: int
     first: Index
     end: Index
+    blank: Value | None = None
 
     def sums(self, begun: list[Value], multiply: Multiply) -> tuple[Accumulators, list[Value]]:
         """The sums of this step, of which the step before has `begun` some, and what is begun of the next step's."""
         code, b, odd = self.code, self.panel, self.parity
         onward = code.sub(code.mul(odd, 2), 1)
-        is_first = code.apply("eq", self.t, code.value(0))
         # In front of the first step nothing has begun; it goes upward.
+        is_first = code.apply("eq", self.t, code.value(0))
+        skips = None if self.blank is None else code.apply("and", is_first, self.blank)
+
+        def unless_blank(count: Index) -> Index:
+            return count if skips is None else code.apply("select", skips, code.value(0), code.value(count))
+
         above = code.apply("select", is_first, code.value(code.add(b, 1)), code.value(self.end))
-        acc = self._along([begun], self._of(above, code.sub(self.first, 1)), code.sub(0, onward), self._of(code.sub(self.panels, above), self.first), multiply)
-        acc = multiply(acc, b)
+        before = unless_blank(self._of(code.sub(self.panels, above), self.first))
+        (acc,) = self._along([begun], self._of(above, code.sub(self.first, 1)), code.sub(0, onward), before, multiply)
+        (acc,) = self._along([acc], b, 0, unless_blank(1), multiply)
         near = self._of(code.sub(b, self.first), code.sub(self.end, code.add(b, 1)))
         nothing = zeros(code, 1, len(begun), element_type(begun[0].type), lanes_of(begun[0].type))
-        now, then = self._along([*acc, *nothing], code.add(b, onward), onward, near, multiply)
-        far = self._of(self.first, code.sub(self.panels, self.end))
-        acc = self._along([now], self._of(code.sub(self.first, 1), self.end), onward, far, multiply)
-        return acc, then
+        now, then = self._along([acc, *nothing], code.add(b, onward), onward, near, multiply)
+        far = unless_blank(self._of(self.first, code.sub(self.panels, self.end)))
+        (acc,) = self._along([now], self._of(code.sub(self.first, 1), self.end), onward, far, multiply)
+        return [acc], then
 
     def _of(self, even: Index, odd: Index) -> Index:
         """One of two numbers, by the step."""

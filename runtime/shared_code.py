@@ -22,10 +22,11 @@ from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.threads import PoolFunctions, process_pool
 
-__all__ = ["MODEL_FUNCTIONS", "POOL_FUNCTIONS", "constants_of", "is_shared", "load_shared", "with_shared_code"]
+__all__ = ["MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS", "POOL_FUNCTIONS", "constants_of", "is_shared", "load_shared", "with_shared_code"]
 
 # The native functions have the same names in every model: they are never visible outside of it.
 MODEL_FUNCTIONS = ("polyreme_model_run", "polyreme_model_arena_bytes", "polyreme_model_output_shapes")
+PARALLEL_FUNCTIONS = ("polyreme_parallel", "polyreme_parallel_rounds")
 POOL_FUNCTIONS = ("polyreme_pool_create", "polyreme_pool_destroy", "polyreme_pool_threads", "polyreme_pool_set_threads")
 
 # Constants up to this size are copied to pages of the larger size, which takes a millisecond or two.

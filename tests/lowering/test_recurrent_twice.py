@@ -15,7 +15,7 @@ from polyreme.dialects import kernel, nn
 from polyreme.ir.builtin import Module
 from polyreme.ir.core import Value
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.types import BufferType, f32, f64, i64
+from polyreme.ir.types import BufferType, f32, f64, i1, i64
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.microkernel import Accumulators, Registers
 from polyreme.lowering.pipeline import lower
@@ -38,13 +38,14 @@ def is_twice(module: Module) -> bool:
     return any(isinstance(op, kernel.For) and op.block.args[0].name == "tile" for func in module.functions for op in func.walk())
 
 
-def visits(first: int, end: int) -> np.ndarray:
+def visits(first: int, end: int, blank: bool | None = None) -> np.ndarray:
     """What a thread that has the panels from `first` up to `end` multiplies, in its order: [steps][panels][…] of 1 + the number of the state's panel, times 100 where it is for two steps; 0 behind the last."""
     module, (found,), b = one_function([], [BufferType((STEPS * PANELS * MOST,), i64)])
     code = Code(b)
     count = code.scratch(1, i64)
     with code.loop(0, STEPS * PANELS * MOST) as loop:
         code.store(code.constant(0, i64), found, loop.iv)
+    known = None if blank is None else code.constant(blank, i1)
     with code.loop(0, STEPS, name="t") as loop:
         parity = code.mod(loop.iv, 2)
         with code.loop(first, end, name="panel") as turn:
@@ -57,7 +58,7 @@ def visits(first: int, end: int) -> np.ndarray:
                 code.store(what, found, code.add(code.mul(code.add(code.mul(t, PANELS), panel), MOST), at))
                 return acc
 
-            Column(code, loop.iv, parity, panel, PANELS, first, end).sums([code.zero(f32, 4)], multiply)
+            Column(code, loop.iv, parity, panel, PANELS, first, end, known).sums([code.zero(f32, 4)], multiply)
     finish(b)
     (result,) = evaluate(module, [])
     return result.reshape(STEPS, PANELS, MOST)
@@ -97,6 +98,27 @@ def test_one_thread_reads_half_of_the_tiles_and_the_diagonal_in_a_step():
     assert read[0] == PANELS**2 and all(read[t] == half + PANELS for t in range(1, STEPS))
     shared = visits(2, PANELS)
     assert all((shared[t] > 0).sum() == 3 + 3 + 3 * 2 for t in range(1, STEPS)), "what another thread makes is read for one step"
+
+
+def test_a_first_state_of_zeros_is_multiplied_only_for_the_next_step():
+    for first, end in ((0, PANELS), (2, PANELS)):
+        plain, blank = visits(first, end), visits(first, end, True)
+        assert np.array_equal(blank[1:], plain[1:])
+        for panel in range(first, end):
+            assert sorted(x for x in blank[0, panel] if x) == sorted(x for x in plain[0, panel] if x >= 100)
+
+
+@pytest.mark.parametrize("changed", [None, 0, 17, 63])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.SimpleRNN])
+def test_layers_begin_with_zeros_or_with_nearly_nothing_but_zeros(kind, changed):
+    module = layer(kind, 3, 1, 64, f32, False, False, False)
+    inputs = numbers(module, {}, 3)
+    for i, arg in enumerate(module.function().args):
+        if arg.type.shape == (1, 64):
+            inputs[i] = np.zeros((1, 64), np.float32)
+            if changed is not None:
+                inputs[i][0, changed] = -0.5
+    assert_near(run_on_threads(module, inputs, small_caches(host())), evaluate(module, inputs), f32)
 
 
 def lowered(kind: Any, batch: Any = 1, units: int = 64, target: Target | None = None, backward: bool = False) -> Module:
