@@ -7,6 +7,7 @@ that an optional attribute is absent. `normalize` turns what a caller may pass (
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,6 +81,11 @@ class Dense:
     @property
     def type(self) -> TensorType:
         return self._type or TensorType(self.array.shape, scalar_type(self.array.dtype))
+
+    @property
+    def size(self) -> int:
+        """How many elements there are; none is made for this."""
+        return math.prod(n for n in self.type.shape if isinstance(n, int))
 
     @cached_property
     def raw(self) -> Any:

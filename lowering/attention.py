@@ -176,7 +176,7 @@ def _number(value: Value) -> float | None:
     op = through_views(value).producer()
     if isinstance(op, tensor.Full):
         return float(op.value)
-    if isinstance(op, tensor.Constant) and op.value.array.size == 1:
+    if isinstance(op, tensor.Constant) and op.value.size == 1:
         return float(op.value.array.reshape(())[()])
     return None
 
@@ -448,7 +448,7 @@ def from_nothing(value: Value) -> set[Op] | None:
         op = todo.pop().producer()
         if op in found:
             continue
-        number = isinstance(op, tensor.Constant) and op.value.array.size == 1
+        number = isinstance(op, tensor.Constant) and op.value.size == 1
         if op is None or not (number or isinstance(op, _FROM_NOTHING)) or len(found) == _MOST_OPS:
             return None
         found.add(op)

@@ -221,7 +221,7 @@ def _transposed(b: Builder, x: Value, perm: Axes) -> Value:
     if long == sorted(long):
         return _reshaped(b, x, tuple(shape[p] for p in perm))
     constant = x.producer(tensor.Constant)
-    if constant is not None and constant.value.array.size <= _FOLDED:
+    if constant is not None and constant.value.size <= _FOLDED:
         folded: Value = b(tensor.Constant, value=Dense(np.ascontiguousarray(constant.value.array.transpose(perm))))
         return folded
     made: Value = b(tensor.Transpose, x, perm=perm)

@@ -37,8 +37,8 @@ def known_number(value: Value) -> float | int | bool | None:
         number: float | int | bool = op.value
         return number
     if isinstance(op, (nn.Constant, tt.Constant)):
-        array = op.value.array
-        return array.reshape(-1)[0].item() if array.size == 1 else None
+        constant: Dense = op.value
+        return constant.array.item() if constant.size == 1 else None
     if isinstance(op, (nn.DimValue, tt.DimValue)) and not isinstance(op.size, Expr):
         size: int = op.size
         return size

@@ -43,7 +43,7 @@ def _flat_copy(func: Func) -> Func:
 
 def _axes_of_values(func: Func, ops: list[Op]) -> dict[Value, tuple[int, ...]] | None:
     """The axes of the common space that each value's axes are; None when there is no common space."""
-    if not all(isinstance(op, _PLAIN) for op in ops) or any(isinstance(op, tensor.Constant) and op.value.array.size != 1 for op in ops):
+    if not all(isinstance(op, _PLAIN) for op in ops) or any(isinstance(op, tensor.Constant) and op.value.size != 1 for op in ops):
         return None
     values = [*func.args, *(v for op in ops for v in op.results)]
     rank = max((len(shape_of(v)) for v in values), default=0)

@@ -37,7 +37,7 @@ def is_free(op: Op) -> bool:
     """Whether the op has no kernel of its own but is repeated in every group that reads it."""
     if isinstance(op, tensor.Pad) and any(_is_slid_over(reader) for reader in op.result.users):
         return False
-    return isinstance(op, _FREE) or (isinstance(op, tensor.Constant) and op.value.array.size == 1) or widens_weights(op)
+    return isinstance(op, _FREE) or (isinstance(op, tensor.Constant) and op.value.size == 1) or widens_weights(op)
 
 
 def _is_slid_over(reader: Op) -> bool:

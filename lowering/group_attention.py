@@ -93,7 +93,7 @@ def _known(value: Value) -> Array | None:
     """A constant's array, in the shape that views give it."""
     op = through_views(value).producer(tensor.Constant)
     rank = len(shape_of(value))
-    if op is None or op.value.array.size < 2 or rank < 2:
+    if op is None or op.value.size < 2 or rank < 2:
         return None
     array = op.value.array
     return array.reshape((1,) * (rank - array.ndim) + array.shape) if array.ndim <= rank else None

@@ -158,7 +158,7 @@ def _is_local(r: Recurrence, op: Op) -> bool:
     if isinstance(op, tensor.Map):
         wide = shape_of(op.result)
         return all(not shape_of(x) or shape_of(x)[1] in (1, wide[1]) for x in op.xs)
-    return isinstance(op, (tensor.Full, tensor.Broadcast)) or (isinstance(op, tensor.Constant) and op.value.array.size == 1)
+    return isinstance(op, (tensor.Full, tensor.Broadcast)) or (isinstance(op, tensor.Constant) and op.value.size == 1)
 
 
 # --- the tile

@@ -447,19 +447,19 @@ class Artifact:
     def parts(self) -> list[bytes | memoryview]:
         """The content of an artifact file, in pieces: constants are not copied."""
         constants = list(bytes_of(self.pieces))
-        head, tail = self._frame(constants)
+        head, tail = self._frame(checksums(*constants))
         return [head, *constants, tail]
 
     def finish(self, draft: Draft) -> None:
         """Write the rest to the file of the cache that has the constants. `OSError` where the disk does not take it."""
-        head, tail = self._frame([self.constants])
+        head, tail = self._frame(draft.checksums(CONSTANTS_AT, len(self.pieces)))
         draft.write(0, head)
         draft.write(len(head) + len(self.pieces), tail)
 
-    def _frame(self, constants: Sequence[bytes | memoryview]) -> tuple[bytes, bytes]:
-        """What stands in front of the constants and behind them."""
+    def _frame(self, sums: bytes) -> tuple[bytes, bytes]:
+        """What stands in front of the constants, whose checksums are given, and behind them."""
         manifest = self.manifest.to_bytes()
-        body = [manifest, self.code, checksums(*constants)]
+        body = [manifest, self.code, sums]
         fields = (MAGIC, FILE_FORMAT, 0, len(manifest), len(self.code), len(self.pieces))
         head = HEADER.pack(*fields, _digest(HEADER.pack(*fields, bytes(32)), *body))
         return head.ljust(CONSTANTS_AT, b"\0"), b"".join(body)

@@ -6,6 +6,9 @@ import mmap
 import os
 from pathlib import Path
 
+from polyreme.runtime.checksum import BLOCK_BYTES, checksums
+
+CHECKED_BYTES = 4 * BLOCK_BYTES
 
 class Draft:
     """The file of an entry to be, under a name that nobody looks for. What is at byte 0 of the entry is at byte `start` of the file."""
@@ -30,6 +33,17 @@ class Draft:
     def mapped(self) -> memoryview:
         """The entry, with zeros where nobody has written yet, read-only."""
         return memoryview(mmap.mmap(self._file, 0, prot=mmap.PROT_READ))[self._start :]
+
+    def checksums(self, at: int, count: int) -> bytes:
+        """`checksums` of so many bytes from `at` on. They are looked at some at a time: the process never has all of them in its memory."""
+        found = b""
+        with mmap.mmap(self._file, 0, prot=mmap.PROT_READ) as file, memoryview(file) as view:
+            for start in range(0, count, CHECKED_BYTES):
+                with view[self._start + at :][start : min(start + CHECKED_BYTES, count)] as part:
+                    found += checksums(part)
+                if hasattr(mmap, "MADV_DONTNEED"):
+                    file.madvise(mmap.MADV_DONTNEED)
+        return found
 
     def keep(self, path: Path, head: bytes, mode: int) -> None:
         """Be the file at `path` from now on, with `head` in front of the entry. `OSError` where it cannot be."""

@@ -226,7 +226,7 @@ def _as_traced(module: Module, before: Traced) -> Traced:
     names, roles = list(func.attributes["arg_names"]), list(func.attributes["arg_roles"])
     sources: list[int | Tensor] = list(range(len(names)))
     for op in func.block.ops:
-        if not isinstance(op, ops.Constant) or op.value.array.size < TENSOR_ELEMENTS:
+        if not isinstance(op, ops.Constant) or op.value.size < TENSOR_ELEMENTS:
             continue
         name = op.result.name or "constant"
         unique = next(n for n in (name, *(f"{name}_{i}" for i in range(1, len(names) + 2))) if n not in names)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.dialects import nn
+from polyreme.dialects import kernel, nn
 from polyreme.dialects.nn import BatchNorm, Constant
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
@@ -18,8 +18,10 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.tolerance import expect
 from polyreme.ir.types import TensorType, f32, scalar_type
 from polyreme.ir.verify import verify
+from polyreme.lowering import fold_norm
 from polyreme.lowering.fold_norm import FoldBatchNorm
 from polyreme.lowering.pipeline import lower
+from polyreme.lowering.targets import find_target
 
 RNG = np.random.default_rng(4)
 N = symbol("N")
@@ -144,3 +146,18 @@ def test_a_model_for_inference_is_compiled_without_its_norms_and_computes_what_i
     assert norms(lower(whole, to="nn")) == 0
     x = draw(2, 3, 6, 6)
     np.testing.assert_allclose(evaluate(lower(whole, to="tensor"), [x])[0], net(paddle.to_tensor(x)).numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"])
+def test_folded_weights_are_made_when_they_are_packed_and_by_nothing_before(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling has no large weights in memory twice: a network's are hundreds of megabytes."""
+    made: list[Any] = []
+    monkeypatch.setattr(fold_norm, "_scaled", lambda weight, *rest: made.append(weight.shape) or weight)
+    shapes = {"whole lanes": (32, 32, 3, 3), "few channels": (5, 32, 1, 1), "few rows": (64, 32, 7, 7)}
+    for name, shape in shapes.items():
+
+        def body(b: Any, constant: Any, x: Any, shape: tuple[int, ...] = shape) -> Any:
+            return b(nn.Relu, b(nn.BatchNorm, b(nn.Conv, x, constant(draw(*shape))), *statistics(constant, shape[0])))
+
+        program = lower(module(body, TensorType((1, 32, 14, 14), f32)), find_target(target))
+        assert sum(isinstance(op, kernel.Data) for op in program.walk()) and not made, name

@@ -7,10 +7,12 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from polyreme.runtime.artifact import CONSTANTS_AT, Artifact
 from polyreme.runtime.cache import HEAD_BYTES, LARGE_BYTES, SPARE_BYTES, Cache, digest_of
+from polyreme.runtime.checksum import BLOCK_BYTES, checksums
 from tests.runtime.native import scale_artifact
 
 KEY = digest_of("model")
@@ -101,3 +103,13 @@ def test_there_is_no_draft_without_room_for_it(tmp_path: Path, monkeypatch: pyte
         assert Cache(tmp_path / "file" / "cache").draft(10) is None
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 40, 1 << 40, SPARE_BYTES + LARGE_BYTES))
     assert Cache(tmp_path).draft(LARGE_BYTES + 1) is None and Cache(tmp_path).draft(10) is not None
+
+
+@pytest.mark.parametrize("count", [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, 2 * BLOCK_BYTES + 77])
+def test_checksums_of_some_at_a_time_are_those_of_all_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr("polyreme.runtime.draft.CHECKED_BYTES", BLOCK_BYTES)
+    data = np.random.default_rng(count).bytes(count)
+    draft = Cache(tmp_path).draft(100 + count)
+    assert draft is not None
+    draft.write(100, data)
+    assert draft.checksums(100, count) == checksums(data)
