@@ -37,10 +37,10 @@ from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.packing import PlanParts, copied_views
+from polyreme.lowering.paired_rows import Rows, find_rows
 from polyreme.lowering.paired_weights import weights_kernel
 from polyreme.lowering.positions import Position
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
-from polyreme.lowering.strassen_plan import Matrices, find_matrices
 from polyreme.lowering.targets import Target
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.5)
@@ -68,7 +68,7 @@ CHAINS = 4
 # A number that is as much as half of the mantissa's first bit, added to a float's bits, carries to the exponent where that rounds to the nearest power of two.
 HALF_BIT, EXPONENT = 0x400000, 0x7F800000
 # Cycles beside the steps: of a vector of A's rows when they are copied, of a row's own sums, and of a vector of results; and of six steps for a vector of results.
-COPY_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 30, 9, 4.3
+COPY_CYCLES, GATHER_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 2, 30, 9, 4.3
 DIRECT_RESULT_CYCLES = 5
 # What is estimated must be this much faster than the direct way.
 ADVANTAGE = 0.93
@@ -86,7 +86,7 @@ def build_paired(request: Request) -> KernelPlan | None:
 class Paired:
     """A product as this file makes it: `m` rows, `k` steps, `n` lanes. What is estimated is for `usual` rows."""
 
-    matrices: Matrices
+    rows: Rows
     m: Dim
     usual: int
     k: int
@@ -139,12 +139,12 @@ class Paired:
 
     @property
     def target(self) -> Target:
-        return self.matrices.product.problem.request.target
+        return self.rows.problem.request.target
 
     @property
     def copy_cycles(self) -> int:
         """An estimate of a row's copy."""
-        return -(-self.k // self.lanes) * COPY_CYCLES + ROW_CYCLES
+        return -(-self.k // self.lanes) * (COPY_CYCLES + GATHER_CYCLES * self.rows.are_gathered) + ROW_CYCLES
 
     @property
     def panel_cycles(self) -> float:
@@ -165,7 +165,7 @@ class Paired:
     def direct_cycles(self) -> float:
         """An estimate of the direct way, whose last vector may be half of one."""
         vectors = -(-2 * self.n // self.lanes) / 2
-        return self.usual * vectors * (self.k + DIRECT_RESULT_CYCLES)
+        return self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES)
 
 
 def find_paired(request: Request) -> Paired | None:
@@ -173,16 +173,10 @@ def find_paired(request: Request) -> Paired | None:
     target = request.target
     if not target.strassen or not config.strassen() or not target.spare_adders or target.multiply_adds >= 2 or not target.fma or target.lanes(f32) != LANES:
         return None
-    a = find_matrices(request)
-    if a is None:
-        return None
-    if a.m == 1:
+    a = find_rows(request)
+    if a is None or a.m == 1:
         return None
     usual = a.m if isinstance(a.m, int) else USUAL_ROWS
-    p = a.product.problem
-    assert isinstance(p.right.source, BlockArgument)
-    if len(a.product.rows) == 0:
-        return None
     found = Paired(a, a.m, usual, a.k, a.n, target.lanes(f32))
     return found if found.cycles < ADVANTAGE * found.direct_cycles else None
 
@@ -191,13 +185,13 @@ class _Builder:
     """Makes the plan."""
 
     def __init__(self, cut: Paired):
-        self.c, self.p = cut, cut.matrices.product.problem
+        self.c, self.p = cut, cut.rows.problem
         self.parts = PlanParts(self.p.request)
         self.align = cut.lanes * f32.bytes
 
     def build(self) -> KernelPlan:
         c, epilogue = self.c, self.p.epilogue
-        slots = [self.parts.memory_of(self.p.left.source), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
+        slots = [self.parts.memory_of(c.rows.left.source), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         func = Func.empty(self.p.request.name("paired"), [self.parts.buffer_type(s) for s in slots], loc=self.p.contract.location)
         code = self.code = Code(Builder.at_end(func.block, func.location))
         self.left, self.right, *more = func.args
@@ -267,15 +261,17 @@ class _Builder:
     def _copy(self, row: Index, number: Index) -> None:
         """A row of A, scaled, as the one of this number of the copy, and its sums."""
         code, c, lanes = self.code, self.c, self.c.lanes
-        letters = c.matrices.product.rows
-        start = code.add(self.p.left.base, code.mul(row, self.p.left.stride(letters[-1])))
+        if c.rows.are_gathered:
+            source, start = c.rows.gather(code, self.left, row, lanes), code.value(0)
+        else:
+            source, start = self.left, code.value(c.rows.start(code, row))
 
         bits = [code.constant(int(np.float32(x).view(np.int32)), i32) for x in (LEAST_SCALE, MOST_SCALE, *SQUARED)]
         no_sign = code.broadcast(code.constant(0x7FFFFFFF, i32), lanes)
 
         def measure(at: Index, mask: Value | None, so_far: Sequence[Value]) -> list[Value]:
             """The greatest magnitude and the sum of squares with a vector more. Magnitudes are ordered as their bits are, which are compared in a cycle."""
-            x = code.load(self.left, code.add(start, at), lanes, mask)
+            x = code.load(source, code.add(start, at), lanes, mask)
             return [code.apply("max", so_far[0], code.apply("and", code.reinterpret(x, i32), no_sign)), code.fma(x, x, so_far[1])]
 
         whole = c.k // (CHAINS * lanes) * CHAINS * lanes
@@ -303,7 +299,7 @@ class _Builder:
             totals = list(totals)
             # Steps that a last group lacks are zero.
             for i in range(min(-(-(count + GROUP - 1) // lanes), PERIOD // lanes)):
-                x, following = (code.load(self.left, code.add(start, at, i * lanes + j), lanes, code.lane_mask(max(0, count - i * lanes - j), lanes)) for j in range(2))
+                x, following = (code.load(source, code.add(start, at, i * lanes + j), lanes, code.lane_mask(max(0, count - i * lanes - j), lanes)) for j in range(2))
                 x = code.apply("mul", x, signs[i])
                 code.store(x, self.rows, code.add(code.mul(number, c.line), at, i * lanes), None, self.align)
                 totals[i] = code.fma(x, code.apply("mul", following, pairs[i]), totals[i])
@@ -380,21 +376,21 @@ class _Builder:
 
     def _places(self, row: Index, lane: Index) -> list[Position]:
         """Where the results of a row are, from this lane on."""
-        product = self.c.matrices.product
-        at = dict(zip(product.rows, map(place, self.code.split(row, [self.p.size(c) for c in product.rows])), strict=True))
-        at[product.lane] = place(lane, 0, 1)
+        rows = self.c.rows
+        at = dict(zip(rows.letters, map(place, self.code.split(row, [self.p.size(c) for c in rows.letters])), strict=True))
+        at[rows.lane] = place(lane, 0, 1)
         return [at.get(c, Position()) for c in self.p.out]
 
     def _weights(self) -> Slot:
         """B as a pack: panels, then for each lane its scale, by which it is divided, and the sum of its pairs' products; at last for a period of A's steps their
         signs, and one for each that begins a pair."""
         c, p = self.c, self.p
-        source, lane = p.right.source, c.matrices.product.lane
+        source, lane, along = p.right.source, c.rows.lane, c.rows.steps
         assert isinstance(source, BlockArgument)
         func, b, w = copied_views(p.contract.b if p.right_is_b else p.contract.a)
         letters = p.right_letters
-        step, width = c.matrices.step, c.panels * c.lanes
-        w = b(tensor.Transpose, w, perm=tuple([i for i, x in enumerate(letters) if x not in (step, lane)] + [letters.index(step), letters.index(lane)]))
+        width = c.panels * c.lanes
+        w = b(tensor.Transpose, w, perm=tuple([i for i, x in enumerate(letters) if x not in (*along, lane)] + [letters.index(x) for x in (*along, lane)]))
         w = b(tensor.Reshape, w, shape=(c.k, c.n))
         w = b(tensor.Pad, w, low=(0, 0), high=(GROUP * c.groups - c.k, width - c.n), interior=(0, 0))
         wide = b(tensor.Map, w, fn="cast", dtype=f64)
@@ -414,6 +410,7 @@ class _Builder:
         b.insert(Return([w]))
         made = None
         if source.index in p.request.kept:
+            (step,) = along
             made = weights_kernel(p.request.name("weights"), p.right, step, lane, c.k, c.n, c.lanes, GROUP, FACTS, (LEAST_SCALE, MOST_SCALE), p.contract.location)
         self.parts.packs.append(Pack(source.index, func.finish(), made))
         return pack(len(self.parts.packs) - 1)

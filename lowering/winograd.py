@@ -49,23 +49,30 @@ from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import Accumulators, Axis, accumulate, cover, cover_any, zeros
 from polyreme.lowering.packing import PlanParts, copied_views
+from polyreme.lowering.paired import find_paired
 from polyreme.lowering.positions import Position
 from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
-from polyreme.lowering.winograd_plan import TRANSFORM_CYCLES, Blocking, Image, choose_blockings, find_image
+from polyreme.lowering.winograd_plan import PAIRS_SHARE, TRANSFORM_CYCLES, Blocking, Image, choose_blockings, find_image
 from polyreme.lowering.winograd_transforms import TAPS, Linear
 
 
 def build_winograd(request: Request) -> KernelPlan | None:
     """The plan of a group around a 3 x 3 convolution of stride 1 or 2, channels last, with weights that are packed ahead; None for any other, where the direct way is
-    estimated to be faster, and where the target or `POLYREME_WINOGRAD` forbids it."""
+    estimated to be faster, or pairs of steps are, and where the target or `POLYREME_WINOGRAD` forbids it."""
     if not request.target.winograd or not config.winograd():
         return None
     image = find_image(request)
     if image is None:
         return None
     cuts = choose_blockings(image)
-    return build_cut(image, cuts) if cuts else None
+    return build_cut(image, cuts) if cuts and not _is_better_by_pairs(request, cuts) else None
+
+
+def _is_better_by_pairs(request: Request, cuts: Sequence[Blocking]) -> bool:
+    """Whether products of all windows by pairs of steps take less time. Estimates here are in cycles of two multiply-adds."""
+    by_pairs = find_paired(request)
+    return by_pairs is not None and 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts) > PAIRS_SHARE * by_pairs.cycles
 
 
 def build_cut(image: Image, cuts: Sequence[Blocking]) -> KernelPlan:

@@ -35,6 +35,10 @@ LEAST_CHANNELS = 16
 TRANSFORM_CYCLES = 3.0
 SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (3, 1): 12.0, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
 AHEAD_CYCLES, RANGE_CYCLES = 0.32, 0.04
+# Likewise per byte of data written ahead, more of them than this many second-level caches hold, where a multiply-add is begun in each cycle only (Zen 4).
+FAR_CYCLES, FAR_SHARE = 0.55, 2
+# Pairs of steps are taken where Winograd's way is estimated to take more than this of their time: it takes less of it than estimated for small images.
+PAIRS_SHARE = 1.25
 # What the direct way takes more than its multiply-adds, likewise; of those, taps outside of the image are left out in the second case.
 DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.3
 # Cycles that another kernel costs, before it does anything.
@@ -355,7 +359,8 @@ class Blocking:
         assert isinstance(blocks, int)
         near = target.caches[1]
         if target.spare_adders:
-            return LOADING_SHOWS * data * (1 + self.parts) / bandwidth if data > near // 2 * blocks else 0
+            far = FAR_CYCLES * data if target.multiply_adds < 2 and data > FAR_SHARE * near else 0
+            return far + (LOADING_SHOWS * data * (1 + self.parts) / bandwidth if data > near // 2 * blocks else 0)
         sums = blocks * self.parts * self.panels * self.products * self.sums_plane * self.image.dtype.bytes * self.ranges * (self.ranges > 1)
         # Each panel meets all of a block's data.
         again = data * self.parts * self.panels if data > near * 7 // 8 * blocks else 0
