@@ -2,12 +2,15 @@
 
     a0·b0 + a1·b1 = (a0 + b1)·(a1 + b0) - a0·a1 - b0·b1
 
-What is taken off are sums over a row of A alone, made once for all lanes, and over a column of B alone, known ahead. Where a core begins one multiply-add in a cycle and one
+What is taken off are sums over a row of A alone, made once for all lanes, and over a column of B alone, made where B is packed. Where a core begins one multiply-add in a cycle and one
 addition beside it (Zen 4), such a pair waits for its additions as long as two steps do for their multiply-adds. So two pairs of six steps go that way, and the other two steps are
 multiplied as they stand: four multiplications and four additions for six steps, a third less of each unit's time than of the multiply-adds alone.
 
 Of each group of six steps, the first and second are a pair, and the third and fourth. A's rows are copied for each task, and B is packed in panels of one vector. A tile is many rows by
 one vector, since scalars that are read once only are read by the addition itself. Of an unknown number of rows there is code for tiles of any height up to the largest.
+
+B is packed ahead where it is known, or is a weight that seldom changes. Of two arguments, each task makes the panels that it needs just before their tiles, some at a time, so that they stay near; of many rows, whose pieces would
+each make all panels, a kernel in front makes them once.
 
 Threads share the panels rather than the rows, as long as it takes little to copy rows for each of them: where weights come from memory, few rows wait for them, and each thread then reads its own ones only.
 
@@ -38,7 +41,7 @@ from polyreme.lowering.epilogue import place
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.paired_rows import Rows, find_rows
-from polyreme.lowering.paired_weights import weights_kernel
+from polyreme.lowering.paired_weights import Packing
 from polyreme.lowering.positions import Position
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.targets import Target
@@ -70,6 +73,10 @@ HALF_BIT, EXPONENT = 0x400000, 0x7F800000
 # Cycles beside the steps: of a vector of A's rows when they are copied, of a row's own sums, and of a vector of results; and of six steps for a vector of results.
 COPY_CYCLES, GATHER_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 2, 30, 9, 4.3
 DIRECT_RESULT_CYCLES = 5
+# Of a vector of B that is packed at each call; where the panels of all leave the third-level cache, too; and what the direct way takes longer for a B that has to be turned.
+PACK_CYCLES, FAR_PACK_CYCLES, TURN_CYCLES = 12, 40, 12
+# Of so many pieces of rows at most each packs the panels for itself.
+MOST_PACKED = 3
 # What is estimated must be this much faster than the direct way; of convolutions, whose rows are apart in memory and waited for when they are copied: 56 x 56, 64 to 128 with a stride of two, was estimated to take .90 and took 1.08 of it.
 ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
 # What an unknown number of rows is planned for.
@@ -129,7 +136,8 @@ class Paired:
         """Tiles whose rows of A a task copies: those that have room in the second-level cache, and where all of B has room there too, with the rows of results."""
         cache = self.target.caches[1]
         row = self.line + (self.panels * self.lanes if self.panels * self.panel * f32.bytes <= cache // WEIGHTS_SHARE else 0)
-        most = max(1, cache // ROWS_SHARE // (self.most_high * row * f32.bytes))
+        room = cache // ROWS_SHARE if self.is_ahead else cache * 3 // 4 - self.panel * f32.bytes
+        most = max(1, room // (self.most_high * row * f32.bytes))
         return -(-self.tiles // -(-self.tiles // most)) if isinstance(self.tiles, int) else most
 
     @property
@@ -156,20 +164,47 @@ class Paired:
         """Groups of panels that threads share."""
         return max(1, int(self.panel_cycles / (self.copy_cycles * COPIES_SHARE)))
 
+    @cached_property
+    def is_ahead(self) -> bool:
+        """Whether B is packed ahead of the call."""
+        problem = self.rows.problem
+        return isinstance(problem.right.source, BlockArgument) and problem.right.source.index in problem.request.constant
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of `usual` rows, each of which a task may have."""
+        return -(-self.usual // (self.most_tiles * self.most_high))
+
+    @property
+    def packs_beside(self) -> bool:
+        """Whether tasks pack each panel of B in front of its tiles: it stays near them then, and costs no memory."""
+        return not self.is_ahead and isinstance(self.m, int) and self.pieces <= MOST_PACKED
+
+    @property
+    def packing_cycles(self) -> float:
+        """An estimate of what packing B at each call costs more than the direct way's."""
+        if self.is_ahead:
+            return 0
+        vectors = self.panels * self.groups * GROUP
+        if self.packs_beside:
+            return vectors * PACK_CYCLES * self.pieces
+        return vectors * (PACK_CYCLES if 4 * self.panels * self.panel * f32.bytes <= self.target.caches[2] else FAR_PACK_CYCLES)
+
     @property
     def cycles(self) -> float:
         """An estimate."""
-        return self.usual * (self.copy_cycles + self.panel_cycles)
+        return self.usual * (self.copy_cycles + self.panel_cycles) + self.packing_cycles
 
     @property
     def direct_cycles(self) -> float:
         """An estimate of the direct way, whose last vector may be half of one."""
         vectors = -(-2 * self.n // self.lanes) / 2
-        return self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES)
+        is_turned = not self.is_ahead and self.rows.problem.right.stride(self.rows.lane) != 1
+        return self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES) + self.k * vectors * TURN_CYCLES * is_turned
 
 
 def find_paired(request: Request) -> Paired | None:
-    """The product of a group that is worth it: on such machines, of enough steps, and B known ahead."""
+    """The product of a group that is worth it: on such machines, of enough steps, and of enough rows where B is packed at each call."""
     target = request.target
     if not target.strassen or not config.strassen() or not target.spare_adders or target.multiply_adds >= 2 or not target.fma or target.lanes(f32) != LANES:
         return None
@@ -194,7 +229,9 @@ class _Builder:
         slots = [self.parts.memory_of(c.rows.left.source), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         func = Func.empty(self.p.request.name("paired"), [self.parts.buffer_type(s) for s in slots], loc=self.p.contract.location)
         code = self.code = Code(Builder.at_end(func.block, func.location))
-        self.left, self.right, *more = func.args
+        self.left, self.source, *more = func.args
+        # The panels: of one, where tasks pack them.
+        self.right = self.source
         count = len(epilogue.args)
         self.others: dict[Value, Value] = dict(zip(epilogue.args, more[:count], strict=True))
         self.outs = more[count:]
@@ -217,6 +254,10 @@ class _Builder:
             self.rows = code.scratch(c.most_tiles * c.most_high * c.line, f32)
             # Of each row, minus the sum of its pairs' products, and the scale.
             self.sums = code.scratch(2 * c.most_tiles * c.most_high, f32)
+            if c.packs_beside:
+                facts = self.held * (c.panel + 2 * c.lanes)
+                self.right = code.scratch(facts + 2 * PERIOD, f32)
+                self.packing.write_facts(code, self.right, facts)
             self._task(begin, end)
         code.b.insert(Return([]))
         tidy(func)
@@ -230,23 +271,34 @@ class _Builder:
 
     def _task(self, begin: Index, end: Index) -> None:
         """The tiles of rows and the panels of a task."""
-        code = self.code
+        code, c = self.code, self.c
         first = self._row_of(begin)
         self.is_single = code.apply("eq", code.value(code.sub(end, begin)), code.value(1))
         with code.loop(0, code.sub(self._row_of(end), first), name="row") as row:
             self._copy(code.add(first, row.iv), row.iv)
-        with code.loop(self.first_panel, self.end_panel, name="panel") as panel:
-            for lo, hi, heights in self._heights(begin, end):
-                with code.loop(lo, hi, name="tile") as tile:
-                    here = self._row_of(tile.iv)
-                    at, number = code.sub(here, first), code.sub(tile.iv, begin)
-                    if isinstance(self.high, int):
-                        self._tile(here, at, number, heights[0], panel.iv)
-                        continue
-                    high = code.sub(self._row_of(code.add(tile.iv, 1)), here)
-                    for rows in heights:
-                        with code.when(code.apply("eq", code.value(high), code.value(rows))):
-                            self._tile(here, at, number, rows, panel.iv)
+        if not c.packs_beside:
+            with code.loop(self.first_panel, self.end_panel, name="panel") as panel:
+                self._panel(begin, end, first, panel.iv, panel.iv)
+            return
+        with code.loop(self.first_panel, self.end_panel, step=self.held, name="panels") as panels:
+            self.packing.fill(code, self.source, panels.iv, self.held, self.right, 0, self.held)
+            with code.loop(0, code.min(self.held, code.sub(self.end_panel, panels.iv)), name="panel") as panel:
+                self._panel(begin, end, first, code.add(panels.iv, panel.iv), panel.iv)
+
+    def _panel(self, begin: Index, end: Index, first: Index, panel: Index, held: Index) -> None:
+        """The tiles from `begin` up to `end`, whose rows begin with the `first` one, by a panel; it is this one of those that are held."""
+        code = self.code
+        for lo, hi, heights in self._heights(begin, end):
+            with code.loop(lo, hi, name="tile") as tile:
+                here = self._row_of(tile.iv)
+                at, number = code.sub(here, first), code.sub(tile.iv, begin)
+                if isinstance(self.high, int):
+                    self._tile(here, at, number, heights[0], panel, held)
+                    continue
+                high = code.sub(self._row_of(code.add(tile.iv, 1)), here)
+                for rows in heights:
+                    with code.when(code.apply("eq", code.value(high), code.value(rows))):
+                        self._tile(here, at, number, rows, panel, held)
 
     def _heights(self, begin: Index, end: Index) -> list[tuple[Index, Index, Sequence[int]]]:
         """Tiles of those from `begin` up to `end`, and how many rows they may have."""
@@ -291,7 +343,7 @@ class _Builder:
         size = code.apply("max", code.apply("min", most, bits[1]), norm)
         scale = code.reinterpret(code.apply("and", code.apply("add", size, code.constant(HALF_BIT, i32)), code.constant(EXPONENT, i32)), f32)
         factor = code.broadcast(code.apply("div", code.constant(1.0, f32), scale), lanes)
-        facts = c.panels * (c.panel + 2 * lanes)
+        facts = self.held * (c.panel + 2 * lanes)
         signs, pairs = ([code.load(self.right, facts + (which * PERIOD // lanes + i) * lanes, lanes, None, self.align) for i in range(PERIOD // lanes)] for which in range(2))
         signs, pairs = ([code.apply("mul", x, factor) for x in of] for of in (signs, pairs))
 
@@ -315,13 +367,13 @@ class _Builder:
         code.store(code.apply("neg", code.reduce(total)), self.sums, code.mul(number, 2))
         code.store(scale, self.sums, code.add(code.mul(number, 2), 1))
 
-    def _tile(self, row: Index, at: Index, number: Index, rows: int, panel: Value) -> None:
-        """`rows` rows from `row` on, whose copies begin with the one `at`, by a panel; the tile is the one of this number."""
+    def _tile(self, row: Index, at: Index, number: Index, rows: int, panel: Index, held: Index) -> None:
+        """`rows` rows from `row` on, whose copies begin with the one `at`, by a panel, which is the one `held`; the tile is the one of this number."""
         code, c, lanes = self.code, self.c, self.c.lanes
         lane0 = code.mul(panel, lanes)
-        facts = code.add(c.panels * c.panel, lane0)
-        scales = code.load(self.right, facts, lanes, None, self.align)
-        known = code.load(self.right, code.add(facts, c.panels * lanes), lanes, None, self.align)
+        at_scales = code.add(self.held * c.panel, code.mul(held, lanes))
+        scales = code.load(self.right, at_scales, lanes, None, self.align)
+        known = code.load(self.right, code.add(at_scales, self.held * lanes), lanes, None, self.align)
 
         if c.asks_for_results:
             for r in range(rows):
@@ -331,19 +383,26 @@ class _Builder:
             return code.broadcast(code.load(self.sums, code.add(code.mul(at, 2), 2 * r + which)), lanes)
 
         acc = [code.apply("sub", of_row(r, 0), known) for r in range(rows)]
-        left, right = code.mul(at, c.line), code.mul(panel, c.panel)
+        left, right = code.mul(at, c.line), code.mul(held, c.panel)
         # The next panel comes while the tiles of this one are made: each asks for some lines in each round, all for a part of it, or all of it where there is a single tile.
         each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= ROWS_WORTH_ASKING else 0
         part = number if isinstance(c.m, int) else code.mod(number, 2)
-        following = code.add(right, c.panel, code.mul(part, c.groups * each * lanes))
+        following = code.mul(part, c.groups * each)
+
+        def ask(number: Index) -> None:
+            """For a line of the next panel."""
+            at = self.packing.line_of(code, code.add(panel, self.held), number) if c.packs_beside else code.add(right, c.panel, code.mul(number, lanes))
+            if at is not None:
+                code.prefetch(self.source, at, locality=2)
+
         with code.loop(0, c.groups, acc, name="k") as loop:
-            here = code.add(following, code.mul(loop.iv, each * lanes))
+            number = code.add(following, code.mul(loop.iv, each))
             for i in range(each):
-                code.prefetch(self.right, code.add(here, i * lanes), locality=2)
+                ask(code.add(number, i))
             if each and not isinstance(c.m, int):
                 with code.when(self.is_single):
                     for i in range(each, GROUP):
-                        code.prefetch(self.right, code.add(here, (c.groups * each + i - each) * lanes), locality=2)
+                        ask(code.add(number, c.groups * each + i - each))
             here = code.add(right, code.mul(loop.iv, GROUP * lanes))
             b = [code.load(self.right, code.add(here, s * lanes), lanes, None, self.align) for s in range(GROUP)]
             scalars = code.add(left, code.mul(loop.iv, GROUP))
@@ -382,6 +441,31 @@ class _Builder:
         return [at.get(c, Position()) for c in self.p.out]
 
     def _weights(self) -> Slot:
+        """B as `_pack` says, made ahead or now; B itself, where each task makes the panels that it needs."""
+        c, p = self.c, self.p
+        if c.is_ahead:
+            return self._pack()
+        memory = self.parts.memory_of(p.right.source)
+        if c.packs_beside:
+            return memory
+        kernel = self.packing.kernel(p.request.name("weights"), p.contract.location)
+        made = self.parts.new_scratch(dims.product(kernel.args[1].type.shape), f32)
+        self.parts.steps.append(Step(kernel, (memory, made)))
+        return made
+
+    @cached_property
+    def held(self) -> int:
+        """How many panels there are where tiles read them."""
+        return self.packing.together if self.c.packs_beside else self.c.panels
+
+    @cached_property
+    def packing(self) -> Packing:
+        """How B is packed that is not known when it is compiled."""
+        c = self.c
+        (step,) = c.rows.steps
+        return Packing(self.p.right, step, c.rows.lane, c.k, c.n, c.lanes, GROUP, FACTS, (LEAST_SCALE, MOST_SCALE))
+
+    def _pack(self) -> Slot:
         """B as a pack: panels, then for each lane its scale, by which it is divided, and the sum of its pairs' products; at last for a period of A's steps their
         signs, and one for each that begins a pair."""
         c, p = self.c, self.p
@@ -408,10 +492,7 @@ class _Builder:
         facts = [b(tensor.Constant, value=np.array(x, np.float32)) for x in FACTS]
         w = b(tensor.Concat, [w, *(b(tensor.Reshape, x, shape=(width,)) for x in (scale, known)), *facts], axis=0)
         b.insert(Return([w]))
-        made = None
-        if source.index in p.request.kept:
-            (step,) = along
-            made = weights_kernel(p.request.name("weights"), p.right, step, lane, c.k, c.n, c.lanes, GROUP, FACTS, (LEAST_SCALE, MOST_SCALE), p.contract.location)
+        made = self.packing.kernel(p.request.name("weights"), p.contract.location) if source.index in p.request.kept else None
         self.parts.packs.append(Pack(source.index, func.finish(), made))
         return pack(len(self.parts.packs) - 1)
 

@@ -153,8 +153,8 @@ def _outside(code: Code, slide: Slide, bounds: tuple[Index, Index]) -> list[Valu
 
 
 def find_rows(request: Request) -> Rows | None:
-    """The product of a group, if it is one that this file knows how to make: of a matrix by weights that are packed ahead, or a convolution."""
-    matrices = find_matrices(request)
+    """The product of a group, if it is one that this file knows how to make: of two matrices, or a convolution by weights that are packed ahead."""
+    matrices = find_matrices(request, ahead=False)
     return _of_windows(request) if matrices is None else _of_matrix(matrices)
 
 

@@ -183,13 +183,13 @@ def _cycles_of_row(target: Target, rows: int, vectors: int) -> float:
     return min(cycles_of_step(target, r, vectors) / r for r in range(1, rows + 1))
 
 
-def find_matrices(request: Request) -> Matrices | None:
-    """The product of a group, if it is one that this file knows how to make."""
+def find_matrices(request: Request, ahead: bool = True) -> Matrices | None:
+    """The product of a group, if it is one that this file knows how to make; `ahead` if its weights are to be known or kept."""
     found = find_product(request)
     if found is None or found.problem.dtype != f32 or found.lanes == 1 or found.outer:
         return None
     p, source = found.problem, found.problem.right.source
-    if not isinstance(source, BlockArgument) or source.index not in request.constant or any(element_type(x.type) != f32 for x in (source, p.left.source)):
+    if not isinstance(source, BlockArgument) or (ahead and source.index not in request.constant) or any(element_type(x.type) != f32 for x in (source, p.left.source)):
         return None
     steps = [c for c in p.contracted if p.size(c) != 1]
     if len(steps) != 1 or p.left.stride(steps[0]) != 1:
