@@ -134,6 +134,8 @@ def _emit_parallel(e: FunctionEmitter, op: Any) -> None:
 
 def _shares_each_round(op: Any) -> bool:
     """Whether all that each round of a loop does is a parallel loop with a part for each thread: threads then meet between rounds without the pool."""
+    if len(op.block) < 2:
+        return False
     *numbers, parallel, _ = op.block
     simple = not op.inits and op.step == 1 and all(isinstance(x, (kernel.Apply, kernel.Constant)) for x in numbers)
     if not simple or not isinstance(parallel, kernel.Parallel) or parallel.grain != 1:

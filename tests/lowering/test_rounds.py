@@ -79,6 +79,16 @@ def test_only_loops_that_do_nothing_but_share_their_rounds_among_threads_are_one
     assert not meets(neighbours(8, 1)), "no second round"
 
 
+def test_loops_of_nothing_are_nothing():
+    module, (out,), b = one_function([], [BufferType((1,), i64)])
+    code = Code(b)
+    code.store(code.constant(7, i64), out, 0)
+    with code.loop(0, b(kernel.Threads)):
+        pass
+    finish(b)
+    assert load(build_artifact(module, host())).run([])[0] == 7
+
+
 @pytest.mark.parametrize("how", [{"also": True}, {"of_threads": False}, {"grain": 2}, {"first": 2}])
 def test_other_loops_give_the_same(how):
     start = np.arange(8)
