@@ -56,6 +56,8 @@ PERIOD = 48
 FACTS = [[1.0, 1.0, -1.0, 1.0, 1.0, 1.0] * (PERIOD // GROUP), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0] * (PERIOD // GROUP)]
 # Rows of a tile: of 13 to 18 it made no difference.
 MOST_ROWS = 15
+# So many rows are not cut into two tiles, since a row's four multiply-adds of six steps wait for each other, and few rows have nothing to do meanwhile.
+ROWS_TOGETHER = 10
 # What is done with a row's copy takes so many times as long as to copy it at least, for each thread that shares the panels.
 COPIES_SHARE = 40
 # A tile of fewer rows asks for nothing ahead: the machine does so itself, and better.
@@ -121,9 +123,9 @@ class Paired:
 
     @cached_property
     def tiles(self) -> Dim:
-        """Tiles of all rows: an even number where two threads share them."""
+        """Tiles of all rows: an even number where two threads share them, unless they are so few that each tile would wait for its own sums."""
         each = MOST_ROWS if self.most_groups > 1 else 2 * MOST_ROWS
-        tiles = dims.ceildiv(self.m, each) * (each // MOST_ROWS)
+        tiles = dims.minimum(dims.ceildiv(self.m, each) * (each // MOST_ROWS), dims.ceildiv(self.m, ROWS_TOGETHER))
         return dims.minimum(self.m, tiles) if isinstance(self.m, int) else dims.maximum(tiles, 1)
 
     @cached_property
