@@ -56,7 +56,7 @@ class _Plan(NamedTuple):
 class _Context:
     """What one running call needs: the array of buffer addresses, and working memory that grows when it must."""
 
-    __slots__ = ("arena", "arena_at", "buffers", "buffers_at", "capacity", "constants")
+    __slots__ = ("arena", "arena_at", "buffers", "buffers_at", "capacity", "constants", "plan", "shapes")
 
     def __init__(self, arguments: int):
         self.buffers = (ctypes.c_void_p * max(arguments, 1))()
@@ -64,12 +64,16 @@ class _Context:
         self.constants: Sequence[tuple[int, int]] = ()
         self.arena: Array | None = None
         self.arena_at = self.capacity = 0
+        # Of the last call: most calls are like the one before.
+        self.shapes: list[tuple[int, ...]] | None = None
+        self.plan: Any = None
 
     def fix(self, constants: Sequence[tuple[int, int]]) -> None:
         """Enter the addresses that are the same for all calls of one executable, by slot."""
         for slot, address in constants:
             self.buffers[slot] = address
         self.constants = constants
+        self.shapes = None
 
     def grow(self, count: int) -> None:
         # Allocated before the old one is let go: a failure leaves the context as it was.
@@ -131,15 +135,19 @@ class Executable(CallableModel):
                 buffers[slot] = address
                 arrays.append(array)
                 shapes.append(array.shape)
-            key = tuple(shapes)
-            plan = self._plans.get(key) or self._make_plan(key)
-            if plan.arena_bytes > context.capacity:
-                context.grow(plan.arena_bytes)
+            if shapes == context.shapes:
+                plan = context.plan
+            else:
+                key = tuple(shapes)
+                plan = self._plans.get(key) or self._make_plan(key)
+                if plan.arena_bytes > context.capacity:
+                    context.grow(plan.arena_bytes)
+                context.shapes, context.plan = shapes, plan
             if out is not None:
                 return self._run_into(context, plan, arrays, out)
             results: list[Array] = []
             for (slot, dtype, _), shape in zip(self._outputs, plan.output_shapes):
-                result = _empty(shape, dtype)
+                result = _empty(shape, dtype=dtype)
                 try:
                     buffers[slot] = _addressof(_from_buffer(result if dtype.num < _FOREIGN else result.view(_BITS)))
                 except (TypeError, ValueError, BufferError):
