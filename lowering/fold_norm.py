@@ -15,6 +15,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.types import TensorType, f32, scalar_type
+from polyreme.runtime.cpu import let_go
 
 Array = np.ndarray[Any, Any]
 
@@ -68,6 +69,7 @@ def fold_batch_norm(op: BatchNorm) -> None:
     if not (_largest(found.weight) * _largest(s) < np.finfo(dtype).max and np.isfinite(bias).all()):
         # What is no number in the norm alone would be one in every product.
         return
+    let_go(found.weight)
     b = Builder.before_op(product)
     # Made where it is packed, in whatever process that is.
     weight = Dense.later(TensorType(found.weight.shape, scalar_type(np.dtype(dtype))), partial(_scaled, found.weight, factors, dtype))
@@ -90,7 +92,9 @@ def _largest(x: Array) -> float:
 
 def _scaled(weight: Array, factors: Array, dtype: Any) -> Array:
     """Rounded once. Some elements at a time, so that there never is a whole weight in float64."""
-    return np.multiply(weight, factors, out=np.empty(weight.shape, dtype), dtype=np.float64, casting="same_kind")
+    made: Array = np.multiply(weight, factors, out=np.empty(weight.shape, dtype), dtype=np.float64, casting="same_kind")
+    let_go(weight)
+    return made
 
 
 def _scale_and_shift(op: BatchNorm) -> None:

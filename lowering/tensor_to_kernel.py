@@ -37,6 +37,7 @@ from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.steps import step_of
 from polyreme.lowering.targets import Target
 from polyreme.lowering.widen import is_widening
+from polyreme.runtime.cpu import let_go
 
 
 @dataclass(frozen=True)
@@ -431,6 +432,7 @@ def _packed(pack: Pack, constant: Dense) -> Any:
     # In a file weights may lie anywhere; numpy is slow with elements that begin where such elements usually do not.
     weight = np.require(constant.made(), requirements="A")
     (array,) = evaluate(pack.func, [weight.reshape(pack.func.args[0].type.shape)])
+    let_go(weight)
     return array if pack.form is None else pack.form.make(array)
 
 
