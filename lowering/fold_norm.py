@@ -13,9 +13,9 @@ from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
+from polyreme.ir.mapped import let_go
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.types import TensorType, f32, scalar_type
-from polyreme.runtime.cpu import let_go
 
 Array = np.ndarray[Any, Any]
 

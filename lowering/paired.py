@@ -215,6 +215,9 @@ def find_paired(request: Request) -> Paired | None:
         return None
     usual = a.m if isinstance(a.m, int) else USUAL_ROWS
     found = Paired(a, a.m, usual, a.k, a.n, target.lanes(f32))
+    # A tile's rows stay in the second-level cache; they are on the stack.
+    if found.most_high * found.line * f32.bytes > target.caches[1]:
+        return None
     return found if found.cycles < (ADVANTAGE if a.are_joined else ADVANTAGE_OF_WINDOWS) * found.direct_cycles else None
 
 

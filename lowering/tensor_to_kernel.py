@@ -23,6 +23,7 @@ from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import ConversionError, Location, PassError
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.evaluate import evaluate
+from polyreme.ir.mapped import let_go
 from polyreme.ir.passes import Pass
 from polyreme.ir.types import PARTS, BufferType, TensorType, i64
 from polyreme.lowering.arena import plan_within
@@ -37,7 +38,6 @@ from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.steps import step_of
 from polyreme.lowering.targets import Target
 from polyreme.lowering.widen import is_widening
-from polyreme.runtime.cpu import let_go
 
 
 @dataclass(frozen=True)

@@ -102,20 +102,6 @@ def address_of(array: np.ndarray[Any, Any]) -> int:
         return int(array.ctypes.data)
 
 
-def let_go(array: np.ndarray[Any, Any]) -> None:
-    """Takes the pages of a file that an array was mapped from, to be read only, out of this process' memory: they come back when somebody looks at them. Nothing for any other array."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    mapped = base.obj if isinstance(base, memoryview) else base
-    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and not mapped.closed:
-        with memoryview(mapped) as view:
-            is_for_reading = view.readonly
-        # What was written to memory of its own would be lost.
-        if is_for_reading:
-            mapped.madvise(mmap.MADV_DONTNEED)
-
-
 def aligned_empty(count: int, alignment: int = 64) -> np.ndarray[Any, Any]:
     """`count` bytes at a multiple of `alignment` (a power of two up to 2 MiB); on large pages from `LARGE_PAGES_FROM` bytes on, where the system has them."""
     if count >= LARGE_PAGES_FROM and hasattr(mmap, "MADV_HUGEPAGE"):

@@ -195,6 +195,8 @@ def test_the_kernel_that_packs_weights_that_may_change_does_what_the_pack_says(c
         (Case(3136, 64, 256), {}, True),
         (Case(12544, 160, 96), {}, True),
         (Case(1, 160, 960), {}, False),
+        (Case(64, 17000, 32), {"caches": (32 << 10, 1 << 20, 32 << 20)}, True),
+        (Case(64, 30000, 32), {"caches": (32 << 10, 1 << 20, 32 << 20)}, False),  # rows that do not stay near, and would be on the stack
         (Case(49, 12, 960), {}, False),
         (Case(49, 160, 16), {}, False),
     ],

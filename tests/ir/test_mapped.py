@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyreme.runtime.cpu import LARGE_PAGES_FROM, aligned_empty, let_go
+from polyreme.ir.mapped import let_go
+from polyreme.runtime.cpu import LARGE_PAGES_FROM, aligned_empty
 
 
 def file_bytes_in_memory() -> int:
