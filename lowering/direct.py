@@ -30,12 +30,23 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.lowering.access import row_major
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.direct_block import DirectBlock
 from polyreme.lowering.direct_plan import Direct, find_direct
 from polyreme.lowering.elements import ElementEmitter, VectorLeaf, load
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import UNROLL, Accumulators, Axis, Read, accumulate, cover, cover_evenly, join_axes, repeat, zeros
+from polyreme.lowering.microkernel import (
+    UNROLL,
+    Accumulators,
+    Axis,
+    Read,
+    accumulate,
+    cover,
+    cover_evenly,
+    covering,
+    join_axes,
+    repeat,
+    zeros,
+)
 from polyreme.lowering.padded_copy import PaddedCopy
 from polyreme.lowering.positions import Position, total
 from polyreme.lowering.problem import GRAIN_CYCLES, typical
@@ -113,13 +124,6 @@ def _larger(code: Code, a: Index, b: Index) -> Index:
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b)
     return code.apply("max", code.value(a), code.value(b))
-
-
-def _tile_sizes(extent: Index, size: int) -> list[int]:
-    """Tiles that cover an extent: whole ones, then the one rest of a known one, or powers of two."""
-    if isinstance(extent, int):
-        return tile_sizes(extent, size)
-    return [size, *(1 << i for i in range((size - 1).bit_length() - 1, -1, -1))] if size > 1 else [1]
 
 
 class DirectTask:
@@ -253,10 +257,10 @@ class DirectTask:
                 if direct.numbered:
                     cover_evenly(code, self._whole_rows(width, tile), wide, tile, "x")
                 else:
-                    cover(code, width, _tile_sizes(width, wide), tile, "x")
+                    cover(code, width, covering(wide, width), tile, "x")
 
             if above:
-                cover(code, above[0], _tile_sizes(above[0], high), row, "y")
+                cover(code, above[0], covering(high, above[0]), row, "y")
             else:
                 row(0, 1)
 

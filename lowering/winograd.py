@@ -43,11 +43,10 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType
 from polyreme.lowering.ahead import ask_for_panel
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.conv import tile_sizes
 from polyreme.lowering.direct import build_direct
 from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import Accumulators, Axis, accumulate, cover, cover_any, zeros
+from polyreme.lowering.microkernel import Accumulators, Axis, accumulate, cover, cover_any, covering, zeros
 from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.paired import find_paired
 from polyreme.lowering.positions import Position
@@ -434,7 +433,7 @@ class _Task:
                         code.store(value, self.sums, place, None, self.align)
 
             if cut.known:
-                cover(code, cut.pieces, tile_sizes(cut.pieces, cut.rows), tile, "rows")
+                cover(code, cut.pieces, covering(cut.rows, cut.pieces), tile, "rows")
             else:
                 cover_any(code, code.value(self.count), cut.rows, tile, "rows")
 

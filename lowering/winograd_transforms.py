@@ -38,6 +38,15 @@ POINTS = {
 }
 
 
+# The same along one axis alone, for windows of so many weights.
+COLUMN_POINTS = {
+    (2, 5): ("0", "5/8", "-5/8", "3/2", "-3/2"),
+    (3, 5): ("1/2", "-1/2", "1", "-1", "2", "-2"),
+    (4, 5): ("0", "1/2", "-1/2", "1", "-1", "2", "-2"),
+    (5, 5): ("1/4", "-1/4", "5/8", "-5/8", "1", "-1", "5/2", "-5/2"),
+}
+
+
 # The same for a stride of two.
 STRIDED_POINTS = {
     2: ("1/2", "-1/2"),
@@ -58,7 +67,7 @@ class Transforms:
     @property
     def reach(self) -> int:
         """Elements along an axis that a piece reads, and values that it multiplies."""
-        return (self.size - 1) * self.stride + TAPS
+        return (self.size - 1) * self.stride + len(self.weights[0])
 
 
 @cache
@@ -67,6 +76,12 @@ def transforms(size: int, stride: int = 1) -> Transforms:
     if stride == 1:
         return transforms_at(size, [Fraction(p) for p in POINTS[size]])
     return strided(transforms_at(size, [Fraction(p) for p in STRIDED_POINTS[size]], TAPS - 1))
+
+
+@cache
+def column_transforms(size: int, taps: int) -> Transforms:
+    """Those of `COLUMN_POINTS`."""
+    return transforms_at(size, [Fraction(p) for p in COLUMN_POINTS[size, taps]], taps)
 
 
 def strided(even: Transforms) -> Transforms:
