@@ -36,7 +36,7 @@ from polyreme.lowering.microkernel import Axis, accumulate, cover, covering, joi
 from polyreme.lowering.packing import copied_views
 from polyreme.lowering.problem import typical
 from polyreme.lowering.schedule import Pack, Slot, pack
-from polyreme.lowering.winograd_transforms import Linear, Transforms, column_transforms
+from polyreme.lowering.winograd_transforms import Linear, Transforms, transforms
 
 ACCURACY = {2: Accuracy(ulp=0.5, summed=1.0), 3: Accuracy(ulp=0.5, summed=2.5), 4: Accuracy(ulp=0.5, summed=2.5), 5: Accuracy(ulp=0.5, summed=5.0)}
 """By the size of a piece; see above for the magnitude."""
@@ -90,7 +90,7 @@ class Columns(Channels):
     @cached_property
     def size(self) -> int:
         """Rows of the result in a piece."""
-        return min((n for n in ACCURACY if n <= self.rows), key=lambda n: -(-self.rows // n) * column_transforms(n, self.taps).reach)
+        return min((n for n in ACCURACY if n <= self.rows), key=lambda n: -(-self.rows // n) * transforms(n, taps=self.taps).reach)
 
     @property
     def taps(self) -> int:
@@ -99,7 +99,7 @@ class Columns(Channels):
 
     @cached_property
     def transforms(self) -> Transforms:
-        return column_transforms(self.size, self.taps)
+        return transforms(self.size, taps=self.taps)
 
     @property
     def products(self) -> int:

@@ -1,10 +1,10 @@
-"""Convolutions with windows of 3 x 3, one pixel apart or two, by Winograd's algorithm, channels last: fewer multiplications than the direct way, at the price of larger rounding errors.
+"""Convolutions with windows of 3 x 3, one pixel apart or two, or of 5 x 5, one apart, by Winograd's algorithm, channels last: fewer multiplications than the direct way, at the price of larger rounding errors.
 
 The result is cut into square pieces of `size` x `size` pixels. In matrices (`winograd_transforms.py`), a piece is
 
     Y = A (sum over channels of (G g G') * (B d B')) A'
 
-where d is the square part of the image that it needs, of `reach` = size + 2 pixels along each side, or 2 size + 1 with a stride of two. The inner products of all pieces
+where d is the square part of the image that it needs, of `reach` = size + 2 pixels along each side, size + 4 for windows of 5 x 5, or 2 size + 1 with a stride of two. The inner products of all pieces
 together are reach² matrix products, pieces by channels by output channels, which go through the register tile. Everything else is done with channels in the lanes of vectors:
 
 1. For a *block* of pieces, small enough that all of what follows stays in the second-level cache, B d B' is written to a scratch tile, a range of channels at a time.
@@ -19,7 +19,7 @@ plan: which of them have anything to do is decided when they run.
 
 What is computed, how it may be cut and what that is estimated to cost is in `winograd_plan.py`.
 
-A result is within `ACCURACY[size]` of the exact one, where the magnitude is not only that of what the pixel's own window adds up, but the largest among all pixels of its
+A result is within `ACCURACY[span, size]` of the exact one, where the magnitude is not only that of what the pixel's own window adds up, but the largest among all pixels of its
 piece: neighbours that cancel leave their rounding errors. For the same reason one infinity, or nan, spoils its whole piece.
 """
 
@@ -53,11 +53,11 @@ from polyreme.lowering.positions import Position
 from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.winograd_plan import PAIRS_SHARE, TRANSFORM_CYCLES, Blocking, Image, choose_blockings, find_image
-from polyreme.lowering.winograd_transforms import TAPS, Linear
+from polyreme.lowering.winograd_transforms import Linear
 
 
 def build_winograd(request: Request) -> KernelPlan | None:
-    """The plan of a group around a 3 x 3 convolution of stride 1 or 2, channels last, with weights that are packed ahead; None for any other, where the direct way is
+    """The plan of a group around a 3 x 3 convolution of stride 1 or 2, or one of 5 x 5, channels last, with weights that are packed ahead; None for any other, where the direct way is
     estimated to be faster, or pairs of steps are, and where the target or `POLYREME_WINOGRAD` forbids it."""
     if not request.target.winograd or not config.winograd():
         return None
@@ -196,10 +196,10 @@ class _Builder:
         func, b, w = copied_views(image.weights)
         order = image.output + image.letters[3] + image.taps
         w = b(tensor.Transpose, w, perm=tuple(image.weight_letters.index(c) for c in order))
-        w = b(tensor.Reshape, w, shape=(image.outputs, image.channels, TAPS * TAPS))
+        w = b(tensor.Reshape, w, shape=(image.outputs, image.channels, image.span**2))
         missing = cut.parts * cut.panels * cut.width - image.outputs
         w = b(tensor.Pad, w, low=(0, 0, 0), high=(missing, 0, 0), interior=(0, 0, 0))
-        w = b(tensor.Reshape, w, shape=(cut.parts, cut.panels, cut.width, cut.ranges, cut.depth, TAPS * TAPS))
+        w = b(tensor.Reshape, w, shape=(cut.parts, cut.panels, cut.width, cut.ranges, cut.depth, image.span**2))
         w = b(tensor.Transpose, w, perm=(0, 3, 1, 5, 4, 2))
         matrix = np.array([[float(x) for x in row] for row in cut.transforms.weights])
         both = b(tensor.Constant, value=Dense(np.kron(matrix, matrix).astype(image.dtype.np)))
@@ -233,7 +233,7 @@ class _Builder:
                     value: Value = code.b(kernel.Gather, read, code.apply("add", away, code.broadcast(start, lanes)), mask)
                     return value
 
-                taps = [[tap(i, j) for j in range(TAPS)] for i in range(TAPS)]
+                taps = [[tap(i, j) for j in range(image.span)] for i in range(image.span)]
                 to = code.add(code.mul(code.add(code.mul(flat, cut.products * cut.depth), channel.iv), cut.width), output.iv)
                 for k, value in enumerate(v for line in linear.square(matrix, taps) for v in line):
                     code.store(value, write, code.add(to, k * cut.depth * cut.width), None, lanes * dtype.bytes)

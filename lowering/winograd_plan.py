@@ -17,14 +17,17 @@ from polyreme.lowering.microkernel import Registers, split_extent, step_cycles
 from polyreme.lowering.problem import PIECES, Problem, find_problem
 from polyreme.lowering.schedule import Request
 from polyreme.lowering.sweep import ASSUMED_PIXELS, estimate
-from polyreme.lowering.winograd_transforms import TAPS, Transforms, transforms
+from polyreme.lowering.winograd_transforms import Transforms, transforms
 
-ACCURACY = {2: Accuracy(ulp=0.5, summed=1.0), 3: Accuracy(ulp=0.5, summed=2.0), 4: Accuracy(ulp=0.5, summed=3.0)}
-"""By the size of a piece; see `winograd.py` for the magnitude."""
-SIZES = tuple(ACCURACY)
-# Those where additions are free beside multiply-adds, as on machines whose memory is fast. Elsewhere 3 has fewer products than 2 and less weights than 4.
-USUAL_SIZES = (2, 4)
+ACCURACY = {
+    (3, 2): Accuracy(ulp=0.5, summed=1.0), (3, 3): Accuracy(ulp=0.5, summed=2.0), (3, 4): Accuracy(ulp=0.5, summed=3.0), (5, 2): Accuracy(ulp=0.5, summed=3.0),
+}  # fmt: skip
+"""By the side of the window and the size of a piece; see `winograd.py` for the magnitude."""
+# Sizes where additions are free beside multiply-adds, as on machines whose memory is fast. Elsewhere 3 has fewer products than 2 and less weights than 4.
+USUAL_SIZES = {3: (2, 4), 5: (2,)}
 
+# Windows that are taken, and how far apart.
+WINDOWS = (((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 1)))
 # What is planned for where it is not known: how many images, and pixels of their sides.
 USUAL_BATCH, PIXELS = 16, (160, ASSUMED_PIXELS, 320)
 # Channels and output channels below which transforms cost more than they save.
@@ -58,11 +61,12 @@ class Image:
     """The convolution of `x`, [batch, height, width, channels], with zeros around it, and `weights`; `high` x `wide` pixels with `outputs` channels come out. The
     batch, and the sizes of the image, need not be known.
 
-    Windows are `stride` pixels apart, down and across. `top` and `left` are how many zeros there are before the image. Letters: `letters` are those of x, `taps` the window's, `output` the output channel's.
+    Windows are of `span` x `span` pixels, `stride` apart, down and across. `top` and `left` are how many zeros there are before the image. Letters: `letters` are those of x, `taps` the window's, `output` the output channel's.
     """
 
     problem: Problem
     x: Value
+    span: int
     stride: int
     top: int
     left: int
@@ -129,8 +133,8 @@ class Image:
     def sizes(self) -> tuple[int, ...]:
         """Sizes of pieces that it may be cut into."""
         if self.request.target.spare_adders:
-            return USUAL_SIZES
-        return tuple(size for size, stride in SHARED_TRANSFORM_CYCLES if stride == self.stride)
+            return USUAL_SIZES[self.span]
+        return tuple(size for size, stride in SHARED_TRANSFORM_CYCLES if stride == self.stride and self.span == 3)
 
     @property
     def pixels(self) -> int:
@@ -150,8 +154,8 @@ class Image:
             slower = 1 if len(self.usual) == 1 else UNKNOWN_ROWS
             return sum(slower * image.direct_cycles / image.pixels for image in self.usual) / len(self.usual)
         target = self.request.target
-        arithmetic = self.pixels * self.channels * TAPS * TAPS * self.vectors / 2
-        loading = self.channels * self.outputs * TAPS * TAPS * self.dtype.bytes / target.memory_bytes
+        arithmetic = self.pixels * self.channels * self.span**2 * self.vectors / 2
+        loading = self.channels * self.outputs * self.span**2 * self.dtype.bytes / target.memory_bytes
         if target.spare_adders:
             return _beside(DIRECT_MORE * arithmetic, loading)
         return _beside(SHARED_DIRECT_MORE * self._inside * arithmetic, loading, STREAM_SHOWS if target.reads_ahead else LOADING_SHOWS)
@@ -162,7 +166,7 @@ class Image:
         part = 1.0
         for before, size, pixels in ((self.top, self.height, self.high), (self.left, self.width, self.wide)):
             assert isinstance(size, int) and isinstance(pixels, int)
-            part *= sum(0 <= i * self.stride + tap - before < size for i in range(pixels) for tap in range(TAPS)) / (TAPS * pixels)
+            part *= sum(0 <= i * self.stride + tap - before < size for i in range(pixels) for tap in range(self.span)) / (self.span * pixels)
         return part
 
 
@@ -181,7 +185,7 @@ def find_image(request: Request) -> Image | None:
     window = contract.a.producer(tensor.Window)
     if window is None or window.axes != (1, 2) or window.x.type.rank != 4:
         return None
-    if window.sizes != (TAPS, TAPS) or window.strides not in ((1, 1), (2, 2)) or window.dilations != (1, 1):
+    if (window.sizes, window.strides) not in WINDOWS or window.dilations != (1, 1):
         return None
     letters, taps = spec.a[:4], spec.a[4:]
     output = spec.out[3:]
@@ -206,7 +210,7 @@ def find_image(request: Request) -> Image | None:
     if min(channels, outputs) < LEAST_CHANNELS or high * wide == 0:
         return None
     return Image(
-        problem, x, window.strides[0], top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output
+        problem, x, window.sizes[0], window.strides[0], top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output
     )  # fmt: skip
 
 
@@ -230,7 +234,7 @@ class Blocking:
 
     @cached_property
     def transforms(self) -> Transforms:
-        return transforms(self.size, self.image.stride)
+        return transforms(self.size, self.image.stride, self.image.span)
 
     @cached_property
     def products(self) -> int:

@@ -1,10 +1,10 @@
-"""Winograd's transforms for windows of three: which numbers they hold, and how they are computed with few operations.
+"""Winograd's transforms for windows of three and of five: which numbers they hold, and how they are computed with few operations.
 
 A piece of a convolution along one axis, `size` results y of size + 2 elements d with three weights g, is
 
     y = A ((G g) * (B d))
 
-with size + 2 products instead of 3 * size. d and g are the coefficients of polynomials, of which B and G give values at chosen points (one of them at infinity), and A
+with size + 2 products instead of 3 * size; with five weights it has size + 4 of each. d and g are the coefficients of polynomials, of which B and G give values at chosen points (one of them at infinity), and A
 interpolates (Winograd, "Arithmetic complexity of computations", 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016). In two
 dimensions each transform is applied along one axis, then along the other.
 
@@ -28,18 +28,12 @@ from polyreme.lowering.code import Code
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 
-TAPS = 3
-# The points by how many results a piece has; infinity is one more.
+# The points by how many results a piece has and how many weights a window; infinity is one more.
 POINTS = {
-    2: ("0", "1", "-1"),
-    3: ("1/2", "-1/2", "5/4", "-5/4"),
-    4: ("0", "5/8", "-5/8", "3/2", "-3/2"),
-    6: ("0", "1", "-1", "2", "-2", "1/2", "-1/2"),
-}
-
-
-# The same along one axis alone, for windows of so many weights.
-COLUMN_POINTS = {
+    (2, 3): ("0", "1", "-1"),
+    (3, 3): ("1/2", "-1/2", "5/4", "-5/4"),
+    (4, 3): ("0", "5/8", "-5/8", "3/2", "-3/2"),
+    (6, 3): ("0", "1", "-1", "2", "-2", "1/2", "-1/2"),
     (2, 5): ("0", "5/8", "-5/8", "3/2", "-3/2"),
     (3, 5): ("1/2", "-1/2", "1", "-1", "2", "-2"),
     (4, 5): ("0", "1/2", "-1/2", "1", "-1", "2", "-2"),
@@ -47,7 +41,7 @@ COLUMN_POINTS = {
 }
 
 
-# The same for a stride of two.
+# The same for a stride of two and three weights.
 STRIDED_POINTS = {
     2: ("1/2", "-1/2"),
     4: ("1/2", "-1/2", "5/4", "-5/4"),
@@ -71,31 +65,25 @@ class Transforms:
 
 
 @cache
-def transforms(size: int, stride: int = 1) -> Transforms:
+def transforms(size: int, stride: int = 1, taps: int = 3) -> Transforms:
     """Those of `POINTS` or `STRIDED_POINTS`."""
     if stride == 1:
-        return transforms_at(size, [Fraction(p) for p in POINTS[size]])
-    return strided(transforms_at(size, [Fraction(p) for p in STRIDED_POINTS[size]], TAPS - 1))
-
-
-@cache
-def column_transforms(size: int, taps: int) -> Transforms:
-    """Those of `COLUMN_POINTS`."""
-    return transforms_at(size, [Fraction(p) for p in COLUMN_POINTS[size, taps]], taps)
+        return transforms_at(size, [Fraction(p) for p in POINTS[size, taps]], taps)
+    return strided(transforms_at(size, [Fraction(p) for p in STRIDED_POINTS[size]], 2))
 
 
 def strided(even: Transforms) -> Transforms:
-    """The matrices for a stride of two, from those that convolve the even elements with the first and the last weight."""
+    """The matrices for a stride of two and three weights, from those that convolve the even elements with the first and the last weight."""
     size, reach, zero = even.size, 2 * even.size + 1, Fraction(0)
     unit = lambda place, length: tuple(Fraction(i == place) for i in range(length))
     data = [tuple(zero if j % 2 else row[j // 2] for j in range(reach)) for row in even.data]
     data += [unit(2 * i + 1, reach) for i in range(size)]
-    weights = [(first, zero, last) for first, last in even.weights] + [unit(1, TAPS)] * size
+    weights = [(first, zero, last) for first, last in even.weights] + [unit(1, 3)] * size
     results = [(*row, *unit(i, size)) for i, row in enumerate(even.results)]
     return Transforms(size, 2, tuple(data), tuple(weights), tuple(results))
 
 
-def transforms_at(size: int, points: Sequence[Fraction], taps: int = TAPS) -> Transforms:
+def transforms_at(size: int, points: Sequence[Fraction], taps: int = 3) -> Transforms:
     """The matrices for `size` results of so many weights from as many points as it takes, size + taps - 2: rows of B are the polynomials that are 0 at all points but one,
     and G's are divided by their values there (Toom and Cook's construction, transposed)."""
     reach = size + taps - 1

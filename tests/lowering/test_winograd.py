@@ -27,8 +27,8 @@ from polyreme.lowering.direct import build_direct
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.targets import TARGETS, Target, host
 from polyreme.lowering.winograd import build_cut, build_winograd
-from polyreme.lowering.winograd_plan import ACCURACY, SIZES, Blocking, blockings, choose_blockings, find_image
-from polyreme.lowering.winograd_transforms import POINTS, STRIDED_POINTS, TAPS, transforms, transforms_at
+from polyreme.lowering.winograd_plan import ACCURACY, Blocking, blockings, choose_blockings, find_image
+from polyreme.lowering.winograd_transforms import POINTS, STRIDED_POINTS, transforms, transforms_at
 from tests.lowering import bounds
 from tests.lowering.bounds import assert_within, to_kernels
 from tests.lowering.products import root_of
@@ -39,23 +39,25 @@ N = symbol("N")
 # --- the matrices
 
 
-EVERY = [*((size, 1) for size in POINTS), *((size, 2) for size in STRIDED_POINTS)]
+EVERY = [*((size, 1, taps) for size, taps in POINTS), *((size, 2, 3) for size in STRIDED_POINTS)]
+SIZES = sorted({size for _, size in ACCURACY})
 
 
-@pytest.mark.parametrize(("size", "stride"), EVERY)
-def test_the_matrices_give_the_convolution_exactly(size: int, stride: int) -> None:
+@pytest.mark.parametrize(("size", "stride", "taps"), EVERY)
+def test_the_matrices_give_the_convolution_exactly(size: int, stride: int, taps: int) -> None:
     """A ((G g) * (B d)) in fractions, for data and weights that are 1 in one place: both sides are linear in each."""
-    t = transforms(size, stride)
+    t = transforms(size, stride, taps)
+    assert t.reach == (size - 1) * stride + taps == len(t.data)
     for i in range(t.reach):
-        for k in range(TAPS):
+        for k in range(taps):
             products = [t.data[p][i] * t.weights[p][k] for p in range(t.reach)]
             made = [sum(a * x for a, x in zip(row, products, strict=True)) for row in t.results]
             assert made == [Fraction(i - k == y * stride) for y in range(size)]
 
 
-@pytest.mark.parametrize(("size", "stride"), EVERY)
-def test_what_is_applied_when_the_model_runs_is_exact_in_float32(size: int, stride: int) -> None:
-    t = transforms(size, stride)
+@pytest.mark.parametrize(("size", "stride", "taps"), EVERY)
+def test_what_is_applied_when_the_model_runs_is_exact_in_float32(size: int, stride: int, taps: int) -> None:
+    t = transforms(size, stride, taps)
     for row in (*t.data, *t.results):
         assert all(Fraction(float(np.float32(float(x)))) == x for x in row)
 
@@ -82,6 +84,7 @@ class Case:
     free: bool = False
     open: bool = False
     stride: int = 1
+    taps: int = 3
 
     @property
     def high(self) -> int:
@@ -92,13 +95,13 @@ class Case:
         return self._windows(self.x[2] + self.pads[2] + self.pads[3])
 
     def _windows(self, pixels: Any) -> Any:
-        return (pixels - 3) // self.stride + 1
+        return (pixels - self.taps) // self.stride + 1
 
     def arrays(self, spread: float = 0.0) -> tuple[list[Array], list[Array]]:
         """Inputs (the image, the residual) and constants (the weights, the bias); pixels differ in size by up to 10**spread."""
         rng = np.random.default_rng(7)
         x = rng.standard_normal(self.x) * 10.0 ** rng.uniform(-spread, spread, (*self.x[:3], 1))
-        w = rng.standard_normal((self.outputs, self.x[3], 3, 3))
+        w = rng.standard_normal((self.outputs, self.x[3], self.taps, self.taps))
         residual = rng.standard_normal((self.x[0], self.high, self.wide, self.outputs))
         bias = rng.standard_normal((1, 1, 1, self.outputs))
         as_f32 = lambda arrays: [a.astype(np.float32) for a in arrays]
@@ -113,7 +116,7 @@ class Case:
             if any(self.pads):
                 x = b(tensor.Pad, x, low=(0, top, left, 0), high=(0, bottom, right, 0), interior=(0,) * 4)
             w = rest[len(rest) - len(constants)]
-            windows = b(tensor.Window, x, axes=(1, 2), sizes=(3, 3), strides=(self.stride,) * 2, dilations=(1, 1))
+            windows = b(tensor.Window, x, axes=(1, 2), sizes=(self.taps,) * 2, strides=(self.stride,) * 2, dilations=(1, 1))
             y = b(tensor.Contract, windows, w, spec="NabCmn,OCmn->NabO")
             for other in [*([rest[-1]] if self.bias else []), *([rest[0]] if self.residual else [])]:
                 y = b(tensor.Map, y, other, fn="add")
@@ -134,7 +137,7 @@ class Case:
         x = np.pad(x.astype(np.float64), [(0, 0), (top, bottom), (left, right), (0, 0)])
         step = self.stride
         rows, columns = (self.high - 1) * step + 1, (self.wide - 1) * step + 1
-        taps = [(x[:, i : i + rows : step, j : j + columns : step], w[:, :, i, j].astype(np.float64)) for i in range(3) for j in range(3)]
+        taps = [(x[:, i : i + rows : step, j : j + columns : step], w[:, :, i, j].astype(np.float64)) for i in range(self.taps) for j in range(self.taps)]
         return sum(part @ tap.T for part, tap in taps)  # type: ignore[return-value]
 
     def expected(self, inputs: list[Array], constants: list[Array]) -> Array:
@@ -144,14 +147,14 @@ class Case:
         return _pooled(y, self.pool) if self.pool > 1 else y
 
     def bound(self, inputs: list[Array], constants: list[Array], size: int) -> Array:
-        """`ACCURACY[size]` with the magnitude that the module declares for it, after the pooling."""
+        """`ACCURACY[taps, size]` with the magnitude that the module declares for it, after the pooling."""
         magnitude = self.convolved(np.abs(inputs[0]), np.abs(constants[0]))
         of_pieces = np.empty_like(magnitude)
         for i in range(0, self.high, size):
             for j in range(0, self.wide, size):
                 piece = (slice(None), slice(i, i + size), slice(j, j + size))
                 of_pieces[piece] = magnitude[piece].max((1, 2), keepdims=True)
-        bound = ACCURACY[size].bound(self.convolved(inputs[0], constants[0]), f32, of_pieces, 9 * self.x[3])
+        bound = ACCURACY[self.taps, size].bound(self.convolved(inputs[0], constants[0]), f32, of_pieces, self.taps**2 * self.x[3])
         # Each of the sums after it rounds once more.
         bound = bound + np.finfo(np.float32).eps * (self.bias + self.residual) * (np.abs(self.expected_before_pool(inputs, constants)) + 8)
         return _pooled(bound, self.pool) if self.pool > 1 else bound
@@ -172,14 +175,19 @@ def with_blocking(pick: Callable[[list[Blocking]], Blocking]) -> Callable[[Reque
     def build(request: Request) -> KernelPlan | None:
         image = find_image(request)
         assert image is not None
-        return build_cut(image, [pick(list(blockings(image, [size for size, stride in EVERY if size in SIZES and stride == image.stride])))])
+        return build_cut(image, [pick(list(blockings(image, sizes_of(image.span, image.stride))))])
 
     return build
 
 
 def has_pieces(case: Case, size: int) -> bool:
     """Whether the result can be cut into pieces of this size."""
-    return (size, case.stride) in EVERY and size % case.pool == 0
+    return size in sizes_of(case.taps, case.stride) and size % case.pool == 0
+
+
+def sizes_of(span: int, stride: int) -> list[int]:
+    """Sizes of pieces that windows of `span` x `span` may be cut into."""
+    return [size for size, step, taps in EVERY if (taps, size) in ACCURACY and (taps, step) == (span, stride)]
 
 
 @st.composite
@@ -190,7 +198,8 @@ def cases_on_targets(draw: Any) -> tuple[Case, str]:
     batch, high, wide = draw(st.integers(1, 2)), draw(st.integers(3, 6)), draw(st.integers(3, 6))
     pads = draw(st.tuples(*[st.integers(0, 2)] * 4))
     case = Case((batch, high, wide, draw(channels)), draw(channels), pads, draw(st.booleans()), draw(st.booleans()), draw(st.sampled_from([1, 1, 2])))
-    case = replace(case, free=draw(st.booleans()), open=draw(st.booleans()), stride=draw(st.sampled_from([1, 2])))
+    stride, taps = draw(st.sampled_from([(1, 3), (2, 3), (1, 5)]))
+    case = replace(case, x=(batch, high + taps - 3, wide + taps - 3, case.x[3]), free=draw(st.booleans()), open=draw(st.booleans()), stride=stride, taps=taps)
     return (case if min(case.high, case.wide) >= case.pool else replace(case, pool=1)), target
 
 
@@ -203,6 +212,8 @@ def cases_on_targets(draw: Any) -> tuple[Case, str]:
 @example((Case((2, 7, 6, 17), 40, residual=True), "x86-64-avx512"), 2, -1, 0.0)
 @example((Case((1, 7, 5, 20), 40, bias=True, open=True), "x86-64-avx512"), 3, 2, 3.0)
 @example((Case((1, 9, 8, 17), 16, pads=(0, 1, 0, 1), stride=2, pool=2), "aarch64"), 2, 3, 0.0)
+@example((Case((1, 9, 8, 17), 20, pads=(2, 2, 2, 2), bias=True, taps=5), "x86-64-avx512"), 2, 3, 3.0)
+@example((Case((2, 7, 8, 16), 17, pads=(2, 1, 0, 2), pool=2, taps=5, open=True), "aarch64"), 2, 5, 0.0)
 @given(cases_on_targets(), st.sampled_from(SIZES), st.integers(0, 1000), st.sampled_from([0.0, 3.0]))
 def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(drawn: tuple[Case, str], size: int, which: int, spread: float) -> None:
     """However the work is cut, for any target, and for pixels of very different sizes."""
@@ -224,6 +235,8 @@ CASES = [
     Case((1, 28, 28, 64), 80, bias=True, stride=2),
     Case((2, 19, 22, 33), 48, residual=True, stride=2, free=True),
     Case((2, 30, 25, 32), 48, pads=(0, 1, 0, 1), bias=True, open=True, stride=2),
+    Case((1, 27, 27, 64), 96, pads=(2, 2, 2, 2), bias=True, taps=5),
+    Case((2, 17, 14, 33), 40, pads=(1, 2, 2, 2), residual=True, free=True, open=True, taps=5),
 ]
 
 
@@ -232,7 +245,7 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
     check_machine_code(case, size, lambda b: not b.ahead)
 
 
-CASES_AHEAD = [Case((3, 9, 9, 36), 70, bias=True, residual=True), Case((1, 17, 17, 32), 70, stride=2, pool=2)]
+CASES_AHEAD = [Case((3, 9, 9, 36), 70, bias=True, residual=True), Case((1, 17, 17, 32), 70, stride=2, pool=2), Case((1, 14, 14, 32), 70, pads=(2, 2, 2, 2), taps=5)]
 
 
 @pytest.mark.parametrize("copies", [False, True])
@@ -425,11 +438,14 @@ def test_convolutions_with_many_channels_are_taken() -> None:
     assert chosen(Case((1, 28, 28, 128), 128, free=True))
     assert chosen(Case((1, 28, 28, 128), 128, open=True))
     assert chosen(Case((1, 56, 56, 128), 128, bias=True, stride=2))
+    assert chosen(Case((1, 28, 28, 128), 128, bias=True, taps=5, pads=(2, 2, 2, 2)))
 
 
 def test_convolutions_with_few_channels_are_left_to_others() -> None:
     assert not chosen(Case((1, 28, 28, 3), 64))
     assert not chosen(Case((1, 28, 28, 64), 8))
+    assert not chosen(Case((1, 28, 28, 64), 64, taps=5, stride=2))
+    assert not chosen(Case((1, 28, 28, 64), 64, taps=4))
 
 
 def test_poolings_whose_windows_cross_pieces_are_left_to_others() -> None:
@@ -483,9 +499,10 @@ def test_code_compiled_without_it_is_kept_apart(monkeypatch: pytest.MonkeyPatch)
     assert compiler_version() != with_it
 
 
-def test_the_kernel_that_packs_weights_does_what_the_pack_says() -> None:
+@pytest.mark.parametrize("taps", [3, 5])
+def test_the_kernel_that_packs_weights_does_what_the_pack_says(taps: int) -> None:
     """For weights that are arguments, as in `to_static`; the function is what constants go through."""
-    case = Case((1, 6, 6, 32), 40)
+    case = Case((1, 6, 6, 32), 40, taps=taps)
     _, (w,) = case.arrays()
     packs = []
 
