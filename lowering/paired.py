@@ -9,8 +9,8 @@ multiplied as they stand: four multiplications and four additions for six steps,
 Of each group of six steps, the first and second are a pair, and the third and fourth. A's rows are copied for each task, and B is packed in panels of one vector. A tile is many rows by
 one vector, since scalars that are read once only are read by the addition itself. Of an unknown number of rows there is code for tiles of any height up to the largest.
 
-B is packed ahead where it is known, or is a weight that seldom changes. Of two arguments, each task makes the panels that it needs just before their tiles, some at a time, so that they stay near; of many rows, whose pieces would
-each make all panels, a kernel in front makes them once.
+B is packed ahead where it is known, or is a weight that seldom changes. Of two arguments, each task makes the panels that it needs just before their tiles, some at a time, so that they stay near, and once for all rows, even where these
+come from the third-level cache then; only of many more rows a kernel in front makes all panels.
 
 Threads share the panels rather than the rows, as long as it takes little to copy rows for each of them: where weights come from memory, few rows wait for them, and each thread then reads its own ones only.
 
@@ -77,8 +77,10 @@ COPY_CYCLES, GATHER_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 2, 30, 9
 DIRECT_RESULT_CYCLES = 5
 # Of a vector of B that is packed at each call; where the panels of all leave the third-level cache, too; and what the direct way takes longer for a B that has to be turned.
 PACK_CYCLES, FAR_PACK_CYCLES, TURN_CYCLES = 12, 40, 12
-# Of so many pieces of rows at most each packs the panels for itself.
-MOST_PACKED = 3
+# If rows would be more pieces than these, of which each has room in the second-level cache, a kernel in front makes the panels, unless they leave the third-level cache meanwhile.
+FEW_PIECES = 3
+# Parts of the third-level cache, 1 / so many, that rows of A may take which are read from there for each panel, and that their copies take.
+FAR_ROWS_SHARE, COPIES_OF_CACHE = 4, 2
 # What is estimated must be this much faster than the direct way; of convolutions, whose rows are apart in memory and waited for when they are copied: 56 x 56, 64 to 128 with a stride of two, was estimated to take .90 and took 1.08 of it.
 ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
 # What an unknown number of rows is planned for.
@@ -134,13 +136,36 @@ class Paired:
         return -(-self.m // self.tiles) if isinstance(self.m, int) and isinstance(self.tiles, int) else MOST_ROWS
 
     @cached_property
-    def most_tiles(self) -> int:
-        """Tiles whose rows of A a task copies: those that have room in the second-level cache, and where all of B has room there too, with the rows of results."""
+    def near_tiles(self) -> int:
+        """Tiles whose rows of A have room in the second-level cache, and where all of B has room there too, with the rows of results."""
         cache = self.target.caches[1]
         row = self.line + (self.panels * self.lanes if self.panels * self.panel * f32.bytes <= cache // WEIGHTS_SHARE else 0)
         room = cache // ROWS_SHARE if self.is_ahead else cache * 3 // 4 - self.panel * f32.bytes
         most = max(1, room // (self.most_high * row * f32.bytes))
         return -(-self.tiles // -(-self.tiles // most)) if isinstance(self.tiles, int) else most
+
+    @property
+    def rows_bytes(self) -> int:
+        """Bytes of the copy of `usual` rows."""
+        return self.usual * self.line * f32.bytes
+
+    @cached_property
+    def are_far(self) -> bool:
+        """Whether tasks read rows of A from the third-level cache for each panel, so that those that they make are made once for all rows."""
+        if self.is_ahead or not isinstance(self.tiles, int) or self.rows_bytes > self.target.caches[2] // FAR_ROWS_SHARE:
+            return False
+        pieces = -(-self.tiles // self.near_tiles)
+        return pieces > 1 and (pieces <= FEW_PIECES or not self.panels_stay)
+
+    @property
+    def panels_stay(self) -> bool:
+        """Whether all panels stay in the third-level cache that a kernel makes in front."""
+        return 4 * self.panels * self.panel * f32.bytes <= self.target.caches[2]
+
+    @cached_property
+    def most_tiles(self) -> int:
+        """Tiles whose rows of A a task copies."""
+        return self.tiles if self.are_far and isinstance(self.tiles, int) else self.near_tiles
 
     @property
     def asks_for_results(self) -> bool:
@@ -166,6 +191,11 @@ class Paired:
         """Groups of panels that threads share."""
         return max(1, int(self.panel_cycles / (self.copy_cycles * COPIES_SHARE)))
 
+    @property
+    def copies(self) -> int:
+        """Copies of all rows that there is memory for, where they are far: one for each group of panels."""
+        return max(1, min(self.most_groups, self.target.caches[2] // (COPIES_OF_CACHE * self.rows_bytes)))
+
     @cached_property
     def is_ahead(self) -> bool:
         """Whether B is packed ahead of the call."""
@@ -173,14 +203,9 @@ class Paired:
         return isinstance(problem.right.source, BlockArgument) and problem.right.source.index in problem.request.constant
 
     @property
-    def pieces(self) -> int:
-        """Pieces of `usual` rows, each of which a task may have."""
-        return -(-self.usual // (self.most_tiles * self.most_high))
-
-    @property
     def packs_beside(self) -> bool:
         """Whether tasks pack each panel of B in front of its tiles: it stays near them then, and costs no memory."""
-        return not self.is_ahead and isinstance(self.m, int) and self.pieces <= MOST_PACKED
+        return not self.is_ahead and self.tiles == self.most_tiles
 
     @property
     def packing_cycles(self) -> float:
@@ -188,9 +213,7 @@ class Paired:
         if self.is_ahead:
             return 0
         vectors = self.panels * self.groups * GROUP
-        if self.packs_beside:
-            return vectors * PACK_CYCLES * self.pieces
-        return vectors * (PACK_CYCLES if 4 * self.panels * self.panel * f32.bytes <= self.target.caches[2] else FAR_PACK_CYCLES)
+        return vectors * (PACK_CYCLES if self.packs_beside or self.panels_stay else FAR_PACK_CYCLES)
 
     @property
     def cycles(self) -> float:
@@ -232,6 +255,8 @@ class _Builder:
     def build(self) -> KernelPlan:
         c, epilogue = self.c, self.p.epilogue
         slots = [self.parts.memory_of(c.rows.left.source), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
+        if c.are_far:
+            slots.append(self.parts.new_scratch(c.copies * c.usual * c.line, f32, c.usual * c.line))
         func = Func.empty(self.p.request.name("paired"), [self.parts.buffer_type(s) for s in slots], loc=self.p.contract.location)
         code = self.code = Code(Builder.at_end(func.block, func.location))
         self.left, self.source, *more = func.args
@@ -239,7 +264,7 @@ class _Builder:
         self.right = self.source
         count = len(epilogue.args)
         self.others: dict[Value, Value] = dict(zip(epilogue.args, more[:count], strict=True))
-        self.outs = more[count:]
+        self.outs = more[count : count + len(epilogue.values)]
         threads: Value = code.b(kernel.Threads)
         # Of an unknown number of rows, numbers that are known when the kernel runs.
         self.tiles: Index = c.tiles if isinstance(c.tiles, int) else code.value(c.tiles)
@@ -248,15 +273,19 @@ class _Builder:
         self.high = code.div(code.add(m, self.tiles, -1), self.tiles)
         self.high_tiles = code.sub(m, code.mul(self.tiles, code.sub(self.high, 1)))
         # Pieces of as many rows as a task may have: of large products many more than threads, since one that was held up would let the others wait.
-        shared = code.min(threads, c.most_groups)
+        shared = code.min(threads, c.copies if c.are_far else c.most_groups)
         alike = code.div(code.add(threads, shared, -1), shared)
         pieces = code.min(code.mul(alike, code.div(code.add(self.tiles, code.mul(alike, c.most_tiles), -1), code.mul(alike, c.most_tiles))), self.tiles)
-        groups = code.min(code.apply("max", code.value(shared), code.value(code.div(code.add(threads, pieces, -1), pieces))), c.panels)
+        groups = code.min(code.apply("max", code.value(shared), code.value(code.div(code.add(threads, pieces, -1), pieces))), c.copies if c.are_far else c.panels)
         with code.parallel(code.mul(pieces, groups), name="task") as task:
             piece, group = code.split(task, [pieces, groups])
             begin, end = (code.div(code.mul(x, self.tiles), pieces) for x in (piece, code.add(piece, 1)))
             self.first_panel, self.end_panel = (code.div(code.mul(x, c.panels), groups) for x in (group, code.add(group, 1)))
-            self.rows = code.scratch(c.most_tiles * c.most_high * c.line, f32)
+            self.row0: Index = 0
+            if c.are_far:
+                self.rows, self.row0 = func.args[-1], code.add(code.mul(group, m), self._row_of(begin))
+            else:
+                self.rows = code.scratch(c.most_tiles * c.most_high * c.line, f32)
             # Of each row, minus the sum of its pairs' products, and the scale.
             self.sums = code.scratch(2 * c.most_tiles * c.most_high, f32)
             if c.packs_beside:
@@ -358,7 +387,7 @@ class _Builder:
             for i in range(min(-(-(count + GROUP - 1) // lanes), PERIOD // lanes)):
                 x, following = (code.load(source, code.add(start, at, i * lanes + j), lanes, code.lane_mask(max(0, count - i * lanes - j), lanes)) for j in range(2))
                 x = code.apply("mul", x, signs[i])
-                code.store(x, self.rows, code.add(code.mul(number, c.line), at, i * lanes), None, self.align)
+                code.store(x, self.rows, code.add(code.mul(code.add(self.row0, number), c.line), at, i * lanes), None, self.align)
                 totals[i] = code.fma(x, code.apply("mul", following, pairs[i]), totals[i])
             return totals
 
@@ -388,7 +417,7 @@ class _Builder:
             return code.broadcast(code.load(self.sums, code.add(code.mul(at, 2), 2 * r + which)), lanes)
 
         acc = [code.apply("sub", of_row(r, 0), known) for r in range(rows)]
-        left, right = code.mul(at, c.line), code.mul(held, c.panel)
+        left, right = code.mul(code.add(self.row0, at), c.line), code.mul(held, c.panel)
         # The next panel comes while the tiles of this one are made: each asks for some lines in each round, all for a part of it, or all of it where there is a single tile.
         each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= ROWS_WORTH_ASKING else 0
         part = number if isinstance(c.m, int) else code.mod(number, 2)
