@@ -10,7 +10,7 @@ Of each group of six steps, the first and second are a pair, and the third and f
 one vector, since scalars that are read once only are read by the addition itself. Of an unknown number of rows there is code for tiles of any height up to the largest.
 
 B is packed ahead where it is known, or is a weight that seldom changes. Of two arguments, each task makes the panels that it needs just before their tiles, some at a time, so that they stay near, and once for all rows, even where these
-come from the third-level cache then; only of many more rows a kernel in front makes all panels.
+come from the third-level cache then; only of many more rows a kernel in front makes all panels. Several products of the kind are tasks beside each other.
 
 Threads share the panels rather than the rows, as long as it takes little to copy rows for each of them: where weights come from memory, few rows wait for them, and each thread then reads its own ones only.
 
@@ -81,6 +81,8 @@ PACK_CYCLES, FAR_PACK_CYCLES, TURN_CYCLES = 12, 40, 12
 FEW_PIECES = 3
 # Parts of the third-level cache, 1 / so many, that rows of A may take which are read from there for each panel, and that their copies take.
 FAR_ROWS_SHARE, COPIES_OF_CACHE = 4, 2
+# Of several products, tasks for each thread, if they are not more than that by themselves; and how long threads wait for the last ones, as part of a product's time.
+TASKS_OF_THREAD, END_CYCLES = 4, 3000
 # What is estimated must be this much faster than the direct way; of convolutions, whose rows are apart in memory and waited for when they are copied: 56 x 56, 64 to 128 with a stride of two, was estimated to take .90 and took 1.08 of it.
 ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
 # What an unknown number of rows is planned for.
@@ -152,7 +154,7 @@ class Paired:
     @cached_property
     def are_far(self) -> bool:
         """Whether tasks read rows of A from the third-level cache for each panel, so that those that they make are made once for all rows."""
-        if self.is_ahead or not isinstance(self.tiles, int) or self.rows_bytes > self.target.caches[2] // FAR_ROWS_SHARE:
+        if self.is_ahead or self.rows.outer or not isinstance(self.tiles, int) or self.rows_bytes > self.target.caches[2] // FAR_ROWS_SHARE:
             return False
         pieces = -(-self.tiles // self.near_tiles)
         return pieces > 1 and (pieces <= FEW_PIECES or not self.panels_stay)
@@ -162,15 +164,26 @@ class Paired:
         """Whether all panels stay in the third-level cache that a kernel makes in front."""
         return 4 * self.panels * self.panel * f32.bytes <= self.target.caches[2]
 
+    @property
+    def holds_all(self) -> bool:
+        """Whether tasks of one of several products make all panels first, which stay in the second-level cache, so that one tile's rows after another meet all of them: rows of A are read, and those of
+        results written, as they lie in memory."""
+        return bool(self.rows.outer) and self.panels * self.panel * f32.bytes <= self.target.caches[1] // WEIGHTS_SHARE
+
     @cached_property
     def most_tiles(self) -> int:
-        """Tiles whose rows of A a task copies."""
-        return self.tiles if self.are_far and isinstance(self.tiles, int) else self.near_tiles
+        """Tiles whose rows of A a task has."""
+        return self.tiles if (self.are_far or self.holds_all) and isinstance(self.tiles, int) else self.near_tiles
+
+    @property
+    def copied_tiles(self) -> int:
+        """Tiles whose rows of A a task copies at a time."""
+        return 1 if self.holds_all else self.most_tiles
 
     @property
     def asks_for_results(self) -> bool:
         """Whether their lines don't wait in the second-level cache to be written."""
-        return isinstance(self.m, int) and self.m * self.n * f32.bytes > self.target.caches[1]
+        return isinstance(self.m, int) and self.rows.around * self.m * self.n * f32.bytes > self.target.caches[1]
 
     @property
     def target(self) -> Target:
@@ -205,7 +218,12 @@ class Paired:
     @property
     def packs_beside(self) -> bool:
         """Whether tasks pack each panel of B in front of its tiles: it stays near them then, and costs no memory."""
-        return not self.is_ahead and self.tiles == self.most_tiles
+        return not self.is_ahead and isinstance(self.m, int) and self.pieces <= (FEW_PIECES if self.rows.outer else 1)
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of `usual` rows, each of which a task may have."""
+        return -(-self.usual // (self.most_tiles * self.most_high))
 
     @property
     def packing_cycles(self) -> float:
@@ -213,12 +231,14 @@ class Paired:
         if self.is_ahead:
             return 0
         vectors = self.panels * self.groups * GROUP
-        return vectors * (PACK_CYCLES if self.packs_beside or self.panels_stay else FAR_PACK_CYCLES)
+        if self.packs_beside:
+            return vectors * PACK_CYCLES * self.pieces
+        return vectors * (PACK_CYCLES if self.panels_stay else FAR_PACK_CYCLES)
 
     @property
     def cycles(self) -> float:
         """An estimate."""
-        return self.usual * (self.copy_cycles + self.panel_cycles) + self.packing_cycles
+        return self.usual * (self.copy_cycles + self.panel_cycles) + self.packing_cycles + END_CYCLES * bool(self.rows.outer)
 
     @property
     def direct_cycles(self) -> float:
@@ -239,7 +259,7 @@ def find_paired(request: Request) -> Paired | None:
     usual = a.m if isinstance(a.m, int) else USUAL_ROWS
     found = Paired(a, a.m, usual, a.k, a.n, target.lanes(f32))
     # A tile's rows stay in the second-level cache; they are on the stack.
-    if found.most_high * found.line * f32.bytes > target.caches[1]:
+    if found.most_high * found.line * f32.bytes > target.caches[1] or (a.outer and not found.packs_beside):
         return None
     return found if found.cycles < (ADVANTAGE if a.are_joined else ADVANTAGE_OF_WINDOWS) * found.direct_cycles else None
 
@@ -253,7 +273,7 @@ class _Builder:
         self.align = cut.lanes * f32.bytes
 
     def build(self) -> KernelPlan:
-        c, epilogue = self.c, self.p.epilogue
+        c, p, epilogue = self.c, self.p, self.p.epilogue
         slots = [self.parts.memory_of(c.rows.left.source), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         if c.are_far:
             slots.append(self.parts.new_scratch(c.copies * c.usual * c.line, f32, c.usual * c.line))
@@ -272,22 +292,28 @@ class _Builder:
         # Rows of the first tiles, others having one less, and how many have so many.
         self.high = code.div(code.add(m, self.tiles, -1), self.tiles)
         self.high_tiles = code.sub(m, code.mul(self.tiles, code.sub(self.high, 1)))
+        if c.rows.outer:
+            # Of several products each is shared by as many as make no thread wait long for the others at the end.
+            threads = code.value(code.ceildiv(code.mul(threads, TASKS_OF_THREAD), c.rows.around))
         # Pieces of as many rows as a task may have: of large products many more than threads, since one that was held up would let the others wait.
         shared = code.min(threads, c.copies if c.are_far else c.most_groups)
         alike = code.div(code.add(threads, shared, -1), shared)
         pieces = code.min(code.mul(alike, code.div(code.add(self.tiles, code.mul(alike, c.most_tiles), -1), code.mul(alike, c.most_tiles))), self.tiles)
         groups = code.min(code.apply("max", code.value(shared), code.value(code.div(code.add(threads, pieces, -1), pieces))), c.copies if c.are_far else c.panels)
-        with code.parallel(code.mul(pieces, groups), name="task") as task:
-            piece, group = code.split(task, [pieces, groups])
+        sizes = [p.size(x) for x in c.rows.outer]
+        with code.parallel(code.value(code.mul(c.rows.around, code.mul(pieces, groups))), name="task") as task:
+            *around, piece, group = code.split(task, [*sizes, pieces, groups])
+            self.around = dict(zip(c.rows.outer, around, strict=True))
+            self.left_at, self.right_at = (code.add(base, *(code.mul(i, access.stride(x)) for x, i in self.around.items())) for base, access in ((0, p.left), (p.right.base, p.right)))
             begin, end = (code.div(code.mul(x, self.tiles), pieces) for x in (piece, code.add(piece, 1)))
             self.first_panel, self.end_panel = (code.div(code.mul(x, c.panels), groups) for x in (group, code.add(group, 1)))
             self.row0: Index = 0
             if c.are_far:
                 self.rows, self.row0 = func.args[-1], code.add(code.mul(group, m), self._row_of(begin))
             else:
-                self.rows = code.scratch(c.most_tiles * c.most_high * c.line, f32)
+                self.rows = code.scratch(c.copied_tiles * c.most_high * c.line, f32)
             # Of each row, minus the sum of its pairs' products, and the scale.
-            self.sums = code.scratch(2 * c.most_tiles * c.most_high, f32)
+            self.sums = code.scratch(2 * c.copied_tiles * c.most_high, f32)
             if c.packs_beside:
                 facts = self.held * (c.panel + 2 * c.lanes)
                 self.right = code.scratch(facts + 2 * PERIOD, f32)
@@ -306,18 +332,32 @@ class _Builder:
     def _task(self, begin: Index, end: Index) -> None:
         """The tiles of rows and the panels of a task."""
         code, c = self.code, self.c
-        first = self._row_of(begin)
         self.is_single = code.apply("eq", code.value(code.sub(end, begin)), code.value(1))
-        with code.loop(0, code.sub(self._row_of(end), first), name="row") as row:
-            self._copy(code.add(first, row.iv), row.iv)
+        if c.holds_all:
+            with code.loop(self.first_panel, self.end_panel, step=self.packing.together, name="panels") as panels:
+                self.packing.fill(code, self.source, self.right_at, panels.iv, self.packing.together, self.right, panels.iv, self.held)
+            with code.loop(begin, end, name="tile") as tile:
+                after = code.add(tile.iv, 1)
+                first = self._copy_rows(tile.iv, after)
+                with code.loop(self.first_panel, self.end_panel, name="panel") as panel:
+                    self._panel(tile.iv, after, first, panel.iv, panel.iv)
+            return
+        first = self._copy_rows(begin, end)
         if not c.packs_beside:
             with code.loop(self.first_panel, self.end_panel, name="panel") as panel:
                 self._panel(begin, end, first, panel.iv, panel.iv)
             return
         with code.loop(self.first_panel, self.end_panel, step=self.held, name="panels") as panels:
-            self.packing.fill(code, self.source, panels.iv, self.held, self.right, 0, self.held)
+            self.packing.fill(code, self.source, self.right_at, panels.iv, self.held, self.right, 0, self.held)
             with code.loop(0, code.min(self.held, code.sub(self.end_panel, panels.iv)), name="panel") as panel:
                 self._panel(begin, end, first, code.add(panels.iv, panel.iv), panel.iv)
+
+    def _copy_rows(self, begin: Index, end: Index) -> Index:
+        """Copies of the rows of the tiles from `begin` up to `end`; the first of these rows."""
+        code, first = self.code, self._row_of(begin)
+        with code.loop(0, code.sub(self._row_of(end), first), name="row") as row:
+            self._copy(code.add(first, row.iv), row.iv)
+        return first
 
     def _panel(self, begin: Index, end: Index, first: Index, panel: Index, held: Index) -> None:
         """The tiles from `begin` up to `end`, whose rows begin with the `first` one, by a panel; it is this one of those that are held."""
@@ -350,7 +390,7 @@ class _Builder:
         if c.rows.are_gathered:
             source, start = c.rows.gather(code, self.left, row, lanes), code.value(0)
         else:
-            source, start = self.left, code.value(c.rows.start(code, row))
+            source, start = self.left, code.value(code.add(c.rows.start(code, row), self.left_at))
 
         bits = [code.constant(int(np.float32(x).view(np.int32)), i32) for x in (LEAST_SCALE, MOST_SCALE, *SQUARED)]
         no_sign = code.broadcast(code.constant(0x7FFFFFFF, i32), lanes)
@@ -419,13 +459,13 @@ class _Builder:
         acc = [code.apply("sub", of_row(r, 0), known) for r in range(rows)]
         left, right = code.mul(code.add(self.row0, at), c.line), code.mul(held, c.panel)
         # The next panel comes while the tiles of this one are made: each asks for some lines in each round, all for a part of it, or all of it where there is a single tile.
-        each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= ROWS_WORTH_ASKING else 0
+        each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= ROWS_WORTH_ASKING and not c.holds_all else 0
         part = number if isinstance(c.m, int) else code.mod(number, 2)
         following = code.mul(part, c.groups * each)
 
         def ask(number: Index) -> None:
             """For a line of the next panel."""
-            at = self.packing.line_of(code, code.add(panel, self.held), number) if c.packs_beside else code.add(right, c.panel, code.mul(number, lanes))
+            at = self.packing.line_of(code, self.right_at, code.add(panel, self.held), number) if c.packs_beside else code.add(right, c.panel, code.mul(number, lanes))
             if at is not None:
                 code.prefetch(self.source, at, locality=2)
 
@@ -471,6 +511,7 @@ class _Builder:
         """Where the results of a row are, from this lane on."""
         rows = self.c.rows
         at = dict(zip(rows.letters, map(place, self.code.split(row, [self.p.size(c) for c in rows.letters])), strict=True))
+        at.update({c: place(i) for c, i in self.around.items()})
         at[rows.lane] = place(lane, 0, 1)
         return [at.get(c, Position()) for c in self.p.out]
 
@@ -490,6 +531,9 @@ class _Builder:
     @cached_property
     def held(self) -> int:
         """How many panels there are where tiles read them."""
+        if self.c.holds_all:
+            # Some that are made beside the last one do not exist.
+            return self.c.panels + self.packing.together - 1
         return self.packing.together if self.c.packs_beside else self.c.panels
 
     @cached_property

@@ -55,7 +55,7 @@ class Slide:
 @dataclass(frozen=True)
 class Rows:
     """A product of m rows and k steps by weights of n lanes: row `letters` of the result, its `lane`, and the letters of the steps, of which the last one's elements are neighbours in A.
-    `left` is where A's elements are, or those of the image under windows, which `slides` along some of its axes. With `are_joined` all rows are as far from each other in memory."""
+    `left` is where A's elements are, or those of the image under windows, which `slides` along some of its axes. With `are_joined` all rows are as far from each other in memory. At each place of the `outer` letters, whose sizes are known, there is such a product, of other weights."""
 
     problem: Problem
     letters: tuple[str, ...]
@@ -67,6 +67,12 @@ class Rows:
     left: Access
     slides: tuple[Slide, ...] = ()
     are_joined: bool = False
+    outer: tuple[str, ...] = ()
+
+    @property
+    def around(self) -> int:
+        """How many products there are."""
+        return prod(_known(self.problem, c) for c in self.outer)
 
     @property
     def are_gathered(self) -> bool:
@@ -153,16 +159,24 @@ def _outside(code: Code, slide: Slide, bounds: tuple[Index, Index]) -> list[Valu
 
 
 def find_rows(request: Request) -> Rows | None:
-    """The product of a group, if it is one that this file knows how to make: of two matrices, or a convolution by weights that are packed ahead."""
+    """The product of a group, if it is one that this file knows how to make: of two matrices, or several ones of two arguments, or a convolution by weights that are packed ahead."""
     matrices = find_matrices(request, ahead=False)
-    return _of_windows(request) if matrices is None else _of_matrix(matrices)
+    return _of_windows(request) if matrices is None or not _are_apart(matrices) else _of_matrix(matrices)
+
+
+def _are_apart(found: Matrices) -> bool:
+    """Whether products at all places of the outer letters, of known sizes, have weights of their own, which come with the call."""
+    p, outer = found.product.problem, found.product.outer
+    source = p.right.source
+    assert isinstance(source, BlockArgument)
+    return not outer or (source.index not in p.request.constant and all(isinstance(p.size(c), int) and p.right.stride(c) != 0 for c in outer))
 
 
 def _of_matrix(found: Matrices) -> Rows | None:
     product = found.product
     if not product.rows:
         return None
-    return Rows(product.problem, tuple(product.rows), product.lane, (found.step,), found.m, found.k, found.n, product.problem.left, are_joined=True)
+    return Rows(product.problem, tuple(product.rows), product.lane, (found.step,), found.m, found.k, found.n, product.problem.left, are_joined=True, outer=tuple(product.outer))
 
 
 def _of_windows(request: Request) -> Rows | None:

@@ -66,7 +66,7 @@ class Packing:
         together = max(i for i in range(1, self.together + 1) if self.panels % i == 0)
         with code.parallel(self.panels // together, name="panel") as task:
             panel = code.mul(task, together)
-            self.fill(code, read, panel, together, write, panel, self.panels)
+            self.fill(code, read, self.access.base, panel, together, write, panel, self.panels)
             with code.when(code.apply("eq", task, code.value(0))):
                 self.write_facts(code, write, facts)
         code.b.insert(Return([]))
@@ -76,10 +76,10 @@ class Packing:
         for i, fact in enumerate(chain(*self.facts)):
             code.store(code.constant(fact, f32), write, code.add(at, i))
 
-    def line_of(self, code: Code, panel: Index, number: Index) -> Index | None:
-        """Where in B one of the lines of a panel lies that is to be asked for; nothing, if the machine knows ahead where they are."""
+    def line_of(self, code: Code, base: Index, panel: Index, number: Index) -> Index | None:
+        """Where in B, which begins at `base`, one of the lines of a panel lies that is to be asked for; nothing, if the machine knows ahead where they are."""
         along, across = (self.access.stride(c) for c in (self.step, self.lane))
-        start = code.add(self.access.base, code.mul(panel, self.lanes * across))
+        start = code.add(base, code.mul(panel, self.lanes * across))
         if across == 1 and isinstance(along, int) and along > self.lanes:
             # Not where so many would meet in the same sets of the cache.
             return code.add(start, code.mul(number, along)) if self.k * gcd(along * f32.bytes, FAR) <= SETS_SHARE * FAR else None
@@ -91,14 +91,15 @@ class Packing:
         fit = TOGETHER_BYTES // (self.panel_size * f32.bytes)
         return 1 if self.access.stride(self.lane) != 1 else max(1, min(fit, MOST_TOGETHER, self.panels))
 
-    def fill(self, code: Code, read: Value, panel: Index, count: int, write: Value, to: Index, held: int) -> None:
-        """Write so many panels from this one on as those from number `to` on of the `held` ones in a buffer, with their scales and sums behind all of them. Some of them may be beyond the last one."""
+    def fill(self, code: Code, read: Value, base: Index, panel: Index, count: int, write: Value, to: Index, held: int) -> None:
+        """Write so many panels from this one on, of the B that begins at `base`, as those from number `to` on of the `held` ones in a buffer, with their scales and sums behind all of them. Some of them
+        may be beyond the last one."""
         k, lanes, align = self.k, self.lanes, self.lanes * f32.bytes
         along, across = self.access.stride(self.step), self.access.stride(self.lane)
         columns = []
         for i in range(count):
             lane0 = code.mul(code.add(panel, i), lanes)
-            columns.append(_Steps(code, read, code.add(self.access.base, code.mul(lane0, across)), along, across, lanes, code.sub(self.n, lane0)))
+            columns.append(_Steps(code, read, code.add(base, code.mul(lane0, across)), along, across, lanes, code.sub(self.n, lane0)))
         places = [code.mul(code.add(to, i), self.panel_size) for i in range(count)]
         chains = max(1, CHAINS // count)
 

@@ -184,9 +184,9 @@ def _cycles_of_row(target: Target, rows: int, vectors: int) -> float:
 
 
 def find_matrices(request: Request, ahead: bool = True) -> Matrices | None:
-    """The product of a group, if it is one that this file knows how to make; `ahead` if its weights are to be known or kept."""
+    """The product of a group, if it is one that this file knows how to make; `ahead` if its weights are to be known or kept, else it may be one of several at places of outer letters."""
     found = find_product(request)
-    if found is None or found.problem.dtype != f32 or found.lanes == 1 or found.outer:
+    if found is None or found.problem.dtype != f32 or found.lanes == 1 or (ahead and found.outer):
         return None
     p, source = found.problem, found.problem.right.source
     if not isinstance(source, BlockArgument) or (ahead and source.index not in request.constant) or any(element_type(x.type) != f32 for x in (source, p.left.source)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
 from polyreme.lowering import paired, paired_weights
-from polyreme.lowering.paired import find_paired
+from polyreme.lowering.paired import ACCURACY, GROUP, find_paired
 from polyreme.lowering.schedule import Request
 from polyreme.lowering.targets import host
 from tests.lowering import bounds
@@ -77,6 +77,65 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
     inputs, others = case.arrays(2.0)
     lowered = to_kernels(module(case, [*inputs, *others]), replace(host(), multiply_adds=1, spare_adders=True), always)
     bounds.check_machine_code(lowered, [*inputs, *others], case.expected(inputs, others), bound(case, inputs, others))
+
+
+class Several(NamedTuple):
+    """x [3, 2, rows, steps] by w [3, 2, steps, lanes] with a bias; each x `split` into heads lies as [3, rows, 2, steps], and w `turned` as [3, 2, lanes, steps]."""
+
+    m: int
+    k: int
+    n: int
+    turned: bool = False
+    split: bool = False
+
+    def arrays(self) -> tuple[Array, Array, Array]:
+        rng = np.random.default_rng(3)
+        x = rng.standard_normal((3, self.m, 2, self.k) if self.split else (3, 2, self.m, self.k))
+        w = rng.standard_normal((3, 2, self.n, self.k) if self.turned else (3, 2, self.k, self.n))
+        return x.astype(np.float32), w.astype(np.float32), rng.standard_normal((3, 2, 1, self.n)).astype(np.float32)
+
+    def module(self, arrays: Sequence[Array]) -> Module:
+        spec = f"{'bmhk' if self.split else 'bhmk'},{'bhnk' if self.turned else 'bhkn'}->bhmn"
+        return root_of([TensorType(a.shape, f32) for a in arrays], lambda b, x, w, bias: b(tensor.Map, b(tensor.Contract, x, w, spec=spec), bias, fn="add"))
+
+    def expected_and_bound(self, arrays: Sequence[Array]) -> tuple[Array, Array]:
+        x, w, bias = (a.astype(np.float64) for a in arrays)
+        x, w = x.swapaxes(1, 2) if self.split else x, w.swapaxes(2, 3) if self.turned else w
+        magnitude = np.linalg.norm(x, axis=3)[..., None] * np.linalg.norm(w, axis=2)[:, :, None]
+        exact = x @ w
+        bound = ACCURACY.bound(exact, f32, magnitude, -(-self.k // GROUP) * GROUP) + np.finfo(np.float32).eps * (np.abs(exact + bias) + 8)
+        return exact + bias, bound
+
+
+SEVERAL = [Several(5, 37, 70), Several(33, 50, 20, turned=True), Several(16, 48, 33, split=True), Several(31, 20, 49, turned=True, split=True)]
+
+
+@pytest.mark.parametrize("cache", [20_000, 80_000, 1 << 20])
+@pytest.mark.parametrize("case", SEVERAL, ids=str)
+def test_several_products_stay_within_the_bound_whether_all_panels_stay_near_or_not(case: Several, cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose("near", monkeypatch)
+    arrays = case.arrays()
+    lowered = to_kernels(case.module(arrays), replace(WORTH, caches=(WORTH.caches[0], cache, WORTH.caches[2])), always)
+    assert_within(evaluate(lowered, list(arrays))[0], *case.expected_and_bound(arrays))
+
+
+@pytest.mark.parametrize("case", [*SEVERAL, Several(130, 100, 70), Several(60, 300, 450, turned=True)], ids=str)
+def test_machine_code_of_several_products_is_within_the_bound_and_equal_on_one_and_two_threads(case: Several, monkeypatch: pytest.MonkeyPatch) -> None:
+    if host().vector_bytes != 64:
+        pytest.skip("vectors of 64 bytes")
+    choose("near", monkeypatch)
+    arrays = case.arrays()
+    lowered = to_kernels(case.module(arrays), replace(host(), multiply_adds=1, spare_adders=True), always)
+    bounds.check_machine_code(lowered, list(arrays), *case.expected_and_bound(arrays))
+
+
+@pytest.mark.parametrize(
+    ("case", "is_taken"), [(Several(384, 384, 64), True), (Several(384, 64, 384, turned=True), True), (Several(128, 128, 64), False), (Several(128, 64, 128, turned=True), False)], ids=str
+)
+def test_several_products_are_chosen_where_they_are_large(case: Several, is_taken: bool) -> None:
+    seen: list[bool] = []
+    to_kernels(case.module(case.arrays()), WORTH, lambda request: seen.append(find_paired(request) is not None))
+    assert seen == [is_taken]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 15, 16, 77])
