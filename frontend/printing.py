@@ -53,8 +53,9 @@ def tensor_text(array: Array, dtype: str, stop_gradient: bool, place: Any, prefi
     # Paddle measures the elements that a summary would show, summary or not.
     shown = _edges(array).ravel()
     width = max((len(_element(v)) for v in shown), default=0)
-    # Complex numbers are ordered by their real parts first, as numpy has it.
-    signed = shown.dtype.kind != "b" and bool((shown < 0).any())
+    # Complex numbers are ordered by their real parts first, as numpy has it. A nan has no sign, and is no reason to warn.
+    with np.errstate(invalid="ignore"):
+        signed = shown.dtype.kind != "b" and bool((shown < 0).any())
     data = _block(array, summary, indent, width, signed)
     head = f"{prefix}(shape={list(array.shape)}, dtype={dtype}, place={place}, stop_gradient={stop_gradient},"
     return f"{head}\n{' ' * indent}{data})"

@@ -183,7 +183,7 @@ def _falling_exp_by_table(x: Lane) -> Lane:
 
 
 def _half_expm1_by_table(x: Lane) -> Lane:
-    """(exp(2x) - 1) / 2 for 0 <= x <= 20, as S/2 * expm1(2r) + (S/2 - 1/2) with S = 2^floor(n) * T[16n mod 16]: n is rounded down, so that both terms are positive and nothing cancels."""
+    """(exp(2x) - 1) / 2 for 0 <= x <= 20, as S/2 * expm1(2r) + (S/2 - 1/2) with S = 2^floor(n) * T[16n mod 16]: n is rounded down, or at a tie one sixteenth further, so that neither term is negative and nothing cancels."""
     form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
     # Where vectors are halves, an instruction with a rounding of its own takes as long as nine others. Half of a sixteenth less is rounded to the nearest one instead.
     shifted = x.fma(2 * LOG2_E, -1 / 32) + form.rounder / 16 if x.code.halves else avx512.multiply_add_down(x, 2 * LOG2_E, form.rounder / 16)

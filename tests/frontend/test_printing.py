@@ -1,6 +1,7 @@
 """Tensors and layers as text, against Paddle's own."""
 
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,10 @@ def test_dropout_prints_as_the_documents_have_it():
 
 def test_an_empty_tensor_says_that_it_is_not_initialized():
     assert repr(paddle.nn.Layer().create_tensor()) == "Tensor(Not initialized)"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_tensor_with_nan_prints_without_a_warning(dtype):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "nan" in repr(paddle.to_tensor([float("nan"), 1.0]).astype(dtype))

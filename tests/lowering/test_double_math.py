@@ -4,6 +4,7 @@ Measured against the C library's functions with 64 bits of mantissa, which leave
 """
 
 import math
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -132,6 +133,21 @@ def test_float64_functions_hold_without_fused_multiply_add(name):
 def test_float64_functions_hold_where_no_register_holds_a_table(name):
     arrays = arguments(name, COUNT // 8)
     check_bound(name, arrays, apply_compiled(name, arrays, 4, f64, TARGETS["x86-64-avx2"]), DOUBLE_BOUNDS[name])
+
+
+@needs_long
+@pytest.mark.skipif(host().vector_bytes != 64 or host().arch != "x86_64", reason="runs AVX-512")
+@pytest.mark.parametrize("half_vectors", [False, True])
+@pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh"])
+def test_float64_functions_hold_on_whole_and_half_vectors(name, half_vectors):
+    """At the ends of sixteenths of ln 2, too, where one is taken or the next one."""
+    arrays = arguments(name)
+    ends = np.arange(1, 2000) * (math.log(2) / 32)
+    arrays[0][: 3 * len(ends)] = np.concatenate([ends, np.nextafter(ends, 0), -np.nextafter(ends, 1e3)])
+    target = replace(host(), half_vectors=half_vectors)
+    made = apply_compiled(name, arrays, 8, f64, target)
+    check_bound(name, arrays, made, DOUBLE_BOUNDS[name])
+    np.testing.assert_array_equal(made, apply_compiled(name, arrays, 1, f64, target), err_msg="one lane")
 
 
 def test_what_rounding_took_from_sixteenths_of_powers_of_two_is_known():
