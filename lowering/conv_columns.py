@@ -44,7 +44,7 @@ ACCURACY = {2: Accuracy(ulp=0.5, summed=1.0), 3: Accuracy(ulp=0.5, summed=2.5), 
 TAPS = (5,)
 # Channels, or other steps that rows of the image differ by, below which transforms cost more than they save, and their errors have few others to cancel with.
 LEAST_CHANNELS = 4
-# Cycles for each number that is read or made by a transform: it is part of about as many sums as are begun in this time.
+# An estimate in cycles for each vector that is read or made by a transform.
 TRANSFORM_CYCLES = 3.0
 
 
@@ -238,18 +238,18 @@ class Columns(Channels):
         code, p, lanes = task.code, self.p, self.lanes
         linear, move = Linear(code, p.dtype, lanes), p.left.stride(self.image.spatial[0])
 
-        def transform(read: Index, write: Index) -> None:
+        moves = [int(s) * self.pitch for s in row_major(tuple(self.images))]
+
+        def transform(places: list[Index]) -> None:
+            read = code.add(at, *(code.mul(i, p.left.stride(c)) for i, c in zip(places, self.around, strict=True)))
+            write = code.add(0, *(code.mul(i, s) for i, s in zip(places, moves, strict=True)))
             for x in range(0, self.across, lanes):
                 mask = code.lane_mask(self.across - x, lanes)
                 rows = [code.load(task.image_buffer, code.add(read, x, code.mul(i, move)), lanes, mask) for i in range(self.products)]
                 for k, value in enumerate(linear.apply(self.transforms.data, rows)):
                     code.store(value, data, code.add(write, k * self.data_plane + x), None, lanes * p.dtype.bytes)
 
-        moves = [int(s) * self.pitch for s in row_major(tuple(self.images))]
-        _nest(code, self.images, lambda places: transform(*(
-            code.add(first, *(code.mul(i, s) for i, s in zip(places, strides, strict=True)))
-            for first, strides in ((at, [p.left.stride(c) for c in self.around]), (0, moves))
-        )))  # fmt: skip
+        _nest(code, self.images, transform)
 
     def _multiply(self, task: Task, data: Value, made: Value) -> None:
         """The products of a panel, [product][pixel][lane]."""
