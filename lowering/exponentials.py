@@ -19,6 +19,12 @@ from polyreme.lowering.llvm_text import Lane
 from polyreme.lowering.tanh_pieces import tanh_by_pieces
 
 LOG2_E = 1 / math.log(2)
+LN2 = Fraction("0.693147180559945309417232121458176568")
+
+
+def _rounded(x: float, bits: int) -> float:
+    """The number of a format next to x."""
+    return x if bits == 64 else float(struct.unpack("f", struct.pack("f", x))[0])
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,16 @@ class Format:
     erf_small: tuple[float, ...]
     erf_large: tuple[float, ...]
     erf_one: float
+
+    @property
+    def ln2_rounded(self) -> float:
+        """ln 2 in one word."""
+        return _rounded(math.log(2), self.bits)
+
+    @property
+    def ln2_behind(self) -> float:
+        """What ln 2 has behind that."""
+        return float(LN2 - Fraction(self.ln2_rounded))
 
 
 ERF_SPLIT = 0.925
@@ -98,7 +114,7 @@ class Sixteenths:
 
 def _sixteenths(bits: int) -> Sixteenths:
     roots = [math.sqrt(math.sqrt(math.sqrt(math.sqrt(2.0**j)))) for j in range(16)]
-    powers = [t if bits == 64 else struct.unpack("f", struct.pack("f", t))[0] for t in roots]
+    powers = [_rounded(t, bits) for t in roots]
     # (1 + lost)^16 is 1 + 16*lost to a word and a half.
     return Sixteenths(tuple(powers), tuple(float(2**j / Fraction(t) ** 16 - 1) / 16 for j, t in enumerate(powers)))
 
@@ -183,12 +199,15 @@ def _falling_exp_by_table(x: Lane) -> Lane:
 
 
 def _half_expm1_by_table(x: Lane) -> Lane:
-    """(exp(2x) - 1) / 2 for 0 <= x <= 20, as S/2 * expm1(2r) + (S/2 - 1/2) with S = 2^floor(n) * T[16n mod 16]: n is rounded down, or at a tie one sixteenth further, so that neither term is negative and nothing cancels."""
+    """(exp(x) - 1) / 2 for 0 <= x <= 40, as S/2 * expm1(r) + (S/2 - 1/2) with S = 2^floor(n) * T[16n mod 16]: n is rounded down, or at a tie one sixteenth further, so that neither term is negative and nothing cancels."""
     form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
     # Where vectors are halves, an instruction with a rounding of its own takes as long as nine others. Half of a sixteenth less is rounded to the nearest one instead.
-    shifted = x.fma(2 * LOG2_E, -1 / 32) + form.rounder / 16 if x.code.halves else avx512.multiply_add_down(x, 2 * LOG2_E, form.rounder / 16)
-    r, n, at = _reduce_by_sixteenths(x, 2.0, shifted)
-    p = r.fma(2.0, (r * r).fma(short_poly(r, [c * 2.0**k for k, c in enumerate(form.expm1_short, 2)]), avx512.look_up(table.lost, at, x.elem)))
+    shifted = x.fma(LOG2_E, -1 / 32) + form.rounder / 16 if x.code.halves else avx512.multiply_add_down(x, LOG2_E, form.rounder / 16)
+    n, at = shifted - form.rounder / 16, shifted.bits()
+    # What ln 2 has behind its first word is added for the sixteenths only: it is .2 ulp for a whole n of 1, and the larger n is, the less tanh changes with its argument.
+    r = n.fma(-form.ln2_rounded, x)
+    lost = avx512.look_up([lost - j / 16 * form.ln2_behind for j, lost in enumerate(table.lost)], at, x.elem)
+    p = (r * r).fma(short_poly(r, form.expm1_short), lost) + r
     half = avx512.scale(avx512.look_up([t / 2 for t in table.powers], at, x.elem), n)
     return half.fma(p, half - 0.5)
 
@@ -241,7 +260,7 @@ def tanh(x: Lane) -> Lane:
     if x.code.halves and x.elem == "float":
         return tanh_by_pieces(x)
     size = x.abs().at_most(20.0)
-    half = _half_expm1_by_table(size) if x.code.avx512 else half_expm1(size + size)
+    half = _half_expm1_by_table(size + size) if x.code.avx512 else half_expm1(size + size)
     least = half.at_most(1.0)
     return (-least).fma(least / (half + 1.0), least).copysign(x)
 
