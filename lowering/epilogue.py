@@ -62,18 +62,20 @@ class Epilogue:
         leaves: dict[Value, Leaf] = {arg: buffer_leaf(code, buffers[arg], arg.type.shape) for arg in self.args}
         return ElementEmitter(code, {**leaves, self.contract.result: leaf})
 
-    def prefetch(self, code: Code, buffers: Mapping[Value, Value], places: Sequence[Position], outputs: Sequence[Value] = ()) -> None:
-        """Ask for what `beside` has at `places`, and for the lines there of `outputs`, to write them."""
+    def prefetch(self, code: Code, buffers: Mapping[Value, Value], places: Sequence[Position], outputs: Sequence[Value] = (), to: Sequence[Position] | None = None) -> None:
+        """Ask for what `beside` has at `places`, and for the lines there of `outputs`, or those at `to`, to write them."""
         for arg in self.beside:
             code.prefetch(buffers[arg], linear(code, places, self.shape).scalar(code))
         for buffer in outputs:
-            code.prefetch(buffer, linear(code, places, self.shape).scalar(code), write=True)
+            code.prefetch(buffer, linear(code, to or places, self.shape).scalar(code), write=True)
 
-    def write(self, emitter: ElementEmitter, outputs: Sequence[Value], places: Sequence[Position], lanes: int, mask: Value | None) -> None:
-        """Store the results' elements at `places`."""
+    def write(
+        self, emitter: ElementEmitter, outputs: Sequence[Value], places: Sequence[Position], lanes: int, mask: Value | None, to: Sequence[Position] | None = None
+    ) -> None:
+        """Store the results' elements at `places`; where those at `to` would be, if that is given."""
         code = emitter.code
         for value, buffer in zip(self.values, outputs, strict=True):
-            store(code, emitter.at(value, places, lanes, mask), buffer, linear(code, places, self.shape), mask)
+            store(code, emitter.at(value, places, lanes, mask), buffer, linear(code, to or places, self.shape), mask)
 
 
 def place(base: Index, plus: Dim = 0, step: Dim = 0) -> Position:

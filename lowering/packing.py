@@ -21,7 +21,7 @@ from polyreme.lowering.access import Access, row_major
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.dot4 import BYTES
 from polyreme.lowering.microkernel import transpose_lanes
-from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, scratch
+from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, Weave, operand, pack, scratch
 
 
 @dataclass(frozen=True)
@@ -299,8 +299,8 @@ class PlanParts:
         self.steps.append(Step(made(worth), (memory, slot)))
         return slot
 
-    def plan(self, builder: str) -> KernelPlan:
-        return KernelPlan(tuple(self.steps), tuple(self.packs), tuple(self.scratch), builder, of_thread=tuple(self.of_thread))
+    def plan(self, builder: str, weave: Weave | None = None) -> KernelPlan:
+        return KernelPlan(tuple(self.steps), tuple(self.packs), tuple(self.scratch), builder, of_thread=tuple(self.of_thread), weave=weave)
 
 
 def _ancestors(value: Value) -> set[Op]:

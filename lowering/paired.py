@@ -43,7 +43,7 @@ from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.paired_rows import Rows, find_rows
 from polyreme.lowering.paired_weights import Packing
 from polyreme.lowering.positions import Position
-from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, Weave, operand, pack, result
 from polyreme.lowering.targets import Target
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.5)
@@ -215,6 +215,15 @@ class Paired:
         problem = self.rows.problem
         return isinstance(problem.right.source, BlockArgument) and problem.right.source.index in problem.request.constant
 
+    @cached_property
+    def weave(self) -> Weave | None:
+        """The order of the results' lanes, if another one is liked: B's panels then follow it."""
+        problem = self.rows.problem
+        liked, source = problem.request.liked, problem.right.source
+        known = isinstance(source, BlockArgument) and source.index in problem.request.known
+        rows_end = len(problem.epilogue.values) == 1 and problem.out[-1] == self.rows.lane and problem.request.result_types[0].shape[-1] == self.n
+        return liked if liked is not None and known and rows_end and self.n % (liked.blocks * liked.width) == 0 == liked.width % self.lanes else None
+
     @property
     def packs_beside(self) -> bool:
         """Whether tasks pack each panel of B in front of its tiles: it stays near them then, and costs no memory."""
@@ -322,7 +331,7 @@ class _Builder:
         code.b.insert(Return([]))
         tidy(func)
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan("paired")
+        return self.parts.plan("paired", c.weave)
 
     def _row_of(self, tile: Index) -> Index:
         """The first row of a tile."""
@@ -444,14 +453,14 @@ class _Builder:
     def _tile(self, row: Index, at: Index, number: Index, rows: int, panel: Index, held: Index) -> None:
         """`rows` rows from `row` on, whose copies begin with the one `at`, by a panel, which is the one `held`; the tile is the one of this number."""
         code, c, lanes = self.code, self.c, self.c.lanes
-        lane0 = code.mul(panel, lanes)
+        lane0, to = code.mul(self._panel_of(panel), lanes), code.mul(panel, lanes)
         at_scales = code.add(self.held * c.panel, code.mul(held, lanes))
         scales = code.load(self.right, at_scales, lanes, None, self.align)
         known = code.load(self.right, code.add(at_scales, self.held * lanes), lanes, None, self.align)
 
         if c.asks_for_results:
             for r in range(rows):
-                self.p.epilogue.prefetch(code, self.others, self._places(code.add(row, r), lane0), self.outs)
+                self.p.epilogue.prefetch(code, self.others, self._places(code.add(row, r), lane0), self.outs, self._places(code.add(row, r), to))
 
         def of_row(r: int, which: int) -> Value:
             return code.broadcast(code.load(self.sums, code.add(code.mul(at, 2), 2 * r + which)), lanes)
@@ -499,13 +508,22 @@ class _Builder:
             both = [code.reinterpret(s, i32) for s in (scales, of_row(r, 1))]
             for which in ("min", "max"):
                 x = code.apply("mul", x, code.reinterpret(code.apply(which, *both), f32))
-            self._write(x, code.add(row, r), lane0, mask)
+            self._write(x, code.add(row, r), lane0, to, mask)
 
-    def _write(self, value: Value, row: Index, lane: Index, mask: Value | None) -> None:
-        """What the group gives for a vector of the product at this place, stored."""
+    def _panel_of(self, panel: Index) -> Index:
+        """Which lanes those of a panel are, in vectors of them."""
+        code, weave = self.code, self.c.weave
+        if weave is None:
+            return panel
+        each = weave.width // self.c.lanes
+        turn, block = code.div(panel, weave.blocks * each), code.mod(code.div(panel, each), weave.blocks)
+        return code.add(code.mul(block, self.c.panels // weave.blocks), code.mul(turn, each), code.mod(panel, each))
+
+    def _write(self, value: Value, row: Index, lane: Index, to: Index, mask: Value | None) -> None:
+        """What the group gives for a vector of the product from this lane on, stored where the one `to` would be."""
         epilogue = self.p.epilogue
         emitter = epilogue.emitter(self.code, self.others, VectorLeaf(lambda _: value))
-        epilogue.write(emitter, self.outs, self._places(row, lane), self.c.lanes, mask)
+        epilogue.write(emitter, self.outs, self._places(row, lane), self.c.lanes, mask, self._places(row, to))
 
     def _places(self, row: Index, lane: Index) -> list[Position]:
         """Where the results of a row are, from this lane on."""
@@ -554,6 +572,9 @@ class _Builder:
         width = c.panels * c.lanes
         w = b(tensor.Transpose, w, perm=tuple([i for i, x in enumerate(letters) if x not in (*along, lane)] + [letters.index(x) for x in (*along, lane)]))
         w = b(tensor.Reshape, w, shape=(c.k, c.n))
+        if c.weave is not None:
+            w = b(tensor.Reshape, w, shape=(c.k, c.weave.blocks, c.n // (c.weave.blocks * c.weave.width), c.weave.width))
+            w = b(tensor.Reshape, b(tensor.Transpose, w, perm=(0, 2, 1, 3)), shape=(c.k, c.n))
         w = b(tensor.Pad, w, low=(0, 0), high=(GROUP * c.groups - c.k, width - c.n), interior=(0, 0))
         wide = b(tensor.Map, w, fn="cast", dtype=f64)
         norm = b(tensor.Map, b(tensor.Reduce, b(tensor.Map, wide, wide, fn="mul"), fn="add", axes=(0,), keepdims=True), fn="sqrt")

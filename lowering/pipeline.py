@@ -43,6 +43,7 @@ from polyreme.lowering.paired import build_paired
 from polyreme.lowering.program import Program, has_prepare
 from polyreme.lowering.quantized import IntegerProducts
 from polyreme.lowering.random import build_random
+from polyreme.lowering.recurrent import weave_of_inputs
 from polyreme.lowering.regions import is_host_op
 from polyreme.lowering.row_chain import build_row_chain
 from polyreme.lowering.scan import build_scan
@@ -85,6 +86,10 @@ def builders(target: Target) -> tuple[KernelBuilder, ...]:
     return BUILDERS
 
 
+def _to_kernels(target: Target, prepare: str, watch: Watch | None = None, progress: Progress | None = None) -> TensorToKernel:
+    return TensorToKernel(target, builders(target), prepare, watch, progress, None if target.code == "ptx" else weave_of_inputs)
+
+
 @register_pass
 @dataclass(frozen=True)
 class MakeKernels(Pass):
@@ -99,7 +104,7 @@ class MakeKernels(Pass):
 
     def run(self, module: Module) -> None:
         target = find_target(self.target, self.cpu or None)
-        TensorToKernel(target, builders(target), self.prepare).run(module)
+        _to_kernels(target, self.prepare).run(module)
 
 
 def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, progress: Progress | None = None) -> list[Stage]:
@@ -122,7 +127,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
         Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, *reductions, SinkReshapes(), Fuse(), *chains),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
-        Stage("kernel", TensorToKernel(target, builders(target), prepare, watch, progress)),
+        Stage("kernel", _to_kernels(target, prepare, watch, progress)),
     ]
 
 

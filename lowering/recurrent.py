@@ -28,7 +28,7 @@ from polyreme.lowering.positions import Position, position
 from polyreme.lowering.recurrent_plan import READS, Recurrence, Tile, blocks_of, choose_tile, find_recurrence
 from polyreme.lowering.recurrent_twice import Column, has_square_tiles, reads_for_two
 from polyreme.lowering.rows import shape_of
-from polyreme.lowering.schedule import Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
+from polyreme.lowering.schedule import Form, KernelPlan, Pack, Request, Slot, Step, Weave, operand, pack, result, scratch
 from polyreme.lowering.short_weights import (
     BLOCK,
     BLOCK_BYTES,
@@ -47,6 +47,8 @@ from polyreme.lowering.sweep import Lanes, run, sweep
 # Cycles of a step below which it is not worth another thread's attention; and about what a vector of units costs beside the product.
 WORTH_SHARING = 6000
 GATE_CYCLES = 150
+# Bytes between the panels of two threads in the memory of states: in one page each would fetch lines, beside those that it reads, which the other one is about to write. Prefetchers go no further.
+GAP_BYTES = 4096
 
 
 def build_recurrent(request: Request) -> KernelPlan | None:
@@ -54,8 +56,21 @@ def build_recurrent(request: Request) -> KernelPlan | None:
     r = find_recurrence(request)
     if r is None:
         return None
-    tile = choose_tile(r.units, r.blocks, r.batch, Registers.of(request.target, r.dtype), 2 if reads_for_two(r) else 1)
+    tile = _tile_of(r)
     return None if tile is None else _Kernel(r, tile).build()
+
+
+def weave_of_inputs(request: Request, operand: int) -> Weave | None:
+    """In which order a scan likes to find this operand, if its weights are read for two steps: what the steps are given for all blocks of a panel lies together, and in each row what a thread reads."""
+    r = find_recurrence(request)
+    if r is None or not reads_for_two(r) or operand >= len(r.scan.xs) or shape_of(r.scan.block.args[operand])[1] != r.blocks * r.units:
+        return None
+    tile = _tile_of(r)
+    return Weave(r.blocks, tile.width) if tile is not None and r.blocks > 1 and has_square_tiles(r, tile) else None
+
+
+def _tile_of(r: Recurrence) -> Tile | None:
+    return choose_tile(r.units, r.blocks, r.batch, Registers.of(r.request.target, r.dtype), 2 if reads_for_two(r) else 1)
 
 
 def packed_weight(r: Recurrence, tile: Tile) -> Func:
@@ -95,6 +110,7 @@ class _Place:
     row: Position
     panel: Position
     local: Position
+    gaps: Position  # elements that are left out in front of the panel, in a state's memory
 
     def unit(self, code: Code, block: int, units: int) -> Position:
         return self.panel.plus(code, self.local).plus(code, Position(block * units))
@@ -124,6 +140,10 @@ class _Kernel:
         self.types: list[BufferType] = []
         vectors = r.blocks * tile.vectors
         self.twice = reads_for_two(r) and has_square_tiles(r, tile)
+        # Elements of a panel's sums of a row; between the panels of two threads in the memory of states; and of a state there, if each panel had a thread.
+        self.line = r.blocks * tile.width
+        self.gap = GAP_BYTES // r.dtype.bytes if self.twice else 0
+        self.size: Dim = product((r.batch, r.units)) + tile.panels * self.gap
         # Rows of weights in a round of the product's loop, and whether they are short: where all of them leave no room in the second-level cache.
         self.round = max(1, READS // vectors)
         few = rows_of_blocks(vectors)
@@ -157,12 +177,11 @@ class _Kernel:
         for i, packed in enumerate(packs):
             self._add(pack(i), BufferType(packed.type.shape, packed.type.dtype))
         for state in r.carried:
-            size = product((r.batch, r.units))
-            self._add_scratch(2 * size if state is r.state else size, element_type(state.type))
+            self._add_scratch(2 * self.size if state is r.state else self.size, element_type(state.type))
         if self.twice:
-            self._add_scratch(self.tile.panels * r.blocks * self.tile.width, r.dtype)
+            self._add_scratch(self.tile.panels * (self.line + self.gap), r.dtype)
         if self.made or self.short:
-            self._add_scratch(2 * product((r.batch, r.depth)), r.dtype)
+            self._add_scratch(2 * (product((r.batch, r.depth)) + self.tile.panels * self.gap), r.dtype)
         for i, type in enumerate(request.result_types):
             self._add(result(i), BufferType(type.shape, type.dtype))
         func = Func.empty(request.name("recurrence"), self.types, loc=r.scan.location)
@@ -195,11 +214,11 @@ class _Kernel:
 
     def _write(self) -> None:
         code, r = self.code, self.r
-        size = product((r.batch, r.units))
+        pieces = self.pieces = self._pieces()
         for state in r.carried:
-            self._copy(self.memory.values[state], 0, self.memory.states[state], 0, size)
+            self._copy(self.memory.values[state], self.memory.states[state])
             if self.short and state is r.state:
-                self._copy(self.memory.values[state], 0, self.memory.factor, 0, size, self._times_factor)
+                self._copy(self.memory.values[state], self.memory.factor, change=self._times_factor)
         if self.made:
             some = code.condition("gt", self.steps, 0)
             if isinstance(some, Value):
@@ -208,10 +227,10 @@ class _Kernel:
             elif some:
                 self._before_first()
         if self.twice:
-            with code.loop(0, self.tile.panels * r.blocks * self.tile.vectors, name="vector") as loop:
-                code.store(code.zero(r.dtype, self.tile.lanes), self.memory.begun, code.mul(loop.iv, self.tile.lanes), None, self.tile.lanes * r.dtype.bytes)
+            with code.loop(0, self.tile.panels, name="panel") as loop:
+                for at in self._begun(loop.iv):
+                    code.store(code.zero(r.dtype, self.tile.lanes), self.memory.begun, at, None, self.tile.lanes * r.dtype.bytes)
         blank = self._first_is_blank() if self.twice else None
-        pieces = self._pieces()
         with code.loop(0, self.steps, name="t") as loop:
             parity = code.mod(loop.iv, 2)
             with code.parallel(pieces, name="piece") as piece:
@@ -224,8 +243,8 @@ class _Kernel:
                     panel = code.add(turn.iv, code.mul(parity, back))
                     self._panel(Column(code, loop.iv, parity, panel, panels, first, end, blank))
         for state, last in zip(r.carried, self.memory.last, strict=True):
-            start = code.mul(code.mod(code.value(self.steps), 2), size) if state is r.state else 0
-            self._copy(self.memory.states[state], start, last, 0, size)
+            start = code.mul(code.mod(code.value(self.steps), 2), self.size) if state is r.state else 0
+            self._copy(self.memory.states[state], last, start)
 
     def _first_is_blank(self) -> Value:
         """Whether all of the first state is zero, where its units fill vectors."""
@@ -241,14 +260,29 @@ class _Kernel:
         code = self.code
         return code.apply("mul", x, code.broadcast(code.constant(FACTOR, f32), kernel.lanes_of(x.type)))
 
-    def _copy(self, source: Value, start: Index, target: Value, to: Index, count: Dim, change: Callable[[Value], Value] = lambda x: x) -> None:
-        code = self.code
+    def _copy(self, source: Value, target: Value, start: Index | None = None, change: Callable[[Value], Value] = lambda x: x) -> None:
+        """A state to its memory; or from there, where it begins at `start`."""
+        code, tile = self.code, self.tile
 
-        def body(at: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
-            store(code, change(load(code, source, at.plus(code, position(start)), lanes, mask)), target, at.plus(code, position(to)), mask)
-            return carried
+        def part(at: Index, to: Index, count: Dim) -> None:
+            def body(local: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+                store(code, change(load(code, source, local.plus(code, position(at)), lanes, mask)), target, local.plus(code, position(to)), mask)
+                return carried
 
-        sweep(code, 0, count, Lanes(self.tile.lanes, self.r.request.target.masked), [], body)
+            sweep(code, 0, count, Lanes(tile.lanes, self.r.request.target.masked), [], body)
+
+        if not self.gap:
+            part(start or 0, 0, product((self.r.batch, self.r.units)))
+            return
+        with code.loop(0, tile.panels, name="panel") as loop:
+            dense = code.mul(loop.iv, tile.width)
+            apart = code.add(start or 0, dense, self._gaps(loop.iv))
+            part(*((dense, apart) if start is None else (apart, dense)), tile.width)
+
+    def _gaps(self, panel: Index) -> Index:
+        """Elements of gaps in front of a panel, in the memory of states: one for each piece in front of its own."""
+        code, panels = self.code, self.tile.panels
+        return code.mul(code.div(code.add(code.mul(code.add(panel, 1), self.pieces), -1), panels), self.gap) if self.gap else 0
 
     def _pieces(self) -> Value:
         """How many pieces the panels of a step are cut into: one for each thread, where there is enough to do."""
@@ -264,13 +298,12 @@ class _Kernel:
         """The operand of the first product, for all units."""
         code = self.code
         with code.loop(0, self.tile.panels, name="panel") as loop:
-            self._elements(0, 0, code.mul(loop.iv, self.tile.width), 0, self.r.batch, None)
+            self._elements(0, 0, loop.iv, 0, self.r.batch, None)
 
     # --- one panel in one step
 
     def _panel(self, column: Column) -> None:
         code, tile, r, t, parity, panel = self.code, self.tile, self.r, column.t, column.parity, column.panel
-        start = code.mul(panel, tile.width)
         sums = code.scratch(tile.rows * r.blocks * tile.width, r.dtype)
         if isinstance(r.batch, int):
             sizes = [tile.rows, r.batch % tile.rows] if r.batch % tile.rows else [tile.rows]
@@ -281,7 +314,7 @@ class _Kernel:
 
         def rows(first: Index, count: int) -> None:
             self._product(column, first, count, sums)
-            self._elements(t, parity, start, first, count, sums)
+            self._elements(t, parity, panel, first, count, sums)
 
         cover(code, r.batch, sizes, rows)
         if self.made:
@@ -289,19 +322,19 @@ class _Kernel:
             more = code.condition("lt", following, self.steps)
             assert isinstance(more, Value)
             with code.when(more):
-                self._elements(following, code.sub(1, parity), start, 0, r.batch, None)
+                self._elements(following, code.sub(1, parity), panel, 0, r.batch, None)
 
     def _product(self, column: Column, first: Index, rows: int, sums: Value) -> None:
         """The panel's sums of `rows` rows from `first` on, into `sums` [rows][blocks][width]."""
         code, tile, r, parity, panel = self.code, self.tile, self.r, column.parity, column.panel
         vectors = r.blocks * tile.vectors
-        line = vectors * tile.lanes
+        line = self.line
         state = self.memory.factor
-        at_state = code.add(code.mul(parity, product((r.batch, r.depth))), code.mul(first, r.depth))
+        at_state = code.add(code.mul(parity, self.size if self.twice else product((r.batch, r.depth))), code.mul(first, r.depth))
         bytes = tile.lanes * r.dtype.bytes
 
         # From one row to the next; the other one of two steps is where this one's results go.
-        between = code.mul(code.sub(1, code.mul(parity, 2)), r.depth) if self.twice else r.depth
+        between = code.mul(code.sub(1, code.mul(parity, 2)), self.size) if self.twice else r.depth
 
         def read_state(row: int, at: Index) -> Value:
             return code.broadcast(code.load(state, code.add(at, code.mul(between, row))), tile.lanes)
@@ -309,7 +342,7 @@ class _Kernel:
         if self.short:
             # What another thread made comes from its cache, and the many instructions of short weights leave none in flight to wait for it beside them.
             for i in range(0, r.depth, LANES):
-                code.prefetch(state, code.add(at_state, i))
+                code.prefetch(state, code.add(at_state, i, self._gaps(i // tile.width)))
         narrow = element_type(self.weights.type)
 
         def read_weights(at: Index, count: int) -> Iterator[list[Value]]:
@@ -323,15 +356,14 @@ class _Kernel:
         step = line * BLOCK_WORDS // BLOCK if self.short else line
         at_weights = code.mul(panel, r.depth * step)
 
-        def multiply(acc: Accumulators, start: Index = 0) -> Accumulators:
-            at_a, at_b = code.add(at_state, start), code.add(at_weights, code.mul(start, step))
+        def multiply(acc: Accumulators, of: Index = 0) -> Accumulators:
+            """Adds what panel `of` of the state gives, or all of it where there are no gaps."""
+            at_a, at_b = code.add(at_state, code.mul(of, tile.width), self._gaps(of)), code.add(at_weights, code.mul(of, tile.width * step))
             return _accumulate(code, self._rows, self.round, read_state, read_short if self.short else read_weights, acc, at_a, at_b, step)
 
         if self.twice:
-            begun = [code.add(code.mul(panel, line), v * tile.lanes) for v in range(vectors)]
-            acc, then = column.sums(
-                [code.load(self.memory.begun, at, tile.lanes, None, bytes) for at in begun], lambda acc, of: multiply(acc, code.mul(of, tile.width))
-            )
+            begun = self._begun(panel)
+            acc, then = column.sums([code.load(self.memory.begun, at, tile.lanes, None, bytes) for at in begun], multiply)
             for at, value in zip(begun, then, strict=True):
                 code.store(value, self.memory.begun, at, None, bytes)
         else:
@@ -340,27 +372,32 @@ class _Kernel:
             for v, value in enumerate(values):
                 code.store(self._sum(value, panel, v), sums, row * line + v * tile.lanes, None, bytes)
 
+    def _begun(self, panel: Index) -> list[Index]:
+        """Where the vectors are that begin the next step's sums of a panel."""
+        code, lanes = self.code, self.tile.lanes
+        return [code.add(code.mul(panel, self.line), self._gaps(panel), at) for at in range(0, self.line, lanes)]
+
     def _sum(self, value: Value, panel: Index, v: int) -> Value:
         """What a sum of the product stands for, vector `v` of a panel."""
         if self.powers is None:
             return value
-        code, line = self.code, self.r.blocks * self.tile.width
-        power = code.load(self.powers, code.add(code.mul(panel, line), v * LANES), LANES, None, LANES * f32.bytes)
+        code = self.code
+        power = code.load(self.powers, code.add(code.mul(panel, self.line), v * LANES), LANES, None, LANES * f32.bytes)
         return code.apply("mul", code.apply("mul", value, code.broadcast(code.constant(REST, f32), LANES)), power)
 
-    def _elements(self, t: Index, parity: Index, start: Index, first: Index, rows: Dim, sums: Value | None) -> None:
+    def _elements(self, t: Index, parity: Index, panel: Index, first: Index, rows: Dim, sums: Value | None) -> None:
         """What follows the product, from its `sums`; or without them what comes before the product of step `t`. For `rows` rows and the units of a panel."""
         code, tile, r = self.code, self.tile, self.r
         here = position(code.sub(code.sub(self.steps, 1), t) if r.scan.reverse else t)
+        start, gaps = code.mul(panel, tile.width), position(self._gaps(panel))
         count: Index = tile.width if r.units % tile.width == 0 else code.min(tile.width, code.sub(r.units, start))
-        line = r.blocks * tile.width
 
         def row(at: Position, values: list[Value]) -> list[Value]:
             def body(local: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
-                place = _Place(here, parity, at.plus(code, position(first)), position(start), local)
+                place = _Place(here, parity, at.plus(code, position(first)), position(start), local, gaps)
                 leaf = None
                 if sums is not None:
-                    base = at.times(code, line)
+                    base = at.times(code, self.line)
 
                     def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
                         block = places[1].const // r.units
@@ -401,7 +438,7 @@ class _Kernel:
         else:
             for state, value in zip(r.carried, r.handed, strict=True):
                 parity: Index = code.sub(1, place.parity) if state is r.state else 0
-                start = position(code.mul(parity, product((r.batch, r.units))))
+                start = position(code.mul(parity, self.size)).plus(code, place.gaps)
                 make(value, self.memory.states[state], start, r.units)
                 if self.short and state is r.state:
                     make(value, self.memory.factor, start, r.units, True)
@@ -414,10 +451,19 @@ class _Kernel:
         assert isinstance(arg, BlockArgument) and isinstance(arg.type, TensorType)
         shape = arg.type.shape
         if arg in r.carried:
-            parity = place.parity if arg is r.state else 0
-            return _moved(code, self.memory.states[arg], position(parity), shape)
+            parity: Index = place.parity if arg is r.state else 0
+            return _moved(code, self.memory.states[arg], position(code.mul(parity, self.size)).plus(code, place.gaps), shape)
+        weave = dict(r.request.woven).get(arg.index)
+        if weave is not None:
+            # All blocks of a panel lie together.
+            start = place.t.times(code, product(shape)).plus(code, place.panel.times(code, weave.blocks)).plus(code, place.local)
+
+            def woven(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
+                return load(code, self.memory.values[arg], start.plus(code, Position(places[1].const // r.units * weave.width)), lanes, mask)
+
+            return woven
         if arg.index < len(r.scan.xs):
-            return _moved(code, self.memory.values[arg], place.t, shape)
+            return _moved(code, self.memory.values[arg], place.t.times(code, product(shape)), shape)
         return buffer_leaf(code, self.memory.values[arg], shape)
 
 
@@ -446,11 +492,10 @@ def _accumulate(
 
 
 def _moved(code: Code, buffer: Value, at: Position, shape: Sequence[Dim]) -> Leaf:
-    """Reads part `at` of a row-major buffer of parts of this shape."""
-    size = product(shape)
+    """Reads what lies row-major from position `at` of a buffer on."""
 
     def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
-        return load(code, buffer, at.times(code, size).plus(code, linear(code, places, shape)), lanes, mask)
+        return load(code, buffer, at.plus(code, linear(code, places, shape)), lanes, mask)
 
     return leaf
 

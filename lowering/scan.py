@@ -38,7 +38,10 @@ def build_scan(request: Request) -> KernelPlan | None:
     ops = request.ops()
     if len(ops) != 1 or not isinstance(ops[0], tensor.Scan):
         return None
-    return build_recurrent(request) or _Steps(request, ops[0]).build()
+    plan = build_recurrent(request)
+    # Only for those is an operand left in another order (`weave_of_inputs`).
+    assert plan is not None or not request.woven
+    return plan or _Steps(request, ops[0]).build()
 
 
 @dataclass(frozen=True)

@@ -114,13 +114,26 @@ class Step:
     block: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Weave:
+    """An order of a value's last axis in memory: of `blocks` blocks the first `width` elements of each, then the next ones of each, and so on."""
+
+    blocks: int
+    width: int
+
+    def place(self, size: int, at: int) -> int:
+        """Which element of an axis of this size is the one `at` in memory."""
+        turn, rest = divmod(at, self.blocks * self.width)
+        return rest // self.width * (size // self.blocks) + turn * self.width + rest % self.width
+
+
 @dataclass(frozen=True)
 class KernelPlan:
     """How a root is computed: `steps` in order, after the `packs` are filled. Scratch memory comes from the arena and is free again afterwards.
 
     `in_place` lists pairs (operand, result) that may be the same memory: each element of the operand is read for the last time before the same element of the
     result is written. Any of them hold together that give no operand and no result twice. `of_thread` lists scratch buffers with how many elements each thread has of them for itself: the
-    first thread the first ones, and so on.
+    first thread the first ones, and so on. `weave` is the order in which the one result lies.
     """
 
     steps: tuple[Step, ...]
@@ -129,6 +142,7 @@ class KernelPlan:
     builder: str = ""
     in_place: tuple[tuple[int, int], ...] = ()
     of_thread: tuple[tuple[int, int], ...] = ()
+    weave: Weave | None = None
 
 
 @dataclass(frozen=True)
@@ -136,7 +150,8 @@ class Request:
     """A root to be scheduled. `func` is detached, at tensor level: its arguments are the root's operands, its block the root's op or the group's
     ops, and it returns the root's results. Do not change it (clone it). `constant` numbers the operands for which a pack costs nothing, known at compile
     time for example; `kept` those whose packs are kept between runs and made by kernels when the operand changes; `known` those whose packs are made when the model
-    is compiled, by running their functions on numpy.
+    is compiled, by running their functions on numpy. Whoever reads the one result likes it in the order `liked`, which a plan may choose, and then says so; the operands in `woven` lie in orders
+    that whoever reads them asked for.
     """
 
     func: Func
@@ -144,6 +159,8 @@ class Request:
     constant: frozenset[int] = frozenset()
     kept: frozenset[int] = frozenset()
     known: frozenset[int] = frozenset()
+    liked: Weave | None = None
+    woven: tuple[tuple[int, Weave], ...] = ()
 
     @property
     def operand_types(self) -> list[TensorType]:
@@ -161,7 +178,7 @@ class Request:
     @cached_property
     def key(self) -> str:
         """Equal for roots that can share a plan on this target."""
-        text = repr((structure(self.func.block), sorted(self.constant), sorted(self.kept), sorted(self.known), self.target))
+        text = repr((structure(self.func.block), sorted(self.constant), sorted(self.kept), sorted(self.known), self.liked, self.woven, self.target))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def name(self, what: str) -> str:

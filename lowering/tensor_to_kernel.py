@@ -8,7 +8,7 @@ Results of kernels that are returned are written where the caller wants them. Re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -33,7 +33,20 @@ from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.group_row_chains import GroupRowChains
 from polyreme.lowering.names import argument_names, distinct, free_name, result_names
 from polyreme.lowering.program import Program
-from polyreme.lowering.schedule import KernelBuilder, KernelPlan, Pack, Request, Slot, choose, request_of, schedule_text, structure, title
+from polyreme.lowering.rows import shape_of
+from polyreme.lowering.schedule import (
+    KernelBuilder,
+    KernelPlan,
+    Pack,
+    Request,
+    Slot,
+    Weave,
+    choose,
+    request_of,
+    schedule_text,
+    structure,
+    title,
+)
 from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.steps import step_of
 from polyreme.lowering.targets import Target
@@ -72,6 +85,8 @@ class TensorToKernel(Pass):
     if there are any; and weights that `main` needs in no other form are no arguments of it any more. "worth" moves the packs that are worth
     making at every run, "always" packs weights wherever a constant would be.
 
+    `weaves` says of a root and one of its operands in which order it likes to find that, which the root that makes it may then choose.
+
     `watch` is told of each root, its plan and the calls made for it, `progress` after each root of how far the new `main` has come, and of its kernels.
     """
 
@@ -83,6 +98,7 @@ class TensorToKernel(Pass):
     prepare: str = ""
     watch: Watch | None = None
     progress: Progress | None = None
+    weaves: Callable[[Request, int], Weave | None] | None = None
 
     def options(self) -> dict[str, Any]:
         # As text has it: builders follow from the target.
@@ -106,6 +122,8 @@ class _Bufferize:
 
     def __init__(self, main: Func, options: TensorToKernel):
         self.old, self.target, self.builders, self.watch, self.progress = main, options.target, options.builders, options.watch, options.progress
+        self.weaves = options.weaves
+        self.woven: dict[Value, Weave] = {}
         self.plans: dict[str, KernelPlan] = {}
         self.kernels: dict[Func, Func] = {}
         self.names: set[str] = {"main", "prepare"}
@@ -148,6 +166,8 @@ class _Bufferize:
                 self.memory[op.result] = op.value
             elif isinstance(op, (tensor.Reshape, tensor.Pairs)) and op.x in self.memory:
                 self.memory[op.result] = self.memory[op.x]
+                if op.x in self.woven:
+                    self.woven[op.result] = self.woven[op.x]
             elif isinstance(op, Return):
                 self._return(op, outputs, results)
             elif isinstance(op, tensor.Scan) and not op.inits and not op.reverse:
@@ -251,8 +271,11 @@ class _Bufferize:
         kept = [i for i, m in enumerate(memory) if isinstance(m, Widened) or (isinstance(m, Value) and m in self.weights)]
         known = [i for i, m in enumerate(memory) if isinstance(m, Dense)]
         request = request_of(op, self.target, known + kept * self.always, kept, known)
+        woven = [(i, self.woven[v]) for i, v in enumerate(op.operands) if v in self.woven]
+        request = replace(request, liked=self._liked(op), woven=tuple(woven))
+        plan = self._plan(request)
         taken: dict[int, Value] = {}
-        for o, r in self._plan(request).in_place:
+        for o, r in plan.in_place:
             left = self._left(op, o, memory)
             if left is not None and left not in taken.values() and r not in taken and op.results[r] not in outputs:
                 taken[r] = left
@@ -262,10 +285,26 @@ class _Bufferize:
             results.append(buffer)
         self._run_plan(request, op.operands, results)
         self.memory.update(zip(op.results, results, strict=True))
+        if plan.weave is not None:
+            self.woven[op.results[0]] = plan.weave
         for buffer in taken.values():
             # What was packed of the operand is not what the result would pack to.
             for key in [key for key in self.packed if key[0] is buffer]:
                 del self.packed[key]
+
+    def _liked(self, op: Op) -> Weave | None:
+        """The order in which the one root that reads the result of `op` likes to find it."""
+        if self.weaves is None or len(op.results) != 1:
+            return None
+        value = op.results[0]
+        while len(value.uses) == 1:
+            ((user, index),) = value.uses
+            if isinstance(user, tensor.Scan):
+                return self.weaves(request_of(user, self.target), index)
+            if not isinstance(user, tensor.Reshape) or shape_of(user.result)[-1:] != shape_of(value)[-1:]:
+                return None
+            value = user.result
+        return None
 
     def _left(self, op: Op, operand: int, memory: Sequence[Memory]) -> Value | None:
         """The memory of an operand, if it is the arena's and nobody reads it after `op`, which itself does in one way only."""
