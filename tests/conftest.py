@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 import gc
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +32,8 @@ def _folders_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         # What failing passes leave to be repeated, here and in processes that are started.
         patch.setenv("TMPDIR", temporary)
         patch.setattr(tempfile, "tempdir", temporary)
+        # How full the machine's disk is does not decide what the cache keeps.
+        patch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 40))
         yield
 
 

@@ -3,12 +3,10 @@
 import errno
 import faulthandler
 import os
-import shutil
 import signal
 import threading
 import time
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -476,7 +474,6 @@ def test_a_compiled_library_links_all_objects(split, tmp_path):
 def test_constants_are_written_by_the_processes_that_make_the_code(split, monkeypatch, tmp_path, jobs):
     monkeypatch.setenv("POLYREME_JOBS", jobs)
     monkeypatch.setattr(workers, "_may_fork", lambda: True)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 40))
     module = parse_module(CONSTANTS)
     plain = compile_module(module, host()).artifact
     cache = Cache(tmp_path / "kept")
