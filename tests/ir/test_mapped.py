@@ -14,7 +14,8 @@ from polyreme.runtime.cpu import LARGE_PAGES_FROM, aligned_empty
 
 def file_bytes_in_memory() -> int:
     status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("RssFile"))
+    # A file of a folder that is in memory itself counts as shared memory.
+    return sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(("RssFile", "RssShmem")))
 
 
 def mapped(path: Path, **how: int) -> np.ndarray:
