@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from polyreme.dialects import kernel
 from polyreme.ir import dims
 from polyreme.ir.builder import Builder
-from polyreme.ir.core import Value
+from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, index
 
@@ -35,6 +35,7 @@ class Code:
 
     def __init__(self, b: Builder):
         self.b = b
+        self._constants: dict[tuple[Block, Op | None, type, str, ScalarType], OpResult] = {}
 
     # --- index arithmetic
 
@@ -50,7 +51,11 @@ class Code:
     def constant(self, x: float, dtype: ScalarType) -> Value:
         if dtype.kind in "iux" and isinstance(x, float):
             x = int(x)  # whole: nothing else fits an integer type
-        value: Value = self.b(kernel.Constant, value=x, dtype=dtype)
+        # Half of the constants asked for stand in the block already, in front of where the next op goes. Numbers are told apart by their text: 0.0 equals -0.0.
+        key = self.b.block, self.b.before, type(x), repr(x), dtype
+        value = self._constants.get(key)
+        if value is None or value.owner.parent is not self.b.block:
+            value = self._constants[key] = self.b(kernel.Constant, value=x, dtype=dtype)
         return value
 
     def add(self, *terms: Index) -> Index:

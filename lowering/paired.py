@@ -286,7 +286,7 @@ class _Builder:
         slots = [self.parts.memory_of(c.rows.left.source), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         if c.are_far:
             slots.append(self.parts.new_scratch(c.copies * c.usual * c.line, f32, c.usual * c.line))
-        func = Func.empty(self.p.request.name("paired"), [self.parts.buffer_type(s) for s in slots], loc=self.p.contract.location)
+        func = Func.empty(self.p.request.name("paired"), [self.parts.buffer_type(s) for s in slots], loc=self.p.contract.location, final_addresses=True)
         code = self.code = Code(Builder.at_end(func.block, func.location))
         self.left, self.source, *more = func.args
         # The panels: of one, where tasks pack them.

@@ -132,7 +132,7 @@ class _Builder:
     def build(self) -> None:
         image, cut, epilogue = self.image, self.blocking, self.image.problem.epilogue
         slots = [self._data() if cut.ahead else self.parts.memory_of(image.x), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
-        func = Func.empty(self._name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
+        func = Func.empty(self._name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location, final_addresses=True)
         code = Code(Builder.at_end(func.block, func.location))
         blocks = Blocks.of(code, cut)
         usual = cut if cut.known else cut.of(image.usual[0])
@@ -174,7 +174,7 @@ class _Builder:
         else:
             data = self.parts.new_scratch(size, image.dtype)
         slots = (self.parts.memory_of(image.x), data)
-        func = Func.empty(self._name("winograd_image"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location)
+        func = Func.empty(self._name("winograd_image"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location, final_addresses=True)
         code = Code(Builder.at_end(func.block, func.location))
         x, data = func.args
         blocks = Blocks.of(code, cut)
