@@ -1,0 +1,67 @@
+"""Constants that kernel builders ask for: made once where one that stands in front will do, and anew where none does."""
+
+from __future__ import annotations
+
+from polyreme.dialects import kernel
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import Block
+from polyreme.ir.types import BufferType, f32, f64, i32
+from polyreme.ir.verify import verify
+from polyreme.lowering.code import Code
+
+
+def _kernel() -> tuple[Func, Code]:
+    func = Func.empty("k", [BufferType((8,), f32)])
+    return func, Code(Builder.at_end(func.block))
+
+
+def _constants(block: Block) -> list[kernel.Constant]:
+    return [op for op in block if isinstance(op, kernel.Constant)]
+
+
+def test_a_constant_stands_once_in_a_block() -> None:
+    func, code = _kernel()
+    assert code.value(3) is code.value(3)
+    code.store(code.constant(3.0, f32), func.args[0], 3)
+    code.store(code.constant(3.0, f32), func.args[0], 3)
+    assert [c.value for c in _constants(func.block)] == [3, 3.0]
+
+
+def test_numbers_that_only_look_alike_are_told_apart() -> None:
+    func, code = _kernel()
+    asked = [(0.0, f32), (-0.0, f32), (1.0, f32), (1.0, f64), (1, i32), (float("nan"), f32), (float("inf"), f32)]
+    values = [code.constant(x, dtype) for x, dtype in asked]
+    assert len(set(values)) == len(asked) == len(_constants(func.block))
+    assert [code.constant(x, dtype) for x, dtype in asked] == values
+
+
+def test_a_block_does_not_use_what_a_block_beside_it_has() -> None:
+    func, code = _kernel()
+    blocks = []
+    for _ in range(2):
+        with code.loop(0, 4) as loop:
+            blocks.append(loop.iv.owner)
+            code.store(code.constant(2.0, f32), func.args[0], loop.iv)
+    code.b(Return, [])
+    assert [len(_constants(block)) for block in blocks] == [1, 1]  # type: ignore[arg-type]
+    verify(func)
+
+
+def test_a_constant_is_made_in_front_of_where_it_is_used() -> None:
+    func, code = _kernel()
+    late = code.value(5)
+    first = func.block.first
+    code.b.before = first
+    early = code.value(5)
+    assert early is not late
+    assert list(func.block) == [early.owner, late.owner]
+    assert code.value(5) is early
+
+
+def test_a_constant_that_went_is_made_anew() -> None:
+    func, code = _kernel()
+    gone = code.value(7)
+    gone.owner.erase()  # type: ignore[union-attr]
+    assert code.value(7) is not gone
+    assert len(_constants(func.block)) == 1
