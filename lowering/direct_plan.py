@@ -224,8 +224,9 @@ class Direct:
         best: tuple[float, int, int, int] | None = None
         for vectors in range(1, min(across, 6) + 1):
             # Rows alone have simple addresses: all registers but for those of a step's weights and of one pixel hold sums, and nothing spills.
-            most = registers.count - vectors - 1 if self.by_rows else registers.accumulators
-            pixels = max(1, most // vectors)
+            pixels = (registers.count - vectors - 1) // vectors if self.by_rows else registers.most_rows(vectors)
+            if not pixels:
+                continue
             wide = -(-width // -(-width // min(pixels, width)))
             high = max(1, min(height, pixels // wide)) if wide == width else 1
             high = -(-height // -(-height // high))

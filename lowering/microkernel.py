@@ -61,6 +61,11 @@ class Registers:
         """The most accumulators that leave room for B's vectors and A's broadcast: 24 of 32 (more spill here and there), 12 of 16."""
         return self.count * 3 // 4
 
+    def most_rows(self, vectors: int) -> int:
+        """The most rows of a tile of so many vectors whose accumulators leave room for as many vectors of B, and one of A: where there are 16 registers, LLVM else keeps B's on the stack, and a
+        tile of 2 x 6 takes twice as long."""
+        return min(self.accumulators, self.count - vectors - 1) // vectors
+
 
 def zeros(code: Code, rows: int, vectors: int, dtype: ScalarType, lanes: int) -> Accumulators:
     """Fresh accumulators."""
@@ -267,12 +272,9 @@ def rank_tiles(m: int, n: int, k: int, registers: Registers) -> tuple[tuple[int,
     The cost of a tile is its steps, and a fixed price for starting it and for each accumulator that it writes.
     """
     vectors_n = -(-n // registers.lanes)
-    most = registers.accumulators
     found: list[tuple[float, int, int]] = []
     for vectors in range(1, min(vectors_n, 8) + 1):
-        for rows in range(1, min(most // vectors, m) + 1):
-            if rows * vectors + vectors + 1 > registers.count:
-                continue
+        for rows in range(1, min(registers.most_rows(vectors), m) + 1):
             cost = sum(
                 across * down * (k * ((_streamed_cycles(r, v) if k * v > NEAR_VECTORS else step_cycles(r, v)) + registers.load_cycles * (r + v)) + 20 + 1.5 * r * v)
                 for v, across in split_extent(vectors_n, vectors)

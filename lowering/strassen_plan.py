@@ -53,6 +53,8 @@ MOST_UNEVEN = 1.15
 MOST_MAKERS, LEAST_TASKS = 8, 4
 # Steps of a part without which several pieces of the rows are not worth it, whose results go through memory; nor are they where something, a residual, is read with them.
 LEAST_STEPS = 128
+# With so many vector registers, two levels may be cut.
+MANY_REGISTERS = 32
 # Loads for each multiply-add of tiles of 6 x 4 vectors.
 FEWEST_LOADS = 10 / 24
 # What an unknown number of rows is planned for, at most.
@@ -69,7 +71,7 @@ class Costs:
     weights for further pieces of the rows, and A's combinations for each group of panels. Per element of the panels that are made beside the multiplications, `panels`; of
     A's combinations for each group of panels, where they leave the second-level cache meanwhile, `left_far`. The loads of a
     register tile, and their additions and stores, share what is idle with errands: of the multiply-adds' time `loads` for each load that there is for one, more than of the best tiles. A
-    vector of a panel, which the second-level cache gives, takes `vector`.
+    vector of a panel, which the second-level cache gives, takes `vector`. So many `levels` are cut at most.
     """
 
     combine: float
@@ -84,6 +86,7 @@ class Costs:
     left_far: float = 0
     loads: float = 0
     vector: float = 0
+    levels: int = 2
 
 
 WITH_SPARE_ADDERS = Costs(combine=0.07, combine_far=1.85, errand=0.07, errand_far=0.35, added=0, loading=0.2, loading_near=0.08, loading_again=0.07)
@@ -97,7 +100,13 @@ WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, left_far
 """The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share a third-level cache."""
 
 
+WITH_FEW_REGISTERS = replace(WITH_SPARE_ADDERS, combine=1.0, loading=0.08, loading_again=0.03, levels=1)
+"""Fitted to those of 23 on Zen 3: sums of parts take registers that tiles need where there are 16, so that two levels took 1.02 to 1.8 times as long as the direct way."""
+
+
 def costs_on(target: Target) -> Costs:
+    if target.spare_adders and target.vector_registers < MANY_REGISTERS:
+        return WITH_FEW_REGISTERS
     if target.spare_adders:
         return WITH_SPARE_UNITS if target.multiply_adds < 2 else WITH_SPARE_ADDERS
     return WITHOUT
@@ -469,10 +478,10 @@ def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.val
     """Ways to cut the work whose panels and sums fit into the second-level cache, of those that may be estimated to take as few cycles as are `enough`."""
     target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
     room = target.caches[1] // CACHE_SHARE
-    for schemes in ways:
+    for schemes in (way for way in ways if len(way) <= costs_on(target).levels):
         for vectors in range(1, 5):
-            for rows in range(1, registers.accumulators // vectors + 1):
-                if rows * vectors + vectors + 1 > registers.count or matrices.least_cycles(schemes, rows, vectors) > enough:
+            for rows in range(1, registers.most_rows(vectors) + 1):
+                if matrices.least_cycles(schemes, rows, vectors) > enough:
                     continue
                 one = Cut(matrices, schemes, rows, vectors, 1, 1)
                 blocks = -(-one.steps * one.width * f32.bytes // min(PANEL_BYTES, room))

@@ -414,7 +414,7 @@ def _fitting(one: Blocking, registers: Registers, room: int) -> Iterator[Blockin
     fitting = (room - one.products * 2 * image.lanes * one.panels * image.dtype.bytes) // per_piece
     if not one.known:
         # Whole tiles, which are halved where fewer pieces are left.
-        rows = registers.accumulators // one.vectors // 2 * 2
+        rows = registers.most_rows(one.vectors) // 2 * 2
         for usual in image.usual if rows else ():
             in_all = replace(one, image=usual).all_pieces
             assert isinstance(in_all, int)
@@ -430,6 +430,6 @@ def _fitting(one: Blocking, registers: Registers, room: int) -> Iterator[Blockin
     fewest = -(-in_all // most)
     for blocks in {fewest, min(2 * fewest, in_all)}:
         pieces = -(-in_all // blocks)
-        tallest = min(registers.accumulators // one.vectors, pieces)
+        tallest = min(registers.most_rows(one.vectors), pieces)
         for rows in {tallest, -(-pieces // -(-pieces // tallest))}:
             yield replace(one, pieces=pieces, rows=rows)
