@@ -128,8 +128,9 @@ def choose_cut(request: Request) -> Cut | None:
 
 def best_cut(found: Matrices) -> Cut | None:
     """The way to cut a product that is estimated to be the fastest; None where the direct way is about as fast."""
+    levels = costs_on(found.product.problem.request.target).levels
     if isinstance(found.m, int):
-        known, ways, enough = found, list(WAYS.values()), ADVANTAGE * found.direct_cycles
+        known, ways, enough = found, [way for way in WAYS.values() if len(way) <= levels], ADVANTAGE * found.direct_cycles
     else:
         known, ways, enough = replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS)), [way for way in WAYS.values() if len(way) == 1 and way[0].few is not None], inf
     fitting = [cut for cut in cuts(known, ways, enough) if cut.fits and (known is found or cut.rows % 2 == 0)]
@@ -142,7 +143,10 @@ def best_cut(found: Matrices) -> Cut | None:
     one_kernel = known is found and found.has_spare_units and best is not None and not best.beside
     if best is None or best.cycles > (ADVANTAGE_OF_ONE_KERNEL if one_kernel else ADVANTAGE) * known.direct_cycles:
         return None
-    return best if known is found else with_chunks(for_any_rows(best, found.m), known, best.cycles)
+    if known is found:
+        return best
+    of_any = for_any_rows(best, found.m)
+    return with_chunks(of_any, known, best.cycles) if levels > 1 else of_any
 
 
 @dataclass(frozen=True)
@@ -478,7 +482,7 @@ def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.val
     """Ways to cut the work whose panels and sums fit into the second-level cache, of those that may be estimated to take as few cycles as are `enough`."""
     target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
     room = target.caches[1] // CACHE_SHARE
-    for schemes in (way for way in ways if len(way) <= costs_on(target).levels):
+    for schemes in ways:
         for vectors in range(1, 5):
             for rows in range(1, registers.most_rows(vectors) + 1):
                 if matrices.least_cycles(schemes, rows, vectors) > enough:

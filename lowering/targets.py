@@ -213,7 +213,7 @@ def host() -> Target:
         wide = all(flags.get(f) for f in ("avx512f", "avx512bw", "avx512dq", "avx512vl"))
         avx2 = bool(flags.get("avx2"))
         return replace(
-            _core_of(base), vector_bytes=64 if wide else 32 if avx2 else 16, vector_registers=32 if wide else 16,
+            core_of(base), vector_bytes=64 if wide else 32 if avx2 else 16, vector_registers=32 if wide else 16,
             masked=avx2, fma=bool(flags.get("fma")), half=bool(flags.get("f16c")),
         )  # fmt: skip
     known = {t.arch: t for t in reversed(TARGETS.values())}
@@ -223,20 +223,22 @@ def host() -> Target:
     return replace(base, vector_bytes=like.vector_bytes, vector_registers=like.vector_registers, fma=like.fma, half=like.half)
 
 
-def _core_of(target: Target) -> Target:
+def core_of(target: Target) -> Target:
     """The target with what is known of cores of its family: AMD's since Zen 1 add beside multiply-adds; Zen 4 takes its vectors of 64 bytes in halves, and so has one
     multiply-add of them in a cycle; there, in a virtual machine whose two processors are moved from one third-level cache to two for tens of seconds, a store to a line that the other
     one has read takes 27 to 35 ns where that is far, 4 to 7 where it is near, and 0.6 where nobody has; one row by weights in memory took 1.1 to 1.45 times as long where lines were asked
-    for ahead, and by nearer ones 1.01 to 1.02 times. On Zen 3 such a row took 1.35 times as long where lines were asked for ahead, and 1.4 times in one stream in place of eight. On Intel's, both take the same ports, and of a large third-level cache that many
+    for ahead, and by nearer ones 1.01 to 1.02 times. On Zen 3 such a row took 1.35 times as long where lines were asked for
+    ahead, and 1.4 times as long again in one stream as in eight; 3 to 4.5 bytes a cycle come from memory, and 16 MB of a shared third-level cache of 32 were read as slowly as memory. On Intel's, both take the same ports, and of a large third-level cache that many
     cores share, a core finds about as much as eight of its second level in time; reading more takes as long as from memory (measured on Sapphire Rapids: 9.5 and 4.5 bytes a cycle),
     and no faster where it was asked for, but 1.3 to 1.55 times as fast in eight streams, since what is read ahead ends with a page. Of tiles that are otherwise as good, those with fewer
     loads were up to 1.14 times as fast there, most of all where a neighbour shares the core."""
-    if target.cpu.startswith("znver"):
-        if target.cpu == "znver3":
-            first, second, third = target.caches
-            return replace(target, caches=(first, second, min(third, 16 * second)), memory_bytes=4, reads_ahead=True, memory_streams=8)
-        return replace(target, multiply_adds=1, half_vectors=True, far_cores=True, reads_ahead=True) if target.cpu == "znver4" else target
     first, second, third = target.caches
+    if target.cpu == "znver3":
+        return replace(target, caches=(first, second, min(third, 16 * second)), memory_bytes=4, reads_ahead=True, memory_streams=8)
+    if target.cpu == "znver4":
+        return replace(target, multiply_adds=1, half_vectors=True, far_cores=True, reads_ahead=True)
+    if target.cpu.startswith("znver"):
+        return target
     return replace(target, caches=(first, second, min(third, 8 * second)), third_level_bytes=9.5, memory_bytes=4.5, spare_adders=False, reads_ahead=True, memory_streams=8, load_cycles=0.01)
 
 

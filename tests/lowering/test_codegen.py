@@ -4,13 +4,14 @@ import struct
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import bf16, f32, f64
 from polyreme.lowering.codegen import CodegenError, assemble, assembly
-from polyreme.lowering.targets import TARGETS, cpu_names, find_target, host
+from polyreme.lowering.targets import TARGETS, core_of, cpu_names, find_target, host
 
 # e_machine of ELF headers.
 MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243}
@@ -130,6 +131,13 @@ def test_the_host_has_what_its_widest_vectors_need():
     if target.arch == "x86_64":
         assert target.has("avx512f") or target.vector_bytes < 64
     assert all(16 << 10 <= size for size in target.caches)
+
+
+@pytest.mark.parametrize(("cpu", "streams", "largest"), [("znver3", 8, 8 << 20), ("znver4", 1, 32 << 20), ("znver5", 1, 32 << 20), ("sapphirerapids", 8, 4 << 20)])
+def test_cores_are_known_by_how_they_read_memory(cpu, streams, largest):
+    core = core_of(replace(TARGETS["x86-64-avx2"], cpu=cpu, caches=(32 << 10, 512 << 10, 32 << 20)))
+    assert (core.memory_streams, core.caches[2]) == (streams, largest)
+    assert core.reads_ahead == (cpu != "znver5")
 
 
 def test_llvm_is_not_loaded_before_something_is_compiled():

@@ -189,24 +189,24 @@ def test_many_rows_are_made_piece_by_piece_with_all_their_lanes(spec: str, a: tu
 @pytest.mark.parametrize(("m", "n", "constant"), [(203, 150, True), (203, 150, False), (333, 230, True)])
 def test_rows_stay_near_while_all_panels_pass_where_the_third_level_is_slow(m: int, n: int, constant: bool, dtype: ScalarType) -> None:
     module, inputs, expected = Case("mk,kn->mn", (m, 10), (10, n), constant, dtype, tail=True).build()
-    near = replace(host(), caches=(16 << 10, 21 << 10, 8 << 20))
+    near = replace(TARGETS["x86-64-avx512"], caches=(16 << 10, 21 << 10, 8 << 20))
     slow, fast = replace(near, third_level_bytes=9.5), replace(near, third_level_bytes=20)
     texts = [re.sub(r"@contract_\w+", "", print_module(to_kernels(module, target)[0])) for target in (slow, fast)]
     assert (texts[0] != texts[1]) == constant
     check_evaluated(module, inputs, expected, dtype, slow)
     if constant:
-        check_native(module, inputs, expected, dtype, slow)
+        check_native(module, inputs, expected, dtype, replace(host(), caches=slow.caches, third_level_bytes=slow.third_level_bytes))
 
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
 @pytest.mark.parametrize(("m", "k", "n", "whole"), [(784, 33, 200, True), (1001, 24, 130, True), (784, 33, 16, False), (700, 33, 200, False), (784, 40, 1800, False)])
 def test_tasks_make_whole_rows_where_all_panels_stay_near_and_the_third_level_is_slow(m: int, k: int, n: int, whole: bool, dtype: ScalarType) -> None:
     module, inputs, expected = Case("mk,kn->mn", (m, k), (k, n), True, dtype, tail=True).build()
-    near = replace(host(), caches=(32 << 10, 1 << 20, 16 << 20))
+    near = replace(TARGETS["x86-64-avx512"], caches=(32 << 10, 1 << 20, 16 << 20))
     slow, fast = replace(near, third_level_bytes=9.5), replace(near, third_level_bytes=20)
     texts = [re.sub(r"@contract_\w+", "", print_module(to_kernels(module, target)[0])) for target in (slow, fast)]
     assert (texts[0] != texts[1]) == whole
-    check_native(module, inputs, expected, dtype, slow)
+    check_native(module, inputs, expected, dtype, replace(host(), caches=slow.caches, third_level_bytes=slow.third_level_bytes))
 
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)

@@ -21,6 +21,7 @@ from polyreme.ir.types import ScalarType, TensorType, f32, f64
 from polyreme.ir.verify import verify
 from polyreme.lowering import direct_plan
 from polyreme.lowering.direct import build_direct
+from polyreme.lowering.direct_plan import find_direct
 from polyreme.lowering.link import build_artifact, load
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.targets import TARGETS, Target, host
@@ -348,6 +349,24 @@ def test_tiles_ask_for_all_of_the_next_panel_each_for_one_stream_where_the_machi
     # Seven tiles, a row each.
     tiles = [first[i * len(first) // 7 : (i + 1) * len(first) // 7] for i in range(7)]
     assert all((tile[-1] - tile[0] < panel // 6) == follows for tile in tiles)
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"])
+@pytest.mark.parametrize("case", [Case((1, 56, 56, 16), (512, 16, 1, 1), stride=2), Case((1, 15, 15, 16), (400, 16, 3, 3), pad=(1, 1)), Case((1, 9, 2, 8), (96, 8, 3, 3), pad=(1, 1))], ids=str)
+def test_sums_of_a_tile_leave_registers_for_a_step_of_the_weights(case: Case, target: str) -> None:
+    """Two pixels by six vectors would have twelve sums, and room for nine vectors besides where there are sixteen registers."""
+    tiles: list[tuple[int, int, int]] = []
+
+    def note(request: Request) -> KernelPlan | None:
+        direct = find_direct(request)
+        assert direct is not None
+        tiles.append(direct.tile)
+        return build_direct(request)
+
+    lowered = module_of(case)[0].clone()
+    PassManager([Stage("kernel", TensorToKernel(TARGETS[target], (note,)))]).run(lowered)
+    ((high, wide, vectors),) = tiles
+    assert high * wide * vectors + vectors + 1 <= TARGETS[target].vector_registers
 
 
 def test_what_gives_pixels_last_or_slides_over_nothing_is_left_to_others() -> None:

@@ -516,6 +516,18 @@ def test_large_products_go_by_two_levels_where_vectors_are_multiplied_at_half_th
     assert used == [before, now]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "levels"), [((128, 768, 3072), 1), ((384, 768, 768), 1), ((512, 512, 512), 0), ((784, 512, 128), 0), ((196, 1024, 256), 0)], ids=str
+)
+def test_products_go_by_one_level_at_most_where_sums_of_parts_take_registers_that_tiles_need(sizes: tuple[int, int, int], levels: int) -> None:
+    case, used = Case(*sizes), list[Cut | None]()
+    target = replace(TARGETS["x86-64-avx2"], caches=(32 << 10, 512 << 10, 8 << 20), memory_bytes=4)
+    to_kernels(case.module(*case.arrays()), target, lambda request: used.append(choose_cut(request)))
+    assert (0 if used[0] is None else len(used[0].schemes)) == levels
+    to_kernels(case.module(*case.arrays(), free=True), target, lambda request: used.append(choose_cut(request)))
+    assert used[1] is None or (len(used[1].schemes) == 1 and used[1].chunk is None)
+
+
 @pytest.mark.parametrize("spare", [True, False])
 def test_ways_that_are_not_looked_at_closely_are_none_that_would_be_chosen(spare: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     products: list[Matrices] = []

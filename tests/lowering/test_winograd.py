@@ -358,6 +358,15 @@ def test_small_images_whose_weights_take_longer_than_their_pixels_have_a_way_of_
     assert [[(b.size, b.least, b.below) for b in each] for each in cuts] == [[(4, 0, None)], [(2, 0, 140), (4, 140, None)]]
 
 
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"])
+@pytest.mark.parametrize("open", [False, True])
+def test_sums_of_a_tile_leave_registers_for_a_step_of_the_weights(target: str, open: bool) -> None:
+    case, found, machine = Case((1, 14, 14, 64), 64, open=open), list[Any](), TARGETS[target]
+    to_kernels(case.module(case.arrays()[1]), machine, lambda request: found.append(find_image(request)))
+    cuts = list(blockings(found[0]))
+    assert cuts and all(cut.rows * cut.vectors + cut.vectors + 1 <= machine.vector_registers for cut in cuts)
+
+
 def test_smaller_images_yet_of_many_channels_are_left_to_the_direct_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """As they are where their size is known."""
     monkeypatch.setattr(winograd_plan, "PIXELS", (5, 7, 10))
