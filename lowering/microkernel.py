@@ -29,6 +29,8 @@ ReadRow = Callable[[int, Index], Value | list[Value]]
 Beside = Callable[[Value], None]
 Accumulators = list[list[Value]]
 
+# Where a target has so many vector registers, tiles have room for more than one thing at a time.
+MANY_REGISTERS = 32
 UNROLL = 4
 MOST_UNROLLED = 32
 # Vectors of a panel of B that stay in the first-level cache beside what else a tile reads.
@@ -259,7 +261,7 @@ def split_extent(extent: int, tile: int) -> list[tuple[int, int]]:
     return ([(tile, full)] if full else []) + ([(left, 1)] if left else [])
 
 
-def _streamed_cycles(rows: int, vectors: int) -> float:
+def streamed_cycles(rows: int, vectors: int) -> float:
     """Cycles of a step whose lines of B come from the second-level cache: measured to take about 1.7 each, and more where a round of steps
     has so many loads that the hardware loses sight of where each of them goes."""
     return max(step_cycles(rows, vectors), vectors * (1.7 if vectors * UNROLL < 32 else 2.3)) + 0.03 * vectors
@@ -276,7 +278,7 @@ def rank_tiles(m: int, n: int, k: int, registers: Registers) -> tuple[tuple[int,
     for vectors in range(1, min(vectors_n, 8) + 1):
         for rows in range(1, min(registers.most_rows(vectors), m) + 1):
             cost = sum(
-                across * down * (k * ((_streamed_cycles(r, v) if k * v > NEAR_VECTORS else step_cycles(r, v)) + registers.load_cycles * (r + v)) + 20 + 1.5 * r * v)
+                across * down * (k * ((streamed_cycles(r, v) if k * v > NEAR_VECTORS else step_cycles(r, v)) + registers.load_cycles * (r + v)) + 20 + 1.5 * r * v)
                 for v, across in split_extent(vectors_n, vectors)
                 for r, down in split_extent(m, rows)
             )

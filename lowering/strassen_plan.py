@@ -12,7 +12,7 @@ from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import element_type, f32
-from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, choose_tile, split_extent, step_cycles
+from polyreme.lowering.microkernel import MANY_REGISTERS, MOST_UNROLLED, UNROLL, choose_tile, split_extent, step_cycles
 from polyreme.lowering.problem import Product, find_product
 from polyreme.lowering.schedule import Request
 from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
@@ -53,8 +53,6 @@ MOST_UNEVEN = 1.15
 MOST_MAKERS, LEAST_TASKS = 8, 4
 # Steps of a part without which several pieces of the rows are not worth it, whose results go through memory; nor are they where something, a residual, is read with them.
 LEAST_STEPS = 128
-# With so many vector registers, two levels may be cut.
-MANY_REGISTERS = 32
 # Loads for each multiply-add of tiles of 6 x 4 vectors.
 FEWEST_LOADS = 10 / 24
 # What an unknown number of rows is planned for, at most.
@@ -100,7 +98,7 @@ WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, left_far
 """The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share a third-level cache."""
 
 
-WITH_FEW_REGISTERS = replace(WITH_SPARE_ADDERS, combine=1.0, loading=0.08, loading_again=0.03, levels=1)
+WITH_FEW_REGISTERS = replace(WITH_SPARE_ADDERS, combine=0.6, loading=0.08, loading_again=0.03, levels=1)
 """Fitted to those of 23 on Zen 3: sums of parts take registers that tiles need where there are 16, so that two levels took 1.02 to 1.8 times as long as the direct way."""
 
 

@@ -133,7 +133,7 @@ def test_the_host_has_what_its_widest_vectors_need():
     assert all(16 << 10 <= size for size in target.caches)
 
 
-@pytest.mark.parametrize(("cpu", "streams", "largest"), [("znver3", 8, 8 << 20), ("znver4", 1, 32 << 20), ("znver5", 1, 32 << 20), ("sapphirerapids", 8, 4 << 20)])
+@pytest.mark.parametrize(("cpu", "streams", "largest"), [("znver3", 8, 16 << 20), ("znver4", 1, 32 << 20), ("znver5", 1, 32 << 20), ("sapphirerapids", 8, 4 << 20)])
 def test_cores_are_known_by_how_they_read_memory(cpu, streams, largest):
     core = core_of(replace(TARGETS["x86-64-avx2"], cpu=cpu, caches=(32 << 10, 512 << 10, 32 << 20)))
     assert (core.memory_streams, core.caches[2]) == (streams, largest)

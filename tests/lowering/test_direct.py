@@ -21,7 +21,7 @@ from polyreme.ir.types import ScalarType, TensorType, f32, f64
 from polyreme.ir.verify import verify
 from polyreme.lowering import direct_plan
 from polyreme.lowering.direct import build_direct
-from polyreme.lowering.direct_plan import find_direct
+from polyreme.lowering.direct_plan import Direct, find_direct
 from polyreme.lowering.link import build_artifact, load
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.targets import TARGETS, Target, host
@@ -351,22 +351,43 @@ def test_tiles_ask_for_all_of_the_next_panel_each_for_one_stream_where_the_machi
     assert all((tile[-1] - tile[0] < panel // 6) == follows for tile in tiles)
 
 
-@pytest.mark.parametrize("target", ["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"])
-@pytest.mark.parametrize("case", [Case((1, 56, 56, 16), (512, 16, 1, 1), stride=2), Case((1, 15, 15, 16), (400, 16, 3, 3), pad=(1, 1)), Case((1, 9, 2, 8), (96, 8, 3, 3), pad=(1, 1))], ids=str)
-def test_sums_of_a_tile_leave_registers_for_a_step_of_the_weights(case: Case, target: str) -> None:
-    """Two pixels by six vectors would have twelve sums, and room for nine vectors besides where there are sixteen registers."""
-    tiles: list[tuple[int, int, int]] = []
+def directs(case: Case, target: Target) -> Direct:
+    """How the case is cut for a target."""
+    found: list[Direct] = []
 
     def note(request: Request) -> KernelPlan | None:
         direct = find_direct(request)
         assert direct is not None
-        tiles.append(direct.tile)
+        found.append(direct)
         return build_direct(request)
 
-    lowered = module_of(case)[0].clone()
-    PassManager([Stage("kernel", TensorToKernel(TARGETS[target], (note,)))]).run(lowered)
-    ((high, wide, vectors),) = tiles
+    PassManager([Stage("kernel", TensorToKernel(target, (note,)))]).run(module_of(case)[0].clone())
+    (direct,) = found
+    return direct
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"])
+@pytest.mark.parametrize("case", [Case((1, 56, 56, 16), (512, 16, 1, 1), stride=2), Case((1, 15, 15, 16), (400, 16, 3, 3), pad=(1, 1)), Case((1, 9, 2, 8), (96, 8, 3, 3), pad=(1, 1))], ids=str)
+def test_sums_of_a_tile_leave_registers_for_a_step_of_the_weights(case: Case, target: str) -> None:
+    """Two pixels by six vectors would have twelve sums, and room for nine vectors besides where there are sixteen registers."""
+    high, wide, vectors = directs(case, TARGETS[target]).tile
     assert high * wide * vectors + vectors + 1 <= TARGETS[target].vector_registers
+
+
+def test_tiles_with_few_sums_have_few_vectors_of_weights_that_come_from_far() -> None:
+    """Five pixels by two vectors, not two by five, which have as many sums and more lines to wait for."""
+    deep, shallow = Case((1, 14, 14, 512), (512, 512, 3, 3), pad=(1, 1)), Case((1, 14, 14, 4), (40, 4, 3, 3), pad=(1, 1))
+    target = TARGETS["x86-64-avx2"]
+    assert [directs(case, target).tile for case in (deep, shallow)] == [(1, 5, 2), (1, 2, 5)]
+
+
+def test_blocks_of_taps_leave_more_of_a_small_cache_to_the_image() -> None:
+    case, target = Case((1, 7, 7, 512), (64, 512, 3, 3), pad=(1, 1)), TARGETS["x86-64-avx2"]
+    parts = []
+    for cache in (512 << 10, 1 << 20):
+        direct = directs(case, replace(target, caches=(32 << 10, cache, 8 << 20)))
+        parts.append(-(-direct.k // direct.blocks) * direct.width * 4 / cache)
+    assert parts[0] <= 1 / 4 < parts[1] <= 1 / 2
 
 
 def test_what_gives_pixels_last_or_slides_over_nothing_is_left_to_others() -> None:
