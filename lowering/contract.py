@@ -24,6 +24,7 @@ from polyreme.ir.types import element_type
 from polyreme.lowering.blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.microkernel import (
+    MANY_REGISTERS,
     UNROLL,
     Axis,
     choose_tile,
@@ -59,6 +60,8 @@ FAST_THIRD_LEVEL = 12
 PACKED_SHARE = 3
 # These have so many vectors, where lanes are a whole number of such panels or more than so many: longer pieces of B's rows, which the machine itself then reads ahead, and fewer loads for the tile.
 VECTORS_NEAR, PANELS_WORTH_CUTTING = 4, 4
+# Tiles of 16 registers have no room for so many: with three, 128 x 768 x 768 took 0.80 and 127 x 769 x 1001 0.62 of the time of whole panels of two, with four 0.94 and 0.67 (Zen 3).
+FEW_VECTORS_NEAR = 3
 # A task packs the panels that it needs for itself when it has so many rows for each.
 ROWS_WORTH_PACKING_TWICE = 48
 # The tile where lanes run over the contracted axis.
@@ -128,9 +131,9 @@ class ProductBuilder:
             # Narrow panels turn as fast, and these leave no part of one over.
             ranked = rank_tiles(typical(self.m), self.n, typical(self.k), self.p.registers)
             self.tile = next(tile for tile in ranked if tile[1] == 2)
-        elif self._packs_near and (self.n % (VECTORS_NEAR * self.lanes) == 0 or self.n > PANELS_WORTH_CUTTING * VECTORS_NEAR * self.lanes):
+        elif self._packs_near and (self.n % (self._vectors_near * self.lanes) == 0 or self.n > PANELS_WORTH_CUTTING * self._vectors_near * self.lanes):
             ranked = rank_tiles(self.m, self.n, self.k, self.p.registers)
-            self.tile = next((tile for tile in ranked if tile[1] == VECTORS_NEAR), self.tile)
+            self.tile = next((tile for tile in ranked if tile[1] == self._vectors_near), self.tile)
         elif (rows := self._rows_of_block()) is not None:
             self.tile = rows, VECTORS
             self.in_blocks = True
@@ -185,6 +188,19 @@ class ProductBuilder:
         """Whether the third-level cache is much slower than the second one."""
         return self.p.request.target.third_level_bytes < FAST_THIRD_LEVEL
 
+    @property
+    def _packs_blocks(self) -> bool:
+        """Whether tasks that pack B make blocks that stay in the first-level cache: where far caches are slow, and where tiles have few registers, so that a row of a panel is a line or two of a B that
+        is far away."""
+        if self._far_is_slow or self.p.registers.count >= MANY_REGISTERS:
+            return self._far_is_slow
+        return isinstance(self.k, int) and isinstance(self.n, int) and 2 * self.k * self.n * self.p.dtype.bytes > self.p.request.target.caches[1]
+
+    @property
+    def _vectors_near(self) -> int:
+        """Vectors of such a block."""
+        return VECTORS_NEAR if self.p.registers.count >= MANY_REGISTERS else FEW_VECTORS_NEAR
+
     def build(self) -> KernelPlan:
         p, source = self.p, self.p.right.source
         left = self.parts.memory_of(p.left.source)
@@ -214,7 +230,7 @@ class ProductBuilder:
     @property
     def _packs_near(self) -> bool:
         """Whether tasks pack B, of known sizes, in blocks that stay in the first-level cache."""
-        if self._is_known or not self._far_is_slow or not self._is_unit or self.p.near is not None or self.p.is_narrow or self.lanes == 1:
+        if self._is_known or not self._packs_blocks or not self._is_unit or self.p.near is not None or self.p.is_narrow or self.lanes == 1:
             return False
         if not isinstance(self.n, int) or not isinstance(self.k, int) or not isinstance(self.m, int):
             return False
@@ -230,7 +246,7 @@ class ProductBuilder:
             return ROWS_WORTH_PACKING_DOTS
         if not isinstance(self._reuse, int):
             return ROWS_WORTH_PACKING
-        if not self._far_is_slow:
+        if not self._packs_blocks:
             return ROWS_WORTH_PACKING_NEAR if self._stays_near() else ROWS_WORTH_PACKING
         size = product(self.p.size(c) for c in self.p.right_letters)
         if self._is_shared or not isinstance(size, int):
@@ -317,7 +333,7 @@ class ProductBuilder:
 
     def _depth(self, panels: Panels | None, local: bool) -> int | None:
         """Steps of a block of a panel, `local` if a task packs it, that has room in the second-level cache, or in the first one; None when a panel is such a block as a whole."""
-        near = local and self._far_is_slow and self._is_unit
+        near = local and self._packs_blocks and self._is_unit
         if panels is None or self.in_blocks or not isinstance(panels.depth, int) or (typical(self.m) < ROWS_WORTH_BLOCKS and not near):
             return None
         room = self.p.request.target.caches[0] // PACKED_SHARE if near else self._room

@@ -226,6 +226,22 @@ def test_where_far_caches_are_slow_tasks_pack_blocks_that_stay_in_the_first_leve
     check_native(module, inputs, expected, dtype, slow)
 
 
+@pytest.mark.parametrize("dtype", [f32, f64], ids=str)
+def test_with_few_registers_tasks_pack_blocks_of_a_large_b_that_stay_in_the_first_level(dtype: ScalarType) -> None:
+    module, inputs, expected = Case("mk,kn->mn", (61, 203), (203, 150), dtype=dtype, tail=True).build()
+    machine = TARGETS["x86-64-avx2"]
+    large, small = (replace(machine, caches=(8 << 10, near, 16 << 20)) for near in (64 << 10, 1 << 20))
+
+    def packs_near(target: Target) -> bool:
+        rooms = [op.result.type.shape[0] * dtype.bytes for op in to_kernels(module, target)[0].walk() if isinstance(op, kernel.Alloc)]
+        return any(room <= target.caches[0] // 2 for room in rooms)
+
+    assert packs_near(large) and not packs_near(small)
+    assert not packs_near(replace(large, vector_bytes=64, vector_registers=32))
+    check_evaluated(module, inputs, expected, dtype, large)
+    check_native(module, inputs, expected, dtype, replace(host(), caches=large.caches))
+
+
 @pytest.mark.parametrize(("m", "k", "n"), [(100, 4099, 70), (61, 3000, 31), (48, 2600, 32)], ids=str)
 def test_long_sums_whose_steps_are_neighbours_in_both_operands_are_turned_block_by_block(m: int, k: int, n: int) -> None:
     module, inputs, expected = Case("mk,nk->mn", (m, k), (n, k), tail=True).build()
