@@ -228,7 +228,7 @@ def test_where_far_caches_are_slow_tasks_pack_blocks_that_stay_in_the_first_leve
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
 def test_with_few_registers_tasks_pack_blocks_of_a_large_b_that_stay_in_the_first_level(dtype: ScalarType) -> None:
-    module, inputs, expected = Case("mk,kn->mn", (61, 203), (203, 150), dtype=dtype, tail=True).build()
+    module, inputs, expected = Case("mk,kn->mn", (49, 70), (70, 150), dtype=dtype, tail=True).build()
     machine = TARGETS["x86-64-avx2"]
     large, small = (replace(machine, caches=(8 << 10, near, 16 << 20)) for near in (64 << 10, 1 << 20))
 
