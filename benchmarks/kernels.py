@@ -26,7 +26,7 @@ from polyreme.lowering.pipeline import compile_module
 from polyreme.lowering.targets import host
 from polyreme.runtime.threads import set_num_threads
 
-# Independent chains of multiply-adds, enough to hide their latency, and rounds of them in one call.
+# Rounds of multiply-adds in one call.
 ROUNDS = 20000
 
 
@@ -42,7 +42,7 @@ class Case:
 def peak(dtype: ScalarType) -> Case:
     """The most multiply-adds that one core does."""
     registers = Registers.of(host(), dtype)
-    # More chains than registers would be kept in memory.
+    # Independent chains, enough to hide the latency of multiply-adds; more of them than registers would be kept in memory.
     lanes, chains = registers.lanes, registers.accumulators
     main = Func.empty("main", [BufferType((lanes,), dtype)] * 2, arg_names=("x", "y"), arg_roles=("input", "output"))
     code = Code(Builder.at_end(main.block))
