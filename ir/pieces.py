@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 from lark import Lark, Token
+
+from polyreme.ir.grammar import parser_of_text
 
 __all__ = ["OpText", "Tagged", "ValueText", "grammar", "terminal_text"]
 
@@ -232,8 +233,7 @@ def _last(item: Any) -> Token:
 
 @lru_cache(maxsize=1)
 def grammar() -> Lark:
-    text = files("polyreme.ir").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(text, parser="lalr", lexer="contextual", transformer=_Pieces(), maybe_placeholders=False)
+    return parser_of_text(_Pieces())
 
 
 # What messages call the terminals of the grammar; punctuation is quoted as it is.

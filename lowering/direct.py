@@ -35,6 +35,7 @@ from polyreme.lowering.direct_plan import Direct, find_direct
 from polyreme.lowering.elements import ElementEmitter, VectorLeaf, load
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.microkernel import (
+    MANY_REGISTERS,
     UNROLL,
     Accumulators,
     Axis,
@@ -75,7 +76,9 @@ class Pixels:
 def _build(direct: Direct) -> KernelPlan:
     p, parts = direct.p, direct.parts
     slots = [direct.image_slot(), direct.packed(parts), *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
-    func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location)
+    # LLVM's cheaper addresses were no faster with 16 registers, and took most of its time; with 32, ResNet-50's first convolution took 2.6 times as long without.
+    final = p.registers.count < MANY_REGISTERS or None
+    func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=final)
     code = Code(Builder.at_end(func.block, func.location))
     size = direct.pieces()
     counts = [ceildiv(n, s) for n, s in zip(direct.extent, size, strict=True)]

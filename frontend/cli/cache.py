@@ -87,7 +87,7 @@ def show(cache: Cache, every: bool, as_json: bool) -> None:
 
 def what(entry: Entry) -> tuple[str, str]:
     """The kind of an entry, and its name if it has one: a whole model, its code linked for this machine, the object of one kernel, what is known of a saved
-    program, or the digest of a file."""
+    program, the tables that texts are read with, or the digest of a file."""
     from polyreme.runtime.artifact import CONSTANTS_AT, HEADER, MAGIC
     from polyreme.runtime.cache import DIGEST_BYTES
 
@@ -95,6 +95,8 @@ def what(entry: Entry) -> tuple[str, str]:
         head = entry.part(0, HEADER.size)
         if head.startswith(b"\x7fELF"):
             return "linked" if head[16:18] == b"\3\0" else "kernel", ""
+        if head.startswith(b"["):
+            return "parser", ""
         if head.startswith(b"{"):
             return "program", str(json.loads(entry.part(0, entry.size))["name"])
         if len(head) == 2 * DIGEST_BYTES and head.isalnum():

@@ -101,8 +101,8 @@ def find_model(text: str, specs: Sequence[InputSpec] = ()) -> Model:
 def read_ir(file: Path) -> Module:
     """The verified module in a file; `-` is standard input."""
     from polyreme import dialects
-    from polyreme.ir.text import parse_module
     from polyreme.ir.verify import verify
+    from polyreme.texts import read_module
 
     assert dialects.DIALECTS  # importing the room is what makes its ops known
     name = "<stdin>" if str(file) == "-" else str(file)
@@ -111,7 +111,7 @@ def read_ir(file: Path) -> Module:
     except UnicodeDecodeError as error:
         why = f"expected IR as text in UTF-8 in '{name}' but its byte {error.start} belongs to none; `polyreme inspect MODEL --level nn -o FILE.tir` writes the text of a model"
         raise PolyremeError(why, code="E0002") from None
-    module = parse_module(text, name)
+    module = read_module(text, name)
     verify(module)
     return module
 

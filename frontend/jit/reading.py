@@ -62,12 +62,12 @@ def read_model(path: str | os.PathLike[str], mapped: bool = False) -> Traced:
 
 
 def _read(archive: zipfile.ZipFile, file: str, mapped: bool) -> Traced:
-    from polyreme.ir.text import parse_module
+    from polyreme.texts import read_module
 
     manifest = json.loads(archive.read("manifest.json"))
     if manifest["format"] != FORMAT:
         raise ModelFileError(f"expected a model of format {FORMAT} but {file} has format {manifest['format']}: save it again")
-    module = parse_module(archive.read("module.tir").decode(), f"{file}:module.tir")
+    module = read_module(archive.read("module.tir").decode(), f"{file}:module.tir")
     verify(module)
     func = module.function()
     func.detach()

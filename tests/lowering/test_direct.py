@@ -374,6 +374,13 @@ def test_sums_of_a_tile_leave_registers_for_a_step_of_the_weights(case: Case, ta
     assert high * wide * vectors + vectors + 1 <= TARGETS[target].vector_registers
 
 
+@pytest.mark.parametrize("target, final", [("x86-64-avx2", True), ("aarch64", None), ("x86-64-avx512", None)])
+def test_with_few_registers_llvm_looks_for_no_cheaper_addresses(target: str, final: bool | None) -> None:
+    """It takes most of the time that a start takes there, and gains nothing."""
+    kernels = to_kernels(module_of(Case((1, 14, 14, 64), (32, 64, 3, 3), stride=2, pad=(1, 1)))[0], TARGETS[target])
+    assert {func.sym_name.split("_")[0]: func.final_addresses for func in kernels.functions if func.sym_name != "main"} == {"conv": final}
+
+
 def test_tiles_with_few_sums_have_few_vectors_of_weights_that_come_from_far() -> None:
     """Five pixels by two vectors, not two by five, which have as many sums and more lines to wait for."""
     deep, shallow = Case((1, 14, 14, 512), (512, 512, 3, 3), pad=(1, 1)), Case((1, 14, 14, 4), (40, 4, 3, 3), pad=(1, 1))
