@@ -13,7 +13,7 @@ from polyreme.ir.accuracy import SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand
 from polyreme.ir.diagnostics import check, check_attr, check_type
-from polyreme.ir.types import ScalarType, TensorType, i8, i32, u8
+from polyreme.ir.types import ScalarType, TensorType, i8, i16, i32, u8
 
 __all__ = ["Contract", "ContractSpec", "contract_arrays"]
 
@@ -52,8 +52,8 @@ class Contract(Op):
 
     A letter per axis, none twice in an operand. Letters in both operands but not in the result are summed over; one that the result lacks
     stands in both operands. Over no elements the sum is 0. Element types are equal; 16-bit floats add up in float32. `spec` names the axes
-    of `a`, those of `b` and those of the result. With `dtype = i32` the operands are integers of 8 bits, with a sign or without, each as it likes: products and
-    sums are taken in 32 bits, and the result has them.
+    of `a`, those of `b` and those of the result. With `dtype = i32` the operands are integers of 8 bits, with a sign or without, each as it likes, or such numbers in 16 bits (none
+    beyond 255 either way): products and sums are taken in 32 bits, and the result has them.
     """
 
     a = operand()
@@ -69,9 +69,9 @@ class Contract(Op):
             check_same_dtype([a, b])
             check_type(a.dtype.kind in "fiuc", f"expected numbers but got {a.dtype}")
         else:
-            check_attr(dtype == i32, f"expected no 'dtype', or i32 for sums of products of 8-bit integers, but got {dtype}")
+            check_attr(dtype == i32, f"expected no 'dtype', or i32 for sums of products of 8-bit and 16-bit integers, but got {dtype}")
             for x in (a, b):
-                check_type(x.dtype in (i8, u8), f"expected operands of i8 or u8 for sums in {dtype} but got {x.dtype}")
+                check_type(x.dtype in (i8, u8, i16), f"expected operands of i8, u8 or i16 for sums in {dtype} but got {x.dtype}")
         sizes = parsed.sizes(a.shape, b.shape)
         for letter, size in zip(parsed.b, b.shape, strict=True):
             check(sizes[letter] == size, f"expected equal sizes for '{letter}' of {spec!r} but got {sizes[letter]} and {size}")
@@ -80,6 +80,8 @@ class Contract(Op):
     @staticmethod
     def reference(a: Array, b: Array, *, spec: str, dtype: ScalarType | None = None) -> Array:
         if dtype is not None:
+            for x in (a, b):
+                check(x.dtype != np.int16 or not x.size or (-255 <= x.min() and x.max() <= 255), "expected numbers from -255 to 255 in 16 bits")
             a, b = a.astype(dtype.np), b.astype(dtype.np)
         return contract_arrays(a, b, spec)
 

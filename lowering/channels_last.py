@@ -24,7 +24,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.types import ScalarType, element_type
+from polyreme.ir.types import ScalarType, element_type, i16
 from polyreme.lowering.elements import matching_groups
 from polyreme.lowering.gaps import without_gaps
 from polyreme.lowering.larger_groups import larger_groups
@@ -175,11 +175,12 @@ class _Sweep:
         return _transposed(b, version.value, tuple(version.perm[i] for i in inverse(perm)))
 
     def version(self, x: Value) -> _Version | None:
-        """`x` in another order if it is at hand. Bytes are turned for good: what multiplies them reads four channels as one word."""
+        """`x` in another order if it is at hand. Bytes and 16-bit integers are turned for good: what multiplies them reads some channels as one word."""
         if x in self.versions:
             return self.versions[x]
         source = x.producer(tensor.Transpose)
-        return None if source is None or element_type(x.type).bits == 8 else _Version(source.x, source.perm)
+        kind = element_type(x.type)
+        return None if source is None or kind.bits == 8 or kind == i16 else _Version(source.x, source.perm)
 
     def leading(self, values: Sequence[Value]) -> Axes | None:
         """The order in which an op of these operands is computed; None to leave it in its own: the order that most elements have already."""

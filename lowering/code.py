@@ -33,8 +33,10 @@ class Loop:
 class Code:
     """Emits kernel ops at a builder's insertion point."""
 
-    def __init__(self, b: Builder):
+    def __init__(self, b: Builder, pairs: bool = False):
         self.b = b
+        # Whether words are of two 16-bit numbers, not of four bytes.
+        self.pairs = pairs
         self._constants: dict[tuple[Block, Op | None, type, str, ScalarType], OpResult] = {}
 
     # --- index arithmetic
@@ -137,8 +139,9 @@ class Code:
         return value
 
     def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
-        """a * b + c: of floats, or of words of four bytes each, whose products are summed in one."""
-        value: Value = self.b(kernel.Dot4 if element_type(c.type) == i32 else kernel.Fma, a, b, c)
+        """a * b + c: of floats, or of words of four bytes or two 16-bit numbers each, whose products are summed in one."""
+        of_words = kernel.Dot2 if self.pairs else kernel.Dot4
+        value: Value = self.b(of_words if element_type(c.type) == i32 else kernel.Fma, a, b, c)
         return value
 
     def broadcast(self, x: Value, lanes: int) -> Value:
@@ -174,10 +177,10 @@ class Code:
         return value
 
     def words(self, buffer: Value) -> Value:
-        """The whole words of four bytes that a buffer of bytes holds; other buffers as they are."""
+        """The whole words of four bytes that a buffer of bytes or 16-bit integers holds; other buffers as they are."""
         kind = buffer.type
         assert isinstance(kind, BufferType)
-        return self.seen_as(buffer, i32) if kind.dtype.bits == 8 else buffer
+        return self.seen_as(buffer, i32) if kind.dtype.kind in "iu" and kind.dtype.bits <= 16 else buffer
 
     def seen_as(self, buffer: Value, dtype: ScalarType) -> Value:
         """The bytes of a buffer as whole integers of another type."""

@@ -326,7 +326,7 @@ class ProductBuilder:
         func = Func.empty(p.request.name(what), types, loc=p.contract.location, final_addresses=final)
         self.parts.steps.append(Step(func, tuple(slots)))
         end = func.block.append(Return([]))
-        code = Code(Builder(func.block, end, func.location))
+        code = Code(Builder(func.block, end, func.location), p.pairs)
         first, last = len(operands), len(operands) + len(p.epilogue.args)
         left, right = func.args[:2] if p.near is None else map(code.words, func.args[:2])
         return ProductKernel(func, code, left, right, dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])

@@ -24,7 +24,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.scalar import identity_of
-from polyreme.ir.types import ScalarType, element_type, f32, f64, i8, u8
+from polyreme.ir.types import ScalarType, element_type, f32, f64, i8, i16, u8
 from polyreme.lowering.access import trace
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, buffer_leaf
@@ -167,7 +167,7 @@ def _find_pooling(request: Request) -> Sliding | None:
 def _sliding(request: Request, op: tensor.Contract | tensor.Reduce, window: tensor.Window, filling: float, copies: int | None) -> Sliding | None:
     """The group if sizes and what follows are of a kind that the kernel takes. Padding with `filling` is left to the kernel's loops, other padding
     (or so much of it that most tiles would be written out on their own) is made in memory first."""
-    kinds = (f32, f64, i8, u8) if isinstance(op, tensor.Reduce) and op.fn != "add" else (f32, f64)
+    kinds = (f32, f64, i8, u8, i16) if isinstance(op, tensor.Reduce) and op.fn != "add" else (f32, f64)
     if element_type(op.result.type) not in kinds or 0 in shape_of(op.result):
         return None
     epilogue = follow(request, op)

@@ -79,7 +79,7 @@ def _build(direct: Direct) -> KernelPlan:
     # LLVM's cheaper addresses were no faster with 16 registers, and took most of its time; with 32, ResNet-50's first convolution took 2.6 times as long without.
     final = p.registers.count < MANY_REGISTERS or None
     func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=final)
-    code = Code(Builder.at_end(func.block, func.location))
+    code = Code(Builder.at_end(func.block, func.location), p.pairs)
     size = direct.pieces()
     counts = [ceildiv(n, s) for n, s in zip(direct.extent, size, strict=True)]
     pieces = max(estimate(product(counts)), 1)

@@ -1,7 +1,9 @@
-"""`kernel.dot4` in LLVM IR: four products of bytes, added up in 32 bits, by what a machine has for it.
+"""`kernel.dot4` and `kernel.dot2` in LLVM IR: four products of bytes, or two of 16-bit numbers, added up in 32 bits, by what a machine has for it.
 
 With VNNI (x86) or I8MM (aarch64) it is one instruction, with aarch64's dot products of signed bytes two. On other x86 machines bytes are widened to 16 bits, whose products are
 added in pairs without loss (`pmaddwd`; the instruction for bytes, `pmaddubsw`, saturates). Elsewhere it is shifts, products and sums of 32 bits.
+
+There, numbers that are in memory as 16 bits need not be widened in front of each product (`multiplies_pairs`).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable
 from polyreme.lowering.llvm_text import Lane, type_text
 from polyreme.lowering.targets import Target
 
-# Products of an element of `kernel.dot4`: bytes of a word.
+# Bytes of a word: products of an element of `kernel.dot4`.
 BYTES = 4
 # Gives what the function computes, which has this key, at most once where the code now stands: rows and columns of a tile share what is made of their operands.
 Once = Callable[[object, Callable[[], Lane]], Lane]
@@ -34,6 +36,21 @@ def dot4_code(a: Lane, b: Lane, c: Lane, target: Target, once: Once) -> Lane:
         if target.has("dotprod"):
             return _by_signed(a, b, c, once)
     return _by_shifts(a, b, c, once)
+
+
+def dot2_code(a: Lane, b: Lane, c: Lane, target: Target, once: Once) -> Lane:
+    """c + the sum of two products of 16-bit numbers with a sign."""
+    feature, name = _PAIRS.get(a.lanes, ("none", ""))
+    if target.arch == "x86_64" and name and (not feature or target.has(feature)):
+        return _add_pairs(_seen(a, "i16"), _seen(b, "i16"), c, name)
+    low = once(("dot2 a0", a.ref), lambda: (a << 16) >> 16) * once(("dot2 b0", b.ref), lambda: (b << 16) >> 16)
+    high = once(("dot2 a1", a.ref), lambda: a >> 16) * once(("dot2 b1", b.ref), lambda: b >> 16)
+    return c + low + high
+
+
+def multiplies_pairs(target: Target) -> bool:
+    """Whether bytes are better kept as 16-bit numbers, of which the machine multiplies pairs, than widened in front of each product."""
+    return target.arch == "x86_64" and not _has_vnni(target, target.vector_bytes // BYTES)
 
 
 def dot_registers(target: Target) -> int:
@@ -63,9 +80,11 @@ def _by_pairs(a: Lane, b: Lane, c: Lane, name: str, once: Once) -> Lane:
     odd = once(("dot4 a13", a.ref), lambda: _seen(a, "i16").shift_right(8))
     even_b = once(("dot4 b02", b.ref), lambda: (_seen(b, "i16") << 8) >> 8)
     odd_b = once(("dot4 b13", b.ref), lambda: _seen(b, "i16") >> 8)
-    for left, right in ((even, even_b), (odd, odd_b)):
-        c = c + c.code.value("i32", c.lanes, f"call {c.type} @llvm.x86.{name}({left.typed}, {right.typed})")
-    return c
+    return _add_pairs(odd, odd_b, _add_pairs(even, even_b, c, name), name)
+
+
+def _add_pairs(a: Lane, b: Lane, c: Lane, name: str) -> Lane:
+    return c + c.code.value("i32", c.lanes, f"call {c.type} @llvm.x86.{name}({a.typed}, {b.typed})")
 
 
 def _by_signed(a: Lane, b: Lane, c: Lane, once: Once) -> Lane:

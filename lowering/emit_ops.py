@@ -12,7 +12,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import product
 from polyreme.ir.types import ScalarType, f32, f64, i1, i32, i64, index
-from polyreme.lowering.dot4 import dot4_code
+from polyreme.lowering.dot4 import dot2_code, dot4_code
 from polyreme.lowering.emit_function import EmitOp, FunctionEmitter, Position, scalar_of
 from polyreme.lowering.llvm_text import Code, Lane, constant_text, type_text
 from polyreme.lowering.scalar_code import apply_code, element, memory_element, number_bits
@@ -76,6 +76,10 @@ def _emit_fma(e: FunctionEmitter, op: Any) -> Lane:
 
 def _emit_dot4(e: FunctionEmitter, op: Any) -> Lane:
     return dot4_code(e.get(op.a), e.get(op.b), e.get(op.c), e.target, e.once)
+
+
+def _emit_dot2(e: FunctionEmitter, op: Any) -> Lane:
+    return dot2_code(e.get(op.a), e.get(op.b), e.get(op.c), e.target, e.once)
 
 
 # --- memory
@@ -390,6 +394,7 @@ OPS: dict[type[Op], EmitOp] = {
     kernel.Size: _emit_size,
     kernel.Apply: _emit_apply,
     kernel.Fma: _emit_fma,
+    kernel.Dot2: _emit_dot2,
     kernel.Dot4: _emit_dot4,
     kernel.Alloc: _emit_alloc,
     kernel.View: _emit_view,

@@ -48,11 +48,13 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """What the choice of a tile depends on: the vector registers of a target, lanes of the element type in each, and cycles that a load takes from the multiply-adds beside it."""
+    """What the choice of a tile depends on: the vector registers of a target, lanes of the element type in each, cycles that a load takes from the multiply-adds beside it, and how many registers
+    A's number and its products take, one where these are added to the sums as they are made."""
 
     count: int
     lanes: int
     load_cycles: float = 0.0
+    factors: int = 1
 
     @classmethod
     def of(cls, target: Target, dtype: ScalarType) -> Registers:
@@ -64,9 +66,9 @@ class Registers:
         return self.count * 3 // 4
 
     def most_rows(self, vectors: int) -> int:
-        """The most rows of a tile of so many vectors whose accumulators leave room for as many vectors of B, and one of A: where there are 16 registers, LLVM else keeps B's on the stack, and a
+        """The most rows of a tile of so many vectors whose accumulators leave room for as many vectors of B, and for A: where there are 16 registers, LLVM else keeps B's on the stack, and a
         tile of 2 x 6 takes twice as long."""
-        return min(self.accumulators, self.count - vectors - 1) // vectors
+        return min(self.accumulators, self.count - vectors - self.factors) // vectors
 
 
 def zeros(code: Code, rows: int, vectors: int, dtype: ScalarType, lanes: int) -> Accumulators:

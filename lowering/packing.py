@@ -79,7 +79,7 @@ def copied_views(value: Value) -> tuple[Func, Builder, Value]:
 
 def panels_of(value: Value, letters: str, panels: Panels, near: str | None = None) -> Func:
     """The packing of `value`, an argument of its function or views of one, as a function at tensor level from the argument to flat panels. With `near`, a contracted
-    letter, elements of the panels are words of four bytes along it, which stay together."""
+    letter, elements of the panels are words of four bytes, or two 16-bit integers, along it, which stay together."""
     func, b, x = copied_views(value)
     order = [*panels.outer, *panels.contracted, panels.lane]
     # Letters of size one may be missing from the layout.
@@ -88,7 +88,7 @@ def panels_of(value: Value, letters: str, panels: Panels, near: str | None = Non
     around, n = product(panels.sizes[c] for c in panels.outer), panels.sizes[panels.lane]
     word: tuple[int, ...] = ()
     if near is not None:
-        word, at = (BYTES,), order.index(near) + 1
+        word, at = (BYTES // element_type(value.type).bytes,), order.index(near) + 1
         sizes = [panels.sizes[c] for c in order]
         x = b(tensor.Reshape, x, shape=(*sizes[:at], *word, *sizes[at:]))
         x = b(tensor.Transpose, x, perm=(*range(at), *range(at + 1, len(sizes) + 1), at))

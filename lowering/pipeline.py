@@ -28,6 +28,7 @@ from polyreme.lowering.count_ranks import CountRanks
 from polyreme.lowering.cumulate import build_cumulate
 from polyreme.lowering.depthwise import build_sliding
 from polyreme.lowering.direct import build_direct
+from polyreme.lowering.dot4 import multiplies_pairs
 from polyreme.lowering.extremes import SweepForExtremes
 from polyreme.lowering.flash import build_attention
 from polyreme.lowering.fold_norm import FoldBatchNorm
@@ -120,7 +121,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     # Nor have they kernels that run through steps, or sort; but they have units for products of 16-bit floats.
     steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), CountRanks(SHORT_ROW))
     # Nor have they products of bytes.
-    integers = () if target.code == "ptx" else (IntegerProducts(),)
+    integers = () if target.code == "ptx" else (IntegerProducts(multiplies_pairs(target)),)
     return [
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),

@@ -9,6 +9,9 @@ rounded anyway. With the zero point z of the activations,
     sum (q - z) w  =  sum u w - (z + 128) sum w
 
 and the last term is one number per channel, known ahead of time. A pad of zeros becomes one of `z + 128`.
+
+Where the machine multiplies pairs of 16-bit numbers but no bytes, u and w are 16-bit numbers in memory: to widen them in front of each product would take as long as multiplying. Products of
+few rows, which wait for their weights, have bytes there, too.
 """
 
 from __future__ import annotations
@@ -27,9 +30,10 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.rewrite import erase_unused
-from polyreme.ir.types import element_type, f32, i8, i32, u8
+from polyreme.ir.types import ScalarType, element_type, f32, i8, i16, i32, u8
 from polyreme.lowering.dot4 import BYTES
 from polyreme.lowering.rows import shape_of
+from polyreme.lowering.sweep import estimate
 
 Array = np.ndarray[Any, Any]
 
@@ -41,6 +45,8 @@ MOST_KNOWN = 1 << 16
 MOST_STEPS = (1 << 31) // (255 * 128)
 # With fewer channels in a group, floats have as much to do.
 LEAST_GROUP = 8
+# With fewer rows, reading weights of 16 bits takes longer than widening those of 8.
+ROWS_WORTH_PAIRS = 16
 
 _VIEWS = (tensor.Reshape, tensor.Transpose, tensor.Slice, tensor.Reverse, tensor.Broadcast, tensor.Window, tensor.Pad)
 
@@ -53,14 +59,15 @@ class IntegerProducts(FuncPass):
     Before and after: `tensor` ops.  q are bytes, w constant bytes; z and s are numbers, t one per channel of the result. A bias behind it becomes part of the last
     product, and images are turned channels-last, so that four channels are one word. Products of other kinds, depthwise convolutions among them, stay what they are,
     their weights floats again.
-    Runs right behind the lowering from `nn`: later, constants are folded to floats. For processors only.
+    Runs right behind the lowering from `nn`: later, constants are folded to floats. For processors only. With `pairs` bytes are 16-bit numbers in memory, of which two are a word.
     """
 
     name: ClassVar[str] = "integer-products"
     takes: ClassVar[tuple[str, ...]] = ("tensor",)
+    pairs: bool = False
 
     def run_on(self, func: Func) -> None:
-        unsigned: dict[Value, Value] = {}
+        unsigned: dict[tuple[Value, ScalarType], Value] = {}
         pooled = [_round_before_pool(op) for op in func.block if isinstance(op, tensor.Map)]
         if any(pooled):
             erase_unused(func)
@@ -68,9 +75,9 @@ class IntegerProducts(FuncPass):
             if isinstance(op, tensor.Contract) and op.dtype is None and element_type(op.result.type) == f32:
                 found = _match(op)
                 if found is not None:
-                    _rewrite(op, found, unsigned)
+                    _rewrite(op, found, unsigned, i16 if self.pairs and _rows(op, found) >= ROWS_WORTH_PAIRS else u8)
         if unsigned:
-            for steps, bytes_ in unsigned.items():
+            for (steps, _), bytes_ in unsigned.items():
                 _read_without_sign(steps, bytes_)
             erase_unused(func)
         for op in func.block:
@@ -209,6 +216,11 @@ def _near(spec: tensor.ContractSpec, x: Value, letters: str, weight: Array, weig
     return near
 
 
+def _rows(op: tensor.Contract, found: _Found) -> int:
+    """About how many rows of activations meet the weights."""
+    return estimate(product(size for c, size in zip(found.spec.out, shape_of(op.result), strict=True) if c not in found.weight_letters))
+
+
 # --- rewriting
 
 
@@ -221,14 +233,15 @@ def _restore_weight(op: tensor.Map) -> None:
         op.replace_with(Builder.before_op(op)(tensor.Constant, value=Dense((steps.astype(np.float32) - np.float32(zero)) * scale)))
 
 
-def _rewrite(op: tensor.Contract, found: _Found, unsigned: dict[Value, Value]) -> None:
+def _rewrite(op: tensor.Contract, found: _Found, unsigned: dict[tuple[Value, ScalarType], Value], kind: ScalarType) -> None:
     b = Builder.before_op(op)
     steps = found.image.steps
-    if steps not in unsigned:
-        unsigned[steps] = _without_sign(Builder.after_op(steps.owner) if isinstance(steps.owner, Op) else b, steps)
-    more = -found.weight.shape[found.weight_letters.index(found.near)] % BYTES
+    if (steps, kind) not in unsigned:
+        unsigned[steps, kind] = _without_sign(Builder.after_op(steps.owner) if isinstance(steps.owner, Op) else b, steps, kind)
+    more = -found.weight.shape[found.weight_letters.index(found.near)] % (BYTES // kind.bytes)
     weight = np.pad(found.weight, [(0, more if c == found.near else 0) for c in found.weight_letters]) if more else np.ascontiguousarray(found.weight)
-    image, letters = _image(b, found, unsigned[steps], more)
+    weight = weight if kind == u8 else weight.astype(np.int16)
+    image, letters = _image(b, found, unsigned[steps, kind], more)
     spec = f"{letters},{found.weight_letters}->{found.spec.out}"
     sums = b(tensor.Contract, image, b(tensor.Constant, value=Dense.taking(weight)), spec=spec, dtype=i32)
     zero = found.image.zero + SHIFT
@@ -293,19 +306,18 @@ def _max_pool(value: Value) -> tuple[Value, tuple[Op, ...]] | None:
     return None if any(len(view.result.uses) > 1 for view in views) else (views[0].operands[0], views)
 
 
-def _without_sign(b: Builder, steps: Value) -> Value:
-    """Steps counted from -128, as u8. What rounds numbers to steps is written anew, and never makes any with a sign."""
+def _without_sign(b: Builder, steps: Value, kind: ScalarType) -> Value:
+    """Steps counted from -128, as numbers of this kind. What rounds numbers to steps is written anew, and never makes any with a sign."""
     pool = _max_pool(steps)
     if pool is not None:
         x, views = pool
-        largest = _without_sign(b, x)
+        largest = _without_sign(b, x, kind)
         for view in views:
             largest = _again(b, view, largest, view.value + SHIFT if isinstance(view, tensor.Pad) else 0)
         return largest
     rounded = _rounding(steps)
     if rounded is None:
-        bytes_ = b(tensor.Map, steps, fn="cast", dtype=u8)
-        made: Value = b(tensor.Map, bytes_, _number(b, SHIFT, u8), fn="xor")
+        made: Value = b(tensor.Map, b(tensor.Map, steps, fn="cast", dtype=kind), _number(b, SHIFT, kind), fn="xor" if kind == u8 else "add")
         return made
     x, zero, low, high = rounded
     x = _scaled(b, x)
@@ -316,7 +328,7 @@ def _without_sign(b: Builder, steps: Value) -> Value:
     whole = b(tensor.Map, b(tensor.Map, x, fn="round"), fn="cast", dtype=i32)
     if zero + SHIFT:
         whole = b(tensor.Map, whole, _number(b, zero + SHIFT, i32), fn="add")
-    made = b(tensor.Map, whole, fn="cast", dtype=u8)
+    made = b(tensor.Map, whole, fn="cast", dtype=kind)
     return made
 
 

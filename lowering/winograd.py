@@ -40,7 +40,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.types import BufferType
+from polyreme.ir.types import BufferType, f32, i16, i32
 from polyreme.lowering.ahead import ask_for_panel
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.direct import build_direct
@@ -52,7 +52,7 @@ from polyreme.lowering.paired import find_paired
 from polyreme.lowering.positions import Position
 from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
-from polyreme.lowering.winograd_plan import PAIRS_SHARE, TRANSFORM_CYCLES, Blocking, Image, choose_blockings, find_image
+from polyreme.lowering.winograd_plan import EXACT_SCALE, PAIRS_SHARE, TRANSFORM_CYCLES, Blocking, Image, choose_blockings, find_image
 from polyreme.lowering.winograd_transforms import Linear
 
 
@@ -133,7 +133,7 @@ class _Builder:
         image, cut, epilogue = self.image, self.blocking, self.image.problem.epilogue
         slots = [self._data() if cut.ahead else self.parts.memory_of(image.x), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         func = Func.empty(self._name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location, final_addresses=True)
-        code = Code(Builder.at_end(func.block, func.location))
+        code = Code(Builder.at_end(func.block, func.location), image.pairs)
         blocks = Blocks.of(code, cut)
         usual = cut if cut.known else cut.of(image.usual[0])
         assert isinstance(usual.blocks, int)
@@ -142,7 +142,7 @@ class _Builder:
             part, block = code.split(flat, [cut.parts, blocks.count])
             # Those of the first tasks, which the first thread begins with, read the first copy.
             copy = code.div(code.mul(flat, self._copies(code)), code.mul(blocks.count, cut.parts)) if self._may_copy else 0
-            _Task(self, code, blocks, block, copy).compute(func.args, part)
+            _Task(self, code, blocks, block, copy).compute([*map(code.words, func.args[:2]), *func.args[2:]], part)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
 
@@ -176,14 +176,14 @@ class _Builder:
         slots = (self.parts.memory_of(image.x), data)
         func = Func.empty(self._name("winograd_image"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location, final_addresses=True)
         code = Code(Builder.at_end(func.block, func.location))
-        x, data = func.args
+        x, into = map(code.words, func.args)
         blocks = Blocks.of(code, cut)
         cycles = -(-image.channels // image.lanes) * cut.products * TRANSFORM_CYCLES
         pieces = code.mul(cut.all_pieces, self._copies(code))
         with code.parallel(self._if_meant(code, pieces), grain=max(1, int(GRAIN_CYCLES / cycles)), name="piece") as flat:
             copy, of_copy = (code.div(flat, cut.all_pieces), code.mod(flat, cut.all_pieces)) if self._may_copy else (0, flat)
             block, piece = code.split(of_copy, [blocks.count, blocks.pieces])
-            _Task(self, code, blocks, block, copy).transform(x, data, piece)
+            _Task(self, code, blocks, block, copy).transform(x, into, piece)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, slots))
         return slots[1]
@@ -196,15 +196,21 @@ class _Builder:
         func, b, w = copied_views(image.weights)
         order = image.output + image.letters[3] + image.taps
         w = b(tensor.Transpose, w, perm=tuple(image.weight_letters.index(c) for c in order))
-        w = b(tensor.Reshape, w, shape=(image.outputs, image.channels, image.span**2))
+        word = 1 + image.pairs
+        w = b(tensor.Reshape, w, shape=(image.outputs, image.channels * word, image.span**2))
         missing = cut.parts * cut.panels * cut.width - image.outputs
         w = b(tensor.Pad, w, low=(0, 0, 0), high=(missing, 0, 0), interior=(0, 0, 0))
-        w = b(tensor.Reshape, w, shape=(cut.parts, cut.panels, cut.width, cut.ranges, cut.depth, image.span**2))
-        w = b(tensor.Transpose, w, perm=(0, 3, 1, 5, 4, 2))
+        w = b(tensor.Reshape, w, shape=(cut.parts, cut.panels, cut.width, cut.ranges, cut.depth, word, image.span**2))
+        w = b(tensor.Transpose, w, perm=(0, 3, 1, 6, 4, 2, 5))
         matrix = np.array([[float(x) for x in row] for row in cut.transforms.weights])
-        both = b(tensor.Constant, value=Dense(np.kron(matrix, matrix).astype(image.dtype.np)))
-        w = b(tensor.Contract, both, w, spec="tk,prnkcl->prntcl")
-        w = b(tensor.Reshape, w, shape=(cut.weight_elements,))
+        both = np.kron(matrix, matrix) * (EXACT_SCALE if image.pairs else 1)
+        if image.pairs:
+            # Whole numbers of some thousands, which float32 has all of.
+            w = b(tensor.Map, w, fn="cast", dtype=f32)
+        w = b(tensor.Contract, b(tensor.Constant, value=Dense(both.astype(np.float32))), w, spec="tk,prnkclw->prntclw")
+        if image.pairs:
+            w = b(tensor.Map, w, fn="cast", dtype=i16)
+        w = b(tensor.Reshape, w, shape=(cut.weight_elements * word,))
         b.insert(Return([w]))
         made = self._weights_kernel(source) if source.index in image.request.kept else None
         self.parts.packs.append(Pack(source.index, func.finish(), made))
@@ -395,11 +401,15 @@ class _Task:
             mask = code.lane_mask(code.sub(self.image.channels, code.add(channel0, loop.iv)), self.lanes) if ragged else None
             if before is not None:
                 before(loop.iv, mask)
-            block = [[read(i, j, loop.iv, mask) for j in range(reach)] for i in range(reach)]
+            block = [[self._halves(read(i, j, loop.iv, mask)) for j in range(reach)] for i in range(reach)]
             to = code.add(self.data0, code.mul(piece, cut.row), loop.iv)
             for i, line in enumerate(self.linear.square(cut.transforms.data, block)):
                 for j, value in enumerate(line):
-                    code.store(value, self.data, code.add(to, code.mul(self.blocks.data_plane, i * reach + j)), None, self.align)
+                    code.store(code.reinterpret(value, i32) if self.image.pairs else value, self.data, code.add(to, code.mul(self.blocks.data_plane, i * reach + j)), None, self.align)
+
+    def _halves(self, x: Value) -> Value:
+        """A vector of words as one of the numbers that they are of."""
+        return self.code.reinterpret(x, i16) if self.image.pairs else x
 
     # --- the products
 
@@ -453,6 +463,9 @@ class _Task:
             load = lambda k: code.load(self.sums, code.add(at, code.mul(self.blocks.sums_plane, k)), self.lanes, None, self.align)
             block = [[load(i * reach + j) for j in range(reach)] for i in range(reach)]
             made = self.linear.square(cut.transforms.results, block)
+            if image.pairs:
+                by = code.broadcast(code.constant(EXACT_SCALE.bit_length() - 1, i32), self.lanes)
+                made = [[code.apply("shr", x, by) for x in line] for line in made]
             around = {image.letters[0]: place(n), image.output: place(output, 0, 1)}
             # A piece gives so many results of the group, as many of which exist.
             whole = [cut.size // step for step in image.steps]

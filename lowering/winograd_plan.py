@@ -12,7 +12,7 @@ from polyreme.ir import dims
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.types import ScalarType, f32
+from polyreme.ir.types import ScalarType, element_type, f32, i16, i32
 from polyreme.lowering.microkernel import Registers, split_extent, step_cycles
 from polyreme.lowering.problem import PIECES, Problem, find_problem
 from polyreme.lowering.schedule import Request
@@ -25,6 +25,9 @@ ACCURACY = {
 """By the side of the window and the size of a piece; see `winograd.py` for the magnitude."""
 # Sizes where additions are free beside multiply-adds, as on machines whose memory is fast. Elsewhere 3 has fewer products than 2 and less weights than 4.
 USUAL_SIZES = {3: (2, 4), 5: (2,)}
+# The size of which products of integers are made, and by how much their sums are then too large: transforms of this size hold 1 and -1, and the weights' one halves. More channels than this would make sums
+# longer than 32 bits: 9 taps of as many products of 255 by 255, times 4.
+EXACT_SIZE, EXACT_SCALE, MOST_EXACT = 2, 4, 512
 
 # Windows that are taken, and how far apart.
 WINDOWS = (((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 1)))
@@ -62,6 +65,7 @@ class Image:
     batch, and the sizes of the image, need not be known.
 
     Windows are of `span` x `span` pixels, `stride` apart, down and across. `top` and `left` are how many zeros there are before the image. Letters: `letters` are those of x, `taps` the window's, `output` the output channel's.
+    With `pairs` its numbers are integers of 16 bits, of which two channels are a word, and `channels` are words.
     """
 
     problem: Problem
@@ -82,6 +86,7 @@ class Image:
     letters: str
     taps: str
     output: str
+    pairs: bool = False
 
     @property
     def request(self) -> Request:
@@ -132,6 +137,8 @@ class Image:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Sizes of pieces that it may be cut into."""
+        if self.pairs:
+            return (EXACT_SIZE,)
         if self.request.target.spare_adders:
             return USUAL_SIZES[self.span]
         return tuple(size for size, stride in SHARED_TRANSFORM_CYCLES if stride == self.stride and self.span == 3)
@@ -177,10 +184,13 @@ def _beside(first: float, second: float, shows: float = LOADING_SHOWS) -> float:
 
 def find_image(request: Request) -> Image | None:
     """The convolution of a group, if it is one that this file knows how to make."""
-    problem = find_problem(request)
-    if problem is None or problem.dtype != f32 or problem.registers.lanes == 1:
+    problem = find_problem(request, words=True)
+    if problem is None or problem.registers.lanes == 1:
         return None
     contract, epilogue = problem.contract, problem.epilogue
+    pairs = element_type(contract.a.type) == i16
+    if problem.dtype != (i32 if pairs else f32):
+        return None
     spec = tensor.ContractSpec(contract.spec)
     window = contract.a.producer(tensor.Window)
     if window is None or window.axes != (1, 2) or window.x.type.rank != 4:
@@ -204,13 +214,17 @@ def find_image(request: Request) -> Image | None:
     _, high, wide, outputs = contract.result.type.shape
     if not all(isinstance(n, int) for n in (channels, outputs, top, left, *epilogue.steps)):
         return None
-    constant = request.constant | request.kept
+    constant = request.constant if pairs else request.constant | request.kept
     if not isinstance(problem.right.source, BlockArgument) or problem.right.source.index not in constant:
         return None
     if min(channels, outputs) < LEAST_CHANNELS or high * wide == 0:
         return None
+    if pairs:
+        if channels % 2 or channels > MOST_EXACT or (window.sizes[0], window.strides[0]) != (3, 1):
+            return None
+        channels //= 2
     return Image(
-        problem, x, window.sizes[0], window.strides[0], top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output
+        problem, x, window.sizes[0], window.strides[0], top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output, pairs
     )  # fmt: skip
 
 

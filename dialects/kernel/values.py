@@ -186,6 +186,30 @@ class Dot4(Op):
             return (np.asarray(c, np.int32) + products.reshape(-1, 4).sum(-1, dtype=np.int32).reshape(np.shape(c)))[()]
 
 
+@op("kernel.dot2", Pure, Elementwise)
+class Dot2(Op):
+    """c + the sum of two products of 16-bit numbers: the halves of `a` by those of `b`, both read with a sign.
+
+        %next = kernel.dot2 %a, %b, %acc : vector<8xi32>
+
+    Scalars or vectors, all three of one type, whose elements are i32; the sum wraps around. It is exact on every machine, and one multiplication on x86.
+    """
+
+    a = operand()
+    b = operand()
+    c = operand()
+
+    @staticmethod
+    def infer(a: Type, b: Type, c: Type) -> Type:
+        return Dot4.infer(a, b, c)
+
+    @staticmethod
+    def reference(a: Any, b: Any, c: Any) -> Any:
+        left, right = (np.ascontiguousarray(x, np.int32).reshape(-1).view(np.int16).astype(np.int64) for x in (a, b))
+        total = np.asarray(c, np.int64) + (left * right).reshape(-1, 2).sum(-1).reshape(np.shape(c))
+        return total.astype(np.int32)[()]
+
+
 @op("kernel.broadcast", Pure)
 class Broadcast(Op):
     """The same scalar in every lane of a vector.

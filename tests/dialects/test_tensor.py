@@ -127,7 +127,7 @@ REFUSED = [
     (lambda: tt.Reduce.infer(X, fn="add", axes=(1, 0), keepdims=False), "expected sorted axes"),
     (lambda: tt.Reduce.infer(X, fn="add", axes=(2,), keepdims=False), "expected axis in \\[-2, 2\\) but got 2"),
     (lambda: tt.Reduce.infer(X, fn="and", axes=(0,), keepdims=False), "for 'and' but got f32"),
-    (lambda: tt.Contract.infer(X, X, spec="mk,nk->mn", dtype=i32), "expected operands of i8 or u8 for sums in i32 but got f32"),
+    (lambda: tt.Contract.infer(X, X, spec="mk,nk->mn", dtype=i32), "expected operands of i8, u8 or i16 for sums in i32 but got f32"),
     (lambda: tt.Contract.infer(TensorType((2, 4), i8), TensorType((2, 4), i8), spec="mk,nk->mn", dtype=f32), "expected no 'dtype', or i32"),
     (lambda: tt.ArgReduce.infer(TensorType((2, 0), f32), fn="max", axis=1, keepdims=False, dtype=i64), "expected at least one element"),
     (lambda: tt.ArgReduce.infer(X, fn="max", axis=1, keepdims=False, dtype=f32), "expected an integer type"),

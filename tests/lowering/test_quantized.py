@@ -13,12 +13,16 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.types import TensorType, f32, i8, u8
+from polyreme.ir.types import ScalarType, TensorType, f32, i8, i16, u8
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.targets import find_target
+from polyreme.lowering.quantized import ROWS_WORTH_PAIRS
+from polyreme.lowering.targets import TARGETS, Target, find_target
+from tests.lowering.test_dot4 import WITH_VNNI
 
 Array = np.ndarray[Any, Any]
 N = symbol("N")
+# Machines that multiply bytes, and pairs of 16-bit numbers, and what activations are in memory there.
+KINDS = pytest.mark.parametrize(("target", "kind"), [(WITH_VNNI, u8), (TARGETS["x86-64-avx2"], i16)], ids=["bytes", "pairs"])
 
 
 class Model(Builder):
@@ -71,7 +75,8 @@ def check(module: Module, *inputs: Array, flips: float = 0.0) -> None:
     """The lowered module and its machine code give what the model in floats gives: up to float32's rounding, and where a number is so near to a half that this rounding
     decides, up to `flips`, what one step more or less of some activations makes of the result."""
     wanted = evaluate(module, inputs)
-    for got in (evaluate(lower(module, to="tensor"), inputs), compile_module(module).load().run(list(inputs))):
+    tensors = [lower(module, target, to="tensor") for target in (WITH_VNNI, TARGETS["x86-64-avx2"])]
+    for got in (*(evaluate(made, inputs) for made in tensors), compile_module(module).load().run(list(inputs))):
         for a, b in zip(got, wanted, strict=True):
             np.testing.assert_allclose(a, b, rtol=0, atol=max(flips, 1e-5) * float(np.abs(b).max()))
 
@@ -128,14 +133,35 @@ def bottleneck() -> Module:
     return b.module(b(nn.Linear, b.steps(mean, 0.02, -128), b.weight((32, 10), 1), None))
 
 
-def test_a_residual_network_moves_bytes_between_its_layers():
+@KINDS
+def test_a_residual_network_moves_bytes_between_its_layers(target: Target, kind: ScalarType):
     module = bottleneck()
-    tensors = lower(module, to="tensor", verify=True)
+    tensors = lower(module, target, to="tensor", verify=True)
     assert len(integer_contracts(module)) == 6 and float_contracts(module) == 0
     # Two convolutions of one activation share its bytes, what is pooled is bytes already, and no layer reads floats but the residual sums and the mean.
     made = [v.type.dtype for op in tensors.function().block for v in op.results if isinstance(op, tensor.Fused)]
-    assert made.count(u8) == 6
+    # The classifier has a single row.
+    assert made.count(kind) == 6 - (kind == i16) and made.count(u8) + made.count(i16) == 6
     check(module, np.random.default_rng(6).standard_normal((1, 3, 20, 20)).astype(np.float32), flips=0.02)
+
+
+@KINDS
+def test_products_of_few_rows_read_weights_of_eight_bits(target: Target, kind: ScalarType):
+    for rows, wanted in ((1, u8), (ROWS_WORTH_PAIRS - 1, u8), (ROWS_WORTH_PAIRS, kind), (N, kind)):
+        b = Model((rows, 16))
+        x = b.steps(b.main.args[0], 0.03)
+        module = b.module(b(nn.Linear, x, b.weight((16, 12), 1), None), b(nn.Linear, x, b.weight((16, 9), 1), None))
+        contracts = [op for op in lower(module, target, to="tensor").walk() if isinstance(op, tensor.Contract)]
+        assert [op.a.type.dtype for op in contracts] == [wanted] * len(contracts)
+        check(module, np.random.default_rng(1).standard_normal((40 if rows is N else rows, 16)).astype(np.float32))
+
+
+def test_activations_may_be_read_by_products_of_many_rows_and_of_few():
+    b = Model((1, 8, 6, 6))
+    x = b.steps(b(nn.Relu, b.conv(b.steps(b.main.args[0], 0.03), 16, 1)), 0.05, -128)
+    few = b(nn.Linear, b(nn.Reshape, x, shape=(8, 72)), b.weight((72, 10), 1), None)
+    module = b.module(b.conv(x, 16, 3, pad=1), few)
+    check(module, np.random.default_rng(4).standard_normal((1, 8, 6, 6)).astype(np.float32), flips=0.01)
 
 
 @pytest.mark.parametrize("zero", [None, -128, 5])
@@ -149,14 +175,15 @@ def test_a_sum_reads_the_bytes_that_a_product_reads(zero: int | None):
     check(module, np.random.default_rng(4).standard_normal((2, 8, 6, 6)).astype(np.float32), flips=0.01)
 
 
+@KINDS
 @pytest.mark.parametrize(("zero", "relu"), [(None, True), (-128, True), (5, True), (-128, False), (-100, False)])
-def test_what_is_pooled_is_bytes_already(zero: int | None, relu: bool):
+def test_what_is_pooled_is_bytes_already(zero: int | None, relu: bool, target: Target, kind: ScalarType):
     b = Model((1, 8, 15, 15))
     x = b.conv(b.steps(b.main.args[0], 0.03), 16, 3, pad=1)
     x = b(nn.MaxPool, b(nn.Relu, x) if relu else x, kernel=(3, 3), strides=(2, 2), padding=(1, 1, 1, 1))
     module = b.module(b.conv(b.steps(x, 0.05, zero), 16, 1))
-    pools = [op for op in lower(module, to="tensor", verify=True).walk() if isinstance(op, tensor.Reduce)]
-    assert [op.result.type.dtype for op in pools] == [u8] and len(integer_contracts(module)) == 2
+    pools = [op for op in lower(module, target, to="tensor", verify=True).walk() if isinstance(op, tensor.Reduce)]
+    assert [op.result.type.dtype for op in pools] == [kind] and len(integer_contracts(module)) == 2
     check(module, np.random.default_rng(8).standard_normal((1, 8, 15, 15)).astype(np.float32) * 2, flips=0.02)
 
 

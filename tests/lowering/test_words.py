@@ -1,4 +1,4 @@
-"""Products and convolutions of bytes, four to a word: the same integers as numpy's, whatever the machine, the sizes and the threads."""
+"""Products and convolutions of bytes, four to a word, or two as 16-bit numbers: the same integers as numpy's, whatever the machine, the sizes and the threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
-from polyreme.ir.types import TensorType, f32, i8, i32, u8
+from polyreme.ir.types import TensorType, f32, i8, i16, i32, u8
 from polyreme.ir.verify import verify
 from polyreme.lowering.contract import build_contract
 from polyreme.lowering.direct import build_direct
@@ -74,14 +74,16 @@ def bytes_of(shape: tuple[int, ...], kind: Any, seed: int = 0) -> Array:
 
 
 def product_of(x: Array, w: Array, free: bool = False) -> Module:
-    kind = TensorType((symbol("M") if free else x.shape[0], x.shape[1]), u8)
+    kind = TensorType((symbol("M") if free else x.shape[0], x.shape[1]), i16 if x.dtype == np.int16 else u8)
     return root_of([kind], lambda b, x, w: b(tensor.Contract, x, w, spec="mk,kn->mn", dtype=i32), [w])
 
 
 @settings(max_examples=15, deadline=None)
-@given(m=st.integers(1, 70), words=st.integers(1, 90), n=st.integers(2, 150), free=st.booleans(), seed=st.integers(0, 9))
-def test_products_of_any_size_are_exact(m: int, words: int, n: int, free: bool, seed: int):
-    x, w = bytes_of((m, 4 * words), np.uint8, seed), bytes_of((4 * words, n), np.int8, seed + 1)
+@given(m=st.integers(1, 70), words=st.integers(1, 90), n=st.integers(2, 150), free=st.booleans(), seed=st.integers(0, 9), pairs=st.booleans())
+def test_products_of_any_size_are_exact(m: int, words: int, n: int, free: bool, seed: int, pairs: bool):
+    x, w = bytes_of((m, (4 - 2 * pairs) * words), np.uint8, seed), bytes_of(((4 - 2 * pairs) * words, n), np.int8, seed + 1)
+    if pairs:
+        x, w = x.astype(np.int16), w.astype(np.int16)
     (got,), builder = run(product_of(x, w, free), [x])
     np.testing.assert_array_equal(got, x.astype(np.int32) @ w.astype(np.int32))
     assert builder == "contract"
@@ -100,9 +102,11 @@ def test_a_depth_that_is_no_whole_number_of_words_is_left_to_the_loops():
     assert builder == "loops"
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
 @pytest.mark.parametrize("name", ["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"])
-def test_the_kernels_of_other_machines_give_the_same_on_numpy(name: str):
-    x, w = bytes_of((5, 12), np.uint8), bytes_of((12, 19), np.int8, 1)
+def test_the_kernels_of_other_machines_give_the_same_on_numpy(name: str, kind: Any):
+    x, w = bytes_of((5, 12), np.uint8), bytes_of((12, 19), np.int8, 1).astype(kind)
+    x = x.astype(np.int16) if kind is np.int16 else x
     made, builder = lowered(product_of(x, w), TARGETS[name])
     np.testing.assert_array_equal(evaluate(made, [x])[0], x.astype(np.int32) @ w.astype(np.int32))
     assert builder == "contract"
@@ -119,6 +123,7 @@ class Case:
     pad: int = 0
     dilation: int = 1
     planar: bool = False
+    pairs: bool = False
 
     def module(self, w: Array) -> Module:
         n, h, width, c = self.x
@@ -133,7 +138,7 @@ class Case:
             made: Value = b(tensor.Contract, windows, w, spec="NabCmn,OCmn->NabO", dtype=i32)
             return made
 
-        return root_of([TensorType((n, c, h, width) if self.planar else self.x, u8)], make, [w])
+        return root_of([TensorType((n, c, h, width) if self.planar else self.x, i16 if self.pairs else u8)], make, [w])
 
     def expected(self, x: Array, w: Array) -> Array:
         around = ((0, 0), (self.pad, self.pad), (self.pad, self.pad), (0, 0))
@@ -145,6 +150,8 @@ class Case:
 
     def check(self, target: Target | None = None) -> str:
         x, w = bytes_of(self.x, np.uint8, 1), bytes_of((self.out, self.x[3], *self.taps), np.int8, 2)
+        if self.pairs:
+            x, w = x.astype(np.int16), w.astype(np.int16)
         given_ = np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if self.planar else x
         if target is None:
             (got,), builder = run(self.module(w), [given_])
@@ -161,8 +168,9 @@ def cases(draw: st.DrawFn) -> Case:
     dilation = draw(st.integers(1, 2))
     least = max((k - 1) * dilation + 2 for k in taps)
     sizes = draw(st.tuples(st.integers(least, least + 14), st.integers(least, least + 14)))
-    x = (draw(st.integers(1, 2)), *sizes, 4 * draw(st.integers(1, 12)))
-    return Case(x, draw(st.integers(2, 70)), taps, draw(st.integers(1, 2)), draw(st.integers(0, 2)), dilation, draw(st.booleans()))
+    pairs = draw(st.booleans())
+    x = (draw(st.integers(1, 2)), *sizes, (4 - 2 * pairs) * draw(st.integers(1, 12)))
+    return Case(x, draw(st.integers(2, 70)), taps, draw(st.integers(1, 2)), draw(st.integers(0, 2)), dilation, draw(st.booleans()), pairs)
 
 
 @settings(max_examples=15, deadline=None)
@@ -174,6 +182,8 @@ def test_convolutions_of_any_size_are_exact(case: Case):
 def test_convolutions_are_made_of_words_in_place_and_pixels_apart_are_turned_first():
     assert Case((1, 9, 11, 8), 20, (3, 3), pad=1).check() == "direct"
     assert Case((1, 9, 11, 8), 20, (3, 3), pad=1, planar=True).check() == "direct"
+    assert Case((1, 9, 11, 6), 20, (3, 3), pad=1, pairs=True).check() == "direct"
+    assert Case((1, 9, 11, 6), 20, (3, 3), pad=1, planar=True, pairs=True).check() == "direct"
     assert Case((1, 9, 11, 3), 20, (3, 3), pad=1).check() == "loops"
 
 
