@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from polyreme.dialects import kernel, tensor
+from polyreme.dialects.kernel.common import lanes_of
+from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import f32, f64, i8
@@ -19,6 +21,9 @@ from tests.lowering.test_tensor_to_kernel import lowered, module_of, softmax
 # Caches so small that arrays of a test are larger.
 SMALL = {"caches": (4 << 10, 8 << 10, 16 << 10), "memory_streams": 8, "serial_cycles": 500, "grain_cycles": 500}
 WIDTHS = {"whole lines": {}, "half lines": {"vector_bytes": 32}, "no masks": {"vector_bytes": 32, "masked": False}}
+
+
+N = symbol("N")
 
 
 def chain(fn):
@@ -115,6 +120,18 @@ def test_only_large_results_of_elementwise_loops_and_only_where_the_target_says_
     target = replace(TARGETS["x86-64-avx512"], **SMALL)
     assert counts(lowered(module_of([((64, 1024), f32)], lambda b, x: softmax(b, x, 1)), target)) == (0, 0, 0)
     assert counts(lowered(module_of([((64, 1024), f32)] * 2, lambda b, x, y: b(tensor.Concat, [x, y], axis=1)), target)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "fn", "lanes"),
+    [
+        ("x86-64-avx512", 64, "tanh", 32), ("x86-64-avx512", 63, "tanh", 16), ("x86-64-avx512", N, "tanh", 32), ("x86-64-avx2", 64, "tanh", 32), ("x86-64-avx2", 63, "tanh", 16),
+        ("x86-64-avx2", 31, "tanh", 8), ("x86-64-avx2", N, "tanh", 16), ("x86-64-avx2", 64, "abs", 8), ("aarch64", 64, "tanh", 4),
+    ],
+)  # fmt: skip
+def test_functions_that_wait_take_several_vectors_at_once(name: str, size: Dim, fn: str, lanes: int):
+    made = lowered(module_of([((size,), f32)], lambda b, x: b(tensor.Map, x, fn=fn)), TARGETS[name])
+    assert max(lanes_of(op.result.type) for op in made.walk() if isinstance(op, kernel.Load)) == lanes
 
 
 def test_how_many_elements_come_before_a_line():
