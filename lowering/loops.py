@@ -40,10 +40,13 @@ EXPENSIVE = {
     "exp": 8, "expm1": 10, "log": 8, "log1p": 10, "log2": 8, "log10": 8, "sin": 10, "cos": 10, "tan": 14, "asin": 10, "acos": 10, "atan": 10, "atan2": 14,
     "sinh": 12, "cosh": 12, "tanh": 12, "sigmoid": 10, "erf": 12, "gelu": 8, "pow": 20, "mod": 6, "floor_divide": 6, "div": 4, "sqrt": 4, "rsqrt": 5,
 }  # fmt: skip
-# Those whose operations mostly wait for each other: several registers at once keep the machine busier, so many by their bytes. (Four of 64 bytes are faster in the caches, and slower from memory; of
-# 32 bytes four are 1.1 to 1.5 times as fast as one in the caches of Zen 3, two 1.05 to 1.3.)
-WAITING = frozenset({"exp", "expm1", "log", "tanh", "sigmoid", "gelu"})
-AT_ONCE = {64: 2, 32: 4}
+# Those whose operations mostly wait for each other: several vectors at once keep the machine busier, so many by the bytes of one. (Four of 64 bytes are faster in the caches, and slower from memory. Of 32
+# bytes four of the first ones are 1.1 to 1.5 times as fast as one in the caches of Zen 3, and two of the others 1.05 to 1.25, as four are or faster than these.)
+WAITING = ("exp", "expm1", "log", "tanh", "sigmoid", "gelu")
+AT_ONCE = {
+    64: dict.fromkeys(WAITING, 2),
+    32: {**dict.fromkeys(("log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh"), 2), **dict.fromkeys((*WAITING, "erf"), 4)},
+}
 # A value at least this dear is kept rather than computed in another stage again.
 KEPT_COST = 4
 # Bytes of scratch rows in one kernel: half a first-level cache.
@@ -204,8 +207,8 @@ class _RowLoops:
             # Rows side by side: wider than a register, so that each step down the rows reads whole cache lines in a run.
             while count < 8 * self.target.lanes(f32) and (isinstance(n, Expr) or n >= 2 * count):
                 count *= 2
-        elif self._waits():
-            at_once = min(AT_ONCE[self.target.vector_bytes], 2) if isinstance(n, Expr) else AT_ONCE[self.target.vector_bytes]
+        else:
+            at_once = min(self._at_once(), 2) if isinstance(n, Expr) else self._at_once()
             # Of a row that is known there are two such groups at least.
             while isinstance(n, int) and at_once > 1 and n < 2 * at_once * count:
                 at_once //= 2
@@ -213,10 +216,11 @@ class _RowLoops:
         unroll = 4 if self.along_row and (isinstance(n, Expr) or n >= 4 * count) and count > 1 else 1
         return Lanes(count, self.target.masked, unroll)
 
-    def _waits(self) -> bool:
-        """Whether elements are computed one by one, by functions whose operations mostly wait for each other, on a machine with registers for several vectors."""
-        waiting = any(isinstance(op, tensor.Map) and op.fn in WAITING for op in self.ops)
-        return waiting and self.target.vector_bytes in AT_ONCE and self._elementwise()
+    def _at_once(self) -> int:
+        """How many vectors are computed at once: several where elements are computed one by one, by functions whose operations mostly wait for each other."""
+        counts = AT_ONCE.get(self.target.vector_bytes, {})
+        most = max((counts.get(op.fn, 1) for op in self.ops if isinstance(op, tensor.Map)), default=1)
+        return most if most > 1 and self._elementwise() else 1
 
     def _elementwise(self) -> bool:
         """Whether each element of a result takes one of each operand."""
