@@ -28,6 +28,8 @@ USUAL_SIZES = {3: (2, 4), 5: (2,)}
 # The size of which products of integers are made, and by how much their sums are then too large: transforms of this size hold 1 and -1, and the weights' one halves. More channels than this would make sums
 # longer than 32 bits: 9 taps of as many products of 255 by 255, times 4.
 EXACT_SIZE, EXACT_SCALE, MOST_EXACT = 2, 4, 512
+# Registers for the numbers of two rows and what they give there (`Registers.factors`): tiles of 5 x 2, in place of 6 x 2 with those of one row, take 0.91 to 1.0 of the time on Zen 3.
+EXACT_FACTORS = 4
 
 # Windows that are taken, and how far apart.
 WINDOWS = (((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 1)))
@@ -408,7 +410,7 @@ def choose_blockings(image: Image) -> list[Blocking]:
 def blockings(image: Image, sizes: Sequence[int] | None = None) -> Iterator[Blocking]:
     """Ways to cut the work whose scratch memory fits into the second-level cache, into pieces of these sizes (the image's own without)."""
     room = min(image.request.target.caches[1] * 7 // 8, 1 << 20)
-    registers = image.problem.registers
+    registers = replace(image.problem.registers, factors=EXACT_FACTORS) if image.pairs else image.problem.registers
     depths = [image.channels] + [d for d in range(32, image.channels, image.lanes) if image.channels % d == 0 and d % image.lanes == 0]
     for size in (s for s in (image.sizes if sizes is None else sizes) if not any(s % step for step in image.steps)):
         for vectors in range(1, min(image.vectors, 4) + 1):
