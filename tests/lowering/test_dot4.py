@@ -9,6 +9,7 @@ import pytest
 
 from polyreme.dialects import kernel
 from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Op
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, i32, index
 from polyreme.lowering.codegen import assembly
@@ -18,13 +19,13 @@ from polyreme.lowering.targets import TARGETS, Target, host
 from tests.lowering.kernels import KernelBuilder
 
 
-def dots(lanes: int) -> Module:
-    """out = dot4(a, b, c), `lanes` words at a time."""
+def dots(lanes: int, kind: type[Op] = kernel.Dot4) -> Module:
+    """out = dot4(a, b, c), or what another op makes of them, `lanes` words at a time."""
     func = Func.empty("main", [BufferType((lanes,), i32)] * 4, arg_names=("a", "b", "c", "out"), arg_roles=("input",) * 3 + ("output",))
     b = KernelBuilder.at_end(func.block)
     zero = b(kernel.Constant, value=0, dtype=index)
     a, w, c = (b(kernel.Load, x, zero, lanes=lanes) for x in func.args[:3])
-    b(kernel.Store, b(kernel.Dot4, a, w, c), func.args[3], zero)
+    b(kernel.Store, b(kind, a, w, c), func.args[3], zero)
     b.insert(Return([]))
     module = Module.empty()
     module.block.append(func.finish())

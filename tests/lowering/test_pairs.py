@@ -32,22 +32,9 @@ from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.bounds import to_kernels
 from tests.lowering.kernels import KernelBuilder
 from tests.lowering.products import root_of
-from tests.lowering.test_dot4 import WITH_VNNI, variants
+from tests.lowering.test_dot4 import WITH_VNNI, dots, variants
 
 Array = np.ndarray[Any, Any]
-
-
-def dots(lanes: int) -> Module:
-    """out = dot2(a, b, c), `lanes` words at a time."""
-    func = Func.empty("main", [BufferType((lanes,), i32)] * 4, arg_names=("a", "b", "c", "out"), arg_roles=("input",) * 3 + ("output",))
-    b = KernelBuilder.at_end(func.block)
-    zero = b(kernel.Constant, value=0, dtype=index)
-    a, w, c = (b(kernel.Load, x, zero, lanes=lanes) for x in func.args[:3])
-    b(kernel.Store, b(kernel.Dot2, a, w, c), func.args[3], zero)
-    b.insert(Return([]))
-    module = Module.empty()
-    module.block.append(func.finish())
-    return module
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 8, 16])
@@ -57,7 +44,7 @@ def test_machine_code_adds_the_same_products_as_numpy_with_and_without_each_inst
     a[:2] = b[:2] = -(2**15)
     c = rng.integers(-(2**31), 2**31, lanes, np.int64).astype(np.int32)
     wanted = (c + (a.astype(np.int64) * b).reshape(-1, 2).sum(1)).astype(np.int32)
-    module, arrays = dots(lanes), [a.view(np.int32), b.view(np.int32), c]
+    module, arrays = dots(lanes, kernel.Dot2), [a.view(np.int32), b.view(np.int32), c]
     np.testing.assert_array_equal(evaluate(module, arrays)[0], wanted)
     for target in variants():
         np.testing.assert_array_equal(load(build_artifact(module.clone(), target, "dots")).run(arrays)[0], wanted)
@@ -65,7 +52,7 @@ def test_machine_code_adds_the_same_products_as_numpy_with_and_without_each_inst
 
 @pytest.mark.parametrize(("name", "lanes", "instruction"), [("x86-64-avx512", 16, "vpmaddwd"), ("x86-64-avx2", 8, "vpmaddwd"), ("x86-64", 4, "pmaddwd"), ("aarch64", 4, "mla"), ("wasm32", 4, "i32x4")])
 def test_each_machine_uses_its_own_instruction(name: str, lanes: int, instruction: str) -> None:
-    text = assembly(emit_llvm(dots(lanes), TARGETS[name], "dots"), TARGETS[name])
+    text = assembly(emit_llvm(dots(lanes, kernel.Dot2), TARGETS[name], "dots"), TARGETS[name])
     assert instruction in text and "vpmovsx" not in text
 
 
