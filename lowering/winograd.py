@@ -21,6 +21,9 @@ What is computed, how it may be cut and what that is estimated to cost is in `wi
 
 A result is within `ACCURACY[span, size]` of the exact one, where the magnitude is not only that of what the pixel's own window adds up, but the largest among all pixels of its
 piece: neighbours that cancel leave their rounding errors. For the same reason one infinity, or nan, spoils its whole piece.
+
+Images of bytes that are 16-bit numbers in memory (`Image.pairs`) are convolved exactly, 3 x 3 one pixel apart by pieces of 2 x 2: vectors of words are transformed as vectors of their halves, weights are
+`EXACT_SCALE` times G g G', whole numbers, and so are the sums, which are shifted back.
 """
 
 from __future__ import annotations
