@@ -12,7 +12,7 @@ from polyreme.ir import dims
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
-from polyreme.ir.types import ScalarType, element_type, f32, i16, i32
+from polyreme.ir.types import ScalarType, f32
 from polyreme.lowering.microkernel import Registers, split_extent, step_cycles
 from polyreme.lowering.problem import PIECES, Problem, find_problem
 from polyreme.lowering.schedule import Request
@@ -88,11 +88,14 @@ class Image:
     letters: str
     taps: str
     output: str
-    pairs: bool = False
 
     @property
     def request(self) -> Request:
         return self.problem.request
+
+    @property
+    def pairs(self) -> bool:
+        return self.problem.pairs
 
     @cached_property
     def dtype(self) -> ScalarType:
@@ -190,8 +193,7 @@ def find_image(request: Request) -> Image | None:
     if problem is None or problem.registers.lanes == 1:
         return None
     contract, epilogue = problem.contract, problem.epilogue
-    pairs = element_type(contract.a.type) == i16
-    if problem.dtype != (i32 if pairs else f32):
+    if problem.dtype != f32 and not problem.pairs:
         return None
     spec = tensor.ContractSpec(contract.spec)
     window = contract.a.producer(tensor.Window)
@@ -216,17 +218,17 @@ def find_image(request: Request) -> Image | None:
     _, high, wide, outputs = contract.result.type.shape
     if not all(isinstance(n, int) for n in (channels, outputs, top, left, *epilogue.steps)):
         return None
-    constant = request.constant if pairs else request.constant | request.kept
+    constant = request.constant if problem.pairs else request.constant | request.kept
     if not isinstance(problem.right.source, BlockArgument) or problem.right.source.index not in constant:
         return None
     if min(channels, outputs) < LEAST_CHANNELS or high * wide == 0:
         return None
-    if pairs:
+    if problem.pairs:
         if channels % 2 or channels > MOST_EXACT or (window.sizes[0], window.strides[0]) != (3, 1):
             return None
         channels //= 2
     return Image(
-        problem, x, window.sizes[0], window.strides[0], top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output, pairs
+        problem, x, window.sizes[0], window.strides[0], top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output
     )  # fmt: skip
 
 
