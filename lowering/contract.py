@@ -176,7 +176,7 @@ class ProductBuilder:
 
     def _turns(self) -> bool:
         """Whether tasks turn panels of B, of known sizes, whose steps are neighbours, or blocks of panels too deep for one."""
-        letters = [c for c in self.p.contracted if self.p.size(c) != 1]
+        letters = self.p.step_letters
         if self.p.right.stride(self.lane) == 1 or len(letters) != 1 or self.p.right.stride(letters[0]) != 1:
             return False
         if not isinstance(self.m, int) or not isinstance(self.k, int) or self.m < ROWS_WORTH_PACKING_TWICE or self.lanes == 1:
@@ -256,7 +256,7 @@ class ProductBuilder:
     def _stays_near(self) -> bool:
         """Whether the lines of a panel stay in the second-level cache though they are as far apart as B's rows: far ones share few of its places."""
         p = self.p
-        letters = [c for c in p.contracted if p.size(c) != 1]
+        letters = p.step_letters
         if len(letters) != 1 or not isinstance(self.k, int):
             return False
         stride = p.right.stride(letters[0])
@@ -292,10 +292,9 @@ class ProductBuilder:
         """Whether each task packs its panels into memory of its own, which stays in the second-level cache: B then is read once and never written back."""
         if self._is_known or self.p.is_narrow:
             return False
-        sizes = [panels.sizes[c] for c in panels.contracted if panels.sizes[c] != 1]
         if not isinstance(panels.depth, int) or not isinstance(self.m, int):
             return False
-        if panels.depth * panels.width * self.p.dtype.bytes > self._room and len(sizes) != 1:
+        if panels.depth * panels.width * self.p.dtype.bytes > self._room and len(self.p.step_letters) != 1:
             return False
         return self.m >= ROWS_WORTH_PACKING_TWICE or not self._is_shared
 
@@ -335,6 +334,9 @@ class ProductBuilder:
         """Steps of a block of a panel, `local` if a task packs it, that has room in the second-level cache, or in the first one; None when a panel is such a block as a whole."""
         near = local and self._packs_blocks and self._is_unit
         if panels is None or self.in_blocks or not isinstance(panels.depth, int) or (typical(self.m) < ROWS_WORTH_BLOCKS and not near):
+            return None
+        # A task packs along one letter: several may be one axis of A and of the panels, and not of B.
+        if local and len(self.p.step_letters) != 1:
             return None
         room = self.p.request.target.caches[0] // PACKED_SHARE if near else self._room
         blocks = -(-panels.depth * panels.width * self.p.dtype.bytes // room)

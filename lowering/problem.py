@@ -105,6 +105,11 @@ class Problem:
     def size(self, letter: str) -> Dim:
         return self.sizes[letter]
 
+    @property
+    def step_letters(self) -> list[str]:
+        """The contracted letters along which there is more than one step."""
+        return [c for c in self.contracted if self.size(c) != 1]
+
     def axes(self, b_strides: dict[str, Dim]) -> list[Axis]:
         """The contracted axes, B moving by `b_strides`."""
         return join_axes([Axis(self.size(c), self.left.stride(c), b_strides[c]) for c in self.contracted])

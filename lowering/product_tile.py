@@ -183,7 +183,7 @@ class Tile:
         at, sizes = self.right0, dict(self.panels.sizes)
         left: Index = 0
         if depth is not None:
-            (letter,) = (c for c in p.contracted if p.size(c) != 1)
+            (letter,) = p.step_letters
             at, left = code.add(at, code.mul(start, p.right.stride(letter))), code.mul(start, p.left.stride(letter))
             sizes[letter] = depth
         width = vectors * self.product.lanes
@@ -222,7 +222,7 @@ class Tile:
     def ahead_in_place(self, at: Index, depth: int | None, start: Index) -> Ahead | None:
         """The same for a panel that is packed from position `at` on: the next block of this panel, or the first one of the next panel."""
         code, p, panels = self.code, self.p, self.panels
-        letters = [c for c in p.contracted if p.size(c) != 1]
+        letters = p.step_letters
         assert panels is not None and isinstance(panels.depth, int)
         if len(letters) != 1:
             return None

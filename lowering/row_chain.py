@@ -256,7 +256,7 @@ def _reads_rows(product: Product, narrow: Value, given: int) -> bool:
     left = product.problem.left
     if not _is_plain(product) or product.m != size_of(pixels) or product.k != channels or not isinstance(left.source, BlockArgument) or left.source.index != given:
         return False
-    steps = [c for c in product.problem.contracted if product.problem.size(c) != 1]
+    steps = product.problem.step_letters
     if len(steps) != 1 or not product.rows or any(arg.index == given for arg in product.problem.epilogue.args):
         return False
     return left.base == 0 and left.stride(steps[0]) == 1 and left.stride(product.rows[-1]) == channels

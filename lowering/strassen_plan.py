@@ -202,7 +202,7 @@ def find_matrices(request: Request, ahead: bool = True) -> Matrices | None:
     p, source = found.problem, found.problem.right.source
     if not isinstance(source, BlockArgument) or (ahead and source.index not in request.constant) or any(element_type(x.type) != f32 for x in (source, p.left.source)):
         return None
-    steps = [c for c in p.contracted if p.size(c) != 1]
+    steps = p.step_letters
     if len(steps) != 1 or p.left.stride(steps[0]) != 1:
         return None
     if not isinstance(found.k, int) or not isinstance(found.n, int):

@@ -242,6 +242,13 @@ def test_with_few_registers_tasks_pack_blocks_of_a_large_b_that_stay_in_the_firs
     check_native(module, inputs, expected, dtype, replace(host(), caches=large.caches))
 
 
+@pytest.mark.parametrize("target", ["x86-64-avx2", "x86-64-avx512"])
+def test_blocks_that_stay_in_the_first_level_are_cut_along_one_letter_of_b_only(target: str) -> None:
+    module, inputs, expected = Case("mkl,lkn->mn", (49, 7, 10), (10, 7, 150)).build()
+    slow = replace(TARGETS[target], caches=(8 << 10, 64 << 10, 16 << 20), third_level_bytes=9.5)
+    check_evaluated(module, inputs, expected, f32, slow)
+
+
 @pytest.mark.parametrize(("m", "k", "n"), [(100, 4099, 70), (61, 3000, 31), (48, 2600, 32)], ids=str)
 def test_long_sums_whose_steps_are_neighbours_in_both_operands_are_turned_block_by_block(m: int, k: int, n: int) -> None:
     module, inputs, expected = Case("mk,nk->mn", (m, k), (n, k), tail=True).build()
