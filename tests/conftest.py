@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # The workers use all cores already: numpy's threads beside them would wait for one another.
+    # The workers use all cores already: numpy's threads beside them, and processes that compile, would wait for one another.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("POLYREME_JOBS", "1")
 
 # Tests make ten thousands of ops at a time, which are no garbage until they end.
-gc.set_threshold(200_000, 10, 10)
+gc.set_threshold(500_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)
