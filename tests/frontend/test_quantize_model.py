@@ -266,7 +266,10 @@ def test_onnx_has_the_same_integers(lenet: Any) -> None:
     kinds = [node.op_type for node in exported.graph.node]
     assert kinds.count("QuantizeLinear") == 3 and kinds.count("DequantizeLinear") == 6
     onnxruntime = pytest.importorskip("onnxruntime")
-    session = onnxruntime.InferenceSession(exported.SerializeToString(), providers=["CPUExecutionProvider"])
+    # As it stands: where there are no dot products of bytes, its fused kernels add pairs of products in 16 bits, which overflow.
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(exported.SerializeToString(), options, providers=["CPUExecutionProvider"])
     (found,) = session.run(None, {session.get_inputs()[0].name: images[:32]})
     # A sum at the middle between two integers may be rounded to either by another order of addition.
     assert np.abs(found - made(paddle.to_tensor(images[:32])).numpy()).max() < 0.02 * np.abs(found).max()
