@@ -4,7 +4,7 @@ Rows, steps and lanes are cut into two or three parts each, as a scheme of `sche
 "thirds" and "thirds of rows" 15 in place of 18, "quarters" 49 in place of 64. The parts of the lanes are neighbouring panels. So a task makes its part of all
 products from beginning to end, and needs no memory but its own:
 
-1. A kernel of its own writes the combinations of A, once for all tasks.
+1. The kernel first writes the combinations of A, once for all tasks.
 2. A task takes the combinations of a few panels of B, which were packed ahead, one after another: the register tile multiplies them by its rows of A's, and the
    sums wait in the second-level cache. Long sums are cut into blocks of steps.
 3. It adds them up, a row of each part at a time, computes what follows and stores it (`strassen_task.py`).
@@ -13,7 +13,8 @@ With two levels, threads make combinations and add up beside the products (`stra
 
 How many rows there are need not be known. Then it shows at run time whether there are enough of them for all of that. Few rows are not cut into parts: those products of a scheme that
 are enough for one part of rows (`Scheme.few`) are as much work as the direct way makes of them, and read as many of the same packed weights. Where two levels are the best way for a usual number
-of rows, whole chunks of as many go that way, with weights packed for it, and one level is for the rest.
+of rows, whole chunks of as many go that way, with weights packed for it, and one level is for the rest. More rows than whose combinations stay near are made in chunks as well, which meet the
+same weights one after the other.
 
 Sizes that do not fit are filled up with zeros. A result is within `ACCURACY` of the exact one, where the magnitude is what the scheme (of few rows, where they are) gives for magnitudes,
 with plus for every minus. That is more than the product of the magnitudes: a row that is small beside its partner half of the rows away loses digits, as does a column, or a step whose
@@ -22,13 +23,15 @@ partner in another part of the steps is large; and one infinity, or nan, spoils 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
-from polyreme.ir.dims import Dim, floordiv
+from polyreme.ir.dims import Dim, ceildiv, floordiv, mod
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, i64
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.microkernel import step_cycles
@@ -123,23 +126,41 @@ class StrassenBuilder:
             notes = self.parts.new_scratch(cut.most_makers * Tickets.elements(cut.turns_of_run), i64)
             before = [source, notes, self.parts.new_scratch(cut.most_makers * cut.memory_of_thread, f32, cut.memory_of_thread)]
         else:
-            before = [self._combine_rows(source)]
+            before = [source, self.parts.new_scratch(cut.combined, f32)]
         slots = [*before, self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         func = Func.empty(p.request.name(name), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=True)
         code = Code(Builder.at_end(func.block, func.location))
-        rows = Rows.of(code, cut)
         left, right, *more = func.args[len(before) - 1 :]
         count = len(epilogue.args)
         memory = Memory(left, right, dict(zip(epilogue.args, more[:count], strict=True)), more[count:])
-        if not cut.beside:
-            self._tasks(code, rows, memory)
-        elif isinstance(self.matrices.product.m, int):
-            self._tasks_beside(code, rows, memory, *func.args[:2])
-        else:
-            with code.loop(0, floordiv(self.matrices.product.m, self.matrices.m), name="chunk") as chunk:
-                self._tasks_beside(code, replace(rows, before=code.mul(chunk.iv, self.matrices.m)), memory, *func.args[:2])
+        with self._chunk(code) as rows:
+            if cut.beside:
+                self._tasks_beside(code, rows, memory, *func.args[:2])
+            else:
+                self._combine_rows(code, rows, func.args[0], left)
+                self._tasks(code, rows, memory)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
+
+    @contextmanager
+    def _chunk(self, code: Code) -> Iterator[Rows]:
+        """What is written for the rows of a chunk, written for each of them: for the whole ones of all rows where others make what they leave, for all there are, or for those that are left."""
+        cut, m, all_rows = self.cut, self.matrices.m, self.matrices.product.m
+        if m == all_rows and isinstance(m, int):
+            yield Rows.of(code, cut, m)
+        elif isinstance(m, int):
+            count = floordiv(all_rows, m) if cut.beside else ceildiv(all_rows, m)
+            with code.loop(0, count, name="chunk") as chunk:
+                before = code.mul(chunk.iv, m)
+                is_even = cut.beside or mod(all_rows, m) == 0
+                yield Rows.of(code, cut, m if is_even else code.min(code.sub(all_rows, before), m), before)
+        else:
+            # About as many rows in each, in whole tiles.
+            tile, chunks = cut.down * cut.rows, code.apply("max", code.value(ceildiv(m, cut.most)), code.value(1))
+            each = code.mul(code.div(code.add(code.value(ceildiv(m, tile)), chunks, -1), chunks), tile)
+            with code.loop(0, code.div(code.add(m, each, -1), code.apply("max", code.value(each), code.value(1))), name="chunk") as chunk:
+                before = code.mul(each, chunk.iv)
+                yield Rows.of(code, cut, code.min(code.sub(m, before), each), code.add(before, code.sub(all_rows, m)))
 
     def _tasks(self, code: Code, rows: Rows, memory: Memory) -> None:
         """A group of panels for a piece of the rows each."""
@@ -173,17 +194,11 @@ class StrassenBuilder:
                         share = Share(tickets, owner, is_own, is_last)
                         Turns(Task(code, rows, memory, group.iv, piece.iv), source, self.stride, thread, share, variables, group.iv, groups).run()
 
-    def _combine_rows(self, source: Slot) -> Slot:
-        """A step that writes the combinations of A, [product][row of a part][step of a part]."""
-        cut, p, lanes = self.cut, self.p, self.cut.lanes
-        m, k = self.matrices.m, self.matrices.k
-        slot = self.parts.new_scratch(cut.combined, f32)
-        func = Func.empty(p.request.name("combine"), [self.parts.buffer_type(s) for s in (source, slot)], loc=p.contract.location, final_addresses=True)
-        code = Code(Builder.at_end(func.block, func.location))
-        read, write = func.args
-        rows = Rows.of(code, cut)
+    def _combine_rows(self, code: Code, rows: Rows, read: Value, write: Value) -> None:
+        """A's combinations, [product][row of a part][step of a part]."""
+        cut, p, lanes, k = self.cut, self.p, self.cut.lanes, self.matrices.k
         grain = max(1, int(GRAIN_CYCLES / (cut.products * cut.steps * costs_on(p.request.target).combine)))
-        with code.parallel(rows.height, grain=grain, name="row") as row, code.loop(0, cut.steps, step=lanes, name="step") as step:
+        with code.parallel(code.value(rows.height), grain=grain, name="row") as row, code.loop(0, cut.steps, step=lanes, name="step") as step:
             to = code.add(code.mul(row, cut.line), step.iv)
 
             def load(down: int, across: int) -> Value:
@@ -192,9 +207,10 @@ class StrassenBuilder:
                 exist: Index = lanes
                 if (across + 1) * cut.steps + lanes > k:
                     exist = code.sub(k - across * cut.steps, step.iv)
-                if down if rows.enough is not None else (down + 1) * cut.height > m:
+                lacks = (down + 1) * cut.height > rows.m if isinstance(rows.m, int) else down or rows.enough is None
+                if lacks:
                     # None of a row that does not exist.
-                    exist = code.min(exist, code.mul(code.sub(m, here), lanes))
+                    exist = code.min(exist, code.mul(code.sub(rows.m, here), lanes))
                 return code.load(read, at, lanes, code.lane_mask(exist, lanes))
 
             def combinations(cut: Cut) -> None:
@@ -202,9 +218,6 @@ class StrassenBuilder:
                     code.store(value, write, code.add(to, code.mul(rows.matrix, i)), None, self.align)
 
             rows.either(combinations)
-        code.b.insert(Return([]))
-        self.parts.steps.append(Step(func, (source, slot)))
-        return slot
 
     def _weights(self) -> Slot:
         """The combinations of B, [group of panels][block of steps][product][step][lane], as a pack; of the outer level alone, those of all parts of the inner one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from math import inf, prod
@@ -47,6 +47,8 @@ ROWS_WORTH_LOADING, KEPT_FOR_MANY = 128, 2
 APART = 5
 # Of an unknown number of rows, fewer than this are not cut: they take about as long as reading the weights, of which there are more then.
 LEAST_ROWS = 48
+# A known number of rows is cut into chunks of no fewer: each of them reads all weights.
+LEAST_ROWS_OF_CHUNK = 96
 # How many tasks the busier one of two threads may have, in halves of all of them.
 MOST_UNEVEN = 1.15
 # Threads at most that make A's combinations each for itself: they need memory for them. It pays where each of two has two groups of panels at least.
@@ -136,10 +138,12 @@ def best_cut(found: Matrices) -> Cut | None:
     if any(cut.schemes == turned for cut in fitting) and any(cut.fits for cut in cuts(known, [WAYS["thirds"]])):
         # Thirds of rows have half as many weights more: they are for where the combinations of A would be too many otherwise.
         fitting = [cut for cut in fitting if cut.schemes != turned]
-    best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles), default=None)
+    if known is found and levels == 1:
+        fitting += in_chunks(found, ways, enough)
+    best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles_of_all), default=None)
     # An unknown number of rows goes by two levels, too, as far as it is whole chunks.
     one_kernel = known is found and found.has_spare_units and best is not None and not best.beside
-    if best is None or best.cycles > (ADVANTAGE_OF_ONE_KERNEL if one_kernel else ADVANTAGE) * known.direct_cycles:
+    if best is None or best.cycles_of_all > (ADVANTAGE_OF_ONE_KERNEL if one_kernel else ADVANTAGE) * known.direct_cycles:
         return None
     if known is found:
         return best
@@ -212,9 +216,10 @@ def find_matrices(request: Request, ahead: bool = True) -> Matrices | None:
 
 @dataclass(frozen=True)
 class Cut:
-    """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks` blocks of steps. An unknown number
-    of rows is cut so where it is within `enough`, both ends included; else by `of_few`. With a `chunk`, whole multiples of the number of rows that it is for are cut by it, and only what is left
-    of them by this one. With `half_packed` weights are packed in the combinations of the outer level, and those of the inner one made of them beside the multiplications."""
+    """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks` blocks of steps. A product of more rows than `matrices` has
+    is made in chunks of as many. An unknown number of rows is cut so where it is at least `least`, in as few chunks as have `most` rows at most; else by `of_few`. With a `chunk`, whole multiples of
+    the number of rows that it is for are cut by it, and only what is left of them by this one. With `half_packed` weights are packed in the combinations of the outer level, and those of the inner
+    one made of them beside the multiplications."""
 
     matrices: Matrices
     schemes: tuple[Scheme, ...]
@@ -222,7 +227,8 @@ class Cut:
     vectors: int
     piece: int
     blocks: int
-    enough: tuple[int, int] = (0, 0)
+    least: int = 0
+    most: int = 0
     chunk: Cut | None = None
     half_packed: bool = False
 
@@ -295,14 +301,21 @@ class Cut:
     @property
     def matrix(self) -> Dim:
         """Elements from one of A's combinations to the next, of which the last piece may compute some more rows than there are."""
-        rows = self.pieces * self.piece if isinstance(self.matrices.m, int) else self.height + self.rows
+        return self.matrix_of(self.pieces * self.piece if isinstance(self.matrices.m, int) else self.height + self.rows)
+
+    def matrix_of(self, rows: Dim) -> Dim:
+        """The same where so many rows of a part are computed."""
         return rows * self.line + APART * self.lanes
 
     @property
     def combined(self) -> Dim:
-        """Elements of A's combinations."""
-        whole = self.products * self.matrix
-        return whole if isinstance(self.matrices.m, int) else dims.maximum(whole, self.of_few.products * self.of_few.matrix)
+        """Elements of A's combinations, of a chunk."""
+        if isinstance(self.matrices.m, int):
+            return self.products * self.matrix
+        # A chunk is of whole tiles.
+        most = -(-self.most // (self.down * self.rows)) * self.down * self.rows
+        some, few = (replace(cut, matrices=replace(self.matrices, m=dims.minimum(self.matrices.m, rows))) for cut, rows in ((self, most), (self.of_few, self.least)))
+        return dims.maximum(some.products * some.matrix, few.products * few.matrix)
 
     @property
     def alive(self) -> Dim:
@@ -450,9 +463,16 @@ class Cut:
         """Whether it may be chosen at all."""
         return self.is_near and self.hides_memory and self.is_shared
 
+    @property
+    def cycles_of_all(self) -> float:
+        """An estimate for all chunks of a known number of rows, or for those that `matrices` has of an unknown one."""
+        assert isinstance(self.matrices.m, int)
+        rows = self.matrices.product.m
+        return self.cycles * (-(-rows // self.matrices.m) if isinstance(rows, int) else 1)
+
     @cached_property
     def cycles(self) -> float:
-        """An estimate on one thread."""
+        """An estimate for a chunk on one thread."""
         combined, alive, a = self.combined, self.alive, self.matrices
         assert isinstance(self.height, int) and isinstance(a.m, int) and isinstance(combined, int) and isinstance(alive, int)
         target = a.product.problem.request.target
@@ -501,6 +521,16 @@ def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.val
                                 yield replace(cut, half_packed=True)
 
 
+def in_chunks(whole: Matrices, ways: Sequence[tuple[Scheme, ...]], enough: float) -> Iterator[Cut]:
+    """Ways to cut chunks of a known number of rows: as few as there are where the combinations of A stay in the third-level cache, or in the second one."""
+    assert isinstance(whole.m, int)
+    target, most = whole.product.problem.request.target, max(len(way[0].left) / way[0].rows / way[0].steps for way in ways)
+    counts = {-(-int(most * whole.m * whole.k * f32.bytes) // room) for room in (target.caches[2] // COMBINED_NEAR, target.caches[1])}
+    for chunks in sorted(counts):
+        if chunks > 1 and whole.m >= chunks * LEAST_ROWS_OF_CHUNK:
+            yield from (cut for cut in cuts(replace(whole, m=-(-whole.m // chunks)), ways, enough / chunks) if cut.fits)
+
+
 def for_any_rows(cut: Cut, m: Dim) -> Cut:
     """The same for an unknown number of rows, of which `cut` has a usual one."""
     known = cut.matrices
@@ -512,7 +542,7 @@ def for_any_rows(cut: Cut, m: Dim) -> Cut:
 
     least = next((rows for rows in range(LEAST_ROWS, known.m, 8) if gains(rows)), known.m)
     most = known.product.problem.request.target.caches[2] // (COMBINED_NEAR * f32.bytes * cut.products * cut.line) * cut.down
-    return replace(cut, matrices=replace(known, m=m), piece=max(1, cut.most_rows // cut.rows) * cut.rows, enough=(least, most))
+    return replace(cut, matrices=replace(known, m=m), piece=max(1, cut.most_rows // cut.rows) * cut.rows, least=least, most=max(most, known.m))
 
 
 def with_chunks(cut: Cut, known: Matrices, cycles: float) -> Cut:

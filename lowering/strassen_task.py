@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from polyreme.ir.core import Value
-from polyreme.ir.dims import Dim
 from polyreme.ir.types import f32
 from polyreme.lowering.ahead import FEWEST_ROWS, FEWEST_ROWS_NEAR, ask_for_panel
 from polyreme.lowering.code import Code, Index
@@ -20,12 +19,13 @@ from polyreme.lowering.strassen_plan import Cut
 
 @dataclass(frozen=True)
 class Rows:
-    """What depends on the number of rows, in a kernel: whether it is `enough` (None: there is nothing to ask), how many products that makes and the first one's number, rows of a
+    """What depends on the number of rows of a chunk, in a kernel: whether these are `enough` (None: there is nothing to ask), how many products that makes and the first one's number, rows of a
     part, pieces that these are cut into and rows of one, the distances from one of A's combinations to the next and from the sums of one product to the next one's, and how many
     rows others make, those before."""
 
     code: Code
     cut: Cut
+    m: Index
     enough: Value | None
     products: Index
     first: Index
@@ -37,25 +37,25 @@ class Rows:
     before: Index = 0
 
     @classmethod
-    def of(cls, code: Code, cut: Cut) -> Rows:
-        m = cut.matrices.m
-        if isinstance(m, int):
-            return cls(code, cut, None, cut.products, 0, cut.height, cut.pieces, cut.piece, cut.matrix, cut.plane)
-        few, (least, most) = cut.of_few, cut.enough
-        enough = code.apply("and", code.apply("ge", code.value(m), code.value(least)), code.apply("le", code.value(m), code.value(most)))
+    def of(cls, code: Code, cut: Cut, m: Index, before: Index = 0) -> Rows:
+        """Those of a chunk of `m` rows: no more than the cut is for, and as many unless it is the last one, or any number where `cut` is for any."""
+        if isinstance(cut.matrices.m, int):
+            return cls(code, cut, m, None, cut.products, 0, cut.height, cut.pieces, cut.piece, cut.matrix, cut.plane, before)
+        few = cut.of_few
+        enough = code.apply("ge", code.value(m), code.value(cut.least))
 
-        def choose(all: Dim, few: Dim) -> Value:
+        def choose(all: Index, few: Index) -> Value:
             return code.apply("select", enough, code.value(all), code.value(few))
 
-        height, most_rows = choose(cut.height, few.height), choose(cut.piece, few.piece)
+        half, (scheme,) = code.ceildiv(m, cut.down), cut.schemes
+        height, most_rows = choose(half, m), choose(cut.piece, few.piece)
         pieces = code.div(code.add(height, most_rows, -1), most_rows)
-        # There may be none after whole chunks.
-        piece = code.div(code.add(height, pieces, -1), pieces if cut.chunk is None else code.apply("max", code.value(pieces), code.value(1)))
+        piece = code.div(code.add(height, pieces, -1), pieces)
         # Rows are computed up to a whole number of tiles.
         plane = code.add(code.mul(code.ceildiv(piece, cut.rows), cut.rows * cut.width), cut.lanes)
-        (scheme,) = cut.schemes
-        products, first, matrix = choose(cut.products, few.products), choose(0, scheme.first), choose(cut.matrix, few.matrix)
-        return cls(code, cut, enough, products, first, height, pieces, piece, matrix, plane, code.sub(cut.matrices.product.m, m))
+        line, apart = cut.line, cut.matrix_of(cut.rows)
+        matrix = choose(code.add(code.mul(half, line), apart), code.add(code.mul(m, line), apart))
+        return cls(code, cut, m, enough, choose(cut.products, few.products), choose(0, scheme.first), height, pieces, piece, matrix, plane, before)
 
     def either(self, write: Callable[[Cut], None]) -> None:
         """What is written for all products, or for those of few rows, or both under a condition."""
@@ -187,9 +187,9 @@ class Task:
 
                 rows.either(add_up)
             parts: Index = cut.down
-            if rows.enough is not None or cut.down * cut.height != a.m:
+            if rows.enough is not None or cut.down * cut.height != rows.m:
                 # With few rows there is one part, which has them all.
-                parts = code.min(parts, code.div(code.sub(code.add(a.m, rows.height, -1), here), rows.height))
+                parts = code.min(parts, code.div(code.sub(code.add(rows.m, rows.height, -1), here), rows.height))
             exist = code.min(cut.across * cut.width, code.sub(a.n, lane0)) if cut.groups * cut.across * cut.width != a.n else cut.across * cut.width
             with code.loop(0, parts, name="part") as below, code.loop(0, exist, step=lanes, name="lane") as lane:
                 at = code.add(code.mul(below.iv, cut.across * cut.width), lane.iv)

@@ -129,16 +129,25 @@ class Case:
     def bound(self, inputs: Sequence[Array], constants: Sequence[Array], cut: Cut) -> Array:
         """`ACCURACY` with the magnitude that the module declares for it."""
         x, w = (np.abs(a).astype(np.float64) for a in (inputs[0].reshape(self.m, self.k), constants[0].T if self.turned else constants[0]))
-        if not isinstance(cut.matrices.m, int):
-            # Of so many rows it is this one.
-            cut = replace(cut if cut.enough[0] <= self.m <= cut.enough[1] else cut.of_few, matrices=replace(cut.matrices, m=self.m))
-        magnitude = magnitude_of(x, w, cut)
+        magnitude = np.concatenate([magnitude_of(part, w, sized) for part, sized in chunks_of(x, cut)])
         exact = inputs[0].reshape(self.m, self.k).astype(np.float64) @ (constants[0].T if self.turned else constants[0]).astype(np.float64)
         bound = ACCURACY.bound(exact, f32, magnitude, self.k)
         # Each of the sums after it rounds once more.
         expected = self.expected(inputs, constants)
         later = np.finfo(np.float32).eps * (self.bias + self.residual) * (np.abs(expected) + 8)
         return np.asarray(bound.reshape(expected.shape) + later)
+
+
+def chunks_of(x: Array, cut: Cut) -> list[tuple[Array, Cut]]:
+    """The rows that are cut at a time, and how."""
+    m = len(x)
+    if isinstance(cut.matrices.m, int):
+        return [(x[i : i + cut.matrices.m], cut) for i in range(0, m, cut.matrices.m)]
+    tile, chunks = cut.down * cut.rows, max(-(-m // cut.most), 1)
+    tiles = -(-m // tile)
+    each = -(-tiles // chunks) * tile
+    parts = [x[i : i + each] for i in range(0, m, each)]
+    return [(part, replace(cut if len(part) >= cut.least else cut.of_few, matrices=replace(cut.matrices, m=len(part)))) for part in parts]
 
 
 def magnitude_of(x: Array, w: Array, cut: Cut) -> Array:
@@ -210,6 +219,25 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
 
     lowered = to_kernels(case.module(inputs, constants), TARGETS[target], with_cut(pick, (way,), used))
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
+
+
+@pytest.mark.parametrize("chunk", [10, 8], ids=["even", "rest"])
+@pytest.mark.parametrize("way", ["halves", "thirds"])
+@pytest.mark.parametrize("case", [Case(20, 37, 70, bias=True, residual=True), Case(20, 33, 50, turned=True, split=4)], ids=str)
+def test_chunks_of_rows_are_within_the_bound_of_their_own_parts_and_touch_no_memory_outside_of_their_buffers(case: Case, way: str, chunk: int) -> None:
+    used: list[Cut] = []
+
+    def build(request: Request) -> KernelPlan | None:
+        found = find_matrices(request)
+        assert found is not None
+        used.append(min(cuts(replace(found, m=chunk), [WAYS[way]]), key=lambda cut: cut.cycles))
+        return StrassenBuilder(used[0]).build()
+
+    inputs, constants = case.arrays()
+    lowered = to_kernels(case.module(inputs, constants), host(), build)
+    expected, bound = case.expected(inputs, constants), case.bound(inputs, constants, used[0])
+    assert_within(evaluate(lowered, inputs)[0], expected, bound)
+    bounds.check_machine_code(lowered, inputs, expected, bound)
 
 
 @pytest.mark.parametrize("way", list(WAYS))
@@ -304,33 +332,33 @@ def test_results_are_the_same_bits_whoever_takes_which_turn(half_packed: bool) -
         set_num_threads(before)
 
 
-def with_any_rows(way: str, which: int, used: list[Cut], tiles: int = 0, enough: tuple[int, int] = (0, 0)) -> Callable[[Request], KernelPlan | None]:
-    """A builder for an unknown number of rows, with one of the ways to cut; `tiles` of a task, and how many rows are `enough`, if they are given."""
+def with_any_rows(way: str, which: int, used: list[Cut], tiles: int = 0, least: int = 0, most: int = 0) -> Callable[[Request], KernelPlan | None]:
+    """A builder for an unknown number of rows, with one of the ways to cut; `tiles` of a task, and the `least` and `most` rows of a chunk, if they are given."""
 
     def build(request: Request) -> KernelPlan | None:
         found = find_matrices(request)
         assert found is not None
         usual = [cut for cut in cuts(replace(found, m=64), [WAYS[way]]) if cut.rows % 2 == 0]
         cut = for_any_rows(usual[which % len(usual)], found.m)
-        used.append(replace(cut, piece=tiles * cut.rows, blocks=tiles, enough=enough) if tiles else cut)
+        used.append(replace(cut, piece=tiles * cut.rows, blocks=tiles, least=least, most=max(most, least)) if tiles else cut)
         return StrassenBuilder(used[0]).build()
 
     return build
 
 
 @settings(max_examples=3, deadline=None)
-@example(Case(1, 25, 70, bias=True), "x86-64-avx512", "thirds", 5, (3, 11), 2, [2, 11, 12])
-@example(Case(6, 19, 33, residual=True, split=2), "aarch64", "halves", 9, (4, 100), 1, [1, 7])
-@example(Case(2, 17, 50, turned=True, bias=True), "x86-64-avx2", "thirds", 7, (1, 5), 1, [5, 6])
+@example(Case(1, 25, 70, bias=True), "x86-64-avx512", "thirds", 5, 3, 11, 2, [2, 11, 12])
+@example(Case(6, 19, 33, residual=True, split=2), "aarch64", "halves", 9, 4, 100, 1, [1, 7])
+@example(Case(2, 17, 50, turned=True, bias=True), "x86-64-avx2", "thirds", 7, 1, 5, 1, [5, 16])
 @given(
     CASES, st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]), st.sampled_from(["halves", "thirds"]), st.integers(0, 1000),
-    st.tuples(st.integers(1, 9), st.integers(0, 20)), st.integers(1, 2), st.lists(st.integers(1, 20), min_size=2, max_size=2),
+    st.integers(1, 9), st.integers(1, 20), st.integers(1, 2), st.lists(st.integers(1, 20), min_size=2, max_size=2),
 )  # fmt: skip
-def test_one_kernel_serves_any_number_of_rows(case: Case, target: str, way: str, which: int, enough: tuple[int, int], tiles: int, sizes: list[int]) -> None:
-    """By all products of a scheme, or by those for few rows, whichever their number asks for."""
+def test_one_kernel_serves_any_number_of_rows(case: Case, target: str, way: str, which: int, least: int, most: int, tiles: int, sizes: list[int]) -> None:
+    """By all products of a scheme, in chunks of rows where there are many, or by those for few rows, whichever their number asks for."""
     used: list[Cut] = []
     inputs, constants = case.arrays()
-    lowered = to_kernels(case.module(inputs, constants, free=True), TARGETS[target], with_any_rows(way, which, used, tiles, enough))
+    lowered = to_kernels(case.module(inputs, constants, free=True), TARGETS[target], with_any_rows(way, which, used, tiles, least, most))
     for m in sizes:
         sized = replace(case, m=m * case.split)
         inputs, _ = sized.arrays()
@@ -344,7 +372,7 @@ def test_machine_code_for_any_number_of_rows_is_within_the_bound_and_equal_on_on
     inputs, constants = case.arrays()
     lowered = to_kernels(case.module(inputs, constants, free=True), host(), with_any_rows(way, -4, used))
     executable = bounds.machine_code(lowered)
-    for m in (2, 6, 18, 66, 500, used[0].enough[1] // 2 * 2 + 2):
+    for m in (2, 6, 18, 66, 500, used[0].most // 2 * 2 + 2):
         sized = replace(case, m=m)
         inputs, _ = sized.arrays()
         bounds.check_executable(executable, inputs, sized.expected(inputs, constants), sized.bound(inputs, constants, used[0]))
@@ -359,7 +387,7 @@ def test_whole_chunks_of_rows_go_by_two_levels_and_the_rest_by_one(case: Case) -
         assert found is not None
         chunk = min((cut for cut in cuts(replace(found, m=32), [WAYS["quarters"]]) if cut.beside), key=lambda cut: cut.cycles)
         halves = min((cut for cut in cuts(replace(found, m=32), [WAYS["halves"]]) if cut.rows % 2 == 0), key=lambda cut: cut.cycles)
-        rest = replace(for_any_rows(halves, found.m), enough=(10, 30), matrices=replace(found, m=mod(found.m, 32)), chunk=chunk)
+        rest = replace(for_any_rows(halves, found.m), least=10, most=30, matrices=replace(found, m=mod(found.m, 32)), chunk=chunk)
         used.extend([chunk, rest])
         return StrassenBuilder(rest).build()
 
@@ -378,7 +406,7 @@ def test_few_rows_ask_ahead_for_none_of_the_panels_that_they_leave_out(blocks: i
     case = Case(7, 160, 200)
     inputs, constants = case.arrays()
     used: list[Cut] = []
-    lowered = to_kernels(case.module(inputs, constants, free=True), TARGETS["x86-64-avx512"], with_any_rows("halves", -4, used, blocks, (16, 100)))
+    lowered = to_kernels(case.module(inputs, constants, free=True), TARGETS["x86-64-avx512"], with_any_rows("halves", -4, used, blocks, 16, 100))
     (cut,) = used
     read: set[int] = set()
     asked: set[int] = set()
@@ -526,6 +554,17 @@ def test_products_go_by_one_level_at_most_where_sums_of_parts_take_registers_tha
     assert (0 if used[0] is None else len(used[0].schemes)) == levels
     to_kernels(case.module(*case.arrays(), free=True), target, lambda request: used.append(choose_cut(request)))
     assert used[1] is None or (len(used[1].schemes) == 1 and used[1].chunk is None)
+
+
+@pytest.mark.parametrize(("sizes", "in_chunks"), [((384, 3072, 768), True), ((1024, 1024, 1024), True), ((128, 768, 3072), False)], ids=str)
+def test_many_rows_go_in_chunks_whose_combinations_stay_near(sizes: tuple[int, int, int], in_chunks: bool) -> None:
+    case, used = Case(*sizes), list[Cut | None]()
+    target = replace(TARGETS["x86-64-avx2"], caches=(32 << 10, 512 << 10, 16 << 20), memory_bytes=4)
+    to_kernels(case.module(*case.arrays()), target, lambda request: used.append(choose_cut(request)))
+    (cut,) = used
+    assert cut is not None and isinstance(cut.matrices.m, int) and isinstance(cut.combined, int)
+    assert (cut.matrices.m < case.m) == in_chunks
+    assert cut.combined * f32.bytes <= target.caches[2] // 3
 
 
 @pytest.mark.parametrize("spare", [True, False])
