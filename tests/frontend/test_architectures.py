@@ -48,13 +48,13 @@ def test_a_compiled_network_computes_what_it_does_eagerly(name: str) -> None:
 
 def test_a_decoder_goes_on_from_its_cache_for_any_number_of_words() -> None:
     paddle.seed(0)
-    layer = sequences.Decoder(32, 4, 2, 48, 1, 50, 64)
+    layer = sequences.Decoder(160, 4, 2, 96, 1, 50, 64)
     layer.eval()
     words = paddle.to_tensor(np.random.default_rng(0).integers(0, 50, (2, 9)))
     spec = [paddle.static.InputSpec([None, "T"], "int64", "words")]
     start = paddle.jit.to_static(layer.forward, input_spec=spec)
     step = paddle.jit.to_static(
-        lambda word, past: layer(word, past), input_spec=[paddle.static.InputSpec([None, 1], "int64", "word"), paddle.static.InputSpec([None, 2, 2, "P", 8], "float32", "past")]
+        lambda word, past: layer(word, past), input_spec=[paddle.static.InputSpec([None, 1], "int64", "word"), paddle.static.InputSpec([None, 2, 2, "P", 40], "float32", "past")]
     )
     scores, past = start(words[:, :6])
     for i in range(6, 9):
