@@ -22,7 +22,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("POLYREME_JOBS", "1")
 
 # Tests make ten thousands of ops at a time, which are no garbage until they end.
-gc.set_threshold(500_000, 20, 20)
+gc.set_threshold(300_000, 10, 10)
 
 
 @pytest.fixture(scope="session", autouse=True)
