@@ -155,10 +155,11 @@ class StrassenBuilder:
                 is_even = cut.beside or mod(all_rows, m) == 0
                 yield Rows.of(code, cut, m if is_even else code.min(code.sub(all_rows, before), m), before)
         else:
-            # About as many rows in each, in whole tiles.
+            # About as many rows in each, in whole tiles; there may be none at all.
             tile, chunks = cut.down * cut.rows, code.apply("max", code.value(ceildiv(m, cut.most)), code.value(1))
-            each = code.mul(code.div(code.add(code.value(ceildiv(m, tile)), chunks, -1), chunks), tile)
-            with code.loop(0, code.div(code.add(m, each, -1), code.apply("max", code.value(each), code.value(1))), name="chunk") as chunk:
+            tiles = code.div(code.add(code.value(ceildiv(m, tile)), chunks, -1), chunks)
+            each = code.apply("max", code.value(code.mul(tiles, tile)), code.value(1))
+            with code.loop(0, code.div(code.add(m, each, -1), each), name="chunk") as chunk:
                 before = code.mul(each, chunk.iv)
                 yield Rows.of(code, cut, code.min(code.sub(m, before), each), code.add(before, code.sub(all_rows, m)))
 

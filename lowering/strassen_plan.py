@@ -524,8 +524,8 @@ def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.val
 def in_chunks(whole: Matrices, ways: Sequence[tuple[Scheme, ...]], enough: float) -> Iterator[Cut]:
     """Ways to cut chunks of a known number of rows: as few as there are where the combinations of A stay in the third-level cache, or in the second one."""
     assert isinstance(whole.m, int)
-    target, most = whole.product.problem.request.target, max(len(way[0].left) / way[0].rows / way[0].steps for way in ways)
-    counts = {-(-int(most * whole.m * whole.k * f32.bytes) // room) for room in (target.caches[2] // COMBINED_NEAR, target.caches[1])}
+    target, times = whole.product.problem.request.target, max(len(way[0].left) / way[0].rows / way[0].steps for way in ways)
+    counts = {-(-int(times * whole.m * whole.k * f32.bytes) // room) for room in (target.caches[2] // COMBINED_NEAR, target.caches[1])}
     for chunks in sorted(counts):
         if chunks > 1 and whole.m >= chunks * LEAST_ROWS_OF_CHUNK:
             yield from (cut for cut in cuts(replace(whole, m=-(-whole.m // chunks)), ways, enough / chunks) if cut.fits)

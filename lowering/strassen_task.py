@@ -47,14 +47,14 @@ class Rows:
         def choose(all: Index, few: Index) -> Value:
             return code.apply("select", enough, code.value(all), code.value(few))
 
-        half, (scheme,) = code.ceildiv(m, cut.down), cut.schemes
-        height, most_rows = choose(half, m), choose(cut.piece, few.piece)
+        part, (scheme,) = code.ceildiv(m, cut.down), cut.schemes
+        height, most_rows = choose(part, m), choose(cut.piece, few.piece)
         pieces = code.div(code.add(height, most_rows, -1), most_rows)
         piece = code.div(code.add(height, pieces, -1), pieces)
         # Rows are computed up to a whole number of tiles.
         plane = code.add(code.mul(code.ceildiv(piece, cut.rows), cut.rows * cut.width), cut.lanes)
         line, apart = cut.line, cut.matrix_of(cut.rows)
-        matrix = choose(code.add(code.mul(half, line), apart), code.add(code.mul(m, line), apart))
+        matrix = choose(code.add(code.mul(part, line), apart), code.add(code.mul(m, line), apart))
         return cls(code, cut, m, enough, choose(cut.products, few.products), choose(0, scheme.first), height, pieces, piece, matrix, plane, before)
 
     def either(self, write: Callable[[Cut], None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,7 @@ class Clock(Op):
         return np.int64(time.perf_counter_ns())
 
 
-_WHOLE = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "min": min, "max": max}
+_WHOLE: dict[str, Callable[[int, int], int]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "min": min, "max": max}
 _LEAST, _MOST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import polyreme.dialects  # noqa: F401  (registers the dialects)
-from polyreme.dialects import tensor
+from polyreme.dialects import kernel, tensor
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import EvaluateError, evaluate, random_inputs, resolve, resolve_all, with_sizes
 from polyreme.ir.text import parse_module
@@ -119,3 +119,12 @@ def test_random_inputs_fit_and_repeat():
     assert (x.shape, w.shape, x.dtype) == ((4, 4), (4, 3), np.float32)
     np.testing.assert_array_equal(x, random_inputs(func, seed=1, size=4)[0])
     assert [a.shape for a in random_inputs(parse_module(COPY.replace("SIZE", "N")).function())] == [(3, 2)]
+
+
+@pytest.mark.parametrize("fn", ["add", "sub", "mul", "min", "max"])
+def test_single_positions_are_reckoned_with_as_arrays_of_them_are(fn: str) -> None:
+    least, most = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
+    for a, b in [(3, 4), (-7, 5), (most, 1), (least, 1), (most, most), (least, -1)]:
+        one = kernel.Apply.reference([np.int64(a), np.int64(b)], fn=fn, dtype=None)
+        several = kernel.Apply.reference([np.array([a, a]), np.array([b, b])], fn=fn, dtype=None)
+        assert type(one) is np.int64 and list(several) == [one, one]

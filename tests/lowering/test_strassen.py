@@ -378,6 +378,12 @@ def test_machine_code_for_any_number_of_rows_is_within_the_bound_and_equal_on_on
         bounds.check_executable(executable, inputs, sized.expected(inputs, constants), sized.bound(inputs, constants, used[0]))
 
 
+def test_no_rows_at_all_give_none() -> None:
+    inputs, constants = Case(4, 129, 200).arrays()
+    executable = bounds.machine_code(to_kernels(Case(4, 129, 200).module(inputs, constants, free=True), host(), with_any_rows("halves", -4, [])))
+    assert executable.run([inputs[0][:0]])[0].shape == (0, 200)
+
+
 @pytest.mark.parametrize("case", [Case(4, 144, 300, bias=True), Case(4, 288, 250, turned=True, residual=True)], ids=str)
 def test_whole_chunks_of_rows_go_by_two_levels_and_the_rest_by_one(case: Case) -> None:
     used: list[Cut] = []
