@@ -144,7 +144,7 @@ class StrassenBuilder:
 
     @contextmanager
     def _chunk(self, code: Code) -> Iterator[Rows]:
-        """What is written for the rows of a chunk, written for each of them: for the whole ones of all rows where others make what they leave, for all there are, or for those that are left."""
+        """What is written inside is done for each chunk of the rows: one with all of them, or as many rows as the cut is for in each, or for an unknown number about as many in each."""
         cut, m, all_rows = self.cut, self.matrices.m, self.matrices.product.m
         if m == all_rows and isinstance(m, int):
             yield Rows.of(code, cut, m)
@@ -208,8 +208,7 @@ class StrassenBuilder:
                 exist: Index = lanes
                 if (across + 1) * cut.steps + lanes > k:
                     exist = code.sub(k - across * cut.steps, step.iv)
-                lacks = (down + 1) * cut.height > rows.m if isinstance(rows.m, int) else down or rows.enough is None
-                if lacks:
+                if (down + 1) * cut.height > rows.m if isinstance(rows.m, int) else down or rows.enough is None:
                     # None of a row that does not exist.
                     exist = code.min(exist, code.mul(code.sub(rows.m, here), lanes))
                 return code.load(read, at, lanes, code.lane_mask(exist, lanes))

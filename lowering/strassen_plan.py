@@ -47,7 +47,7 @@ ROWS_WORTH_LOADING, KEPT_FOR_MANY = 128, 2
 APART = 5
 # Of an unknown number of rows, fewer than this are not cut: they take about as long as reading the weights, of which there are more then.
 LEAST_ROWS = 48
-# A known number of rows is cut into chunks of no fewer: each of them reads all weights.
+# A known number of rows is cut into chunks of no fewer, since each of them reads all weights.
 LEAST_ROWS_OF_CHUNK = 96
 # How many tasks the busier one of two threads may have, in halves of all of them.
 MOST_UNEVEN = 1.15

@@ -19,7 +19,7 @@ from polyreme.lowering.strassen_plan import Cut
 
 @dataclass(frozen=True)
 class Rows:
-    """What depends on the number of rows of a chunk, in a kernel: whether these are `enough` (None: there is nothing to ask), how many products that makes and the first one's number, rows of a
+    """What depends on the number of rows of a chunk, `m`, in a kernel: whether these are `enough` (None: there is nothing to ask), how many products that makes and the first one's number, rows of a
     part, pieces that these are cut into and rows of one, the distances from one of A's combinations to the next and from the sums of one product to the next one's, and how many
     rows others make, those before."""
 

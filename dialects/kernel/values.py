@@ -101,6 +101,7 @@ class Clock(Op):
         return np.int64(time.perf_counter_ns())
 
 
+# What single positions are reckoned with, and the whole numbers that one can be.
 _WHOLE: dict[str, Callable[[int, int], int]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "min": min, "max": max}
 _LEAST, _MOST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
