@@ -45,7 +45,7 @@ class Format:
     least: float
     most: float
     minus_one: float
-    # exp(r) = 1 + r + r*r*EXP(r) for |r| <= ln2/2; `expm1` is the same polynomial with an error in proportion to r
+    # exp(r) = 1 + r + r*r*EXP(r) for |r| <= ln2/2; `expm1` is the same with an error in proportion to r
     exp: tuple[float, ...]
     expm1: tuple[float, ...]
     # the same for |r| <= ln2/32 (in float32 only sigmoid takes it, where vectors are computed as halves), and with an error in proportion to r for 0 <= r <= ln2/16
@@ -68,10 +68,6 @@ class Format:
 
 
 ERF_SPLIT = 0.925
-_EXPM1_DOUBLE = (
-    0.5000000000000001, 0.1666666666666667, 0.0416666666666523, 0.00833333333332616, 0.0013888888895593253, 0.00019841269874744903,
-    2.4801574542939454e-05, 2.755725548746839e-06, 2.7567925265567585e-07, 2.5105183464366035e-08, 1.7687655590827561e-09,
-)  # fmt: skip
 FORMATS = {
     "float": Format(
         bits=32, fraction_bits=23, bias=127, letter="s", rounder=12582912.0, rounder_bits=0x4B400000, ln2=(0.693359375, -2.12194440e-4),
@@ -86,7 +82,14 @@ FORMATS = {
     "double": Format(
         bits=64, fraction_bits=52, bias=1023, letter="d", rounder=6755399441055744.0, rounder_bits=0x4338000000000000,
         ln2=(0.6931471805598903, 5.497923018708371e-14), least=-746.0, most=710.0, minus_one=-40.0,
-        exp=_EXPM1_DOUBLE, expm1=_EXPM1_DOUBLE,
+        exp=(
+            0.5000000000000012, 0.166666666666667, 0.04166666666651552, 0.008333333333307089, 0.0013888888946985212, 0.00019841269917589329,
+            2.480148997807656e-05, 2.7557216141002696e-06, 2.763126627723089e-07, 2.5117906689874772e-08,
+        ),
+        expm1=(
+            0.5000000000000001, 0.1666666666666667, 0.0416666666666523, 0.00833333333332616, 0.0013888888895593253, 0.00019841269874744903,
+            2.4801574542939454e-05, 2.755725548746839e-06, 2.7567925265567585e-07, 2.5105183464366035e-08, 1.7687655590827561e-09,
+        ),
         exp_short=(0.5000000000000006, 0.16666666664418217, 0.041666666659554936, 0.008333471914315016, 0.0013889130399460875),
         expm1_short=(0.4999999999999986, 0.1666666666672836, 0.041666666574408824, 0.008333339672072011, 0.0013886689042635026, 0.0002021612063124666),
         erf_small=(
@@ -170,6 +173,14 @@ def short_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
     return square.fma(high, x.fma(second, first))
 
 
+def _waiting_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
+    """The polynomial where little else is there to be done meanwhile: of many coefficients (float64), even and odd powers in chains of their own."""
+    if x.elem == "float":
+        return x.poly(coefficients)
+    square = x * x
+    return square.poly(coefficients[1::2]).fma(x, square.poly(coefficients[::2]))
+
+
 def exp_inside(x: Lane, times: float = 1.0) -> Lane:
     """exp(times*x) for a product between the format's `least` and `most`; `times` is plus or minus a power of two, which the coefficients take up exactly."""
     form = FORMATS[x.elem]
@@ -196,6 +207,19 @@ def _falling_exp_by_table(x: Lane) -> Lane:
     power = avx512.scale(avx512.look_up(table.powers, at, x.elem), n)
     linear = avx512.look_up(table.lost, at, x.elem) - r
     return power.fma((r * r).fma(short_poly(r, [c * (-1.0) ** k for k, c in enumerate(form.exp_short, 2)]), linear), power)
+
+
+def _falling_exp(x: Lane) -> Lane:
+    """exp(-x) for 0 <= x <= -`least`, as exp(-r) * 2^(n + far) / 2^far: since none is large, one factor that keeps the powers away from those that are no normal numbers serves for all n."""
+    form = FORMATS[x.elem]
+    far = form.bias // 2
+    rounder = form.rounder + form.bias + far  # so that the low bits are the exponent as a float has it
+    shifted = x.fma(-LOG2_E, rounder)
+    n = shifted - rounder
+    high, low = form.ln2
+    r = n.fma(low, n.fma(high, x))
+    p = (r * r).fma(_waiting_poly(r, [c * (-1.0) ** k for k, c in enumerate(form.exp)]), -r) + 1.0
+    return p * _power_of_two(shifted.bits(), x.elem) * 2.0**-far
 
 
 def _half_expm1_by_table(x: Lane) -> Lane:
@@ -250,7 +274,7 @@ def sigmoid(x: Lane) -> Lane:
     """With e = exp(-|x|), 1/(1+e) or e/(1+e), neither of which overflows: 1 or e, less as much of it as e/(1+e). So what rounding takes from the quotient counts in part."""
     size = x.abs().at_most(-FORMATS[x.elem].least)
     looks_up = x.code.halves if x.elem == "float" else x.code.avx512
-    e = _falling_exp_by_table(size) if looks_up else exp_inside(size, -1.0)
+    e = _falling_exp_by_table(size) if looks_up else _falling_exp(size)
     most = x.compare("oge", 0.0).where(e.like(1.0), e)
     return (-most).fma(e / (e + 1.0), most)
 
@@ -260,9 +284,20 @@ def tanh(x: Lane) -> Lane:
     if x.code.halves and x.elem == "float":
         return tanh_by_pieces(x)
     size = x.abs().at_most(20.0)
-    half = _half_expm1_by_table(size + size) if x.code.avx512 else half_expm1(size + size)
+    half = _half_expm1_by_table(size + size) if x.code.avx512 else _half_expm1_of_twice(size)
     least = half.at_most(1.0)
     return (-least).fma(least / (half + 1.0), least).copysign(x)
+
+
+def _half_expm1_of_twice(x: Lane) -> Lane:
+    """(exp(2x) - 1) / 2 for 0 <= x <= 20, as 2^n * expm1(2r) / 2 + (2^n - 1) / 2, exact enough for tanh: what r lost and what ln 2 has behind its first word count less, the larger n is."""
+    form = FORMATS[x.elem]
+    rounder = form.rounder + form.bias  # so that the low bits are the exponent as a float has it
+    shifted = x.fma(2 * LOG2_E, rounder)
+    r = (shifted - rounder).fma(-form.ln2_rounded / 2, x)
+    power = _power_of_two(shifted.bits(), x.elem)
+    p = (r * r).fma(_waiting_poly(r, [c * 2.0 ** (k + 1) for k, c in enumerate(form.exp)]), r)
+    return power.fma(p, power.fma(0.5, -0.5))
 
 
 def erf(x: Lane) -> Lane:

@@ -138,6 +138,7 @@ def erf(x: Decimal) -> Decimal:
 def tables() -> list[Table]:
     half_ln2 = math.log(2) / 2
     return [
+        Table("EXP", series(lambda k: 1 / factorial(k + 2)), lambda r: r * r, -half_ln2, half_ln2, 10),
         Table("EXPM1", series(lambda k: 1 / factorial(k + 2)), lambda r: r * r / (r.exp() - 1) if r else r, -half_ln2, half_ln2, 11),
         Table("EXP_SHORT", series(lambda k: 1 / factorial(k + 2)), lambda r: r * r, -half_ln2 / 16, half_ln2 / 16, 5),
         Table("EXPM1_SHORT", series(lambda k: 1 / factorial(k + 2)), lambda r: r * r / (r.exp() - 1) if r else r, 0.0, half_ln2 / 8, 6),
