@@ -124,8 +124,10 @@ def _text(emission: Emission, functions: Sequence[Func], source: str) -> str:
         *used,
         *elsewhere,
     ]
+    # LLVM aligns what it keeps on the stack only where it may take a register as the frame's; vectors there would straddle lines of the cache, and by the chance of where a thread's stack begins, pages.
+    frames = "all" if target.arch == "x86_64" and target.vector_bytes > 16 else "none"
     attributes = (
-        f'attributes #0 = {{ nounwind "frame-pointer"="none" "no-trapping-math"="true" "prefer-vector-width"="{target.vector_bytes * 8}"'
+        f'attributes #0 = {{ nounwind "frame-pointer"="{frames}" "no-trapping-math"="true" "prefer-vector-width"="{target.vector_bytes * 8}"'
         f' "target-cpu"="{target.cpu}" "target-features"="{target.features}" }}'
     )
     return "\n".join([*head, "", *powers, body, "", attributes, ""])

@@ -1,6 +1,7 @@
 """Kernel modules as machine code do what they mean on numpy."""
 
 import mmap
+import re
 
 import numpy as np
 import pytest
@@ -575,11 +576,21 @@ def test_a_register_tile_keeps_its_24_sums_in_registers():
     module = register_tile()
     text = assembly(emit_llvm(module, TARGETS["x86-64-avx512"]), TARGETS["x86-64-avx512"])
     loop = text[text.index("model_run:") : text.index("retq")]
-    assert "rsp" not in loop, "a spill"
+    assert "(%rsp)" not in loop, "a spill"
     assert loop.count("vfmadd") == 24
     assert loop.count("vbroadcastss") + loop.count("{1to16}") <= 24
     rng = np.random.default_rng(0)
     assert_same(module, [rng.normal(size=(6, 64)).astype(np.float32), rng.normal(size=(64, 64)).astype(np.float32)], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "register"), [("x86-64-avx2", "ymm"), ("x86-64-avx512", "zmm")])
+def test_vectors_on_the_stack_straddle_no_lines(name, register):
+    """With more sums than registers some wait there, at multiples of their size wherever a thread's stack begins."""
+    target = TARGETS[name]
+    text = assembly(emit_llvm(register_tile(12, 4, 8, target.vector_bytes // 4), target), target)
+    moves = re.findall(rf"\t(vmov\w+)\t(?:%{register}\d+, -?\d*\(%rsp\)|-?\d*\(%rsp\), %{register}\d+)", text)
+    assert moves and not [m for m in moves if "u" in m]
+    assert f"andq\t$-{target.vector_bytes}, %rsp" in text
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda t: t.name)
