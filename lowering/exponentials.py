@@ -290,13 +290,16 @@ def tanh(x: Lane) -> Lane:
 
 
 def _half_expm1_of_twice(x: Lane) -> Lane:
-    """(exp(2x) - 1) / 2 for 0 <= x <= 20, as 2^n * expm1(2r) / 2 + (2^n - 1) / 2, exact enough for tanh: what r lost and what ln 2 has behind its first word count less, the larger n is."""
+    """(exp(2x) - 1) / 2 for 0 <= x <= 20, as 2^n * expm1(2r) / 2 + (2^n - 1) / 2, as exact as tanh needs it: what r lost counts the less for that, the larger n is."""
     form = FORMATS[x.elem]
     rounder = form.rounder + form.bias  # so that the low bits are the exponent as a float has it
     shifted = x.fma(2 * LOG2_E, rounder)
-    r = (shifted - rounder).fma(-form.ln2_rounded / 2, x)
+    n = shifted - rounder
+    r = n.fma(-form.ln2_rounded / 2, x)
     power = _power_of_two(shifted.bits(), x.elem)
-    p = (r * r).fma(_waiting_poly(r, [c * 2.0 ** (k + 1) for k, c in enumerate(form.exp)]), r)
+    square, terms = r * r, _waiting_poly(r, [c * 2.0 ** (k + 1) for k, c in enumerate(form.exp)])
+    # What ln 2 has behind its first word is .4 ulp of the result for n = 1 in float64, and less than a tenth in float32.
+    p = square.fma(terms, r) if x.elem == "float" else square.fma(terms, n * (-form.ln2_behind / 2)) + r
     return power.fma(p, power.fma(0.5, -0.5))
 
 
