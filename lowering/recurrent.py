@@ -11,7 +11,7 @@ and fro, because what a round has read last is what is still there. Each sum is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from polyreme.dialects import kernel, tensor
@@ -345,12 +345,12 @@ class _Kernel:
                 code.prefetch(state, code.add(at_state, i, self._gaps(i // tile.width)))
         narrow = element_type(self.weights.type)
 
-        def read_weights(at: Index, count: int) -> Iterator[list[Value]]:
+        def read_weights(at: Index, count: int) -> Iterator[Iterable[Value]]:
             for i in range(count):
-                read = [code.load(self.weights, code.add(at, i * line + v * tile.lanes), tile.lanes, None, tile.lanes * narrow.bytes) for v in range(vectors)]
-                yield read if narrow == r.dtype else [code.apply("cast", x, dtype=r.dtype) for x in read]
+                read = (code.load(self.weights, code.add(at, i * line + v * tile.lanes), tile.lanes, None, tile.lanes * narrow.bytes) for v in range(vectors))
+                yield read if narrow == r.dtype else (code.apply("cast", x, dtype=r.dtype) for x in read)
 
-        def read_short(at: Index, count: int) -> Iterator[list[Value]]:
+        def read_short(at: Index, count: int) -> Iterator[Iterable[Value]]:
             return short_rows(code, self.weights, at, count, vectors)
 
         step = line * BLOCK_WORDS // BLOCK if self.short else line
@@ -359,7 +359,8 @@ class _Kernel:
         def multiply(acc: Accumulators, of: Index = 0) -> Accumulators:
             """Adds what panel `of` of the state gives, or all of it where there are no gaps."""
             at_a, at_b = code.add(at_state, code.mul(of, tile.width), self._gaps(of)), code.add(at_weights, code.mul(of, tile.width * step))
-            return _accumulate(code, self._rows, self.round, read_state, read_short if self.short else read_weights, acc, at_a, at_b, step)
+            few = len(acc) * vectors + vectors + 1 > r.request.target.vector_registers
+            return _accumulate(code, self._rows, self.round, read_state, read_short if self.short else read_weights, acc, at_a, at_b, step, few)
 
         if self.twice:
             begun = self._begun(panel)
@@ -468,15 +469,32 @@ class _Kernel:
 
 
 def _accumulate(
-    code: Code, depth: int, unroll: int, a: Read, b: Callable[[Index, int], Iterator[list[Value]]], acc: Accumulators, at_a: Index, at_b: Index, step: int
+    code: Code,
+    depth: int,
+    unroll: int,
+    a: Read,
+    b: Callable[[Index, int], Iterator[Iterable[Value]]],
+    acc: Accumulators,
+    at_a: Index,
+    at_b: Index,
+    step: int,
+    by_columns: bool,
 ) -> Accumulators:
     """The accumulators after `depth` steps, `unroll` of them in a round; a step moves the state by one element and the weights by `step`. `b` gives the vectors of so many
-    rows of weights."""
+    rows of weights; `by_columns`, each is multiplied by all numbers of the state before the next one is read, where there are no registers for a row of them: LLVM would keep some of the
+    sums on the stack."""
     vectors = len(acc[0])
 
     def steps(acc: Accumulators, count: int, at_a: Index, at_b: Index) -> Accumulators:
         acc = [list(row) for row in acc]
         for i, columns in enumerate(b(at_b, count)):
+            if by_columns:
+                scalars = [a(row, code.add(at_a, i)) for row in range(len(acc))]
+                for v, column in enumerate(columns):
+                    for scalar, sums in zip(scalars, acc, strict=True):
+                        sums[v] = code.fma(scalar, column, sums[v])
+                continue
+            columns = list(columns)
             for row, sums in enumerate(acc):
                 scalar = a(row, code.add(at_a, i))
                 sums[:] = [code.fma(scalar, column, x) for column, x in zip(columns, sums, strict=True)]

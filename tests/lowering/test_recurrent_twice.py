@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,10 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.core import Value
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, f32, f64, i1, i64
+from polyreme.lowering.arena import plan_memory
 from polyreme.lowering.code import Code, Index
+from polyreme.lowering.codegen import assembly
+from polyreme.lowering.emit_llvm import split_llvm
 from polyreme.lowering.microkernel import Accumulators, Registers
 from polyreme.lowering.pipeline import lower
 from polyreme.lowering.recurrent_plan import choose_tile
@@ -140,6 +144,19 @@ def test_sums_of_two_steps_stay_in_registers(load_cycles):
         tile = choose_tile(256, blocks, 1, Registers(32, 16, load_cycles), 2)
         assert tile is not None and 2 * blocks * tile.vectors <= 24
     assert choose_tile(256, 20, 1, Registers(32, 16), 2) is not None, "so many that there are registers for one step alone"
+
+
+@pytest.mark.parametrize("batch", [1, 2, 8])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.SimpleRNN])
+def test_nothing_of_a_product_waits_on_the_stack_where_registers_are_few(kind, batch):
+    """Loops of multiply-adds, but for those of the gates, which divide: each sum would else go through memory in every round."""
+    target = find_target("x86-64-avx2")
+    made = lowered(kind, batch, 256, target)
+    plan_memory(made.function("main"))
+    texts = [assembly(part.text(), target) for part in split_llvm(made, target)]
+    loops = [loop[0] for text in texts if "recurrence" in text for loop in re.finditer(r"\n(\.LBB\w+):\n(?:\t.*\n)*?\tj\w+\t\1\n", text)]
+    loops = [loop for loop in loops if loop.count("vfmadd") >= 8 and "vdiv" not in loop]
+    assert loops and not [loop for loop in loops if re.search(r"\(%rsp\).*%ymm|%ymm\d+, -?\d*\(%rsp\)", loop)]
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.SimpleRNN])
