@@ -130,13 +130,13 @@ def _power_of_two(biased: Lane, elem: str) -> Lane:
     return (biased << FORMATS[elem].fraction_bits).convert("bitcast", elem)
 
 
-def reduce_exp(x: Lane, times: float = 1.0) -> tuple[Lane, Lane, Lane]:
-    """r, n and bits with times*x = n*ln2 + times*r, |times*r| <= ln2/2, `times` being plus or minus a power of two; the low bits of `bits` are n."""
+def reduce_exp(x: Lane) -> tuple[Lane, Lane, Lane]:
+    """r, n and bits with x = n*ln2 + r, |r| <= ln2/2; the low bits of `bits` are n."""
     form = FORMATS[x.elem]
-    shifted = x.fma(times * LOG2_E, form.rounder)
+    shifted = x.fma(LOG2_E, form.rounder)
     n = shifted - form.rounder
     high, low = form.ln2
-    return n.fma(-low / times, n.fma(-high / times, x)), n, shifted.bits()
+    return n.fma(-low, n.fma(-high, x)), n, shifted.bits()
 
 
 def scale(p: Lane, n: Lane, bits: Lane) -> Lane:
@@ -181,21 +181,21 @@ def _waiting_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
     return square.poly(coefficients[1::2]).fma(x, square.poly(coefficients[::2]))
 
 
-def exp_inside(x: Lane, times: float = 1.0) -> Lane:
-    """exp(times*x) for a product between the format's `least` and `most`; `times` is plus or minus a power of two, which the coefficients take up exactly."""
+def exp_inside(x: Lane) -> Lane:
+    """exp(x) between the format's `least` and `most`."""
     form = FORMATS[x.elem]
     if x.elem == "double" and x.code.avx512:
-        return _exp_by_table(x, times)
-    r, n, bits = reduce_exp(x, times)
-    return scale(r.poly([c * times**k for k, c in enumerate((1.0, 1.0, *form.exp))]), n, bits)
+        return _exp_by_table(x)
+    r, n, bits = reduce_exp(x)
+    return scale(r.poly((1.0, 1.0, *form.exp)), n, bits)
 
 
-def _exp_by_table(x: Lane, times: float) -> Lane:
-    """2^floor(n) * T[16n mod 16] * exp(times*r), n in sixteenths."""
+def _exp_by_table(x: Lane) -> Lane:
+    """2^floor(n) * T[16n mod 16] * exp(r), n in sixteenths."""
     form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
-    r, n, at = _reduce_by_sixteenths(x, times, x.fma(times * LOG2_E, form.rounder / 16))
-    linear = r.fma(times, avx512.look_up(table.lost, at, x.elem))
-    p = (r * r).fma(short_poly(r, [c * times**k for k, c in enumerate(form.exp_short, 2)]), linear)
+    r, n, at = _reduce_by_sixteenths(x, x.fma(LOG2_E, form.rounder / 16))
+    linear = r + avx512.look_up(table.lost, at, x.elem)
+    p = (r * r).fma(short_poly(r, form.exp_short), linear)
     power = avx512.look_up(table.powers, at, x.elem)
     return avx512.scale(power.fma(p, power), n)
 
@@ -203,7 +203,7 @@ def _exp_by_table(x: Lane, times: float) -> Lane:
 def _falling_exp_by_table(x: Lane) -> Lane:
     """exp(-x) for x >= 0. No power of two is infinite here, so it is there long before the polynomial is, which it then is multiplied and added to at once."""
     form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
-    r, n, at = _reduce_by_sixteenths(x, -1.0, x.fma(-LOG2_E, form.rounder / 16))
+    r, n, at = _reduce_by_sixteenths(x, x.fma(-LOG2_E, form.rounder / 16), -1.0)
     power = avx512.scale(avx512.look_up(table.powers, at, x.elem), n)
     linear = avx512.look_up(table.lost, at, x.elem) - r
     return power.fma((r * r).fma(short_poly(r, [c * (-1.0) ** k for k, c in enumerate(form.exp_short, 2)]), linear), power)
@@ -236,12 +236,12 @@ def _half_expm1_by_table(x: Lane) -> Lane:
     return half.fma(p, half - 0.5)
 
 
-def _reduce_by_sixteenths(x: Lane, times: float, shifted: Lane) -> tuple[Lane, Lane, Lane]:
-    """r, n and bits with times*x = n*ln2 + times*r for what is n in sixteenths, plus the rounder for those; the low bits of `bits` are 16n."""
+def _reduce_by_sixteenths(x: Lane, shifted: Lane, sign: float = 1.0) -> tuple[Lane, Lane, Lane]:
+    """r, n and bits with sign*x = n*ln2 + sign*r for what is n in sixteenths, plus the rounder for those; the low bits of `bits` are 16n."""
     form = FORMATS[x.elem]
     n = shifted - form.rounder / 16
     high, low = form.ln2
-    return n.fma(-low / times, n.fma(-high / times, x)), n, shifted.bits()
+    return n.fma(-low * sign, n.fma(-high * sign, x)), n, shifted.bits()
 
 
 def exp(x: Lane) -> Lane:
