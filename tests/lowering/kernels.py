@@ -93,3 +93,21 @@ def apply_compiled(name, arrays, lanes, dtype=f32, target=None):
         b(kernel.Store, b.apply(name, *(b(kernel.Load, a, i, lanes=lanes) for a in args[:-1])), args[-1], i)
     finish(b)
     return compiled(module, arrays, target)[0]
+
+
+def register_tile(rows=6, columns=4, depth=64, lanes=16):
+    """C += A * B for one register tile of rows x (columns * lanes): the shape of the matrix product's inner loop."""
+    width = columns * lanes
+    module, args, b = one_function([BufferType((rows, depth), f32), BufferType((depth, width), f32)], [BufferType((rows, width), f32)])
+    zero = b.constant(0.0, f32, lanes)
+    with b.loop(b.number(0), b.number(depth), [zero] * (rows * columns)) as (k, totals, passed):
+        start = b.apply("mul", k, b.number(width))
+        vectors = [b(kernel.Load, args[1], b.apply("add", start, b.number(c * lanes)), lanes=lanes) for c in range(columns)]
+        for r in range(rows):
+            scalar = b(kernel.Load, args[0], b.apply("add", k, b.number(r * depth)))
+            x = b(kernel.Broadcast, scalar, lanes=lanes)
+            passed += [b(kernel.Fma, x, vectors[c], totals[r * columns + c]) for c in range(columns)]
+    for n, total in enumerate(passed):
+        b(kernel.Store, total, args[2], b.number(n * lanes))
+    finish(b)
+    return module

@@ -1,7 +1,6 @@
 """Kernel modules as machine code do what they mean on numpy."""
 
 import mmap
-import re
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from polyreme.lowering.codegen import assembly
 from polyreme.lowering.emit_llvm import emit_llvm, size_names
 from polyreme.lowering.pipeline import compile_module
 from polyreme.lowering.targets import TARGETS, find_target, host
-from tests.lowering.kernels import assert_same, both, compiled, finish, function, one_function
+from tests.lowering.kernels import assert_same, both, compiled, finish, function, one_function, register_tile
 from tests.strategies import modules
 
 DTYPES = (f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, i1)
@@ -547,50 +546,7 @@ def evaluate_in(steps, values):
     return values[-1]
 
 
-# --- text
-
-
-def test_the_same_module_gives_the_same_text():
-    assert emit_llvm(register_tile(2, 2), host()) == emit_llvm(register_tile(2, 2), host())
-
-
-def register_tile(rows=6, columns=4, depth=64, lanes=16):
-    """C += A * B for one register tile of rows x (columns * lanes): the shape of the matrix product's inner loop."""
-    width = columns * lanes
-    module, args, b = one_function([BufferType((rows, depth), f32), BufferType((depth, width), f32)], [BufferType((rows, width), f32)])
-    zero = b.constant(0.0, f32, lanes)
-    with b.loop(b.number(0), b.number(depth), [zero] * (rows * columns)) as (k, totals, passed):
-        start = b.apply("mul", k, b.number(width))
-        vectors = [b(kernel.Load, args[1], b.apply("add", start, b.number(c * lanes)), lanes=lanes) for c in range(columns)]
-        for r in range(rows):
-            scalar = b(kernel.Load, args[0], b.apply("add", k, b.number(r * depth)))
-            x = b(kernel.Broadcast, scalar, lanes=lanes)
-            passed += [b(kernel.Fma, x, vectors[c], totals[r * columns + c]) for c in range(columns)]
-    for n, total in enumerate(passed):
-        b(kernel.Store, total, args[2], b.number(n * lanes))
-    finish(b)
-    return module
-
-
-def test_a_register_tile_keeps_its_24_sums_in_registers():
-    module = register_tile()
-    text = assembly(emit_llvm(module, TARGETS["x86-64-avx512"]), TARGETS["x86-64-avx512"])
-    loop = text[text.index("model_run:") : text.index("retq")]
-    assert "(%rsp)" not in loop, "a spill"
-    assert loop.count("vfmadd") == 24
-    assert loop.count("vbroadcastss") + loop.count("{1to16}") <= 24
-    rng = np.random.default_rng(0)
-    assert_same(module, [rng.normal(size=(6, 64)).astype(np.float32), rng.normal(size=(64, 64)).astype(np.float32)], rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(("name", "register"), [("x86-64-avx2", "ymm"), ("x86-64-avx512", "zmm")])
-def test_vectors_on_the_stack_straddle_no_lines(name, register):
-    """With more sums than registers some wait there, at multiples of their size wherever a thread's stack begins."""
-    target = TARGETS[name]
-    text = assembly(emit_llvm(register_tile(12, 4, 8, target.vector_bytes // 4), target), target)
-    moves = re.findall(rf"\t(vmov\w+)\t(?:%{register}\d+, -?\d*\(%rsp\)|-?\d*\(%rsp\), %{register}\d+)", text)
-    assert moves and not [m for m in moves if "u" in m]
-    assert f"andq\t$-{target.vector_bytes}, %rsp" in text
+# --- targets and names
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda t: t.name)
@@ -603,18 +559,6 @@ def test_every_named_target_takes_the_code(target):
     for fn in sorted(APPROXIMATE - {"fma"}):
         arrays = operands_of(fn, f32)
         assert assembly(emit_llvm(elementwise(fn, arrays, f32, 4, f32), target), target)
-
-
-def test_the_source_line_stands_in_front_of_what_it_became():
-    from polyreme.ir.diagnostics import Location
-
-    module, args, b = one_function([BufferType((4,), f32)], [BufferType((4,), f32)])
-    b.loc = Location("model.py", 41)
-    b(kernel.Store, b(kernel.Load, args[0], b.number(0), lanes=4), args[1], b.number(0))
-    finish(b)
-    text = emit_llvm(module, host())
-    assert text.index("; model.py:41") < text.index("load <4 x float>")
-    assert text.count("; model.py:41") == 1
 
 
 def test_names_of_kernels_and_values_never_collide_with_what_is_emitted_beside_them():
@@ -631,17 +575,6 @@ def test_names_of_kernels_and_values_never_collide_with_what_is_emitted_beside_t
         b(kernel.Call, main.args[0], out, callee=name)
     finish(b)
     assert_same(module, [np.linspace(-1, 1, 8)], rtol=1e-15)
-
-
-def test_a_location_from_a_model_file_cannot_write_code():
-    from polyreme.ir.diagnostics import Location
-
-    module, args, b = one_function([BufferType((4,), f32)], [BufferType((4,), f32)])
-    b.loc = Location(name="features.0\n  ret void\n}\ndefine void @evil() {")
-    b(kernel.Store, b(kernel.Load, args[0], b.number(0), lanes=4), args[1], b.number(0))
-    finish(b)
-    assert "\ndefine void @evil" not in emit_llvm(module, host())
-    assert_same(module, [np.ones(4, np.float32)])
 
 
 # --- errors
@@ -672,23 +605,6 @@ def test_an_op_of_another_level_is_named():
     b(Return, ())
     with pytest.raises(PolyremeError, match="'tensor.full' has no machine code"):
         emit_llvm(module, host())
-
-
-def test_overlapping_arguments_lose_their_promise():
-    """Two buffers of one call at the same place in the arena: the kernel may not take them for separate memory."""
-    module = Module.empty()
-    row = BufferType((8,), f32)
-    func, b = function(module, "copy", [row, row])
-    b(kernel.Store, b(kernel.Load, func.args[0], b.number(0), lanes=8), func.args[1], b.number(0))
-    finish(b)
-    main, b = function(module, "main", [row, row], ("input", "output"))
-    first, second, third = (b(kernel.Alloc, shape=(8,), dtype=f32, offset=o) for o in (0, 16, 64))
-    b(kernel.Call, first, third, callee="copy")
-    finish(b)
-    assert "@copy(ptr noalias readonly %a0, ptr noalias %a1)" in emit_llvm(module, host())
-    b = type(b)(main.block, main.block.last)
-    b(kernel.Call, first, second, callee="copy")
-    assert "@copy(ptr readonly %a0, ptr %a1)" in emit_llvm(module, host())
 
 
 def test_vectors_of_one_lane_are_scalars():
