@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product as cartesian
-from math import prod
+from math import copysign, prod
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
@@ -43,6 +43,7 @@ class VectorLeaf:
         return self.read(places)
 
 
+_VIEWS = (tensor.Transpose, tensor.Reshape, tensor.Window, tensor.Slice, tensor.Reverse, tensor.Broadcast)
 # A reduction with at most so many elements is written out instead of looped over.
 UNROLLED = 16
 
@@ -53,9 +54,11 @@ class ElementEmitter:
     What was emitted is remembered by value and position, so memory behind the leaves must not change while one emitter is in use.
     """
 
-    def __init__(self, b: Builder | Code, leaves: Mapping[Value, Leaf]):
+    def __init__(self, b: Builder | Code, leaves: Mapping[Value, Leaf], of_memory: bool = False):
+        """`of_memory`: every leaf is memory, so that elements of it under a mask that is off are zeros."""
         self.code = b if isinstance(b, Code) else Code(b)
         self.leaves = dict(leaves)
+        self.of_memory = of_memory
         self._seen: dict[object, tuple[Value, Block]] = {}
 
     def at(
@@ -85,6 +88,15 @@ class ElementEmitter:
         if rule is None:
             raise PolyremeError(f"no rule gives single elements of '{op.name if op else 'a block argument'}'", op.location if op else None, code="E0408")  # type: ignore[arg-type]
         return rule(_Request(self, op, places, lanes, mask, guards))
+
+    def is_zero_outside(self, value: Value) -> bool:
+        """Whether elements of `value` that guards shut out are zeros without further ado: memory, seen through views and pads with zeros."""
+        while value not in self.leaves:
+            op = value.producer()
+            if not isinstance(op, _VIEWS) and not (isinstance(op, tensor.Pad) and op.value == 0 and copysign(1, op.value) > 0):
+                return False
+            value = op.operands[0]
+        return self.of_memory
 
     def _any_lane(self, guard: Value) -> Value:
         return self.code.reduce(guard, "or") if isinstance(guard.type, VectorType) else guard
@@ -286,7 +298,9 @@ def _pad(r: _Request) -> Value:
             guards.append(r.compare("lt", moved, n))
         places.append(moved)
     inside = r.of(x, places, tuple(guards))
-    return r.select(guards, inside, r.constant(a["value"], _dtype(x))) if guards else inside
+    if not guards or r.emitter.is_zero_outside(r.op.result):
+        return inside
+    return r.select(guards, inside, r.constant(a["value"], _dtype(x)))
 
 
 def _divide(r: _Request, place: Position, by: Dim) -> tuple[Position, Position]:

@@ -16,7 +16,7 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbols
 from polyreme.ir.types import BufferType
 from polyreme.lowering.emit_facts import overlap
-from polyreme.lowering.emit_function import EmitOp, FunctionEmitter, Position, typed_lane
+from polyreme.lowering.emit_function import EmitOp, FunctionEmitter, Position
 from polyreme.lowering.llvm_text import Lane
 
 
@@ -54,14 +54,14 @@ def _write_loop(e: FunctionEmitter, lo: Position, hi: Position, step: int, inits
     code.start(loop)
     # The phis' second values are known once the body is written; their lines wait.
     names = [code.name(e.hint(args[0], "i")), *(code.name(e.hint(a, "carried")) for a in args[1:])]
-    kinds = ["i64", *(x.type for x in inits)]
+    kinds = [e.index, *(x.type for x in inits)]
     at = len(code.lines)
     code.lines += [""] * len(names)
     for arg, name in zip(args, names, strict=True):
-        e.bind(arg, typed_lane(code, arg.type, name))
+        e.bind(arg, e.named(arg.type, name))
     with e.scope():
         yielded = [e.lane(v) if isinstance(v, Position) else v for v in e.run_block(body.block)]
-        counter = Lane(code, "i64", 1, names[0])
+        counter = Lane(code, e.index, 1, names[0])
         following = counter.emit("add nsw", step, hint="next")
         again = following.compare("slt", last)
     latch = code.block

@@ -15,7 +15,7 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim
-from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, index, type_symbols
+from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, i32, index, type_symbols
 from polyreme.lowering.emit_facts import gather_facts
 from polyreme.lowering.libm import LIBM, LIBM_FLOAT32
 from polyreme.lowering.llvm_text import Code, Lane, comment_text, symbol_text
@@ -116,7 +116,12 @@ class Position:
 
 
 class FunctionEmitter:
-    """One LLVM function: what values are called, and what was computed already where the code now stands."""
+    """One LLVM function: what values are called, and what was computed already where the code now stands.
+
+    `index` is the LLVM type of index values, which a kernel for a GPU may have narrower than elsewhere.
+    """
+
+    index = "i64"
 
     def __init__(self, module: Emission, name: str):
         target = module.target
@@ -151,7 +156,7 @@ class FunctionEmitter:
         """A position as one number."""
         base, offset = position.base, position.offset
         if base is None:
-            return Lane(self.code, "i64", 1, str(offset), offset)
+            return Lane(self.code, self.index, 1, str(offset), offset)
         if offset == 0:
             return base
         return self.once(("+", base.ref, offset), lambda: base + offset)
@@ -173,6 +178,16 @@ class FunctionEmitter:
         for key in self._scopes.pop():
             del self._known[key]
 
+    def named(self, type: Type, ref: str) -> Lane:
+        """The value called `ref` as a `Lane` of the type."""
+        dtype = type.dtype if isinstance(type, VectorType) else type
+        return Lane(self.code, self.index, type.lanes if isinstance(type, VectorType) else 1, ref) if dtype == index else typed_lane(self.code, type, ref)
+
+    def number(self, value: Value) -> ScalarType:
+        """The element type of a scalar or vector; of index values the integers that stand for them."""
+        dtype = scalar_of(value)
+        return i32 if dtype == index and self.index == "i32" else dtype
+
     # --- positions and addresses
 
     def add(self, a: Position, b: Position) -> Position:
@@ -187,7 +202,7 @@ class FunctionEmitter:
         x, y = a.base, b.base
         if x is not None and x.ref == y.ref:
             return Position(None, a.offset - b.offset)
-        minuend = x if x is not None else Lane(self.code, "i64", 1, "0", 0)
+        minuend = x if x is not None else Lane(self.code, self.index, 1, "0", 0)
         return Position(self.once(("sub", minuend.ref, y.ref), lambda: minuend.emit("sub nsw", y, hint="i")), a.offset - b.offset)
 
     def multiply(self, a: Position, b: Position) -> Position:
@@ -212,7 +227,7 @@ class FunctionEmitter:
             # Not inbounds: the base alone may lie outside when the offset brings it back.
             pointer = self.once(
                 ("gep", from_start.ref, elem, base.ref),
-                lambda: self.code.value(from_start.elem, 1, f"getelementptr {elem}, {from_start.typed}, i64 {base.ref}", "at"),
+                lambda: self.code.value(from_start.elem, 1, f"getelementptr {elem}, {from_start.typed}, {base.typed}", "at"),
             )
         if at.offset == 0:
             return pointer

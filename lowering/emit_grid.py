@@ -32,8 +32,9 @@ class GridEmitter(FunctionEmitter):
 
     target: GpuTarget
 
-    def __init__(self, module: Emission, name: str):
+    def __init__(self, module: Emission, name: str, index: str):
         super().__init__(module, name)
+        self.index = index
         self.shared: list[str] = []
         self.shared_bytes = 0
         self.sizes: dict[str, Lane] = {}
@@ -54,7 +55,8 @@ def _place(register: str) -> Callable[[GridEmitter, Any], Lane]:
         name = f"read.ptx.sreg.{register}.{'xyz'[op.axis]}"
 
         def read() -> Lane:
-            return e.code.value("i32", 1, e.intrinsic(op, name, "i32", []), register).convert("zext", "i64")
+            number = e.code.value("i32", 1, e.intrinsic(op, name, "i32", []), register)
+            return number if e.index == "i32" else number.convert("zext", e.index)
 
         return e.once((name,), read)
 

@@ -29,7 +29,7 @@ def _emit_yield(e: FunctionEmitter, op: Any) -> None:
 
 
 def _emit_constant(e: FunctionEmitter, op: Any) -> Lane:
-    elem = element(op.dtype)
+    elem = e.index if op.dtype == index else element(op.dtype)
     return e.code.constant(elem, 1, number_bits(op.value, op.dtype))
 
 
@@ -60,7 +60,7 @@ def _emit_apply(e: FunctionEmitter, op: Any) -> Any:
         if rounded is not None and rounded.fn == "round":
             return _nearest_integer(e.get(rounded.xs[0]))
     lanes = [e.get(v) for v in operands]
-    return apply_code(op.fn, lanes, dtype, scalar_of(op.result), e.target)
+    return apply_code(op.fn, lanes, e.number(operands[-1]), e.number(op.result), e.target)
 
 
 def _nearest_integer(x: Lane) -> Lane:
@@ -339,8 +339,8 @@ def _pick(code: Code, a: Lane, b: Lane, lanes: Sequence[int]) -> Lane:
 
 def _emit_iota(e: FunctionEmitter, op: Any) -> Lane:
     if op.lanes == 1:
-        return e.code.constant("i64", 1, 0)
-    return Lane(e.code, "i64", op.lanes, "<" + ", ".join(f"i64 {i}" for i in range(op.lanes)) + ">")
+        return e.code.constant(e.index, 1, 0)
+    return Lane(e.code, e.index, op.lanes, "<" + ", ".join(f"{e.index} {i}" for i in range(op.lanes)) + ">")
 
 
 def _emit_lane_mask(e: FunctionEmitter, op: Any) -> Lane:
@@ -356,7 +356,7 @@ def _emit_lane_mask(e: FunctionEmitter, op: Any) -> Lane:
         packed = bits.convert("trunc", f"i{lanes}")
         return Lane(e.code, "i1", lanes, e.code.value("i1", lanes, f"bitcast {packed.typed} to <{lanes} x i1>", "mask").ref)
     numbers = Lane(e.code, "i32", lanes, "<" + ", ".join(f"i32 {i}" for i in range(lanes)) + ">")
-    return numbers.compare("slt", _splat(e.code, n.convert("trunc", "i32"), lanes))
+    return numbers.compare("slt", _splat(e.code, n if n.elem == "i32" else n.convert("trunc", "i32"), lanes))
 
 
 def _known_mask(code: Code, n: int, lanes: int) -> Lane:

@@ -10,7 +10,7 @@ The same module gives the same text.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -19,10 +19,10 @@ from polyreme.dialects import kernel
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbols
-from polyreme.ir.types import BufferType
+from polyreme.ir.types import BufferType, index
 from polyreme.lowering.codegen import ptx_assembly
 from polyreme.lowering.device_math import library
-from polyreme.lowering.emit_function import Emission, typed_lane
+from polyreme.lowering.emit_function import Emission, scalar_of
 from polyreme.lowering.emit_grid import GLOBAL, GRID, GridEmitter
 from polyreme.lowering.intrinsics import check_text
 from polyreme.lowering.llvm_text import Lane, comment_text, symbol_text
@@ -30,6 +30,8 @@ from polyreme.lowering.program import Program
 from polyreme.lowering.scalar_code import power_definition
 from polyreme.lowering.targets import GpuTarget, Target
 
+# A margin for positions that lie before or behind a buffer.
+_MOST = 1 << 30
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_$]")
 
 
@@ -64,14 +66,16 @@ def emit_ptx(module: Module | Program, target: Target, name: str = "model") -> P
         raise PolyremeError(f"expected a GPU target for PTX but got '{target.name}'", code="E0008")
     emission = Emission(module, target, symbol_text(name), GRID)
     threads: dict[str, int] = {}
+    launches: dict[str, list[kernel.Launch]] = {}
     for op in emission.main.walk():
         if isinstance(op, kernel.Launch):
             threads[op.callee.name] = max(threads.get(op.callee.name, 0), prod(op.block))
+            launches.setdefault(op.callee.name, []).append(op)
     shared: list[str] = []
     kernels: dict[str, PtxKernel] = {}
     for func in module.functions:
         if func.sym_name in threads:
-            kernels[func.sym_name] = _emit_kernel(emission, func, threads[func.sym_name], shared)
+            kernels[func.sym_name] = _emit_kernel(emission, func, threads[func.sym_name], shared, is_small(func, launches[func.sym_name]))
     body = "\n\n".join(emission.functions)
     powers = [power_definition(kind).replace("nounwind {", "#1 {") for kind in ("i8", "i16", "i32", "i64") if f"@power.{kind}(" in body]
     head = [f"; {emission.name} for {target.name}", f'source_filename = "{emission.name}"', f'target datalayout = "{target.layout}"']
@@ -87,11 +91,21 @@ def emit_ptx(module: Module | Program, target: Target, name: str = "model") -> P
     return PtxModule(text, kernels, target)
 
 
-def _emit_kernel(emission: Emission, func: Func, threads: int, shared: list[str]) -> PtxKernel:
+def is_small(func: Func, launches: Sequence[kernel.Launch]) -> bool:
+    """Whether 32 bits hold every index of a kernel: its buffers and grids are of known sizes below `_MOST`, and no index comes from the data of a buffer or from an argument. What is
+    computed of places outside of a buffer, which are masked wherever they may come up, may wrap around."""
+    known = all(isinstance(a.type, BufferType) and isinstance(a.type.elements, int) and a.type.elements < _MOST for a in func.args)
+    grids = all(isinstance(n, int) for op in launches for n in op.grid) and all(prod(op.grid) * prod(op.block) < _MOST for op in launches)
+    if not known or not grids:
+        return False
+    return not any(isinstance(op, kernel.Size) or (isinstance(op, kernel.Apply) and op.fn == "cast" and scalar_of(op.result) == index) for op in func.walk())
+
+
+def _emit_kernel(emission: Emission, func: Func, threads: int, shared: list[str], small: bool) -> PtxKernel:
     facts = emission.facts[func.sym_name]
     # PTX has fewer characters in names than LLVM.
     symbol = emission.symbols[func.sym_name] = emission.unique(_NOT_IN_NAMES.sub("_", symbol_text(func.sym_name))).replace(".", "_")
-    emitter = GridEmitter(emission, symbol)
+    emitter = GridEmitter(emission, symbol, "i32" if small else "i64")
     params = []
     for i, arg in enumerate(func.args):
         name = emitter.code.name(symbol_text(arg.name or "arg"))
@@ -101,7 +115,7 @@ def _emit_kernel(emission: Emission, func: Func, threads: int, shared: list[str]
             params.append(f"{GLOBAL}{promise} {name}")
             emitter.bind(arg, Lane(emitter.code, GLOBAL, 1, name))
         else:
-            lane = typed_lane(emitter.code, arg.type, name)
+            lane = emitter.named(arg.type, name)
             params.append(lane.typed)
             emitter.bind(arg, lane)
     sizes = sorted({s for op in func.walk() if isinstance(op, kernel.Size) for s in symbols(op.value)})

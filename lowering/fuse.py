@@ -33,9 +33,9 @@ _FEW_ROWS = 4
 _FEW_PIXELS = 16
 
 
-def is_free(op: Op) -> bool:
+def is_free(op: Op, write_pads: bool = True) -> bool:
     """Whether the op has no kernel of its own but is repeated in every group that reads it."""
-    if isinstance(op, tensor.Pad) and any(_is_slid_over(reader) for reader in op.result.users):
+    if write_pads and isinstance(op, tensor.Pad) and any(_is_slid_over(reader) for reader in op.result.users):
         return False
     return isinstance(op, _FREE) or (isinstance(op, tensor.Constant) and op.value.size == 1) or widens_weights(op)
 
@@ -54,13 +54,14 @@ class Fuse(FuncPass):
     """Gather tensor ops into `tensor.fused` regions, one kernel each.
 
     Before: `tensor` ops in a function body.  After: the same values; every op left is a root, a `fused` group or an op alone.
-    Runs before scheduling, because a schedule is chosen per root.
+    Runs before scheduling, because a schedule is chosen per root. With `write_pads` a pad that a pooling's windows slide over has a kernel of its own.
     """
 
     name: ClassVar[str] = "fuse"
     takes: ClassVar[tuple[str, ...]] = ("tensor",)
     max_ops: int = 64
     max_inputs: int = 24
+    write_pads: bool = True
 
     def run_on(self, func: Func) -> None:
         if any(op.dialect == "tensor" for op in func.block):
@@ -81,9 +82,12 @@ class _Fusion:
         self.order = {op: i for i, op in enumerate(func.block)}
         self.group: dict[Op, Group] = {}
         for op in func.block:
-            if not is_free(op):
+            if not self._is_free(op):
                 self.group[op] = Group([op], self.order)
         self.readers: dict[Value, list[Op]] = {}
+
+    def _is_free(self, op: Op) -> bool:
+        return is_free(op, self.options.write_pads)
 
     def run(self) -> None:
         self._join_siblings()
@@ -100,7 +104,7 @@ class _Fusion:
         if value not in self.readers:
             found: dict[Op, None] = {}
             for user in value.users:
-                if is_free(user):
+                if self._is_free(user):
                     found.update(dict.fromkeys(r for v in user.results for r in self._readers_of(v)))
                 else:
                     found[user] = None
@@ -117,7 +121,7 @@ class _Fusion:
         while pending:
             value, way = pending.pop()
             producer = value.producer()
-            if producer is not None and is_free(producer):
+            if producer is not None and self._is_free(producer):
                 pending += [(v, [*way, producer]) for v in producer.operands]
             else:
                 found.append((value, way))
@@ -181,7 +185,7 @@ class _Fusion:
             return len(contracts) == 1 and _follows(ops, contracts[0], results)
         scatters = [op for op in ops if isinstance(op, tensor.Scatter)]
         if scatters:
-            return results == [scatters[0].result] and all(op is scatters[0] or isinstance(op, tensor.Map) or is_free(op) for op in ops)
+            return results == [scatters[0].result] and all(op is scatters[0] or isinstance(op, tensor.Map) or self._is_free(op) for op in ops)
         rows = rows_of(ops, results)
         if rows is None:
             return False
@@ -277,7 +281,7 @@ class _Fusion:
                 return
             for value in op.operands:
                 producer = value.producer()
-                if producer is not None and (producer in group.members or is_free(producer)):
+                if producer is not None and (producer in group.members or self._is_free(producer)):
                     take(producer)
                 else:
                     inputs[value] = None
@@ -297,7 +301,7 @@ class _Fusion:
 
         def place_value(value: Value) -> None:
             producer = value.producer()
-            if producer is not None and not is_free(producer):
+            if producer is not None and not self._is_free(producer):
                 place(self.group[producer])
             elif producer is not None and producer not in placed:
                 # A free op that no group can take in: it is returned, or read by an op that stays as it is.

@@ -39,6 +39,7 @@ from polyreme.lowering.interleave import StackRows, build_interleave
 from polyreme.lowering.join_products import JoinProducts
 from polyreme.lowering.long_reductions import ReduceRowsFirst
 from polyreme.lowering.loops import build_loops
+from polyreme.lowering.move_pads import MovePads
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.paired import build_paired
 from polyreme.lowering.program import Program, has_prepare
@@ -117,6 +118,8 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
     layouts = () if target.code == "ptx" else (JoinProducts(), GroupAttention(), ChannelsLast(blocks=target.winograd), Dce(), StackRows(), TileBatch(target.caches[1]))
     reductions = () if target.code == "ptx" else (SweepForExtremes(), ReduceRowsFirst())
+    # Pads are looked through there, and never written.
+    pads = (MovePads(),) if target.code == "ptx" else ()
     chains = () if target.code == "ptx" else (GroupRowChains(target.caches[1], target.third_level_bytes, target.far_cores),)
     # Nor have they kernels that run through steps, or sort; but they have units for products of 16-bit floats.
     steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), CountRanks(SHORT_ROW))
@@ -126,7 +129,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, *reductions, SinkReshapes(), Fuse(), *chains),
+        Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, *reductions, SinkReshapes(), *pads, Fuse(write_pads=target.code != "ptx"), *chains),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", _to_kernels(target, prepare, watch, progress)),
     ]

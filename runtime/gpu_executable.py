@@ -8,6 +8,7 @@ and may have changed since the last call. `run_kept` is for arrays that do not c
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,9 @@ from polyreme.runtime.errors import CallError
 from polyreme.runtime.gpu_copies import DeviceCopies
 from polyreme.runtime.gpu_plan import GpuPlan, LaunchSpec
 from polyreme.runtime.sizes import parse_size
+
+# Calls between two waits of `timings`.
+_QUEUED = 8
 
 
 @dataclass
@@ -108,6 +112,26 @@ class GpuExecutable(CallableModel):
                 for address, size in borrowed:
                     copies.give_back(address, size)
         return [result for result, _ in made]
+
+    def timings(self, inputs: Sequence[Any], seconds: float = 0.2, fewest: int = 3) -> list[float]:
+        """Milliseconds that calls take on the device, between events before and behind the kernels of each: inputs lie there already and results stay there.
+        Calls are made for `seconds`, at least `fewest`, and queued so that the device waits for the host only where launching takes longer than the kernels.
+        """
+        arrays = self._checked(inputs)
+        times: list[float] = []
+        with self._lock:
+            memory = self._remember(tuple(a.shape for a in arrays))
+            self._take_buffers(memory)
+            for array, (slot, _, _) in zip(arrays, self._inputs, strict=True):
+                self._upload(memory.buffers[slot], array)
+            end = time.perf_counter() + seconds
+            while len(times) < fewest or time.perf_counter() < end:
+                marks = [self.driver.event()]
+                for _ in range(_QUEUED):
+                    self._start(memory, memory.buffers)
+                    marks.append(self.driver.event())
+                times += [self.driver.elapsed_ms(a, b) for a, b in zip(marks, marks[1:], strict=False)]
+        return times
 
     def _start(self, memory: _Memory, buffers: Sequence[int]) -> None:
         for function, grid, block, arguments, places in memory.launches:

@@ -5,10 +5,10 @@ is laid out on blocks of threads. The order in which anything is added up depend
 """
 
 from polyreme.lowering.gpu.elementwise import build_elements
-from polyreme.lowering.gpu.product import build_product
 from polyreme.lowering.gpu.random import build_draws
 from polyreme.lowering.gpu.reductions import build_rows
 from polyreme.lowering.gpu.tensor_core import build_tensor_core
+from polyreme.lowering.gpu.tiles import build_product
 
 __all__ = ["GPU_BUILDERS"]
 

@@ -13,29 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from polyreme.dialects import kernel, tensor
+from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
-from polyreme.ir.dims import Dim, ceildiv, mod, product
+from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, f64
-from polyreme.lowering.access import trace
-from polyreme.lowering.code import Code, Index
-from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, buffer_leaf, convert, linear, store
+from polyreme.lowering.elements import Leaf, Positions, convert, linear, store
 from polyreme.lowering.epilogue import Epilogue, follow
 from polyreme.lowering.gpu.elementwise import build_elements
-from polyreme.lowering.gpu.grid import GridKernel, both, places_of, truth
+from polyreme.lowering.gpu.grid import GridKernel
 from polyreme.lowering.gpu.reductions import build_rows
 from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result, scratch
 from polyreme.lowering.sweep import estimate
 
-# Lanes of the vectors in which sums are kept and shared memory is read.
-LANES = 4
-# Tiles of shared memory are this much wider than their rows, so that threads that write down a column use different banks.
-PADDING = 4
+# Products with so few rows or columns, and so little depth, are computed element by element: depthwise convolutions, say, would leave most of a tile empty.
+NARROW, SHALLOW = 4, 64
 # A depth is cut into parts of at least so many steps, until there are enough blocks for a device.
 PART, ENOUGH_BLOCKS = 256, 128
 
@@ -55,9 +52,14 @@ class Tile:
         return (self.rows // self.tall) * (self.columns // self.wide)
 
 
-LARGE = Tile(128, 128, 8, 8, 8)
-MIDDLE = Tile(64, 64, 16, 4, 4)
-SMALL = Tile(32, 32, 16, 4, 4)
+# Tiles, and the share of a device's arithmetic that is expected of each: larger ones read less of shared memory for what they multiply.
+TILES = (
+    (Tile(128, 128, 8, 8, 8), 1.0),
+    (Tile(64, 128, 8, 8, 8), 0.85),
+    (Tile(128, 64, 8, 8, 8), 0.85),
+    (Tile(64, 64, 16, 4, 4), 0.6),
+    (Tile(32, 32, 16, 4, 4), 0.35),
+)
 
 
 @dataclass(frozen=True)
@@ -114,45 +116,63 @@ def find_product(request: Request, dtypes: tuple[ScalarType, ...]) -> Product | 
     sizes = spec.sizes(shape_of(contract.a), shape_of(contract.b))
     if not spec.contracted:
         return None
+    rows, columns, depth = (estimate(product(sizes[c] for c in letters)) for letters in (spec.free_a, spec.free_b, spec.contracted))
+    if min(rows, columns) <= NARROW and depth <= SHALLOW:
+        return None
     last = next((c for c in reversed(spec.out) if sizes[c] != 1), "")
     if last in spec.free_a:
         return Product(request, contract, contract.b, contract.a, spec.b, spec.a, spec.out, sizes)
     return Product(request, contract, contract.a, contract.b, spec.a, spec.b, spec.out, sizes)
 
 
-def build_product(request: Request) -> KernelPlan | None:
-    """The plan of a group around a contract of floats; None for any other."""
-    found = find_product(request, (f32, f64))
-    return None if found is None else plan_product(found, lambda p, writes, slots, parts, types: TiledProduct(p, choose_tile(p), writes, slots, parts, types).build())
-
-
 def choose_tile(p: Product) -> Tile:
+    """The one that takes the least time: of what is computed beyond the result's edges, of multiprocessors without a block, and of the tile's own share of a device's arithmetic."""
+
+    def cost(choice: tuple[Tile, float]) -> float:
+        tile, share = choice
+        parts = parts_of(p, tile)
+        return ceildiv(blocks_of(p, tile) * parts, ENOUGH_BLOCKS) * tile.rows * tile.columns / (parts * share)
+
+    return min(TILES, key=cost)[0]
+
+
+def blocks_of(p: Product, tile: Tile) -> int:
+    """How many tiles the result has; of sizes that are not known, about."""
     m, n, around = (estimate(p.count(c)) for c in (p.row_letters, p.column_letters, p.batch))
-    blocks = -(-m // LARGE.rows) * -(-n // LARGE.columns) * around
-    if min(m, n) >= LARGE.rows and blocks >= ENOUGH_BLOCKS // 2:
-        return LARGE
-    return MIDDLE if min(m, n) > SMALL.rows else SMALL
+    return -(-m // tile.rows) * -(-n // tile.columns) * around
+
+
+def parts_of(p: Product, tile: Tile) -> int:
+    """How many parts the depth is cut into."""
+    return max(1, min(ENOUGH_BLOCKS // max(blocks_of(p, tile), 1), estimate(p.count(p.contracted)) // PART))
 
 
 # Stores what a thread holds of the result: its places by letter, a leaf for its elements, how many lie side by side.
 Sink = Callable[[GridKernel, dict[str, Position], Leaf, int], None]
-MakeKernel = Callable[[Product, Sink, list[Slot], int, list[TensorType | BufferType]], Step]
 
 
-def plan_product(p: Product, make: MakeKernel) -> KernelPlan:
+class Maker(Protocol):
+    """A class of kernels: what is made of a product, a tile, where results go, the launch's slots, the number of parts and the slots' types builds the step."""
+
+    def __call__(self, p: Product, tile: Tile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType], /) -> Any: ...
+
+
+
+
+def plan_product(p: Product, tile: Tile, make: Maker) -> KernelPlan:
     """One kernel with the epilogue in it, or the product into scratch memory and a second kernel for the rest."""
     request = p.request
     epilogue = follow(request, p.contract)
-    parts = _parts(p)
+    parts = parts_of(p, tile)
     operands: list[Slot] = [operand(i) for i in range(len(request.func.args))]
     types: list[TensorType | BufferType] = list(request.operand_types)
     if epilogue is not None and not epilogue.pools and parts == 1:
         outputs = [result(i) for i in range(len(epilogue.values))]
-        step = make(p, _epilogue_sink(p, epilogue), [*operands, *outputs], 1, [*types, *(v.type for v in request.results)])
+        step = make(p, tile, _epilogue_sink(p, epilogue), [*operands, *outputs], 1, [*types, *(v.type for v in request.results)]).build()
         return KernelPlan((step,), builder="product")
     kept = sum_type(p)
     board = BufferType((parts, *p.out_shape), kept)
-    step = make(p, _board_sink(p), [*operands, scratch(0)], parts, [*types, board])
+    step = make(p, tile, _board_sink(p), [*operands, scratch(0)], parts, [*types, board]).build()
     rest = _rest(p, TensorType(board.shape, kept))
     plan = build_rows(rest) or build_elements(rest)
     moved = {operand(len(operands)): scratch(0), **{scratch(i): scratch(i + 1) for i in range(len(plan.scratch))}}
@@ -164,14 +184,6 @@ def sum_type(p: Product) -> ScalarType:
     """What sums are kept in."""
     dtype = element_type(p.contract.result.type)
     return f64 if dtype == f64 else f32
-
-
-def _parts(p: Product) -> int:
-    """How many parts the depth is cut into."""
-    tile = choose_tile(p)
-    m, n, around, depth = (estimate(p.count(c)) for c in (p.row_letters, p.column_letters, p.batch, p.contracted))
-    blocks = -(-m // tile.rows) * -(-n // tile.columns) * around
-    return max(1, min(ENOUGH_BLOCKS // max(blocks, 1), depth // PART))
 
 
 def _epilogue_sink(p: Product, epilogue: Epilogue) -> Sink:
@@ -228,172 +240,3 @@ def _after(p: Product) -> set[Op]:
             found.add(op)
             todo += op.operands
     return found
-
-
-class TiledProduct:
-    """Writes the kernel of a product in tiles. Subclasses say how tiles lie in shared memory and how they are multiplied."""
-
-    what = "product"
-
-    def __init__(self, p: Product, tile: Tile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType]):
-        self.p, self.tile, self.sink, self.parts = p, tile, sink, parts
-        self.m, self.n, self.k = p.count(p.row_letters), p.count(p.column_letters), p.count(p.contracted)
-        self.tiles = (ceildiv(self.m, tile.rows), ceildiv(self.n, tile.columns))
-        blocks = product([p.count(p.batch), *self.tiles])
-        name = p.request.name(self.what if parts == 1 else f"{self.what}_parts")
-        self.kernel = GridKernel(name, slots, types, (blocks, parts) if parts > 1 else (blocks,), (tile.threads,), p.contract.location)
-        self.code: Code = self.kernel.code
-
-    @property
-    def stored(self) -> ScalarType:
-        """The element type of the tiles in shared memory."""
-        return element_type(self.p.contract.result.type)
-
-    def build(self) -> Step:
-        code, p, tile = self.code, self.p, self.tile
-        self.thread = self.kernel.thread()
-        *around, row, column = code.split(self.kernel.block_id(), [*p.shape(p.batch), *self.tiles])
-        self.row0, self.column0 = code.mul(row, tile.rows), code.mul(column, tile.columns)
-        self.part: Index = self.kernel.block_id(1) if self.parts > 1 else 0
-        self.around = dict(zip(p.batch, [_position(x) for x in around], strict=True))
-        lo: Index = 0
-        hi: Index = self.k
-        if self.parts > 1:
-            steps = ceildiv(ceildiv(self.k, self.parts), tile.depth) * tile.depth
-            lo = code.mul(self.part, steps)
-            hi = code.min(code.add(lo, steps), self.k)
-        buffers = self.kernel.buffers[: len(p.request.func.args)]
-        args = p.request.func.args
-        self.leaves = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(args, buffers, strict=True)}
-        left = self._filler(p.left, p.left_letters, p.row_letters, self.row0, self.m, tile.rows)
-        right = self._filler(p.right, p.right_letters, p.column_letters, self.column0, self.n, tile.columns)
-        with code.loop(lo, hi, self.zeros(), step=tile.depth, name="k") as loop:
-            left.fill(loop.iv, hi)
-            right.fill(loop.iv, hi)
-            self.kernel.barrier()
-            loop.next = self.multiply(left.board, right.board, loop.carried)
-            self.kernel.barrier()
-        self.write(loop.results)
-        return self.kernel.finish()
-
-    def _filler(self, value: Value, letters: str, along: list[str], start: Index, end: Dim, extent: int) -> Filler:
-        return Filler(self, value, letters, along, start, end, extent)
-
-    # --- how tiles lie in shared memory, and what is done with them
-
-    def board_size(self, extent: int) -> int:
-        return self.tile.depth * (extent + PADDING)
-
-    def board_at(self, extent: int, along: Index, depth: Index) -> Index:
-        """Where an element of a tile lies: steps of the depth one after another, each a line of rows or columns."""
-        return self.code.add(self.code.mul(depth, extent + PADDING), along)
-
-    def zeros(self) -> list[Value]:
-        return [self.code.zero(sum_type(self.p), LANES) for _ in range(self.tile.tall * self.tile.wide // LANES)]
-
-    def _mine(self) -> tuple[Index, Index]:
-        """Which rows and columns of the tile are this thread's: fours from these on, as far apart as all threads' fours are wide."""
-        across = self.tile.columns // self.tile.wide
-        return self.code.mul(self.code.div(self.thread, across), LANES), self.code.mul(self.code.mod(self.thread, across), LANES)
-
-    def multiply(self, left: Value, right: Value, sums: list[Value]) -> list[Value]:
-        """All steps of a tile on the sums, row by row, in vectors of neighbouring columns."""
-        code, tile = self.code, self.tile
-        row, column = self._mine()
-        align = min(16, LANES * self.stored.bytes)
-        tall, wide = tile.tall // LANES, tile.wide // LANES
-        sums = list(sums)
-        for k in range(tile.depth):
-            rows = [code.load(left, self.board_at(tile.rows, code.add(row, g * tile.rows // tall), k), LANES, align=align) for g in range(tall)]
-            columns = [code.load(right, self.board_at(tile.columns, code.add(column, g * tile.columns // wide), k), LANES, align=align) for g in range(wide)]
-            for i in range(tile.tall):
-                one: Value = code.b(kernel.Extract, rows[i // LANES], lane=i % LANES)
-                each = code.broadcast(one, LANES)
-                for g in range(wide):
-                    sums[i * wide + g] = code.fma(each, columns[g], sums[i * wide + g])
-        return sums
-
-    def write(self, sums: list[Value]) -> None:
-        tile, code = self.tile, self.code
-        row, column = self._mine()
-        tall, wide = tile.tall // LANES, tile.wide // LANES
-        for i in range(tile.tall):
-            down = code.add(row, i // LANES * tile.rows // tall + i % LANES)
-            for g in range(wide):
-                self.write_vector(sums[i * wide + g], down, code.add(column, g * tile.columns // wide))
-
-    def write_vector(self, values: Value, row: Index, column: Index) -> None:
-        """Neighbouring columns of the tile: at once where the result has them side by side, else one by one."""
-        code, p = self.code, self.p
-        lanes = kernel.lanes_of(values.type)
-        row, column = code.add(self.row0, row), code.add(self.column0, column)
-        sized = [c for c in p.column_letters if p.sizes[c] != 1]
-        if len(sized) == 1 and mod(self.n, lanes) == 0:
-            self._write(values, row, column, lanes)
-            return
-        for i in range(lanes):
-            one: Value = code.b(kernel.Extract, values, lane=i)
-            self._write(one, row, code.add(column, i), 1)
-
-    def _write(self, value: Value, row: Index, column: Index, lanes: int) -> None:
-        code, p = self.code, self.p
-        inside = both(code, code.condition("lt", row, self.m), code.condition("lt", column, self.n))
-        with code.when(truth(code, inside)):
-            places = dict(self.around)
-            places[""] = _position(self.part)
-            places.update(zip(p.row_letters, places_of(code, row, p.shape(p.row_letters)), strict=True))
-            for letter, at in zip(p.column_letters, places_of(code, column, p.shape(p.column_letters)), strict=True):
-                places[letter] = at.plus(code, Position(step=1)) if lanes > 1 and p.sizes[letter] != 1 else at
-            self.sink(self.kernel, places, lambda at, lanes, mask: value, lanes)
-
-
-class Filler:
-    """Brings tiles of one operand into shared memory: `extent` of its rows (or columns) by the depth of a tile."""
-
-    def __init__(self, made: TiledProduct, value: Value, letters: str, along: list[str], start: Index, end: Dim, extent: int):
-        self.made, self.value, self.letters, self.along, self.extent = made, value, letters, along, extent
-        code, tile = made.code, made.tile
-        self.board = made.kernel.shared(made.board_size(extent), made.stored)
-        access = trace(value, letters)
-        # Neighbouring threads read neighbouring elements. A window has them along both ways; along rows each thread keeps the place of one alone.
-        self.deep = all(access.stride(c) != 1 for c in along) and any(access.stride(c) == 1 for c in made.p.contracted)
-        inner = tile.depth if self.deep else extent
-        self.first, self.other = code.mod(made.thread, inner), code.div(made.thread, inner)
-        self.apart = tile.threads // inner
-        self.copies = extent * tile.depth // tile.threads
-        self.places = []
-        for i in range(1 if not self.deep else self.copies):
-            at = code.add(start, self._along(i))
-            self.places.append((places_of(code, at, made.p.shape(along)), code.condition("lt", at, end)))
-
-    def _along(self, copy: int) -> Index:
-        """Which row of the tile copy number `copy` of this thread takes."""
-        return self.made.code.add(self.other, copy * self.apart) if self.deep else self.first
-
-    def _depth(self, copy: int) -> Index:
-        return self.first if self.deep else self.made.code.add(self.other, copy * self.apart)
-
-    def fill(self, step: Value, end: Index) -> None:
-        made, code, p = self.made, self.made.code, self.made.p
-        emitter = ElementEmitter(code, made.leaves)
-        for i in range(self.copies):
-            depth = code.add(step, self._depth(i))
-            at, valid = self.places[i if self.deep else 0]
-            inside = both(code, valid, self._reaches(depth, end))
-            places = {**made.around, **dict(zip(self.along, at, strict=True))}
-            places.update(zip(p.contracted, places_of(code, depth, p.shape(p.contracted)), strict=True))
-            guards = () if inside is True else (truth(code, inside),)
-            element = convert(code, emitter.at(self.value, [places[c] for c in self.letters], 1, None, guards), made.stored)
-            if guards:
-                element = code.apply("select", guards[0], element, code.zero(made.stored))
-            code.store(element, self.board, made.board_at(self.extent, self._along(i), self._depth(i)))
-
-    def _reaches(self, depth: Index, end: Index) -> bool | Value:
-        """Whether a step lies inside the depth: always, when whole tiles make it up."""
-        if mod(self.made.k, self.made.tile.depth) == 0 and self.made.parts == 1:
-            return True
-        return self.made.code.condition("lt", depth, end)
-
-
-def _position(x: Index) -> Position:
-    return Position(terms=((x, 1),)) if isinstance(x, Value) else Position(x)

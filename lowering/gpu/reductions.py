@@ -30,7 +30,9 @@ MOST_THREADS = 256
 # Rows of at most so many elements are one thread's work, if there are many.
 SHORT_ROW = 16
 # A row is cut into parts when it has at least so many elements per part, until there are enough blocks for a device.
-PART, ENOUGH_BLOCKS = 4096, 128
+PART, ENOUGH_BLOCKS = 4096, 512
+# Elements that a thread reads before it adds any of them.
+AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -154,18 +156,26 @@ class _RowKernel:
             leaves[s.result] = register_leaf(self.code, convert(self.code, total, s.result.type.dtype))
 
     def _share(self, reduces: list[tensor.Reduce], leaves: dict[Value, Leaf], lo: Index, hi: Index) -> list[Value]:
-        """What one thread adds up of the row's elements [lo, hi), as many apart as there are workers."""
-        code = self.code
+        """What one thread adds up of the row's elements [lo, hi), as many apart as there are workers: some at once, and then what is left."""
+        code, apart = self.code, self.layout.workers
         kinds = [accumulator_of(s) for s in reduces]
-        start = [code.constant(identity_of(s.fn, kind), kind) for s, kind in zip(reduces, kinds, strict=True)]
-        with code.loop(lo, hi, start, step=self.layout.workers, name="r") as loop:
-            places = self._places(loop.iv)
-            emitter = ElementEmitter(code, leaves)
-            loop.next = [
-                code.apply(s.fn, before, convert(code, emitter.at(s.x, places), kind))
-                for s, kind, before in zip(reduces, kinds, loop.carried, strict=True)
-            ]
+        sums = [code.constant(identity_of(s.fn, kind), kind) for s, kind in zip(reduces, kinds, strict=True)]
+        if estimate(self.length) >= AT_ONCE * apart * self.parts:
+            before_last = code.sub(hi, (AT_ONCE - 1) * apart)
+            with code.loop(lo, before_last, sums, step=AT_ONCE * apart, name="r") as loop:
+                each = [self._elements(reduces, kinds, leaves, code.value(code.add(loop.iv, i * apart))) for i in range(AT_ONCE)]
+                loop.next = [code.apply(s.fn, total, ordered(code, xs, s.fn)) for s, total, *xs in zip(reduces, loop.carried, *each, strict=True)]
+            sums = loop.results
+            lo = code.add(lo, code.mul(code.ceildiv(code.apply("max", code.value(code.sub(before_last, lo)), code.value(0)), AT_ONCE * apart), AT_ONCE * apart))
+        with code.loop(lo, hi, sums, step=apart, name="r") as loop:
+            xs = self._elements(reduces, kinds, leaves, loop.iv)
+            loop.next = [code.apply(s.fn, total, x) for s, total, x in zip(reduces, loop.carried, xs, strict=True)]
         return loop.results
+
+    def _elements(self, reduces: list[tensor.Reduce], kinds: list[ScalarType], leaves: dict[Value, Leaf], along: Value) -> list[Value]:
+        """What the reductions add of element `along` of the row."""
+        places, emitter = self._places(along), ElementEmitter(self.code, leaves)
+        return [convert(self.code, emitter.at(s.x, places), kind) for s, kind in zip(reduces, kinds, strict=True)]
 
     def _meet(self, reduces: list[tensor.Reduce], shares: list[Value]) -> list[Value]:
         """The workers' shares in one, for every worker."""
@@ -197,12 +207,15 @@ class _RowKernel:
             code.store(total, board, at, mask=self._once())
 
     def _gather_partial(self, leaves: dict[Value, Leaf], boards: list[Value]) -> None:
-        code = self.code
-        for s, board in zip(self.rows.staged, boards, strict=True):
+        code, reduces = self.code, list(self.rows.staged)
+        shares = []
+        for s, board in zip(reduces, boards, strict=True):
             kind = accumulator_of(s)
-            with code.loop(0, self.parts, [code.constant(identity_of(s.fn, kind), kind)], name="part") as loop:
+            with code.loop(self.worker, self.parts, [code.constant(identity_of(s.fn, kind), kind)], step=self.layout.workers, name="part") as loop:
                 loop.next = [code.apply(s.fn, loop.carried[0], code.load(board, code.add(code.mul(loop.iv, self.count), self.row)))]
-            leaves[s.result] = register_leaf(code, convert(code, loop.results[0], s.result.type.dtype))
+            shares += loop.results
+        for s, total in zip(reduces, self._meet(reduces, shares), strict=True):
+            leaves[s.result] = register_leaf(code, convert(code, total, s.result.type.dtype))
 
     # --- results
 

@@ -1,6 +1,6 @@
-"""Products of bfloat16 on tensor cores: the tiles of `product.py`, multiplied by warps in pieces of 16 x 8 x 16, with sums in float32.
+"""Products of bfloat16 on tensor cores: the tiles of `tiles.py`, multiplied by warps in pieces of 16 x 8 x 16, with sums in float32.
 
-A device without such instructions (before sm_80) gets the tiles of `product.py` with the same sums in float32.
+A device without such instructions (before sm_80) gets the tiles of `tiles.py` with the same sums in float32.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from polyreme.ir.core import Value
 from polyreme.ir.types import ScalarType, bf16, element_type, f16, f32
 from polyreme.lowering.code import Index
 from polyreme.lowering.gpu.grid import WARP
-from polyreme.lowering.gpu.product import Tile, TiledProduct, choose_tile, find_product, plan_product
+from polyreme.lowering.gpu.product import ENOUGH_BLOCKS, Product, Tile, blocks_of, choose_tile, find_product, plan_product
+from polyreme.lowering.gpu.tiles import Filler, TiledProduct
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.targets import GpuTarget
 
-# 4 warps, two by two; each has 32 x 32 of the result.
-TILE = Tile(64, 64, 16, 4, 8)
-WARPS_ACROSS, WARP_ROWS, WARP_COLUMNS = 2, 32, 32
+# 8 warps, two by four, of 64 x 32 of the result each, and 4 warps, two by two, of 32 x 32.
+LARGE, SMALL = Tile(128, 128, 16, 8, 8), Tile(64, 64, 16, 4, 8)
+WARPS_DOWN, WARP_COLUMNS = 2, 32
 # One `mma`: rows, columns and depth; 4 sums of it are each lane's.
 ROWS, COLUMNS, DEPTH, SUMS = 16, 8, 16, 4
-# Lines of 16 elements lie 24 apart, so that the 8 lines that one instruction loads fill different banks.
-LINE = 24
+# Lines in shared memory lie so many elements more apart than they are long, so that the 8 lines that one instruction loads fill different banks.
+PADDING = 8
 
 
 def build_tensor_core(request: Request) -> KernelPlan | None:
@@ -31,8 +32,13 @@ def build_tensor_core(request: Request) -> KernelPlan | None:
     target = request.target
     assert isinstance(target, GpuTarget)
     if target.sm >= 80 and element_type(found.contract.result.type) == bf16:
-        return plan_product(found, lambda p, *rest: _WarpProduct(p, TILE, *rest).build())
-    return plan_product(found, lambda p, *rest: _WidenedProduct(p, choose_tile(p), *rest).build())
+        return plan_product(found, choose_warp_tile(found), WarpProduct)
+    return plan_product(found, choose_tile(found), _WidenedProduct)
+
+
+def choose_warp_tile(p: Product) -> Tile:
+    """Large tiles, which load half as much of shared memory for what they multiply, where they keep most of a device busy."""
+    return LARGE if blocks_of(p, LARGE) * 2 > ENOUGH_BLOCKS else SMALL
 
 
 class _WidenedProduct(TiledProduct):
@@ -43,45 +49,68 @@ class _WidenedProduct(TiledProduct):
         return f32
 
 
-class _WarpProduct(TiledProduct):
-    """Tiles lie as lines of 16 steps of the depth, one line per row or column."""
+class WarpProduct(TiledProduct):
+    """Tiles lie as lines along the depth, one line per row or column; where an operand has rows or columns side by side, in vectors that are copied whole, as lines along these."""
 
     what = "tensor_core"
 
-    def board_size(self, extent: int) -> int:
-        return extent * LINE
+    def takes_vectors(self, deep: bool) -> bool:
+        return True
 
-    def board_at(self, extent: int, along: Index, depth: Index) -> Index:
-        return self.code.add(self.code.mul(along, LINE), depth)
+    @staticmethod
+    def _is_across(filler: Filler) -> bool:
+        """Whether lines of the tile go along rows or columns."""
+        return filler.lanes > 1 and not filler.deep
+
+    def board_size(self, filler: Filler) -> int:
+        return self.tile.depth * (filler.extent + PADDING) if self._is_across(filler) else filler.extent * (self.tile.depth + PADDING)
+
+    def board_at(self, filler: Filler, along: Index, depth: Index) -> Index:
+        code = self.code
+        if self._is_across(filler):
+            return code.add(code.mul(depth, filler.extent + PADDING), along)
+        return code.add(code.mul(along, self.tile.depth + PADDING), depth)
+
+    @property
+    def warp_rows(self) -> int:
+        return self.tile.rows // WARPS_DOWN
 
     def zeros(self) -> list[Value]:
-        count = (WARP_ROWS // ROWS) * (WARP_COLUMNS // COLUMNS)
+        count = (self.warp_rows // ROWS) * (WARP_COLUMNS // COLUMNS)
         return [self.code.zero(f32, SUMS) for _ in range(count)]
 
     def _mine(self) -> tuple[Index, Index]:
         """The first row and column of the warp's part of the tile."""
-        warp = self.code.div(self.thread, WARP)
-        return self.code.mul(self.code.div(warp, WARPS_ACROSS), WARP_ROWS), self.code.mul(self.code.mod(warp, WARPS_ACROSS), WARP_COLUMNS)
+        warp, across = self.code.div(self.thread, WARP), self.tile.columns // WARP_COLUMNS
+        return self.code.mul(self.code.div(warp, across), self.warp_rows), self.code.mul(self.code.mod(warp, across), WARP_COLUMNS)
 
-    def multiply(self, left: Value, right: Value, sums: list[Value]) -> list[Value]:
+    def multiply(self, left: Filler, right: Filler, sums: list[Value]) -> list[Value]:
         code = self.code
         row, column = self._mine()
-        lane = code.mod(self.thread, WARP)
-        # Lane l says where line l % 16 of the matrices begins: lines first, then the second half of the depth.
-        line, half = code.mod(lane, 16), code.mul(code.div(lane, 16), 8)
-        rows = [self._load(left, code.add(row, i * ROWS, line), half) for i in range(WARP_ROWS // ROWS)]
-        # The same for columns, two pieces at once: their matrices come as (piece 0, piece 1) of the first half, then of the second.
-        columns = []
+        rows = [self._load(left, code.add(row, i * ROWS), False) for i in range(self.warp_rows // ROWS)]
+        # Two pieces of columns at once.
+        columns: list[Value] = []
         for j in range(WARP_COLUMNS // (2 * COLUMNS)):
-            pair = self._load(right, code.add(column, j * 2 * COLUMNS, line), half)
-            columns += [code.shuffle(pair, pair, picks) for picks in ((0, 1, 4, 5), (2, 3, 6, 7))]
+            pair = self._load(right, code.add(column, j * 2 * COLUMNS), True)
+            columns += [code.shuffle(pair, pair, picks) for picks in ((0, 1, 2, 3), (4, 5, 6, 7))]
         return [
             code.b(kernel.Mma, rows[i], columns[j], sums[i * len(columns) + j]) for i in range(len(rows)) for j in range(len(columns))
         ]
 
-    def _load(self, board: Value, line: Index, depth: Index) -> Value:
+    def _load(self, filler: Filler, start: Index, depth_first: bool) -> Value:
+        """Four matrices of 8 x 8: of 16 lines from `start` on and 16 steps of the depth. The second one follows the first along the depth or along the lines.
+
+        Lane l says where line l % 8 of matrix l / 8 begins. Of tiles whose lines go along rows or columns, matrices come transposed.
+        """
         code = self.code
-        value: Value = code.b(kernel.LoadMatrix, board, code.value(code.add(code.mul(line, LINE), depth)), count=4)
+        lane = code.mod(code.value(self.thread), WARP)
+        line, second, third = code.mod(lane, 8), code.mul(code.mod(code.div(lane, 8), 2), 8), code.mul(code.div(lane, 16), 8)
+        along, depth = (third, second) if depth_first else (second, third)
+        if self._is_across(filler):
+            at = filler.at(code.add(start, along), code.add(depth, line))
+        else:
+            at = filler.at(code.add(start, along, line), depth)
+        value: Value = code.b(kernel.LoadMatrix, filler.board, code.value(at), count=4, transpose=self._is_across(filler))
         return value
 
     def write(self, sums: list[Value]) -> None:

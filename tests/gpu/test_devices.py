@@ -85,24 +85,24 @@ def test_targets_by_capability():
 
 def test_ptx_is_a_level():
     seen = paddle.inspect(Net(), SPEC, target="cuda:sm_90")
-    assert ".target sm_90" in seen.ptx and ".entry product" in seen.ptx and seen.ptx == seen.asm == seen.level("ptx")
+    assert ".target sm_90" in seen.ptx and ".entry contract_add" in seen.ptx and seen.ptx == seen.asm == seen.level("ptx")
     assert "kernel.launch" in seen.kernel and "nvptx64" in seen.llvm
     with pytest.raises(PolyremeError, match="expected a GPU as the target of PTX"):
         _ = paddle.inspect(Net(), SPEC).ptx
 
 
-# Layouts and groups that only kernels for processors make use of; on a GPU sequences are written out step by step instead.
-OF_PROCESSORS = {
+# Layouts and groups that only kernels for processors make use of; on a GPU sequences are written out step by step instead, and no pad is written.
+OF_ONE_KIND = {
     "join-products", "group-attention", "group-row-chains", "channels-last", "stack-rows", "tile-batch", "sweep-for-extremes", "reduce-rows-first", "integer-products",
-    "widen-halves", "hoist-from-scans", "unroll-scans",
+    "widen-halves", "hoist-from-scans", "unroll-scans", "move-pads",
 }  # fmt: skip
 
 
 def test_the_passes_up_to_the_kernels_are_those_of_the_cpu_but_for_layouts_and_groups_of_its_own():
     made = {t: [(s.stage, s.name) for s in paddle.inspect(Net(), SPEC, target=t).passes if s.stage != "kernel"] for t in ("cuda", "native")}
-    shared = [list(dict.fromkeys(p for p in passes if p[1] not in OF_PROCESSORS)) for passes in made.values()]
+    shared = [list(dict.fromkeys(p for p in passes if p[1] not in OF_ONE_KIND)) for passes in made.values()]
     assert shared[0] == shared[1]
-    assert {name for _, name in made["cuda"]} & OF_PROCESSORS == {"unroll-scans"}
+    assert {name for _, name in made["cuda"]} & OF_ONE_KIND == {"unroll-scans", "move-pads"}
 
 
 # --- files
