@@ -7,6 +7,7 @@ with its memory accesses checked (`ptx_runner.py`). Addresses are plain integers
 from __future__ import annotations
 
 import atexit
+import functools
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -76,6 +77,12 @@ def open_driver(name: str, device: int = 0) -> Driver:
     if name == "gpu-emulated":
         return EmulatedDriver()
     raise GpuError(f"expected 'gpu' or 'gpu-emulated' but got '{name}'")
+
+
+@functools.lru_cache(1024)
+def _three_axes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of a grid or block along all axes."""
+    return (*map(int, sizes), 1, 1)[:3]
 
 
 def _bytes_of(array: Array, what: str) -> Array:
@@ -230,12 +237,16 @@ class CudaDriver:
         return CudaModule(self._do("load kernels", self._cuda.module_from_buffer, text + b"\0"))
 
     def launch(self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
-        grid, block = (tuple([*map(int, sizes), 1, 1][:3]) for sizes in (grid, block))
         if 0 in grid:
             return
-        # Bit patterns: an address and a 64-bit integer are passed alike.
-        values = [np.uint64(int(value) & 0xFFFFFFFFFFFFFFFF) for value in arguments]
-        self._do("launch a kernel", lambda: function(*values, grid=grid, block=block, shared=shared_bytes))
+        # An address and a 64-bit integer are passed alike.
+        wanted = "q" * len(arguments)
+        if getattr(function, "arg_format", None) != wanted:
+            function.prepare(wanted)
+        try:
+            function.prepared_call(_three_axes(tuple(grid)), _three_axes(tuple(block)), *arguments, shared_size=shared_bytes)
+        except self._cuda.Error as error:
+            raise GpuError(f"could not launch a kernel: {error}") from None
 
     def synchronize(self) -> None:
         self._do("run the kernels", self._context.synchronize)

@@ -33,8 +33,8 @@ from polyreme.lowering.sweep import estimate
 
 # Products with so few rows or columns, and so little depth, are computed element by element: depthwise convolutions, say, would leave most of a tile empty.
 NARROW, SHALLOW = 4, 64
-# A depth is cut into parts of at least so many steps, until there are enough blocks for a device.
-PART, ENOUGH_BLOCKS = 256, 128
+# A depth is cut into parts of at least so many steps, until there are enough blocks for a device of about so many multiprocessors.
+PART, MULTIPROCESSORS = 256, 128
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,26 @@ class Tile:
         return (self.rows // self.tall) * (self.columns // self.wide)
 
 
-# Tiles, and the share of a device's arithmetic that is expected of each: larger ones read less of shared memory for what they multiply.
+@dataclass(frozen=True)
+class Choice:
+    """A tile, the share of a device's arithmetic that it reaches where there are many blocks, and what a multiprocessor loses of it: the time of so many blocks, since few of them leave
+    it waiting for memory. Both as measured on an H100 (`docs/gpu.md`)."""
+
+    tile: Tile
+    share: float
+    lost: float
+
+
 TILES = (
-    (Tile(128, 128, 8, 8, 8), 1.0),
-    (Tile(64, 128, 8, 8, 8), 0.85),
-    (Tile(128, 64, 8, 8, 8), 0.85),
-    (Tile(64, 64, 16, 4, 4), 0.6),
-    (Tile(32, 32, 16, 4, 4), 0.35),
+    Choice(Tile(64, 128, 16, 8, 8), 1.0, 0.3),
+    Choice(Tile(128, 64, 16, 8, 8), 0.95, 0.3),
+    Choice(Tile(64, 64, 16, 8, 4), 0.87, 0.3),
+    Choice(Tile(32, 64, 16, 4, 4), 0.72, 0.37),
+    Choice(Tile(64, 32, 16, 4, 4), 0.66, 0.37),
+    Choice(Tile(32, 32, 16, 4, 4), 0.65, 1.5),
 )
+# What a second kernel for the sum over parts costs, in multiplications of one multiprocessor.
+SECOND_KERNEL = 1.2e6
 
 
 @dataclass(frozen=True)
@@ -125,15 +137,16 @@ def find_product(request: Request, dtypes: tuple[ScalarType, ...]) -> Product | 
     return Product(request, contract, contract.a, contract.b, spec.a, spec.b, spec.out, sizes)
 
 
-def choose_tile(p: Product) -> Tile:
-    """The one that takes the least time: of what is computed beyond the result's edges, of multiprocessors without a block, and of the tile's own share of a device's arithmetic."""
+def choose_tile(p: Product, choices: Sequence[Choice] = TILES, second_kernel: float = SECOND_KERNEL) -> Tile:
+    """The tile with which the busiest multiprocessor has the least to do."""
+    depth = estimate(p.count(p.contracted))
 
-    def cost(choice: tuple[Tile, float]) -> float:
-        tile, share = choice
-        parts = parts_of(p, tile)
-        return ceildiv(blocks_of(p, tile) * parts, ENOUGH_BLOCKS) * tile.rows * tile.columns / (parts * share)
+    def cost(choice: Choice) -> float:
+        tile, parts = choice.tile, parts_of(p, choice.tile)
+        blocks = ceildiv(blocks_of(p, tile) * parts, MULTIPROCESSORS)
+        return (blocks + choice.lost) * tile.rows * tile.columns * depth / (parts * choice.share) + (second_kernel if parts > 1 else 0)
 
-    return min(TILES, key=cost)[0]
+    return min(choices, key=cost).tile
 
 
 def blocks_of(p: Product, tile: Tile) -> int:
@@ -144,7 +157,7 @@ def blocks_of(p: Product, tile: Tile) -> int:
 
 def parts_of(p: Product, tile: Tile) -> int:
     """How many parts the depth is cut into."""
-    return max(1, min(ENOUGH_BLOCKS // max(blocks_of(p, tile), 1), estimate(p.count(p.contracted)) // PART))
+    return max(1, min(MULTIPROCESSORS // max(blocks_of(p, tile), 1), estimate(p.count(p.contracted)) // PART))
 
 
 # Stores what a thread holds of the result: its places by letter, a leaf for its elements, how many lie side by side.

@@ -10,14 +10,16 @@ from polyreme.ir.core import Value
 from polyreme.ir.types import ScalarType, bf16, element_type, f16, f32
 from polyreme.lowering.code import Index
 from polyreme.lowering.gpu.grid import WARP
-from polyreme.lowering.gpu.product import ENOUGH_BLOCKS, Product, Tile, blocks_of, choose_tile, find_product, plan_product
+from polyreme.lowering.gpu.product import Choice, Tile, choose_tile, find_product, plan_product
 from polyreme.lowering.gpu.tiles import Filler, TiledProduct
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.targets import GpuTarget
 
-# 8 warps, two by four, of 64 x 32 of the result each, and 4 warps, two by two, of 32 x 32.
-LARGE, SMALL = Tile(128, 128, 16, 8, 8), Tile(64, 64, 16, 4, 8)
-WARPS_DOWN, WARP_COLUMNS = 2, 32
+# 4 warps, two by two, each with a quarter of the tile: larger quarters read less of shared memory for what they multiply.
+WARP_TILES = (Choice(Tile(128, 128, 32, 8, 16), 1.0, 0.4), Choice(Tile(64, 128, 16, 8, 8), 0.73, 0.4), Choice(Tile(64, 64, 32, 4, 8), 0.6, 0.4))
+WARPS_ACROSS = 2
+# As `product.SECOND_KERNEL`, in multiplications of tensor cores.
+SECOND_KERNEL = 6e6
 # One `mma`: rows, columns and depth; 4 sums of it are each lane's.
 ROWS, COLUMNS, DEPTH, SUMS = 16, 8, 16, 4
 # Lines in shared memory lie so many elements more apart than they are long, so that the 8 lines that one instruction loads fill different banks.
@@ -32,13 +34,8 @@ def build_tensor_core(request: Request) -> KernelPlan | None:
     target = request.target
     assert isinstance(target, GpuTarget)
     if target.sm >= 80 and element_type(found.contract.result.type) == bf16:
-        return plan_product(found, choose_warp_tile(found), WarpProduct)
+        return plan_product(found, choose_tile(found, WARP_TILES, SECOND_KERNEL), WarpProduct)
     return plan_product(found, choose_tile(found), _WidenedProduct)
-
-
-def choose_warp_tile(p: Product) -> Tile:
-    """Large tiles, which load half as much of shared memory for what they multiply, where they keep most of a device busy."""
-    return LARGE if blocks_of(p, LARGE) * 2 > ENOUGH_BLOCKS else SMALL
 
 
 class _WidenedProduct(TiledProduct):
@@ -72,33 +69,37 @@ class WarpProduct(TiledProduct):
         return code.add(code.mul(along, self.tile.depth + PADDING), depth)
 
     @property
-    def warp_rows(self) -> int:
-        return self.tile.rows // WARPS_DOWN
+    def quarter(self) -> tuple[int, int]:
+        """Rows and columns of the tile that a warp has."""
+        return self.tile.rows // WARPS_ACROSS, self.tile.columns // WARPS_ACROSS
 
     def zeros(self) -> list[Value]:
-        count = (self.warp_rows // ROWS) * (WARP_COLUMNS // COLUMNS)
-        return [self.code.zero(f32, SUMS) for _ in range(count)]
+        rows, columns = self.quarter
+        return [self.code.zero(f32, SUMS) for _ in range(rows // ROWS * columns // COLUMNS)]
 
     def _mine(self) -> tuple[Index, Index]:
         """The first row and column of the warp's part of the tile."""
-        warp, across = self.code.div(self.thread, WARP), self.tile.columns // WARP_COLUMNS
-        return self.code.mul(self.code.div(warp, across), self.warp_rows), self.code.mul(self.code.mod(warp, across), WARP_COLUMNS)
+        code, (rows, columns) = self.code, self.quarter
+        warp = code.div(self.thread, WARP)
+        return code.mul(code.div(warp, WARPS_ACROSS), rows), code.mul(code.mod(warp, WARPS_ACROSS), columns)
 
     def multiply(self, left: Filler, right: Filler, sums: list[Value]) -> list[Value]:
         code = self.code
         row, column = self._mine()
-        rows = [self._load(left, code.add(row, i * ROWS), False) for i in range(self.warp_rows // ROWS)]
-        # Two pieces of columns at once.
-        columns: list[Value] = []
-        for j in range(WARP_COLUMNS // (2 * COLUMNS)):
-            pair = self._load(right, code.add(column, j * 2 * COLUMNS), True)
-            columns += [code.shuffle(pair, pair, picks) for picks in ((0, 1, 2, 3), (4, 5, 6, 7))]
-        return [
-            code.b(kernel.Mma, rows[i], columns[j], sums[i * len(columns) + j]) for i in range(len(rows)) for j in range(len(columns))
-        ]
+        for step in range(0, self.tile.depth, DEPTH):
+            rows = [self._load(left, code.add(row, i * ROWS), step, False) for i in range(self.quarter[0] // ROWS)]
+            # Two pieces of columns at once.
+            columns: list[Value] = []
+            for j in range(self.quarter[1] // (2 * COLUMNS)):
+                pair = self._load(right, code.add(column, j * 2 * COLUMNS), step, True)
+                columns += [code.shuffle(pair, pair, picks) for picks in ((0, 1, 2, 3), (4, 5, 6, 7))]
+            sums = [
+                code.b(kernel.Mma, rows[i], columns[j], sums[i * len(columns) + j]) for i in range(len(rows)) for j in range(len(columns))
+            ]
+        return sums
 
-    def _load(self, filler: Filler, start: Index, depth_first: bool) -> Value:
-        """Four matrices of 8 x 8: of 16 lines from `start` on and 16 steps of the depth. The second one follows the first along the depth or along the lines.
+    def _load(self, filler: Filler, start: Index, step: int, depth_first: bool) -> Value:
+        """Four matrices of 8 x 8: of 16 lines from `start` on and 16 steps of the depth from `step` on. The second one follows the first along the depth or along the lines.
 
         Lane l says where line l % 8 of matrix l / 8 begins. Of tiles whose lines go along rows or columns, matrices come transposed.
         """
@@ -106,6 +107,7 @@ class WarpProduct(TiledProduct):
         lane = code.mod(code.value(self.thread), WARP)
         line, second, third = code.mod(lane, 8), code.mul(code.mod(code.div(lane, 8), 2), 8), code.mul(code.div(lane, 16), 8)
         along, depth = (third, second) if depth_first else (second, third)
+        depth = code.add(depth, step)
         if self._is_across(filler):
             at = filler.at(code.add(start, along), code.add(depth, line))
         else:
@@ -118,7 +120,7 @@ class WarpProduct(TiledProduct):
         row, column = self._mine()
         lane = code.mod(self.thread, WARP)
         down, across = code.div(lane, 4), code.mul(code.mod(lane, 4), 2)
-        pieces = WARP_COLUMNS // COLUMNS
+        pieces = self.quarter[1] // COLUMNS
         for k, piece in enumerate(sums):
             for r in range(2):
                 pair = code.shuffle(piece, piece, (2 * r, 2 * r + 1))

@@ -17,7 +17,7 @@ from polyreme.lowering.access import trace
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, buffer_leaf, convert, linear
 from polyreme.lowering.gpu.grid import VECTOR_BYTES, GridKernel, both, places_of, truth
-from polyreme.lowering.gpu.product import Product, Sink, Tile, choose_tile, find_product, plan_product, sum_type
+from polyreme.lowering.gpu.product import TILES, Product, Sink, Tile, choose_tile, find_product, plan_product, sum_type
 from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step
@@ -29,13 +29,17 @@ LANES = 4
 # Tiles of shared memory are this much wider than their rows, so that threads that write down a column use different banks.
 PADDING = 4
 # Tiles under way and being multiplied, where they fit.
-STAGES = (4, 2)
+STAGES = (4, 3, 2)
 
 
 def build_product(request: Request) -> KernelPlan | None:
     """The plan of a group around a contract of floats; None for any other."""
     found = find_product(request, (f32, f64))
-    return None if found is None else plan_product(found, choose_tile(found), TiledProduct)
+    if found is None:
+        return None
+    # Two tiles of float64 must fit into shared memory.
+    choices = TILES if sum_type(found) == f32 else [c for c in TILES if c.tile.columns < 128 and c.tile.rows < 128]
+    return plan_product(found, choose_tile(found, choices), TiledProduct)
 
 
 class TiledProduct:

@@ -119,10 +119,10 @@ def test_products_of_odd_sizes(sizes, dtype, device):
 
 
 @DEVICES
-@pytest.mark.parametrize("tile", [tile for tile, _ in TILES], ids=lambda tile: f"{tile.rows}x{tile.columns}")
+@pytest.mark.parametrize("tile", [choice.tile for choice in TILES], ids=lambda tile: f"{tile.rows}x{tile.columns}")
 @pytest.mark.parametrize("sizes", [(130, 40, 260), (129, 41, 131)], ids=str)
 def test_products_in_tiles_of_any_size(tile, sizes, device, monkeypatch):
-    monkeypatch.setattr("polyreme.lowering.gpu.tiles.choose_tile", lambda p: tile)
+    monkeypatch.setattr("polyreme.lowering.gpu.tiles.choose_tile", lambda *_: tile)
     m, k, n = sizes
     text = function("%z = nn.matmul %x, %w  return %z", f"{m}x{n}xf32", x=f"{m}x{k}xf32", w=f"{k}x{n}xf32")
     check(text, [floats(m, k), floats(k, n, seed=1)], device, 1e-4, 1e-4)

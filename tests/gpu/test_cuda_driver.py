@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 from types import ModuleType
 
@@ -66,6 +67,17 @@ class Device:
         return (9, 0)
 
 
+class Function:
+    arg_format = None
+
+    def prepare(self, arg_types):
+        Fake.calls.append(("prepare",))
+        self.arg_format = "".join(arg_types)
+
+    def prepared_call(self, grid, block, *args, shared_size=0):
+        Fake.calls.append(("launch", struct.pack(self.arg_format, *args), grid, block, shared_size))
+
+
 class LoadedModule:
     def __init__(self, text):
         Fake.calls.append(("load", text))
@@ -73,7 +85,7 @@ class LoadedModule:
     def get_function(self, name):
         if name != "work":
             raise FakeError("named symbol not found")
-        return lambda *args, **options: Fake.calls.append(("launch", args, options))
+        return Function()
 
 
 @pytest.fixture
@@ -126,9 +138,9 @@ def test_a_kernel_is_launched_with_64_bit_arguments(pycuda):
     assert ("load", b"text\0") in Fake.calls
     launches = [c for c in Fake.calls if c[0] == "launch"]
     assert len(launches) == 1, "an empty grid is launched nowhere"
-    _, arguments, options = launches[0]
-    assert [a.dtype for a in arguments] == [np.uint64, np.uint64] and int(arguments[1]) == 2**64 - 1
-    assert options == {"grid": (3, 1, 1), "block": (32, 2, 1), "shared": 0}
+    assert launches[0] == ("launch", struct.pack("qq", 4096, -1), (3, 1, 1), (32, 2, 1), 0)
+    driver.launch(function, (1,), (32,), [4096, 2])
+    assert Fake.calls.count(("prepare",)) == 1 and len([c for c in Fake.calls if c[0] == "launch"]) == 2
 
 
 def test_failures_are_errors_of_ours(pycuda):
