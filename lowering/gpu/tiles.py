@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polyreme.dialects import kernel
+from polyreme.dialects import kernel, tensor
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, mod, product
 from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, f64
@@ -17,7 +17,7 @@ from polyreme.lowering.access import trace
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, buffer_leaf, convert, linear
 from polyreme.lowering.gpu.grid import VECTOR_BYTES, GridKernel, both, places_of, truth
-from polyreme.lowering.gpu.product import TILES, Product, Sink, Tile, choose_tile, find_product, plan_product, sum_type
+from polyreme.lowering.gpu.product import SHALLOW_TILES, TILES, Product, Sink, Tile, choose_tile, find_product, plan_product, sum_type
 from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step
@@ -37,8 +37,10 @@ def build_product(request: Request) -> KernelPlan | None:
     found = find_product(request, (f32, f64))
     if found is None:
         return None
-    # Two tiles of float64 must fit into shared memory.
-    choices = TILES if sum_type(found) == f32 else [c for c in TILES if c.tile.columns < 128 and c.tile.rows < 128]
+    choices = SHALLOW_TILES if any(isinstance(op, tensor.Window) for op in request.ops()) else TILES
+    if sum_type(found) == f64:
+        # Two tiles must fit into shared memory.
+        choices = tuple(c for c in choices if c.tile.columns < 128 and c.tile.rows < 128)
     return plan_product(found, choose_tile(found, choices), TiledProduct)
 
 
@@ -76,13 +78,19 @@ class TiledProduct:
             hi = code.min(code.add(lo, steps), self.k)
         buffers = self.kernel.buffers[: len(p.request.func.args)]
         self.buffers = dict(zip(p.request.func.args, buffers, strict=True))
-        left = Filler(self, p.left, p.left_letters, p.row_letters, self.row0, self.m, tile.rows)
-        right = Filler(self, p.right, p.right_letters, p.column_letters, self.column0, self.n, tile.columns)
+        left, right = self._fillers(copies=True)
         stages = self._stages(left, right)
+        if stages == 1:
+            left, right = self._fillers(copies=False)
         left.take_memory(stages)
         right.take_memory(stages)
         self.write(self._with_copies(left, right, lo, hi, stages) if stages > 1 else self._with_registers(left, right, lo, hi))
         return self.kernel.finish()
+
+    def _fillers(self, copies: bool) -> tuple[Filler, Filler]:
+        p = self.p
+        left = Filler(self, p.left, p.left_letters, p.row_letters, self.row0, self.m, self.tile.rows, copies)
+        return left, Filler(self, p.right, p.right_letters, p.column_letters, self.column0, self.n, self.tile.columns, copies)
 
     def _stages(self, left: Filler, right: Filler) -> int:
         """How many tiles of shared memory the steps go through; 1 where elements are not just copied."""
@@ -97,9 +105,9 @@ class TiledProduct:
     def _with_copies(self, left: Filler, right: Filler, lo: Index, hi: Index, stages: int) -> list[Value]:
         """The sums over [lo, hi). A step waits for its own tile alone; the barrier also says that the tile that the next copies go to is multiplied."""
         code, depth = self.code, self.tile.depth
-        for stage in range(stages - 1):
+        for first in range(stages - 1):
             for filler in (left, right):
-                filler.copy(code.value(code.add(lo, stage * depth)), hi, stage)
+                filler.copy(code.value(code.add(lo, first * depth)), hi, first)
             code.b(kernel.CopyCommit)
         with code.loop(lo, hi, self.zeros(), step=depth, name="k") as loop:
             code.b(kernel.CopyWait, pending=stages - 2)
@@ -202,16 +210,16 @@ class TiledProduct:
 
 
 class Filler:
-    """Brings tiles of one operand into shared memory: `extent` of its rows (or columns) by the depth of a tile."""
+    """Brings tiles of one operand into shared memory: `extent` of its rows (or columns) by the depth of a tile. `copies`: without registers, if that can be."""
 
-    def __init__(self, made: TiledProduct, value: Value, letters: str, along: list[str], start: Index, end: Dim, extent: int):
+    def __init__(self, made: TiledProduct, value: Value, letters: str, along: list[str], start: Index, end: Dim, extent: int, copies: bool):
         self.made, self.value, self.letters, self.along, self.extent = made, value, letters, along, extent
         self.offset: Index = 0
         code, tile = made.code, made.tile
         self.access = trace(value, letters)
         # Neighbouring threads read neighbouring elements. A window has them along both ways; along rows each thread keeps the place of one alone.
         self.deep = all(self.access.stride(c) != 1 for c in along) and any(self.access.stride(c) == 1 for c in made.p.contracted)
-        self.is_copied = self._emitter().is_zero_outside(value) and element_type(value.type) == made.stored
+        self.is_copied = copies and self._emitter().is_zero_outside(value) and element_type(value.type) == made.stored
         self.lanes = self._lanes() if self.is_copied else 1
         self.is_copied = self.is_copied and self.lanes * made.stored.bytes >= 4
         self.size = made.board_size(self)

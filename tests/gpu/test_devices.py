@@ -139,6 +139,15 @@ def test_calls_check_their_arrays_and_free_what_they_took():
     assert made.run([given[n] for n in names])[0].tobytes() == outputs[0].tobytes()
 
 
+def test_timings_are_of_the_kernels_of_each_call():
+    made = GpuExecutable(artifact(), driver("gpu-emulated"))
+    given = [np.ones([2 if d == "N" else d for d in t.shape] if t.name == "x" else t.shape, "float32") for t in made.manifest.inputs]
+    times = made.timings(given, seconds=0, fewest=5)
+    assert len(times) == 8 and all(t > 0 for t in times)
+    with pytest.raises(CallError, match="inputs"):
+        made.timings([])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
