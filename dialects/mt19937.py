@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,13 @@ _ONE = np.uint64(1)
 
 def seed_state(seed: int) -> Array:
     """The state after `std::seed_seq sequence{seed}; std::mt19937_64 engine(sequence)`; only the seed's low 32 bits count."""
-    halves = _seed_sequence([seed & 0xFFFFFFFF], 2 * WORDS).reshape(WORDS, 2)
+    return _seeded(seed & 0xFFFFFFFF).copy()
+
+
+@lru_cache(64)
+def _seeded(seed: int) -> Array:
+    """What `seed_state` gives copies of: it takes some milliseconds to make, and programs come back to their seeds."""
+    halves = _seed_sequence([seed], 2 * WORDS).reshape(WORDS, 2)
     words = halves[:, 0] | halves[:, 1] << np.uint64(32)
     if not (words[1:].any() or words[0] & _UPPER):
         words[0] = np.uint64(1 << 63)

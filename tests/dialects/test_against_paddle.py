@@ -112,6 +112,13 @@ def test_drawing_in_pieces_gives_the_same_stream(cuts):
     np.testing.assert_array_equal(state, end)
 
 
+def test_whoever_writes_to_a_state_does_not_change_that_of_the_next_one_with_the_same_seed():
+    first = seed_state(11)
+    kept = first.copy()
+    first[:] = 0
+    assert np.array_equal(seed_state(11 + (1 << 32)), kept)
+
+
 def test_drawing_leaves_the_state_it_was_given_alone():
     state = seed_state(1)
     before = state.copy()
