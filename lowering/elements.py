@@ -91,12 +91,14 @@ class ElementEmitter:
 
     def is_zero_outside(self, value: Value) -> bool:
         """Whether elements of `value` that guards shut out are zeros without further ado: memory, seen through views and pads with zeros."""
+        if not self.of_memory:
+            return False
         while value not in self.leaves:
             op = value.producer()
             if not isinstance(op, _VIEWS) and not (isinstance(op, tensor.Pad) and op.value == 0 and copysign(1, op.value) > 0):
                 return False
             value = op.operands[0]
-        return self.of_memory
+        return True
 
     def _any_lane(self, guard: Value) -> Value:
         return self.code.reduce(guard, "or") if isinstance(guard.type, VectorType) else guard
