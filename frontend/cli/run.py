@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +57,11 @@ def load_executable(model: Model, threads: int | None = None) -> Any:
 
         return load_compiled(model.value, threads=threads)
     from polyreme.executables import load_module
+    from polyreme.runtime.threads import set_num_threads
 
     if threads is not None:
-        # The process has one pool, whose size the settings say.
-        os.environ["POLYREME_THREADS"] = str(threads)
+        # The process has one pool, which may be there by now: a Python model's weights were drawn on it.
+        set_num_threads(threads)
     return load_module(model.module(freeze=True))
 
 

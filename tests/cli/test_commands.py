@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import polyreme as paddle
 from polyreme.cli import COMMANDS
 from polyreme.cli import run_command as run
+from polyreme.runtime.threads import get_num_threads, set_num_threads
 from polyreme.static import InputSpec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -189,6 +191,25 @@ def test_what_the_host_runs_parts_of_is_run_and_measured_but_not_taken_for_one_p
         refused = polyreme(*command)
         assert refused.code == 1 and "but 'host.nonzero' runs on the host" in refused.err
     assert "call eval() on the Layer first, and hand in what it draws" in polyreme("compile", "net.py:noisy", given, "-o", "noisy").err
+
+
+@pytest.fixture
+def _threads() -> Iterator[None]:
+    before = get_num_threads()
+    yield
+    set_num_threads(before)
+
+
+@pytest.mark.parametrize("args", [("run", "--input", "x=x.npy"), ("bench", "--seconds", "0.01")], ids=lambda args: args[0])
+@pytest.mark.usefixtures("_threads")
+def test_a_number_of_threads_holds_where_the_pool_is_there_already(polyreme: Any, args: tuple[str, ...]) -> None:
+    """As it is where the weights of a Python model were drawn by compiled code."""
+    np.save("x.npy", weights())
+    set_num_threads(2)
+    assert paddle.jit.to_static(paddle.nn.Linear(2, 2))(paddle.ones([1, 2])).shape == [1, 2]
+    assert get_num_threads() == 2
+    assert polyreme(args[0], "net.py:Net", *args[1:], "--threads", "1").code == 0
+    assert get_num_threads() == 1
 
 
 def test_compile_for_another_machine_writes_its_assembly(polyreme: Any) -> None:

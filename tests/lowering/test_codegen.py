@@ -1,5 +1,6 @@
 """Targets, and object code for each of them."""
 
+import os
 import struct
 import subprocess
 import sys
@@ -87,6 +88,29 @@ def test_threads_that_make_code_do_not_take_each_others_switches():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+ORDERS = """
+import sys
+from polyreme.lowering.codegen import assembly
+from polyreme.lowering.emit_llvm import emit_llvm
+from polyreme.lowering.targets import TARGETS
+from tests.lowering.kernels import register_tile
+
+for name in sys.argv[1:]:
+    target = TARGETS[name]
+    print(name, hash(assembly(emit_llvm(register_tile(6, 2, 8, target.vector_bytes // 4), target), target)))
+"""
+
+
+def test_code_does_not_depend_on_what_was_made_before():
+    """LLVM's switches are ones of the whole process, and what a target does by itself is not what it does once a switch was used."""
+    names = list(TARGETS)
+    found = [
+        subprocess.run([sys.executable, "-c", ORDERS, *order], check=True, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "0"}).stdout.split("\n")
+        for order in (names, names[::-1])
+    ]
+    assert sorted(found[0]) == sorted(found[1])
 
 
 def test_targets_are_found_by_name_and_by_triple():

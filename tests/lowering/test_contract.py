@@ -14,10 +14,13 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.text import print_module
 from polyreme.ir.types import ScalarType, TensorType, f32, f64, i32
+from polyreme.lowering.codegen import assembly
 from polyreme.lowering.contract import build_contract
+from polyreme.lowering.emit_llvm import split_llvm
 from polyreme.lowering.microkernel import Axis, Registers, choose_tile, join_axes, streams_of_row, vectors_of_row
 from polyreme.lowering.schedule import Request
 from polyreme.lowering.targets import TARGETS, Target, host
+from polyreme.lowering.tensor_to_kernel import outline_constants
 from tests.lowering.products import assert_close, check_evaluated, check_native, root_of, run_native, to_kernels
 
 N = symbol("N")
@@ -384,6 +387,23 @@ def test_integers_and_two_contracts_are_left_to_the_loops() -> None:
     b = Builder.at_end(func.block)
     b.insert(Return([make(b, *func.args)]))
     assert build_contract(Request(func.finish(), host())) is None
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(196, 256, 1024), (3136, 64, 256), (49, 512, 2048)])
+def test_tiles_that_ask_for_two_lines_in_a_round_stay_in_registers(m: int, k: int, n: int) -> None:
+    """Products with a residual, and weights that come from far, ask for both beside their steps; the sums have 24 of 32 registers."""
+    target = replace(TARGETS["x86-64-avx512"], spare_adders=False, caches=(48 << 10, 2 << 20, 260 << 20))
+
+    def make(b: Any, x: Any, residual: Any, w: Any) -> Any:
+        return b(tensor.Map, b(tensor.Contract, x, w, spec="mk,kn->mn"), residual, fn="add")
+
+    module = root_of([TensorType((m, k), f32), TensorType((m, n), f32)], make, [np.ones((k, n), np.float32)])
+    made, _ = to_kernels(module, target)
+    assert print_module(made).count("kernel.prefetch") >= 2
+    outline_constants(made)
+    (text,) = (assembly(part.text(), target, part.reduce) for part in split_llvm(made, target) if any(f.sym_name.startswith("contract") for f in part.functions))
+    assert text.count("vfmadd") >= 24
+    assert not [line for line in text.splitlines() if "zmm" in line and "(%rsp)" in line]
 
 
 def test_axes_join_only_when_both_operands_move_alike() -> None:
