@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyreme.runtime.artifact import MAX_MANIFEST_BYTES, Manifest
-from polyreme.runtime.cpu import check_runs_here
+from polyreme.runtime.cpu import address_of, check_runs_here, near_constants
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.threads import PoolFunctions, library_pool
@@ -98,14 +98,17 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> E
     constants_at = table.constants or 0
     weights_file = found.manifest.extra.get("weights")
     if weights_file:
-        weights = map_weights(path.parent / weights_file, found.manifest)
-        constants_at = int(weights.ctypes.data)
-        keep.append(weights)
+        constants = map_weights(path.parent / weights_file, found.manifest)
     elif found.manifest.constants and not constants_at:
         raise ArtifactError(f"{path}: expected constants in the library but got none")
+    else:
+        count = found.manifest.constant_bytes
+        constants = np.ctypeslib.as_array((ctypes.c_uint8 * count).from_address(constants_at)) if count else np.empty(0, np.uint8)
+    constants = near_constants(constants)
+    keep.append(constants)
     functions = PoolFunctions(table.pool_create, table.pool_destroy, table.pool_threads, table.pool_set_threads)
     pool = library_pool(functions, threads, library)
-    return Executable(found.manifest, ModelFunctions(table.run, table.arena_bytes, table.output_shapes), constants_at, pool, keep)
+    return Executable(found.manifest, ModelFunctions(table.run, table.arena_bytes, table.output_shapes), address_of(constants), pool, keep)
 
 
 def _open(path: Path, identity: bytes) -> tuple[ctypes.CDLL, _Table]:

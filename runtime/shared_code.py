@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.runtime.artifact import ALIGNMENT, Artifact
-from polyreme.runtime.cpu import LARGE_PAGES_FROM, address_of, aligned_empty, check_runs_here
+from polyreme.runtime.artifact import Artifact
+from polyreme.runtime.cpu import address_of, check_runs_here, near_constants
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.threads import PoolFunctions, process_pool
@@ -28,9 +28,6 @@ __all__ = ["MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS", "POOL_FUNCTIONS", "constants
 MODEL_FUNCTIONS = ("polyreme_model_run", "polyreme_model_arena_bytes", "polyreme_model_output_shapes")
 PARALLEL_FUNCTIONS = ("polyreme_parallel", "polyreme_parallel_rounds")
 POOL_FUNCTIONS = ("polyreme_pool_create", "polyreme_pool_destroy", "polyreme_pool_threads", "polyreme_pool_set_threads")
-
-# Constants up to this size are copied to pages of the larger size, which takes a millisecond or two.
-NEAR_BYTES = 8 << 20
 
 # What the manifest says of such an artifact.
 _KEY, _VALUE = "code", "shared object"
@@ -70,14 +67,8 @@ class _Loaded:
 
 
 def constants_of(artifact: Artifact) -> np.ndarray[Any, Any]:
-    """The constants at a whole cache line: where they are, if that is one, else copied. Those that caches can hold are copied anyway, to pages of the larger size."""
-    given = np.frombuffer(artifact.constants, np.uint8) if len(artifact.constants) else np.empty(0, np.uint8)
-    near = LARGE_PAGES_FROM <= len(given) <= NEAR_BYTES
-    if len(given) and given.ctypes.data % ALIGNMENT == 0 and not near:
-        return given
-    constants = aligned_empty(max(1, len(given)), ALIGNMENT)
-    constants[: len(given)] = given
-    return constants
+    """The constants of an artifact, where its code may read them."""
+    return near_constants(np.frombuffer(artifact.constants, np.uint8) if len(artifact.constants) else np.empty(0, np.uint8))
 
 
 def load_shared(artifact: Artifact, threads: int) -> Executable:

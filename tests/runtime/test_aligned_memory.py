@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyreme.runtime.cpu import LARGE_PAGE, LARGE_PAGES_FROM, address_of, aligned_empty
-from polyreme.runtime.shared_code import NEAR_BYTES, constants_of
+from polyreme.runtime.cpu import LARGE_PAGE, LARGE_PAGES_FROM, NEAR_BYTES, address_of, aligned_empty
+from polyreme.runtime.shared_code import constants_of
 from tests.runtime.native import fixed_artifact
 
 on_linux = pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="needs pages of several sizes")

@@ -18,6 +18,7 @@ from polyreme.lowering import shared_library
 from polyreme.lowering.link import MAX_INSIDE_BYTES, native_object, write_library
 from polyreme.lowering.targets import find_target, host
 from polyreme.runtime.artifact import Artifact, ConstantSpec, GuardSpec, Manifest, SizeSpec, TensorSpec
+from polyreme.runtime.cpu import LARGE_PAGE, LARGE_PAGES_FROM, address_of
 from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.library import TRAILER, load_compiled, read_library
 from tests.runtime.native import (
@@ -117,16 +118,31 @@ def test_a_library_that_is_written_again_is_not_confused_with_the_loaded_one(tmp
     np.testing.assert_array_equal(second(x, b), x * (WEIGHTS * 2) + b[:, None])
 
 
-def test_many_weights_go_into_a_file_of_their_own(tmp_path: Path) -> None:
+def padded_artifact(count: int) -> Artifact:
+    """`scale_artifact` with so many bytes of constants more, which nobody reads."""
     manifest = scale_manifest()
-    padding = ConstantSpec("unused", "uint8", (MAX_INSIDE_BYTES,), 64, MAX_INSIDE_BYTES)
+    padding = ConstantSpec("unused", "uint8", (count,), 64, count)
     manifest = replace(manifest, constants=(*manifest.constants, padding), arguments=(*manifest.arguments, ("constant", 1)))
-    constants = WEIGHTS.tobytes().ljust(64, b"\0") + bytes(MAX_INSIDE_BYTES)
-    written = write_library(Artifact(manifest, scale_artifact().code, constants), tmp_path / "large.so")
+    return Artifact(manifest, scale_artifact().code, WEIGHTS.tobytes().ljust(64, b"\0") + bytes(count))
+
+
+def test_many_weights_go_into_a_file_of_their_own(tmp_path: Path) -> None:
+    written = write_library(padded_artifact(MAX_INSIDE_BYTES), tmp_path / "large.so")
     assert [p.name for p in written] == ["large.so", "large.weights", "large.h"]
     assert written[0].stat().st_size < 100_000
     x, b = scale_inputs(3)
     np.testing.assert_array_equal(load_compiled(written[0])(x, b), scale_reference(x, b))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="large pages are asked for on Linux")
+@pytest.mark.parametrize("weights", ["inside", "beside"])
+def test_constants_that_caches_can_hold_are_copied_to_large_pages(tmp_path: Path, weights: str) -> None:
+    artifact = padded_artifact(LARGE_PAGES_FROM)
+    library = load_compiled(write_library(artifact, tmp_path / "scale.so", weights=weights)[0])
+    constants = library.keep[-1]
+    assert address_of(constants) % LARGE_PAGE == 0 and bytes(constants) == bytes(artifact.constants)
+    x, b = scale_inputs(3)
+    np.testing.assert_array_equal(library(x, b), scale_reference(x, b))
 
 
 # --- damage
