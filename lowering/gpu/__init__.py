@@ -9,8 +9,9 @@ from polyreme.lowering.gpu.random import build_draws
 from polyreme.lowering.gpu.reductions import build_rows
 from polyreme.lowering.gpu.tensor_core import build_tensor_core
 from polyreme.lowering.gpu.tiles import build_product
+from polyreme.lowering.gpu.transposes import build_transposes
 
 __all__ = ["GPU_BUILDERS"]
 
 # Who makes the kernels of a root: the first one that takes it; the last one takes all.
-GPU_BUILDERS = (build_tensor_core, build_product, build_draws, build_rows, build_elements)
+GPU_BUILDERS = (build_tensor_core, build_product, build_draws, build_rows, build_transposes, build_elements)

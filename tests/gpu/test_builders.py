@@ -68,6 +68,44 @@ def test_elements_are_read_by_vectors_where_they_lie_side_by_side():
     assert vectors(64) and vectors("Nx4") and not vectors(63) and not vectors("N")
 
 
+# --- transposes
+
+
+@DEVICES
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32", "int64", "uint8", "bool"])
+@pytest.mark.parametrize(("shape", "perm"), [((64, 96), (1, 0)), ((33, 17), (1, 0)), ((2, 20, 5, 7), (0, 2, 3, 1)), ((3, 18, 2, 40), (3, 0, 2, 1)), ((40, 3), (1, 0)), ((0, 20), (1, 0))], ids=str)
+def test_transposes_of_any_type(shape, perm, dtype, device):
+    if dtype == "bfloat16":
+        x = floats(*shape).astype(ml_dtypes.bfloat16)
+    else:
+        x = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
+    short = {"float32": "f32", "float64": "f64", "bfloat16": "bf16", "int32": "i32", "int64": "i64", "uint8": "ui8", "bool": "i1"}[dtype]
+    made = "x".join(str(shape[axis]) for axis in perm)
+    text = function(f"%y = nn.transpose %x {{perm = {list(perm)}}}  return %y", f"{made}x{short}", x=f"{'x'.join(map(str, shape))}x{short}")
+    check(text, [x], device)
+
+
+@DEVICES
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_what_is_made_of_transposed_values_is_one_kernel(n, device):
+    body = """
+      %a = nn.tanh %x  %b = nn.transpose %a {perm = [0, 2, 1]}  %c = nn.transpose %y {perm = [0, 2, 1]}  %d = nn.add %b, %c
+      %e = nn.mul %d, %z  return %e"""
+    for size in (n, "N"):
+        text = function(body, f"{size}x50x33xf32", x=f"{size}x33x50xf32", y=f"{size}x33x50xf32", z=f"{size}x50x33xf32")
+        check(text, [floats(n, 33, 50), floats(n, 33, 50, seed=1), floats(n, 50, 33, seed=2)], device)
+        assert len(launches(text)) == 1
+
+
+def test_tiles_turn_where_both_axes_fill_them():
+    def turns(rows, columns):
+        text = function("%y = nn.transpose %x {perm = [1, 0]}  return %y", f"{columns}x{rows}xf32", x=f"{rows}x{columns}xf32")
+        return 'space = "shared"' in print_module(lower(parse_module(text), SM80))
+
+    assert turns(64, 64) and turns(16, 1000)
+    assert not turns(3, 1000) and not turns(1000, 3) and not turns("N", 64)
+
+
 # --- rows
 
 
