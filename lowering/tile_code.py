@@ -29,7 +29,11 @@ def has_tiles(target: Target) -> bool:
 
 
 def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
-    """A nest of loops whose innermost body loads a tile of A for each run and one of B for each 16 columns, and multiplies all of them."""
+    """A nest of loops whose innermost body multiplies a tile of A for each run by one of B for each 16 columns.
+
+    Each is loaded right before it is multiplied, so that two registers have operands at a time, which costs a load more than four: those for tiles can be renamed while few are
+    in use, and where another thread of the core has its own in use, eight leave none to rename (`docs/performance/machines.md`).
+    """
     if not has_tiles(e.target):
         raise PolyremeError(f"'kernel.dot_block' expected a target with tiles (amx-tile, amx-int8) but got '{e.target.name}'", op.location, code="E0408")
     code = e.code
@@ -44,13 +48,19 @@ def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
             moves = [m * WORD for m in (*[op.moves_a[axis]] * len(lefts), *[op.moves_b[axis]] * len(rights))]
             moves += [op.lines * LINE * prod(op.counts[axis + 1 :])] * len(ahead)
             return _loop(code, op.counts[axis], at, moves, sums, lambda at, sums: steps(axis + 1, at, sums))
-        a = [_load(code, x, op.rows, op.row) for x in at[: len(lefts)]]
-        b = [_load(code, x, STEP, op.width) for x in at[len(lefts) : len(lefts) + len(rights)]]
+        made, held = list(sums), -1
+        for i, x in enumerate(at[: len(lefts)]):
+            a = _load(code, x, op.rows, op.row)
+            # The tile of B that was multiplied last comes first.
+            for j in range(len(rights))[:: -1 if i % 2 else 1]:
+                if j != held:
+                    b, held = _load(code, at[len(lefts) + j], STEP, op.width), j
+                k = i * len(rights) + j
+                made[k] = _tile(code, f"tdpbusd.internal(i16 {op.rows}, i16 {ROW}, i16 {ROW}, {made[k].typed}, {a.typed}, {b.typed})")
         for first in at[len(lefts) + len(rights) :]:
             for line in range(op.lines):
                 code.line(f"call void @llvm.prefetch.p0({_plus(code, first, line * LINE).typed}, i32 0, i32 {SECOND_LEVEL}, i32 1)")
-        pairs = [(x, y) for x in a for y in b]
-        return [_tile(code, f"tdpbusd.internal(i16 {op.rows}, i16 {ROW}, i16 {ROW}, {c.typed}, {x.typed}, {y.typed})") for c, (x, y) in zip(sums, pairs, strict=True)]
+        return made
 
     results = iter(steps(0, [*lefts, *rights, *ahead], zeros))
     start = e.get(op.sums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -92,7 +93,9 @@ def test_a_block_is_the_dot_products_of_its_rows_and_columns_also_by_tiles(name)
     written = by_dots(case, *(np.ones_like(x) for x in arrays), np.full(sizes[2], -1, np.int32)) != -1
     np.testing.assert_array_equal(evaluate(module, arrays)[0][written], wanted[written])
     text = assembly(emit_llvm(module, TILES, "block"), TILES)
-    assert text.count("tdpbusd") == len(case[2]) * case[4] // COLUMNS
+    sums = len(case[2]) * case[4] // COLUMNS
+    assert text.count("tdpbusd") == sums
+    assert len(set(re.findall(r"%tmm\d", text))) == sums + 2, "one tile of each operand at a time"
     if tiles_allowed():
         np.testing.assert_array_equal(load(build_artifact(module.clone(), host(), "block")).run(arrays)[0][written], wanted[written])
 
