@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -274,20 +275,30 @@ class _Stages(Mapping[str, str]):
         return len(self.names)
 
 
+# What begins the name of a label of assembly that is of no use elsewhere.
+_LABEL = re.compile(r"\.L(?=\w)")
+
+
 def llvm_text(module: Module, target: Target) -> str:
     """The LLVM IR of `main` of a module at kernel level, as `link.build_artifact` compiles it; the module is left as it is."""
     if isinstance(target, GpuTarget):
         from polyreme.lowering.emit_ptx import emit_ptx
 
         return emit_ptx(module, target).llvm
-    from polyreme.lowering.arena import plan_memory
     from polyreme.lowering.emit_llvm import emit_llvm
     from polyreme.lowering.link import MODEL
+
+    return emit_llvm(_planned(module), target, MODEL)
+
+
+def _planned(module: Module) -> Program:
+    """A copy of a module at kernel level as code is made of it."""
+    from polyreme.lowering.arena import plan_memory
 
     final = Program.of(module)
     outline_constants(final)
     plan_memory(final.function())
-    return emit_llvm(final, target, MODEL)
+    return final
 
 
 def assembly_text(module: Module, target: Target) -> str:
@@ -297,5 +308,9 @@ def assembly_text(module: Module, target: Target) -> str:
 
         return emit_ptx(module, target).ptx
     from polyreme.lowering.codegen import assembly
+    from polyreme.lowering.emit_llvm import split_llvm
+    from polyreme.lowering.link import MODEL
 
-    return assembly(llvm_text(module, target), target)
+    # As objects are made: LLVM looks for cheaper addresses in some parts only. Labels of one part are others than those of the next.
+    parts = split_llvm(_planned(module), target, MODEL)
+    return "\n".join(_LABEL.sub(f".L{i}_", assembly(part.text(), target, part.reduce)) for i, part in enumerate(parts))

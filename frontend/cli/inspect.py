@@ -20,6 +20,7 @@ EXAMPLES = (
     ("The module after one of them, with the lines of the model", "polyreme inspect examples/lenet.py:LeNet --after fuse --locations"),
     ("What it asks of free sizes, and which lines do", "polyreme inspect examples/lenet.py:LeNet --constraints"),
     ("Which buffers share memory, and when the most is live", "polyreme inspect examples/lenet.py:LeNet --memory"),
+    ("The machine code that compile makes of it", "polyreme inspect examples/lenet.py:LeNet --frozen --level asm"),
     ("The PTX of a GPU's kernels", "polyreme inspect examples/lenet.py:LeNet --level ptx --target cuda:sm_80"),
 )
 
@@ -31,6 +32,7 @@ EXAMPLES = (
 @click.option("--passes", is_flag=True, help="List the passes of the pipeline, and which changed something.")
 @click.option("--constraints", is_flag=True, help="Report the free sizes: which inputs tell them, what is needed of them, which sizes follow.")
 @click.option("--memory", is_flag=True, help="Report the plan of working memory: buffers, when they are live, where they lie, what shares bytes.")
+@click.option("--frozen", is_flag=True, help="With the weights in it, as `compile`, `run` and `bench` take the model, not as arguments.")
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
 @form_options(elide_on_a_terminal=True)
@@ -43,6 +45,7 @@ def command(
     passes: bool,
     constraints: bool,
     memory: bool,
+    frozen: bool,
     target: str,
     output: Path | None,
     form: TextForm,
@@ -57,8 +60,8 @@ def command(
 
     found = find_model(model, inputs)
     # A saved model runs with its weights in the code.
-    frozen = (lambda: found.module(freeze=True)) if found.kind in ("saved", "paddle") else None
-    seen = Inspection(found.module(), as_target(target), frozen=frozen)
+    runs = (lambda: found.module(freeze=True)) if found.kind in ("saved", "paddle") else None
+    seen = Inspection(found.module(freeze=frozen), as_target(target), frozen=runs)
     if passes:
         text = "".join(f"{step}\n" for step in seen.passes)
     elif constraints:

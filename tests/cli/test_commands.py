@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -210,6 +211,22 @@ def test_a_number_of_threads_holds_where_the_pool_is_there_already(polyreme: Any
     assert get_num_threads() == 2
     assert polyreme(args[0], "net.py:Net", *args[1:], "--threads", "1").code == 0
     assert get_num_threads() == 1
+
+
+def test_inspect_shows_what_runs_with_the_weights_in_it(polyreme: Any) -> None:
+    assert "nn.constant" not in polyreme("inspect", "net.py:Net").out
+    assert "nn.constant" in polyreme("inspect", "net.py:Net", "--frozen").out
+    assert polyreme("compile", "net.py:Net", "--to", "asm", "-o", "net.s").code == 0
+    assert polyreme("inspect", "net.py:Net", "--frozen", "--level", "asm").out.strip() == Path("net.s").read_text().strip()
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or sys.platform != "linux", reason="no C compiler is installed")
+def test_assembly_of_several_kernels_assembles_as_one_file(polyreme: Any) -> None:
+    polyreme("inspect", "net.py:Net", "--input", "x=f32[64,4]", "--level", "asm", "-o", "net.s")
+    assert Path("net.s").read_text().count(".text") > 1
+    subprocess.run(["cc", "-c", "net.s", "-o", "net.o"], check=True)
+    names = subprocess.run(["nm", "net.o"], check=True, capture_output=True, text=True).stdout
+    assert "T polyreme_model_run" in names
 
 
 def test_compile_for_another_machine_writes_its_assembly(polyreme: Any) -> None:
