@@ -31,8 +31,8 @@ def has_tiles(target: Target) -> bool:
 def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
     """A nest of loops whose innermost body multiplies a tile of A for each run by one of B for each 16 columns.
 
-    Each is loaded right before it is multiplied, so that two registers have operands at a time, which costs a load more than four: those for tiles can be renamed while few are
-    in use, and where another thread of the core has its own in use, eight leave none to rename (`docs/performance/machines.md`).
+    Each is loaded right before it is multiplied, so that two registers have operands at a time, which costs a load more than four. At times a step takes 1.5 times as long with all
+    eight in use as with six, as if few were left for renaming (`docs/performance/machines.md`); at others both take the same.
     """
     if not has_tiles(e.target):
         raise PolyremeError(f"'kernel.dot_block' expected a target with tiles (amx-tile, amx-int8) but got '{e.target.name}'", op.location, code="E0408")
