@@ -39,6 +39,7 @@ from polyreme.lowering.microkernel import (
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Product, find_product, typical
 from polyreme.lowering.product_block import BlockTile
+from polyreme.lowering.product_ring import LEFT_SHARE, RingKernel, RingPlan, is_packed_at_once, plan_ring
 from polyreme.lowering.product_tile import Blocks, ProductKernel, Tile
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
 
@@ -124,7 +125,11 @@ class ProductBuilder:
         self.in_streams = False
         turns = self._turns()
         self.turned = turns and typical(self.k) * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
-        if self.turned:
+        # How B is copied beside the multiplications, where it is.
+        self.ring = plan_ring(product, self._far_is_slow) if self._is_worth_packing else None
+        if self.ring is not None:
+            self.tile = self.ring.tile
+        elif self.turned:
             # Narrow, so that the rows of B that are turned are few pages at a time, and tall, since B is read from the second-level cache once for each tile.
             self.tile = self.p.registers.accumulators // 2, 2
         elif turns and isinstance(self.n, int) and self.n % (self.tile[1] * self.lanes) and self.n % (2 * self.lanes) == 0:
@@ -232,9 +237,14 @@ class ProductBuilder:
         """Whether tasks pack B, of known sizes, in blocks that stay in the first-level cache."""
         if self._is_known or not self._packs_blocks or not self._is_unit or self.p.near is not None or self.p.is_narrow or self.lanes == 1:
             return False
-        if not isinstance(self.n, int) or not isinstance(self.k, int) or not isinstance(self.m, int):
+        return isinstance(self.n, int) and isinstance(self.k, int) and self._is_worth_packing
+
+    @property
+    def _is_worth_packing(self) -> bool:
+        """Whether known rows of A are enough for tasks to pack B, whose lanes are neighbours."""
+        if self._is_known or not isinstance(self.m, int) or not isinstance(self._reuse, int):
             return False
-        return isinstance(self._reuse, int) and self._reuse >= self._rows_worth_packing and (self.m >= ROWS_WORTH_PACKING_TWICE or not self._is_shared)
+        return self._reuse >= self._rows_worth_packing and (self.m >= ROWS_WORTH_PACKING_TWICE or not self._is_shared)
 
     @property
     def _rows_worth_packing(self) -> int:
@@ -273,7 +283,11 @@ class ProductBuilder:
         outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
         panels = Panels(outer, tuple(p.contracted), self.lane, self.lanes * (1 if self.in_streams else vectors), p.sizes)
         if worth is None and self._packs_in_tasks(panels):
-            self._tiles(self._open("contract", [left, self.parts.memory_of(p.right.source)]), panels, local=True)
+            memory = [left, self.parts.memory_of(p.right.source)]
+            if self.ring is None:
+                self._tiles(self._open("contract", memory), panels, local=True)
+            else:
+                self._copies(memory, self.ring, panels)
             return
         value = p.contract.b if p.right_is_b else p.contract.a
         packed = self.parts.packed(value, p.right_letters, p.right, panels, worth, p.near)
@@ -288,6 +302,23 @@ class ProductBuilder:
         with kernel.code.when(many, then=False):
             self._read_in_place(replace(kernel, right=kernel.func.args[2]), along)
 
+    def _copies(self, memory: list[Slot], ring: RingPlan, panels: Panels) -> None:
+        """Tasks that copy panels beside their rounds."""
+        p, (rows, _) = self.p, self.tile
+        assert isinstance(self.m, int) and isinstance(self.n, int) and isinstance(self.k, int)
+        whole = self.n // panels.width
+        outer = product(p.size(c) for c in self.outer)
+        if ring.depth < self.k:
+            memory.append(self.parts.new_scratch(outer * whole * self.m * panels.width, p.dtype))
+        row, most = ring.depth * element_type(p.left.source.type).bytes, None
+        if self._far_is_slow and self.m * row > p.request.target.caches[1] // LEFT_SHARE:
+            most = max(ROWS_WORTH_STAYING, p.request.target.caches[1] // LEFT_SHARE // row)
+        _, piece = self._row_pieces(rows, typical(outer) * whole, most, True)
+        if piece is not None and self.m % piece and self.m % piece < rows:
+            piece = None
+        kernel = self._open("contract", memory)
+        RingKernel(self.product, kernel, ring, panels, piece, lambda places, part: self._piece(kernel, places, whole, part, piece, panels, True)).write()
+
     def _packs_in_tasks(self, panels: Panels) -> bool:
         """Whether each task packs its panels into memory of its own, which stays in the second-level cache: B then is read once and never written back."""
         if self._is_known or self.p.is_narrow:
@@ -295,6 +326,8 @@ class ProductBuilder:
         if not isinstance(panels.depth, int) or not isinstance(self.m, int):
             return False
         if panels.depth * panels.width * self.p.dtype.bytes > self._room and len(self.p.step_letters) != 1:
+            return False
+        if self._is_unit and is_packed_at_once(self.product, self._far_is_slow):
             return False
         return self.m >= ROWS_WORTH_PACKING_TWICE or not self._is_shared
 
@@ -462,14 +495,16 @@ class ProductBuilder:
             tile.cover(first, count, covering(rows, self.m), -(-typical(self.n) // self.lanes), self.n)
         else:
             inside = code.condition("le", code.mul(code.add(block, 1), width), self.n)
-            assert isinstance(inside, Value)
+            valid = code.sub(self.n, code.mul(block, width)) if left_over is None else left_over
+            rest = vectors if left_over is None else -(-left_over // self.lanes)
+            if not isinstance(inside, Value):
+                assert not inside, "expected a panel that is not full, or one of any number"
+                tile.cover(first, count, covering(rows, self.m), rest, valid)
+                return
             with code.when(inside):
                 tile.cover(first, count, covering(rows, self.m), vectors, None)
             with code.when(inside, then=False):
-                if left_over is None:
-                    tile.cover(first, count, covering(rows, self.m), vectors, code.sub(self.n, code.mul(block, width)))
-                else:
-                    tile.cover(first, count, covering(rows, self.m), -(-left_over // self.lanes), left_over)
+                tile.cover(first, count, covering(rows, self.m), rest, valid)
 
     # --- lanes along the contracted axis
 

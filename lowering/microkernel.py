@@ -27,6 +27,8 @@ from polyreme.lowering.targets import Target
 Read = Callable[[int, Index], Value]
 ReadRow = Callable[[int, Index], Value | list[Value]]
 Beside = Callable[[Value], None]
+# What is done beside each round of steps, or beside each of some rounds that go together.
+Besides = Beside | Sequence[Beside] | None
 Accumulators = list[list[Value]]
 
 # Where a target has so many vector registers, tiles have room for more than one thing at a time.
@@ -91,12 +93,12 @@ def join_axes(axes: Sequence[Axis]) -> list[Axis]:
 
 
 def accumulate(
-    code: Code, axes: Sequence[Axis], a: ReadRow, b: Read, acc: Accumulators, at_a: Index = 0, at_b: Index = 0, beside: Beside | None = None, fresh: bool = False
+    code: Code, axes: Sequence[Axis], a: ReadRow, b: Read, acc: Accumulators, at_a: Index = 0, at_b: Index = 0, beside: Besides = None, fresh: bool = False
 ) -> Accumulators:
     """The accumulators (`acc[row][vector]`) after all steps over `axes`, from positions `at_a` and `at_b` on. Where they are `fresh` zeros and no loop carries them, the first step makes them.
 
     `a(row, position)` reads the scalar of a row (broadcast to all lanes) or what each of the row's vectors is multiplied by, `b(vector, position)` a vector. `beside(round)` writes what is done beside
-    the `UNROLL` steps of each round of a single long axis.
+    the `UNROLL` steps of each round of a single long axis; given several, each is for one of as many rounds, and told how many times these came before.
     """
     outer = list(axes)
     steps: list[tuple[Index, Index]] = [(0, 0)]
@@ -123,31 +125,44 @@ def _nest(code: Code, axes: Sequence[Axis], body: Body, acc: Accumulators, at_a:
     return repeat(code, axis.size, axis.a, axis.b, lambda acc, x, y: _nest(code, axes[1:], body, acc, x, y), acc, at_a, at_b)
 
 
-def repeat(
-    code: Code, count: Index, step_a: Dim, step_b: Dim, body: Body, acc: Accumulators, at_a: Index, at_b: Index, beside: Beside | None = None
-) -> Accumulators:
+def repeat(code: Code, count: Index, step_a: Dim, step_b: Dim, body: Body, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
     """The accumulators after `count` times `body`, with A and B moved from one to the next."""
+    return _repeat(code, count, step_a, step_b, lambda acc, x, y, _: body(acc, x, y), acc, at_a, at_b)
+
+
+def _repeat(
+    code: Code, count: Index, step_a: Dim, step_b: Dim, body: Callable[[Accumulators, Index, Index, Value], Accumulators], acc: Accumulators, at_a: Index, at_b: Index
+) -> Accumulators:
+    """The same, `body` being told how many times came before."""
     vectors = len(acc[0])
     with code.loop(0, count, [x for row in acc for x in row], name="k") as loop:
-        if beside is not None:
-            beside(loop.iv)
         carried = [loop.carried[i : i + vectors] for i in range(0, len(loop.carried), vectors)]
-        last = body(carried, code.add(at_a, code.mul(loop.iv, step_a)), code.add(at_b, code.mul(loop.iv, step_b)))
+        last = body(carried, code.add(at_a, code.mul(loop.iv, step_a)), code.add(at_b, code.mul(loop.iv, step_b)), loop.iv)
         loop.next = [x for row in last for x in row]
     return [loop.results[i : i + vectors] for i in range(0, len(loop.results), vectors)]
 
 
 def _long_axis(
-    code: Code, axis: Axis, a: ReadRow, b: Read, acc: Accumulators, at_a: Index, at_b: Index, beside: Beside | None = None
+    code: Code, axis: Axis, a: ReadRow, b: Read, acc: Accumulators, at_a: Index, at_b: Index, beside: Besides = None
 ) -> Accumulators:
-    """`UNROLL` steps at a time, then those left over."""
-    steps = [(code.mul(u, axis.a), code.mul(u, axis.b)) for u in range(UNROLL)]
-    rounds = code.div(axis.size, UNROLL)
-    acc = repeat(code, rounds, UNROLL * axis.a, UNROLL * axis.b, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b, beside)
-    done = code.mul(rounds, UNROLL)
+    """`UNROLL` steps at a time, or several such rounds, then those left over."""
+    besides = beside if isinstance(beside, Sequence) else [beside]
+    together = UNROLL * len(besides)
+    steps = [(code.mul(u, axis.a), code.mul(u, axis.b)) for u in range(together)]
+
+    def body(acc: Accumulators, x: Index, y: Index, turn: Value) -> Accumulators:
+        for i, do in enumerate(besides):
+            if do is not None:
+                do(turn)
+            acc = _unrolled(code, steps[i * UNROLL : (i + 1) * UNROLL], a, b, acc, x, y)
+        return acc
+
+    rounds = code.div(axis.size, together)
+    acc = _repeat(code, rounds, together * axis.a, together * axis.b, body, acc, at_a, at_b)
+    done = code.mul(rounds, together)
     at_a, at_b = code.add(at_a, code.mul(done, axis.a)), code.add(at_b, code.mul(done, axis.b))
     if isinstance(axis.size, int):
-        return _unrolled(code, steps[: axis.size % UNROLL], a, b, acc, at_a, at_b)
+        return _unrolled(code, steps[: axis.size % together], a, b, acc, at_a, at_b)
     left = code.sub(axis.size, done)
     return repeat(code, left, axis.a, axis.b, lambda acc, x, y: _unrolled(code, [(0, 0)], a, b, acc, x, y), acc, at_a, at_b)
 

@@ -6,6 +6,7 @@ the memory of the next one. Panels too deep for the second-level cache are taken
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from polyreme.ir.types import VectorType, element_type
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, Accumulators, Axis, Beside, accumulate, cover, join_axes, zeros
+from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, Accumulators, Axis, Beside, Besides, accumulate, cover, join_axes, zeros
 from polyreme.lowering.packing import PanelFill, Panels
 from polyreme.lowering.positions import Position
 from polyreme.lowering.problem import Product, typical
@@ -252,7 +253,7 @@ class Tile:
         lanes, align = self.product.lanes, self.product.lanes * self.p.dtype.bytes
         return [[self.code.load(sums, self._saved_at(row, r, v), lanes, None, align) for v in range(vectors)] for r in range(rows)]
 
-    def compute(self, row: Index, rows: int, vectors: int, valid: Index | None, steps: Steps, beside: Beside | None) -> None:
+    def compute(self, row: Index, rows: int, vectors: int, valid: Index | None, steps: Steps, beside: Besides) -> None:
         """One tile, from beginning to end."""
         beside = self.beside_results(row, rows, vectors, steps, beside)
         if self._has_halves(rows, vectors, valid):
@@ -269,7 +270,7 @@ class Tile:
         fits = vectors > 1 and valid == vectors * lanes - lanes // 2 and rows % 2 == 0
         return fits and lanes >= LANES_WORTH_HALVES and self.panels is not None and self.p.near is None
 
-    def _compute_pairs(self, row: Index, rows: int, vectors: int, steps: Steps, beside: Beside | None) -> None:
+    def _compute_pairs(self, row: Index, rows: int, vectors: int, steps: Steps, beside: Besides) -> None:
         """A tile whose rows go in pairs: the whole vectors of both, then one with the last half vector of the first and that of the second."""
         code, lanes, whole = self.code, self.product.lanes, vectors - 1
         half = lanes // 2
@@ -296,12 +297,13 @@ class Tile:
                 lines.append([(x, v * lanes, None) for v, x in enumerate(line)])
         self.finish(row, lines, self.lane0)
 
-    def beside_results(self, row: Index, rows: int, vectors: int, steps: Steps, beside: Beside | None) -> Beside | None:
+    def beside_results(self, row: Index, rows: int, vectors: int, steps: Steps, beside: Besides) -> Besides:
         """`beside`, and asking for what is read at the places of the tile's results: some lines in each round, since all at once would make the loads of the steps wait for places
         among those under way. Where there are no rounds they are asked for now. What is only written is not asked for: stores wait in places of their own."""
-        code, rounds = self.code, steps.rounds
+        besides = list(beside) if isinstance(beside, Sequence) else [] if beside is None else [beside]
+        code, rounds = self.code, steps.rounds // max(len(besides), 1)
         at = code.add(self.out0, code.mul(row, self.row_out), self.lane0)
-        shares = [] if beside is None else [beside]
+        shares = besides[:1]
         for arg in self.p.epilogue.beside:
             buffer = self.kernel.buffers[arg]
             line = self._line(buffer)
@@ -317,7 +319,7 @@ class Tile:
             for share in shares:
                 share(turn)
 
-        return prefetch if shares else None
+        return [prefetch, *besides[1:]] if shares else None
 
     def beside(self, at: Index, rows: int, whole: int, count: Index, steps: Steps) -> Beside | None:
         """What the tile that begins `at` of `count` rows prefetches in each of its rounds: its share of what is needed after all tiles of `whole` rows."""
@@ -331,7 +333,7 @@ class Tile:
         return ahead.share(code, code.mul(code.div(at, whole), rounds * each), each)
 
     def sums(
-        self, row: Index, rows: int, vectors: int, valid: Index | None, acc: Accumulators, steps: Steps, beside: Beside | None = None, fresh: bool = False
+        self, row: Index, rows: int, vectors: int, valid: Index | None, acc: Accumulators, steps: Steps, beside: Besides = None, fresh: bool = False
     ) -> Accumulators:
         """The accumulators after `steps`; `fresh`: they begin as zeros."""
         code, lanes = self.code, self.product.lanes
