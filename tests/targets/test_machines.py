@@ -189,6 +189,17 @@ def test_a_recurrent_layer_of_large_weights_gives_the_same_answers(target: str, 
     check(net, [paddle.static.InputSpec([1, None, 48], "float32", "x")], [given([1, 7, 48])], target, tmp_path)
 
 
+class Product(nn.Layer):
+    def forward(self, x: Any, y: Any) -> Any:
+        return functional.relu(paddle.matmul(x, y))
+
+
+@pytest.mark.parametrize(("x", "y"), [([131, 300], [300, 150]), ([2, 48, 200], [2, 200, 64])], ids=str)
+def test_products_that_copy_an_argument_beside_them_give_the_same_answers(x: list[int], y: list[int], target: str, tmp_path: Path) -> None:
+    spec = [paddle.static.InputSpec(shape, "float32") for shape in (x, y)]
+    check(Product(), spec, [given(x), given(y, seed=1)], target, tmp_path)
+
+
 @pytest.mark.parametrize("rows", [128, None], ids=["known", "open"])
 def test_large_products_by_fewer_multiplications_give_the_same_answers(rows: int | None, target: str, tmp_path: Path) -> None:
     net = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 515))
