@@ -2,8 +2,8 @@
 
 B is read in one of these ways:
 
-- *packed* into panels `[N/NR][K][NR]`: ahead of time when it is constant, by each task for itself in memory that stays in the second-level cache, or by a kernel of
-  its own where sizes are only known at run time;
+- *packed* into panels `[N/NR][K][NR]`: ahead of time when it is constant, by each task for itself beside its multiplications (`product_ring.py`) or before them in memory that stays in the
+  second-level cache, or by a kernel of its own where sizes are only known at run time or many rows meet each panel;
 - *direct*, when lanes are neighbours in memory and there are too few rows to pay for packing;
 - *dot*, when contracted elements are neighbours in both operands and rows are few: lanes then run over the contracted axis, and are added up at the end.
 
@@ -287,7 +287,7 @@ class ProductBuilder:
             if self.ring is None:
                 self._tiles(self._open("contract", memory), panels, local=True)
             else:
-                self._copies(memory, self.ring, panels)
+                self._copy_beside(memory, self.ring, panels)
             return
         value = p.contract.b if p.right_is_b else p.contract.a
         packed = self.parts.packed(value, p.right_letters, p.right, panels, worth, p.near)
@@ -302,7 +302,7 @@ class ProductBuilder:
         with kernel.code.when(many, then=False):
             self._read_in_place(replace(kernel, right=kernel.func.args[2]), along)
 
-    def _copies(self, memory: list[Slot], ring: RingPlan, panels: Panels) -> None:
+    def _copy_beside(self, memory: list[Slot], ring: RingPlan, panels: Panels) -> None:
         """Tasks that copy panels beside their rounds."""
         p, (rows, _) = self.p, self.tile
         assert isinstance(self.m, int) and isinstance(self.n, int) and isinstance(self.k, int)
