@@ -1,10 +1,11 @@
 """Products whose second operand is packed while it is multiplied: the tiles of one block of a panel copy the next block, a share in each round of their steps.
 
 A task makes a group of neighbouring panels, and has memory for two blocks of them, a ring. It copies the first block before anything else. Then the tiles of each block, in the one half, copy the block that follows to
-the other half, and ask for what the next tile copies. So B comes from far caches beside multiplications, as weights do that were packed ahead of time, and costs a load and a store for each vector; copied between
+the other half, and ask for what will be copied some hundred cycles later. So B comes from far caches beside multiplications, as weights do that were packed ahead of time, and costs a load and a store for each vector; copied between
 multiplications, or by the first tile that reads it, each of its lines is waited for.
 
-Panels too deep for the second-level cache are cut into blocks of steps. A task makes the first block of all its panels, then the next one, so that A's part for a block stays near; partial sums wait in scratch memory.
+Where far caches are slow, deep panels are cut into blocks of steps. A task makes the first block of all its panels, then the next one, so that A's part for a block stays near, and the pages of B's rows are few at a time; partial
+sums wait in scratch memory. How much each of these ways gains is in `docs/performance/products.md`.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ FEW_ROWS, WIDE = 96, 4
 ROWS_WORTH_REST, NARROWEST = 256, 3
 # The most bytes of a panel in one block. (A task has two blocks on its stack, and threads of programs that call a library may have small ones.)
 MOST_BYTES = 160 << 10
-# Where far caches are slow: deeper panels, and those of a B of more bytes than this, whose pages of 4 KiB are more than their table keeps in mind, are cut into blocks of this part of the first-level cache. All panels have
-# the same of B's rows then for a while.
+# Where far caches are slow, deeper panels, and those of a B of more bytes than this, are cut into blocks of this part of the first-level cache: such a B has more pages of 4 KiB than the processor keeps addresses of, and
+# with blocks all panels take the same rows, and so pages, for a while.
 FAR_BYTES, NEAR_SHARE = 6 << 20, (2, 3)
-# There, B is packed at once where so many rows meet it, and where it is larger than that.
+# There, B is packed at once where more rows than this meet it, fewer where it is larger than that.
 ROWS_WORTH_ALL, ROWS_WORTH_ALL_FAR = 512, 384
 # Of A's rows and of the partial sums of a group of panels, these parts of the second-level cache stay near, 1 / so much, where they are read from again.
 LEFT_SHARE, SUMS_SHARE = 3, 4
