@@ -50,8 +50,8 @@ FAR_BYTES, NEAR_SHARE = 6 << 20, (2, 3)
 ROWS_WORTH_ALL, ROWS_WORTH_ALL_FAR = 512, 384
 # Of A's rows and of the partial sums of a group of panels, these parts of the second-level cache stay near, 1 / so much, where they are read from again.
 LEFT_SHARE, SUMS_SHARE = 3, 4
-# With so many panels for each of several threads, each has two groups, so that one that is slow has less to do.
-PANELS_WORTH_TURNS = 8
+# Several threads have so many groups of panels each, but no smaller ones than make so many rows of panels: the first panel of each is waited for.
+GROUPS_OF_THREAD, ROWS_OF_GROUP = 4, 512
 # What is copied is asked for so many cycles before, and so many steps before where there is nothing beside.
 CYCLES_AHEAD, STEPS_AHEAD = 1000, 16
 
@@ -350,23 +350,18 @@ class RingKernel:
         sizes = [found.problem.size(c) for c in found.outer]
         pieces = 1 if self.piece is None else -(-m // self.piece)
         threads = code.b(kernel_ops.Threads)
-        turns = code.mul(
-            threads,
-            code.apply(
-                "select",
-                code.apply("ge", code.value(whole), code.value(code.mul(threads, PANELS_WORTH_TURNS))),
-                code.value(2),
-                code.value(1),
-            ),
-        )
-        turns = code.apply("select", code.apply("gt", threads, code.value(1)), code.value(turns), code.value(1))
-        group: Index = code.value(code.div(code.add(turns, whole - 1), turns))
+        rows, most = self.piece or m, whole
         if self.blocks.count > 1:
-            near = found.problem.request.target.caches[1] // SUMS_SHARE
-            group = code.min(group, max(1, near // ((self.piece or m) * width * self.blocks.dtype.bytes)))
+            most = max(1, found.problem.request.target.caches[1] // SUMS_SHARE // (rows * width * self.blocks.dtype.bytes))
+        # Several threads take groups in turns, so that one that is slow makes fewer of them.
+        several = code.div(code.add(code.mul(threads, GROUPS_OF_THREAD), whole - 1), code.mul(threads, GROUPS_OF_THREAD))
+        several = code.apply("max", code.value(several), code.value(-(-ROWS_OF_GROUP // rows)))
+        several = code.min(several, code.div(code.add(threads, whole - 1), threads))
+        alone = code.apply("eq", threads, code.value(1))
+        group = code.min(code.apply("select", alone, code.value(whole), code.value(several)), most)
         groups = code.div(code.add(group, whole - 1), group)
         kinds = code.add(groups, int(over > 0))
-        cycles = step_cycles(*self.plan.tile) / self.plan.tile[0] * (self.piece or m) * self.blocks.steps * max(1, whole // 2)
+        cycles = step_cycles(*self.plan.tile) / self.plan.tile[0] * rows * self.blocks.steps * max(1, whole // 2)
         with code.parallel(
             code.value(code.mul(product(sizes) * pieces, kinds)), grain=max(1, int(GRAIN_CYCLES / cycles)), name="task"
         ) as task:
