@@ -317,7 +317,7 @@ class ProductBuilder:
         if piece is not None and self.m % piece and self.m % piece < rows:
             piece = None
         kernel = self._open("contract", memory)
-        RingKernel(self.product, kernel, ring, panels, piece, lambda places, part: self._piece(kernel, places, whole, part, piece, panels, True)).write()
+        RingKernel(self.product, kernel, ring, panels, piece, lambda places, part, memory: self._piece(kernel, places, whole, part, piece, panels, True, memory=memory)).write()
 
     def _packs_in_tasks(self, panels: Panels) -> bool:
         """Whether each task packs its panels into memory of its own, which stays in the second-level cache: B then is read once and never written back."""
@@ -468,10 +468,10 @@ class ProductBuilder:
 
     def _piece(
         self, kernel: ProductKernel, around: dict[str, Index], block: Index, part: Index, piece: int | None, panels: Panels | None, local: bool,
-        backward: Value | None = None, threads: Value | None = None,
+        backward: Value | None = None, threads: Value | None = None, memory: Value | None = None,
     ) -> None:
         """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes, among so many `threads`; `backward` where the task after this one is the
-        one before it."""
+        one before it. Local panels are made in `memory`, if that is given."""
         p, code, depth = self.p, kernel.code, self._depth(panels, local)
         rows, vectors = self.tile
         width = vectors * self.lanes
@@ -481,7 +481,9 @@ class ProductBuilder:
             tile.blocks = Blocks(depth, piece or typical(self.m), width)
         if local:
             assert panels is not None and isinstance(panels.depth, int)
-            tile.local = code.scratch((depth or panels.depth) * width, p.dtype)
+            room = (depth or panels.depth) * width
+            assert memory is None or room <= memory.type.shape[0], "expected room for a panel"
+            tile.local = code.scratch(room, p.dtype) if memory is None else memory
         first: Index = 0
         count: Index = self.m
         if piece is not None:

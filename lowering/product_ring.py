@@ -332,15 +332,15 @@ class RingTile(Tile):
 
 @dataclass(frozen=True)
 class RingKernel:
-    """Writes the tasks of a product by `plan`, each of which makes `piece` rows (None: all) of a group of full `panels`; `rest(places, part)` writes one that makes part `part` of the rows of what is left of the
-    lanes. Partial sums wait in `sums`, if there are any."""
+    """Writes the tasks of a product by `plan`, each of which makes `piece` rows (None: all) of a group of full `panels`; `rest(places, part, memory)` writes one that makes part `part` of the rows of what is left of the
+    lanes, in the same memory for panels. Partial sums wait in the kernel's third argument, if there are any."""
 
     product: Product
     kernel: ProductKernel
     plan: RingPlan
     panels: Panels
     piece: int | None
-    rest: Callable[[dict[str, Index], Index], None]
+    rest: Callable[[dict[str, Index], Index, Value], None]
 
     def write(self) -> None:
         code, found = self.kernel.code, self.product
@@ -367,14 +367,16 @@ class RingKernel:
         ) as task:
             *around, part, number = code.split(task, [*sizes, pieces, kinds])
             places = dict(zip(found.outer, around, strict=True))
+            halves = 1 if whole == 1 and self.blocks.count == 1 else 2
+            memory = code.scratch(halves * self.blocks.size, self.blocks.dtype)
             if not over:
-                self._group(around, part, code.mul(number, group), group, whole)
+                self._group(memory, around, part, code.mul(number, group), group, whole)
                 return
             is_group = code.apply("lt", code.value(number), code.value(groups))
             with code.when(is_group):
-                self._group(around, part, code.mul(number, group), group, whole)
+                self._group(memory, around, part, code.mul(number, group), group, whole)
             with code.when(is_group, then=False):
-                self.rest(places, part)
+                self.rest(places, part, memory)
 
     @property
     def blocks(self) -> Blocks:
@@ -383,7 +385,7 @@ class RingKernel:
         least = m if self.piece is None else m - (-(-m // self.piece) - 1) * self.piece
         return Blocks(depth, self.plan.depth, vectors, self.product.lanes, self.product.problem.dtype, least // rows)
 
-    def _group(self, around: list[Index], part: Index, first: Index, group: Index, whole: int) -> None:
+    def _group(self, memory: Value, around: list[Index], part: Index, first: Index, group: Index, whole: int) -> None:
         """A task: the panels from `first` on, `group` of them or those up to number `whole`, for part `part` of the rows."""
         code, p, blocks, m = self.kernel.code, self.product.problem, self.blocks, self.product.m
         assert isinstance(m, int)
@@ -391,8 +393,6 @@ class RingKernel:
         (letter,) = p.step_letters
         end = code.min(code.add(first, group), whole)
         start = code.add(p.right.base, *(code.mul(i, p.right.stride(c)) for c, i in places.items()))
-        halves = 1 if whole == 1 and blocks.count == 1 else 2
-        memory = code.scratch(halves * blocks.size, p.dtype)
         ring = Ring(
             code,
             blocks,
