@@ -18,6 +18,7 @@ def compile(
     cpu: str | None = None,
     winograd: bool = True,
     strassen: bool = True,
+    bf16_terms: bool = True,
     short_weights: bool = True,
 ) -> Any:
     """Write a Layer, function, loaded model or module as library `path`, with a C header beside it, and return it loaded.
@@ -32,7 +33,8 @@ def compile(
     by blocks of pixels (`lowering/pixel_blocks.py`): in both, an infinity or a nan of the image also reaches results beside those that it belongs to.
     `POLYREME_WINOGRAD=0` in the environment does so for everything that is compiled. `strassen=False` and `POLYREME_STRASSEN=0` forbid large matrix products by
     Strassen's, whose errors are larger likewise, and whose packed weights take 7/4 of the memory, and those by pairs of steps, whose errors are relative to the largest
-    elements of a row and of a column, and in which an infinity or a nan spoils all of its row or column. `short_weights=False` and
+    elements of a row and of a column, and in which an infinity or a nan spoils all of its row or column. `bf16_terms=False` and `POLYREME_BF16_TERMS=0` forbid products by tile registers of
+    bf16 (AMX), whose errors are no larger, but in which an infinity gives nan. `short_weights=False` and
     `POLYREME_SHORT_WEIGHTS=0` keep the weights of recurrent layers as they are; otherwise those below 2^-14 of the largest one that is summed with them may be rounded by
     2^-38 of it.
     """
@@ -43,7 +45,7 @@ def compile(
     from polyreme.kept import done_apart, kept_artifact
 
     chosen = as_target(target, cpu)
-    allowed = {"winograd": winograd, "strassen": strassen, "short_weights": short_weights}
+    allowed = {"winograd": winograd, "strassen": strassen, "bf16_terms": bf16_terms, "short_weights": short_weights}
     chosen = replace(chosen, **{name: getattr(chosen, name) and may for name, may in allowed.items()})
     library = Path(path)
     key, ops, module, check = _what_to_compile(net, input_spec, chosen)

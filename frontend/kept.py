@@ -224,7 +224,7 @@ def _host_text() -> str:
 
 def compiler_version() -> str:
     """What compiled code depends on besides the module and the target: the compiler, and what the environment asks of it."""
-    return digest_of(_sources(), f"winograd {config.winograd()} strassen {config.strassen()} short {config.short_weights()}")
+    return digest_of(_sources(), f"winograd {config.winograd()} strassen {config.strassen()} terms {config.bf16_terms()} short {config.short_weights()}")
 
 
 @functools.cache

@@ -9,6 +9,7 @@
 | `POLYREME_CACHE_LIMIT` | bytes that the folder may hold, such as `500MB`; otherwise what `polyreme cache limit` said, or 4 GiB |
 | `POLYREME_WINOGRAD` | 0 forbids Winograd's algorithm for convolutions, whose results differ from the direct ones by larger rounding errors |
 | `POLYREME_STRASSEN` | 0 forbids Strassen's algorithm for matrix products, and products by pairs of steps, likewise |
+| `POLYREME_BF16_TERMS` | 0 forbids float32 products by tile registers of bf16 (AMX), which give nan for an infinity |
 | `POLYREME_SHORT_WEIGHTS` | 0 keeps the weights of recurrent layers in 32 bits where 28 would do |
 | `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
 | `POLYREME_TUNE` | 1 to time some tiles for each matrix product on this machine when it is first compiled, and to keep the fastest |
@@ -117,6 +118,11 @@ def strassen() -> bool:
     return _number("POLYREME_STRASSEN", 1, 0) != 0
 
 
+def bf16_terms() -> bool:
+    """Whether matrix products of float32 may be computed by tile registers of bf16."""
+    return _number("POLYREME_BF16_TERMS", 1, 0) != 0
+
+
 def short_weights() -> bool:
     """Whether recurrent weights may be kept in 28 bits."""
     return _number("POLYREME_SHORT_WEIGHTS", 1, 0) != 0
@@ -124,7 +130,7 @@ def short_weights() -> bool:
 
 def code_settings() -> str:
     """The settings that code depends on, for keys of what is compiled."""
-    return " ".join(f"{name}={os.environ.get(name, '').strip()}" for name in ("POLYREME_SHORT_WEIGHTS", "POLYREME_STRASSEN", "POLYREME_TUNE", "POLYREME_WINOGRAD"))
+    return " ".join(f"{name}={os.environ.get(name, '').strip()}" for name in ("POLYREME_BF16_TERMS", "POLYREME_SHORT_WEIGHTS", "POLYREME_STRASSEN", "POLYREME_TUNE", "POLYREME_WINOGRAD"))
 
 
 def processors() -> int:

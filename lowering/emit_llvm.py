@@ -35,11 +35,11 @@ from polyreme.lowering.llvm_text import Lane, symbol_text
 from polyreme.lowering.program import Program
 from polyreme.lowering.scalar_code import power_definition
 from polyreme.lowering.targets import Target
-from polyreme.lowering.tile_code import emit_dot_block
+from polyreme.lowering.tile_code import emit_dot_block, emit_dot_terms
 
 __all__ = ["EMIT", "Part", "emit_llvm", "size_names", "split_llvm"]
 
-BLOCKS: dict[type[Op], EmitOp] = {kernel.DotBlock: emit_dot_block}
+BLOCKS: dict[type[Op], EmitOp] = {kernel.DotBlock: emit_dot_block, kernel.DotTerms: emit_dot_terms}
 EMIT = {**OPS, **CONTROL, **BLOCKS}
 # Kernels of fewer ops stand in one text with `main`: an object of their own would cost more than it saves.
 LEAST_OPS = 64

@@ -59,6 +59,7 @@ from polyreme.lowering.steps import HoistFromScans, UnrollScans
 from polyreme.lowering.strassen import build_strassen
 from polyreme.lowering.targets import GpuTarget, Target, find_target, host
 from polyreme.lowering.tensor_to_kernel import Progress, TensorToKernel, Watch, outline_constants
+from polyreme.lowering.terms import build_terms
 from polyreme.lowering.widen import WidenHalves
 from polyreme.lowering.winograd import build_winograd
 
@@ -71,7 +72,7 @@ SHORT_ROW = 32
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
 BUILDERS = (
-    build_attention, build_row_chain, build_sliding, build_interleave, build_winograd, build_paired, build_direct, build_conv, build_strassen, build_contract, build_random, build_scan, build_cumulate,
+    build_attention, build_row_chain, build_sliding, build_interleave, build_winograd, build_paired, build_direct, build_conv, build_terms, build_strassen, build_contract, build_random, build_scan, build_cumulate,
     build_sort, build_loops,
 )  # fmt: skip
 

@@ -41,7 +41,7 @@ class Target:
     that another one has read since waits for its copy to go. `load_cycles`: what a load takes from the multiply-adds beside it, of which only near ties between tiles are decided.
     Loops of fewer than `serial_cycles` stay on the thread that called them, since waking others would cost as much; `grain_cycles` is what a
     thread takes of them at least in one go. (Products have bounds of their own: their tiles are larger.) `winograd` is no fact about the machine but what
-    the user allows, convolutions by Winograd's algorithm or by blocks of pixels; so is `strassen`, matrix products by Strassen's or by pairs of steps, and `short_weights`, recurrent weights in 28 bits.
+    the user allows, convolutions by Winograd's algorithm or by blocks of pixels; so is `strassen`, matrix products by Strassen's or by pairs of steps, `bf16_terms`, those of float32 by tile registers of bf16, and `short_weights`, recurrent weights in 28 bits.
     """
 
     code: ClassVar[str] = "llvm"
@@ -70,6 +70,7 @@ class Target:
     grain_cycles: int = 20_000
     winograd: bool = True
     strassen: bool = True
+    bf16_terms: bool = True
     short_weights: bool = True
 
     @property

@@ -1,4 +1,4 @@
-"""`kernel.dot_block` in LLVM IR: tile registers of x86 (AMX), as values that LLVM gives registers to.
+"""`kernel.dot_block` and `kernel.dot_terms` in LLVM IR: tile registers of x86 (AMX), as values that LLVM gives registers to.
 
 LLVM says at the beginning of a function what shapes its tiles have, and gives them back at its end; each register has one shape there, so all blocks of a kernel should have as many
 rows. A system lends tiles to programs that ask: who loads code asks (`runtime/cpu.py`), and libraries that run without Python do when a model is made (`c_interface.py`).
@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 from polyreme.dialects.kernel.block import COLUMNS, STEP
+from polyreme.dialects.kernel.terms import HALF, LANES, PAIRS, PRODUCTS, TERMS
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import i32
 from polyreme.lowering.emit_function import FunctionEmitter
@@ -21,11 +22,18 @@ from polyreme.lowering.targets import Target
 WORD, ROW = i32.bytes, COLUMNS * i32.bytes
 # Bytes of a line of memory, and LLVM's word for asking for it in the second-level cache.
 LINE, SECOND_LEVEL = 64, 2
+# The bits of a float32 that are a bf16.
+UPPER = -1 << 16
 
 
 def has_tiles(target: Target) -> bool:
     """Whether the target multiplies bytes by tile registers."""
     return target.arch == "x86_64" and "linux" in target.triple and target.has("amx-int8") and target.has("amx-tile")
+
+
+def has_terms(target: Target) -> bool:
+    """Whether the target multiplies bf16 by tile registers."""
+    return target.arch == "x86_64" and "linux" in target.triple and target.has("amx-bf16") and target.has("amx-tile")
 
 
 def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
@@ -68,6 +76,61 @@ def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
         for column in range(0, op.columns, COLUMNS):
             to = _plus(code, start, (place * op.columns + column) * WORD)
             code.line(f"call void @llvm.x86.tilestored64.internal({_shape(op.rows)}, {to.typed}, i64 {op.columns * WORD}, {next(results).typed})")
+
+
+def emit_dot_terms(e: FunctionEmitter, op: Any) -> None:
+    """A loop over steps, in each of which the terms' products of one tile of rows by two of lanes are added up, and other numbers are cut into terms in between.
+
+    Two tiles of sums and one of each operand are all registers that are ever in use: where another thread of the core has some in use, too, few are left for renaming, and a product takes 12.6 ns
+    with four in use, 17.8 with six and 26.6 with all eight, else 7.2 with any (`docs/performance/products.md`).
+    """
+    if not has_terms(e.target):
+        raise PolyremeError(f"'kernel.dot_terms' expected a target with tiles of bf16 (amx-tile, amx-bf16) but got '{e.target.name}'", op.location, code="E0408")
+    code, columns = e.code, range(0, LANES, COLUMNS)
+    row, tile, plane = LANES * WORD, op.rows * ROW, op.steps * PAIRS * LANES * WORD
+    a, b, first = (e.address(buffer, at) for buffer, at in ((op.a, op.at_a), (op.b, op.at_b), (op.sums, op.at_sums)))
+    places = [_plus(code, first, column * WORD) for column in columns]
+    cuts = [] if op.source is None else [e.address(op.source, op.at_source), e.address(op.b, op.at_into)]
+    # After which products a pair is cut: evenly spread.
+    each = len(PRODUCTS) * len(columns)
+    after = [each * i // op.cuts for i in range(op.cuts)]
+
+    def step(at: Sequence[Lane], sums: list[Lane]) -> list[Lane]:
+        made, done, row_of = list(sums), 0, -1
+        held: dict[tuple[int, int], Lane] = {}
+        for turn, (i, j) in enumerate(PRODUCTS):
+            if i != row_of:
+                left, row_of = _load(code, _plus(code, at[0], i * tile), op.rows, PAIRS), i
+            for c in range(len(columns))[:: -1 if turn % 2 else 1]:
+                if (j, c) not in held:
+                    held = {(j, c): _load(code, _plus(code, at[1], j * plane + c * ROW), PAIRS, LANES)}
+                made[c] = _tile(code, f"tdpbf16ps.internal(i16 {op.rows}, i16 {ROW}, i16 {ROW}, {made[c].typed}, {left.typed}, {held[j, c].typed})")
+                for number in (n for n, place in enumerate(after) if place == done):
+                    _cut(code, _plus(code, at[2], number * 2 * row), _plus(code, at[3], number * row), plane, op.ahead * WORD)
+                done += 1
+        return made
+
+    moves = [TERMS * tile, PAIRS * row, op.cuts * 2 * row, op.cuts * row]
+    sums = _loop(code, op.steps, [a, b, *cuts], moves, [_load(code, place, op.rows, LANES) for place in places], step)
+    for place, made in zip(places, sums, strict=True):
+        code.line(f"call void @llvm.x86.tilestored64.internal({_shape(op.rows)}, {place.typed}, i64 {row}, {made.typed})")
+
+
+def _cut(code: Code, at: Lane, into: Lane, plane: int, ahead: int) -> None:
+    """The terms of a pair of rows of lanes, stored so many bytes apart; with `ahead`, lines of memory so many bytes further on are asked for."""
+    row = LANES * WORD
+    for column in range(0, row, ROW):
+        pair = [code.value("float", COLUMNS, f"load <{COLUMNS} x float>, {_plus(code, at, line + column).typed}, align 4", "x") for line in (0, row)]
+        if ahead:
+            for line in (0, row):
+                code.line(f"call void @llvm.prefetch.p0({_plus(code, at, line + column + ahead).typed}, i32 0, i32 {SECOND_LEVEL}, i32 1)")
+        for term in range(TERMS):
+            is_last = term == TERMS - 1
+            upper = [(x.bits() if is_last else x.bits() + HALF) & UPPER for x in pair]
+            word = upper[1] | upper[0].shift_right(16)
+            code.line(f"store {word.typed}, {_plus(code, into, term * plane + column).typed}, align 4")
+            if not is_last:
+                pair = [x - part.convert("bitcast", "float") for x, part in zip(pair, upper, strict=True)]
 
 
 def _loop(code: Code, count: int, at: Sequence[Lane], moves: Sequence[int], sums: list[Lane], body: Any) -> list[Lane]:

@@ -29,7 +29,7 @@ _FEATURES = {
     "avx512bf16": "avx512_bf16", "avx512vpopcntdq": "avx512_vpopcntdq", "avx512bitalg": "avx512_bitalg",
     "avx512vbmi2": "avx512_vbmi2", "avx512ifma": "avx512ifma", "bmi": "bmi1", "bmi2": "bmi2", "lzcnt": "abm", "movbe": "movbe", "popcnt": "popcnt",
     "gfni": "gfni", "vaes": "vaes", "vpclmulqdq": "vpclmulqdq", "avx512fp16": "avx512_fp16", "avx512vbmi": "avx512vbmi", "avxvnni": "avx_vnni",
-    "amx-tile": "amx_tile", "amx-int8": "amx_int8",
+    "amx-tile": "amx_tile", "amx-int8": "amx_int8", "amx-bf16": "amx_bf16",
 }  # fmt: skip
 
 

@@ -34,6 +34,7 @@ from polyreme.dialects.kernel.grid import (
     WarpShuffle,
 )
 from polyreme.dialects.kernel.memory import Alloc, Data, FetchAdd, Gather, Load, Prefetch, Scatter, Store, UntilAligned, View
+from polyreme.dialects.kernel.terms import DotTerms
 from polyreme.dialects.kernel.values import (
     Apply,
     Broadcast,
@@ -70,6 +71,7 @@ __all__ = [
     "Dot2",
     "Dot4",
     "DotBlock",
+    "DotTerms",
     "Extract",
     "FetchAdd",
     "Fma",

@@ -8,6 +8,7 @@ from polyreme.dialects.kernel.block import DotBlock
 from polyreme.dialects.kernel.control import Call, For, If
 from polyreme.dialects.kernel.grid import Atomic, CopyAsync, Launch
 from polyreme.dialects.kernel.memory import FetchAdd, Scatter, Store, View
+from polyreme.dialects.kernel.terms import DotTerms
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
 
@@ -25,12 +26,14 @@ def root_of(value: Value) -> Value:
 
 def written_by(op: Op) -> Sequence[Value]:
     """The buffers that an op itself writes to; what the kernel that it calls writes is left out."""
-    target = _TARGETS.get(type(op))
-    return () if target is None else (getattr(op, target),)
+    targets = _TARGETS.get(type(op))
+    return () if targets is None else [getattr(op, target) for target in targets]
 
 
-# The operand that names the buffer, by class: nearly all ops write to none, and are asked often.
-_TARGETS: Mapping[type[Op], str] = {CopyAsync: "target", DotBlock: "sums", Store: "buffer", Scatter: "buffer", Atomic: "buffer", FetchAdd: "buffer"}
+# The operands that name the buffers, by class: nearly all ops write to none, and are asked often.
+_TARGETS: Mapping[type[Op], tuple[str, ...]] = {
+    CopyAsync: ("target",), DotBlock: ("sums",), DotTerms: ("sums", "b"), Store: ("buffer",), Scatter: ("buffer",), Atomic: ("buffer",), FetchAdd: ("buffer",),
+}  # fmt: skip
 
 
 def written_arguments(functions: Mapping[str, Func]) -> dict[str, frozenset[int]]:

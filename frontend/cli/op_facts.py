@@ -259,6 +259,8 @@ class OpFacts:
         """Those of `TARGETS` for which the example has machine code, or in words those that it has some for."""
         if self.cls is kernel.DotBlock:
             return ["x86-64 with amx-int8"]
+        if self.cls is kernel.DotTerms:
+            return ["x86-64 with amx-bf16"]
         if self.cls.dialect == "kernel":
             tables = dict(zip(TARGETS, (EMIT, GRID), strict=True))
             return [name for name, table in tables.items() if self.cls in table]

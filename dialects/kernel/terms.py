@@ -1,0 +1,114 @@
+"""A block of a matrix product of float32 numbers that are given as sums of three bf16 numbers: what processors with tile registers compute by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polyreme.dialects.kernel.common import Array, check_buffer, check_index, read, write
+from polyreme.ir.core import Op
+from polyreme.ir.define import attr, op, operand, optional
+from polyreme.ir.diagnostics import check_attr, check_type
+from polyreme.ir.types import Type, f32, i32
+
+# What a step multiplies: so many steps of the contracted axis, whose pairs are the words of a row of a tile, and the lanes of a panel, two tiles wide.
+STEPS, PAIRS, LANES = 32, 16, 32
+MOST_ROWS = 16
+# Terms of a number, and the pairs of one of A's with one of B's that are multiplied: the others are below what float32 holds. Neighbours have a term in common, so that one tile is loaded for each.
+TERMS = 3
+PRODUCTS = ((0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0))
+
+# Half of the last bit of a bf16, added to a float32 so that its upper half is the nearest one.
+HALF = 0x8000
+
+
+@op("kernel.dot_terms")
+class DotTerms(Op):
+    """Adds products of some rows of A by 32 lanes of B to sums, each number being the sum of three terms of bf16, while terms of other numbers are made.
+
+        // %a: buffer<3072xi32>, %i: index, %b: buffer<6144xi32>, %j: index, %sums: buffer<512xf32>, %k: index, %source: buffer<2048xf32>, %l: index, %m: index
+        kernel.dot_terms %a, %i, %b, %j, %sums, %k, %source, %l, %m {rows = 16, steps = 2, cuts = 4}
+
+    A word has two bf16 numbers, the terms of two neighbouring steps of the contracted axis, the first of them in its low half. A number's first term is the nearest bf16, the second one that of what is
+    left, and the third one what is left of that. A has 16 words of each of `rows` rows for each term and step, `[step][term][row][16]` from `at_a` on, so that a step is 32 steps of the axis.
+    B has 32 lanes of each pair, `[term][pair][32]` from `at_b` on, `16 * steps` pairs of each term. Rows of sums are 32 numbers from `at_sums` on.
+
+    Products of terms are added up in float32 one after the other, but for the three whose terms are the smallest, which are left out: those are below what float32 holds. Numbers below 2^-126 count as zero.
+
+    With `source`, each step makes terms of `cuts` pairs: numbers `[pair][2][32]` of `source` from `at_source` on become words of B `[term][pair][32]` from `at_into` on, again `16 * steps` pairs apart from term
+    to term. Of what comes `ahead` further on, lines of memory are asked for.
+
+    For processors with tile registers (`amx-bf16`); on numpy sums are rounded once a step.
+    """
+
+    a = operand()
+    at_a = operand()
+    b = operand()
+    at_b = operand()
+    sums = operand()
+    at_sums = operand()
+    source = optional()
+    at_source = optional()
+    at_into = optional()
+    rows = attr(int)
+    steps = attr(int)
+    cuts = attr(int, default=0)
+    ahead = attr(int, default=0)
+
+    @staticmethod
+    def infer(
+        a: Type, at_a: Type, b: Type, at_b: Type, sums: Type, at_sums: Type, source: Type | None, at_source: Type | None, at_into: Type | None, *, rows: int, steps: int, cuts: int, ahead: int
+    ) -> None:
+        given = [x is not None for x in (source, at_source, at_into)]
+        check_attr(all(given) if cuts > 0 else cuts == 0 and not any(given), f"expected 'source' and two places of it with cuts, and none elsewhere, but got {cuts} cuts and {sum(given)} of these")
+        for at in (at_a, at_b, at_sums, at_source, at_into):
+            if at is not None:
+                check_index(at)
+        found = [check_buffer(x).dtype for x in (a, b, sums)]
+        check_type(found == [i32, i32, f32], f"expected buffers of i32, i32 and f32 but got {', '.join(map(str, found))}")
+        check_type(source is None or check_buffer(source).dtype == f32, f"expected a buffer of f32 to cut but got {source}")
+        check_attr(1 <= rows <= MOST_ROWS, f"expected from 1 to {MOST_ROWS} rows but got {rows}")
+        check_attr(steps > 0 and ahead >= 0, f"expected a step at least, and nothing or something ahead, but got {steps} and {ahead}")
+        check_attr(cuts <= PAIRS, f"expected at most {PAIRS} cuts a step but got {cuts}")
+
+    @staticmethod
+    def reference(
+        a: Array, at_a: Any, b: Array, at_b: Any, sums: Array, at_sums: Any, source: Array | None, at_source: Any, at_into: Any, *, rows: int, steps: int, cuts: int, ahead: int
+    ) -> tuple[()]:  # fmt: skip
+        name, pairs = "kernel.dot_terms", steps * PAIRS
+        left = _numbers(read(name, a, at_a + np.arange(steps * TERMS * rows * PAIRS), None)).reshape(steps, TERMS, rows, STEPS)
+        # Halves of a word are below each other.
+        right = _numbers(read(name, b, at_b + np.arange(TERMS * pairs * LANES), None)).reshape(TERMS, steps, PAIRS, LANES, 2).transpose(0, 1, 2, 4, 3).reshape(TERMS, steps, STEPS, LANES)
+        at = at_sums + np.arange(rows * LANES)
+        made = read(name, sums, at, None).reshape(rows, LANES)
+        with np.errstate(all="ignore"):
+            for step in range(steps):
+                made = (made + sum(left[step, i] @ right[j, step] for i, j in PRODUCTS)).astype(np.float32)
+        write(name, made.reshape(-1), sums, at, None)
+        if source is not None:
+            count = steps * cuts
+            first, second = read(name, source, at_source + np.arange(count * 2 * LANES), None).reshape(count, 2, LANES).transpose(1, 0, 2)
+            for term, words in enumerate(cut(first, second)):
+                write(name, words.reshape(-1), b, at_into + term * pairs * LANES + np.arange(count * LANES), None)
+        return ()
+
+
+def cut(first: Array, second: Array) -> list[Array]:
+    """The terms of pairs of float32 numbers as words, the largest ones first."""
+    pair, words = [np.ascontiguousarray(x) for x in (first, second)], []
+    for term in range(TERMS):
+        # Nothing of the last one is left over.
+        low, high = uppers = [(x.view(np.uint32) + np.uint32(HALF * (term < TERMS - 1))) & np.uint32(0xFFFF0000) for x in pair]
+        words.append((high | low >> 16).view(np.int32))
+        with np.errstate(all="ignore"):
+            pair = [x - upper.view(np.float32) for x, upper in zip(pair, uppers, strict=True)]
+    return words
+
+
+def _numbers(words: Array) -> Array:
+    """The two numbers of each word as float64, the low one first; denormal ones are zero."""
+    halves = np.ascontiguousarray(words).view(np.uint32)
+    both = np.stack([halves << 16, halves & 0xFFFF0000], -1).view(np.float32)
+    found: Array = np.where(np.abs(both) < np.finfo(np.float32).tiny, 0, both).reshape(-1).astype(np.float64)
+    return found

@@ -1,0 +1,450 @@
+"""Matrix products of float32 by tile registers of bf16 (AMX): each number is the sum of three terms of bf16, and six products of terms are a product of numbers.
+
+Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision computations" (2019), describe the arithmetic. A product of tiles, 16 rows by 16 lanes by
+32 steps, takes 16 cycles, in which multiply-adds make a 32nd of it, so that six of them are up to 5 times as fast.
+
+1. The kernel first writes the terms of A, once for all tasks: [tile of rows][step][term][row][16 words], a step being 32 steps of the contracted axis (`kernel.dot_terms`).
+2. A task has a chunk of the rows, whose terms stay in the second-level cache, and a group of panels of 32 lanes, which were packed ahead as float32. Panels are cut into blocks of a few steps, whose terms
+   stay in the first-level cache: while the tiles of rows are multiplied by one block, they make the terms of the following one, in memory for two of them, and ask for what comes behind that.
+3. Sums of a panel wait in memory of the task's own, those of long sums, whose steps are taken some blocks at a time since the terms of A would leave the cache, in the arena. Behind the last block
+   of a tile follows what is made of its sums.
+
+Fewer rows than hide the making of terms have each block's terms made in front of its tiles. Sizes that do not fit are filled up with zeros. The order of additions depends on nothing but the steps.
+
+A result is as near the exact one as by multiply-adds (a third nearer in the mean), since the products that are left out are below half a bit of the product, and two of A's numbers by two of B's are
+added at once. But an infinity makes its row or column nan, as its other terms are; so do numbers of 3.396e38 and more, which bf16 lacks; and terms below 2^-126 are zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from polyreme.dialects import kernel, tensor
+from polyreme.dialects.kernel.terms import HALF, LANES, MOST_ROWS, PAIRS, STEPS, TERMS
+from polyreme.ir import config
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import BlockArgument, Value
+from polyreme.ir.dims import Dim, ceildiv, maximum
+from polyreme.ir.types import f32, i32
+from polyreme.lowering.blocks import beside
+from polyreme.lowering.code import Code, Index
+from polyreme.lowering.microkernel import cover
+from polyreme.lowering.packing import PlanParts, copied_views
+from polyreme.lowering.problem import GRAIN_CYCLES
+from polyreme.lowering.product_tile import ProductKernel, Tile
+from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.strassen_plan import Matrices, find_matrices
+from polyreme.lowering.targets import Target
+from polyreme.lowering.tile_code import has_terms
+
+# Numbers of a vector, of which a panel has two.
+VECTOR = LANES // 2
+# Steps of a block: as many as the first-level cache has room for beside the rows that are read meanwhile, of which those are taken that leave the fewest steps empty.
+STEPS_OF_BLOCK = (4, 5, 3, 2, 1)
+# Tiles of rows of a chunk at most, and the part of the second-level cache, in eighths, that the terms of its rows take.
+MOST_TILES, CHUNK_EIGHTHS = 13, 5
+# So many tiles of rows hide that the terms of the following block are made. With fewer, each makes more of them.
+LEAST_TILES = 3
+# Of an unknown number of rows, so many tiles make terms meanwhile.
+USUAL_TILES = 8
+# Numbers ahead of what is cut that are asked for.
+AHEAD = 64 * LANES
+# Tasks of a thread, so that one that is slow makes fewer of them.
+TASKS_OF_THREAD = 4
+# Fewer rows, steps or lanes are not worth it.
+LEAST_ROWS, LEAST_STEPS, LEAST_LANES = 40, 64, 32
+
+
+def build_terms(request: Request) -> KernelPlan | None:
+    """The plan of a group around a product that is made so; None for any other."""
+    found = find_terms(request)
+    return None if found is None else _Builder(found).build()
+
+
+def find_terms(request: Request) -> Plan | None:
+    """How a product is made so, if the target has the registers, the user allows it and it is worth it."""
+    target = request.target
+    if not target.bf16_terms or not config.bf16_terms() or not has_terms(target) or target.lanes(f32) != VECTOR:
+        return None
+    found = find_matrices(request)
+    if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES or (isinstance(found.m, int) and found.m < LEAST_ROWS):
+        return None
+    return Plan(found, target)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the work is cut: `m` rows into tiles and chunks of these, the steps into blocks and, where they are many, into runs of blocks, the lanes into panels."""
+
+    matrices: Matrices
+    target: Target
+
+    @property
+    def m(self) -> Dim:
+        return self.matrices.m
+
+    @cached_property
+    def height(self) -> int:
+        """Rows of a tile."""
+        return -(-self.m // -(-self.m // MOST_ROWS)) if isinstance(self.m, int) else MOST_ROWS
+
+    @cached_property
+    def tiles(self) -> Dim:
+        return ceildiv(self.m, self.height)
+
+    @cached_property
+    def block(self) -> int:
+        """Steps of a block."""
+        steps = -(-self.matrices.k // STEPS)
+        return min(STEPS_OF_BLOCK, key=lambda n: (-(-steps // n) * n * (1 + 0.1 * abs(n - STEPS_OF_BLOCK[0])), n))
+
+    @cached_property
+    def blocks(self) -> int:
+        return -(-self.matrices.k // (STEPS * self.block))
+
+    @property
+    def steps(self) -> int:
+        """Steps of all blocks, the last ones of which may be of zeros."""
+        return self.blocks * self.block
+
+    @cached_property
+    def panels(self) -> int:
+        return -(-self.matrices.n // LANES)
+
+    @cached_property
+    def chunks(self) -> Dim:
+        return maximum(ceildiv(self.tiles, MOST_TILES), 1)
+
+    @cached_property
+    def chunk(self) -> Dim:
+        """Tiles of a chunk, but for the last one, which may have fewer."""
+        return ceildiv(self.tiles, self.chunks)
+
+    @cached_property
+    def runs(self) -> int:
+        """Runs of blocks: how often the sums are taken up again."""
+        row = self.block * STEPS * TERMS * i32.bytes // 2
+        tiles = self.chunk if isinstance(self.chunk, int) else MOST_TILES
+        most = max(1, self.target.caches[1] * CHUNK_EIGHTHS // 8 // (tiles * self.height * row))
+        return -(-self.blocks // most)
+
+    @property
+    def run(self) -> int:
+        """Blocks of a run, but for the last one."""
+        return -(-self.blocks // self.runs)
+
+    @property
+    def tile_words(self) -> int:
+        """Words of the terms of a tile of rows and a step."""
+        return TERMS * self.height * PAIRS
+
+    @property
+    def block_words(self) -> int:
+        """Words of the terms of a block."""
+        return self.block * TERMS * PAIRS * LANES
+
+    @property
+    def block_numbers(self) -> int:
+        """Numbers of a packed block."""
+        return self.block * STEPS * LANES
+
+    @property
+    def sums(self) -> int:
+        """Sums of a tile of rows."""
+        return self.height * LANES
+
+    @property
+    def cuts(self) -> int:
+        """Pairs of a block that are cut beside each step, so that the tiles of any chunk cut all of them; 0 where they are too few."""
+        if not isinstance(self.tiles, int) or not isinstance(self.chunk, int):
+            return -(-PAIRS // USUAL_TILES)
+        least = min(self.chunk, self.tiles - (-(-self.tiles // self.chunk) - 1) * self.chunk)
+        return -(-PAIRS // least) if least >= LEAST_TILES else 0
+
+    @property
+    def cycles_of_tile(self) -> int:
+        """An estimate for a tile of rows by a panel."""
+        return self.steps * 2 * 6 * self.height
+
+
+class _Builder:
+    """Makes the plan of one product."""
+
+    def __init__(self, plan: Plan):
+        self.plan, self.p = plan, plan.matrices.product.problem
+        self.parts = PlanParts(self.p.request)
+
+    def build(self) -> KernelPlan:
+        plan, p, epilogue = self.plan, self.p, self.p.epilogue
+        rows = plan.tiles * plan.height
+        slots = [self.parts.memory_of(p.left.source), self.parts.new_scratch(plan.tiles * plan.steps * plan.tile_words, i32), self._weights()]
+        if plan.runs > 1:
+            slots.append(self.parts.new_scratch(rows * plan.panels * LANES, f32))
+        before = len(slots)
+        slots += [*(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
+        func = Func.empty(p.request.name("terms"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=True)
+        code = Code(Builder.at_end(func.block, func.location))
+        left, terms, right = func.args[:3]
+        count = len(epilogue.args)
+        made = ProductKernel(func, code, terms, right, dict(zip(epilogue.args, func.args[before : before + count], strict=True)), func.args[before + count :])
+        self._cut_rows(code, left, terms)
+        _Tasks(plan, made, func.args[3] if plan.runs > 1 else None).write()
+        code.b.insert(Return([]))
+        self.parts.steps.append(Step(func, tuple(slots)))
+        return self.parts.plan("terms")
+
+    def _weights(self) -> Slot:
+        """B as [panel][step of the axis][lane], as a pack."""
+        plan, p, a = self.plan, self.p, self.plan.matrices
+        source, letters = p.right.source, p.right_letters
+        assert isinstance(source, BlockArgument)
+        func, b, w = copied_views(p.contract.b if p.right_is_b else p.contract.a)
+        order = [letters.index(a.step), letters.index(a.product.lane)]
+        w = b(tensor.Transpose, w, perm=(*(i for i in range(len(letters)) if i not in order), *order))
+        w = b(tensor.Reshape, w, shape=(a.k, a.n))
+        w = b(tensor.Pad, w, low=(0, 0), high=(plan.steps * STEPS - a.k, plan.panels * LANES - a.n), interior=(0, 0))
+        w = b(tensor.Transpose, b(tensor.Reshape, w, shape=(plan.steps * STEPS, plan.panels, LANES)), perm=(1, 0, 2))
+        b.insert(Return([b(tensor.Reshape, w, shape=(plan.steps * STEPS * plan.panels * LANES,))]))
+        self.parts.packs.append(Pack(source.index, func.finish()))
+        return pack(len(self.parts.packs) - 1)
+
+    def _cut_rows(self, code: Code, read: Value, write: Value) -> None:
+        """The terms of A."""
+        plan, p, k = self.plan, self.p, self.plan.matrices.k
+        letters = plan.matrices.product.rows
+        stride = p.left.stride(letters[-1]) if letters else 0
+        whole = k // STEPS
+        with code.parallel(code.value(plan.m), grain=max(1, GRAIN_CYCLES // (plan.steps * STEPS)), name="row") as row:
+            tile = code.div(row, plan.height)
+            at = code.add(p.left.base, code.mul(row, stride))
+            to = code.add(code.mul(tile, plan.steps * plan.tile_words), code.mul(code.sub(row, code.mul(tile, plan.height)), PAIRS))
+
+            def step(number: Index) -> None:
+                first = code.mul(number, STEPS)
+                halves = []
+                for half in (0, VECTOR):
+                    mask = code.lane_mask(k - first - half, VECTOR) if isinstance(first, int) else None
+                    halves.append(code.load(read, code.add(at, first, half), VECTOR, mask))
+                pair = [code.shuffle(*halves, range(i, STEPS, 2)) for i in (0, 1)]
+                place = code.add(to, code.mul(number, plan.tile_words))
+                for term, words in enumerate(cut_pair(code, *pair)):
+                    code.store(words, write, code.add(place, term * plan.height * PAIRS), None, PAIRS * i32.bytes)
+
+            with code.loop(0, whole, name="step") as loop:
+                step(loop.iv)
+            for number in range(whole, plan.steps):
+                step(number)
+
+
+def cut_pair(code: Code, first: Value, second: Value) -> list[Value]:
+    """The words of the terms of two vectors of numbers, whose terms are the lower and the upper halves."""
+    lanes, words, pair = VECTOR, [], [first, second]
+    number = lambda x: code.broadcast(code.constant(x, i32), lanes)
+    for term in range(TERMS):
+        is_last = term == TERMS - 1
+        bits = [code.reinterpret(x, i32) for x in pair]
+        low, high = uppers = [code.apply("and", x if is_last else code.apply("add", x, number(HALF)), number(-(1 << 16))) for x in bits]
+        words.append(code.apply("or", high, code.apply("and", code.apply("shr", low, number(16)), number((1 << 16) - 1))))
+        if not is_last:
+            pair = [code.apply("sub", x, code.reinterpret(upper, f32)) for x, upper in zip(pair, uppers, strict=True)]
+    return words
+
+
+@dataclass(frozen=True)
+class _Tasks:
+    """Writes the tasks, whose sums wait in `arena` where steps are taken in several runs."""
+
+    plan: Plan
+    made: ProductKernel
+    arena: Value | None
+
+    @property
+    def code(self) -> Code:
+        return self.made.code
+
+    def write(self) -> None:
+        plan, code = self.plan, self.code
+        threads = code.b(kernel.Threads)
+        # A chunk's rows are read anew for each group of panels where they do not stay.
+        wanted = code.mul(threads, TASKS_OF_THREAD if plan.runs == 1 else 1)
+        alone = code.apply("eq", threads, code.value(1))
+        groups = code.min(_ceildiv(code, wanted, plan.chunks), plan.panels)
+        groups = code.apply("select", alone, code.value(1), code.value(groups))
+        size = code.value(_ceildiv(code, plan.panels, groups))
+        groups = code.value(_ceildiv(code, plan.panels, size))
+        with code.parallel(code.value(code.mul(groups, plan.chunks)), name="task") as task:
+            chunk, group = code.split(task, [plan.chunks, groups])
+            first = code.mul(group, size)
+            tile = code.mul(chunk, plan.chunk)
+            count = plan.chunk if plan.chunks == 1 else code.min(plan.chunk, code.sub(plan.tiles, tile))
+            _Task(plan, self.made, self.arena, first, code.min(code.add(first, size), plan.panels), tile, count).write()
+
+
+class _Task:
+    """Writes a task: `count` tiles of rows from number `tile` on, by the panels from `first` up to `end`."""
+
+    def __init__(self, plan: Plan, made: ProductKernel, arena: Value | None, first: Index, end: Index, tile: Index, count: Index):
+        self.plan, self.made, self.code = plan, made, made.code
+        self.first, self.end, self.tile, self.count = first, made.code.value(end), tile, count
+        self.in_arena = arena is not None
+        most = plan.chunk if isinstance(plan.chunk, int) else MOST_TILES
+        self.sums = self.code.scratch(most * plan.sums, f32) if arena is None else arena
+        self.terms = self.code.scratch((2 if plan.cuts else 1) * plan.block_words, i32)
+
+    def write(self) -> None:
+        plan, code = self.plan, self.code
+        # Whether tiles are enough to make terms beside the products.
+        self.many: bool | Value = plan.cuts > 0 if isinstance(plan.tiles, int) else code.condition("ge", self.count, USUAL_TILES)
+        if plan.cuts:
+            self._cut_block(self._packed(self.first, 0), 0)
+        if not self.in_arena:
+            with code.loop(self.first, self.end, name="panel") as panel:
+                self._clear(panel.iv)
+                self._blocks(panel.iv, 0, 0, is_last=True)
+            return
+        with code.loop(self.first, self.end, name="panel") as panel:
+            self._clear(panel.iv)
+        with code.loop(0, plan.runs - 1, name="run") as run, code.loop(self.first, self.end, name="panel") as panel:
+            self._blocks(panel.iv, run.iv, code.mul(run.iv, plan.run), is_last=False)
+        with code.loop(self.first, self.end, name="panel") as panel:
+            self._blocks(panel.iv, plan.runs - 1, (plan.runs - 1) * plan.run, is_last=True)
+
+    def _clear(self, panel: Index) -> None:
+        code, plan = self.code, self.plan
+        at, zero = self._sums_at(panel, 0), code.zero(f32, VECTOR)
+        with code.loop(0, code.mul(self.count, plan.sums), step=VECTOR, name="clear") as clear:
+            code.store(zero, self.sums, code.add(at, clear.iv), None, VECTOR * f32.bytes)
+
+    def _sums_at(self, panel: Index, tile: Index) -> Index:
+        """Where the sums of a tile of the chunk are."""
+        code, plan = self.code, self.plan
+        if self.in_arena:
+            tile = code.add(code.mul(panel, plan.tiles), self.tile, tile)
+        return code.mul(tile, plan.sums)
+
+    def _packed(self, panel: Index, block: Index) -> Index:
+        """Where a block is in B."""
+        return self.code.mul(self.code.add(self.code.mul(panel, self.plan.blocks), block), self.plan.block_numbers)
+
+    def _blocks(self, panel: Index, run: Index, start: Index, is_last: bool) -> None:
+        """A panel by the blocks of a run, which begins with block `start`; the last run ends with what is made of the sums."""
+        code, plan = self.code, self.plan
+        end = plan.blocks if is_last else code.add(start, plan.run)
+        with code.loop(start, code.sub(end, int(is_last)), name="block") as block:
+            self._block(panel, run, start, end, block.iv, False)
+        if is_last:
+            self._block(panel, run, start, end, plan.blocks - 1, True)
+
+    def _block(self, panel: Index, run: Index, start: Index, end: Index, block: Index, closes: bool) -> None:
+        """A block, the following one's terms being made beside it or its own ones in front."""
+        code, plan = self.code, self.plan
+        if isinstance(self.many, bool):
+            self._tiles(panel, run, start, end, block, closes, self.many)
+            return
+        with code.when(self.many):
+            self._tiles(panel, run, start, end, block, closes, True)
+        with code.when(self.many, then=False):
+            self._tiles(panel, run, start, end, block, closes, False)
+
+    def _tiles(self, panel: Index, run: Index, start: Index, end: Index, block: Index, closes: bool, many: bool) -> None:
+        code, plan = self.code, self.plan
+        here: Index = 0
+        if many:
+            # Halves of the memory are taken in turns, as blocks are counted through all runs.
+            panels = code.sub(self.end, self.first)
+            number = code.add(code.mul(start, panels), code.mul(code.sub(panel, self.first), code.sub(end, start)), code.sub(block, start))
+            odd = code.apply("and", code.value(number), code.value(1))
+            here, there = code.mul(odd, plan.block_words), code.mul(code.sub(1, odd), plan.block_words)
+            following = self._following(panel, start, end, block)
+        else:
+            self._cut_block(self._packed(panel, block), 0)
+        share = plan.cuts * plan.block
+        at_b = code.value(here)
+        with code.loop(0, self.count, name="tile") as tile:
+            number = code.add(self.tile, tile.iv)
+            if closes:
+                self._ask(panel, number)
+            source = []
+            if many:
+                pair = code.min(code.mul(tile.iv, share), plan.block * PAIRS - share)
+                source = [self.made.right, code.value(code.add(following, code.mul(pair, 2 * LANES))), code.value(code.add(there, code.mul(pair, LANES)))]
+            at_a = code.mul(code.add(code.mul(number, plan.steps), code.mul(block, plan.block)), plan.tile_words)
+            at_sums = code.value(self._sums_at(panel, tile.iv))
+            code.b(
+                kernel.DotTerms, self.made.left, code.value(at_a), self.terms, at_b, self.sums, at_sums, *(source or (None, None, None)), rows=plan.height, steps=plan.block,
+                cuts=plan.cuts if many else 0, ahead=AHEAD if many else 0,
+            )  # fmt: skip
+            if closes:
+                self._close(panel, number, at_sums)
+
+    def _following(self, panel: Index, start: Index, end: Index, block: Index) -> Index:
+        """Where the block is that comes behind this one; behind the last one of all, which has none, that one itself."""
+        code, plan = self.code, self.plan
+        if not self.in_arena:
+            last = self._packed(code.sub(self.end, 1), plan.blocks - 1)
+            return code.min(code.add(self._packed(panel, block), plan.block_numbers), last)
+        # The next block, or the first one of the run of the next panel, or that of the next run of the first panel.
+        goes_on = code.condition("lt", code.add(block, 1), end)
+        has_next = code.apply("lt", code.value(code.add(panel, 1)), self.end)
+        next_panel = code.apply("select", has_next, code.value(code.add(panel, 1)), code.value(self.first))
+        next_block = code.apply("select", has_next, code.value(start), code.value(code.min(end, plan.blocks - 1)))
+        behind = code.value(self._packed(next_panel, next_block))
+        if isinstance(goes_on, bool):
+            return self._packed(panel, code.add(block, 1)) if goes_on else behind
+        return code.apply("select", goes_on, code.value(self._packed(panel, code.add(block, 1))), behind)
+
+    def _cut_block(self, at: Index, into: Index) -> None:
+        """Make the terms of a block."""
+        code, plan = self.code, self.plan
+        plane = plan.block * PAIRS * LANES
+        with code.loop(0, plan.block * PAIRS, name="pair") as pair:
+            for lane in range(0, LANES, VECTOR):
+                place = code.add(at, code.mul(pair.iv, 2 * LANES), lane)
+                code.prefetch(self.made.right, code.add(place, AHEAD))
+                code.prefetch(self.made.right, code.add(place, AHEAD + LANES))
+                rows = [code.load(self.made.right, code.add(place, line), VECTOR, None, VECTOR * f32.bytes) for line in (0, LANES)]
+                for term, words in enumerate(cut_pair(code, *rows)):
+                    code.store(words, self.terms, code.add(into, code.mul(pair.iv, LANES), term * plane + lane), None, VECTOR * i32.bytes)
+
+    def _results(self, panel: Index) -> Tile:
+        return Tile(self.plan.matrices.product, self.made, {}, panel, None, LANES // VECTOR)
+
+    def _ask(self, panel: Index, tile: Index) -> None:
+        """Ask for what is read at the places of a tile's results."""
+        code, plan, epilogue = self.code, self.plan, self.plan.matrices.product.problem.epilogue
+        if not epilogue.beside:
+            return
+        results = self._results(panel)
+        last = code.sub(plan.m, 1)
+        with code.loop(0, plan.height, name="row") as loop:
+            row = code.min(code.add(code.mul(tile, plan.height), loop.iv), last)
+            at = code.add(results.out0, code.mul(row, results.row_out), results.lane0)
+            for arg in epilogue.beside:
+                for lane in range(0, LANES, VECTOR):
+                    code.prefetch(self.made.buffers[arg], code.add(at, lane))
+
+    def _close(self, panel: Index, tile: Index, at: Index) -> None:
+        """The results of a tile of rows."""
+        code, plan, n = self.code, self.plan, self.plan.matrices.n
+        results = self._results(panel)
+        valid = None if n % LANES == 0 else code.sub(n, code.mul(panel, LANES))
+        row0 = code.mul(tile, plan.height)
+
+        def rows(first: Index, some: int) -> None:
+            acc = [
+                [code.load(self.sums, code.add(at, code.mul(code.add(first, r), LANES), lane), VECTOR, None, VECTOR * f32.bytes) for lane in range(0, LANES, VECTOR)] for r in range(some)
+            ]
+            results.close(code.add(row0, first), acc, valid)
+
+        some = beside(plan.height)
+        if isinstance(plan.m, int) and plan.m % plan.height == 0:
+            cover(code, plan.height, [some], rows)
+            return
+        left = code.min(code.sub(plan.m, row0), plan.height)
+        cover(code, left, [some, 1], rows)
+
+
+def _ceildiv(code: Code, a: Index, b: Index) -> Index:
+    return code.div(code.add(a, code.sub(b, 1)), b)
