@@ -3,7 +3,7 @@
 Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision computations" (2019), describe the arithmetic. A product of tiles, 16 rows by 16 lanes by
 32 steps, takes 16 cycles, in which multiply-adds make a 32nd of it, so that six of them are up to 5 times as fast.
 
-1. The kernel first writes the terms of A, once for all tasks: [tile of rows][step][term][row][16 words], a step being 32 steps of the contracted axis (`kernel.dot_terms`).
+1. The kernel first writes the terms of A, once for all tasks: [block][tile of rows][step][term][row][16 words], a step being 32 steps of the contracted axis (`kernel.dot_terms`).
 2. A task has a chunk of the rows, whose terms stay in the second-level cache, and a group of panels of 32 lanes, which were packed ahead as float32. Panels are cut into blocks of a few steps, whose terms
    stay in the first-level cache: while the tiles of rows are multiplied by one block, they make the terms of the following one, in memory for two of them, and ask for what comes behind that.
 3. Sums of a panel wait in memory of the task's own, those of long sums, whose steps are taken some blocks at a time since the terms of A would leave the cache, in the arena. Behind the last block
@@ -27,7 +27,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, maximum
-from polyreme.ir.types import f32, i32
+from polyreme.ir.types import f32, i1, i32, i64
 from polyreme.lowering.blocks import beside
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.microkernel import cover
@@ -35,14 +35,15 @@ from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.product_tile import ProductKernel, Tile
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.sharing import Tickets
 from polyreme.lowering.strassen_plan import Matrices, find_matrices
 from polyreme.lowering.targets import Target
 from polyreme.lowering.tile_code import has_terms
 
 # Numbers of a vector, of which a panel has two.
 VECTOR = LANES // 2
-# Steps of a block: as many as the first-level cache has room for beside the rows that are read meanwhile, of which those are taken that leave the fewest steps empty.
-STEPS_OF_BLOCK = (4, 5, 3, 2, 1)
+# How long a step takes in blocks of so many, over the shortest time: terms of two blocks, of the rows and their sums share the first-level cache (5 took 1.15 times as long, 6 1.2 times).
+STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
 # Tiles of rows of a chunk at most, and the part of the second-level cache, in eighths, that the terms of its rows take.
 MOST_TILES, CHUNK_EIGHTHS = 13, 5
 # So many tiles of rows hide that the terms of the following block are made. With fewer, each makes more of them.
@@ -51,8 +52,8 @@ LEAST_TILES = 3
 USUAL_TILES = 8
 # Numbers ahead of what is cut that are asked for.
 AHEAD = 64 * LANES
-# Tasks of a thread, so that one that is slow makes fewer of them.
-TASKS_OF_THREAD = 4
+# Tasks of a thread, so that one that is slow makes fewer of them, and threads at most that make A's terms each for itself: lines that another core wrote come from it at 5 GB/s on Emerald Rapids.
+TASKS_OF_THREAD, MOST_MAKERS = 4, 8
 # Fewer rows, steps or lanes are not worth it.
 LEAST_ROWS, LEAST_STEPS, LEAST_LANES = 40, 64, 32
 
@@ -98,7 +99,7 @@ class Plan:
     def block(self) -> int:
         """Steps of a block."""
         steps = -(-self.matrices.k // STEPS)
-        return min(STEPS_OF_BLOCK, key=lambda n: (-(-steps // n) * n * (1 + 0.1 * abs(n - STEPS_OF_BLOCK[0])), n))
+        return min(STEPS_OF_BLOCK, key=lambda n: -(-steps // n) * n * STEPS_OF_BLOCK[n])
 
     @cached_property
     def blocks(self) -> int:
@@ -141,6 +142,11 @@ class Plan:
         return TERMS * self.height * PAIRS
 
     @property
+    def chunk_words(self) -> Dim:
+        """Words of the terms of a chunk of rows."""
+        return self.chunk * self.steps * self.tile_words
+
+    @property
     def block_words(self) -> int:
         """Words of the terms of a block."""
         return self.block * TERMS * PAIRS * LANES
@@ -178,19 +184,16 @@ class _Builder:
 
     def build(self) -> KernelPlan:
         plan, p, epilogue = self.plan, self.p, self.p.epilogue
-        rows = plan.tiles * plan.height
-        slots = [self.parts.memory_of(p.left.source), self.parts.new_scratch(plan.tiles * plan.steps * plan.tile_words, i32), self._weights()]
+        before = [self.parts.memory_of(p.left.source), self._weights(), self.parts.new_scratch(maximum(plan.chunks, MOST_MAKERS) * plan.chunk_words, i32), self.parts.new_scratch(Tickets.elements(0), i64)]
         if plan.runs > 1:
-            slots.append(self.parts.new_scratch(rows * plan.panels * LANES, f32))
-        before = len(slots)
-        slots += [*(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
+            before.append(self.parts.new_scratch(plan.chunks * plan.chunk * plan.panels * plan.sums, f32))
+        slots = [*before, *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         func = Func.empty(p.request.name("terms"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=True)
         code = Code(Builder.at_end(func.block, func.location))
-        left, terms, right = func.args[:3]
-        count = len(epilogue.args)
-        made = ProductKernel(func, code, terms, right, dict(zip(epilogue.args, func.args[before : before + count], strict=True)), func.args[before + count :])
-        self._cut_rows(code, left, terms)
-        _Tasks(plan, made, func.args[3] if plan.runs > 1 else None).write()
+        left, right, terms, notes, *arena = func.args[: len(before)]
+        others, outputs = func.args[len(before) : len(before) + len(epilogue.args)], func.args[len(before) + len(epilogue.args) :]
+        made = ProductKernel(func, code, left, right, dict(zip(epilogue.args, others, strict=True)), outputs)
+        _Tasks(plan, made, terms, Tickets(code, notes, 0), arena[0] if arena else None).write()
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("terms")
@@ -210,33 +213,6 @@ class _Builder:
         self.parts.packs.append(Pack(source.index, func.finish()))
         return pack(len(self.parts.packs) - 1)
 
-    def _cut_rows(self, code: Code, read: Value, write: Value) -> None:
-        """The terms of A."""
-        plan, p, k = self.plan, self.p, self.plan.matrices.k
-        letters = plan.matrices.product.rows
-        stride = p.left.stride(letters[-1]) if letters else 0
-        whole = k // STEPS
-        with code.parallel(code.value(plan.m), grain=max(1, GRAIN_CYCLES // (plan.steps * STEPS)), name="row") as row:
-            tile = code.div(row, plan.height)
-            at = code.add(p.left.base, code.mul(row, stride))
-            to = code.add(code.mul(tile, plan.steps * plan.tile_words), code.mul(code.sub(row, code.mul(tile, plan.height)), PAIRS))
-
-            def step(number: Index) -> None:
-                first = code.mul(number, STEPS)
-                halves = []
-                for half in (0, VECTOR):
-                    mask = code.lane_mask(k - first - half, VECTOR) if isinstance(first, int) else None
-                    halves.append(code.load(read, code.add(at, first, half), VECTOR, mask))
-                pair = [code.shuffle(*halves, range(i, STEPS, 2)) for i in (0, 1)]
-                place = code.add(to, code.mul(number, plan.tile_words))
-                for term, words in enumerate(cut_pair(code, *pair)):
-                    code.store(words, write, code.add(place, term * plan.height * PAIRS), None, PAIRS * i32.bytes)
-
-            with code.loop(0, whole, name="step") as loop:
-                step(loop.iv)
-            for number in range(whole, plan.steps):
-                step(number)
-
 
 def cut_pair(code: Code, first: Value, second: Value) -> list[Value]:
     """The words of the terms of two vectors of numbers, whose terms are the lower and the upper halves."""
@@ -254,10 +230,12 @@ def cut_pair(code: Code, first: Value, second: Value) -> list[Value]:
 
 @dataclass(frozen=True)
 class _Tasks:
-    """Writes the tasks, whose sums wait in `arena` where steps are taken in several runs."""
+    """Writes what threads do: each takes a group of panels for a chunk of rows after the other. Those of A are made in `terms`; sums wait in `arena` where steps are taken in several runs."""
 
     plan: Plan
     made: ProductKernel
+    terms: Value
+    tickets: Tickets
     arena: Value | None
 
     @property
@@ -267,26 +245,71 @@ class _Tasks:
     def write(self) -> None:
         plan, code = self.plan, self.code
         threads = code.b(kernel.Threads)
-        # A chunk's rows are read anew for each group of panels where they do not stay.
-        wanted = code.mul(threads, TASKS_OF_THREAD if plan.runs == 1 else 1)
-        alone = code.apply("eq", threads, code.value(1))
-        groups = code.min(_ceildiv(code, wanted, plan.chunks), plan.panels)
-        groups = code.apply("select", alone, code.value(1), code.value(groups))
-        size = code.value(_ceildiv(code, plan.panels, groups))
-        groups = code.value(_ceildiv(code, plan.panels, size))
-        with code.parallel(code.value(code.mul(groups, plan.chunks)), name="task") as task:
-            chunk, group = code.split(task, [plan.chunks, groups])
-            first = code.mul(group, size)
-            tile = code.mul(chunk, plan.chunk)
-            count = plan.chunk if plan.chunks == 1 else code.min(plan.chunk, code.sub(plan.tiles, tile))
-            _Task(plan, self.made, self.arena, first, code.min(code.add(first, size), plan.panels), tile, count).write()
+        # Terms of A are made by each thread for the chunks that it has, or by all of them for all where they are many.
+        alone, few = (code.apply("le", threads, code.value(n)) for n in (1, MOST_MAKERS))
+        # Where rows don't stay, they are read anew for each group of panels.
+        groups = code.div(code.add(code.mul(threads, TASKS_OF_THREAD if plan.runs == 1 else 1), plan.chunks - 1), plan.chunks)
+        groups = code.apply("select", alone, code.value(1), code.value(code.min(groups, plan.panels)))
+        size = code.value(code.div(code.add(groups, plan.panels - 1), groups))
+        groups = code.value(code.div(code.add(size, plan.panels - 1), size))
+        turns = code.value(code.mul(groups, plan.chunks))
+        self.tickets.begin(0, code.constant(1, i1))
+        parts = plan.chunks * plan.chunk * plan.steps
+        with code.parallel(code.apply("select", few, code.value(0), code.value(parts)), grain=max(1, GRAIN_CYCLES // (plan.height * STEPS)), name="part") as part:
+            chunk, within = code.split(part, [plan.chunks, plan.chunk * plan.steps])
+            self._cut_rows(chunk, within, chunk)
+        with code.parallel(threads, name="maker") as maker:
+            forward = code.apply("eq", code.value(code.mod(maker, 2)), code.value(0))
+            with code.loop(0, turns, [code.value(-1)], name="turn") as loop:
+                turn = self.tickets.take(0, turns, forward)
+                is_left = code.apply("lt", turn, turns)
+                chunk, group = code.split(turn, [plan.chunks, groups])
+                place = code.apply("select", few, maker, code.value(chunk))
+                is_other = code.apply("and", code.apply("ne", code.value(chunk), loop.carried[0]), code.apply("and", is_left, few))
+                with code.when(is_other), code.loop(0, plan.chunk * plan.steps, name="part") as part:
+                    self._cut_rows(chunk, part.iv, place)
+                with code.when(is_left):
+                    first = code.mul(group, size)
+                    tile = code.mul(chunk, plan.chunk)
+                    count = plan.chunk if plan.chunks == 1 else code.min(plan.chunk, code.sub(plan.tiles, tile))
+                    _Task(plan, self.made, code.mul(place, plan.chunk_words), self.terms, self.arena, first, code.min(code.add(first, size), plan.panels), tile, count).write()
+                loop.next = [code.value(chunk)]
+
+    def _cut_rows(self, chunk: Index, part: Index, place: Index) -> None:
+        """Make the terms of part `part` of a chunk's rows, a tile of them by a step, in the memory for the chunk of number `place`."""
+        plan, code, p = self.plan, self.code, self.plan.matrices.product.problem
+        letters, k = plan.matrices.product.rows, plan.matrices.k
+        stride = p.left.stride(letters[-1]) if letters else 0
+        block, tile, step = code.split(part, [plan.blocks, plan.chunk, plan.block])
+        number, row0 = code.add(code.mul(block, plan.block), step), code.mul(code.add(code.mul(chunk, plan.chunk), tile), plan.height)
+        rows = plan.height if isinstance(plan.m, int) and plan.m == plan.chunks * plan.chunk * plan.height else code.min(plan.height, code.sub(plan.m, row0))
+        to = code.add(code.mul(place, plan.chunk_words), code.mul(part, plan.tile_words))
+        from_ = code.add(p.left.base, code.mul(row0, stride), code.mul(number, STEPS))
+
+        def all_rows(exist: Index) -> None:
+            with code.loop(0, rows, name="row") as row:
+                at = code.add(from_, code.mul(row.iv, stride))
+                halves = [code.load(self.made.left, code.add(at, half), VECTOR, code.lane_mask(code.sub(exist, half), VECTOR)) for half in (0, VECTOR)]
+                pair = [code.shuffle(*halves, range(i, STEPS, 2)) for i in (0, 1)]
+                for term, words in enumerate(cut_pair(code, *pair)):
+                    code.store(words, self.terms, code.add(to, code.mul(row.iv, PAIRS), term * plan.height * PAIRS), None, PAIRS * i32.bytes)
+
+        whole = k // STEPS
+        if whole == plan.steps:
+            all_rows(STEPS)
+            return
+        is_whole = code.apply("lt", code.value(number), code.value(whole))
+        with code.when(is_whole):
+            all_rows(STEPS)
+        with code.when(is_whole, then=False):
+            all_rows(code.sub(k, code.mul(number, STEPS)))
 
 
 class _Task:
-    """Writes a task: `count` tiles of rows from number `tile` on, by the panels from `first` up to `end`."""
+    """Writes a task: `count` tiles of rows from number `tile` on, whose terms are in `rows` from `at` on, by the panels from `first` up to `end`."""
 
-    def __init__(self, plan: Plan, made: ProductKernel, arena: Value | None, first: Index, end: Index, tile: Index, count: Index):
-        self.plan, self.made, self.code = plan, made, made.code
+    def __init__(self, plan: Plan, made: ProductKernel, at: Index, rows: Value, arena: Value | None, first: Index, end: Index, tile: Index, count: Index):
+        self.plan, self.made, self.code, self.at, self.rows = plan, made, made.code, at, rows
         self.first, self.end, self.tile, self.count = first, made.code.value(end), tile, count
         self.in_arena = arena is not None
         most = plan.chunk if isinstance(plan.chunk, int) else MOST_TILES
@@ -301,7 +324,6 @@ class _Task:
             self._cut_block(self._packed(self.first, 0), 0)
         if not self.in_arena:
             with code.loop(self.first, self.end, name="panel") as panel:
-                self._clear(panel.iv)
                 self._blocks(panel.iv, 0, 0, is_last=True)
             return
         with code.loop(self.first, self.end, name="panel") as panel:
@@ -321,7 +343,7 @@ class _Task:
         """Where the sums of a tile of the chunk are."""
         code, plan = self.code, self.plan
         if self.in_arena:
-            tile = code.add(code.mul(panel, plan.tiles), self.tile, tile)
+            tile = code.add(code.mul(panel, plan.chunks * plan.chunk), self.tile, tile)
         return code.mul(tile, plan.sums)
 
     def _packed(self, panel: Index, block: Index) -> Index:
@@ -332,7 +354,10 @@ class _Task:
         """A panel by the blocks of a run, which begins with block `start`; the last run ends with what is made of the sums."""
         code, plan = self.code, self.plan
         end = plan.blocks if is_last else code.add(start, plan.run)
-        with code.loop(start, code.sub(end, int(is_last)), name="block") as block:
+        first = int(not self.in_arena and plan.blocks > 1)
+        if first:
+            self._block(panel, run, start, end, 0, False)
+        with code.loop(code.add(start, first), code.sub(end, int(is_last)), name="block") as block:
             self._block(panel, run, start, end, block.iv, False)
         if is_last:
             self._block(panel, run, start, end, plan.blocks - 1, True)
@@ -370,11 +395,11 @@ class _Task:
             if many:
                 pair = code.min(code.mul(tile.iv, share), plan.block * PAIRS - share)
                 source = [self.made.right, code.value(code.add(following, code.mul(pair, 2 * LANES))), code.value(code.add(there, code.mul(pair, LANES)))]
-            at_a = code.mul(code.add(code.mul(number, plan.steps), code.mul(block, plan.block)), plan.tile_words)
+            at_a = code.add(self.at, code.mul(code.add(code.mul(block, plan.chunk), tile.iv), plan.block * plan.tile_words))
             at_sums = code.value(self._sums_at(panel, tile.iv))
             code.b(
-                kernel.DotTerms, self.made.left, code.value(at_a), self.terms, at_b, self.sums, at_sums, *(source or (None, None, None)), rows=plan.height, steps=plan.block,
-                cuts=plan.cuts if many else 0, ahead=AHEAD if many else 0,
+                kernel.DotTerms, self.rows, code.value(at_a), self.terms, at_b, self.sums, at_sums, *(source or (None, None, None)), rows=plan.height, steps=plan.block,
+                cuts=plan.cuts if many else 0, fresh=not self.in_arena and isinstance(block, int) and block == 0, ahead=AHEAD if many else 0,
             )  # fmt: skip
             if closes:
                 self._close(panel, number, at_sums)
@@ -444,7 +469,3 @@ class _Task:
             return
         left = code.min(code.sub(plan.m, row0), plan.height)
         cover(code, left, [some, 1], rows)
-
-
-def _ceildiv(code: Code, a: Index, b: Index) -> Index:
-    return code.div(code.add(a, code.sub(b, 1)), b)

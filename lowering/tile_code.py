@@ -110,8 +110,9 @@ def emit_dot_terms(e: FunctionEmitter, op: Any) -> None:
                 done += 1
         return made
 
-    moves = [TERMS * tile, PAIRS * row, op.cuts * 2 * row, op.cuts * row]
-    sums = _loop(code, op.steps, [a, b, *cuts], moves, [_load(code, place, op.rows, LANES) for place in places], step)
+    moves = [TERMS * tile, PAIRS * row, *([op.cuts * 2 * row, op.cuts * row] if cuts else [])]
+    begun = [_tile(code, f"tilezero.internal({_shape(op.rows)})") if op.fresh else _load(code, place, op.rows, LANES) for place in places]
+    sums = _loop(code, op.steps, [a, b, *cuts], moves, begun, step)
     for place, made in zip(places, sums, strict=True):
         code.line(f"call void @llvm.x86.tilestored64.internal({_shape(op.rows)}, {place.typed}, i64 {row}, {made.typed})")
 

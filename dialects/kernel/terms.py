@@ -32,7 +32,7 @@ class DotTerms(Op):
 
     A word has two bf16 numbers, the terms of two neighbouring steps of the contracted axis, the first of them in its low half. A number's first term is the nearest bf16, the second one that of what is
     left, and the third one what is left of that. A has 16 words of each of `rows` rows for each term and step, `[step][term][row][16]` from `at_a` on, so that a step is 32 steps of the axis.
-    B has 32 lanes of each pair, `[term][pair][32]` from `at_b` on, `16 * steps` pairs of each term. Rows of sums are 32 numbers from `at_sums` on.
+    B has 32 lanes of each pair, `[term][pair][32]` from `at_b` on, `16 * steps` pairs of each term. Rows of sums are 32 numbers from `at_sums` on; `fresh` ones begin as zeros, whatever is there.
 
     Products of terms are added up in float32 one after the other, but for the three whose terms are the smallest, which are left out: those are below what float32 holds. Numbers below 2^-126 count as zero.
 
@@ -54,11 +54,12 @@ class DotTerms(Op):
     rows = attr(int)
     steps = attr(int)
     cuts = attr(int, default=0)
+    fresh = attr(bool, default=False)
     ahead = attr(int, default=0)
 
     @staticmethod
     def infer(
-        a: Type, at_a: Type, b: Type, at_b: Type, sums: Type, at_sums: Type, source: Type | None, at_source: Type | None, at_into: Type | None, *, rows: int, steps: int, cuts: int, ahead: int
+        a: Type, at_a: Type, b: Type, at_b: Type, sums: Type, at_sums: Type, source: Type | None, at_source: Type | None, at_into: Type | None, *, rows: int, steps: int, cuts: int, fresh: bool, ahead: int
     ) -> None:
         given = [x is not None for x in (source, at_source, at_into)]
         check_attr(all(given) if cuts > 0 else cuts == 0 and not any(given), f"expected 'source' and two places of it with cuts, and none elsewhere, but got {cuts} cuts and {sum(given)} of these")
@@ -74,14 +75,14 @@ class DotTerms(Op):
 
     @staticmethod
     def reference(
-        a: Array, at_a: Any, b: Array, at_b: Any, sums: Array, at_sums: Any, source: Array | None, at_source: Any, at_into: Any, *, rows: int, steps: int, cuts: int, ahead: int
+        a: Array, at_a: Any, b: Array, at_b: Any, sums: Array, at_sums: Any, source: Array | None, at_source: Any, at_into: Any, *, rows: int, steps: int, cuts: int, fresh: bool, ahead: int
     ) -> tuple[()]:  # fmt: skip
         name, pairs = "kernel.dot_terms", steps * PAIRS
         left = _numbers(read(name, a, at_a + np.arange(steps * TERMS * rows * PAIRS), None)).reshape(steps, TERMS, rows, STEPS)
         # Halves of a word are below each other.
         right = _numbers(read(name, b, at_b + np.arange(TERMS * pairs * LANES), None)).reshape(TERMS, steps, PAIRS, LANES, 2).transpose(0, 1, 2, 4, 3).reshape(TERMS, steps, STEPS, LANES)
         at = at_sums + np.arange(rows * LANES)
-        made = read(name, sums, at, None).reshape(rows, LANES)
+        made = np.zeros((rows, LANES), np.float32) if fresh else read(name, sums, at, None).reshape(rows, LANES)
         with np.errstate(all="ignore"):
             for step in range(steps):
                 made = (made + sum(left[step, i] @ right[j, step] for i, j in PRODUCTS)).astype(np.float32)
