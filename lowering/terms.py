@@ -9,7 +9,9 @@ Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial intelligence datat
 3. Sums of a panel wait in memory of the task's own, those of long sums, whose steps are taken some blocks at a time since the terms of A would leave the cache, in the arena. Behind the last block
    of a tile follows what is made of its sums.
 
-Fewer rows than hide the making of terms have each block's terms made in front of its tiles. Sizes that do not fit are filled up with zeros. The order of additions depends on nothing but the steps.
+Threads make terms of A each for itself, since lines that another core wrote are far away, and take groups of panels as they come to it. Of an unknown number of rows few go the direct way.
+
+Sizes that do not fit are filled up with zeros. The order of additions depends on nothing but the steps.
 
 A result is as near the exact one as by multiply-adds (a third nearer in the mean), since the products that are left out are below half a bit of the product, and two of A's numbers by two of B's are
 added at once. But an infinity makes its row or column nan, as its other terms are; so do numbers of 3.396e38 and more, which bf16 lacks; and terms below 2^-126 are zero.
@@ -17,11 +19,11 @@ added at once. But an infinity makes its row or column nan, as its other terms a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from polyreme.dialects import kernel, tensor
-from polyreme.dialects.kernel.terms import HALF, LANES, MOST_ROWS, PAIRS, STEPS, TERMS
+from polyreme.dialects.kernel.terms import HALF, LANES, MOST_ROWS, PAIRS, PRODUCTS, STEPS, TERMS
 from polyreme.ir import config
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
@@ -30,8 +32,9 @@ from polyreme.ir.dims import Dim, ceildiv, maximum
 from polyreme.ir.types import f32, i1, i32, i64
 from polyreme.lowering.blocks import beside
 from polyreme.lowering.code import Code, Index
+from polyreme.lowering.contract import build_with_tile
 from polyreme.lowering.microkernel import cover
-from polyreme.lowering.packing import PlanParts, copied_views
+from polyreme.lowering.packing import Panels, PlanParts, copied_views
 from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.product_tile import ProductKernel, Tile
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
@@ -46,16 +49,17 @@ VECTOR = LANES // 2
 STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
 # Tiles of rows of a chunk at most, and the part of the second-level cache, in eighths, that the terms of its rows take.
 MOST_TILES, CHUNK_EIGHTHS = 13, 5
-# So many tiles of rows hide that the terms of the following block are made. With fewer, each makes more of them.
+# So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time.
 LEAST_TILES = 3
-# Of an unknown number of rows, so many tiles make terms meanwhile.
-USUAL_TILES = 8
 # Numbers ahead of what is cut that are asked for.
 AHEAD = 64 * LANES
 # Tasks of a thread, so that one that is slow makes fewer of them, and threads at most that make A's terms each for itself: lines that another core wrote come from it at 5 GB/s on Emerald Rapids.
 TASKS_OF_THREAD, MOST_MAKERS = 4, 8
-# Fewer rows, steps or lanes are not worth it.
-LEAST_ROWS, LEAST_STEPS, LEAST_LANES = 40, 64, 32
+# Fewer rows, steps or lanes are not worth it; and how many rows an unknown number of them is thought to be.
+LEAST_ROWS, LEAST_STEPS, LEAST_LANES, USUAL_ROWS = 40, 64, 32, 128
+# What is estimated, fitted to 23 products on Emerald Rapids: cycles of a number of A that is cut, of a row of a product of tiles, and of what threads wait for one another more than by the direct way; and
+# how much less time it has to be.
+CUT_CYCLES, PRODUCT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.35, 30_000, 0.95
 
 
 def build_terms(request: Request) -> KernelPlan | None:
@@ -70,9 +74,11 @@ def find_terms(request: Request) -> Plan | None:
     if not target.bf16_terms or not config.bf16_terms() or not has_terms(target) or target.lanes(f32) != VECTOR:
         return None
     found = find_matrices(request)
-    if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES or (isinstance(found.m, int) and found.m < LEAST_ROWS):
+    if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES:
         return None
-    return Plan(found, target)
+    # An unknown number of rows is planned for a usual one; where they are few, they go the direct way.
+    usual = found.m if isinstance(found.m, int) else USUAL_ROWS
+    return Plan(found, target) if usual >= LEAST_ROWS and Plan(replace(found, m=usual), target).gains else None
 
 
 @dataclass(frozen=True)
@@ -163,16 +169,20 @@ class Plan:
 
     @property
     def cuts(self) -> int:
-        """Pairs of a block that are cut beside each step, so that the tiles of any chunk cut all of them; 0 where they are too few."""
-        if not isinstance(self.tiles, int) or not isinstance(self.chunk, int):
-            return -(-PAIRS // USUAL_TILES)
-        least = min(self.chunk, self.tiles - (-(-self.tiles // self.chunk) - 1) * self.chunk)
-        return -(-PAIRS // least) if least >= LEAST_TILES else 0
+        """Pairs of a block that are cut beside each step of a tile, so that the tiles of any chunk cut all of them."""
+        least = LEAST_TILES
+        if isinstance(self.tiles, int) and isinstance(self.chunk, int):
+            least = max(least, self.tiles - (-(-self.tiles // self.chunk) - 1) * self.chunk)
+        return -(-PAIRS // least)
 
     @property
-    def cycles_of_tile(self) -> int:
-        """An estimate for a tile of rows by a panel."""
-        return self.steps * 2 * 6 * self.height
+    def gains(self) -> bool:
+        """Whether a known number of rows is estimated to take less time than the direct way on two threads, each of which makes all terms of A. On one it then takes even less."""
+        assert isinstance(self.m, int) and isinstance(self.tiles, int)
+        a = self.matrices
+        products = self.tiles * self.steps * self.panels * 2 * len(PRODUCTS) * self.height * PRODUCT_CYCLES
+        direct = self.m * a.k * -(-a.n // VECTOR) / 2
+        return self.m * a.k * CUT_CYCLES + products / 2 + START_CYCLES < ADVANTAGE * direct / 2
 
 
 class _Builder:
@@ -196,12 +206,19 @@ class _Builder:
         _Tasks(plan, made, terms, Tickets(code, notes, 0), arena[0] if arena else None).write()
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
+        if not isinstance(plan.m, int):
+            few = build_with_tile(p.request, (2 * (p.registers.accumulators // 4), 2))
+            assert few is not None
+            self.parts.include(few, lambda code, tasks: code.apply("select", _are_few(code, plan), tasks, code.value(0)))
         return self.parts.plan("terms")
 
     def _weights(self) -> Slot:
         """B as [panel][step of the axis][lane], as a pack."""
         plan, p, a = self.plan, self.p, self.plan.matrices
         source, letters = p.right.source, p.right_letters
+        if plan.steps * STEPS == a.k:
+            # As the direct way has them, with tiles as wide.
+            return self.parts.packed(p.contract.b if p.right_is_b else p.contract.a, letters, p.right, Panels((), tuple(p.contracted), a.product.lane, LANES, p.sizes))
         assert isinstance(source, BlockArgument)
         func, b, w = copied_views(p.contract.b if p.right_is_b else p.contract.a)
         order = [letters.index(a.step), letters.index(a.product.lane)]
@@ -212,6 +229,11 @@ class _Builder:
         b.insert(Return([b(tensor.Reshape, w, shape=(plan.steps * STEPS * plan.panels * LANES,))]))
         self.parts.packs.append(Pack(source.index, func.finish()))
         return pack(len(self.parts.packs) - 1)
+
+
+def _are_few(code: Code, plan: Plan) -> Value:
+    """Whether an unknown number of rows goes the direct way."""
+    return code.apply("lt", code.value(plan.m), code.value(LEAST_ROWS))
 
 
 def cut_pair(code: Code, first: Value, second: Value) -> list[Value]:
@@ -258,7 +280,8 @@ class _Tasks:
         with code.parallel(code.apply("select", few, code.value(0), code.value(parts)), grain=max(1, GRAIN_CYCLES // (plan.height * STEPS)), name="part") as part:
             chunk, within = code.split(part, [plan.chunks, plan.chunk * plan.steps])
             self._cut_rows(chunk, within, chunk)
-        with code.parallel(threads, name="maker") as maker:
+        makers = threads if isinstance(plan.m, int) else code.apply("select", _are_few(code, plan), code.value(0), threads)
+        with code.parallel(makers, name="maker") as maker:
             forward = code.apply("eq", code.value(code.mod(maker, 2)), code.value(0))
             with code.loop(0, turns, [code.value(-1)], name="turn") as loop:
                 turn = self.tickets.take(0, turns, forward)
@@ -271,7 +294,8 @@ class _Tasks:
                 with code.when(is_left):
                     first = code.mul(group, size)
                     tile = code.mul(chunk, plan.chunk)
-                    count = plan.chunk if plan.chunks == 1 else code.min(plan.chunk, code.sub(plan.tiles, tile))
+                    # Tiles behind the last one are made for nothing, where there are too few to make terms beside them.
+                    count = plan.chunk if plan.chunks == 1 else code.apply("max", code.value(code.min(plan.chunk, code.sub(plan.tiles, tile))), code.value(LEAST_TILES))
                     _Task(plan, self.made, code.mul(place, plan.chunk_words), self.terms, self.arena, first, code.min(code.add(first, size), plan.panels), tile, count).write()
                 loop.next = [code.value(chunk)]
 
@@ -314,24 +338,21 @@ class _Task:
         self.in_arena = arena is not None
         most = plan.chunk if isinstance(plan.chunk, int) else MOST_TILES
         self.sums = self.code.scratch(most * plan.sums, f32) if arena is None else arena
-        self.terms = self.code.scratch((2 if plan.cuts else 1) * plan.block_words, i32)
+        self.terms = self.code.scratch(2 * plan.block_words, i32)
 
     def write(self) -> None:
         plan, code = self.plan, self.code
-        # Whether tiles are enough to make terms beside the products.
-        self.many: bool | Value = plan.cuts > 0 if isinstance(plan.tiles, int) else code.condition("ge", self.count, USUAL_TILES)
-        if plan.cuts:
-            self._cut_block(self._packed(self.first, 0), 0)
+        self._cut_block(self._packed(self.first, 0), 0)
         if not self.in_arena:
             with code.loop(self.first, self.end, name="panel") as panel:
-                self._blocks(panel.iv, 0, 0, is_last=True)
+                self._blocks(panel.iv, 0, is_last=True)
             return
         with code.loop(self.first, self.end, name="panel") as panel:
             self._clear(panel.iv)
         with code.loop(0, plan.runs - 1, name="run") as run, code.loop(self.first, self.end, name="panel") as panel:
-            self._blocks(panel.iv, run.iv, code.mul(run.iv, plan.run), is_last=False)
+            self._blocks(panel.iv, code.mul(run.iv, plan.run), is_last=False)
         with code.loop(self.first, self.end, name="panel") as panel:
-            self._blocks(panel.iv, plan.runs - 1, (plan.runs - 1) * plan.run, is_last=True)
+            self._blocks(panel.iv, (plan.runs - 1) * plan.run, is_last=True)
 
     def _clear(self, panel: Index) -> None:
         code, plan = self.code, self.plan
@@ -350,59 +371,53 @@ class _Task:
         """Where a block is in B."""
         return self.code.mul(self.code.add(self.code.mul(panel, self.plan.blocks), block), self.plan.block_numbers)
 
-    def _blocks(self, panel: Index, run: Index, start: Index, is_last: bool) -> None:
+    def _blocks(self, panel: Index, start: Index, is_last: bool) -> None:
         """A panel by the blocks of a run, which begins with block `start`; the last run ends with what is made of the sums."""
         code, plan = self.code, self.plan
         end = plan.blocks if is_last else code.add(start, plan.run)
         first = int(not self.in_arena and plan.blocks > 1)
         if first:
-            self._block(panel, run, start, end, 0, False)
+            self._block(panel, start, end, 0, False)
         with code.loop(code.add(start, first), code.sub(end, int(is_last)), name="block") as block:
-            self._block(panel, run, start, end, block.iv, False)
+            self._block(panel, start, end, block.iv, False)
         if is_last:
-            self._block(panel, run, start, end, plan.blocks - 1, True)
+            self._block(panel, start, end, plan.blocks - 1, True)
 
-    def _block(self, panel: Index, run: Index, start: Index, end: Index, block: Index, closes: bool) -> None:
-        """A block, the following one's terms being made beside it or its own ones in front."""
+    def _block(self, panel: Index, start: Index, end: Index, block: Index, closes: bool) -> None:
+        """A block, beside which terms of the following one are made."""
         code, plan = self.code, self.plan
-        if isinstance(self.many, bool):
-            self._tiles(panel, run, start, end, block, closes, self.many)
-            return
-        with code.when(self.many):
-            self._tiles(panel, run, start, end, block, closes, True)
-        with code.when(self.many, then=False):
-            self._tiles(panel, run, start, end, block, closes, False)
-
-    def _tiles(self, panel: Index, run: Index, start: Index, end: Index, block: Index, closes: bool, many: bool) -> None:
-        code, plan = self.code, self.plan
-        here: Index = 0
-        if many:
-            # Halves of the memory are taken in turns, as blocks are counted through all runs.
-            panels = code.sub(self.end, self.first)
-            number = code.add(code.mul(start, panels), code.mul(code.sub(panel, self.first), code.sub(end, start)), code.sub(block, start))
-            odd = code.apply("and", code.value(number), code.value(1))
-            here, there = code.mul(odd, plan.block_words), code.mul(code.sub(1, odd), plan.block_words)
-            following = self._following(panel, start, end, block)
-        else:
-            self._cut_block(self._packed(panel, block), 0)
-        share = plan.cuts * plan.block
+        # Halves of the memory are taken in turns, as blocks are counted through all runs.
+        panels = code.sub(self.end, self.first)
+        turn = code.add(code.mul(start, panels), code.mul(code.sub(panel, self.first), code.sub(end, start)), code.sub(block, start))
+        odd = code.apply("and", code.value(turn), code.value(1))
+        here, there = code.mul(odd, plan.block_words), code.mul(code.sub(1, odd), plan.block_words)
+        following = self._following(panel, start, end, block)
         at_b = code.value(here)
-        with code.loop(0, self.count, name="tile") as tile:
-            number = code.add(self.tile, tile.iv)
+
+        def tile(place: Index, cuts: int) -> None:
+            number = code.add(self.tile, place)
             if closes:
                 self._ask(panel, number)
-            source = []
-            if many:
-                pair = code.min(code.mul(tile.iv, share), plan.block * PAIRS - share)
-                source = [self.made.right, code.value(code.add(following, code.mul(pair, 2 * LANES))), code.value(code.add(there, code.mul(pair, LANES)))]
-            at_a = code.add(self.at, code.mul(code.add(code.mul(block, plan.chunk), tile.iv), plan.block * plan.tile_words))
-            at_sums = code.value(self._sums_at(panel, tile.iv))
+            source: tuple[Value | None, ...] = (None, None, None)
+            if cuts:
+                # The last ones that cut end with the block, and cut some of it once more.
+                share = cuts * plan.block
+                pair = code.min(code.mul(place, share), plan.block * PAIRS - share)
+                source = self.made.right, code.value(code.add(following, code.mul(pair, 2 * LANES))), code.value(code.add(there, code.mul(pair, LANES)))
+            at_a = code.add(self.at, code.mul(code.add(code.mul(block, plan.chunk), place), plan.block * plan.tile_words))
+            at_sums = code.value(self._sums_at(panel, place))
             code.b(
-                kernel.DotTerms, self.rows, code.value(at_a), self.terms, at_b, self.sums, at_sums, *(source or (None, None, None)), rows=plan.height, steps=plan.block,
-                cuts=plan.cuts if many else 0, fresh=not self.in_arena and isinstance(block, int) and block == 0, ahead=AHEAD if many else 0,
+                kernel.DotTerms, self.rows, code.value(at_a), self.terms, at_b, self.sums, at_sums, *source, rows=plan.height, steps=plan.block, cuts=cuts,
+                fresh=not self.in_arena and isinstance(block, int) and block == 0, ahead=AHEAD if cuts else 0,
             )  # fmt: skip
             if closes:
                 self._close(panel, number, at_sums)
+
+        cutting = -(-PAIRS // plan.cuts)
+        for first, end, cuts in ((0, cutting, plan.cuts), (cutting, self.count, 0)):
+            if code.condition("lt", first, end) is not False:
+                with code.loop(first, end, name="tile") as loop:
+                    tile(loop.iv, cuts)
 
     def _following(self, panel: Index, start: Index, end: Index, block: Index) -> Index:
         """Where the block is that comes behind this one; behind the last one of all, which has none, that one itself."""
