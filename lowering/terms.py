@@ -65,7 +65,7 @@ CUT_CYCLES, PRODUCT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.35, 30_000, 0.95
 def build_terms(request: Request) -> KernelPlan | None:
     """The plan of a group around a product that is made so; None for any other."""
     found = find_terms(request)
-    return None if found is None else _Builder(found).build()
+    return None if found is None else TermsBuilder(found).build()
 
 
 def find_terms(request: Request) -> Plan | None:
@@ -129,6 +129,11 @@ class Plan:
         """Tiles of a chunk, but for the last one, which may have fewer."""
         return ceildiv(self.tiles, self.chunks)
 
+    @property
+    def is_even(self) -> bool:
+        """Whether the rows are whole chunks of whole tiles."""
+        return self.m == self.chunks * self.chunk * self.height
+
     @cached_property
     def runs(self) -> int:
         """Runs of blocks: how often the sums are taken up again."""
@@ -185,7 +190,7 @@ class Plan:
         return self.m * a.k * CUT_CYCLES + products / 2 + START_CYCLES < ADVANTAGE * direct / 2
 
 
-class _Builder:
+class TermsBuilder:
     """Makes the plan of one product."""
 
     def __init__(self, plan: Plan):
@@ -306,7 +311,7 @@ class _Tasks:
         stride = p.left.stride(letters[-1]) if letters else 0
         block, tile, step = code.split(part, [plan.blocks, plan.chunk, plan.block])
         number, row0 = code.add(code.mul(block, plan.block), step), code.mul(code.add(code.mul(chunk, plan.chunk), tile), plan.height)
-        rows = plan.height if isinstance(plan.m, int) and plan.m == plan.chunks * plan.chunk * plan.height else code.min(plan.height, code.sub(plan.m, row0))
+        rows = plan.height if plan.is_even else code.min(plan.height, code.sub(plan.m, row0))
         to = code.add(code.mul(place, plan.chunk_words), code.mul(part, plan.tile_words))
         from_ = code.add(p.left.base, code.mul(row0, stride), code.mul(number, STEPS))
 
@@ -314,7 +319,7 @@ class _Tasks:
             with code.loop(0, rows, name="row") as row:
                 at = code.add(from_, code.mul(row.iv, stride))
                 halves = [code.load(self.made.left, code.add(at, half), VECTOR, code.lane_mask(code.sub(exist, half), VECTOR)) for half in (0, VECTOR)]
-                pair = [code.shuffle(*halves, range(i, STEPS, 2)) for i in (0, 1)]
+                pair = [code.shuffle(halves[0], halves[1], range(i, STEPS, 2)) for i in (0, 1)]
                 for term, words in enumerate(cut_pair(code, *pair)):
                     code.store(words, self.terms, code.add(to, code.mul(row.iv, PAIRS), term * plan.height * PAIRS), None, PAIRS * i32.bytes)
 
@@ -479,8 +484,9 @@ class _Task:
             results.close(code.add(row0, first), acc, valid)
 
         some = beside(plan.height)
-        if isinstance(plan.m, int) and plan.m % plan.height == 0:
+        if plan.is_even:
             cover(code, plan.height, [some], rows)
             return
-        left = code.min(code.sub(plan.m, row0), plan.height)
+        # None of a tile that is made for nothing.
+        left = code.apply("max", code.value(code.min(code.sub(plan.m, row0), plan.height)), code.value(0))
         cover(code, left, [some, 1], rows)

@@ -27,11 +27,11 @@ HALF = 0x8000
 class DotTerms(Op):
     """Adds products of some rows of A by 32 lanes of B to sums, each number being the sum of three terms of bf16, while terms of other numbers are made.
 
-        // %a: buffer<3072xi32>, %i: index, %b: buffer<6144xi32>, %j: index, %sums: buffer<512xf32>, %k: index, %source: buffer<2048xf32>, %l: index, %m: index
+        // %a: buffer<4096xi32>, %i: index, %b: buffer<8192xi32>, %j: index, %sums: buffer<1024xf32>, %k: index, %source: buffer<1024xf32>, %l: index, %m: index
         kernel.dot_terms %a, %i, %b, %j, %sums, %k, %source, %l, %m {rows = 16, steps = 2, cuts = 4}
 
     A word has two bf16 numbers, the terms of two neighbouring steps of the contracted axis, the first of them in its low half. A number's first term is the nearest bf16, the second one that of what is
-    left, and the third one what is left of that. A has 16 words of each of `rows` rows for each term and step, `[step][term][row][16]` from `at_a` on, so that a step is 32 steps of the axis.
+    left, and the third one what is left of that. A has 16 words of each of `rows` rows for each term and each of `steps` steps, `[step][term][row][16]` from `at_a` on, so that a step is 32 steps of the axis.
     B has 32 lanes of each pair, `[term][pair][32]` from `at_b` on, `16 * steps` pairs of each term. Rows of sums are 32 numbers from `at_sums` on; `fresh` ones begin as zeros, whatever is there.
 
     Products of terms are added up in float32 one after the other, but for the three whose terms are the smallest, which are left out: those are below what float32 holds. Numbers below 2^-126 count as zero.

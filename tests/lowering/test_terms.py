@@ -1,0 +1,224 @@
+"""Products of float32 by tile registers of bf16: any sizes, chunks of rows, runs of blocks, any number of threads, and which products they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyreme.dialects import kernel
+from polyreme.dialects.kernel.terms import LANES, STEPS
+from polyreme.ir.builtin import Module
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.passes import PassManager, Stage
+from polyreme.lowering.link import build_artifact, load
+from polyreme.lowering.loops import build_loops
+from polyreme.lowering.pipeline import BUILDERS
+from polyreme.lowering.schedule import KernelPlan, Request, structure
+from polyreme.lowering.strassen_plan import find_matrices
+from polyreme.lowering.targets import Target, host
+from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.lowering.terms import LEAST_ROWS, LEAST_TILES, MOST_TILES, Plan, TermsBuilder, find_terms
+from polyreme.runtime.threads import get_num_threads, set_num_threads
+from tests.lowering.test_dot_terms import TERMS_TARGET, needs_terms
+from tests.lowering.test_strassen import Case
+
+Array = np.ndarray[Any, Any]
+# Terms of some blocks of a chunk's rows have no room for more.
+SMALL = replace(TERMS_TARGET, caches=(32 << 10, 100 << 10, 1 << 20))
+
+
+def by_terms(request: Request) -> KernelPlan | None:
+    """The plan, whether it is worth it or not."""
+    found = find_matrices(request)
+    return None if found is None else TermsBuilder(Plan(found, request.target)).build()
+
+
+def plan_of(case: Case, target: Target, free: bool = False) -> Plan | None:
+    """What is planned for the case, where it is worth it."""
+    plans: list[Plan | None] = []
+
+    def build(request: Request) -> KernelPlan | None:
+        plans.append(find_terms(request))
+        return None
+
+    PassManager([Stage("kernel", TensorToKernel(target, (build, build_loops)))]).run(case.module(*case.arrays(), free=free))
+    return plans[0]
+
+
+def lowered(case: Case, target: Target, free: bool = False) -> Module:
+    module = case.module(*case.arrays(), free=free)
+    PassManager([Stage("kernel", TensorToKernel(target, (by_terms, *((b for b in BUILDERS) if free else (build_loops,)))))]).run(module)
+    assert any(isinstance(op, kernel.DotTerms) for func in module.functions for op in func.walk())
+    return module
+
+
+def bound(case: Case) -> Array:
+    """What sums one after the other are within, and what is added to them."""
+    inputs, constants = case.arrays()
+    x, w = inputs[0].reshape(-1, case.k).astype(np.float64), (constants[0].T if case.turned else constants[0]).astype(np.float64)
+    expected = case.expected(inputs, constants)
+    eps = np.finfo(np.float32).eps
+    return np.asarray(eps * np.sqrt(case.k) * (np.abs(x) @ np.abs(w)).reshape(expected.shape) + eps * (np.abs(expected) + 8))
+
+
+def check(case: Case, found: Array) -> None:
+    np.testing.assert_array_less(np.abs(found - case.expected(*case.arrays())), bound(case))
+
+
+def check_rows(case: Case, m: int, found: Array) -> None:
+    """The same for the first rows of the case alone."""
+    np.testing.assert_array_less(np.abs(found - case.expected(*case.arrays())[:m]), bound(case)[:m])
+
+
+CASES = [
+    Case(40, 64, 32),
+    Case(47, 100, 40, bias=True),  # no size fits
+    Case(3 * 16 * MOST_TILES - 100, 33, 33, residual=True),  # chunks of which the last one is smaller
+    Case((MOST_TILES * 16) * 13 + 5, 32, 32),  # one whose last chunk has a single tile
+    Case(50, 700, 96, turned=True, bias=True),
+    Case(96, 64, 64, split=2, bias=True, residual=True),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("target", [TERMS_TARGET, SMALL], ids=["one run", "runs"])
+def test_kernels_give_the_product_and_touch_no_memory_outside_of_their_buffers(case: Case, target: Target) -> None:
+    check(case, evaluate(lowered(case, target), case.arrays()[0])[0])
+
+
+def test_steps_are_taken_in_runs_whose_terms_stay_in_the_cache() -> None:
+    def runs(target: Target) -> int:
+        found: list[Plan] = []
+
+        def build(request: Request) -> None:
+            matrices = find_matrices(request)
+            assert matrices is not None
+            found.append(Plan(matrices, target))
+
+        case = Case(50, 700, 96)
+        PassManager([Stage("kernel", TensorToKernel(target, (build, build_loops)))]).run(case.module(*case.arrays()))
+        plan = found[0]
+        assert isinstance(plan.chunk, int)
+        assert plan.run * plan.block * STEPS * plan.chunk * plan.height * 6 <= target.caches[1]
+        return plan.runs
+
+    assert (runs(TERMS_TARGET), runs(SMALL)) == (1, 4)
+
+
+def run_on_threads(case: Case, module: Module) -> list[Array]:
+    """The result on one, two, three and ten threads, ten being more than make terms each for itself."""
+    executable = load(build_artifact(module, host(), "terms", outline_constants(module)))
+    before, found = get_num_threads(), []
+    try:
+        for threads in (1, 2, 3, 10):
+            set_num_threads(threads)
+            found.append(np.array(executable.run(case.arrays()[0])[0]))
+    finally:
+        set_num_threads(before)
+    return found
+
+
+@needs_terms
+@pytest.mark.parametrize("case", [*CASES, Case(130, 768, 256, bias=True), Case(200, 3072, 64), Case(430, 96, 128, residual=True)], ids=str)
+def test_machine_code_gives_the_product_and_the_same_bits_on_all_threads(case: Case) -> None:
+    first, *others = run_on_threads(case, lowered(case, host()))
+    check(case, first)
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+
+
+@needs_terms
+def test_one_kernel_serves_any_number_of_rows() -> None:
+    case = Case(16 * MOST_TILES * 13 + 1, 96, 64, bias=True)
+    module = lowered(case, host(), free=True)
+    executable = load(build_artifact(module, host(), "terms", outline_constants(module)))
+    for m in (0, 1, LEAST_ROWS - 1, LEAST_ROWS, 16 * MOST_TILES, 16 * MOST_TILES + 1, 1000, case.m):
+        check_rows(case, m, executable.run([case.arrays()[0][0][:m]])[0])
+
+
+def test_few_of_an_unknown_number_of_rows_go_the_direct_way() -> None:
+    case = Case(16 * MOST_TILES + 17, 96, 64, bias=True)
+    module = lowered(case, TERMS_TARGET, free=True)
+    for m in (0, 1, LEAST_ROWS - 1, LEAST_ROWS, LEAST_ROWS + 9, case.m):
+        check_rows(case, m, evaluate(module, [case.arrays()[0][0][:m]])[0])
+
+
+def test_both_ways_of_an_unknown_number_of_rows_read_the_same_panels() -> None:
+    plans: list[KernelPlan] = []
+
+    def build(request: Request) -> None:
+        plan = by_terms(request)
+        assert plan is not None
+        plans.append(plan)
+
+    case = Case(100, 96, 64)
+    PassManager([Stage("kernel", TensorToKernel(TERMS_TARGET, (build, build_loops)))]).run(case.module(*case.arrays(), free=True))
+    one, other = plans[0].packs
+    assert structure(one.func.block) == structure(other.func.block)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 3000), st.integers(1, 5000), st.integers(1, 400))
+def test_tiles_of_every_chunk_cut_all_pairs_of_a_block_and_steps_cover_all(m: int, k: int, n: int) -> None:
+    plan = Plan(replace_sizes(m, k, n), TERMS_TARGET)
+    assert isinstance(plan.tiles, int) and isinstance(plan.chunk, int) and isinstance(plan.chunks, int)
+    assert plan.tiles * plan.height >= m > (plan.tiles - 1) * plan.height
+    assert plan.chunks * plan.chunk >= plan.tiles > (plan.chunks - 1) * plan.chunk and plan.chunk <= MOST_TILES
+    assert plan.steps * STEPS >= k and plan.panels * LANES >= n
+    assert plan.runs * plan.run >= plan.blocks > (plan.runs - 1) * plan.run
+    last = max(plan.tiles - (plan.chunks - 1) * plan.chunk, LEAST_TILES)
+    assert last * plan.cuts >= 16
+
+
+def replace_sizes(m: int, k: int, n: int) -> Any:
+    """Matrices of these sizes; a plan asks for no more of them."""
+    found: list[Any] = []
+
+    def build(request: Request) -> None:
+        found.append(find_matrices(request))
+
+    case = Case(2, 64, 32)
+    PassManager([Stage("kernel", TensorToKernel(TERMS_TARGET, (build, build_loops)))]).run(case.module(*case.arrays()))
+    return replace(found[0], m=m, k=k, n=n)
+
+
+@pytest.mark.parametrize(
+    ("case", "free", "taken"),
+    [
+        (Case(128, 768, 768), False, True),
+        (Case(128, 768, 768), True, True),
+        (Case(49, 512, 2048), False, True),
+        (Case(128, 784, 512), False, True),
+        (Case(32, 768, 768), False, False),  # few rows
+        (Case(3136, 256, 64), False, False),  # few lanes, for which the terms of all rows would be made
+        (Case(128, 128, 128), False, False),  # little to do
+        (Case(128, 40, 768), False, False),  # few steps
+    ],
+    ids=str,
+)
+def test_products_are_made_so_where_they_gain(case: Case, free: bool, taken: bool) -> None:
+    assert (plan_of(case, TERMS_TARGET, free) is not None) == taken
+
+
+def test_who_forbids_it_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(128, 768, 768)
+    assert plan_of(case, replace(TERMS_TARGET, bf16_terms=False)) is None
+    assert plan_of(case, replace(TERMS_TARGET, features=TERMS_TARGET.features.replace("+amx-bf16", "-amx-bf16"))) is None
+    monkeypatch.setenv("POLYREME_BF16_TERMS", "0")
+    assert plan_of(case, TERMS_TARGET) is None
+
+
+@needs_terms
+def test_an_infinity_makes_its_row_nan_and_no_other() -> None:
+    case = Case(64, 96, 64)
+    inputs, constants = case.arrays()
+    inputs[0][5, 7] = np.inf
+    module = case.module(inputs, constants)
+    PassManager([Stage("kernel", TensorToKernel(host(), (by_terms, build_loops)))]).run(module)
+    found = load(build_artifact(module, host(), "terms", outline_constants(module))).run(inputs)[0]
+    assert np.isnan(found[5]).all() and np.isfinite(np.delete(found, 5, 0)).all()
