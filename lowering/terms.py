@@ -29,13 +29,13 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, maximum
-from polyreme.ir.types import f32, i1, i32, i64
+from polyreme.ir.types import element_type, f32, i1, i32, i64
 from polyreme.lowering.blocks import beside
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.contract import build_with_tile
-from polyreme.lowering.microkernel import cover
+from polyreme.lowering.microkernel import cover, transpose_lanes
 from polyreme.lowering.packing import Panels, PlanParts, copied_views
-from polyreme.lowering.problem import GRAIN_CYCLES
+from polyreme.lowering.problem import GRAIN_CYCLES, find_product, typical
 from polyreme.lowering.product_tile import ProductKernel, Tile
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.sharing import Tickets
@@ -51,8 +51,8 @@ STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
 MOST_TILES, CHUNK_EIGHTHS = 13, 5
 # So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time.
 LEAST_TILES = 3
-# Numbers ahead of what is cut that are asked for.
-AHEAD = 64 * LANES
+# Pairs of rows ahead of what is cut that are asked for.
+PAIRS_AHEAD = 32
 # Tasks of a thread, so that one that is slow makes fewer of them, and threads at most that make A's terms each for itself: lines that another core wrote come from it at 5 GB/s on Emerald Rapids.
 TASKS_OF_THREAD, MOST_MAKERS = 4, 8
 # Fewer rows, steps or lanes are not worth it; and how many rows an unknown number of them is thought to be.
@@ -60,6 +60,8 @@ LEAST_ROWS, LEAST_STEPS, LEAST_LANES, USUAL_ROWS = 40, 64, 32, 128
 # What is estimated, fitted to 23 products on Emerald Rapids: cycles of a number of A that is cut, of a row of a product of tiles, and of what threads wait for one another more than by the direct way; and
 # how much less time it has to be.
 CUT_CYCLES, PRODUCT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.35, 30_000, 0.95
+# The same of a number of B that is packed first, where its lanes are neighbours and where its steps are; and rows that are enough to do so where it could be read in place.
+PACK_CYCLES, TURN_CYCLES, MOST_ROWS_IN_PLACE = 1.0, 2.0, 512
 
 
 def build_terms(request: Request) -> KernelPlan | None:
@@ -73,12 +75,25 @@ def find_terms(request: Request) -> Plan | None:
     target = request.target
     if not target.bf16_terms or not config.bf16_terms() or not has_terms(target) or target.lanes(f32) != VECTOR:
         return None
-    found = find_matrices(request)
+    found = find_matrices(request) or arguments(request)
     if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES:
         return None
     # An unknown number of rows is planned for a usual one; where they are few, they go the direct way.
     usual = found.m if isinstance(found.m, int) else USUAL_ROWS
     return Plan(found, target) if usual >= LEAST_ROWS and Plan(replace(found, m=usual), target).gains else None
+
+
+def arguments(request: Request) -> Matrices | None:
+    """The same for a B that is not known, and an A whose steps or rows are neighbours: of whole steps, as gradients have them too."""
+    found = find_product(request)
+    if found is None or found.problem.dtype != f32 or found.lanes != VECTOR or found.outer or len(found.problem.step_letters) != 1:
+        return None
+    p, (step,) = found.problem, found.problem.step_letters
+    if not all(isinstance(n, int) for n in (found.m, found.k, found.n, p.right.stride(found.lane), p.right.stride(step))) or typical(found.k) % STEPS:
+        return None
+    neighbours = p.left.stride(step) == 1 or (bool(found.rows) and p.left.stride(found.rows[-1]) == 1)
+    is_wide = all(element_type(x.type) == f32 for x in (p.left.source, p.right.source))
+    return Matrices(found, found.m, typical(found.k), typical(found.n), step) if neighbours and is_wide else None
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,32 @@ class Plan:
     @property
     def m(self) -> Dim:
         return self.matrices.m
+
+    @property
+    def is_known(self) -> bool:
+        """Whether B is packed ahead of time."""
+        problem = self.matrices.product.problem
+        source = problem.right.source
+        return isinstance(source, BlockArgument) and source.index in problem.request.constant
+
+    @cached_property
+    def in_place(self) -> bool:
+        """Whether B is read where it stands, instead of from panels: lanes that are neighbours, where not so many rows meet them that a kernel in front may make panels of them."""
+        if self.is_known or not isinstance(self.m, int):
+            return False
+        return self.is_unit and self.matrices.n % LANES == 0 and self.m <= MOST_ROWS_IN_PLACE
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether the lanes of B are neighbours."""
+        return self.matrices.product.problem.right.stride(self.matrices.product.lane) == 1
+
+    @property
+    def apart(self) -> int:
+        """Numbers from a row of B to the next one."""
+        stride = self.matrices.product.problem.right.stride(self.matrices.step) if self.in_place else LANES
+        assert isinstance(stride, int)
+        return stride
 
     @cached_property
     def height(self) -> int:
@@ -105,7 +146,8 @@ class Plan:
     def block(self) -> int:
         """Steps of a block."""
         steps = -(-self.matrices.k // STEPS)
-        return min(STEPS_OF_BLOCK, key=lambda n: -(-steps // n) * n * STEPS_OF_BLOCK[n])
+        fitting = [n for n in STEPS_OF_BLOCK if steps % n == 0 or self.is_known]
+        return min(fitting, key=lambda n: -(-steps // n) * n * STEPS_OF_BLOCK[n])
 
     @cached_property
     def blocks(self) -> int:
@@ -163,11 +205,6 @@ class Plan:
         return self.block * TERMS * PAIRS * LANES
 
     @property
-    def block_numbers(self) -> int:
-        """Numbers of a packed block."""
-        return self.block * STEPS * LANES
-
-    @property
     def sums(self) -> int:
         """Sums of a tile of rows."""
         return self.height * LANES
@@ -187,7 +224,8 @@ class Plan:
         a = self.matrices
         products = self.tiles * self.steps * self.panels * 2 * len(PRODUCTS) * self.height * PRODUCT_CYCLES
         direct = self.m * a.k * -(-a.n // VECTOR) / 2
-        return self.m * a.k * CUT_CYCLES + products / 2 + START_CYCLES < ADVANTAGE * direct / 2
+        packing = 0 if self.is_known or self.in_place else a.k * a.n * (PACK_CYCLES if self.is_unit else TURN_CYCLES)
+        return self.m * a.k * CUT_CYCLES + (products + packing) / 2 + START_CYCLES < ADVANTAGE * direct / 2
 
 
 class TermsBuilder:
@@ -199,7 +237,8 @@ class TermsBuilder:
 
     def build(self) -> KernelPlan:
         plan, p, epilogue = self.plan, self.p, self.p.epilogue
-        before = [self.parts.memory_of(p.left.source), self._weights(), self.parts.new_scratch(maximum(plan.chunks, MOST_MAKERS) * plan.chunk_words, i32), self.parts.new_scratch(Tickets.elements(0), i64)]
+        right = self.parts.memory_of(p.right.source) if plan.in_place else self._weights()
+        before = [self.parts.memory_of(p.left.source), right, self.parts.new_scratch(maximum(plan.chunks, MOST_MAKERS) * plan.chunk_words, i32), self.parts.new_scratch(Tickets.elements(0), i64)]
         if plan.runs > 1:
             before.append(self.parts.new_scratch(plan.chunks * plan.chunk * plan.panels * plan.sums, f32))
         slots = [*before, *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
@@ -313,7 +352,11 @@ class _Tasks:
         number, row0 = code.add(code.mul(block, plan.block), step), code.mul(code.add(code.mul(chunk, plan.chunk), tile), plan.height)
         rows = plan.height if plan.is_even else code.min(plan.height, code.sub(plan.m, row0))
         to = code.add(code.mul(place, plan.chunk_words), code.mul(part, plan.tile_words))
-        from_ = code.add(p.left.base, code.mul(row0, stride), code.mul(number, STEPS))
+        along = p.left.stride(plan.matrices.step)
+        from_ = code.add(p.left.base, code.mul(row0, stride), code.mul(number, STEPS * along))
+        if along != 1:
+            self._cut_columns(rows, to, from_, along)
+            return
 
         def all_rows(exist: Index) -> None:
             with code.loop(0, rows, name="row") as row:
@@ -333,6 +376,18 @@ class _Tasks:
         with code.when(is_whole, then=False):
             all_rows(code.sub(k, code.mul(number, STEPS)))
 
+    def _cut_columns(self, rows: Index, to: Index, from_: Index, along: Dim) -> None:
+        """The same where rows are neighbours and steps are `along` apart: a vector of rows for each step, turned."""
+        plan, code = self.plan, self.code
+        mask = code.lane_mask(rows, VECTOR)
+        words = []
+        for pair in range(PAIRS):
+            first, second = (code.load(self.made.left, code.add(from_, (2 * pair + i) * along), VECTOR, mask) for i in (0, 1))
+            words.append(cut_pair(code, first, second))
+        for term, lines in enumerate(zip(*words, strict=True)):
+            for row, line in enumerate(transpose_lanes(code, lines)[: plan.height]):
+                code.store(line, self.terms, code.add(to, (term * plan.height + row) * PAIRS), None, PAIRS * i32.bytes)
+
 
 class _Task:
     """Writes a task: `count` tiles of rows from number `tile` on, whose terms are in `rows` from `at` on, by the panels from `first` up to `end`."""
@@ -347,7 +402,7 @@ class _Task:
 
     def write(self) -> None:
         plan, code = self.plan, self.code
-        self._cut_block(self._packed(self.first, 0), 0)
+        self._cut_block(self._place(self.first, 0), 0)
         if not self.in_arena:
             with code.loop(self.first, self.end, name="panel") as panel:
                 self._blocks(panel.iv, 0, is_last=True)
@@ -372,9 +427,12 @@ class _Task:
             tile = code.add(code.mul(panel, plan.chunks * plan.chunk), self.tile, tile)
         return code.mul(tile, plan.sums)
 
-    def _packed(self, panel: Index, block: Index) -> Index:
+    def _place(self, panel: Index, block: Index) -> Index:
         """Where a block is in B."""
-        return self.code.mul(self.code.add(self.code.mul(panel, self.plan.blocks), block), self.plan.block_numbers)
+        code, plan = self.code, self.plan
+        if plan.in_place:
+            return code.add(plan.matrices.product.problem.right.base, code.mul(panel, LANES), code.mul(block, plan.block * STEPS * plan.apart))
+        return code.mul(code.add(code.mul(panel, plan.blocks), block), plan.block * STEPS * LANES)
 
     def _blocks(self, panel: Index, start: Index, is_last: bool) -> None:
         """A panel by the blocks of a run, which begins with block `start`; the last run ends with what is made of the sums."""
@@ -397,23 +455,25 @@ class _Task:
         odd = code.apply("and", code.value(turn), code.value(1))
         here, there = code.mul(odd, plan.block_words), code.mul(code.sub(1, odd), plan.block_words)
         following = self._following(panel, start, end, block)
+        behind = self._place(*following)
         at_b = code.value(here)
 
         def tile(place: Index, cuts: int) -> None:
             number = code.add(self.tile, place)
             if closes:
                 self._ask(panel, number)
-            source: tuple[Value | None, ...] = (None, None, None)
+            source: tuple[Value | None, ...] = (None,) * 4
             if cuts:
                 # The last ones that cut end with the block, and cut some of it once more.
                 share = cuts * plan.block
                 pair = code.min(code.mul(place, share), plan.block * PAIRS - share)
-                source = self.made.right, code.value(code.add(following, code.mul(pair, 2 * LANES))), code.value(code.add(there, code.mul(pair, LANES)))
+                at = code.add(behind, code.mul(pair, 2 * plan.apart))
+                source = self.made.right, code.value(at), code.value(code.add(there, code.mul(pair, LANES))), code.value(self._ahead(following[1], pair, at))
             at_a = code.add(self.at, code.mul(code.add(code.mul(block, plan.chunk), place), plan.block * plan.tile_words))
             at_sums = code.value(self._sums_at(panel, place))
             code.b(
-                kernel.DotTerms, self.rows, code.value(at_a), self.terms, at_b, self.sums, at_sums, *source, rows=plan.height, steps=plan.block, cuts=cuts,
-                fresh=not self.in_arena and isinstance(block, int) and block == 0, ahead=AHEAD if cuts else 0,
+                kernel.DotTerms, self.rows, code.value(at_a), self.terms, at_b, self.sums, at_sums, *source, rows=plan.height, steps=plan.block, cuts=cuts, apart=plan.apart,
+                fresh=not self.in_arena and isinstance(block, int) and block == 0,
             )  # fmt: skip
             if closes:
                 self._close(panel, number, at_sums)
@@ -424,21 +484,29 @@ class _Task:
                 with code.loop(first, end, name="tile") as loop:
                     tile(loop.iv, cuts)
 
-    def _following(self, panel: Index, start: Index, end: Index, block: Index) -> Index:
-        """Where the block is that comes behind this one; behind the last one of all, which has none, that one itself."""
+    def _following(self, panel: Index, start: Index, end: Index, block: Index) -> tuple[Index, Index]:
+        """The panel and the block that come behind this one: the next block, or the first one of the run of the next panel, or that of the next run of the first panel. Behind the last one of all, which has
+        none, it is another one of B."""
         code, plan = self.code, self.plan
-        if not self.in_arena:
-            last = self._packed(code.sub(self.end, 1), plan.blocks - 1)
-            return code.min(code.add(self._packed(panel, block), plan.block_numbers), last)
-        # The next block, or the first one of the run of the next panel, or that of the next run of the first panel.
         goes_on = code.condition("lt", code.add(block, 1), end)
+        if goes_on is True:
+            return panel, code.add(block, 1)
         has_next = code.apply("lt", code.value(code.add(panel, 1)), self.end)
         next_panel = code.apply("select", has_next, code.value(code.add(panel, 1)), code.value(self.first))
         next_block = code.apply("select", has_next, code.value(start), code.value(code.min(end, plan.blocks - 1)))
-        behind = code.value(self._packed(next_panel, next_block))
-        if isinstance(goes_on, bool):
-            return self._packed(panel, code.add(block, 1)) if goes_on else behind
-        return code.apply("select", goes_on, code.value(self._packed(panel, code.add(block, 1))), behind)
+        if goes_on is False:
+            return next_panel, next_block
+        return code.apply("select", goes_on, code.value(panel), next_panel), code.apply("select", goes_on, code.value(code.add(block, 1)), next_block)
+
+    def _ahead(self, block: Index, pair: Index, at: Index) -> Index:
+        """What is asked for while pair `pair` of a block, at this place, is cut: what comes some rows further on, the first ones of the next panel behind the last ones."""
+        code, plan = self.code, self.plan
+        at = code.add(at, PAIRS_AHEAD * 2 * plan.apart)
+        if not plan.in_place:
+            return at
+        left = code.sub(plan.steps * PAIRS - PAIRS_AHEAD, code.mul(block, plan.block * PAIRS))
+        is_behind = code.apply("ge", code.value(pair), code.value(left))
+        return code.add(at, code.apply("select", is_behind, code.value(LANES - plan.steps * STEPS * plan.apart), code.value(0)))
 
     def _cut_block(self, at: Index, into: Index) -> None:
         """Make the terms of a block."""
@@ -446,10 +514,10 @@ class _Task:
         plane = plan.block * PAIRS * LANES
         with code.loop(0, plan.block * PAIRS, name="pair") as pair:
             for lane in range(0, LANES, VECTOR):
-                place = code.add(at, code.mul(pair.iv, 2 * LANES), lane)
-                code.prefetch(self.made.right, code.add(place, AHEAD))
-                code.prefetch(self.made.right, code.add(place, AHEAD + LANES))
-                rows = [code.load(self.made.right, code.add(place, line), VECTOR, None, VECTOR * f32.bytes) for line in (0, LANES)]
+                place = code.add(at, code.mul(pair.iv, 2 * plan.apart), lane)
+                for line in (0, plan.apart):
+                    code.prefetch(self.made.right, code.add(place, PAIRS_AHEAD * 2 * plan.apart + line))
+                rows = [code.load(self.made.right, code.add(place, line), VECTOR) for line in (0, plan.apart)]
                 for term, words in enumerate(cut_pair(code, *rows)):
                     code.store(words, self.terms, code.add(into, code.mul(pair.iv, LANES), term * plane + lane), None, VECTOR * i32.bytes)
 

@@ -90,7 +90,8 @@ def emit_dot_terms(e: FunctionEmitter, op: Any) -> None:
     row, tile, plane = LANES * WORD, op.rows * ROW, op.steps * PAIRS * LANES * WORD
     a, b, first = (e.address(buffer, at) for buffer, at in ((op.a, op.at_a), (op.b, op.at_b), (op.sums, op.at_sums)))
     places = [_plus(code, first, column * WORD) for column in columns]
-    cuts = [] if op.source is None else [e.address(op.source, op.at_source), e.address(op.b, op.at_into)]
+    cuts = [] if op.source is None else [e.address(op.source, op.at_source), e.address(op.b, op.at_into), e.address(op.source, op.at_ahead, inbounds=False)]
+    pair = 2 * op.apart * WORD
     # After which products a pair is cut: evenly spread.
     each = len(PRODUCTS) * len(columns)
     after = [each * i // op.cuts for i in range(op.cuts)]
@@ -106,25 +107,24 @@ def emit_dot_terms(e: FunctionEmitter, op: Any) -> None:
                     held = {(j, c): _load(code, _plus(code, at[1], j * plane + c * ROW), PAIRS, LANES)}
                 made[c] = _tile(code, f"tdpbf16ps.internal(i16 {op.rows}, i16 {ROW}, i16 {ROW}, {made[c].typed}, {left.typed}, {held[j, c].typed})")
                 for number in (n for n, place in enumerate(after) if place == done):
-                    _cut(code, _plus(code, at[2], number * 2 * row), _plus(code, at[3], number * row), plane, op.ahead * WORD)
+                    _cut(code, _plus(code, at[2], number * pair), _plus(code, at[3], number * row), plane, op.apart * WORD)
+                    for line in range(0, row, LINE):
+                        for ahead in (_plus(code, at[4], number * pair + line), _plus(code, at[4], number * pair + op.apart * WORD + line)):
+                            code.line(f"call void @llvm.prefetch.p0({ahead.typed}, i32 0, i32 {SECOND_LEVEL}, i32 1)")
                 done += 1
         return made
 
-    moves = [TERMS * tile, PAIRS * row, *([op.cuts * 2 * row, op.cuts * row] if cuts else [])]
+    moves = [TERMS * tile, PAIRS * row, *([op.cuts * pair, op.cuts * row, op.cuts * pair] if cuts else [])]
     begun = [_tile(code, f"tilezero.internal({_shape(op.rows)})") if op.fresh else _load(code, place, op.rows, LANES) for place in places]
     sums = _loop(code, op.steps, [a, b, *cuts], moves, begun, step)
     for place, made in zip(places, sums, strict=True):
         code.line(f"call void @llvm.x86.tilestored64.internal({_shape(op.rows)}, {place.typed}, i64 {row}, {made.typed})")
 
 
-def _cut(code: Code, at: Lane, into: Lane, plane: int, ahead: int) -> None:
-    """The terms of a pair of rows of lanes, stored so many bytes apart; with `ahead`, lines of memory so many bytes further on are asked for."""
-    row = LANES * WORD
-    for column in range(0, row, ROW):
-        pair = [code.value("float", COLUMNS, f"load <{COLUMNS} x float>, {_plus(code, at, line + column).typed}, align 4", "x") for line in (0, row)]
-        if ahead:
-            for line in (0, row):
-                code.line(f"call void @llvm.prefetch.p0({_plus(code, at, line + column + ahead).typed}, i32 0, i32 {SECOND_LEVEL}, i32 1)")
+def _cut(code: Code, at: Lane, into: Lane, plane: int, apart: int) -> None:
+    """The terms of two rows of lanes, so many bytes `apart`, one term's `plane` behind the other's."""
+    for column in range(0, LANES * WORD, ROW):
+        pair = [code.value("float", COLUMNS, f"load <{COLUMNS} x float>, {_plus(code, at, line + column).typed}, align 4", "x") for line in (0, apart)]
         for term in range(TERMS):
             is_last = term == TERMS - 1
             upper = [(x.bits() if is_last else x.bits() + HALF) & UPPER for x in pair]

@@ -27,8 +27,8 @@ HALF = 0x8000
 class DotTerms(Op):
     """Adds products of some rows of A by 32 lanes of B to sums, each number being the sum of three terms of bf16, while terms of other numbers are made.
 
-        // %a: buffer<4096xi32>, %i: index, %b: buffer<8192xi32>, %j: index, %sums: buffer<1024xf32>, %k: index, %source: buffer<1024xf32>, %l: index, %m: index
-        kernel.dot_terms %a, %i, %b, %j, %sums, %k, %source, %l, %m {rows = 16, steps = 2, cuts = 4}
+        // %a: buffer<4096xi32>, %i: index, %b: buffer<8192xi32>, %j: index, %sums: buffer<1024xf32>, %k: index, %source: buffer<2048xf32>, %l: index, %m: index, %n: index
+        kernel.dot_terms %a, %i, %b, %j, %sums, %k, %source, %l, %m, %n {rows = 16, steps = 2, cuts = 4, apart = 64}
 
     A word has two bf16 numbers, the terms of two neighbouring steps of the contracted axis, the first of them in its low half. A number's first term is the nearest bf16, the second one that of what is
     left, and the third one what is left of that. A has 16 words of each of `rows` rows for each term and each of `steps` steps, `[step][term][row][16]` from `at_a` on, so that a step is 32 steps of the axis.
@@ -36,8 +36,8 @@ class DotTerms(Op):
 
     Products of terms are added up in float32 one after the other, but for the three whose terms are the smallest, which are left out: those are below what float32 holds. Numbers below 2^-126 count as zero.
 
-    With `source`, each step makes terms of `cuts` pairs: numbers `[pair][2][32]` of `source` from `at_source` on become words of B `[term][pair][32]` from `at_into` on, again `16 * steps` pairs apart from term
-    to term. Of what comes `ahead` further on, lines of memory are asked for.
+    With `source`, each step makes terms of `cuts` pairs: 32 numbers of each of two rows, `apart` from row to row, of `source` from `at_source` on become words of B `[term][pair][32]` from `at_into` on,
+    again `16 * steps` pairs apart from term to term. As many rows from `at_ahead` on are asked for, which are needed later.
 
     For processors with tile registers (`amx-bf16`); on numpy sums are rounded once a step.
     """
@@ -51,31 +51,34 @@ class DotTerms(Op):
     source = optional()
     at_source = optional()
     at_into = optional()
+    at_ahead = optional()
     rows = attr(int)
     steps = attr(int)
     cuts = attr(int, default=0)
+    apart = attr(int, default=LANES)
     fresh = attr(bool, default=False)
-    ahead = attr(int, default=0)
 
     @staticmethod
     def infer(
-        a: Type, at_a: Type, b: Type, at_b: Type, sums: Type, at_sums: Type, source: Type | None, at_source: Type | None, at_into: Type | None, *, rows: int, steps: int, cuts: int, fresh: bool, ahead: int
+        a: Type, at_a: Type, b: Type, at_b: Type, sums: Type, at_sums: Type, source: Type | None, at_source: Type | None, at_into: Type | None, at_ahead: Type | None,
+        *, rows: int, steps: int, cuts: int, apart: int, fresh: bool,
     ) -> None:
-        given = [x is not None for x in (source, at_source, at_into)]
-        check_attr(all(given) if cuts > 0 else cuts == 0 and not any(given), f"expected 'source' and two places of it with cuts, and none elsewhere, but got {cuts} cuts and {sum(given)} of these")
-        for at in (at_a, at_b, at_sums, at_source, at_into):
+        given = [x is not None for x in (source, at_source, at_into, at_ahead)]
+        check_attr(all(given) if cuts > 0 else cuts == 0 and not any(given), f"expected 'source' and three positions with cuts, and none elsewhere, but got {cuts} cuts and {sum(given)} of these")
+        for at in (at_a, at_b, at_sums, at_source, at_into, at_ahead):
             if at is not None:
                 check_index(at)
         found = [check_buffer(x).dtype for x in (a, b, sums)]
         check_type(found == [i32, i32, f32], f"expected buffers of i32, i32 and f32 but got {', '.join(map(str, found))}")
         check_type(source is None or check_buffer(source).dtype == f32, f"expected a buffer of f32 to cut but got {source}")
         check_attr(1 <= rows <= MOST_ROWS, f"expected from 1 to {MOST_ROWS} rows but got {rows}")
-        check_attr(steps > 0 and ahead >= 0, f"expected a step at least, and nothing or something ahead, but got {steps} and {ahead}")
+        check_attr(steps > 0 and apart >= LANES, f"expected a step at least, and rows that don't overlap, but got {steps}, and rows {apart} apart")
         check_attr(cuts <= PAIRS, f"expected at most {PAIRS} cuts a step but got {cuts}")
 
     @staticmethod
     def reference(
-        a: Array, at_a: Any, b: Array, at_b: Any, sums: Array, at_sums: Any, source: Array | None, at_source: Any, at_into: Any, *, rows: int, steps: int, cuts: int, fresh: bool, ahead: int
+        a: Array, at_a: Any, b: Array, at_b: Any, sums: Array, at_sums: Any, source: Array | None, at_source: Any, at_into: Any, at_ahead: Any,
+        *, rows: int, steps: int, cuts: int, apart: int, fresh: bool,
     ) -> tuple[()]:  # fmt: skip
         name, pairs = "kernel.dot_terms", steps * PAIRS
         left = _numbers(read(name, a, at_a + np.arange(steps * TERMS * rows * PAIRS), None)).reshape(steps, TERMS, rows, STEPS)
@@ -89,7 +92,7 @@ class DotTerms(Op):
         write(name, made.reshape(-1), sums, at, None)
         if source is not None:
             count = steps * cuts
-            first, second = read(name, source, at_source + np.arange(count * 2 * LANES), None).reshape(count, 2, LANES).transpose(1, 0, 2)
+            first, second = read(name, source, at_source + np.add.outer(apart * np.arange(2 * count), np.arange(LANES)), None).reshape(count, 2, LANES).transpose(1, 0, 2)
             for term, words in enumerate(cut(first, second)):
                 write(name, words.reshape(-1), b, at_into + term * pairs * LANES + np.arange(count * LANES), None)
         return ()

@@ -53,26 +53,26 @@ def test_terms_add_up_to_the_number():
     assert np.all(np.abs(terms[1:]) <= 2.0**-8 * np.abs(terms[:-1]))
 
 
-def block(rows: int, steps: int, cuts: int) -> Module:
+def block(rows: int, steps: int, cuts: int, apart: int = LANES) -> Module:
     """sums += a @ b, and `terms` get those of `more` behind its first half, which is b."""
     size = TERMS * PAIRS * steps * LANES
-    types = [BufferType((n,), t) for n, t in ((steps * TERMS * rows * PAIRS, i32), (size, i32), (rows * LANES, f32), (2 * steps * max(cuts, 1) * LANES, f32))]
+    types = [BufferType((n,), t) for n, t in ((steps * TERMS * rows * PAIRS, i32), (size, i32), (rows * LANES, f32), (2 * steps * max(cuts, 1) * apart, f32))]
     module, args, builder = one_function(types, [BufferType((2 * size,), i32), BufferType((rows * LANES,), f32)])
     a, b, before, more, terms, sums = args
     zero = builder.number(0)
     for source, target, count, lanes in ((b, terms, size, LANES), (before, sums, rows * LANES, LANES)):
         with builder.loop(zero, builder.number(count), step=lanes) as (i, _, _passed):
             builder(kernel.Store, builder(kernel.Load, source, i, None, lanes=lanes, align=None), target, i, None, align=None)
-    at = (more, zero, builder.number(size)) if cuts else (None, None, None)
-    builder(kernel.DotTerms, a, zero, terms, zero, sums, zero, *at, rows=rows, steps=steps, cuts=cuts, ahead=64 * bool(cuts))
+    at = (more, zero, builder.number(size), builder.number(1 << 20)) if cuts else (None,) * 4
+    builder(kernel.DotTerms, a, zero, terms, zero, sums, zero, *at, rows=rows, steps=steps, cuts=cuts, apart=apart)
     finish(builder)
     return module
 
 
-@pytest.mark.parametrize(("rows", "steps", "cuts"), [(16, 4, 2), (16, 1, 16), (1, 3, 0), (13, 5, 3), (7, 2, 1)])
-def test_a_block_is_the_product_of_its_rows_and_lanes_also_by_tiles(rows, steps, cuts):
-    x, w, before, more = numbers(rows, 32 * steps), numbers(32 * steps, LANES, seed=1), numbers(rows, LANES, seed=2), numbers(2 * steps * max(cuts, 1), LANES, seed=3)
-    module = block(rows, steps, cuts)
+@pytest.mark.parametrize(("rows", "steps", "cuts", "apart"), [(16, 4, 2, 32), (16, 1, 16, 32), (1, 3, 0, 32), (13, 5, 3, 40), (7, 2, 1, 1000)])
+def test_a_block_is_the_product_of_its_rows_and_lanes_also_by_tiles(rows, steps, cuts, apart):
+    x, w, before, more = numbers(rows, 32 * steps), numbers(32 * steps, LANES, seed=1), numbers(rows, LANES, seed=2), numbers(2 * steps * max(cuts, 1), apart, seed=3)
+    module = block(rows, steps, cuts, apart)
     inputs = [words_of_rows(x), words_of_lanes(w), before.reshape(-1), more.reshape(-1)]
     exact = before + x.astype(np.float64) @ w
     magnitude = np.abs(before) + np.abs(x.astype(np.float64)) @ np.abs(w)
@@ -83,7 +83,7 @@ def test_a_block_is_the_product_of_its_rows_and_lanes_also_by_tiles(rows, steps,
         assert np.all(np.abs(sums.reshape(exact.shape) - exact) <= 2**-23 * np.sqrt(32 * steps) * magnitude)
         size = TERMS * PAIRS * steps * LANES
         np.testing.assert_array_equal(terms[:size], inputs[1])
-        made, wanted = terms[size:].reshape(TERMS, -1), words_of_lanes(more).reshape(TERMS, -1)
+        made, wanted = terms[size:].reshape(TERMS, -1), words_of_lanes(more[:, :LANES]).reshape(TERMS, -1)
         if cuts:
             np.testing.assert_array_equal(made[:, : wanted.shape[1]], wanted)
     text = assembly(emit_llvm(module, TERMS_TARGET, "terms"), TERMS_TARGET)

@@ -15,6 +15,7 @@ from polyreme.dialects.kernel.terms import LANES, STEPS
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
+from polyreme.ir.types import f64
 from polyreme.lowering.link import build_artifact, load
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.pipeline import BUILDERS
@@ -22,8 +23,9 @@ from polyreme.lowering.schedule import KernelPlan, Request, structure
 from polyreme.lowering.strassen_plan import find_matrices
 from polyreme.lowering.targets import Target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
-from polyreme.lowering.terms import LEAST_ROWS, LEAST_TILES, MOST_TILES, Plan, TermsBuilder, find_terms
+from polyreme.lowering.terms import LEAST_ROWS, LEAST_TILES, MOST_ROWS_IN_PLACE, MOST_TILES, Plan, TermsBuilder, arguments, find_terms
 from polyreme.runtime.threads import get_num_threads, set_num_threads
+from tests.lowering.test_contract import Case as Product
 from tests.lowering.test_dot_terms import TERMS_TARGET, needs_terms
 from tests.lowering.test_strassen import Case
 
@@ -110,14 +112,14 @@ def test_steps_are_taken_in_runs_whose_terms_stay_in_the_cache() -> None:
     assert (runs(TERMS_TARGET), runs(SMALL)) == (1, 4)
 
 
-def run_on_threads(case: Case, module: Module) -> list[Array]:
+def on_threads(module: Module, inputs: list[Array]) -> list[Array]:
     """The result on one, two, three and ten threads, ten being more than make terms each for itself."""
     executable = load(build_artifact(module, host(), "terms", outline_constants(module)))
     before, found = get_num_threads(), []
     try:
         for threads in (1, 2, 3, 10):
             set_num_threads(threads)
-            found.append(np.array(executable.run(case.arrays()[0])[0]))
+            found.append(np.array(executable.run(inputs)[0]))
     finally:
         set_num_threads(before)
     return found
@@ -126,7 +128,7 @@ def run_on_threads(case: Case, module: Module) -> list[Array]:
 @needs_terms
 @pytest.mark.parametrize("case", [*CASES, Case(130, 768, 256, bias=True), Case(200, 3072, 64), Case(430, 96, 128, residual=True)], ids=str)
 def test_machine_code_gives_the_product_and_the_same_bits_on_all_threads(case: Case) -> None:
-    first, *others = run_on_threads(case, lowered(case, host()))
+    first, *others = on_threads(lowered(case, host()), case.arrays()[0])
     check(case, first)
     for other in others:
         np.testing.assert_array_equal(other, first)
@@ -160,6 +162,76 @@ def test_both_ways_of_an_unknown_number_of_rows_read_the_same_panels() -> None:
     PassManager([Stage("kernel", TensorToKernel(TERMS_TARGET, (build, build_loops)))]).run(case.module(*case.arrays(), free=True))
     one, other = plans[0].packs
     assert structure(one.func.block) == structure(other.func.block)
+
+
+ARGUMENTS = {
+    "lanes that are neighbours": (Product("mk,kn->mn", (50, 192), (192, 64), tail=True), True),
+    "several runs": (Product("mk,kn->mn", (45, 1152), (1152, 64)), True),
+    "lanes that leave some over": (Product("mk,kn->mn", (47, 96), (96, 50), tail=True), False),
+    "many rows": (Product("mk,kn->mn", (MOST_ROWS_IN_PLACE + 1, 64), (64, 32)), False),
+    "steps that are neighbours": (Product("mk,nk->mn", (48, 64), (96, 64)), False),
+    "rows that are neighbours": (Product("km,kn->mn", (64, 75), (64, 64)), True),
+    "rows and steps": (Product("km,nk->mn", (128, 48), (70, 128), tail=True), False),
+    "the last one's letters": (Product("mk,kn->nm", (64, 96), (96, 80)), False),
+    "rows of two letters": (Product("abk,kn->abn", (3, 20, 64), (64, 64)), True),
+}
+
+
+def plan_of_arguments(request: Request) -> Plan | None:
+    found = arguments(request)
+    return None if found is None else Plan(found, request.target)
+
+
+def arguments_by_terms(case: Product, target: Target, in_place: bool | None = None) -> tuple[Module, list[Any], Array]:
+    """A product of two arguments by terms, whether it is worth it or not, its inputs and results; read in place or not as is said."""
+    module, inputs, expected = case.build()
+
+    def build(request: Request) -> KernelPlan | None:
+        plan = plan_of_arguments(request)
+        assert plan is not None and in_place in (None, plan.in_place)
+        return TermsBuilder(plan).build()
+
+    PassManager([Stage("kernel", TensorToKernel(target, (build,)))]).run(module)
+    return module, inputs, expected
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_products_of_two_arguments_touch_no_memory_outside_of_their_buffers(name: str) -> None:
+    case, in_place = ARGUMENTS[name]
+    module, inputs, expected = arguments_by_terms(case, SMALL, in_place)
+    np.testing.assert_allclose(evaluate(module, inputs)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+@needs_terms
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_machine_code_of_two_arguments_gives_the_same_bits_on_all_threads(name: str) -> None:
+    module, inputs, expected = arguments_by_terms(ARGUMENTS[name][0], replace(host(), caches=SMALL.caches))
+    first, *others = on_threads(module, inputs)
+    np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-4)
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+
+
+@pytest.mark.parametrize(
+    ("case", "taken"),
+    [
+        (Product("mk,kn->mn", (128, 768), (768, 768)), True),
+        (Product("mk,nk->mn", (256, 768), (768, 768)), True),
+        (Product("mk,mn->kn", (128, 768), (128, 3072)), True),  # a gradient of weights
+        (Product("mk,kn->mn", (128, 770), (770, 768)), False),  # steps that are not whole
+        (Product("bmk,bkn->bmn", (12, 128, 64), (12, 64, 128)), False),
+        (Product("mk,kn->mn", (128, 768), (768, 768), dtype=f64), False),
+    ],
+    ids=str,
+)
+def test_products_of_two_arguments_are_made_so_where_they_gain(case: Product, taken: bool) -> None:
+    found: list[Plan | None] = []
+
+    def build(request: Request) -> None:
+        found.append(find_terms(request))
+
+    PassManager([Stage("kernel", TensorToKernel(TERMS_TARGET, (build, build_loops)))]).run(case.build()[0])
+    assert (found[0] is not None) == taken
 
 
 @settings(deadline=None, max_examples=40)
