@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import gcd
 
 from polyreme.dialects import kernel, tensor
 from polyreme.dialects.kernel.terms import HALF, LANES, MOST_ROWS, PAIRS, PRODUCTS, STEPS, TERMS
@@ -32,7 +33,7 @@ from polyreme.ir.dims import Dim, ceildiv, maximum
 from polyreme.ir.types import element_type, f32, i1, i32, i64
 from polyreme.lowering.blocks import beside
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.contract import build_with_tile
+from polyreme.lowering.contract import PAGE_BYTES, WAYS, build_with_tile
 from polyreme.lowering.microkernel import cover, transpose_lanes
 from polyreme.lowering.packing import Panels, PlanParts, copied_views
 from polyreme.lowering.problem import GRAIN_CYCLES, find_product, typical
@@ -60,8 +61,9 @@ LEAST_ROWS, LEAST_STEPS, LEAST_LANES, USUAL_ROWS = 40, 64, 32, 128
 # What is estimated, fitted to 23 products on Emerald Rapids: cycles of a number of A that is cut, of a row of a product of tiles, and of what threads wait for one another more than by the direct way; and
 # how much less time it has to be.
 CUT_CYCLES, PRODUCT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.35, 30_000, 0.95
-# The same of a number of B that is packed first, where its lanes are neighbours and where its steps are; and rows that are enough to do so where it could be read in place.
-PACK_CYCLES, TURN_CYCLES, MOST_ROWS_IN_PLACE = 1.0, 2.0, 512
+# The same of a number of B that is packed first, where its lanes are neighbours and where its steps are, and of one that is read in place from places that share few of the cache; and rows that are enough to
+# pack it first.
+PACK_CYCLES, TURN_CYCLES, FAR_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0.9, 512
 
 
 def build_terms(request: Request) -> KernelPlan | None:
@@ -224,8 +226,19 @@ class Plan:
         a = self.matrices
         products = self.tiles * self.steps * self.panels * 2 * len(PRODUCTS) * self.height * PRODUCT_CYCLES
         direct = self.m * a.k * -(-a.n // VECTOR) / 2
-        packing = 0 if self.is_known or self.in_place else a.k * a.n * (PACK_CYCLES if self.is_unit else TURN_CYCLES)
-        return self.m * a.k * CUT_CYCLES + (products + packing) / 2 + START_CYCLES < ADVANTAGE * direct / 2
+        return self.m * a.k * CUT_CYCLES + (products + a.k * a.n * self.packing_cycles) / 2 + START_CYCLES < ADVANTAGE * direct / 2
+
+    @property
+    def packing_cycles(self) -> float:
+        """An estimate of what a number of B that is not known takes."""
+        if self.is_known:
+            return 0
+        if not self.in_place:
+            return PACK_CYCLES if self.is_unit else TURN_CYCLES
+        # Rows that are a large power of two apart share few places of the second-level cache: what the machine brings of a page beside them has left it when the next panel needs it.
+        row = self.apart * f32.bytes
+        near = self.target.caches[1] // gcd(row, self.target.caches[1] // WAYS)
+        return FAR_CYCLES if row < PAGE_BYTES and self.matrices.k > near else 0
 
 
 class TermsBuilder:
