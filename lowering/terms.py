@@ -19,226 +19,36 @@ added at once. But an infinity makes its row or column nan, as its other terms a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from math import gcd
+from dataclasses import dataclass
 
 from polyreme.dialects import kernel, tensor
-from polyreme.dialects.kernel.terms import HALF, LANES, MOST_ROWS, PAIRS, PRODUCTS, STEPS, TERMS
-from polyreme.ir import config
+from polyreme.dialects.kernel.terms import HALF, LANES, PAIRS, STEPS, TERMS
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
-from polyreme.ir.dims import Dim, ceildiv, maximum
-from polyreme.ir.types import element_type, f32, i1, i32, i64
+from polyreme.ir.dims import Dim, maximum
+from polyreme.ir.types import f32, i1, i32, i64
 from polyreme.lowering.blocks import beside
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.contract import PAGE_BYTES, WAYS, build_with_tile
+from polyreme.lowering.contract import build_with_tile
 from polyreme.lowering.microkernel import cover, transpose_lanes
-from polyreme.lowering.packing import Panels, PlanParts, copied_views
-from polyreme.lowering.problem import GRAIN_CYCLES, find_product, typical
+from polyreme.lowering.packing import PlanParts, copied_views
+from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.product_tile import ProductKernel, Tile
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.sharing import Tickets
-from polyreme.lowering.strassen_plan import Matrices, find_matrices
-from polyreme.lowering.targets import Target
-from polyreme.lowering.tile_code import has_terms
+from polyreme.lowering.terms_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VECTOR, Plan, find_terms
 
-# Numbers of a vector, of which a panel has two.
-VECTOR = LANES // 2
-# How long a step takes in blocks of so many, over the shortest time: terms of two blocks, of the rows and their sums share the first-level cache (5 took 1.15 times as long, 6 1.2 times).
-STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
-# Tiles of rows of a chunk at most, and the part of the second-level cache, in eighths, that the terms of its rows take.
-MOST_TILES, CHUNK_EIGHTHS = 13, 5
-# So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time.
-LEAST_TILES = 3
 # Pairs of rows ahead of what is cut that are asked for.
 PAIRS_AHEAD = 32
 # Tasks of a thread, so that one that is slow makes fewer of them, and threads at most that make A's terms each for itself: lines that another core wrote come from it at 5 GB/s on Emerald Rapids.
 TASKS_OF_THREAD, MOST_MAKERS = 4, 8
-# Fewer rows, steps or lanes are not worth it; and how many rows an unknown number of them is thought to be.
-LEAST_ROWS, LEAST_STEPS, LEAST_LANES, USUAL_ROWS = 40, 64, 32, 128
-# What is estimated, fitted to 23 products on Emerald Rapids: cycles of a number of A that is cut, of a row of a product of tiles, and of what threads wait for one another more than by the direct way; and
-# how much less time it has to be.
-CUT_CYCLES, PRODUCT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.35, 30_000, 0.95
-# The same of a number of B that is packed first, where its lanes are neighbours and where its steps are, and of one that is read in place from places that share few of the cache; and rows that are enough to
-# pack it first.
-PACK_CYCLES, TURN_CYCLES, FAR_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0.9, 512
 
 
 def build_terms(request: Request) -> KernelPlan | None:
     """The plan of a group around a product that is made so; None for any other."""
     found = find_terms(request)
     return None if found is None else TermsBuilder(found).build()
-
-
-def find_terms(request: Request) -> Plan | None:
-    """How a product is made so, if the target has the registers, the user allows it and it is worth it."""
-    target = request.target
-    if not target.bf16_terms or not config.bf16_terms() or not has_terms(target) or target.lanes(f32) != VECTOR:
-        return None
-    found = find_matrices(request) or arguments(request)
-    if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES:
-        return None
-    # An unknown number of rows is planned for a usual one; where they are few, they go the direct way.
-    usual = found.m if isinstance(found.m, int) else USUAL_ROWS
-    return Plan(found, target) if usual >= LEAST_ROWS and Plan(replace(found, m=usual), target).gains else None
-
-
-def arguments(request: Request) -> Matrices | None:
-    """The same for a B that is not known, and an A whose steps or rows are neighbours: of whole steps, as gradients have them too."""
-    found = find_product(request)
-    if found is None or found.problem.dtype != f32 or found.lanes != VECTOR or found.outer or len(found.problem.step_letters) != 1:
-        return None
-    p, (step,) = found.problem, found.problem.step_letters
-    if not all(isinstance(n, int) for n in (found.m, found.k, found.n, p.right.stride(found.lane), p.right.stride(step))) or typical(found.k) % STEPS:
-        return None
-    neighbours = p.left.stride(step) == 1 or (bool(found.rows) and p.left.stride(found.rows[-1]) == 1)
-    is_wide = all(element_type(x.type) == f32 for x in (p.left.source, p.right.source))
-    return Matrices(found, found.m, typical(found.k), typical(found.n), step) if neighbours and is_wide else None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How the work is cut: `m` rows into tiles and chunks of these, the steps into blocks and, where they are many, into runs of blocks, the lanes into panels."""
-
-    matrices: Matrices
-    target: Target
-
-    @property
-    def m(self) -> Dim:
-        return self.matrices.m
-
-    @property
-    def is_known(self) -> bool:
-        """Whether B is packed ahead of time."""
-        problem = self.matrices.product.problem
-        source = problem.right.source
-        return isinstance(source, BlockArgument) and source.index in problem.request.constant
-
-    @cached_property
-    def in_place(self) -> bool:
-        """Whether B is read where it stands, instead of from panels: lanes that are neighbours, where not so many rows meet them that a kernel in front may make panels of them."""
-        if self.is_known or not isinstance(self.m, int):
-            return False
-        return self.is_unit and self.matrices.n % LANES == 0 and self.m <= MOST_ROWS_IN_PLACE
-
-    @property
-    def is_unit(self) -> bool:
-        """Whether the lanes of B are neighbours."""
-        return self.matrices.product.problem.right.stride(self.matrices.product.lane) == 1
-
-    @property
-    def apart(self) -> int:
-        """Numbers from a row of B to the next one."""
-        stride = self.matrices.product.problem.right.stride(self.matrices.step) if self.in_place else LANES
-        assert isinstance(stride, int)
-        return stride
-
-    @cached_property
-    def height(self) -> int:
-        """Rows of a tile."""
-        return -(-self.m // -(-self.m // MOST_ROWS)) if isinstance(self.m, int) else MOST_ROWS
-
-    @cached_property
-    def tiles(self) -> Dim:
-        return ceildiv(self.m, self.height)
-
-    @cached_property
-    def block(self) -> int:
-        """Steps of a block."""
-        steps = -(-self.matrices.k // STEPS)
-        fitting = [n for n in STEPS_OF_BLOCK if steps % n == 0 or self.is_known]
-        return min(fitting, key=lambda n: -(-steps // n) * n * STEPS_OF_BLOCK[n])
-
-    @cached_property
-    def blocks(self) -> int:
-        return -(-self.matrices.k // (STEPS * self.block))
-
-    @property
-    def steps(self) -> int:
-        """Steps of all blocks, the last ones of which may be of zeros."""
-        return self.blocks * self.block
-
-    @cached_property
-    def panels(self) -> int:
-        return -(-self.matrices.n // LANES)
-
-    @cached_property
-    def chunks(self) -> Dim:
-        return maximum(ceildiv(self.tiles, MOST_TILES), 1)
-
-    @cached_property
-    def chunk(self) -> Dim:
-        """Tiles of a chunk, but for the last one, which may have fewer."""
-        return ceildiv(self.tiles, self.chunks)
-
-    @property
-    def is_even(self) -> bool:
-        """Whether the rows are whole chunks of whole tiles."""
-        return self.m == self.chunks * self.chunk * self.height
-
-    @cached_property
-    def runs(self) -> int:
-        """Runs of blocks: how often the sums are taken up again."""
-        row = self.block * STEPS * TERMS * i32.bytes // 2
-        tiles = self.chunk if isinstance(self.chunk, int) else MOST_TILES
-        most = max(1, self.target.caches[1] * CHUNK_EIGHTHS // 8 // (tiles * self.height * row))
-        return -(-self.blocks // most)
-
-    @property
-    def run(self) -> int:
-        """Blocks of a run, but for the last one."""
-        return -(-self.blocks // self.runs)
-
-    @property
-    def tile_words(self) -> int:
-        """Words of the terms of a tile of rows and a step."""
-        return TERMS * self.height * PAIRS
-
-    @property
-    def chunk_words(self) -> Dim:
-        """Words of the terms of a chunk of rows."""
-        return self.chunk * self.steps * self.tile_words
-
-    @property
-    def block_words(self) -> int:
-        """Words of the terms of a block."""
-        return self.block * TERMS * PAIRS * LANES
-
-    @property
-    def sums(self) -> int:
-        """Sums of a tile of rows."""
-        return self.height * LANES
-
-    @property
-    def cuts(self) -> int:
-        """Pairs of a block that are cut beside each step of a tile, so that the tiles of any chunk cut all of them."""
-        least = LEAST_TILES
-        if isinstance(self.tiles, int) and isinstance(self.chunk, int):
-            least = max(least, self.tiles - (-(-self.tiles // self.chunk) - 1) * self.chunk)
-        return -(-PAIRS // least)
-
-    @property
-    def gains(self) -> bool:
-        """Whether a known number of rows is estimated to take less time than the direct way on two threads, each of which makes all terms of A. On one it then takes even less."""
-        assert isinstance(self.m, int) and isinstance(self.tiles, int)
-        a = self.matrices
-        products = self.tiles * self.steps * self.panels * 2 * len(PRODUCTS) * self.height * PRODUCT_CYCLES
-        direct = self.m * a.k * -(-a.n // VECTOR) / 2
-        return self.m * a.k * CUT_CYCLES + (products + a.k * a.n * self.packing_cycles) / 2 + START_CYCLES < ADVANTAGE * direct / 2
-
-    @property
-    def packing_cycles(self) -> float:
-        """An estimate of what a number of B that is not known takes."""
-        if self.is_known:
-            return 0
-        if not self.in_place:
-            return PACK_CYCLES if self.is_unit else TURN_CYCLES
-        # Rows that are a large power of two apart share few places of the second-level cache: what the machine brings of a page beside them has left it when the next panel needs it.
-        row = self.apart * f32.bytes
-        near = self.target.caches[1] // gcd(row, self.target.caches[1] // WAYS)
-        return FAR_CYCLES if row < PAGE_BYTES and self.matrices.k > near else 0
 
 
 class TermsBuilder:
@@ -251,7 +61,7 @@ class TermsBuilder:
     def build(self) -> KernelPlan:
         plan, p, epilogue = self.plan, self.p, self.p.epilogue
         right = self.parts.memory_of(p.right.source) if plan.in_place else self._weights()
-        before = [self.parts.memory_of(p.left.source), right, self.parts.new_scratch(maximum(plan.chunks, MOST_MAKERS) * plan.chunk_words, i32), self.parts.new_scratch(Tickets.elements(0), i64)]
+        before = [self.parts.memory_of(p.left.source), right, self.parts.new_scratch(maximum(plan.chunks * (plan.products == 1), MOST_MAKERS) * plan.chunk_words, i32), self.parts.new_scratch(Tickets.elements(0), i64)]
         if plan.runs > 1:
             before.append(self.parts.new_scratch(plan.chunks * plan.chunk * plan.panels * plan.sums, f32))
         slots = [*before, *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
@@ -275,7 +85,7 @@ class TermsBuilder:
         source, letters = p.right.source, p.right_letters
         if plan.steps * STEPS == a.k:
             # As the direct way has them, with tiles as wide.
-            return self.parts.packed(p.contract.b if p.right_is_b else p.contract.a, letters, p.right, Panels((), tuple(p.contracted), a.product.lane, LANES, p.sizes))
+            return self.parts.packed(p.contract.b if p.right_is_b else p.contract.a, letters, p.right, plan.packed)
         assert isinstance(source, BlockArgument)
         func, b, w = copied_views(p.contract.b if p.right_is_b else p.contract.a)
         order = [letters.index(a.step), letters.index(a.product.lane)]
@@ -324,39 +134,47 @@ class _Tasks:
     def write(self) -> None:
         plan, code = self.plan, self.code
         threads = code.b(kernel.Threads)
-        # Terms of A are made by each thread for the chunks that it has, or by all of them for all where they are many.
-        alone, few = (code.apply("le", threads, code.value(n)) for n in (1, MOST_MAKERS))
+        # Terms of A are made by each thread for the chunks that it has, or by all of them for all where they are many. Of several products threads have enough with their own.
+        alone = code.apply("le", threads, code.value(1))
+        few = code.constant(1, i1) if plan.products > 1 else code.apply("le", threads, code.value(MOST_MAKERS))
+        pieces = plan.products * plan.chunks
         # Where rows don't stay, they are read anew for each group of panels.
-        groups = code.div(code.add(code.mul(threads, TASKS_OF_THREAD if plan.runs == 1 else 1), plan.chunks - 1), plan.chunks)
+        groups = code.div(code.add(code.mul(threads, TASKS_OF_THREAD if plan.runs == 1 else 1), pieces - 1), pieces)
         groups = code.apply("select", alone, code.value(1), code.value(code.min(groups, plan.panels)))
         size = code.value(code.div(code.add(groups, plan.panels - 1), groups))
         groups = code.value(code.div(code.add(size, plan.panels - 1), size))
-        turns = code.value(code.mul(groups, plan.chunks))
+        turns = code.value(code.mul(groups, pieces))
         self.tickets.begin(0, code.constant(1, i1))
-        parts = plan.chunks * plan.chunk * plan.steps
-        with code.parallel(code.apply("select", few, code.value(0), code.value(parts)), grain=max(1, GRAIN_CYCLES // (plan.height * STEPS)), name="part") as part:
-            chunk, within = code.split(part, [plan.chunks, plan.chunk * plan.steps])
-            self._cut_rows(chunk, within, chunk)
         makers = threads if isinstance(plan.m, int) else code.apply("select", _are_few(code, plan), code.value(0), threads)
+        if plan.products > 1:
+            makers = code.apply("min", makers, code.value(MOST_MAKERS))
+        else:
+            parts = plan.chunks * plan.chunk * plan.steps
+            with code.parallel(code.apply("select", few, code.value(0), code.value(parts)), grain=max(1, GRAIN_CYCLES // (plan.height * STEPS)), name="part") as part:
+                chunk, within = code.split(part, [plan.chunks, plan.chunk * plan.steps])
+                self._cut_rows({}, chunk, within, chunk)
         with code.parallel(makers, name="maker") as maker:
             forward = code.apply("eq", code.value(code.mod(maker, 2)), code.value(0))
             with code.loop(0, turns, [code.value(-1)], name="turn") as loop:
                 turn = self.tickets.take(0, turns, forward)
                 is_left = code.apply("lt", turn, turns)
-                chunk, group = code.split(turn, [plan.chunks, groups])
+                piece, group = code.split(turn, [pieces, groups])
+                *outer, chunk = code.split(piece, [*plan.around.values(), plan.chunks])
+                around = dict(zip(plan.around, outer, strict=True))
                 place = code.apply("select", few, maker, code.value(chunk))
-                is_other = code.apply("and", code.apply("ne", code.value(chunk), loop.carried[0]), code.apply("and", is_left, few))
+                is_other = code.apply("and", code.apply("ne", code.value(piece), loop.carried[0]), code.apply("and", is_left, few))
                 with code.when(is_other), code.loop(0, plan.chunk * plan.steps, name="part") as part:
-                    self._cut_rows(chunk, part.iv, place)
+                    self._cut_rows(around, chunk, part.iv, place)
                 with code.when(is_left):
                     first = code.mul(group, size)
                     tile = code.mul(chunk, plan.chunk)
                     # Tiles behind the last one are made for nothing, where there are too few to make terms beside them.
                     count = plan.chunk if plan.chunks == 1 else code.apply("max", code.value(code.min(plan.chunk, code.sub(plan.tiles, tile))), code.value(LEAST_TILES))
-                    _Task(plan, self.made, code.mul(place, plan.chunk_words), self.terms, self.arena, first, code.min(code.add(first, size), plan.panels), tile, count).write()
-                loop.next = [code.value(chunk)]
+                    at = code.mul(place, plan.chunk_words)
+                    _Task(plan, self.made, around, at, self.terms, self.arena, first, code.min(code.add(first, size), plan.panels), tile, count).write()
+                loop.next = [code.value(piece)]
 
-    def _cut_rows(self, chunk: Index, part: Index, place: Index) -> None:
+    def _cut_rows(self, around: dict[str, Index], chunk: Index, part: Index, place: Index) -> None:
         """Make the terms of part `part` of a chunk's rows, a tile of them by a step, in the memory for the chunk of number `place`."""
         plan, code, p = self.plan, self.code, self.plan.matrices.product.problem
         letters, k = plan.matrices.product.rows, plan.matrices.k
@@ -366,7 +184,8 @@ class _Tasks:
         rows = plan.height if plan.is_even else code.min(plan.height, code.sub(plan.m, row0))
         to = code.add(code.mul(place, plan.chunk_words), code.mul(part, plan.tile_words))
         along = p.left.stride(plan.matrices.step)
-        from_ = code.add(p.left.base, code.mul(row0, stride), code.mul(number, STEPS * along))
+        base = code.add(p.left.base, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
+        from_ = code.add(base, code.mul(row0, stride), code.mul(number, STEPS * along))
         if along != 1:
             self._cut_columns(rows, to, from_, along)
             return
@@ -405,8 +224,10 @@ class _Tasks:
 class _Task:
     """Writes a task: `count` tiles of rows from number `tile` on, whose terms are in `rows` from `at` on, by the panels from `first` up to `end`."""
 
-    def __init__(self, plan: Plan, made: ProductKernel, at: Index, rows: Value, arena: Value | None, first: Index, end: Index, tile: Index, count: Index):
-        self.plan, self.made, self.code, self.at, self.rows = plan, made, made.code, at, rows
+    def __init__(
+        self, plan: Plan, made: ProductKernel, around: dict[str, Index], at: Index, rows: Value, arena: Value | None, first: Index, end: Index, tile: Index, count: Index
+    ):
+        self.plan, self.made, self.code, self.around, self.at, self.rows = plan, made, made.code, around, at, rows
         self.first, self.end, self.tile, self.count = first, made.code.value(end), tile, count
         self.in_arena = arena is not None
         most = plan.chunk if isinstance(plan.chunk, int) else MOST_TILES
@@ -444,8 +265,12 @@ class _Task:
         """Where a block is in B."""
         code, plan = self.code, self.plan
         if plan.in_place:
-            return code.add(plan.matrices.product.problem.right.base, code.mul(panel, LANES), code.mul(block, plan.block * STEPS * plan.apart))
-        return code.mul(code.add(code.mul(panel, plan.blocks), block), plan.block * STEPS * LANES)
+            right = plan.matrices.product.problem.right
+            base = code.add(right.base, *(code.mul(i, right.stride(c)) for c, i in self.around.items()))
+            return code.add(base, code.mul(panel, LANES), code.mul(block, plan.block * STEPS * plan.apart))
+        moves = plan.packed.strides if self.around else {}
+        base = code.add(0, *(code.mul(i, moves.get(c, 0)) for c, i in self.around.items()))
+        return code.add(base, code.mul(code.add(code.mul(panel, plan.blocks), block), plan.block * STEPS * LANES))
 
     def _blocks(self, panel: Index, start: Index, is_last: bool) -> None:
         """A panel by the blocks of a run, which begins with block `start`; the last run ends with what is made of the sums."""
@@ -535,7 +360,7 @@ class _Task:
                     code.store(words, self.terms, code.add(into, code.mul(pair.iv, LANES), term * plane + lane), None, VECTOR * i32.bytes)
 
     def _results(self, panel: Index) -> Tile:
-        return Tile(self.plan.matrices.product, self.made, {}, panel, None, LANES // VECTOR)
+        return Tile(self.plan.matrices.product, self.made, self.around, panel, None, LANES // VECTOR)
 
     def _ask(self, panel: Index, tile: Index) -> None:
         """Ask for what is read at the places of a tile's results."""

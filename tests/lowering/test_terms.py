@@ -23,7 +23,8 @@ from polyreme.lowering.schedule import KernelPlan, Request, structure
 from polyreme.lowering.strassen_plan import find_matrices
 from polyreme.lowering.targets import Target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
-from polyreme.lowering.terms import LEAST_ROWS, LEAST_TILES, MOST_ROWS_IN_PLACE, MOST_TILES, Plan, TermsBuilder, arguments, find_terms
+from polyreme.lowering.terms import TermsBuilder
+from polyreme.lowering.terms_plan import LEAST_ROWS, LEAST_TILES, MOST_ROWS_IN_PLACE, MOST_TILES, Plan, arguments, find_terms
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.test_contract import Case as Product
 from tests.lowering.test_dot_terms import TERMS_TARGET, needs_terms
@@ -173,6 +174,9 @@ ARGUMENTS = {
     "rows that are neighbours": (Product("km,kn->mn", (64, 75), (64, 64)), True),
     "rows and steps": (Product("km,nk->mn", (128, 48), (70, 128), tail=True), False),
     "the last one's letters": (Product("mk,kn->nm", (64, 96), (96, 80)), False),
+    "several": (Product("bmk,bkn->bmn", (3, 48, 64), (3, 64, 64), tail=True), True),
+    "several that are turned": (Product("bhmk,bhnk->bhmn", (2, 2, 50, 32), (2, 2, 40, 32)), False),
+    "one for several": (Product("bkm,kn->bmn", (3, 64, 50), (64, 64)), True),
     "rows of two letters": (Product("abk,kn->abn", (3, 20, 64), (64, 64)), True),
 }
 
@@ -219,7 +223,8 @@ def test_machine_code_of_two_arguments_gives_the_same_bits_on_all_threads(name: 
         (Product("mk,nk->mn", (256, 768), (768, 768)), True),
         (Product("mk,mn->kn", (128, 768), (128, 3072)), True),  # a gradient of weights
         (Product("mk,kn->mn", (128, 770), (770, 768)), False),  # steps that are not whole
-        (Product("bmk,bkn->bmn", (12, 128, 64), (12, 64, 128)), False),
+        (Product("bmk,bkn->bmn", (12, 384, 384), (12, 384, 64)), True),
+        (Product("bmk,bkn->bmn", (12, 64, 64), (12, 64, 64)), False),
         (Product("mk,kn->mn", (128, 768), (768, 768), dtype=f64), False),
     ],
     ids=str,
