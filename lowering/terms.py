@@ -3,17 +3,19 @@
 Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision computations" (2019), describe the arithmetic. A product of tiles, 16 rows by 16 lanes by
 32 steps, takes 16 cycles, in which multiply-adds make a 32nd of it, so that six of them are up to 5 times as fast.
 
-1. The kernel first writes the terms of A, once for all tasks: [block][tile of rows][step][term][row][16 words], a step being 32 steps of the contracted axis (`kernel.dot_terms`).
-2. A task has a chunk of the rows, whose terms stay in the second-level cache, and a group of panels of 32 lanes, which were packed ahead as float32. Panels are cut into blocks of a few steps, whose terms
-   stay in the first-level cache: while the tiles of rows are multiplied by one block, they make the terms of the following one, in memory for two of them, and ask for what comes behind that.
+1. A thread takes a chunk of the rows and a group of panels, each of 32 lanes. It makes the terms of A for the chunk, which stay in its second-level cache: [block][tile of rows][step][term][row][16 words], a step being
+   32 steps of the contracted axis (`kernel.dot_terms`). Other groups for the same chunk, which it takes first, find them there.
+2. B is float32, packed ahead, or an argument in place. Panels are cut into blocks of a few steps, whose terms stay in the first-level cache: while the tiles of rows are multiplied by one block, they make the terms of the
+   following one, in memory for two of them, and ask for what comes behind that.
 3. Sums of a panel wait in memory of the task's own, those of long sums, whose steps are taken some blocks at a time since the terms of A would leave the cache, in the arena. Behind the last block
    of a tile follows what is made of its sums.
 
-Threads make terms of A each for itself, since lines that another core wrote are far away, and take groups of panels as they come to it. Of an unknown number of rows few go the direct way.
+So threads make the same terms of A, each for itself, since lines that another core wrote are far away; many threads make them once for all of them, in a kernel in front. Of an unknown number of rows few go the
+direct way.
 
 Sizes that do not fit are filled up with zeros. The order of additions depends on nothing but the steps.
 
-A result is as near the exact one as by multiply-adds (a third nearer in the mean), since the products that are left out are below half a bit of the product, and two of A's numbers by two of B's are
+A result is as near the exact one as by multiply-adds (an eighth to a quarter nearer in the mean), since the products that are left out are below half a bit of the product, and two of A's numbers by two of B's are
 added at once. But an infinity makes its row or column nan, as its other terms are; so do numbers of 3.396e38 and more, which bf16 lacks; and terms below 2^-126 are zero.
 """
 
@@ -41,8 +43,8 @@ from polyreme.lowering.terms_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VE
 
 # Pairs of rows ahead of what is cut that are asked for.
 PAIRS_AHEAD = 32
-# Tasks of a thread, so that one that is slow makes fewer of them, and threads at most that make A's terms each for itself: lines that another core wrote come from it at 5 GB/s on Emerald Rapids.
-TASKS_OF_THREAD, MOST_MAKERS = 4, 8
+# Tasks of a thread, so that one that is slow makes fewer of them.
+TASKS_OF_THREAD = 4
 
 
 def build_terms(request: Request) -> KernelPlan | None:
@@ -61,7 +63,8 @@ class TermsBuilder:
     def build(self) -> KernelPlan:
         plan, p, epilogue = self.plan, self.p, self.p.epilogue
         right = self.parts.memory_of(p.right.source) if plan.in_place else self._weights()
-        before = [self.parts.memory_of(p.left.source), right, self.parts.new_scratch(maximum(plan.chunks * (plan.products == 1), MOST_MAKERS) * plan.chunk_words, i32), self.parts.new_scratch(Tickets.elements(0), i64)]
+        places = maximum(plan.chunks, plan.makers) if plan.products == 1 else plan.makers
+        before = [self.parts.memory_of(p.left.source), right, self.parts.new_scratch(places * plan.chunk_words, i32), self.parts.new_scratch(Tickets.elements(0), i64)]
         if plan.runs > 1:
             before.append(self.parts.new_scratch(plan.chunks * plan.chunk * plan.panels * plan.sums, f32))
         slots = [*before, *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
@@ -136,7 +139,7 @@ class _Tasks:
         threads = code.b(kernel.Threads)
         # Terms of A are made by each thread for the chunks that it has, or by all of them for all where they are many. Of several products threads have enough with their own.
         alone = code.apply("le", threads, code.value(1))
-        few = code.constant(1, i1) if plan.products > 1 else code.apply("le", threads, code.value(MOST_MAKERS))
+        few = code.constant(1, i1) if plan.products > 1 else code.apply("le", threads, code.value(plan.makers))
         pieces = plan.products * plan.chunks
         # Where rows don't stay, they are read anew for each group of panels.
         groups = code.div(code.add(code.mul(threads, TASKS_OF_THREAD if plan.runs == 1 else 1), pieces - 1), pieces)
@@ -147,7 +150,7 @@ class _Tasks:
         self.tickets.begin(0, code.constant(1, i1))
         makers = threads if isinstance(plan.m, int) else code.apply("select", _are_few(code, plan), code.value(0), threads)
         if plan.products > 1:
-            makers = code.apply("min", makers, code.value(MOST_MAKERS))
+            makers = code.apply("min", makers, code.value(plan.makers))
         else:
             parts = plan.chunks * plan.chunk * plan.steps
             with code.parallel(code.apply("select", few, code.value(0), code.value(parts)), grain=max(1, GRAIN_CYCLES // (plan.height * STEPS)), name="part") as part:

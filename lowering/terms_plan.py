@@ -25,6 +25,8 @@ VECTOR = LANES // 2
 STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
 # Tiles of rows of a chunk at most, and the part of the second-level cache, in eighths, that the terms of its rows take.
 MOST_TILES, CHUNK_EIGHTHS = 13, 5
+# Threads that make terms of A each for itself, since lines that another core wrote come from it at 5 GB/s on Emerald Rapids: so many at most, or at least, and between these as many as take no more memory than this.
+MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
 # So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time.
 LEAST_TILES = 3
 # Fewer rows, steps or lanes are not worth it; and how many rows an unknown number of them is thought to be.
@@ -187,6 +189,13 @@ class Plan:
     def chunk_words(self) -> Dim:
         """Words of the terms of a chunk of rows."""
         return self.chunk * self.steps * self.tile_words
+
+    @property
+    def makers(self) -> int:
+        """How many threads at most make terms of A each for itself."""
+        if not isinstance(self.chunk_words, int):
+            return LEAST_MAKERS
+        return max(LEAST_MAKERS, min(MOST_MAKERS, MAKERS_BYTES // (self.chunk_words * i32.bytes)))
 
     @property
     def block_words(self) -> int:

@@ -16,6 +16,7 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import f64
+from polyreme.lowering import terms_plan
 from polyreme.lowering.link import build_artifact, load
 from polyreme.lowering.loops import build_loops
 from polyreme.lowering.pipeline import BUILDERS
@@ -114,11 +115,11 @@ def test_steps_are_taken_in_runs_whose_terms_stay_in_the_cache() -> None:
 
 
 def on_threads(module: Module, inputs: list[Array]) -> list[Array]:
-    """The result on one, two, three and ten threads, ten being more than make terms each for itself."""
+    """The result on one to four threads."""
     executable = load(build_artifact(module, host(), "terms", outline_constants(module)))
     before, found = get_num_threads(), []
     try:
-        for threads in (1, 2, 3, 10):
+        for threads in (1, 2, 3, 4):
             set_num_threads(threads)
             found.append(np.array(executable.run(inputs)[0]))
     finally:
@@ -133,6 +134,26 @@ def test_machine_code_gives_the_product_and_the_same_bits_on_all_threads(case: C
     check(case, first)
     for other in others:
         np.testing.assert_array_equal(other, first)
+
+
+@needs_terms
+@pytest.mark.parametrize("case", [CASES[1], CASES[3], Case(200, 3072, 64)], ids=str)
+def test_many_threads_make_the_terms_once_for_all_of_them(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms_plan, "LEAST_MAKERS", 2)
+    monkeypatch.setattr(terms_plan, "MAKERS_BYTES", 0)
+    by_each, _, by_all, also_by_all = on_threads(lowered(case, host()), case.arrays()[0])
+    check(case, by_each)
+    np.testing.assert_array_equal(by_all, by_each)
+    np.testing.assert_array_equal(also_by_all, by_each)
+
+
+@needs_terms
+def test_several_products_have_as_many_threads_as_have_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms_plan, "LEAST_MAKERS", 2)
+    monkeypatch.setattr(terms_plan, "MAKERS_BYTES", 0)
+    module, inputs, expected = arguments_by_terms(ARGUMENTS["several"][0], host())
+    for found in on_threads(module, inputs):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 @needs_terms
