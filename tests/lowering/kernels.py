@@ -13,7 +13,9 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, f32, index
 from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.targets import host
+from polyreme.lowering.targets import Target, host
+from polyreme.lowering.tensor_to_kernel import outline_constants
+from polyreme.runtime.threads import get_num_threads, set_num_threads
 
 
 class KernelBuilder(Builder):
@@ -111,3 +113,16 @@ def register_tile(rows=6, columns=4, depth=64, lanes=16):
         b(kernel.Store, total, args[2], b.number(n * lanes))
     finish(b)
     return module
+
+
+def on_threads(module: Module, target: Target, inputs: Sequence[np.ndarray], counts: Sequence[int] = (1, 2, 3)) -> list[np.ndarray]:
+    """The first result of a module, lowered for `target`, on each number of threads."""
+    executable = load(build_artifact(module, target, "threads", outline_constants(module)))
+    before, found = get_num_threads(), []
+    try:
+        for threads in counts:
+            set_num_threads(threads)
+            found.append(np.array(executable.run(inputs)[0]))
+    finally:
+        set_num_threads(before)
+    return found

@@ -28,8 +28,7 @@ from polyreme.lowering.tile_code import has_tiles
 from polyreme.runtime.artifact import TargetSpec
 from polyreme.runtime.cpu import check_runs_here, tiles_allowed
 from polyreme.runtime.errors import ArtifactError
-from polyreme.runtime.threads import get_num_threads, set_num_threads
-from tests.lowering.kernels import finish, one_function
+from tests.lowering.kernels import finish, on_threads, one_function
 from tests.lowering.test_words import Case, bytes_of, lowered, product_of
 
 Array = np.ndarray[Any, Any]
@@ -150,15 +149,7 @@ def run_on_threads(module: Module, target: Target, inputs: list[Array]) -> list[
     """The first result on one, two and three threads."""
     made, _ = lowered(module, target)
     assert bool(blocks_of(made)) == has_tiles(target)
-    executable = load(build_artifact(made, target, "blocks", outline_constants(made)))
-    before, found = get_num_threads(), []
-    try:
-        for threads in (1, 2, 3):
-            set_num_threads(threads)
-            found.append(np.array(executable.run(inputs)[0]))
-    finally:
-        set_num_threads(before)
-    return found
+    return on_threads(made, target, inputs)
 
 
 @needs_tiles

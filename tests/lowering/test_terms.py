@@ -26,7 +26,7 @@ from polyreme.lowering.targets import Target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
 from polyreme.lowering.terms import TermsBuilder
 from polyreme.lowering.terms_plan import LEAST_ROWS, LEAST_TILES, MOST_ROWS_IN_PLACE, MOST_TILES, Plan, arguments, find_terms
-from polyreme.runtime.threads import get_num_threads, set_num_threads
+from tests.lowering.kernels import on_threads
 from tests.lowering.test_contract import Case as Product
 from tests.lowering.test_dot_terms import TERMS_TARGET, needs_terms
 from tests.lowering.test_strassen import Case
@@ -114,23 +114,10 @@ def test_steps_are_taken_in_runs_whose_terms_stay_in_the_cache() -> None:
     assert (runs(TERMS_TARGET), runs(SMALL)) == (1, 4)
 
 
-def on_threads(module: Module, inputs: list[Array]) -> list[Array]:
-    """The result on one to four threads."""
-    executable = load(build_artifact(module, host(), "terms", outline_constants(module)))
-    before, found = get_num_threads(), []
-    try:
-        for threads in (1, 2, 3, 4):
-            set_num_threads(threads)
-            found.append(np.array(executable.run(inputs)[0]))
-    finally:
-        set_num_threads(before)
-    return found
-
-
 @needs_terms
 @pytest.mark.parametrize("case", [*CASES, Case(130, 768, 256, bias=True), Case(200, 3072, 64), Case(430, 96, 128, residual=True)], ids=str)
 def test_machine_code_gives_the_product_and_the_same_bits_on_all_threads(case: Case) -> None:
-    first, *others = on_threads(lowered(case, host()), case.arrays()[0])
+    first, *others = on_threads(lowered(case, host()), host(), case.arrays()[0], range(1, 5))
     check(case, first)
     for other in others:
         np.testing.assert_array_equal(other, first)
@@ -141,7 +128,7 @@ def test_machine_code_gives_the_product_and_the_same_bits_on_all_threads(case: C
 def test_many_threads_make_the_terms_once_for_all_of_them(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terms_plan, "LEAST_MAKERS", 2)
     monkeypatch.setattr(terms_plan, "MAKERS_BYTES", 0)
-    by_each, _, by_all, also_by_all = on_threads(lowered(case, host()), case.arrays()[0])
+    by_each, _, by_all, also_by_all = on_threads(lowered(case, host()), host(), case.arrays()[0], range(1, 5))
     check(case, by_each)
     np.testing.assert_array_equal(by_all, by_each)
     np.testing.assert_array_equal(also_by_all, by_each)
@@ -152,7 +139,7 @@ def test_several_products_have_as_many_threads_as_have_terms(monkeypatch: pytest
     monkeypatch.setattr(terms_plan, "LEAST_MAKERS", 2)
     monkeypatch.setattr(terms_plan, "MAKERS_BYTES", 0)
     module, inputs, expected = arguments_by_terms(ARGUMENTS["several"][0], host())
-    for found in on_threads(module, inputs):
+    for found in on_threads(module, host(), inputs, range(1, 5)):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -231,7 +218,7 @@ def test_products_of_two_arguments_touch_no_memory_outside_of_their_buffers(name
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_machine_code_of_two_arguments_gives_the_same_bits_on_all_threads(name: str) -> None:
     module, inputs, expected = arguments_by_terms(ARGUMENTS[name][0], replace(host(), caches=SMALL.caches))
-    first, *others = on_threads(module, inputs)
+    first, *others = on_threads(module, host(), inputs, range(1, 5))
     np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-4)
     for other in others:
         np.testing.assert_array_equal(other, first)
