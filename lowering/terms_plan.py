@@ -31,9 +31,9 @@ MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
 LEAST_TILES = 3
 # Fewer rows, steps or lanes are not worth it; and how many rows an unknown number of them is thought to be.
 LEAST_ROWS, LEAST_STEPS, LEAST_LANES, USUAL_ROWS = 40, 64, 32, 128
-# What is estimated, fitted to 23 products on Emerald Rapids: cycles of a number of A that is cut, of a row of a product of tiles, and of what threads wait for one another more than by the direct way; and
-# how much less time it has to be.
-CUT_CYCLES, PRODUCT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.35, 30_000, 0.95
+# What is estimated, fitted to 23 products on Emerald Rapids and to those of ResNet-50: cycles of a number of A that is cut, of a row of a product of tiles, of a vector of results, which are finished while nothing is
+# multiplied, and of what threads wait for one another more than by the direct way; and how much less time it has to be.
+CUT_CYCLES, PRODUCT_CYCLES, RESULT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.45, 14, 25_000, 0.97
 # Of several products threads have different ones to cut, which costs less, but for each of them there is a beginning.
 CUT_OF_SEVERAL = 0.75
 # The same of a number of B that is packed first, where its lanes are neighbours and where its steps are, and of one that is read in place from places that share few of the cache; and rows that are enough to
@@ -223,9 +223,11 @@ class Plan:
         # Of several, those whose B has to be turned were 0.88 to 1.04 times as fast as by the direct way.
         if several and (self.runs > 1 or not self.is_unit):
             return False
+        vectors = -(-a.n // VECTOR)
         products = self.tiles * self.steps * self.panels * 2 * len(PRODUCTS) * self.height * PRODUCT_CYCLES
-        direct = self.m * a.k * -(-a.n // VECTOR) / 2
-        each = self.m * a.k * CUT_CYCLES * (CUT_OF_SEVERAL if several else 1) + (products + a.k * a.n * self.packing_cycles) / 2
+        results = self.m * vectors * RESULT_CYCLES
+        direct = self.m * a.k * vectors / 2
+        each = self.m * a.k * CUT_CYCLES * (CUT_OF_SEVERAL if several else 1) + (products + results + a.k * a.n * self.packing_cycles) / 2
         return self.products * each + START_CYCLES < ADVANTAGE * self.products * direct / 2
 
     @property
