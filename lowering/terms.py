@@ -57,6 +57,7 @@ class TermsBuilder:
     """Makes the plan of one product."""
 
     def __init__(self, plan: Plan):
+        assert not isinstance(plan.tiles, int) or plan.tiles >= LEAST_TILES, "expected tiles enough to make the terms of a block"
         self.plan, self.p = plan, plan.matrices.product.problem
         self.parts = PlanParts(self.p.request)
 

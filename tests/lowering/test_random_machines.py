@@ -27,7 +27,7 @@ KB = 1 << 10
 def machines(draw: st.DrawFn) -> Target:
     """This one with other facts. LLVM cuts vectors that are too wide for it, and caches are small enough for small sizes to be far."""
     width = draw(st.sampled_from([16, 32, 64]))
-    flags = {name: draw(st.booleans()) for name in ("spare_adders", "reads_ahead", "half_vectors", "far_cores", "winograd", "strassen")}
+    flags = {name: draw(st.booleans()) for name in ("spare_adders", "reads_ahead", "half_vectors", "far_cores", "winograd", "strassen", "bf16_terms")}
     return replace(
         host(),
         vector_bytes=width,
