@@ -310,7 +310,7 @@ class _Task:
                 share = cuts * plan.block
                 pair = code.min(code.mul(place, share), plan.block * PAIRS - share)
                 at = code.add(behind, code.mul(pair, 2 * plan.apart))
-                source = self.made.right, code.value(at), code.value(code.add(there, code.mul(pair, LANES))), code.value(self._ahead(following[1], pair, at))
+                source = self.made.right, code.value(at), code.value(code.add(there, code.mul(pair, LANES))), code.value(self._ahead(start, end, following[1], pair, at))
             at_a = code.add(self.at, code.mul(code.add(code.mul(block, plan.chunk), place), plan.block * plan.tile_words))
             at_sums = code.value(self._sums_at(panel, place))
             code.b(
@@ -340,15 +340,19 @@ class _Task:
             return next_panel, next_block
         return code.apply("select", goes_on, code.value(panel), next_panel), code.apply("select", goes_on, code.value(code.add(block, 1)), next_block)
 
-    def _ahead(self, block: Index, pair: Index, at: Index) -> Index:
-        """What is asked for while pair `pair` of a block, at this place, is cut: what comes some rows further on, the first ones of the next panel behind the last ones."""
+    def _ahead(self, start: Index, end: Index, block: Index, pair: Index, at: Index) -> Index:
+        """What is asked for while pair `pair` of a block, at this place, is cut: what comes some rows further on, the first ones of the next panel behind the last ones of a run of blocks from `start` up to `end`."""
         code, plan = self.code, self.plan
         at = code.add(at, PAIRS_AHEAD * 2 * plan.apart)
-        if not plan.in_place:
+        if not plan.in_place and plan.runs == 1:
+            # Panels lie behind each other.
             return at
-        left = code.sub(plan.steps * PAIRS - PAIRS_AHEAD, code.mul(block, plan.block * PAIRS))
+        numbers = plan.block * STEPS * plan.apart
+        next_panel: Index = LANES if plan.in_place else plan.blocks * numbers
+        jump = code.sub(next_panel, code.mul(code.sub(end, start), numbers))
+        left = code.sub(code.mul(code.sub(end, block), plan.block * PAIRS), PAIRS_AHEAD)
         is_behind = code.apply("ge", code.value(pair), code.value(left))
-        return code.add(at, code.apply("select", is_behind, code.value(LANES - plan.steps * STEPS * plan.apart), code.value(0)))
+        return code.add(at, code.apply("select", is_behind, code.value(jump), code.value(0)))
 
     def _cut_block(self, at: Index, into: Index) -> None:
         """Make the terms of a block."""

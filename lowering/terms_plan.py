@@ -23,8 +23,8 @@ from polyreme.lowering.tile_code import has_terms
 VECTOR = LANES // 2
 # How long a step takes in blocks of so many, over the shortest time: terms of two blocks, of the rows and their sums share the first-level cache (5 took 1.15 times as long, 6 1.2 times).
 STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
-# Tiles of rows of a chunk at most, and the part of the second-level cache, in eighths, that the terms of its rows take.
-MOST_TILES, CHUNK_EIGHTHS = 13, 5
+# Tiles of rows of a chunk at most, and the part of the second-level cache, 1 / so much, that the terms of its rows take where they are cut into runs, whose sums have room there, too; terms of a single run take up to 5 eighths.
+MOST_TILES, CHUNK_SHARE = 13, 2
 # Threads that make terms of A each for itself, since lines that another core wrote come from it at 5 GB/s on Emerald Rapids: so many at most, or at least, and between these as many as take no more memory than this.
 MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
 # So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time.
@@ -172,8 +172,10 @@ class Plan:
         """Runs of blocks: how often the sums are taken up again."""
         row = self.block * STEPS * TERMS * i32.bytes // 2
         tiles = self.chunk if isinstance(self.chunk, int) else MOST_TILES
-        most = max(1, self.target.caches[1] * CHUNK_EIGHTHS // 8 // (tiles * self.height * row))
-        return -(-self.blocks // most)
+        block, cache = tiles * self.height * row, self.target.caches[1]
+        if self.blocks * block <= cache * 5 // 8:
+            return 1
+        return -(-self.blocks // max(1, cache // CHUNK_SHARE // block))
 
     @property
     def run(self) -> int:

@@ -111,7 +111,7 @@ def test_steps_are_taken_in_runs_whose_terms_stay_in_the_cache() -> None:
         assert plan.run * plan.block * STEPS * plan.chunk * plan.height * 6 <= target.caches[1]
         return plan.runs
 
-    assert (runs(TERMS_TARGET), runs(SMALL)) == (1, 4)
+    assert (runs(TERMS_TARGET), runs(SMALL)) == (1, 6)
 
 
 @needs_terms
