@@ -240,7 +240,7 @@ class _Task:
 
     def write(self) -> None:
         plan, code = self.plan, self.code
-        self._cut_block(self._place(self.first, 0), 0)
+        self._cut_first(self._place(self.first, 0))
         if not self.in_arena:
             with code.loop(self.first, self.end, name="panel") as panel:
                 self._blocks(panel.iv, 0, is_last=True)
@@ -354,8 +354,8 @@ class _Task:
         is_behind = code.apply("ge", code.value(pair), code.value(left))
         return code.add(at, code.apply("select", is_behind, code.value(jump), code.value(0)))
 
-    def _cut_block(self, at: Index, into: Index) -> None:
-        """Make the terms of a block."""
+    def _cut_first(self, at: Index) -> None:
+        """Make the terms of the first block of all, which no other one comes before."""
         code, plan = self.code, self.plan
         plane = plan.block * PAIRS * LANES
         with code.loop(0, plan.block * PAIRS, name="pair") as pair:
@@ -365,7 +365,7 @@ class _Task:
                     code.prefetch(self.made.right, code.add(place, PAIRS_AHEAD * 2 * plan.apart + line))
                 rows = [code.load(self.made.right, code.add(place, line), VECTOR) for line in (0, plan.apart)]
                 for term, words in enumerate(cut_pair(code, *rows)):
-                    code.store(words, self.terms, code.add(into, code.mul(pair.iv, LANES), term * plane + lane), None, VECTOR * i32.bytes)
+                    code.store(words, self.terms, code.add(code.mul(pair.iv, LANES), term * plane + lane), None, VECTOR * i32.bytes)
 
     def _results(self, panel: Index) -> Tile:
         return Tile(self.plan.matrices.product, self.made, self.around, panel, None, LANES // VECTOR)
