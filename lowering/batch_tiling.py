@@ -10,7 +10,7 @@ the batch depends on element i of other batched values only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -131,14 +131,22 @@ class _Tiling:
                 inside.remove(op)
         self.ops = [op for op in self.ops if op in inside]
         made = [op.result for op in self.ops if not is_free(op) and not isinstance(op, tensor.Reshape)]
-        if all(isinstance(v.producer(), tensor.Map) for v in made):
-            # Elementwise ops fuse: what they hand to each other never is in memory.
+        if all(isinstance(reader, tensor.Map) for v in made for reader in self._readers(v, inside)):
+            # Elementwise ops fuse with what they read: what they are handed never is in memory.
             return False
         images = self.batch if isinstance(self.batch, int) else 2
         if images * max(self._bytes_of_image(v) for v in made) < WORTH_CACHES * cache:
             return False
         given = sum(self._bytes_of_image(v) for v in self._given(inside))
         return given * MOST_GIVEN <= sum(self._bytes_of_image(v) for v in made)
+
+    def _readers(self, value: Value, inside: set[Op]) -> Iterator[Op]:
+        """The ops inside that compute with a value or a view of it."""
+        for user in value.users:
+            if user in inside and (is_free(user) or isinstance(user, tensor.Reshape)):
+                yield from self._readers(user.result, inside)
+            elif user in inside:
+                yield user
 
     def _bytes_of_image(self, value: Value) -> int:
         shape = shape_of(value)

@@ -413,7 +413,9 @@ class ProductBuilder:
             with code.parallel(code.value(product(sizes) * ceildiv(self.m, piece)), name="task") as task:
                 *around, part = code.split(task, [*sizes, ceildiv(self.m, piece)])
                 with code.loop(0, blocks, name="panel") as panel:
-                    self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False)
+                    # Rows of A come from far caches for the first panel, and stay for the others.
+                    far = code.apply("eq", panel.iv, code.value(0)) if self._rows_are_far else None
+                    self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False, rows_are_far=far)
             return
         near = self._rows_that_stay(panels, local)
         if near is not None:
@@ -445,6 +447,11 @@ class ProductBuilder:
             return -(-(ROWS_OF_TASK if depth is None else ROWS_OF_BLOCKS) // rows) * rows
         return None
 
+    @property
+    def _rows_are_far(self) -> bool:
+        """Whether A is more than the second-level cache holds."""
+        return typical(self.m) * typical(self.k) * element_type(self.p.left.source.type).bytes > self.p.request.target.caches[1]
+
     def _panels_stay(self, panels: Panels) -> bool:
         """Whether several panels, and room for more, are in the second-level cache, and the third one is too slow to read anything else from it more often than needed."""
         target, size = self.p.request.target, panels.elements
@@ -468,15 +475,15 @@ class ProductBuilder:
 
     def _piece(
         self, kernel: ProductKernel, around: dict[str, Index], block: Index, part: Index, piece: int | None, panels: Panels | None, local: bool,
-        backward: Value | None = None, threads: Value | None = None, memory: Value | None = None,
+        backward: Value | None = None, threads: Value | None = None, memory: Value | None = None, rows_are_far: Value | None = None,
     ) -> None:
         """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes, among so many `threads`; `backward` where the task after this one is the
-        one before it. Local panels are made in `memory`, if that is given."""
+        one before it. Local panels are made in `memory`, if that is given; `rows_are_far` tells whether this block is the first one that reads rows of A from far."""
         p, code, depth = self.p, kernel.code, self._depth(panels, local)
         rows, vectors = self.tile
         width = vectors * self.lanes
         tile = (BlockTile if self.in_blocks else Tile)(self.product, kernel, around, block, panels, vectors, local)
-        tile.backward, tile.threads = backward, threads
+        tile.backward, tile.threads, tile.rows_are_far = backward, threads, rows_are_far
         if depth is not None:
             tile.blocks = Blocks(depth, piece or typical(self.m), width)
         if local:

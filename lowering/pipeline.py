@@ -72,7 +72,7 @@ SHORT_ROW = 32
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
 BUILDERS = (
-    build_attention, build_row_chain, build_sliding, build_interleave, build_winograd, build_paired, build_direct, build_conv, build_terms, build_strassen, build_contract, build_random, build_scan, build_cumulate,
+    build_attention, build_row_chain, build_sliding, build_interleave, build_winograd, build_paired, build_terms, build_direct, build_conv, build_strassen, build_contract, build_random, build_scan, build_cumulate,
     build_sort, build_loops,
 )  # fmt: skip
 

@@ -165,10 +165,10 @@ def _near(problem: Problem, left: Access) -> str | None:
 
 
 class Product:
-    """A problem as a matrix product: which letters are its rows, its lanes, and loops around."""
+    """A problem as a matrix product: which letters are its rows, its lanes, and loops around. Rows that are `scattered` are neighbours in the result only, and may be anywhere in A."""
 
-    def __init__(self, problem: Problem, lane: str):
-        self.problem, self.lane = problem, lane
+    def __init__(self, problem: Problem, lane: str, scattered: bool = False):
+        self.problem, self.lane, self.scattered = problem, lane, scattered
         self.lanes = problem.registers.lanes
         # How far each letter of the result moves in it.
         self.strides = dict(zip(problem.out, row_major(tuple(problem.size(c) for c in problem.out)), strict=True))
@@ -181,21 +181,22 @@ class Product:
         self.outer = sorted(around, key=lambda c: problem.right.stride(c) == 0)
 
     def _joined_rows(self) -> list[str]:
-        """The row letters that make up one long axis, the last one of the result and those before it that join on both sides."""
+        """The row letters that make up one long axis, the last one of the result and those before it that join on both sides, or in the result where rows are scattered."""
         p = self.problem
+        sides = (self.strides,) if self.scattered else (p.left.strides, self.strides)
         rows = [c for c in p.rows if p.size(c) != 1]
         joined: list[str] = []
         for letter in reversed(rows):
             if joined:
                 first = joined[0]
-                if any(s[letter] != s[first] * p.size(first) for s in (p.left.strides, self.strides)):
+                if any(s[letter] != s[first] * p.size(first) for s in sides):
                     break
             joined.insert(0, letter)
         return joined
 
 
-def find_product(request: Request, halves: bool = False) -> Product | None:
-    """The product of a group whose lanes are letters of one operand; None for any other group. With `halves` its vectors may have half as many lanes as the target's."""
+def find_product(request: Request, halves: bool = False, scattered: bool = False) -> Product | None:
+    """The product of a group whose lanes are letters of one operand; None for any other group. With `halves` its vectors may have half as many lanes as the target's; its rows may be `scattered`."""
     problem = find_problem(request, narrow=True, words=True)
     if problem is None or problem.epilogue.pools:
         return None
@@ -205,7 +206,7 @@ def find_product(request: Request, halves: bool = False) -> Product | None:
     problem = in_words(problem.flipped() if last in problem.rows else problem)
     if problem is None:
         return None
-    found = Product(problem, last)
+    found = Product(problem, last, scattered)
     return Product(replace(problem, halves=True), last) if halves and _is_better_in_halves(found) else found
 
 

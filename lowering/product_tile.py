@@ -119,6 +119,8 @@ class Tile:
         self.backward: Value | None = None
         # How many threads share the work, where that is known.
         self.threads: Value | None = None
+        # Whether rows of A are far, so that each tile asks for the next one's.
+        self.rows_are_far: Value | None = None
         code, p = self.code, product.problem
         self.lane0 = code.mul(block, vectors * product.lanes)
         self.left0 = code.add(p.left.base, kernel.left_at, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
@@ -303,7 +305,7 @@ class Tile:
         besides = list(beside) if isinstance(beside, Sequence) else [] if beside is None else [beside]
         code, rounds = self.code, steps.rounds // max(len(besides), 1)
         at = code.add(self.out0, code.mul(row, self.row_out), self.lane0)
-        shares = besides[:1]
+        shares = [*besides[:1], *self._next_rows(row, rows, steps, rounds)]
         for arg in self.p.epilogue.beside:
             buffer = self.kernel.buffers[arg]
             line = self._line(buffer)
@@ -320,6 +322,16 @@ class Tile:
                 share(turn)
 
         return [prefetch, *besides[1:]] if shares else None
+
+    def _next_rows(self, row: Index, rows: int, steps: Steps, rounds: int) -> list[Beside]:
+        """Asks for the rows of A of the next tile, where they are far and stand in lines."""
+        if self.rows_are_far is None or not rounds or steps.axes[0].a != 1:
+            return []
+        code, left, depth = self.code, self.kernel.left, typical(steps.axes[0].size)
+        line = self._line(left)
+        at, in_a_row = code.add(self.left0, code.mul(code.add(row, rows), self.row_left), steps.left), -(-depth // line)
+        lines = Ahead(left, at, rows * in_a_row, in_a_row, line, self.row_left, near=True, wanted=self.rows_are_far)
+        return [lines.share(code, 0, -(-lines.lines // rounds))]
 
     def beside(self, at: Index, rows: int, whole: int, count: Index, steps: Steps) -> Beside | None:
         """What the tile that begins `at` of `count` rows prefetches in each of its rounds: its share of what is needed after all tiles of `whole` rows."""

@@ -179,25 +179,37 @@ class _Tasks:
                 loop.next = [code.value(piece)]
 
     def _cut_rows(self, around: dict[str, Index], chunk: Index, part: Index, place: Index) -> None:
-        """Make the terms of part `part` of a chunk's rows, a tile of them by a step, in the memory for the chunk of number `place`."""
-        plan, code, p = self.plan, self.code, self.plan.matrices.product.problem
-        letters, k = plan.matrices.product.rows, plan.matrices.k
-        stride = p.left.stride(letters[-1]) if letters else 0
-        block, tile, step = code.split(part, [plan.blocks, plan.chunk, plan.block])
+        """Make the terms of part `part` of a chunk's rows, a tile of them by a step, in the memory for the chunk of number `place`. Parts of a tile follow each other, so that its rows are read from end to
+        end, and each asks for the next tile's lines where they are far."""
+        plan, code, product, k = self.plan, self.code, self.plan.matrices.product, self.plan.matrices.k
+        p = product.problem
+        tile, block, step = code.split(part, [plan.chunk, plan.blocks, plan.block])
         number, row0 = code.add(code.mul(block, plan.block), step), code.mul(code.add(code.mul(chunk, plan.chunk), tile), plan.height)
         rows = plan.height if plan.is_even else code.min(plan.height, code.sub(plan.m, row0))
-        to = code.add(code.mul(place, plan.chunk_words), code.mul(part, plan.tile_words))
+        within = code.add(code.mul(code.add(code.mul(block, plan.chunk), tile), plan.block), step)
+        to = code.add(code.mul(place, plan.chunk_words), code.mul(within, plan.tile_words))
         along = p.left.stride(plan.matrices.step)
-        base = code.add(p.left.base, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
-        from_ = code.add(base, code.mul(row0, stride), code.mul(number, STEPS * along))
+        base = code.add(p.left.base, *(code.mul(i, p.left.stride(c)) for c, i in around.items()), code.mul(number, STEPS * along))
+
+        def at(row: Index) -> Index:
+            """Where a row's numbers of this step are; letters of rows that are no neighbours move by themselves."""
+            flat = code.add(row0, row)
+            letters = product.rows if product.scattered else product.rows[-1:]
+            places = code.split(flat, [p.size(c) for c in letters])
+            return code.add(base, *(code.mul(i, p.left.stride(c)) for c, i in zip(letters, places, strict=True)))
+
         if along != 1:
-            self._cut_columns(rows, to, from_, along)
+            self._cut_columns(rows, to, at(0), along)
             return
 
         def all_rows(exist: Index) -> None:
             with code.loop(0, rows, name="row") as row:
-                at = code.add(from_, code.mul(row.iv, stride))
-                halves = [code.load(self.made.left, code.add(at, half), VECTOR, code.lane_mask(code.sub(exist, half), VECTOR)) for half in (0, VECTOR)]
+                here = at(row.iv)
+                if plan.rows_are_far:
+                    there = at(code.add(row.iv, plan.height))
+                    for half in (0, VECTOR):
+                        code.prefetch(self.made.left, code.add(there, half), locality=2)
+                halves = [code.load(self.made.left, code.add(here, half), VECTOR, code.lane_mask(code.sub(exist, half), VECTOR)) for half in (0, VECTOR)]
                 pair = [code.shuffle(halves[0], halves[1], range(i, STEPS, 2)) for i in (0, 1)]
                 for term, words in enumerate(cut_pair(code, *pair)):
                     code.store(words, self.terms, code.add(to, code.mul(row.iv, PAIRS), term * plan.height * PAIRS), None, PAIRS * i32.bytes)
@@ -371,18 +383,21 @@ class _Task:
         return Tile(self.plan.matrices.product, self.made, self.around, panel, None, LANES // VECTOR)
 
     def _ask(self, panel: Index, tile: Index) -> None:
-        """Ask for what is read at the places of a tile's results."""
+        """Ask for what is read at the places of a tile's results, and for these places where they are far."""
         code, plan, epilogue = self.code, self.plan, self.plan.matrices.product.problem.epilogue
-        if not epilogue.beside:
+        asked = [(self.made.buffers[arg], False) for arg in epilogue.beside]
+        if plan.results_are_far:
+            asked += [(buffer, True) for buffer in self.made.outputs]
+        if not asked:
             return
         results = self._results(panel)
         last = code.sub(plan.m, 1)
         with code.loop(0, plan.height, name="row") as loop:
             row = code.min(code.add(code.mul(tile, plan.height), loop.iv), last)
             at = code.add(results.out0, code.mul(row, results.row_out), results.lane0)
-            for arg in epilogue.beside:
+            for buffer, write in asked:
                 for lane in range(0, LANES, VECTOR):
-                    code.prefetch(self.made.buffers[arg], code.add(at, lane))
+                    code.prefetch(buffer, code.add(at, lane), write)
 
     def _close(self, panel: Index, tile: Index, at: Index) -> None:
         """The results of a tile of rows."""

@@ -172,6 +172,16 @@ def test_elementwise_ops_alone_fuse_and_stay_whole() -> None:
     assert not tiles(net.module(x))
 
 
+def test_one_convolution_and_what_fuses_with_it_stay_whole_and_two_do_not() -> None:
+    net = Net(6)
+    x = net.conv(net.x, 16)
+    alone = net.b(nn.Relu, net.b(nn.Add, net.b(nn.Mul, x, net.constant(1, 16, 1, 1)), net.constant(1, 16, 1, 1)))
+    assert not tiles(net.module(alone))
+    net = Net(6)
+    x = net.b(nn.Relu, net.conv(net.b(nn.Relu, net.conv(net.x, 16)), 16))
+    assert tiles(net.module(net.b(nn.MaxPool, x, kernel=(2, 2), strides=(2, 2), padding=(0, 0, 0, 0))))
+
+
 def test_a_long_elementwise_chain_over_rows_is_one_kernel_that_is_called_once() -> None:
     main = Func.empty("main", [*[TensorType((1 << 14, 1024), f32)] * 2, *[TensorType((1024,), f32)] * 2], arg_roles=("input",) * 4)
     b = Builder.at_end(main.block)

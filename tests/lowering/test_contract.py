@@ -324,6 +324,25 @@ def test_one_row_asks_for_no_weights_that_the_caches_of_its_threads_nearly_hold(
         assert [threads * per_thread < there.value for threads in (1, 2, 4)] == asks
 
 
+@pytest.mark.parametrize("m", [3100, 3333])
+@pytest.mark.parametrize(("k", "spec"), [(64, "mk,kn->mn"), (75, "mk,kn->mn"), (64, "km,kn->mn")])
+def test_tiles_ask_for_the_next_rows_where_these_come_from_far(m: int, k: int, spec: str) -> None:
+    """While the first panel is multiplied: the others find them in the second-level cache, which holds all rows where it is larger. Only lines of steps are asked for."""
+    module, inputs, expected = Case(spec, (m, k) if spec[0] == "m" else (k, m), (k, 130), True, tail=True).build()
+    near, far = (replace(host(), caches=(1 << 10, size, 1 << 30), bf16_terms=False) for size in (8 << 20, 64 << 10))
+    for target in (near, far):
+        check_native(module, inputs, expected, f32, target)
+    np.testing.assert_array_equal(run_native(module, inputs, near)[0][0], run_native(module, inputs, far)[0][0])
+    asked = []
+    for target in (near, far):
+        lowered, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], caches=target.caches))
+        lefts = [op for op in lowered.walk() if isinstance(op, kernel.Prefetch) and op.buffer.type.shape in ((m, k), (k, m))]
+        asked.append(bool(lefts))
+        guards = [op.condition.producer(kernel.Apply) for op in lowered.walk() if isinstance(op, kernel.If) and any(x in lefts for x in op.then_body.block)]
+        assert bool(guards) == bool(lefts) and all(test.fn == "eq" for test in guards)
+    assert asked == [False, spec[0] == "m"]
+
+
 @pytest.mark.parametrize("n", [0, 1, 50, 200])
 def test_long_sums_in_blocks_take_a_free_number_of_rows(n: int) -> None:
     module, inputs, expected = Case("mk,kn->mn", (N, 4100), (4100, 60), True, n=n).build()

@@ -25,9 +25,12 @@ from polyreme.lowering.strassen_plan import find_matrices
 from polyreme.lowering.targets import Target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
 from polyreme.lowering.terms import TermsBuilder
-from polyreme.lowering.terms_plan import LEAST_ROWS, LEAST_TILES, MOST_ROWS_IN_PLACE, MOST_TILES, Plan, arguments, find_terms
+from polyreme.lowering.terms_plan import LEAST_ROWS, LEAST_TILES, MOST_ROWS_IN_PLACE, MOST_TILES, Plan, arguments, find_terms, scattered
 from tests.lowering.kernels import on_threads
 from tests.lowering.test_contract import Case as Product
+from tests.lowering.test_direct import Case as Convolution
+from tests.lowering.test_direct import expected as convolved
+from tests.lowering.test_direct import module_of as convolution
 from tests.lowering.test_dot_terms import TERMS_TARGET, needs_terms
 from tests.lowering.test_strassen import Case
 
@@ -248,6 +251,65 @@ def test_products_of_two_arguments_are_made_so_where_they_gain(case: Product, ta
     assert (found[0] is not None) == taken
 
 
+STRIDED = [
+    Convolution((2, 15, 16, 64), (48, 64, 1, 1), stride=2, tail="residual"),
+    Convolution((1, 21, 19, 100), (70, 100, 1, 1), stride=2, tail="relu"),  # no size fits
+    Convolution((3, 50, 64), (32, 64, 1), stride=3),
+    Convolution((2, 7, 8, 9, 64), (40, 64, 1, 1, 1), stride=2),
+]
+
+
+def strided_by_terms(case: Convolution, target: Target) -> tuple[Module, list[Any]]:
+    """A convolution of single pixels by terms, whether it is worth it or not, and its inputs."""
+    module, inputs = convolution(case)
+
+    def build(request: Request) -> KernelPlan | None:
+        found = scattered(request)
+        assert found is not None and found.m == np.prod([case.x[0], *case.places]) and find_matrices(request) is None
+        return TermsBuilder(Plan(found, target)).build()
+
+    PassManager([Stage("kernel", TensorToKernel(target, (build,)))]).run(module)
+    return module, inputs
+
+
+@pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
+@pytest.mark.parametrize("case", STRIDED, ids=str)
+def test_pixels_that_are_strides_apart_touch_no_memory_outside_of_their_buffers(case: Convolution, far: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms_plan, "FAR_SIZE", 0 if far else 4)
+    module, inputs = strided_by_terms(case, SMALL)
+    asked = {op.buffer.type.shape for op in module.walk() if isinstance(op, kernel.Prefetch)}
+    assert (case.x in asked) == far
+    np.testing.assert_allclose(evaluate(module, inputs)[0], convolved(case), rtol=1e-4, atol=1e-4)
+
+
+@needs_terms
+@pytest.mark.parametrize("case", STRIDED, ids=str)
+def test_machine_code_of_pixels_that_are_strides_apart_gives_the_same_bits_on_all_threads(case: Convolution, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, inputs = strided_by_terms(case, host())
+    first, *others = on_threads(module, host(), inputs, range(1, 5))
+    np.testing.assert_allclose(first.reshape(convolved(case).shape), convolved(case), rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr(terms_plan, "FAR_SIZE", 0)
+    for other in (*others, *on_threads(strided_by_terms(case, host())[0], host(), inputs, range(1, 3))):
+        np.testing.assert_array_equal(other, first)
+
+
+@pytest.mark.parametrize(
+    ("case", "taken"),
+    [
+        (Convolution((1, 56, 56, 256), (512, 256, 1, 1), stride=2), True),
+        (Convolution((16, 14, 14, 1024), (2048, 1024, 1, 1), stride=2), True),
+        (Convolution((1, 56, 56, 256), (512, 256, 1, 1), stride=2, free=True), False),  # an unknown number of images
+        (Convolution((1, 56, 56, 64), (512, 64, 3, 3), stride=2), False),
+        (Convolution((1, 56, 56, 256), (512, 256, 1, 1), stride=2, constant=False), False),
+    ],
+    ids=str,
+)
+def test_strided_convolutions_of_single_pixels_are_made_so_before_they_are_convolutions(case: Convolution, taken: bool) -> None:
+    module, _ = convolution(case)
+    PassManager([Stage("kernel", TensorToKernel(TERMS_TARGET, BUILDERS))]).run(module)
+    assert any(isinstance(op, kernel.DotTerms) for op in module.walk()) == taken
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 3000), st.integers(1, 5000), st.integers(1, 400))
 def test_tiles_of_every_chunk_cut_all_pairs_of_a_block_and_steps_cover_all(m: int, k: int, n: int) -> None:
@@ -284,6 +346,8 @@ def replace_sizes(m: int, k: int, n: int) -> Any:
         (Case(3136, 256, 64), False, False),  # few lanes, for which the terms of all rows would be made
         (Case(128, 128, 128), False, False),  # little to do
         (Case(128, 40, 768), False, False),  # few steps
+        (Case(12544, 128, 512, residual=True), False, False),  # results and residuals from memory, for few steps
+        (Case(12544, 256, 1024, residual=True), False, True),
     ],
     ids=str,
 )
