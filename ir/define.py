@@ -80,14 +80,20 @@ class OperandDef:
     arity: str
     name: str = ""
     index: int = 0
-    single: bool = True  # all operands of the op are plain, so the position is `index`
+    single: bool = True  # it is one operand, and so are those before it: the position is `index`
 
     def __get__(self, op: Any, owner: type | None = None) -> Any:
         if op is None:
             return self
         if self.single:
             return op._operands[self.index]
-        return op.definition.split(op._operands, op.segments)[self.index]
+        segments = op.segments
+        if segments is None:
+            return op._operands[self.index]
+        at, size = sum(segments[: self.index]), segments[self.index]
+        if self.arity == "variadic":
+            return tuple(op._operands[at : at + size])
+        return op._operands[at] if size else None
 
 
 @dataclass(slots=True)
@@ -190,8 +196,8 @@ class Definition:
         self.plain = all(o.arity == "one" for o in self.operands)
         # Whether result types follow from the operands; ops such as calls state them.
         self.infers = hasattr(cls, "infer")
-        for part in self.operands:
-            part.single = self.plain
+        for i, part in enumerate(self.operands):
+            part.single = all(o.arity == "one" for o in self.operands[: i + 1])
         # Whether equal attributes are alike: 1, 1.0 and True are equal numbers.
         self.repeats = not self.regions and all(a.kind in _ALIKE for a in self.attributes.values())
         self._inferred: dict[Any, tuple[Type, ...]] = {}

@@ -66,6 +66,7 @@ class Code:
         self.block = "entry"
         self.hint = "v"  # what values are called that nobody names
         self._names: dict[str, int] = {}
+        self._held: dict[tuple[str, int, float], Lane] = {}
 
     def name(self, hint: str) -> str:
         """A fresh value name (with the `%`) that starts with `hint`."""
@@ -95,6 +96,18 @@ class Code:
 
     def constant(self, elem: str, lanes: int, value: float) -> Lane:
         return Lane(self, elem, lanes, constant_text(elem, lanes, value), value)
+
+    def held(self, elem: str, lanes: int, value: float) -> Lane:
+        """The same number in every lane, made where the function begins. LLVM looks for what it can spare wherever it sees a constant, lane by lane, and elsewhere it sees none of these: in long integer
+        arithmetic that is up to half of its time."""
+        key = elem, lanes, value
+        if key not in self._held:
+            one, all_ = self.name("one"), self.name("held")
+            kind = type_text(elem, lanes)
+            self.entry.append(f"  {one} = insertelement {kind} poison, {elem} {number_text(elem, value)}, i64 0")
+            self.entry.append(f"  {all_} = shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
+            self._held[key] = Lane(self, elem, lanes, all_)
+        return self._held[key]
 
     def start(self, label: str) -> None:
         """Begin the block `label` (a name without `%`)."""

@@ -247,27 +247,30 @@ class _Task:
         self.first, self.end, self.tile, self.count = first, made.code.value(end), tile, count
         self.in_arena = arena is not None
         most = plan.chunk if isinstance(plan.chunk, int) else MOST_TILES
-        self.sums = self.code.scratch(most * plan.sums, f32) if arena is None else arena
+        # Where the first block is one of a loop, it begins with a tile of zeros behind the task's own sums.
+        self.zeros, self.has_zeros = most * plan.sums, arena is None and plan.blocks > 2
+        self.sums = self.code.scratch(self.zeros + plan.sums * self.has_zeros, f32) if arena is None else arena
         self.terms = self.code.scratch(2 * plan.block_words, i32)
 
     def write(self) -> None:
         plan, code = self.plan, self.code
         self._cut_first(self._place(self.first, 0))
+        if self.has_zeros:
+            self._clear(self.zeros, plan.sums)
         if not self.in_arena:
             with code.loop(self.first, self.end, name="panel") as panel:
                 self._blocks(panel.iv, 0, is_last=True)
             return
         with code.loop(self.first, self.end, name="panel") as panel:
-            self._clear(panel.iv)
+            self._clear(self._sums_at(panel.iv, 0), code.mul(self.count, plan.sums))
         with code.loop(0, plan.runs - 1, name="run") as run, code.loop(self.first, self.end, name="panel") as panel:
             self._blocks(panel.iv, code.mul(run.iv, plan.run), is_last=False)
         with code.loop(self.first, self.end, name="panel") as panel:
             self._blocks(panel.iv, (plan.runs - 1) * plan.run, is_last=True)
 
-    def _clear(self, panel: Index) -> None:
-        code, plan = self.code, self.plan
-        at, zero = self._sums_at(panel, 0), code.zero(f32, VECTOR)
-        with code.loop(0, code.mul(self.count, plan.sums), step=VECTOR, name="clear") as clear:
+    def _clear(self, at: Index, count: Index) -> None:
+        code, zero = self.code, self.code.zero(f32, VECTOR)
+        with code.loop(0, count, step=VECTOR, name="clear") as clear:
             code.store(zero, self.sums, code.add(at, clear.iv), None, VECTOR * f32.bytes)
 
     def _sums_at(self, panel: Index, tile: Index) -> Index:
@@ -292,17 +295,19 @@ class _Task:
         """A panel by the blocks of a run, which begins with block `start`; the last run ends with what is made of the sums."""
         code, plan = self.code, self.plan
         end = plan.blocks if is_last else code.add(start, plan.run)
-        first = int(not self.in_arena and plan.blocks > 1)
-        if first:
+        if plan.blocks == 2 and not self.in_arena:
             self._block(panel, start, end, 0, False)
-        with code.loop(code.add(start, first), code.sub(end, int(is_last)), name="block") as block:
-            self._block(panel, start, end, block.iv, False)
+        elif plan.blocks > 1:
+            with code.loop(start, code.sub(end, int(is_last)), name="block") as block:
+                self._block(panel, start, end, block.iv, False)
         if is_last:
             self._block(panel, start, end, plan.blocks - 1, True)
 
     def _block(self, panel: Index, start: Index, end: Index, block: Index, closes: bool) -> None:
         """A block, beside which terms of the following one are made."""
         code, plan = self.code, self.plan
+        # Whether the sums begin here.
+        begins = False if self.in_arena else code.condition("eq", block, 0)
         # Halves of the memory are taken in turns, as blocks are counted through all runs.
         panels = code.sub(self.end, self.first)
         turn = code.add(code.mul(start, panels), code.mul(code.sub(panel, self.first), code.sub(end, start)), code.sub(block, start))
@@ -325,10 +330,8 @@ class _Task:
                 source = self.made.right, code.value(at), code.value(code.add(there, code.mul(pair, LANES))), code.value(self._ahead(start, end, following[1], pair, at))
             at_a = code.add(self.at, code.mul(code.add(code.mul(block, plan.chunk), place), plan.block * plan.tile_words))
             at_sums = code.value(self._sums_at(panel, place))
-            code.b(
-                kernel.DotTerms, self.rows, code.value(at_a), self.terms, at_b, self.sums, at_sums, *source, rows=plan.height, steps=plan.block, cuts=cuts, apart=plan.apart,
-                fresh=not self.in_arena and isinstance(block, int) and block == 0,
-            )  # fmt: skip
+            at_begun = code.apply("select", begins, code.value(self.zeros), at_sums) if isinstance(begins, Value) else None if begins else at_sums
+            code.b(kernel.DotTerms, self.rows, code.value(at_a), self.terms, at_b, self.sums, at_sums, at_begun, *source, rows=plan.height, steps=plan.block, cuts=cuts, apart=plan.apart)
             if closes:
                 self._close(panel, number, at_sums)
 

@@ -115,7 +115,10 @@ def emit_dot_terms(e: FunctionEmitter, op: Any) -> None:
         return made
 
     moves = [TERMS * tile, PAIRS * row, *([op.cuts * pair, op.cuts * row, op.cuts * pair] if cuts else [])]
-    begun = [_tile(code, f"tilezero.internal({_shape(op.rows)})") if op.fresh else _load(code, place, op.rows, LANES) for place in places]
+    if op.at_begun is None:
+        begun = [_tile(code, f"tilezero.internal({_shape(op.rows)})") for _ in columns]
+    else:
+        begun = [_load(code, _plus(code, e.address(op.sums, op.at_begun), column * WORD), op.rows, LANES) for column in columns]
     sums = _loop(code, op.steps, [a, b, *cuts], moves, begun, step)
     for place, made in zip(places, sums, strict=True):
         code.line(f"call void @llvm.x86.tilestored64.internal({_shape(op.rows)}, {place.typed}, i64 {row}, {made.typed})")
@@ -123,12 +126,14 @@ def emit_dot_terms(e: FunctionEmitter, op: Any) -> None:
 
 def _cut(code: Code, at: Lane, into: Lane, plane: int, apart: int) -> None:
     """The terms of two rows of lanes, so many bytes `apart`, one term's `plane` behind the other's."""
+    half, upper_bits = (code.held("i32", COLUMNS, x) for x in (HALF, UPPER))
     for column in range(0, LANES * WORD, ROW):
         pair = [code.value("float", COLUMNS, f"load <{COLUMNS} x float>, {_plus(code, at, line + column).typed}, align 4", "x") for line in (0, apart)]
         for term in range(TERMS):
             is_last = term == TERMS - 1
-            upper = [(x.bits() if is_last else x.bits() + HALF) & UPPER for x in pair]
-            word = upper[1] | upper[0].shift_right(16)
+            bits = [x.bits() if is_last else x.bits() + half for x in pair]
+            upper = bits if is_last else [x & upper_bits for x in bits]
+            word = upper[0].shift_right(16) | (upper[1] & upper_bits if is_last else upper[1])
             code.line(f"store {word.typed}, {_plus(code, into, term * plane + column).typed}, align 4")
             if not is_last:
                 pair = [x - part.convert("bitcast", "float") for x, part in zip(pair, upper, strict=True)]

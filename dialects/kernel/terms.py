@@ -28,11 +28,11 @@ class DotTerms(Op):
     """Adds products of some rows of A by 32 lanes of B to sums, each number being the sum of three terms of bf16, while terms of other numbers are made.
 
         // %a: buffer<4096xi32>, %i: index, %b: buffer<8192xi32>, %j: index, %sums: buffer<1024xf32>, %k: index, %source: buffer<2048xf32>, %l: index, %m: index, %n: index
-        kernel.dot_terms %a, %i, %b, %j, %sums, %k, %source, %l, %m, %n {rows = 16, steps = 2, cuts = 4, apart = 64}
+        kernel.dot_terms %a, %i, %b, %j, %sums, %k, %k, %source, %l, %m, %n {rows = 16, steps = 2, cuts = 4, apart = 64}
 
     A word has two bf16 numbers, the terms of two neighbouring steps of the contracted axis, the first of them in its low half. A number's first term is the nearest bf16, the second one that of what is
     left, and the third one what is left of that. A has 16 words of each of `rows` rows for each term and each of `steps` steps, `[step][term][row][16]` from `at_a` on, so that a step is 32 steps of the axis.
-    B has 32 lanes of each pair, `[term][pair][32]` from `at_b` on, `16 * steps` pairs of each term. Rows of sums are 32 numbers from `at_sums` on; `fresh` ones begin as zeros, whatever is there.
+    B has 32 lanes of each pair, `[term][pair][32]` from `at_b` on, `16 * steps` pairs of each term. Rows of sums are 32 numbers from `at_sums` on; they begin as those from `at_begun` on, or as zeros.
 
     Products of terms are added up in float32 one after the other, but for the three whose terms are the smallest, which are left out: those are below what float32 holds. Numbers below 2^-126 count as zero.
 
@@ -48,6 +48,7 @@ class DotTerms(Op):
     at_b = operand()
     sums = operand()
     at_sums = operand()
+    at_begun = optional()
     source = optional()
     at_source = optional()
     at_into = optional()
@@ -56,16 +57,15 @@ class DotTerms(Op):
     steps = attr(int)
     cuts = attr(int, default=0)
     apart = attr(int, default=LANES)
-    fresh = attr(bool, default=False)
 
     @staticmethod
     def infer(
-        a: Type, at_a: Type, b: Type, at_b: Type, sums: Type, at_sums: Type, source: Type | None, at_source: Type | None, at_into: Type | None, at_ahead: Type | None,
-        *, rows: int, steps: int, cuts: int, apart: int, fresh: bool,
+        a: Type, at_a: Type, b: Type, at_b: Type, sums: Type, at_sums: Type, at_begun: Type | None, source: Type | None, at_source: Type | None, at_into: Type | None,
+        at_ahead: Type | None, *, rows: int, steps: int, cuts: int, apart: int,
     ) -> None:
         given = [x is not None for x in (source, at_source, at_into, at_ahead)]
         check_attr(all(given) if cuts > 0 else cuts == 0 and not any(given), f"expected 'source' and three positions with cuts, and none elsewhere, but got {cuts} cuts and {sum(given)} of these")
-        for at in (at_a, at_b, at_sums, at_source, at_into, at_ahead):
+        for at in (at_a, at_b, at_sums, at_begun, at_source, at_into, at_ahead):
             if at is not None:
                 check_index(at)
         found = [check_buffer(x).dtype for x in (a, b, sums)]
@@ -77,19 +77,19 @@ class DotTerms(Op):
 
     @staticmethod
     def reference(
-        a: Array, at_a: Any, b: Array, at_b: Any, sums: Array, at_sums: Any, source: Array | None, at_source: Any, at_into: Any, at_ahead: Any,
-        *, rows: int, steps: int, cuts: int, apart: int, fresh: bool,
+        a: Array, at_a: Any, b: Array, at_b: Any, sums: Array, at_sums: Any, at_begun: Any, source: Array | None, at_source: Any, at_into: Any, at_ahead: Any,
+        *, rows: int, steps: int, cuts: int, apart: int,
     ) -> tuple[()]:  # fmt: skip
         name, pairs = "kernel.dot_terms", steps * PAIRS
         left = _numbers(read(name, a, at_a + np.arange(steps * TERMS * rows * PAIRS), None)).reshape(steps, TERMS, rows, STEPS)
         # Halves of a word are below each other.
         right = _numbers(read(name, b, at_b + np.arange(TERMS * pairs * LANES), None)).reshape(TERMS, steps, PAIRS, LANES, 2).transpose(0, 1, 2, 4, 3).reshape(TERMS, steps, STEPS, LANES)
-        at = at_sums + np.arange(rows * LANES)
-        made = np.zeros((rows, LANES), np.float32) if fresh else read(name, sums, at, None).reshape(rows, LANES)
+        places = np.arange(rows * LANES)
+        made = np.zeros((rows, LANES), np.float32) if at_begun is None else read(name, sums, at_begun + places, None).reshape(rows, LANES)
         with np.errstate(all="ignore"):
             for step in range(steps):
                 made = (made + sum(left[step, i] @ right[j, step] for i, j in PRODUCTS)).astype(np.float32)
-        write(name, made.reshape(-1), sums, at, None)
+        write(name, made.reshape(-1), sums, at_sums + places, None)
         if source is not None:
             count = steps * cuts
             first, second = read(name, source, at_source + np.add.outer(apart * np.arange(2 * count), np.arange(LANES)), None).reshape(count, 2, LANES).transpose(1, 0, 2)

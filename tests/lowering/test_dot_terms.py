@@ -53,34 +53,38 @@ def test_terms_add_up_to_the_number():
     assert np.all(np.abs(terms[1:]) <= 2.0**-8 * np.abs(terms[:-1]))
 
 
-def block(rows: int, steps: int, cuts: int, apart: int = LANES) -> Module:
-    """sums += a @ b, and `terms` get those of `more` behind its first half, which is b."""
-    size = TERMS * PAIRS * steps * LANES
-    types = [BufferType((n,), t) for n, t in ((steps * TERMS * rows * PAIRS, i32), (size, i32), (rows * LANES, f32), (2 * steps * max(cuts, 1) * apart, f32))]
-    module, args, builder = one_function(types, [BufferType((2 * size,), i32), BufferType((rows * LANES,), f32)])
+def block(rows: int, steps: int, cuts: int, apart: int = LANES, begun: int | None = 0) -> Module:
+    """The first half of the sums = half number `begun` of `before`, or zeros, + a @ b, and `terms` get those of `more` behind its first half, which is b."""
+    size, count = TERMS * PAIRS * steps * LANES, rows * LANES
+    types = [BufferType((n,), t) for n, t in ((steps * TERMS * rows * PAIRS, i32), (size, i32), (2 * count, f32), (2 * steps * max(cuts, 1) * apart, f32))]
+    module, args, builder = one_function(types, [BufferType((2 * size,), i32), BufferType((2 * count,), f32)])
     a, b, before, more, terms, sums = args
     zero = builder.number(0)
-    for source, target, count, lanes in ((b, terms, size, LANES), (before, sums, rows * LANES, LANES)):
-        with builder.loop(zero, builder.number(count), step=lanes) as (i, _, _passed):
+    for source, target, words, lanes in ((b, terms, size, LANES), (before, sums, 2 * count, LANES)):
+        with builder.loop(zero, builder.number(words), step=lanes) as (i, _, _passed):
             builder(kernel.Store, builder(kernel.Load, source, i, None, lanes=lanes, align=None), target, i, None, align=None)
     at = (more, zero, builder.number(size), builder.number(1 << 20)) if cuts else (None,) * 4
-    builder(kernel.DotTerms, a, zero, terms, zero, sums, zero, *at, rows=rows, steps=steps, cuts=cuts, apart=apart)
+    at_begun = None if begun is None else builder.number(begun * count)
+    builder(kernel.DotTerms, a, zero, terms, zero, sums, zero, at_begun, *at, rows=rows, steps=steps, cuts=cuts, apart=apart)
     finish(builder)
     return module
 
 
-@pytest.mark.parametrize(("rows", "steps", "cuts", "apart"), [(16, 4, 2, 32), (16, 1, 16, 32), (1, 3, 0, 32), (13, 5, 3, 40), (7, 2, 1, 1000)])
-def test_a_block_is_the_product_of_its_rows_and_lanes_also_by_tiles(rows, steps, cuts, apart):
-    x, w, before, more = numbers(rows, 32 * steps), numbers(32 * steps, LANES, seed=1), numbers(rows, LANES, seed=2), numbers(2 * steps * max(cuts, 1), apart, seed=3)
-    module = block(rows, steps, cuts, apart)
+@pytest.mark.parametrize(("rows", "steps", "cuts", "apart", "begun"), [(16, 4, 2, 32, 0), (16, 1, 16, 32, None), (1, 3, 0, 32, 1), (13, 5, 3, 40, None), (7, 2, 1, 1000, 1)])
+def test_a_block_is_the_product_of_its_rows_and_lanes_also_by_tiles(rows, steps, cuts, apart, begun):
+    x, w, before, more = numbers(rows, 32 * steps), numbers(32 * steps, LANES, seed=1), numbers(2, rows, LANES, seed=2), numbers(2 * steps * max(cuts, 1), apart, seed=3)
+    module = block(rows, steps, cuts, apart, begun)
     inputs = [words_of_rows(x), words_of_lanes(w), before.reshape(-1), more.reshape(-1)]
-    exact = before + x.astype(np.float64) @ w
-    magnitude = np.abs(before) + np.abs(x.astype(np.float64)) @ np.abs(w)
+    first = np.zeros((rows, LANES)) if begun is None else before[begun].astype(np.float64)
+    exact = first + x.astype(np.float64) @ w
+    magnitude = np.abs(first) + np.abs(x.astype(np.float64)) @ np.abs(w)
     runs = [evaluate(module, inputs)]
     if has_terms(host()):
         runs.append(load(build_artifact(module.clone(), host(), "terms")).run(inputs))
     for terms, sums in runs:
-        assert np.all(np.abs(sums.reshape(exact.shape) - exact) <= 2**-23 * np.sqrt(32 * steps) * magnitude)
+        found, beside = sums.reshape(before.shape)
+        assert np.all(np.abs(found - exact) <= 2**-23 * np.sqrt(32 * steps) * magnitude)
+        np.testing.assert_array_equal(beside, before[1])
         size = TERMS * PAIRS * steps * LANES
         np.testing.assert_array_equal(terms[:size], inputs[1])
         made, wanted = terms[size:].reshape(TERMS, -1), words_of_lanes(more[:, :LANES]).reshape(TERMS, -1)
