@@ -77,6 +77,8 @@ ROWS_OF_TASK = 192
 # The same where all panels stay in this part of the second-level cache, 1 / so much, and the third level gives few bytes a cycle: fewer, of which A stays near while all panels pass, in as even pieces
 # as can be between these bounds.
 PANELS_NEAR_SHARE, LEAST_NEAR_ROWS, MOST_NEAR_ROWS = 4, 24, 56
+# Up to so many rows take less time than their weights take from the third level; and how many times the second-level cache these may be, for a part of them worth mentioning to be there at the next call.
+MOST_ALTERNATING_ROWS, MOST_ALTERNATING = 32, 5
 # Up to the end of such a part of memory the machine reads a stream ahead.
 PAGE_BYTES = 4096
 
@@ -423,6 +425,11 @@ class ProductBuilder:
         tasks = product(sizes) * blocks * pieces
         threads = code.b(kernel_ops.Threads)
         shared = code.apply("gt", threads, code.value(1))
+        turned = None
+        if self._alternates(panels, local):
+            assert isinstance(blocks, int)
+            # Threads have their own panels each, the same ones in each call.
+            turned = code.apply("and", code.apply("le", threads, code.value(1)), code.b(kernel_ops.Alternate))
         with code.parallel(code.value(tasks), grain=grain, name="task") as task:
             if near is None:
                 *around, block, part = code.split(task, [*sizes, blocks, pieces])
@@ -430,6 +437,9 @@ class ProductBuilder:
                 *around, part, block = code.split(task, [*sizes, pieces, blocks])
             # One of two threads takes its tasks from the end on.
             backward = code.apply("and", shared, code.apply("ge", code.value(code.mul(task, 2)), code.value(tasks)))
+            if turned is not None:
+                block = code.apply("select", turned, code.value(code.sub(typical(blocks) - 1, block)), code.value(block))
+                backward = code.apply("or", backward, turned)
             self._piece(kernel, dict(zip(self.outer, around, strict=True)), block, part, piece, panels, local, backward, threads)
 
     def _rows_first(self, panels: Panels | None, local: bool) -> int | None:
@@ -451,6 +461,15 @@ class ProductBuilder:
     def _rows_are_far(self) -> bool:
         """Whether A is more than the second-level cache holds."""
         return typical(self.m) * typical(self.k) * element_type(self.p.left.source.type).bytes > self.p.request.target.caches[1]
+
+    def _alternates(self, panels: Panels | None, local: bool) -> bool:
+        """Whether one call goes through the panels forwards and the next one backwards, so that it begins with those that are still in the second-level cache: more of them than it holds, but not many times
+        as many, which are read once in each call."""
+        if panels is None or local or self.outer or not isinstance(panels.elements, int):
+            return False
+        size, cache = panels.elements * self.p.dtype.bytes, self.p.request.target.caches[1]
+        is_read_once = not isinstance(self.m, int) or self.m <= MOST_ALTERNATING_ROWS
+        return is_read_once and 3 * cache < 4 * size <= 4 * MOST_ALTERNATING * cache
 
     def _panels_stay(self, panels: Panels) -> bool:
         """Whether several panels, and room for more, are in the second-level cache, and the third one is too slow to read anything else from it more often than needed."""

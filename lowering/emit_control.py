@@ -203,6 +203,15 @@ def _emit_threads(e: FunctionEmitter, op: Any) -> Lane:
     return count.convert("sext", "i64")
 
 
+def _emit_alternate(e: FunctionEmitter, op: Any) -> Lane:
+    """A word of the code's own, which each call turns over. Of two calls at once both may see the same, but none half a word."""
+    place = f"@{e.module.unique(f'{e.name}.calls')}"
+    e.module.functions.append(f"{place} = internal global i32 0, align 64")
+    before = e.code.value("i32", 1, f"load atomic i32, ptr {place} monotonic, align 4", "calls")
+    e.code.line(f"store atomic {(before ^ 1).typed}, ptr {place} monotonic, align 4")
+    return before.convert("trunc", "i1")
+
+
 def _capture(e: FunctionEmitter, inner: FunctionEmitter, op: Any) -> tuple[list[str], list[Lane]]:
     """Bind in `inner` what the body uses from outside: its parameters there, and the same values out here."""
     inside: set[Any] = set()
@@ -295,6 +304,7 @@ def _emit_clock(e: FunctionEmitter, op: Any) -> Lane:
 
 
 CONTROL: dict[type[Op], EmitOp] = {
+    kernel.Alternate: _emit_alternate,
     kernel.Clock: _emit_clock,
     kernel.For: _emit_for,
     kernel.If: _emit_if,

@@ -16,7 +16,7 @@ Conventions of the whole dialect:
 from polyreme.dialects.kernel.block import DotBlock
 from polyreme.dialects.kernel.checks import check_kernels
 from polyreme.dialects.kernel.common import MAX_LANES, REDUCTIONS, lanes_of, of_lanes
-from polyreme.dialects.kernel.control import Call, For, If, Parallel, Threads, Yield
+from polyreme.dialects.kernel.control import Alternate, Call, For, If, Parallel, Threads, Yield
 from polyreme.dialects.kernel.grid import (
     Atomic,
     Barrier,
@@ -55,6 +55,7 @@ from polyreme.dialects.kernel.values import (
 
 __all__ = [
     "Alloc",
+    "Alternate",
     "Apply",
     "Atomic",
     "Barrier",

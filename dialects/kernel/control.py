@@ -147,6 +147,25 @@ class Threads(Op):
         return np.int64(3)
 
 
+@op("kernel.alternate")
+class Alternate(Op):
+    """False and true in turns, from one call of a kernel to the next.
+
+        %backward = kernel.alternate : i1
+
+    For going through memory the other way around than the call before, whose last part is still in the cache. What is computed must not depend on it: calls at the same time may get the same. On numpy it
+    is true.
+    """
+
+    @staticmethod
+    def infer() -> Type:
+        return i1
+
+    @staticmethod
+    def reference() -> np.bool_:
+        return np.True_
+
+
 @op("kernel.if")
 class If(Op):
     """Runs one of two bodies and gives what it yields.

@@ -75,19 +75,18 @@ def to_kernels(module: Module, target: Target) -> tuple[Module, list[str]]:
     return lowered, [plan.builder for plan in record.plans]
 
 
-def run_native(module: Module, inputs: Sequence[Array], target: Target | None = None) -> tuple[list[Array], list[Array]]:
-    """The results of machine code on one thread and on two; kernels are made for `target`, which is this machine or one like it."""
+def run_native(module: Module, inputs: Sequence[Array], target: Target | None = None, threads: Sequence[int] = (1, 2)) -> list[list[Array]]:
+    """The results of machine code on so many threads, call by call; kernels are made for `target`, which is this machine or one like it."""
     lowered, _ = to_kernels(module, target or host())
     executable = load(build_artifact(lowered, host(), "product", outline_constants(lowered)))
-    before = get_num_threads()
+    before, results = get_num_threads(), []
     try:
-        set_num_threads(1)
-        one = [np.array(x) for x in executable.run(list(inputs))]
-        set_num_threads(2)
-        two = [np.array(x) for x in executable.run(list(inputs))]
+        for count in threads:
+            set_num_threads(count)
+            results.append([np.array(x) for x in executable.run(list(inputs))])
     finally:
         set_num_threads(before)
-    return one, two
+    return results
 
 
 def assert_close(got: Array, expected: Array, dtype: ScalarType) -> None:

@@ -299,6 +299,22 @@ def test_one_row_reads_weights_that_are_far_in_streams(case: Case) -> None:
     np.testing.assert_array_equal(run_native(module, inputs, one)[0][0], run_native(module, inputs, streams)[0][0])
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "kilobytes", "alternates"), [(1, 777, 256, True), (N, 777, 256, True), (32, 777, 96, True), (33, 777, 256, False), (1, 777, 2048, False), (1, 777, 72, False), (1, 300, 256, False)]
+)  # fmt: skip
+def test_calls_go_through_weights_to_and_fro_where_the_second_level_cache_holds_a_part_of_them(m: Dim, n: int, kilobytes: int, alternates: bool) -> None:
+    """Forwards and backwards they give the same bits, on one thread and two."""
+    module, inputs, expected = Case("mk,kn->mn", (m, 131), (131, n), True, n=3).build()
+    target = replace(host(), caches=(1 << 10, kilobytes << 10, 1 << 20))
+    lowered, _ = to_kernels(module, target)
+    assert any(isinstance(op, kernel.Alternate) for op in lowered.walk()) == alternates
+    check_evaluated(module, inputs, expected, f32, target)
+    (first,), *others = run_native(module, inputs, target, threads=(1, 1, 2, 1, 2))
+    assert_close(first, expected, f32)
+    for (other,) in others:
+        np.testing.assert_array_equal(other, first)
+
+
 @pytest.mark.parametrize(("k", "n", "streams"), [(130, 512, True), (63, 1024, False), (130, 100, False)])
 def test_streams_are_of_weights_that_do_not_stay_near_and_pages_apart(k: int, n: int, streams: bool) -> None:
     """Not where the second-level cache holds them all, and not where two streams would share a page."""

@@ -18,6 +18,7 @@ from polyreme.ir.types import BufferType, bf16, f16, f32, f64, i1, i8, i16, i32,
 from polyreme.ir.verify import verify
 from polyreme.lowering.codegen import assembly
 from polyreme.lowering.emit_llvm import emit_llvm, size_names
+from polyreme.lowering.link import build_artifact, load
 from polyreme.lowering.pipeline import compile_module
 from polyreme.lowering.targets import TARGETS, find_target, host
 from tests.lowering.kernels import assert_same, both, compiled, finish, function, one_function, register_tile
@@ -475,6 +476,24 @@ def test_nested_parallel_loops_run_every_pair_once():
             b(kernel.Store, b.apply("neg", b(kernel.Load, args[0], at)), args[1], at)
     finish(b)
     assert_same(module, [np.arange(24, dtype=np.float32).reshape(6, 4)])
+
+
+def test_calls_of_a_kernel_alternate():
+    """Each model goes on from where it was."""
+    module = Module.empty()
+    buffer = BufferType((1,), i32)
+    func, b = function(module, "note", [buffer])
+    b(kernel.Store, b.apply("cast", b(kernel.Alternate), dtype=i32), func.args[0], b.number(0))
+    finish(b)
+    main, b = function(module, "main", [buffer], ("output",))
+    b(kernel.Call, main.args[0], callee="note")
+    finish(b)
+    verify(module)
+    first, second = (load(build_artifact(module.clone(), host())) for _ in range(2))
+    assert [int(made.run([])[0][0]) for made in (first, first, second, first, second)] == [0, 1, 0, 0, 1]
+    for target in TARGETS.values():
+        if target.code == "llvm":
+            assembly(emit_llvm(module, target), target)
 
 
 def test_a_call_inside_a_parallel_body_gets_the_pool_and_the_sizes():
