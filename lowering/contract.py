@@ -438,7 +438,7 @@ class ProductBuilder:
             # One of two threads takes its tasks from the end on.
             backward = code.apply("and", shared, code.apply("ge", code.value(code.mul(task, 2)), code.value(tasks)))
             if turned is not None:
-                block = code.apply("select", turned, code.value(code.sub(typical(blocks) - 1, block)), code.value(block))
+                block = code.apply("select", turned, code.value(code.sub(blocks - 1, block)), code.value(block))
                 backward = code.apply("or", backward, turned)
             self._piece(kernel, dict(zip(self.outer, around, strict=True)), block, part, piece, panels, local, backward, threads)
 

@@ -25,6 +25,8 @@ VECTOR = LANES // 2
 STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
 # Tiles of rows of a chunk at most, and the part of the second-level cache, 1 / so much, that the terms of its rows take where they are cut into runs, whose sums have room there, too; terms of a single run take up to 5 eighths.
 MOST_TILES, CHUNK_SHARE = 13, 2
+# So many tiles of rows are two chunks where there are few panels: then of two threads each makes the terms of its own rows, and not both of them those of all.
+TILES_OF_TWO, FEW_PANELS = 12, 8
 # Threads that make terms of A each for itself, since lines that another core wrote come from it at 5 GB/s on Emerald Rapids: so many at most, or at least, and between these as many as take no more memory than this.
 MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
 # So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time.
@@ -171,6 +173,8 @@ class Plan:
 
     @cached_property
     def chunks(self) -> Dim:
+        if self.products == 1 and isinstance(self.tiles, int) and TILES_OF_TWO <= self.tiles <= MOST_TILES and self.panels <= FEW_PANELS:
+            return 2
         return maximum(ceildiv(self.tiles, MOST_TILES), 1)
 
     @cached_property
