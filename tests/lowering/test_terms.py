@@ -87,6 +87,7 @@ CASES = [
     Case(47, 100, 40, bias=True),  # no size fits
     Case(3 * 16 * MOST_TILES - 100, 33, 33, residual=True),  # chunks of which the last one is smaller
     Case((MOST_TILES * 16) * 13 + 5, 32, 32),  # one whose last chunk has a single tile
+    Case(196, 100, 70, residual=True),  # two chunks of few panels
     Case(50, 700, 96, turned=True, bias=True),
     Case(96, 64, 64, split=2, bias=True, residual=True),
 ]
@@ -321,6 +322,11 @@ def test_tiles_of_every_chunk_cut_all_pairs_of_a_block_and_steps_cover_all(m: in
     assert plan.runs * plan.run >= plan.blocks > (plan.runs - 1) * plan.run
     last = max(plan.tiles - (plan.chunks - 1) * plan.chunk, LEAST_TILES)
     assert last * plan.cuts >= 16
+
+
+@pytest.mark.parametrize(("m", "k", "n", "chunks"), [(196, 1024, 256, 2), (196, 256, 257, 1), (177, 64, 32, 2), (176, 64, 32, 1), (209, 64, 32, 2), (784, 512, 128, 4)])
+def test_threads_have_rows_of_their_own_where_few_panels_follow(m: int, k: int, n: int, chunks: int) -> None:
+    assert Plan(replace_sizes(m, k, n), TERMS_TARGET).chunks == chunks
 
 
 def replace_sizes(m: int, k: int, n: int) -> Any:
