@@ -128,6 +128,16 @@ class Code:
             parts.append(0 if not isinstance(sizes[0], Value) and sizes[0] == 1 else flat)
         return parts[::-1]
 
+    def following(self, place: Sequence[Value], sizes: Sequence[Index]) -> list[Value]:
+        """The multi-index behind `place` in row-major `sizes`, without a division."""
+        *outer, last = place
+        last = self.value(self.add(last, 1))
+        if not outer:
+            return [last]
+        is_over = self.apply("eq", last, self.value(sizes[-1]))
+        stay = [self.apply("select", is_over, after, before) for after, before in zip(self.following(outer, sizes[:-1]), outer, strict=True)]
+        return [*stay, self.apply("select", is_over, self.value(0), last)]
+
     # --- values
 
     def apply(self, fn: str, *xs: Value, dtype: ScalarType | None = None) -> Value:

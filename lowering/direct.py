@@ -53,7 +53,7 @@ from polyreme.lowering.positions import Position, total
 from polyreme.lowering.problem import GRAIN_CYCLES, typical
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
-from polyreme.lowering.sweep import estimate
+from polyreme.lowering.sweep import estimate, estimate_pixels
 
 
 def build_direct(request: Request) -> KernelPlan | None:
@@ -239,6 +239,9 @@ class DirectTask:
         *above, width = self.counts
         across = -(-self.most[-1] // wide)
         count = across * (-(-self.most[0] // high) if above else 1)
+        if direct.numbered:
+            # As many tiles as an image of a usual size has, so that these ask for all of the next panel.
+            count = min(count, -(-estimate_pixels(direct.extent[0]) // wide))
 
         def tiles(axes: Sequence[Axis], at: Index, weights: Index, tap: Index, add: bool) -> None:
             size = product(a.size for a in axes) * direct.width
@@ -347,7 +350,7 @@ class DirectTask:
             first = code.mul(code.mod(number, -(-vectors * UNROLL // lines)), lines * lanes)
             moved = [code.add(further, first, i * lanes) for i in range(lines)]
             return lambda position: [code.add(position, m) for m in moved]
-        begin = code.add(weights, further, code.mul(number, -(-typical(size) // (count * lanes)) * lanes))
+        begin = code.add(weights, further, code.mul(code.mod(number, count), -(-typical(size) // (count * lanes)) * lanes))
 
         def ask(position: Index) -> list[Index]:
             done = code.mul(code.div(code.sub(position, weights), count * lanes), lanes)

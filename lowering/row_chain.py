@@ -241,7 +241,7 @@ def _maker(part: Request, image: Value) -> Product | Direct | None:
     product = find_product(part)
     if product is not None and _is_plain(product):
         return product if product.n == channels and product.m == size_of(pixels) and len(product.problem.epilogue.values) == 1 else None
-    direct = find_direct(part, by_rows=True) if all(isinstance(n, int) for n in pixels) else None
+    direct = find_direct(part, by_rows=True)
     if direct is None or build_winograd(part) is not None:
         return None
     p = direct.p
@@ -303,10 +303,10 @@ class _Convolution:
 
     def write_row(self, made: ProductKernel, row: tuple[Index, Index, Index], at: Index, panel: Index, valid: int | None) -> None:
         code, direct = made.code, self.direct
-        pixels = typical(direct.whole[1])
+        pixels = direct.whole[1]
         around = dict.fromkeys(direct.outer, row[1])
         args = [made.left, made.right, *(made.buffers[a] for a in direct.p.epilogue.args), *made.outputs]
-        task = _IntoRing(direct, code, args, around, [row[2], 0], [1, pixels], [1, pixels])
+        task = _IntoRing(direct, code, args, around, [row[2], 0], [1, pixels], [1, estimate_pixels(pixels)])
         task.to, task.panel = at, panel
         task.run(panel, 1, typical(self.panels.count))
 
@@ -326,11 +326,11 @@ class _IntoRing(DirectTask):
         """Ask for what lies under a tile of the next row, and not under this one's, whose first window begins at `at`: an image from outside is far, and its rows are too short
         for the hardware to ask in time."""
         line = self.p.request.target.line_bytes // self.direct.image_bytes
-        (columns, across), (rows, down), *inner = ((typical(axis.size), typical(axis.a)) for axis in axes)
-        reach = 1 + (columns - 1) * across + (len(pixels.places) - 1) * typical(self.moves[-1])
+        (columns, across), (rows, down), *inner = ((typical(axis.size), axis.a) for axis in axes)
+        reach = 1 + (columns - 1) * typical(across) + (len(pixels.places) - 1) * typical(self.moves[-1])
         begins = [down * (rows + i) for i in range(self.direct.window.strides[0])]
         for size, step in inner:
-            if step < line:
+            if isinstance(step, int) and step < line:
                 reach += (size - 1) * step
             else:
                 begins = [begin + i * step for begin in begins for i in range(size)]

@@ -21,6 +21,7 @@ added at once. But an infinity makes its row or column nan, as its other terms a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polyreme.dialects import kernel, tensor
@@ -39,7 +40,7 @@ from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.product_tile import ProductKernel, Tile
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.sharing import Tickets
-from polyreme.lowering.terms_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VECTOR, Plan, find_terms
+from polyreme.lowering.terms_plan import LEAST_TILES, MOST_TILES, VECTOR, Plan, find_terms
 
 # Pairs of rows ahead of what is cut that are asked for.
 PAIRS_AHEAD = 32
@@ -104,7 +105,7 @@ class TermsBuilder:
 
 def _are_few(code: Code, plan: Plan) -> Value:
     """Whether an unknown number of rows goes the direct way."""
-    return code.apply("lt", code.value(plan.m), code.value(LEAST_ROWS))
+    return code.apply("lt", code.value(plan.m), code.value(plan.least))
 
 
 def cut_pair(code: Code, first: Value, second: Value) -> list[Value]:
@@ -191,22 +192,24 @@ class _Tasks:
         along = p.left.stride(plan.matrices.step)
         base = code.add(p.left.base, *(code.mul(i, p.left.stride(c)) for c, i in around.items()), code.mul(number, STEPS * along))
 
-        def at(row: Index) -> Index:
-            """Where a row's numbers of this step are; letters of rows that are no neighbours move by themselves."""
-            flat = code.add(row0, row)
-            letters = product.rows if product.scattered else product.rows[-1:]
-            places = code.split(flat, [p.size(c) for c in letters])
+        # Letters of rows that are no neighbours move by themselves.
+        letters = product.rows if product.scattered else product.rows[-1:]
+        sizes = [p.size(c) for c in letters]
+
+        def at(places: Sequence[Index]) -> Index:
+            """Where a row's numbers of this step are."""
             return code.add(base, *(code.mul(i, p.left.stride(c)) for c, i in zip(letters, places, strict=True)))
 
         if along != 1:
-            self._cut_columns(rows, to, at(0), along)
+            self._cut_columns(rows, to, at(code.split(row0, sizes)), along)
             return
 
         def all_rows(exist: Index) -> None:
-            with code.loop(0, rows, name="row") as row:
-                here = at(row.iv)
+            first = [code.value(i) for i in code.split(row0, sizes)]
+            with code.loop(0, rows, first, name="row") as row:
+                here, row.next = at(row.carried), code.following(row.carried, sizes)
                 if plan.rows_are_far:
-                    there = at(code.add(row.iv, plan.height))
+                    there = at(code.split(code.add(row0, row.iv, plan.height), sizes))
                     for half in (0, VECTOR):
                         code.prefetch(self.made.left, code.add(there, half), locality=2)
                 halves = [code.load(self.made.left, code.add(here, half), VECTOR, code.lane_mask(code.sub(exist, half), VECTOR)) for half in (0, VECTOR)]
@@ -335,11 +338,24 @@ class _Task:
             if closes:
                 self._close(panel, number, at_sums)
 
-        cutting = -(-PAIRS // plan.cuts)
-        for first, end, cuts in ((0, cutting, plan.cuts), (cutting, self.count, 0)):
+        def tiles(first: Index, end: Index, cuts: int) -> None:
             if code.condition("lt", first, end) is not False:
                 with code.loop(first, end, name="tile") as loop:
                     tile(loop.iv, cuts)
+
+        # Tiles that make terms, then those that are left.
+        few, many = plan.cuts
+        fewer, cutting = -(-PAIRS // few), -(-PAIRS // many)
+        if few == many:
+            tiles(0, cutting, many)
+            tiles(cutting, self.count, 0)
+            return
+        are_many = code.apply("ge", code.value(self.count), code.value(cutting))
+        with code.when(are_many):
+            tiles(0, cutting, many)
+        with code.when(are_many, then=False):
+            tiles(0, fewer, few)
+        tiles(code.apply("select", are_many, code.value(cutting), code.value(fewer)), self.count, 0)
 
     def _following(self, panel: Index, start: Index, end: Index, block: Index) -> tuple[Index, Index]:
         """The panel and the block that come behind this one: the next block, or the first one of the run of the next panel, or that of the next run of the first panel. Behind the last one of all, which has

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from math import gcd, prod
 
 from polyreme.dialects.kernel.terms import LANES, MOST_ROWS, PAIRS, PRODUCTS, STEPS, TERMS
@@ -31,8 +32,8 @@ TILES_OF_TWO, FEW_PANELS = 12, 8
 MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
 # So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time.
 LEAST_TILES = 3
-# Fewer rows, steps or lanes are not worth it; and how many rows an unknown number of them is thought to be.
-LEAST_ROWS, LEAST_STEPS, LEAST_LANES, USUAL_ROWS = 40, 64, 32, 128
+# Fewer rows, steps or lanes are not worth it; and from how many rows on an unknown number of them goes so: one of these, most of which leave a tile nearly empty.
+LEAST_ROWS, LEAST_STEPS, LEAST_LANES, ROWS_WORTH_IT = 40, 64, 32, (40, 49, 65, 97, 129, 193, 257, 385, 513, 769)
 # Matrices of more than so many times the second-level cache are asked for ahead: it makes products of 12544 rows 1.2 to 1.4 times as fast, and BERT's of 384 rows, of up to 4.7 MB, 1.02 times as slow.
 FAR_SIZE = 4
 # What is estimated, fitted to 23 products on Emerald Rapids and to those of ResNet-50: cycles of a number of A that is cut, of a row of a product of tiles, of a vector of results, which are finished while nothing is
@@ -54,9 +55,11 @@ def find_terms(request: Request) -> Plan | None:
     found = find_matrices(request) or arguments(request) or scattered(request)
     if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES:
         return None
-    # An unknown number of rows is planned for a usual one; where they are few, they go the direct way.
-    usual = found.m if isinstance(found.m, int) else USUAL_ROWS
-    return Plan(found, target) if usual >= LEAST_ROWS and Plan(replace(found, m=usual), target).gains else None
+    plan = Plan(found, target)
+    if isinstance(found.m, int):
+        return plan if found.m >= LEAST_ROWS and plan.gains(found.m) else None
+    worth_it = list(takewhile(plan.gains, reversed(ROWS_WORTH_IT)))
+    return replace(plan, least=worth_it[-1]) if worth_it else None
 
 
 def arguments(request: Request) -> Matrices | None:
@@ -83,17 +86,19 @@ def scattered(request: Request) -> Matrices | None:
     p, (step,) = found.problem, found.problem.step_letters
     is_known = isinstance(p.right.source, BlockArgument) and p.right.source.index in request.constant
     is_wide = all(element_type(x.type) == f32 for x in (p.left.source, p.right.source))
-    if not is_known or not is_wide or p.left.stride(step) != 1 or not all(isinstance(n, int) for n in (found.m, found.k, found.n)):
+    if not is_known or not is_wide or p.left.stride(step) != 1 or not all(isinstance(n, int) for n in (found.k, found.n)):
         return None
     return Matrices(found, found.m, typical(found.k), typical(found.n), step)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How the work is cut: `m` rows into tiles and chunks of these, the steps into blocks and, where they are many, into runs of blocks, the lanes into panels."""
+    """How the work is cut: `m` rows into tiles and chunks of these, the steps into blocks and, where they are many, into runs of blocks, the lanes into panels. Of an unknown
+    number of rows, fewer than `least` go the direct way."""
 
     matrices: Matrices
     target: Target
+    least: int = LEAST_ROWS
 
     @property
     def m(self) -> Dim:
@@ -243,28 +248,26 @@ class Plan:
         return self.height * LANES
 
     @property
-    def cuts(self) -> int:
-        """Pairs of a block that are cut beside each step of a tile, so that the tiles of any chunk cut all of them."""
-        least = LEAST_TILES
+    def cuts(self) -> tuple[int, int]:
+        """Pairs of a block that are cut beside each step of a tile: in chunks of few tiles and in those of many, so that the tiles of any chunk cut all of them."""
+        least, most = LEAST_TILES, self.chunk if isinstance(self.chunk, int) else MOST_TILES
         if isinstance(self.tiles, int) and isinstance(self.chunk, int):
             least = max(least, self.tiles - (-(-self.tiles // self.chunk) - 1) * self.chunk)
-        return -(-PAIRS // least)
+        return -(-PAIRS // least), -(-PAIRS // max(least, most))
 
-    @property
-    def gains(self) -> bool:
-        """Whether a known number of rows is estimated to take less time than the direct way on two threads, each of which makes all terms of A. On one it then takes even less."""
-        assert isinstance(self.m, int) and isinstance(self.tiles, int)
+    def gains(self, m: int) -> bool:
+        """Whether `m` rows are estimated to take less time than the direct way on two threads, each of which makes all terms of A. On one they then take even less."""
         a, several = self.matrices, self.products > 1
         # Of several, those whose B has to be turned were 0.88 to 1.04 times as fast as by the direct way.
         if several and (self.runs > 1 or not self.is_unit):
             return False
         vectors = -(-a.n // VECTOR)
-        products = self.tiles * self.steps * self.panels * 2 * len(PRODUCTS) * self.height * PRODUCT_CYCLES
+        products = -(-m // self.height) * self.steps * self.panels * 2 * len(PRODUCTS) * self.height * PRODUCT_CYCLES
         epilogue = a.product.problem.epilogue
         far = len(epilogue.values) + len(epilogue.beside) if self.results_are_far else 0
-        results = self.m * vectors * (RESULT_CYCLES + FAR_RESULT_CYCLES * far)
-        direct = self.m * a.k * vectors / 2
-        each = self.m * a.k * CUT_CYCLES * (CUT_OF_SEVERAL if several else 1) + (products + results + a.k * a.n * self.packing_cycles) / 2
+        results = m * vectors * (RESULT_CYCLES + FAR_RESULT_CYCLES * far)
+        direct = m * a.k * vectors / 2
+        each = m * a.k * CUT_CYCLES * (CUT_OF_SEVERAL if several else 1) + (products + results + a.k * a.n * self.packing_cycles) / 2
         return self.products * each + START_CYCLES < (ADVANTAGE_OF_SEVERAL if several else ADVANTAGE) * self.products * direct / 2
 
     @property

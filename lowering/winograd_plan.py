@@ -396,17 +396,25 @@ def choose_blockings(image: Image) -> list[Blocking]:
     best = min(found, key=lambda b: b.cycles, default=None)
     if best is None or best.cycles > image.enough:
         return []
-    few, *more = image.usual
-    if image.known or not more:
+    usual = image.usual
+    if image.known or len(usual) == 1:
         return [best]
-    small = min(found, key=lambda b: b.of(few).cycles)
-    large = min(found, key=lambda b: sum(b.of(usual).cycles / usual.pixels for usual in more))
-    limit = isqrt(few.pixels * more[0].pixels)
-    if image.steps == (1, 1) and small.of(few).cycles > few.enough:
-        return [replace(large, least=limit)]
+
+    def best_for(some: Sequence[Image]) -> Blocking:
+        return min(found, key=lambda b: sum(b.of(one).cycles / one.pixels for one in some))
+
+    # For how many of the usual sizes, from the smallest one on, the direct way is better.
+    direct = next((i for i, one in enumerate(usual) if image.steps != (1, 1) or best_for([one]).of(one).cycles <= one.enough), len(usual))
+    if direct == len(usual):
+        return []
+    if direct:
+        return [replace(best_for(usual[direct:]), least=isqrt(usual[direct - 1].pixels * usual[direct].pixels))]
+    few, *more = usual
+    small = best_for([few])
     if small.of(few).cycles > ADVANTAGE_OF_TWO * best.of(few).cycles:
         return [best]
-    return [replace(small, below=limit), replace(large, least=limit)]
+    limit = isqrt(few.pixels * more[0].pixels)
+    return [replace(small, below=limit), replace(best_for(more), least=limit)]
 
 
 def blockings(image: Image, sizes: Sequence[int] | None = None) -> Iterator[Blocking]:

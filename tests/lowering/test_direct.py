@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import kernel, tensor
@@ -262,7 +262,46 @@ def test_any_convolution_agrees_with_float64(case: Case, target: str) -> None:
     check_evaluated(case, TARGETS[target])
 
 
-# --- rows of an unknown number of pixels that are taken for short
+# --- sizes that are not known, and rows of pixels that are taken for long
+
+
+def border_of(case: Case) -> Any:
+    """The zeros that tiles leave out."""
+    found: list[Direct] = []
+
+    def build(request: Request) -> KernelPlan | None:
+        direct = find_direct(request)
+        assert direct is not None
+        found.append(direct)
+        return build_direct(request)
+
+    PassManager([Stage("kernel", TensorToKernel(host(), (build,)))]).run(module_of(case)[0])
+    return found[0].border
+
+
+BORDERED = [
+    Case((2, 31, 40, 9), (40, 9, 3, 3), pad=(1, 1), tail="residual"),
+    Case((1, 3, 40, 47), (20, 3, 3, 3), stride=2, pad=(1, 1), planar=True, tail="relu"),
+    Case((2, 3, 21, 1), (20, 3, 3, 3), stride=2, pad=(1, 1), planar=True),
+    Case((1, 9, 2, 16), (33, 16, 5, 4), stride=2, pad=(2, 1)),
+]
+
+
+@pytest.mark.parametrize("case", BORDERED, ids=str)
+def test_zeros_around_an_image_of_unknown_size_are_left_out_as_well(case: Case) -> None:
+    assert border_of(replace(case, open=True)) is not None
+    check_native(replace(case, open=True))
+
+
+@settings(max_examples=8, deadline=None)
+@given(cases(), st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]))
+@example(replace(BORDERED[2], x=(1, 3, 2, 1)), "x86-64-avx512")
+def test_any_convolution_of_unknown_size_agrees_with_float64(case: Case, target: str) -> None:
+    assume(max(case.places) > 1 and ("pool" not in case.tail or min(case.places) > 1))
+    check_evaluated(replace(case, open=True, tail=case.tail.replace("residual", "relu")), TARGETS[target])
+
+
+# --- and for short
 
 
 @pytest.fixture
@@ -287,6 +326,8 @@ def test_pixels_are_numbered_through_where_rows_are_short(case: Case) -> None:
         Case((2, 4, 3, 64), (72, 64, 3, 3), pad=(1, 1), tail="residual", open=True),
         Case((1, 1, 5, 32), (64, 32, 3, 3), pad=(1, 1), free=True, open=True),
         Case((1, 40, 6, 16), (64, 16, 3, 3), pad=(1, 1), open=True),
+        Case((1, 7, 7, 32), (40, 32, 3, 3), pad=(1, 1), open=True),
+        Case((1, 8, 8, 16), (17, 16, 3, 3), pad=(1, 1), free=True, open=True),
         Case((1, 9, 4, 16), (64, 16, 3, 3), stride=2, pad=(1, 1), open=True),
     ],
     ids=str,

@@ -31,7 +31,7 @@ from tests.lowering.products import root_of
 @dataclass(frozen=True)
 class Case:
     """`images` of `size` pixels with `channels`, of which `wide` are made, and `out` of these in turn (0: there is no last product). With `planar` the wide ones are
-    made by a convolution of 3 x 3 pixels with a stride of 2, of planar images of twice the size. `is_open`: rows and pixels are not known."""
+    made by a convolution of 3 x 3 pixels with a stride of 2, of planar images of twice the size. `is_open`: rows and pixels are not known; with `planar`, those of the planar images."""
 
     size: tuple[int, int]
     channels: int
@@ -71,12 +71,14 @@ class Case:
 
     def small(self, target: Target) -> Target:
         """The same machine with a cache that the wide image does not fit."""
-        pixels = 224 * 224 if self.is_open else self.size[0] * self.size[1]
+        pixels = 224 * 224 // (4 if self.planar else 1) if self.is_open else self.size[0] * self.size[1]
         return replace(target, caches=(1 << 10, pixels * self.wide * self.dtype.bytes - 1, 8 << 20))
 
     def shapes(self) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
         """Images, rows and pixels that go in and that come out, as the compiler knows them."""
-        size = (symbol("H"), symbol("W")) if self.is_open else self.size
+        size: tuple[Dim, ...] = self.size
+        if self.is_open:
+            size = tuple((n - 1) // 2 + 1 if self.planar else n for n in (symbol("H"), symbol("W")))
         places = [(n + sum(self.pad) - (k - 1) * self.dilation - 1) // self.stride + 1 for n, k in zip(size, self.taps, strict=True)]
         return (self.images, *size), (self.images, *places)
 
@@ -136,7 +138,8 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
 
     shapes = [a.shape for a in (images if case.constant else [*images, *weights])]
     if case.is_open:
-        shapes[: len(images)] = [(*size, case.channels), *[(*places, case.out)] * (len(images) - 1)]
+        image = (case.images, case.channels, symbol("H"), symbol("W")) if case.planar else (*size, case.channels)
+        shapes[: len(images)] = [image, *[(*places, case.out)] * (len(images) - 1)]
     return root_of([TensorType(shape, case.dtype) for shape in shapes], make, weights if case.constant else ()), images if case.constant else [*images, *weights]
 
 
@@ -154,7 +157,6 @@ def cases(draw: Any) -> Case:
     size = draw(st.integers(9, 13)), draw(st.integers(8, 18))
     wide, out = draw(st.sampled_from([1, 5, 16, 20, 33])), draw(st.sampled_from([0, 1, 7, 17]))
     flags = {name: draw(st.booleans()) for name in ("residual", "constant", "planar", "is_open")}
-    flags["is_open"] &= not flags["planar"]
     return Case(size, draw(st.sampled_from([1, 3, 8])), wide, out, taps, stride, pad, dilation, draw(st.integers(1, 2)), dtype=draw(st.sampled_from([f32, f32, f64])), **flags)
 
 
@@ -185,6 +187,9 @@ NATIVE = [
     Case((1, 3), 4, 16, 7, is_open=True),
     Case((131, 18), 8, 64, 24, (5, 5), 2, (2, 2), images=2, constant=False, is_open=True),
     Case((30, 16), 6, 40, 8, pad=(2, 1), dilation=2, dtype=f64, is_open=True),
+    Case((24, 26), 3, 32, 16, planar=True, is_open=True),
+    Case((1, 2), 3, 20, 0, stride=2, images=2, planar=True, is_open=True),
+    Case((30, 54), 4, 100, 9, (5, 5), pad=(2, 2), constant=False, planar=True, is_open=True),
 ]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import kernel
-from polyreme.dialects.kernel.terms import LANES, STEPS
+from polyreme.dialects.kernel.terms import LANES, PAIRS, STEPS
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
@@ -294,12 +294,49 @@ def test_machine_code_of_pixels_that_are_strides_apart_gives_the_same_bits_on_al
         np.testing.assert_array_equal(other, first)
 
 
+OPEN_STRIDED = Convolution((2, 31, 38, 64), (80, 64, 1, 1), stride=2, tail="relu", free=True, open=True)
+
+
+def open_by_terms(target: Target) -> Module:
+    """The same for any number of images and pixels."""
+    module, _ = convolution(OPEN_STRIDED)
+
+    def build(request: Request) -> KernelPlan | None:
+        found = scattered(request)
+        assert found is not None and not isinstance(found.m, int)
+        return TermsBuilder(Plan(found, target)).build()
+
+    PassManager([Stage("kernel", TensorToKernel(target, (build, *BUILDERS)))]).run(module)
+    return module
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (5, 13), (5, 14), (9, 38), (31, 38)], ids=str)  # 2, 42, 42, 190 and 608 pixels
+@pytest.mark.parametrize("by", ["numpy", pytest.param("machine", marks=needs_terms)])
+def test_one_kernel_serves_any_number_of_pixels_that_are_strides_apart(sizes: tuple[int, int], by: str) -> None:
+    high, wide = sizes
+    x, *others = convolution(OPEN_STRIDED)[1]
+    inputs = [np.ascontiguousarray(x[:, :high, :wide]), *others]
+    if by == "numpy":
+        made = evaluate(open_by_terms(SMALL), inputs)[0]
+    else:
+        module = open_by_terms(host())
+        made = load(build_artifact(module, host(), "terms", outline_constants(module))).run(inputs)[0]
+    np.testing.assert_allclose(np.asarray(made), convolved(OPEN_STRIDED)[:, : (high + 1) // 2, : (wide + 1) // 2], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("k", "n", "least"), [(768, 768, LEAST_ROWS), (256, 128, 769), (128, 512, 257), (960, 160, 97), (64, 256, None)])
+def test_an_unknown_number_of_rows_goes_so_where_it_gains_whatever_the_last_tile_has(k: int, n: int, least: int | None) -> None:
+    plan = plan_of(Case(100, k, n), TERMS_TARGET, free=True)
+    assert (None if plan is None else plan.least) == least
+
+
 @pytest.mark.parametrize(
     ("case", "taken"),
     [
         (Convolution((1, 56, 56, 256), (512, 256, 1, 1), stride=2), True),
         (Convolution((16, 14, 14, 1024), (2048, 1024, 1, 1), stride=2), True),
-        (Convolution((1, 56, 56, 256), (512, 256, 1, 1), stride=2, free=True), False),  # an unknown number of images
+        (Convolution((1, 56, 56, 256), (512, 256, 1, 1), stride=2, free=True), True),  # an unknown number of images
+        (Convolution((1, 56, 56, 256), (512, 256, 1, 1), stride=2, open=True), True),  # and of pixels
         (Convolution((1, 56, 56, 64), (512, 64, 3, 3), stride=2), False),
         (Convolution((1, 56, 56, 256), (512, 256, 1, 1), stride=2, constant=False), False),
     ],
@@ -320,8 +357,9 @@ def test_tiles_of_every_chunk_cut_all_pairs_of_a_block_and_steps_cover_all(m: in
     assert plan.chunks * plan.chunk >= plan.tiles > (plan.chunks - 1) * plan.chunk and plan.chunk <= MOST_TILES
     assert plan.steps * STEPS >= k and plan.panels * LANES >= n
     assert plan.runs * plan.run >= plan.blocks > (plan.runs - 1) * plan.run
-    last = max(plan.tiles - (plan.chunks - 1) * plan.chunk, LEAST_TILES)
-    assert last * plan.cuts >= 16
+    last, whole = (max(tiles, LEAST_TILES) for tiles in (plan.tiles - (plan.chunks - 1) * plan.chunk, plan.chunk))
+    few, many = plan.cuts
+    assert last * few >= PAIRS and whole * many >= PAIRS and few >= many
 
 
 @pytest.mark.parametrize(("m", "k", "n", "chunks"), [(196, 1024, 256, 2), (196, 256, 257, 1), (177, 64, 32, 2), (176, 64, 32, 1), (209, 64, 32, 2), (784, 512, 128, 4)])
