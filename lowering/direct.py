@@ -56,9 +56,9 @@ from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, resul
 from polyreme.lowering.sweep import estimate, estimate_pixels
 
 
-def build_direct(request: Request) -> KernelPlan | None:
-    """The plan of a group around a convolution that gives its channels last; None for any other group."""
-    direct = find_direct(request)
+def build_direct(request: Request, vectors: int | None = None) -> KernelPlan | None:
+    """The plan of a group around a convolution that gives its channels last, by tiles of so many `vectors` if that is given; None for any other group."""
+    direct = find_direct(request, vectors=vectors)
     return None if direct is None else _build(direct)
 
 
@@ -252,7 +252,7 @@ class DirectTask:
             def row(y: Index, rows: int) -> None:
                 def tile(x: Index, columns: int, is_row: bool = False) -> None:
                     corner = [y, x][-len(self.counts) :]
-                    number = code.add(code.mul(code.div(y, high), across), code.div(x, columns if is_row else wide))
+                    number = code.add(code.mul(code.div(y, high), across), code.div(x, columns if direct.numbered else wide))
                     if direct.in_blocks:
                         DirectBlock(self, corner, (rows, columns), lane0, vectors, valid).make(axes, at, weights, code.add(weights, further), number)
                         return

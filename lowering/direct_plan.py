@@ -44,9 +44,9 @@ ENOUGH_TILES = 8
 COPY_BYTES, COPY_SHARE = 16, 0.03
 
 
-def find_direct(request: Request, by_rows: bool = False) -> Direct | None:
+def find_direct(request: Request, by_rows: bool = False, vectors: int | None = None) -> Direct | None:
     """A group around a convolution that gives its channels last; None for any other group. With `by_rows` it is cut for tasks of single rows of pixels, by a kernel
-    around them."""
+    around them; its tiles are so many `vectors` wide, if that is given."""
     problem = find_problem(request, words=True)
     if problem is None:
         return None
@@ -62,7 +62,7 @@ def find_direct(request: Request, by_rows: bool = False) -> Direct | None:
     slid = [problem.left_letters[axis] for axis in window.axes]
     # Only the innermost two letters are tiled; others become loops outside.
     spatial = [c for c in problem.rows if c in slid and problem.size(c) != 1][-2:]
-    direct = Direct(problem, lane, tuple(spatial), window, by_rows)
+    direct = Direct(problem, lane, tuple(spatial), window, by_rows, vectors)
     return direct if spatial and direct.possible() else None
 
 
@@ -86,7 +86,7 @@ class Border:
 class Direct:
     """A convolution, the memory of image and weights, tile and pieces."""
 
-    def __init__(self, problem: Problem, lane: str, spatial: tuple[str, ...], window: tensor.Window, by_rows: bool = False):
+    def __init__(self, problem: Problem, lane: str, spatial: tuple[str, ...], window: tensor.Window, by_rows: bool = False, vectors: int | None = None):
         self.p, self.lane, self.spatial, self.window = problem, lane, spatial, window
         self.parts = PlanParts(problem.request)
         self.lanes = problem.registers.lanes
@@ -100,7 +100,7 @@ class Direct:
         # How many pixels the result has, by letter, and as many to reckon with.
         self.whole = [problem.epilogue.shape[i] for i in at]
         self.outputs = [_assumed(n) for n in self.whole]
-        self.by_rows = by_rows
+        self.by_rows, self.vectors = by_rows, vectors
         if by_rows:
             self.extents[:-1] = self.outputs[:-1] = [1] * (len(spatial) - 1)
 
@@ -231,7 +231,8 @@ class Direct:
             width, height = TYPICAL, 1
         registers = self.p.registers
         best: tuple[float, int, int, int] | None = None
-        for vectors in (min(across, VECTORS_OF_ROWS),) if self.has_whole_rows else range(1, min(across, 6) + 1):
+        given = VECTORS_OF_ROWS if self.has_whole_rows else self.vectors
+        for vectors in range(1, min(across, 6) + 1) if given is None else (min(across, given),):
             # Rows alone have simple addresses: all registers but for those of a step's weights and of one pixel hold sums, and nothing spills.
             pixels = (registers.count - vectors - 1) // vectors if self.by_rows else registers.most_rows(vectors)
             if not pixels:
@@ -259,7 +260,7 @@ class Direct:
     def _shared(self, vectors: int, pixels: int, tiles: int) -> int:
         """Of panels that threads share, since the image has no more than so many tiles, the vectors: those of whole panels, where these are no slower."""
         across = -(-self.n // self.lanes)
-        if tiles >= 2 * ENOUGH_TILES or self._around * -(-across // vectors) >= PIECES:
+        if self.vectors is not None or tiles >= 2 * ENOUGH_TILES or self._around * -(-across // vectors) >= PIECES:
             return vectors
         cycles = step_cycles(pixels, vectors) / vectors
         return next((v for v in range(vectors, 1, -1) if across % v == 0 and step_cycles(pixels, v) / v <= cycles), vectors)

@@ -211,14 +211,26 @@ def cover_any(code: Code, count: Value, rows: int, body: Callable[[Index, int], 
     """As `cover`, for a count that is not known, where rows behind the last one may be computed too: by tiles of `rows`, which is even, then of half as many, and of one more than
     that. Counts from `rows` on are covered exactly, but for some below twice as many, and others with less than half of `rows` in vain."""
     half = rows // 2
+    whole, even, end = _ends(code, count, rows)
+    for first, last, size in ((0, whole, rows), (whole, even, half), (even, end, half + 1)):
+        with code.loop(first, last, step=size, name=name) as loop:
+            body(loop.iv, size)
+
+
+def covered_by_any(code: Code, count: Value, rows: int) -> Index:
+    """How many rows `cover_any` computes."""
+    return _ends(code, count, rows)[-1]
+
+
+def _ends(code: Code, count: Value, rows: int) -> tuple[Index, Index, Index]:
+    """Where the tiles of each of the three sizes end."""
+    half = rows // 2
     over = code.value(code.mod(count, half))
     fits = code.apply("le", code.value(code.mul(over, half + 1)), count)
     over = code.apply("select", fits, over, code.value(0))
     even = code.mul(code.ceildiv(code.sub(count, code.mul(over, half + 1)), half), half)
     whole = code.mul(code.div(even, rows), rows)
-    for first, end, size in ((0, whole, rows), (whole, even, half), (even, code.add(even, code.mul(over, half + 1)), half + 1)):
-        with code.loop(first, end, step=size, name=name) as loop:
-            body(loop.iv, size)
+    return whole, even, code.add(even, code.mul(over, half + 1))
 
 
 def cover_evenly(code: Code, count: Value, most: int, body: Callable[[Index, int], None], name: str = "row") -> None:

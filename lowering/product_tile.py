@@ -14,6 +14,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import VectorType, element_type
+from polyreme.lowering.ahead import ONE
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
@@ -87,6 +88,16 @@ class Ahead:
 
         return prefetch
 
+    def pace(self, code: Code, first: Index, pace: Index) -> Beside:
+        """Asks for lines from the one of number `first` on, `pace` of them in `ONE` rounds of steps."""
+
+        def prefetch(turn: Value) -> None:
+            begin, end = (code.add(first, code.div(code.mul(pace, code.add(turn, i)), ONE)) for i in (0, 1))
+            with code.loop(begin, end, name="line") as line:
+                self.prefetch(code, line.iv)
+
+        return prefetch
+
 
 @dataclass(frozen=True)
 class Steps:
@@ -143,7 +154,7 @@ class Tile:
         code, blocks = self.code, self.blocks
         if blocks is None:
             steps = self.steps(vectors, valid)
-            cover(code, count, sizes, lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid, steps, self.beside(at, rows, sizes[0], count, steps)))
+            cover(code, count, sizes, lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid, steps, self.beside(at, rows, sizes, count, steps)))
             return
         assert self.panels is not None and isinstance(self.panels.depth, int)
         sums = code.scratch(blocks.rows * blocks.width, self.p.dtype)
@@ -156,7 +167,7 @@ class Tile:
             steps = self.steps(vectors, valid, code.mul(loop.iv, blocks.depth), blocks.depth)
 
             def partial(at: Index, rows: int) -> None:
-                acc = self.sums(code.add(first, at), rows, vectors, valid, self.saved(sums, at, rows, vectors), steps, self.beside(at, rows, sizes[0], count, steps))
+                acc = self.sums(code.add(first, at), rows, vectors, valid, self.saved(sums, at, rows, vectors), steps, self.beside(at, rows, sizes, count, steps))
                 for r, line in enumerate(acc):
                     for v, value in enumerate(line):
                         code.store(value, sums, self._saved_at(at, r, v), None, lanes * self.p.dtype.bytes)
@@ -167,7 +178,7 @@ class Tile:
 
         def last(at: Index, rows: int) -> None:
             row = code.add(first, at)
-            acc = self.sums(row, rows, vectors, valid, self.saved(sums, at, rows, vectors), rest, self.beside(at, rows, sizes[0], count, rest))
+            acc = self.sums(row, rows, vectors, valid, self.saved(sums, at, rows, vectors), rest, self.beside(at, rows, sizes, count, rest))
             self.close(row, acc, valid)
 
         cover(code, count, sizes, last)
@@ -333,16 +344,27 @@ class Tile:
         lines = Ahead(left, at, rows * in_a_row, in_a_row, line, self.row_left, near=True, wanted=self.rows_are_far)
         return [lines.share(code, 0, -(-lines.lines // rounds))]
 
-    def beside(self, at: Index, rows: int, whole: int, count: Index, steps: Steps) -> Beside | None:
-        """What the tile that begins `at` of `count` rows prefetches in each of its rounds: its share of what is needed after all tiles of `whole` rows."""
-        code, ahead, rounds = self.code, steps.ahead, steps.rounds
-        if ahead is None or rows != whole or not rounds:
+    def beside(self, at: Index, rows: int, sizes: Sequence[int], count: Index, steps: Steps) -> Beside | None:
+        """What the tile of `rows` rows that begins `at` of `count` rows, which tiles of `sizes` cover, prefetches in each of its rounds: its share of what is needed after all tiles of the first size. Where
+        it is not known how many rows there are, and B is far, each tile's share is that of its rows."""
+        code, ahead, rounds, whole = self.code, steps.ahead, steps.rounds, sizes[0]
+        if ahead is None or not rounds:
             return None
-        tiles = typical(self.product.m if isinstance(count, Value) else count) // whole
+        if not isinstance(self.product.m, int) and not isinstance(count, int) and self._is_far:
+            pace = code.add(code.div(rows * ahead.lines * ONE // rounds, count), 1)
+            return ahead.pace(code, code.div(code.mul(at, ahead.lines), count), pace)
+        if rows != whole:
+            return None
+        tiles = typical(count) // whole if isinstance(count, int) else typical(self.product.m) // whole
         each = -(-ahead.lines // (tiles * rounds))
         if not ahead.near:
             each = min(each, MOST_PREFETCHED)
         return ahead.share(code, code.mul(code.div(at, whole), rounds * each), each)
+
+    @property
+    def _is_far(self) -> bool:
+        """Whether B is more than the second-level cache holds, so that few rows wait for it."""
+        return self.panels is not None and typical(self.panels.elements) * self.p.dtype.bytes > self.p.request.target.caches[1]
 
     def sums(
         self, row: Index, rows: int, vectors: int, valid: Index | None, acc: Accumulators, steps: Steps, beside: Besides = None, fresh: bool = False
@@ -432,3 +454,4 @@ class Tile:
                 for value, buffer in zip(p.epilogue.values, self.kernel.outputs, strict=True):
                     made = emitter.at(value, places, lanes, mask)
                     code.store(made, buffer, code.add(out, r * step + lane), mask)
+

@@ -34,13 +34,14 @@ from polyreme.ir.types import f32, i1, i32, i64
 from polyreme.lowering.blocks import beside
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.contract import build_with_tile
+from polyreme.lowering.direct import build_direct
 from polyreme.lowering.microkernel import cover, transpose_lanes
 from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.problem import GRAIN_CYCLES
 from polyreme.lowering.product_tile import ProductKernel, Tile
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.sharing import Tickets
-from polyreme.lowering.terms_plan import LEAST_TILES, MOST_TILES, VECTOR, Plan, find_terms
+from polyreme.lowering.terms_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VECTOR, Plan, find_terms
 
 # Pairs of rows ahead of what is cut that are asked for.
 PAIRS_AHEAD = 32
@@ -79,7 +80,10 @@ class TermsBuilder:
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
         if not isinstance(plan.m, int):
-            few = build_with_tile(p.request, (2 * (p.registers.accumulators // 4), 2))
+            # By the same panels.
+            vectors = LANES // VECTOR
+            few = build_direct(p.request, vectors) if plan.matrices.product.scattered else None
+            few = few or build_with_tile(p.request, (2 * (p.registers.accumulators // 4), vectors))
             assert few is not None
             self.parts.include(few, lambda code, tasks: code.apply("select", _are_few(code, plan), tasks, code.value(0)))
         return self.parts.plan("terms")
@@ -105,7 +109,9 @@ class TermsBuilder:
 
 def _are_few(code: Code, plan: Plan) -> Value:
     """Whether an unknown number of rows goes the direct way."""
-    return code.apply("lt", code.value(plan.m), code.value(plan.least))
+    row, tile, all_rows = plan.balance
+    loses = code.apply("le", code.value(plan.m * row), code.value(plan.tiles * tile + all_rows))
+    return code.apply("or", code.apply("lt", code.value(plan.m), code.value(LEAST_ROWS)), loses)
 
 
 def cut_pair(code: Code, first: Value, second: Value) -> list[Value]:

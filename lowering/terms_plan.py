@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
 from math import gcd, prod
 
 from polyreme.dialects.kernel.terms import LANES, MOST_ROWS, PAIRS, PRODUCTS, STEPS, TERMS
@@ -32,8 +31,8 @@ TILES_OF_TWO, FEW_PANELS = 12, 8
 MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
 # So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time.
 LEAST_TILES = 3
-# Fewer rows, steps or lanes are not worth it; and from how many rows on an unknown number of them goes so: one of these, most of which leave a tile nearly empty.
-LEAST_ROWS, LEAST_STEPS, LEAST_LANES, ROWS_WORTH_IT = 40, 64, 32, (40, 49, 65, 97, 129, 193, 257, 385, 513, 769)
+# Fewer rows, steps or lanes are not worth it; and of an unknown number of rows, so many are to be worth it at least, for there to be a kernel.
+LEAST_ROWS, LEAST_STEPS, LEAST_LANES, MANY_ROWS = 40, 64, 32, 1024
 # Matrices of more than so many times the second-level cache are asked for ahead: it makes products of 12544 rows 1.2 to 1.4 times as fast, and BERT's of 384 rows, of up to 4.7 MB, 1.02 times as slow.
 FAR_SIZE = 4
 # What is estimated, fitted to 23 products on Emerald Rapids and to those of ResNet-50: cycles of a number of A that is cut, of a row of a product of tiles, of a vector of results, which are finished while nothing is
@@ -56,10 +55,8 @@ def find_terms(request: Request) -> Plan | None:
     if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES:
         return None
     plan = Plan(found, target)
-    if isinstance(found.m, int):
-        return plan if found.m >= LEAST_ROWS and plan.gains(found.m) else None
-    worth_it = list(takewhile(plan.gains, reversed(ROWS_WORTH_IT)))
-    return replace(plan, least=worth_it[-1]) if worth_it else None
+    rows = found.m if isinstance(found.m, int) else MANY_ROWS
+    return plan if rows >= LEAST_ROWS and plan.gains(rows) else None
 
 
 def arguments(request: Request) -> Matrices | None:
@@ -93,12 +90,10 @@ def scattered(request: Request) -> Matrices | None:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the work is cut: `m` rows into tiles and chunks of these, the steps into blocks and, where they are many, into runs of blocks, the lanes into panels. Of an unknown
-    number of rows, fewer than `least` go the direct way."""
+    """How the work is cut: `m` rows into tiles and chunks of these, the steps into blocks and, where they are many, into runs of blocks, the lanes into panels."""
 
     matrices: Matrices
     target: Target
-    least: int = LEAST_ROWS
 
     @property
     def m(self) -> Dim:
@@ -255,20 +250,26 @@ class Plan:
             least = max(least, self.tiles - (-(-self.tiles // self.chunk) - 1) * self.chunk)
         return -(-PAIRS // least), -(-PAIRS // max(least, most))
 
-    def gains(self, m: int) -> bool:
-        """Whether `m` rows are estimated to take less time than the direct way on two threads, each of which makes all terms of A. On one they then take even less."""
+    @cached_property
+    def balance(self) -> tuple[int, int, int]:
+        """An estimate of the cycles that a row takes more by the direct way, and of those that a tile of rows and all of them together take more by this one: on two threads, each of which makes all terms of
+        A. On one it then gains even more."""
         a, several = self.matrices, self.products > 1
-        # Of several, those whose B has to be turned were 0.88 to 1.04 times as fast as by the direct way.
-        if several and (self.runs > 1 or not self.is_unit):
-            return False
         vectors = -(-a.n // VECTOR)
-        products = -(-m // self.height) * self.steps * self.panels * 2 * len(PRODUCTS) * self.height * PRODUCT_CYCLES
         epilogue = a.product.problem.epilogue
         far = len(epilogue.values) + len(epilogue.beside) if self.results_are_far else 0
-        results = m * vectors * (RESULT_CYCLES + FAR_RESULT_CYCLES * far)
-        direct = m * a.k * vectors / 2
-        each = m * a.k * CUT_CYCLES * (CUT_OF_SEVERAL if several else 1) + (products + results + a.k * a.n * self.packing_cycles) / 2
-        return self.products * each + START_CYCLES < (ADVANTAGE_OF_SEVERAL if several else ADVANTAGE) * self.products * direct / 2
+        direct = (ADVANTAGE_OF_SEVERAL if several else ADVANTAGE) * a.k * vectors / 4
+        row = a.k * CUT_CYCLES * (CUT_OF_SEVERAL if several else 1) + vectors * (RESULT_CYCLES + FAR_RESULT_CYCLES * far) / 2
+        tile = self.steps * self.panels * len(PRODUCTS) * self.height * PRODUCT_CYCLES
+        return int(direct - row), int(tile), int(a.k * a.n * self.packing_cycles / 2 + START_CYCLES / self.products)
+
+    def gains(self, m: int) -> bool:
+        """Whether so many rows are estimated to take less time than the direct way."""
+        # Of several products, those whose B has to be turned were 0.88 to 1.04 times as fast as by the direct way.
+        if self.products > 1 and (self.runs > 1 or not self.is_unit):
+            return False
+        row, tile, all_rows = self.balance
+        return m * row > -(-m // self.height) * tile + all_rows
 
     @property
     def packing_cycles(self) -> float:

@@ -49,7 +49,7 @@ from polyreme.lowering.code import Code, Index
 from polyreme.lowering.direct import build_direct
 from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import Accumulators, Axis, accumulate, cover, cover_any, covering, zeros
+from polyreme.lowering.microkernel import Accumulators, Axis, accumulate, cover, cover_any, covered_by_any, covering, zeros
 from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.paired import find_paired
 from polyreme.lowering.positions import Position
@@ -264,8 +264,8 @@ class _Task:
         self.blocks, self.block = blocks, block
         self.first = code.mul(blocks.pieces, block)
         # The last block may have fewer pieces; products are made for whole tiles, or for all rows of a known number, and what is left over goes nowhere.
-        whole = cut.known and cut.all_pieces % cut.pieces == 0
-        self.count: Index = cut.pieces if whole else code.min(blocks.pieces, code.sub(cut.all_pieces, self.first))
+        self.whole = cut.known and cut.all_pieces % cut.pieces == 0
+        self.count: Index = cut.pieces if self.whole else code.min(blocks.pieces, code.sub(cut.all_pieces, self.first))
         self.dtype, self.lanes = image.dtype, image.lanes
         self.align = self.lanes * self.dtype.bytes
         self.linear = Linear(code, self.dtype, self.lanes)
@@ -276,6 +276,9 @@ class _Task:
         self.x = x
         self._look_at(data)
         self._transform_piece(piece, *self._place(piece), 0)
+        if not self.whole:
+            with self.code.when(self.code.apply("eq", self.code.value(self.code.add(piece, 1)), self.code.value(self.count))):
+                self._clear_rest()
 
     def _look_at(self, data: Value) -> None:
         """Take the block's part of the transformed image."""
@@ -333,6 +336,17 @@ class _Task:
         """B d B' of the block's pieces for the channels from `channel0` on."""
         with self._pieces() as (piece, n, down, across):
             self._transform_piece(piece, n, down, across, channel0)
+        if not self.whole:
+            self._clear_rest()
+
+    def _clear_rest(self) -> None:
+        """Zeros for the pieces behind the last one that tiles reach: what other kernels left there may be numbers below 2^-126, each of which takes a multiply-add a hundred cycles."""
+        code, cut, zero = self.code, self.cut, self.code.zero(self.dtype, self.lanes)
+        end = cut.pieces if cut.known else covered_by_any(code, code.value(self.count), cut.rows)
+        with code.loop(0, cut.products, name="product") as product, code.loop(self.count, end, name="piece") as piece:
+            at = code.add(self.data0, code.mul(self.blocks.data_plane, product.iv), code.mul(piece.iv, cut.row))
+            with code.loop(0, cut.row - self.lanes, step=self.lanes, name="channel") as channel:
+                code.store(zero, self.data, code.add(at, channel.iv))
 
     def _transform_piece(self, piece: Index, n: Index, down: Index, across: Index, channel0: Index) -> None:
         code, image, step, reach = self.code, self.image, self.cut.step, self.cut.transforms.reach

@@ -163,6 +163,9 @@ def test_few_of_an_unknown_number_of_rows_go_the_direct_way() -> None:
         check_rows(case, m, evaluate(module, [case.arrays()[0][0][:m]])[0])
 
 
+OPEN_STRIDED = Convolution((2, 31, 38, 64), (80, 64, 1, 1), stride=2, tail="relu", free=True, open=True)
+
+
 def test_both_ways_of_an_unknown_number_of_rows_read_the_same_panels() -> None:
     plans: list[KernelPlan] = []
 
@@ -171,10 +174,17 @@ def test_both_ways_of_an_unknown_number_of_rows_read_the_same_panels() -> None:
         assert plan is not None
         plans.append(plan)
 
+    def build_strided(request: Request) -> None:
+        found = scattered(request)
+        assert found is not None
+        plans.append(TermsBuilder(Plan(found, TERMS_TARGET)).build())
+
     case = Case(100, 96, 64)
-    PassManager([Stage("kernel", TensorToKernel(TERMS_TARGET, (build, build_loops)))]).run(case.module(*case.arrays(), free=True))
-    one, other = plans[0].packs
-    assert structure(one.func.block) == structure(other.func.block)
+    for module, builder in ((case.module(*case.arrays(), free=True), build), (convolution(OPEN_STRIDED)[0], build_strided)):
+        PassManager([Stage("kernel", TensorToKernel(TERMS_TARGET, (builder, build_loops)))]).run(module)
+    for plan in plans:
+        one, other = plan.packs
+        assert structure(one.func.block) == structure(other.func.block)
 
 
 ARGUMENTS = {
@@ -294,9 +304,6 @@ def test_machine_code_of_pixels_that_are_strides_apart_gives_the_same_bits_on_al
         np.testing.assert_array_equal(other, first)
 
 
-OPEN_STRIDED = Convolution((2, 31, 38, 64), (80, 64, 1, 1), stride=2, tail="relu", free=True, open=True)
-
-
 def open_by_terms(target: Target) -> Module:
     """The same for any number of images and pixels."""
     module, _ = convolution(OPEN_STRIDED)
@@ -324,10 +331,19 @@ def test_one_kernel_serves_any_number_of_pixels_that_are_strides_apart(sizes: tu
     np.testing.assert_allclose(np.asarray(made), convolved(OPEN_STRIDED)[:, : (high + 1) // 2, : (wide + 1) // 2], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("k", "n", "least"), [(768, 768, LEAST_ROWS), (256, 128, 769), (128, 512, 257), (960, 160, 97), (64, 256, None)])
-def test_an_unknown_number_of_rows_goes_so_where_it_gains_whatever_the_last_tile_has(k: int, n: int, least: int | None) -> None:
+@pytest.mark.parametrize(
+    ("k", "n", "gains"),
+    [
+        (768, 768, {40: True, 49: True}),
+        (256, 1024, {48: True, 49: False, 64: True, 1000: True}),  # a tile of 16 rows for one of them
+        (128, 512, {64: False, 196: False, 784: True}),
+        (256, 128, {512: False, 784: True}),
+        (64, 256, None),
+    ],
+)
+def test_an_unknown_number_of_rows_goes_so_where_it_gains(k: int, n: int, gains: dict[int, bool] | None) -> None:
     plan = plan_of(Case(100, k, n), TERMS_TARGET, free=True)
-    assert (None if plan is None else plan.least) == least
+    assert (None if plan is None else {m: plan.gains(m) for m in gains or {}}) == gains
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -14,10 +14,11 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from polyreme.dialects import tensor
+from polyreme.dialects import kernel, tensor
 from polyreme.ir.accuracy import Array
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
+from polyreme.ir.core import Op
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
@@ -287,6 +288,27 @@ def test_each_of_two_threads_has_memory_of_its_own_for_the_transformed_image() -
 def test_pieces_of_unknown_number_are_shared_out_among_blocks(case: Case, ahead: bool) -> None:
     """With room for those of one register tile, so that there are several blocks."""
     check_machine_code(case, 4, lambda b: b.ahead == ahead, lambda b: replace(b, pieces=b.rows))
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("case", [Case((1, 10, 13, 17), 20), Case((1, 10, 13, 17), 20, open=True), Case((3, 5, 9, 20), 20, free=True)], ids=str)
+def test_pieces_that_are_multiplied_for_nothing_are_zeros(case: Case, ahead: bool) -> None:
+    """What memory holds by chance may be numbers that multiply-adds are a hundred times as slow with; on numpy it holds nan."""
+    inputs, constants = case.arrays()
+    factors: list[bool] = []
+
+    def watch(op: Op, operands: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
+        if isinstance(op, kernel.Fma):
+            factors.append(all(np.isfinite(x).all() for x in operands))
+        return results
+
+    def uneven(all: list[Blocking]) -> Blocking:
+        """Of 12 pieces, the last block has fewer than the others."""
+        chosen = next(b for b in all if b.size == 4 and b.ahead == ahead)
+        return replace(chosen, pieces=chosen.rows if case.open or case.free else 5)
+
+    evaluate(to_kernels(case.module(constants), TARGETS["x86-64-avx512"], with_blocking(uneven)), inputs, watch=watch)
+    assert factors and all(factors)
 
 
 @pytest.mark.parametrize("pixels", [(9, 7), (9, 8), (30, 25)])
