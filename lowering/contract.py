@@ -89,12 +89,12 @@ def build_contract(request: Request) -> KernelPlan | None:
     return None if builder is None else builder.build()
 
 
-def build_with_tile(request: Request, tile: tuple[int, int]) -> KernelPlan | None:
-    """The same with a tile of so many rows and vectors, one of `tiles_of`."""
+def build_with_tile(request: Request, tile: tuple[int, int], evenly: bool = False) -> KernelPlan | None:
+    """The same with a tile of so many rows and vectors, one of `tiles_of`; with `evenly`, an unknown number of rows is covered by tiles of about as many each, and no more."""
     builder = _builder_of(request)
     if builder is None:
         return None
-    builder.tile = tile
+    builder.tile, builder.evenly = tile, evenly
     return builder.build()
 
 
@@ -121,6 +121,8 @@ class ProductBuilder:
         self.lane, self.lanes, self.outer = product.lane, product.lanes, product.outer
         self.m, self.n, self.k = product.m, product.n, product.k
         self.tile = choose_tile(typical(self.m), typical(self.n), typical(self.k), self.p.registers)
+        # Whether tiles of an unknown number of rows are of about as many each.
+        self.evenly = False
         # Whether sums are made by tile registers, in blocks of `tile`.
         self.in_blocks = False
         # Whether each vector of a tile has a panel of its own, so that B is read in so many streams.
@@ -502,7 +504,7 @@ class ProductBuilder:
         rows, vectors = self.tile
         width = vectors * self.lanes
         tile = (BlockTile if self.in_blocks else Tile)(self.product, kernel, around, block, panels, vectors, local)
-        tile.backward, tile.threads, tile.rows_are_far = backward, threads, rows_are_far
+        tile.backward, tile.threads, tile.rows_are_far, tile.evenly = backward, threads, rows_are_far, self.evenly
         if depth is not None:
             tile.blocks = Blocks(depth, piece or typical(self.m), width)
         if local:

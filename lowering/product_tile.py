@@ -6,7 +6,7 @@ the memory of the next one. Panels too deep for the second-level cache are taken
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -18,13 +18,25 @@ from polyreme.lowering.ahead import ONE
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
-from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, Accumulators, Axis, Beside, Besides, accumulate, cover, join_axes, zeros
+from polyreme.lowering.microkernel import (
+    MOST_UNROLLED,
+    UNROLL,
+    Accumulators,
+    Axis,
+    Beside,
+    Besides,
+    accumulate,
+    cover,
+    cover_evenly,
+    join_axes,
+    zeros,
+)
 from polyreme.lowering.packing import PanelFill, Panels
 from polyreme.lowering.positions import Position
 from polyreme.lowering.problem import Product, typical
 
-# The most lines of memory that a round of steps asks for ahead.
-MOST_PREFETCHED = 4
+# The most lines of memory that a round of steps asks for ahead, and of those that most rounds have asked for.
+MOST_PREFETCHED, MOST_OF_ROUND = 4, 8
 # Where one row meets weights that the second-level cache does not hold, each second line (the other one of a pair comes with it) is asked for so many bytes ahead, unless the machine does so.
 STREAM_BYTES = 4096
 # Not where each thread's share is at most so many times what its second-level cache holds: most of it stays there, and asking costs more than it gains.
@@ -88,13 +100,14 @@ class Ahead:
 
         return prefetch
 
-    def pace(self, code: Code, first: Index, pace: Index) -> Beside:
-        """Asks for lines from the one of number `first` on, `pace` of them in `ONE` rounds of steps."""
+    def pace(self, code: Code, first: Index, pace: Index, most: int) -> Beside:
+        """Asks for lines from the one of number `first` on, `pace` of them in `ONE` rounds of steps, of which none needs more than `most`: always as many, most of which have been asked for where fewer are
+        enough, since a loop over those would be left at a place of its own in each round."""
 
         def prefetch(turn: Value) -> None:
-            begin, end = (code.add(first, code.div(code.mul(pace, code.add(turn, i)), ONE)) for i in (0, 1))
-            with code.loop(begin, end, name="line") as line:
-                self.prefetch(code, line.iv)
+            begin = code.add(first, code.div(code.mul(pace, turn), ONE))
+            for i in range(most):
+                self.prefetch(code, code.add(begin, i))
 
         return prefetch
 
@@ -130,6 +143,8 @@ class Tile:
         self.backward: Value | None = None
         # How many threads share the work, where that is known.
         self.threads: Value | None = None
+        # Whether tiles of an unknown number of rows are of about as many each.
+        self.evenly = False
         # Whether rows of A are far, so that each tile asks for the next one's.
         self.rows_are_far: Value | None = None
         code, p = self.code, product.problem
@@ -154,7 +169,7 @@ class Tile:
         code, blocks = self.code, self.blocks
         if blocks is None:
             steps = self.steps(vectors, valid)
-            cover(code, count, sizes, lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid, steps, self.beside(at, rows, sizes, count, steps)))
+            self._each(count, sizes, lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid, steps, self.beside(at, rows, sizes, count, steps)))
             return
         assert self.panels is not None and isinstance(self.panels.depth, int)
         sums = code.scratch(blocks.rows * blocks.width, self.p.dtype)
@@ -172,7 +187,7 @@ class Tile:
                     for v, value in enumerate(line):
                         code.store(value, sums, self._saved_at(at, r, v), None, lanes * self.p.dtype.bytes)
 
-            cover(code, count, sizes, partial)
+            self._each(count, sizes, partial)
         done = whole * blocks.depth
         rest = self.steps(vectors, valid, done, self.panels.depth - done)
 
@@ -181,7 +196,14 @@ class Tile:
             acc = self.sums(row, rows, vectors, valid, self.saved(sums, at, rows, vectors), rest, self.beside(at, rows, sizes, count, rest))
             self.close(row, acc, valid)
 
-        cover(code, count, sizes, last)
+        self._each(count, sizes, last)
+
+    def _each(self, count: Index, sizes: list[int], body: Callable[[Index, int], None]) -> None:
+        """`body(start, size)` for the tiles that cover so many rows."""
+        if self.evenly and not isinstance(count, int):
+            cover_evenly(self.code, self.code.value(count), sizes[0], body)
+        else:
+            cover(self.code, count, sizes, body)
 
     def steps(self, vectors: int, valid: Index | None, start: Index = 0, depth: int | None = None) -> Steps:
         """All steps, or the `depth` ones from `start` on; what they read of B is packed first where this is the task's to do."""
@@ -352,7 +374,7 @@ class Tile:
             return None
         if not isinstance(self.product.m, int) and not isinstance(count, int) and self._is_far:
             pace = code.add(code.div(rows * ahead.lines * ONE // rounds, count), 1)
-            return ahead.pace(code, code.div(code.mul(at, ahead.lines), count), pace)
+            return ahead.pace(code, code.div(code.mul(at, ahead.lines), count), pace, min(-(-ahead.lines // rounds), MOST_OF_ROUND))
         if rows != whole:
             return None
         tiles = typical(count) // whole if isinstance(count, int) else typical(self.product.m) // whole

@@ -45,6 +45,8 @@ from polyreme.lowering.terms_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VE
 
 # Pairs of rows ahead of what is cut that are asked for.
 PAIRS_AHEAD = 32
+# Rows of a tile where they are few: two vectors of each keep all units busy, and tiles of one row less for each number of them are not much code.
+FEW_ROWS = 12
 # Tasks of a thread, so that one that is slow makes fewer of them.
 TASKS_OF_THREAD = 4
 
@@ -83,7 +85,7 @@ class TermsBuilder:
             # By the same panels.
             vectors = LANES // VECTOR
             few = build_direct(p.request, vectors) if plan.matrices.product.scattered else None
-            few = few or build_with_tile(p.request, (2 * (p.registers.accumulators // 4), vectors))
+            few = few or build_with_tile(p.request, (FEW_ROWS, vectors), evenly=True)
             assert few is not None
             self.parts.include(few, lambda code, tasks: code.apply("select", _are_few(code, plan), tasks, code.value(0)))
         return self.parts.plan("terms")

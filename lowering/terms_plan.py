@@ -29,8 +29,8 @@ MOST_TILES, CHUNK_SHARE = 13, 2
 TILES_OF_TWO, FEW_PANELS = 12, 8
 # Threads that make terms of A each for itself, since lines that another core wrote come from it at 5 GB/s on Emerald Rapids: so many at most, or at least, and between these as many as take no more memory than this.
 MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
-# So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time.
-LEAST_TILES = 3
+# So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time. Of an unknown number of rows so many do, where there are as many.
+LEAST_TILES, MANY_TILES = 3, 6
 # Fewer rows, steps or lanes are not worth it; and of an unknown number of rows, so many are to be worth it at least, for there to be a kernel.
 LEAST_ROWS, LEAST_STEPS, LEAST_LANES, MANY_ROWS = 40, 64, 32, 1024
 # Matrices of more than so many times the second-level cache are asked for ahead: it makes products of 12544 rows 1.2 to 1.4 times as fast, and BERT's of 384 rows, of up to 4.7 MB, 1.02 times as slow.
@@ -245,7 +245,7 @@ class Plan:
     @property
     def cuts(self) -> tuple[int, int]:
         """Pairs of a block that are cut beside each step of a tile: in chunks of few tiles and in those of many, so that the tiles of any chunk cut all of them."""
-        least, most = LEAST_TILES, self.chunk if isinstance(self.chunk, int) else MOST_TILES
+        least, most = LEAST_TILES, self.chunk if isinstance(self.chunk, int) else MANY_TILES
         if isinstance(self.tiles, int) and isinstance(self.chunk, int):
             least = max(least, self.tiles - (-(-self.tiles // self.chunk) - 1) * self.chunk)
         return -(-PAIRS // least), -(-PAIRS // max(least, most))

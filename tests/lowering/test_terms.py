@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from polyreme.dialects import kernel
 from polyreme.dialects.kernel.terms import LANES, PAIRS, STEPS
 from polyreme.ir.builtin import Module
+from polyreme.ir.core import Op
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import f64
@@ -25,7 +27,7 @@ from polyreme.lowering.strassen_plan import find_matrices
 from polyreme.lowering.targets import Target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
 from polyreme.lowering.terms import TermsBuilder
-from polyreme.lowering.terms_plan import LEAST_ROWS, LEAST_TILES, MOST_ROWS_IN_PLACE, MOST_TILES, Plan, arguments, find_terms, scattered
+from polyreme.lowering.terms_plan import LEAST_ROWS, LEAST_TILES, MOST_ROWS_IN_PLACE, MOST_TILES, VECTOR, Plan, arguments, find_terms, scattered
 from tests.lowering.kernels import on_threads
 from tests.lowering.test_contract import Case as Product
 from tests.lowering.test_direct import Case as Convolution
@@ -164,6 +166,23 @@ def test_few_of_an_unknown_number_of_rows_go_the_direct_way() -> None:
 
 
 OPEN_STRIDED = Convolution((2, 31, 38, 64), (80, 64, 1, 1), stride=2, tail="relu", free=True, open=True)
+
+
+@pytest.mark.parametrize("m", [1, 7, 9, 13, 25, 33, 39])
+def test_few_rows_ask_for_all_of_the_next_panel_while_they_are_multiplied_by_one(m: int) -> None:
+    case = Case(40, 192, 160)
+    asked: set[int] = set()
+
+    def watch(op: Op, operands: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
+        if isinstance(op, kernel.Prefetch) and op.buffer.type.shape == (case.k * case.n,):
+            asked.add(int(operands[1]) // VECTOR)
+        return results
+
+    made = evaluate(lowered(case, SMALL, free=True), [case.arrays()[0][0][:m]], watch=watch)[0]
+    check_rows(case, m, made)
+    # Of five panels the first three ask for the next one; on numpy there are two threads, one of which goes backwards.
+    panel = case.k * LANES // VECTOR
+    assert asked >= set(range(panel, 4 * panel))
 
 
 def test_both_ways_of_an_unknown_number_of_rows_read_the_same_panels() -> None:
