@@ -27,7 +27,17 @@ from polyreme.lowering.strassen_plan import find_matrices
 from polyreme.lowering.targets import Target, host
 from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
 from polyreme.lowering.terms import TermsBuilder
-from polyreme.lowering.terms_plan import LEAST_ROWS, LEAST_TILES, MOST_ROWS_IN_PLACE, MOST_TILES, VECTOR, Plan, arguments, find_terms, scattered
+from polyreme.lowering.terms_plan import (
+    LEAST_ROWS,
+    LEAST_TILES,
+    MOST_ROWS_IN_PLACE,
+    MOST_TILES,
+    VECTOR,
+    Plan,
+    arguments,
+    find_terms,
+    scattered,
+)
 from tests.lowering.kernels import on_threads
 from tests.lowering.test_contract import Case as Product
 from tests.lowering.test_direct import Case as Convolution
