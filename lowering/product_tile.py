@@ -368,11 +368,11 @@ class Tile:
 
     def beside(self, at: Index, rows: int, sizes: Sequence[int], count: Index, steps: Steps) -> Beside | None:
         """What the tile of `rows` rows that begins `at` of `count` rows, which tiles of `sizes` cover, prefetches in each of its rounds: its share of what is needed after all tiles of the first size. Where
-        it is not known how many rows there are, and B is far, each tile's share is that of its rows."""
+        it is not known how many rows there are, and B is far or all tiles are of few rows, each tile's share is that of its rows."""
         code, ahead, rounds, whole = self.code, steps.ahead, steps.rounds, sizes[0]
         if ahead is None or not rounds:
             return None
-        if not isinstance(self.product.m, int) and not isinstance(count, int) and self._is_far:
+        if not isinstance(self.product.m, int) and not isinstance(count, int) and (self.evenly or self._is_far):
             pace = code.add(code.div(rows * ahead.lines * ONE // rounds, count), 1)
             return ahead.pace(code, code.div(code.mul(at, ahead.lines), count), pace, min(-(-ahead.lines // rounds), MOST_OF_ROUND))
         if rows != whole:
