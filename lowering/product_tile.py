@@ -377,7 +377,7 @@ class Tile:
             return ahead.pace(code, code.div(code.mul(at, ahead.lines), count), pace, min(-(-ahead.lines // rounds), MOST_OF_ROUND))
         if rows != whole:
             return None
-        tiles = typical(count) // whole if isinstance(count, int) else typical(self.product.m) // whole
+        tiles = typical(self.product.m if isinstance(count, Value) else count) // whole
         each = -(-ahead.lines // (tiles * rounds))
         if not ahead.near:
             each = min(each, MOST_PREFETCHED)
