@@ -321,7 +321,10 @@ class ProductBuilder:
         if piece is not None and self.m % piece and self.m % piece < rows:
             piece = None
         kernel = self._open("contract", memory)
-        RingKernel(self.product, kernel, ring, panels, piece, lambda places, part, memory: self._piece(kernel, places, whole, part, piece, panels, True, memory=memory)).write()
+        rest = lambda places, part, memory: self._piece(kernel, places, whole, part, piece, panels, True, memory=memory)
+        # A single panel reads rows of A once, so nothing brings them nearer before.
+        far = self.n == panels.width and self._rows_are_far(product(p.size(c) for c in self.outer if p.left.stride(c) != 0))
+        RingKernel(self.product, kernel, ring, panels, piece, rest, far).write()
 
     def _packs_in_tasks(self, panels: Panels) -> bool:
         """Whether each task packs its panels into memory of its own, which stays in the second-level cache: B then is read once and never written back."""
@@ -418,7 +421,7 @@ class ProductBuilder:
                 *around, part = code.split(task, [*sizes, ceildiv(self.m, piece)])
                 with code.loop(0, blocks, name="panel") as panel:
                     # Rows of A come from far caches for the first panel, and stay for the others.
-                    far = code.apply("eq", panel.iv, code.value(0)) if self._rows_are_far else None
+                    far = code.apply("eq", panel.iv, code.value(0)) if self._rows_are_far() else False
                     self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False, rows_are_far=far)
             return
         near = self._rows_that_stay(panels, local)
@@ -459,10 +462,10 @@ class ProductBuilder:
             return -(-(ROWS_OF_TASK if depth is None else ROWS_OF_BLOCKS) // rows) * rows
         return None
 
-    @property
-    def _rows_are_far(self) -> bool:
-        """Whether A is more than the second-level cache holds."""
-        return typical(self.m) * typical(self.k) * element_type(self.p.left.source.type).bytes > self.p.request.target.caches[1]
+    def _rows_are_far(self, products: Dim = 1) -> bool:
+        """Whether A of so many products is more than the second-level cache holds."""
+        size = typical(products) * typical(self.m) * typical(self.k) * element_type(self.p.left.source.type).bytes
+        return size > self.p.request.target.caches[1]
 
     def _alternates(self, panels: Panels | None, local: bool) -> bool:
         """Whether one call goes through the panels forwards and the next one backwards, so that it begins with those that are still in the second-level cache: more of them than it holds, but not many times
@@ -496,7 +499,7 @@ class ProductBuilder:
 
     def _piece(
         self, kernel: ProductKernel, around: dict[str, Index], block: Index, part: Index, piece: int | None, panels: Panels | None, local: bool,
-        backward: Value | None = None, threads: Value | None = None, memory: Value | None = None, rows_are_far: Value | None = None,
+        backward: Value | None = None, threads: Value | None = None, memory: Value | None = None, rows_are_far: Value | bool = False,
     ) -> None:
         """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes, among so many `threads`; `backward` where the task after this one is the
         one before it. Local panels are made in `memory`, if that is given; `rows_are_far` tells whether this block is the first one that reads rows of A from far."""

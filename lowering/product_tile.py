@@ -146,7 +146,7 @@ class Tile:
         # Whether tiles of an unknown number of rows are of about as many each.
         self.evenly = False
         # Whether rows of A are far, so that each tile asks for the next one's.
-        self.rows_are_far: Value | None = None
+        self.rows_are_far: Value | bool = False
         code, p = self.code, product.problem
         self.lane0 = code.mul(block, vectors * product.lanes)
         self.left0 = code.add(p.left.base, kernel.left_at, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
@@ -358,12 +358,13 @@ class Tile:
 
     def _next_rows(self, row: Index, rows: int, steps: Steps, rounds: int) -> list[Beside]:
         """Asks for the rows of A of the next tile, where they are far and stand in lines."""
-        if self.rows_are_far is None or not rounds or steps.axes[0].a != 1:
+        if self.rows_are_far is False or not rounds or steps.axes[0].a != 1:
             return []
         code, left, depth = self.code, self.kernel.left, typical(steps.axes[0].size)
         line = self._line(left)
         at, in_a_row = code.add(self.left0, code.mul(code.add(row, rows), self.row_left), steps.left), -(-depth // line)
-        lines = Ahead(left, at, rows * in_a_row, in_a_row, line, self.row_left, near=True, wanted=self.rows_are_far)
+        wanted = self.rows_are_far if isinstance(self.rows_are_far, Value) else None
+        lines = Ahead(left, at, rows * in_a_row, in_a_row, line, self.row_left, near=True, wanted=wanted)
         return [lines.share(code, 0, -(-lines.lines // rounds))]
 
     def beside(self, at: Index, rows: int, sizes: Sequence[int], count: Index, steps: Steps) -> Beside | None:

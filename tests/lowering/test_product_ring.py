@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -77,6 +78,33 @@ def test_results_agree_with_float64_on_one_and_two_threads(spec: str, a: tuple[i
     for third in (9.5, 20):
         module, inputs, expected = Case(spec, a, b, dtype=dtype).build()
         check_native(module, inputs, expected, dtype, replace(host(), third_level_bytes=third, **LIKE_HOST))
+
+
+@pytest.mark.parametrize(
+    ("products", "n", "asks"),
+    [
+        (3, 64, True),
+        (1, 64, False),  # rows of one product stay in the second-level cache, and may have come from it
+        (3, 128, False),  # two panels: the second one would ask again
+        (3, 70, False),
+    ],
+)
+def test_tiles_of_a_single_panel_ask_for_the_next_rows_where_these_come_from_far(products: int, n: int, asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    m, k, asked = 132, 96, set[int]()
+
+    def prefetch(buffer: Any, index: Any, **_: Any) -> tuple[()]:
+        if buffer.size == products * m * k:
+            asked.add(int(index) // 16)
+        return ()
+
+    monkeypatch.setattr(kernel.Prefetch, "reference", staticmethod(prefetch))
+    case = Case("bmk,bkn->bmn", (products, m, k), (products, k, n))
+    plan = ring_of(case, FAST)
+    assert plan is not None
+    module, inputs, expected = case.build()
+    check_evaluated(module, inputs, expected, f32, FAST)
+    # The very first tile is waited for.
+    assert asked >= set(range(plan.tile[0] * k // 16, products * m * k // 16)) if asks else not asked
 
 
 @pytest.mark.parametrize(
