@@ -72,6 +72,8 @@ ROWS_OF_BLOCKS = 128
 # Where far caches are slow, A is not read from them again for each panel: pieces of its rows, of so large a part of the second level, 1 / so much, stay there while all panels pass.
 # Pieces of fewer rows do not pay for reading the panels for each.
 NEAR_SHARE, ROWS_WORTH_STAYING = 3, 64
+# Rows of a tile and of the next one are asked for from the second level where they are at most this part of the first one, 1 / so much.
+TILES_SHARE = 4
 # Rows of a task that makes all lanes of them: with fewer, panels are read from the second-level cache too often, and with more, results leave it half made.
 ROWS_OF_TASK = 192
 # The same where all panels stay in this part of the second-level cache, 1 / so much, and the third level gives few bytes a cycle: fewer, of which A stays near while all panels pass, in as even pieces
@@ -322,9 +324,16 @@ class ProductBuilder:
             piece = None
         kernel = self._open("contract", memory)
         rest = lambda places, part, memory: self._piece(kernel, places, whole, part, piece, panels, True, memory=memory)
-        # A single panel reads rows of A once, so nothing brings them nearer before.
-        far = self.n == panels.width and self._rows_are_far(product(p.size(c) for c in self.outer if p.left.stride(c) != 0))
-        RingKernel(self.product, kernel, ring, panels, piece, rest, far).write()
+        RingKernel(self.product, kernel, ring, panels, piece, rest, self.n == panels.width and self._are_late()).write()
+
+    def _are_late(self) -> bool:
+        """Whether rows of A that a single panel reads, once and so with nothing that brings them nearer before, are worth asking for: those from far caches, and of several products also those from the second level, where
+        whole lines of them leave room in the first one."""
+        p, target = self.p, self.p.request.target
+        products = product(p.size(c) for c in self.outer if p.left.stride(c) != 0)
+        row = typical(self.k) * element_type(p.left.source.type).bytes
+        fits = row % target.line_bytes == 0 and 2 * self.tile[0] * row <= target.caches[0] // TILES_SHARE
+        return self._rows_are_far(products) or (typical(products) > 1 and fits)
 
     def _packs_in_tasks(self, panels: Panels) -> bool:
         """Whether each task packs its panels into memory of its own, which stays in the second-level cache: B then is read once and never written back."""
@@ -422,7 +431,7 @@ class ProductBuilder:
                 with code.loop(0, blocks, name="panel") as panel:
                     # Rows of A come from far caches for the first panel, and stay for the others.
                     far = code.apply("eq", panel.iv, code.value(0)) if self._rows_are_far() else False
-                    self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False, rows_are_far=far)
+                    self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False, rows_are_late=far)
             return
         near = self._rows_that_stay(panels, local)
         if near is not None:
@@ -499,15 +508,15 @@ class ProductBuilder:
 
     def _piece(
         self, kernel: ProductKernel, around: dict[str, Index], block: Index, part: Index, piece: int | None, panels: Panels | None, local: bool,
-        backward: Value | None = None, threads: Value | None = None, memory: Value | None = None, rows_are_far: Value | bool = False,
+        backward: Value | None = None, threads: Value | None = None, memory: Value | None = None, rows_are_late: Value | bool = False,
     ) -> None:
         """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes, among so many `threads`; `backward` where the task after this one is the
-        one before it. Local panels are made in `memory`, if that is given; `rows_are_far` tells whether this block is the first one that reads rows of A from far."""
+        one before it. Local panels are made in `memory`, if that is given; `rows_are_late` tells whether this block is the first one that reads rows of A from far."""
         p, code, depth = self.p, kernel.code, self._depth(panels, local)
         rows, vectors = self.tile
         width = vectors * self.lanes
         tile = (BlockTile if self.in_blocks else Tile)(self.product, kernel, around, block, panels, vectors, local)
-        tile.backward, tile.threads, tile.rows_are_far, tile.evenly = backward, threads, rows_are_far, self.evenly
+        tile.backward, tile.threads, tile.rows_are_late, tile.evenly = backward, threads, rows_are_late, self.evenly
         if depth is not None:
             tile.blocks = Blocks(depth, piece or typical(self.m), width)
         if local:

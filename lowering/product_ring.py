@@ -272,10 +272,10 @@ class RingTile(Tile):
     """Writes the tiles of one panel of a ring, whose partial sums wait in `sums` from position `sums_at` on."""
 
     def __init__(
-        self, product: Product, kernel: ProductKernel, around: dict[str, Index], panels: Panels, ring: Ring, panel: Index, sums_at: Index, rows_are_far: bool
+        self, product: Product, kernel: ProductKernel, around: dict[str, Index], panels: Panels, ring: Ring, panel: Index, sums_at: Index, rows_are_late: bool
     ):
         super().__init__(product, kernel, around, panel, panels, ring.blocks.vectors, local=True)
-        self.ring, self.panel, self.sums_at, self.rows_are_far = ring, panel, sums_at, rows_are_far
+        self.ring, self.panel, self.sums_at, self.rows_are_late = ring, panel, sums_at, rows_are_late
 
     def cover_whole(self, first: Index, count: Index, sizes: list[int]) -> None:
         """The rows from `first` on, by tiles of `sizes` rows, of panels in one block."""
@@ -333,7 +333,7 @@ class RingTile(Tile):
 @dataclass(frozen=True)
 class RingKernel:
     """Writes the tasks of a product by `plan`, each of which makes `piece` rows (None: all) of a group of full `panels`; `rest(places, part, memory)` writes one that makes part `part` of the rows of what is left of the
-    lanes, in the same memory for panels. Partial sums wait in the kernel's third argument, if there are any. Where `rows_are_far`, each tile asks for the next one's rows of A."""
+    lanes, in the same memory for panels. Partial sums wait in the kernel's third argument, if there are any. Where `rows_are_late`, each tile asks for the next one's rows of A."""
 
     product: Product
     kernel: ProductKernel
@@ -341,7 +341,7 @@ class RingKernel:
     panels: Panels
     piece: int | None
     rest: Callable[[dict[str, Index], Index, Value], None]
-    rows_are_far: bool = False
+    rows_are_late: bool = False
 
     def write(self) -> None:
         code, found = self.kernel.code, self.product
@@ -422,7 +422,7 @@ class RingKernel:
 
         def tile(panel: Index) -> RingTile:
             sums_at = code.mul(code.add(code.mul(number, whole), panel), m * blocks.width)
-            return RingTile(self.product, self.kernel, places, self.panels, ring, panel, sums_at, self.rows_are_far)
+            return RingTile(self.product, self.kernel, places, self.panels, ring, panel, sums_at, self.rows_are_late)
 
         ring.begin()
         if blocks.count == 1:

@@ -145,8 +145,8 @@ class Tile:
         self.threads: Value | None = None
         # Whether tiles of an unknown number of rows are of about as many each.
         self.evenly = False
-        # Whether rows of A are far, so that each tile asks for the next one's.
-        self.rows_are_far: Value | bool = False
+        # Whether rows of A come late, so that each tile asks for the next one's.
+        self.rows_are_late: Value | bool = False
         code, p = self.code, product.problem
         self.lane0 = code.mul(block, vectors * product.lanes)
         self.left0 = code.add(p.left.base, kernel.left_at, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
@@ -357,13 +357,13 @@ class Tile:
         return [prefetch, *besides[1:]] if shares else None
 
     def _next_rows(self, row: Index, rows: int, steps: Steps, rounds: int) -> list[Beside]:
-        """Asks for the rows of A of the next tile, where they are far and stand in lines."""
-        if self.rows_are_far is False or not rounds or steps.axes[0].a != 1:
+        """Asks for the rows of A of the next tile, where they come late and stand in lines."""
+        if self.rows_are_late is False or not rounds or steps.axes[0].a != 1:
             return []
         code, left, depth = self.code, self.kernel.left, typical(steps.axes[0].size)
         line = self._line(left)
         at, in_a_row = code.add(self.left0, code.mul(code.add(row, rows), self.row_left), steps.left), -(-depth // line)
-        wanted = self.rows_are_far if isinstance(self.rows_are_far, Value) else None
+        wanted = self.rows_are_late if isinstance(self.rows_are_late, Value) else None
         lines = Ahead(left, at, rows * in_a_row, in_a_row, line, self.row_left, near=True, wanted=wanted)
         return [lines.share(code, 0, -(-lines.lines // rounds))]
 

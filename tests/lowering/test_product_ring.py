@@ -81,16 +81,19 @@ def test_results_agree_with_float64_on_one_and_two_threads(spec: str, a: tuple[i
 
 
 @pytest.mark.parametrize(
-    ("products", "n", "asks"),
+    ("products", "k", "n", "second", "asks"),
     [
-        (3, 64, True),
-        (1, 64, False),  # rows of one product stay in the second-level cache, and may have come from it
-        (3, 128, False),  # two panels: the second one would ask again
-        (3, 70, False),
+        (3, 96, 64, 64 << 10, True),
+        (1, 96, 64, 64 << 10, False),  # rows of one product stay in the second-level cache, and may have come from it
+        (3, 96, 128, 64 << 10, False),  # two panels: the second one would ask again
+        (3, 96, 70, 64 << 10, False),
+        (3, 96, 64, 1 << 20, True),  # from the second level
+        (3, 192, 64, 1 << 20, False),  # where they would take too much of the first one
+        (3, 100, 64, 1 << 20, False),  # or are not whole lines
     ],
 )
-def test_tiles_of_a_single_panel_ask_for_the_next_rows_where_these_come_from_far(products: int, n: int, asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    m, k, asked = 132, 96, set[int]()
+def test_tiles_of_a_single_panel_ask_for_the_next_rows_where_these_come_late(products: int, k: int, n: int, second: int, asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    m, asked, target = 132, set[int](), replace(FAST, caches=(32 << 10, second, 1 << 20))
 
     def prefetch(buffer: Any, index: Any, **_: Any) -> tuple[()]:
         if buffer.size == products * m * k:
@@ -99,10 +102,10 @@ def test_tiles_of_a_single_panel_ask_for_the_next_rows_where_these_come_from_far
 
     monkeypatch.setattr(kernel.Prefetch, "reference", staticmethod(prefetch))
     case = Case("bmk,bkn->bmn", (products, m, k), (products, k, n))
-    plan = ring_of(case, FAST)
+    plan = ring_of(case, target)
     assert plan is not None
     module, inputs, expected = case.build()
-    check_evaluated(module, inputs, expected, f32, FAST)
+    check_evaluated(module, inputs, expected, f32, target)
     # The very first tile is waited for.
     assert asked >= set(range(plan.tile[0] * k // 16, products * m * k // 16)) if asks else not asked
 
