@@ -44,10 +44,12 @@ class Recorder(Protocol):
 
     `taped` says whether steps are put on the tape, too: a static program is differentiated from its operators instead.
     `learns_sizes` says whether sizes that an op needs to be equal, and that may be, are equal from there on.
+    `gathers` says that ops only run later: functions of the API do as in eager mode, and whoever looks at a value has it computed.
     """
 
     taped: bool
     learns_sizes: bool
+    gathers: bool
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Tensor | tuple[Tensor, ...]:
         """Record the op and return tensors for its results. Operands are tensors of any kind, None, or sequences of tensors."""
@@ -82,8 +84,26 @@ _state = _State()
 
 
 def active_trace() -> Recorder | None:
-    """The recorder of this thread, None in eager mode."""
+    """The recorder of this thread; None in eager mode, and while ops are gathered, which is eager mode to all but dispatch."""
+    found = _state.recorder
+    return None if found is None or found.gathers else found
+
+
+def recorder() -> Recorder | None:
+    """Whoever takes the ops of this thread; None where they run at once."""
     return _state.recorder
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Inside the `with` ops run when they are called, also where they are gathered otherwise: what was gathered before is computed first."""
+    found = _state.recorder
+    if found is None or not found.gathers:
+        yield
+        return
+    found.flush()  # type: ignore[attr-defined]
+    with trace_into(None):
+        yield
 
 
 def set_recorder(recorder: Recorder | None) -> None:
@@ -238,8 +258,8 @@ def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
 
     Most ops of a training loop's Python are such calls, and what they cost besides numpy is what dygraph mode costs.
     """
-    if _state.recorder is not None:
-        return None
+    if (recorder := _state.recorder) is not None:
+        return recorder.planned_pair(cls, x, y) if recorder.gathers else None  # type: ignore[attr-defined]
     try:
         a, b = x._value, y._value
         plan = _plans.get((cls, (a.shape, a.dtype), (b.shape, b.dtype)))
@@ -254,7 +274,8 @@ def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
     return result
 
 
-def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, _Plan]:
+def plan_of(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> _Plan:
+    """What is settled about this call, and others with operands of these types: found, or settled now."""
     plans = _plans
     try:
         if attributes:
@@ -268,7 +289,7 @@ def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> 
     except TypeError:  # an attribute that cannot be a key
         key, plan = None, None
     except AttributeError:
-        _check_operands(cls, operands)
+        check_operands(cls, operands)
         raise
     if plan is None:
         try:
@@ -279,15 +300,32 @@ def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> 
             plans.clear()
         if key is not None:
             plans[key] = plan
+    return plan
+
+
+def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, _Plan]:
+    plan = plan_of(cls, operands, attributes)
+    return _execute(plan, operands), plan
+
+
+def run_planned(plan: _Plan, operands: Sequence[Any]) -> Any:
+    """Run an op by its plan now, and put it on the tape if gradients are recorded: a tensor, or a tuple of them."""
+    results = _execute(plan, operands)
+    if tape.is_grad_enabled() and _needs_grad(operands):
+        tape.record(plan.cls, operands, plan.attributes, results if isinstance(results, tuple) else (results,), plan)
+    return results
+
+
+def _execute(plan: _Plan, operands: Sequence[Any]) -> Any:
     wrap = Tensor._wrap
     if plan.fast is not None:
-        return wrap(np.asarray(plan.fast(*[o._value for o in operands])), plan.result_types[0]), plan
+        return wrap(np.asarray(plan.fast(*[o._value for o in operands])), plan.result_types[0])
     arrays = [o._value if isinstance(o, Tensor) else None if o is None else tuple(t._value for t in o) for o in operands]
     out = plan.kernel(*arrays)  # type: ignore[misc]
     if len(plan.result_types) == 1:
         (out,) = out if isinstance(out, (tuple, list)) else (out,)
-        return wrap(np.asarray(out), plan.result_types[0]), plan
-    return tuple(wrap(np.asarray(a), t) for a, t in zip(out, plan.result_types, strict=True)), plan
+        return wrap(np.asarray(out), plan.result_types[0])
+    return tuple(wrap(np.asarray(a), t) for a, t in zip(out, plan.result_types, strict=True))
 
 
 def compiled_gradient(
@@ -333,7 +371,8 @@ def _placed(error: InferError, cls: type[Op], operands: Sequence[Any]) -> InferE
     return InferError(replace(fault, location=fault.location or caller_location(), notes=(*fault.notes, *notes[:MOST_NOTES])))
 
 
-def _check_operands(cls: type[Op], operands: Sequence[Any]) -> None:
+def check_operands(cls: type[Op], operands: Sequence[Any]) -> None:
+    """An error that says which operand is no tensor with a value, if there is one."""
     for operand in operands:
         for tensor in operand if isinstance(operand, (list, tuple)) else [operand]:
             if tensor is None or isinstance(tensor, Tensor) and isinstance(tensor._value, np.ndarray):
@@ -363,7 +402,7 @@ def _needs_grad(operands: Sequence[Any]) -> bool:
 def constant(array: Any) -> Tensor:
     """A tensor of exactly this array, which nobody may write to afterwards."""
     array = np.asarray(array)
-    if _state.recorder is None:
+    if active_trace() is None:
         return Tensor._wrap(array)
     return call(ops.Constant, value=Dense(array))
 
@@ -373,8 +412,11 @@ def full(shape: Sequence[Dim], value: Any, dtype: ScalarType) -> Tensor:
     if isinstance(value, Expr):
         number = call(ops.DimValue, size=value, dtype=dtype)
         return call(ops.BroadcastTo, number, shape=tuple(shape)) if shape else number
-    if _state.recorder is None:
+    recorder = _state.recorder
+    if recorder is None:
         return Tensor._wrap(np.full(tuple(shape), value, dtype.np))
+    if recorder.gathers:
+        return recorder.number(value, dtype) if not shape else Tensor._wrap(np.full(tuple(shape), value, dtype.np))  # type: ignore[attr-defined]
     return call(ops.Full, value=value, shape=tuple(shape), dtype=dtype)
 
 
@@ -383,10 +425,13 @@ def assign(tensor: Tensor, value: Tensor) -> Tensor:
     if _state.recorder is not None:
         _state.recorder.assign(tensor, value)
         return tensor
+    return assign_now(tensor, value)
+
+
+def assign_now(tensor: Tensor, value: Tensor) -> Tensor:
+    """`assign` as eager mode does it."""
     if tape.is_grad_enabled() and not tensor.stop_gradient and tensor._node is None and value._node is not None:
-        raise RuntimeError(
-            f"a leaf tensor that needs gradients (shape {list(tensor.shape)}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"
-        )
+        raise RuntimeError(leaf_is_changed(tensor))
     tensor._value = value._value
     tensor._type = value._type
     tensor._place = value._place
@@ -395,3 +440,8 @@ def assign(tensor: Tensor, value: Tensor) -> Tensor:
         tensor._node, tensor._index = value._node, value._index
         tensor.stop_gradient = value.stop_gradient
     return tensor
+
+
+def leaf_is_changed(tensor: Tensor) -> str:
+    """What an error says of a leaf that something recorded would be written to."""
+    return f"a leaf tensor that needs gradients (shape {list(tensor.shape)}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"

@@ -21,6 +21,7 @@ from polyreme.grad_mode import recording as recording
 from polyreme.ir.core import Op
 from polyreme.ir.scalar import quietly
 from polyreme.ir.types import TensorType
+from polyreme.pending import COUNT, Pending
 
 if TYPE_CHECKING:
     from polyreme.tensor import Tensor
@@ -95,7 +96,18 @@ def edge_of(tensor: Tensor | None) -> Any:
     """Where the gradient of `tensor` goes."""
     if tensor is None or tensor.stop_gradient:
         return None
+    if COUNT.calls:
+        settle(tensor)
     return tensor if tensor._node is None else (tensor._node, tensor._index)
+
+
+def settle(*tensors: Tensor | None) -> None:
+    """Compute what of `tensors` is pending, so that they have their places on the tape."""
+    for tensor in tensors if COUNT.calls else ():
+        if tensor is not None and tensor._value.__class__ is Pending:
+            tensor._value.resolve("its place on the tape")
+            if tensor._value.__class__ is Pending:
+                tensor._value.give(tensor)
 
 
 # Where the operands of each class of ops are, by name.
@@ -303,6 +315,7 @@ def record_function(
 ) -> None:
     """Remember that `results` came from `inputs` by a function whose gradients `backward(*output_grads)` computes, one per input."""
     if is_grad_enabled() and any(t is not None and not t.stop_gradient for t in inputs):
+        settle(*results)
         attach(FunctionNode(inputs, len(results), backward, name), results)
 
 
@@ -317,6 +330,7 @@ def retain(tensor: Tensor) -> None:
     """Keep the gradient of a tensor made by a recorded op, as leaves do."""
     if tensor.stop_gradient:
         raise RuntimeError("expected a tensor with stop_gradient=False but retain_grads() got one that needs no gradient")
+    settle(tensor)
     if tensor._node is not None:
         if tensor._node.retained is None:
             tensor._node.retained = {}
@@ -446,6 +460,20 @@ def _run(
     blocked: Sequence[Tensor],
 ) -> list[Tensor | None]:
     """Send gradients back from `outputs`. With `wanted`, return what arrives there; else add what arrives at leaves."""
+    from polyreme.dispatch import at_once
+
+    with at_once():
+        return _send(outputs, seeds, retain_graph, create_graph, wanted, blocked)
+
+
+def _send(
+    outputs: Sequence[Tensor],
+    seeds: Sequence[Tensor | None],
+    retain_graph: bool,
+    create_graph: bool,
+    wanted: Sequence[Tensor] | None,
+    blocked: Sequence[Tensor],
+) -> list[Tensor | None]:
     from polyreme.dispatch import full
     from polyreme.stale import StaleTensor
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from polyreme import device, dtypes, tape
 from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import TensorType, scalar_type
+from polyreme.pending import Pending
 from polyreme.printing import tensor_text
 from polyreme.sizes import Size, plain_size
 from polyreme.utils import unique_name
@@ -25,6 +27,25 @@ __all__ = ["Tensor", "is_tensor"]
 
 Array = np.ndarray[Any, Any]
 _hook_ids = itertools.count()
+
+# The capture that is going on, if one is: it must know when Python looks at the values of tensors that are not its own.
+_capture: Any = None
+
+
+def capturing() -> Any:
+    """The capture that is going on, or None."""
+    return _capture
+
+
+@contextmanager
+def captured_by(capture: Any) -> Iterator[None]:
+    """Tell `capture` of all reads of values inside the `with`: by `read(tensor, what)`, and ask it by `is_outside(tensor)`."""
+    global _capture
+    _capture = capture
+    try:
+        yield
+    finally:
+        _capture = None
 
 
 class TensorHookRemoveHelper:
@@ -221,7 +242,11 @@ class Tensor:
     def _array(self, what: str) -> Array:
         """The array behind it; a clear error where there is none, which `what` was going to read."""
         if isinstance(self._value, np.ndarray):
+            if _capture is not None:
+                _capture.read(self, what)
             return self._value
+        if self._value.__class__ is Pending:
+            return self._value.resolve(what)
         if self._value is not None and (made_by := self._value.producer()) is not None and made_by.name == "nn.constant":
             # A literal in a traced function: an index, a list of places.
             return made_by.value.array
@@ -233,6 +258,13 @@ class Tensor:
             f"{what} expected a tensor with values but got one that has none while the function is traced: {way_out}, or do this outside of the traced function",
             caller_location(), code="E0502",
         )
+
+    def _known(self) -> Any:
+        """The array behind it, computed if it is pending; what stands in its place where there is none: an IR value, or None."""
+        value = self._value
+        if _capture is not None and isinstance(value, np.ndarray) and _capture.is_outside(self):
+            return None
+        return value.resolve("a check of values") if value.__class__ is Pending else value
 
     def _value_text(self) -> str:
         """What stands in place of an array behind it, where eager execution meets it."""
@@ -308,12 +340,13 @@ class Tensor:
         return id(self)
 
     def __format__(self, spec: str) -> str:
-        held = self.ndim == 0 and isinstance(self._value, np.ndarray)
+        held = self.ndim == 0 and isinstance(self._value, (np.ndarray, Pending))
         return format(self.item(), spec) if held else object.__format__(self, spec)
 
     def __repr__(self) -> str:
         if self._value is None:
             return "Tensor(Not initialized)"
+        tape.settle(self)
         if not isinstance(self._value, np.ndarray):
             return f"Tensor(shape={list(self.shape)}, dtype={self.dtype.name}, traced)"
         return tensor_text(self._value, self.dtype.name, self.stop_gradient, self.place)
@@ -323,7 +356,7 @@ class Tensor:
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded op made it."""
-        return self._node is None
+        return self._node is None and not (self._value.__class__ is Pending and self._value.needs and not self.stop_gradient)
 
     @property
     def grad(self) -> Tensor | None:
@@ -368,6 +401,8 @@ class Tensor:
         if recorder is not None:
             recorder.share(self)
         shared = Tensor._wrap(self._value, self._type)
+        if shared._value.__class__ is Pending:
+            shared._value.held_by(shared)
         shared._place = self._place
         return shared
 
@@ -380,6 +415,7 @@ class Tensor:
         """Call `hook(gradient)` when the gradient of this tensor is known; what it returns (unless None) goes on in its place."""
         if self.stop_gradient:
             raise RuntimeError("Cannot register hook on a tensor that stop gradient.")
+        tape.settle(self)
         if self._node is None:
             if self._hooks is None:
                 self._hooks = {}
@@ -472,6 +508,7 @@ class Tensor:
         return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        tape.settle(self)
         if self._node is not None:
             raise RuntimeError(
                 "Only Leaf Tensor support the deepcopy at the moment, non-Leaf Tensors contains graph information that does't support deepcopy"

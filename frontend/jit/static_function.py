@@ -1,8 +1,9 @@
-"""`to_static`: a function or a Layer's forward that is traced once per signature and runs as compiled code.
+"""`to_static`: a function or a Layer's forward that runs as compiled code, and always as the Python that was written.
 
-What belongs to the signature: how the arguments are nested, values of arguments that are no tensors, dtypes and shapes of tensors (with
-sizes that an `InputSpec` leaves free standing for all), which tensors need gradients, and for a Layer the training flag and the identity
-of every parameter and buffer in it. Other Python state that a function reads counts as constant, as in Paddle.
+What belongs to a call's signature: how the arguments are nested, values of arguments that are no tensors, dtypes and shapes of tensors (with
+sizes that an `InputSpec` leaves free standing for all), and which tensors need gradients. The first call of a signature is captured (`capture.py`): what
+comes of it is a program with guards for all that the function read besides. A call for which no program's guards hold is captured again; one that
+cannot be captured is gathered (`gather.py`).
 """
 
 from __future__ import annotations
@@ -10,21 +11,26 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any
 
 import numpy as np
 
 from polyreme import dispatch, tape
+from polyreme.dtypes import default_dtype
 from polyreme.ir.diagnostics import Location
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.dims import symbols as symbols_of
 from polyreme.ir.types import TensorType
+from polyreme.jit import notes
+from polyreme.jit.capture import Whole, capture
+from polyreme.jit.gather import Segments, call_gathered
 from polyreme.jit.program import Program
-from polyreme.jit.structure import LEAF, Template, flatten, is_tensor, paths, unflatten
+from polyreme.jit.structure import Template, flatten, is_tensor, paths, unflatten
 from polyreme.jit.trace import Traced, TraceError, trace
-from polyreme.nn.tables import structure_version
+from polyreme.jit.watched import NotWhole
 from polyreme.static.input_spec import InputSpec
 from polyreme.tensor import Tensor
 
@@ -33,6 +39,13 @@ __all__ = ["StaticFunction", "enable_to_static", "ignore_module", "not_to_static
 _enabled = True
 MOST_SHAPES = 1024
 MOST_RECENT = 64
+# Programs of one signature, which differ by what the function read besides; from then on calls that fit none are gathered.
+MOST_PROGRAMS = 8
+# So often a number that the function reads may be another one before calls are gathered: there it is an argument.
+MOST_NUMBERS = 2
+# So many signatures are tried that turn out to be no whole programs for one reason; others are gathered at once then.
+MOST_REFUSED = 3
+LOCATED_CALLS = 2
 
 
 def enable_to_static(enable_to_static_bool: bool) -> None:
@@ -65,14 +78,15 @@ def to_static(
     input_spec: Sequence[Any] | None = None,
     build_strategy: Any = None,
     backend: Any = None,
-    full_graph: bool = True,
+    full_graph: bool = False,
     **kwargs: Any,
 ) -> Any:
     """Compile a function or a Layer; a decorator with or without arguments.
 
     A function becomes a `StaticFunction`; a Layer is returned itself, its `forward` replaced. `input_spec` says for each positional argument
-    what it will be, free sizes as None; without it every new shape is traced anew. `build_strategy`, `backend` and `full_graph` choose
-    between Paddle's own compilers and change nothing here.
+    what it will be, free sizes as None; without it every new shape is traced anew. What cannot be one program is an error with `full_graph`; without
+    it the function runs as it is, and what it computes between two moments at which Python needs a value is compiled. `build_strategy` and `backend`
+    choose between Paddle's own compilers and change nothing here.
     """
     unknown = set(kwargs) - {"property"}
     if unknown:
@@ -85,19 +99,29 @@ def to_static(
         if isinstance(function.forward, StaticFunction):
             function.forward = function.forward.rollback()  # type: ignore[method-assign]
         if not getattr(function.forward, "__polyreme_not_to_static__", False):
-            function.forward = StaticFunction(function.forward, input_spec, function)  # type: ignore[method-assign]
+            function.forward = StaticFunction(function.forward, input_spec, function, full_graph)  # type: ignore[method-assign]
         return function
     if isinstance(function, StaticFunction):
-        return StaticFunction(function.rollback(), input_spec, function.layer)
+        return StaticFunction(function.rollback(), input_spec, function.layer, full_graph)
     if not callable(function):
         raise TypeError(f"expected a function or a Layer for to_static but got {function!r}")
-    return function if getattr(function, "__polyreme_not_to_static__", False) else StaticFunction(function, input_spec)
+    return function if getattr(function, "__polyreme_not_to_static__", False) else StaticFunction(function, input_spec, None, full_graph)
+
+
+@dataclass
+class _Calls:
+    """What is known of calls with one signature."""
+
+    wholes: list[Whole] = field(default_factory=list)  # the one used last in front
+    changed: dict[str, int] = field(default_factory=dict)  # how often a number, by what it is called, was another one
+    gathered: str = ""  # why the calls are not one program
+    sized: bool = False  # whether free sizes stand for their numbers, since the function asks for them
 
 
 class StaticFunction:
     """A function that runs compiled. Used as a method, it is bound to each instance separately."""
 
-    def __init__(self, function: Callable[..., Any], input_spec: Sequence[Any] | None = None, layer: Any = None):
+    def __init__(self, function: Callable[..., Any], input_spec: Sequence[Any] | None = None, layer: Any = None, full_graph: bool = False):
         functools.update_wrapper(self, function)
         if layer is None and isinstance(function, MethodType) and hasattr(function.__self__, "named_parameters"):
             layer = function.__self__
@@ -105,17 +129,21 @@ class StaticFunction:
         self._layer = weakref.ref(layer) if layer is not None else None
         self._signature = inspect.signature(function)
         self._bound: weakref.WeakKeyDictionary[Any, StaticFunction] = weakref.WeakKeyDictionary()
-        self._programs: dict[Any, list[tuple[Program, Template]]] = {}
+        self._calls: dict[Any, _Calls] = {}
         self._checked: dict[Any, tuple[list[TensorType], tuple[str, ...]]] = {}
-        # Programs by what is quickly told of a call, for plain calls with tensors.
-        self._recent: dict[Any, tuple[Program, Template]] = {}
+        # What is known of calls by what is quickly told of one, for plain calls with tensors.
+        self._recent: dict[Any, _Calls] = {}
+        self._segments = Segments(self._name)
+        self._gathered_calls = 0
+        self._refused: dict[tuple[str, int, str], int] = {}  # how many signatures are no whole programs, by place and reason
         self.input_spec = _check_specs(input_spec)
+        self.full_graph = full_graph
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
         if instance not in self._bound:
-            self._bound[instance] = StaticFunction(MethodType(self._function, instance), self.input_spec)
+            self._bound[instance] = StaticFunction(MethodType(self._function, instance), self.input_spec, None, self.full_graph)
         return self._bound[instance]
 
     @property
@@ -151,36 +179,55 @@ class StaticFunction:
     # --- calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not _enabled or dispatch.active_trace() is not None:
+        if not _enabled or dispatch.recorder() is not None:
             # Inside another traced function the ops simply become part of it.
             return self._function(*args, **kwargs)
-        key = None if kwargs else _plain_key(args)
-        found = self._recent.get(key) if key is not None else None
-        if found is not None and found[0].holds():
-            program, outputs = found
-            inputs: Sequence[Tensor] = args
-        else:
-            leaves: list[Any] = []
-            template = self._flatten(args, kwargs, leaves)
-            inputs = [leaf if isinstance(leaf, Tensor) else _tensor(leaf) for leaf in leaves]
-            program, outputs = entry = self._program(template, inputs)
-            if key is not None:
-                if len(self._recent) >= MOST_RECENT:
-                    self._recent.clear()
-                self._recent[key] = entry
-        results = program(inputs)
-        return results[0] if outputs is LEAF else unflatten(outputs, iter(results))
+        key = None if kwargs else self._plain_key(args)
+        calls = self._recent.get(key) if key is not None else None
+        if calls is not None:
+            for whole in calls.wholes:
+                found = whole.check((args, kwargs))
+                if found is not None:
+                    return whole(found, args)
+            if calls.gathered:
+                return self._gather(args, kwargs)
+        args, kwargs = self._bind(args, kwargs)
+        leaves: list[Any] = []
+        template = flatten((args, kwargs), leaves, is_tensor)
+        inputs = [leaf if isinstance(leaf, Tensor) else _tensor(leaf) for leaf in leaves]
+        types, texts = self._input_types(template, inputs)
+        signature = (template, texts, tuple([t.stop_gradient for t in inputs]), tape.is_grad_enabled(), default_dtype().name)
+        calls = self._calls.setdefault(signature, _Calls())
+        if calls.sized:
+            types = [t.type for t in inputs]
+            calls = self._calls.setdefault((*signature[:1], tuple(map(str, types)), *signature[2:]), _Calls())
+        if key is not None:
+            if len(self._recent) >= MOST_RECENT:
+                self._recent.clear()
+            self._recent[key] = calls
+        return self._run(calls, signature, template, types, inputs, args, kwargs)
 
-    def _flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], leaves: list[Any]) -> Template:
+    def _plain_key(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """What tells two calls apart that are made with tensors only, as long as guards hold; None for other calls."""
+        if len(args) != len(self._signature.parameters):
+            return None
+        key: list[Any] = [tape.is_grad_enabled(), default_dtype()]
+        for arg in args:
+            if not isinstance(arg, Tensor) or not isinstance(arg._value, np.ndarray):
+                return None
+            key += (arg._value.dtype, arg._value.shape, arg.stop_gradient)
+        return tuple(key)
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments in one form: positional and keyword forms of one call, and defaults left out or given, are one signature."""
         if kwargs or len(args) != len(self._signature.parameters):
-            # Positional and keyword forms of one call, and defaults left out or given, are one signature.
             bound = self._signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            args, kwargs = bound.args, bound.kwargs
-        return flatten((args, dict(kwargs)), leaves, is_tensor)
+            return bound.args, dict(bound.kwargs)
+        return args, kwargs
 
-    def _program(self, template: Template, inputs: Sequence[Tensor]) -> tuple[Program, Template]:
-        layer = self.layer
+    def _input_types(self, template: Template, inputs: Sequence[Tensor]) -> tuple[list[TensorType], tuple[str, ...]]:
+        """The types that the inputs are traced with, and their texts."""
         shapes = (template, *((t.type.dtype.name, t.type.shape) for t in inputs))
         checked = self._checked.get(shapes)
         if checked is None:
@@ -189,21 +236,83 @@ class StaticFunction:
             if len(self._checked) >= MOST_SHAPES:
                 self._checked.clear()
             self._checked[shapes] = checked
-        key = (
-            template,
-            checked[1],
-            tuple(t.stop_gradient for t in inputs),
-            tape.is_grad_enabled(),
-            _layer_state(layer) if layer is not None else (),
-        )
-        candidates = self._programs.setdefault(key, [])
-        for entry in candidates:
-            if entry[0].holds():
-                return entry
-        traced = self._trace(template, checked[0], [t.stop_gradient for t in inputs])
-        entry = (Program(traced, self._name), traced.outputs)
-        candidates.append(entry)
-        return entry
+        return checked
+
+    def _run(
+        self, calls: _Calls, signature: Any, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        given = (args, kwargs)
+        for i, whole in enumerate(calls.wholes):
+            found = whole.check(given)
+            if found is not None:
+                if i:
+                    calls.wholes.insert(0, calls.wholes.pop(i))
+                return whole(found, inputs)
+        reason = calls.gathered or self._keeps_changing(calls, given)
+        if not reason:
+            try:
+                whole = self._capture(template, types, inputs, calls.changed)
+            except NotWhole as refused:
+                if any(not t.is_static for t in types) and not self.full_graph:
+                    # Numbers in place of free sizes may be all that it takes.
+                    calls.sized = True
+                    numbers = [t.type for t in inputs]
+                    sized = self._calls.setdefault((*signature[:1], tuple(map(str, numbers)), *signature[2:]), _Calls())
+                    self._recent.clear()
+                    return self._run(sized, signature, template, numbers, inputs, args, kwargs)
+                reason = self._refuse(refused)
+            else:
+                calls.wholes.insert(0, whole)
+                found = whole.check(given)
+                if found is not None:
+                    return whole(found, inputs)
+                failing = whole.guards.failing(given)
+                calls.wholes.remove(whole)
+                reason = self._refuse(NotWhole(f"'{failing}' does not hold when it was just read", _location(self._function)))
+        calls.gathered = reason
+        return self._gather(args, kwargs)
+
+    def _keeps_changing(self, calls: _Calls, given: Any) -> str:
+        """Why no further program is made for this signature; "" if one is."""
+        if not calls.wholes:
+            return ""
+        failing = calls.wholes[0].guards.failing(given)
+        said = str(failing.source.said()) if failing is not None else "a tensor that is read"
+        times = calls.changed[said] = calls.changed.get(said, 0) + 1
+        number = failing is not None and any(isinstance(c, (int, float)) and not isinstance(c, bool) for c in failing.constants)
+        if len(calls.wholes) < MOST_PROGRAMS and not (number and times >= MOST_NUMBERS):
+            return ""
+        return self._refuse(NotWhole(f"'{said}' is another at call after call", _location(self._function)))
+
+    def _refuse(self, refused: NotWhole) -> str:
+        """The function is no whole program, since …: an error with `full_graph`, else a note."""
+        if self.full_graph:
+            cause = refused.__cause__
+            if cause is not None:
+                raise cause
+            raise TraceError(f"{refused.reason}; to_static without full_graph=True runs what is between such places compiled", refused.location)
+        place = refused.location.file, refused.location.line, refused.reason
+        if place not in self._refused:
+            notes.say(self._name, refused.reason, refused.location)
+        self._refused[place] = self._refused.get(place, 0) + 1
+        return refused.reason
+
+    def _gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._gathered_calls += 1
+        args = tuple(_tensor(arg) if isinstance(arg, np.ndarray) else arg for arg in args)
+        kwargs = {name: _tensor(arg) if isinstance(arg, np.ndarray) else arg for name, arg in kwargs.items()}
+        return call_gathered(self._function, args, kwargs, self._segments, locating=self._gathered_calls <= LOCATED_CALLS)
+
+    def _capture(self, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], moving: Container[str]) -> Whole:
+        for (file, line, reason), times in self._refused.items():
+            if times >= MOST_REFUSED:
+                raise NotWhole(reason, Location(file, line))
+        names = [_identifier(name) for name in self._input_names(template)]
+        given = list(zip(types, names, [t.stop_gradient for t in inputs], strict=True))
+        parameters = [p.name for p in self._signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+        count = len(template.parts[0].parts)
+        parameters = [*parameters, *(f"arguments[{i}]" for i in range(count))][:count] if len(parameters) < count else parameters
+        return capture(self._function, template, given, inputs, parameters, self.layer, _named_tensors(self.layer), self._name, _location(self._function), moving)
 
     def _types(self, template: Template, inputs: Sequence[Tensor]) -> list[TensorType]:
         """The inputs' types with the sizes that the specs leave free; an input that does not fit is an error that names it."""
@@ -298,9 +407,13 @@ class StaticFunction:
         finally:
             self.input_spec = saved
 
+    def programs(self) -> list[Program]:
+        """The programs there are so far: of whole calls, then of segments that were gathered."""
+        return [whole.program for calls in self._calls.values() for whole in calls.wholes if whole.program is not None] + self._segments.programs()
+
     def concrete_programs(self) -> list[Traced]:
         """Everything traced so far."""
-        return [program.traced for entries in self._programs.values() for program, _ in entries]
+        return [program.traced for program in self.programs()]
 
 
 def _check_specs(specs: Any) -> list[Any] | None:
@@ -330,32 +443,6 @@ def _tensor(array: Any) -> Tensor:
     from polyreme.math.creation import to_tensor
 
     return to_tensor(array)
-
-
-def _plain_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """What tells two calls apart that are made with tensors only, as long as nothing else changes; None for other calls."""
-    key: list[Any] = [tape.is_grad_enabled(), structure_version()]
-    for arg in args:
-        if not isinstance(arg, Tensor) or not isinstance(arg._value, np.ndarray):
-            return None
-        key += (arg._value.dtype, arg._value.shape, arg.stop_gradient)
-    return tuple(key)
-
-
-def _layer_state(layer: Any) -> tuple[Any, ...]:
-    """What of a Layer's state a program depends on, besides the contents of its tensors."""
-    state: list[Any] = []
-    waiting = [layer]
-    for part in waiting:
-        state.append(part.training)
-        if part._parameters:
-            state += map(id, part._parameters.values())
-        if part._buffers:
-            state += map(id, part._buffers.values())
-        if part._sub_layers:
-            waiting += [child for child in part._sub_layers.values() if child is not None]
-            state.append(len(waiting))
-    return tuple(state)
 
 
 def _named_tensors(layer: Any) -> dict[str, Tensor]:

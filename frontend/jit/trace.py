@@ -37,6 +37,7 @@ class Trace:
 
     taped = True
     learns_sizes = True
+    gathers = False
 
     def __init__(self, named: Mapping[str, Tensor]):
         self.block = Block()
@@ -49,6 +50,7 @@ class Trace:
         self.sources: list[int | Tensor] = []
         self.by_tensor: dict[int, Value] = {}
         self.originals: dict[int, tuple[Tensor, Any, Any]] = {}  # tensors written to, with their value and type from before
+        self.originals_by_path: set[int] = set()  # which of these are written by whoever calls the program
         self.differentiable: set[Value] = set()
         self.stopped: dict[Value, Value] = {}
         self.variables = VariableNames(self.block, trace.__code__)
@@ -99,16 +101,23 @@ class Trace:
             return value
         if value is None:
             raise TraceError("expected a tensor with contents but got one that is not initialized", caller_location())
-        owner = self.owners.setdefault(id(value), tensor)
+        owner = self.owner_of(tensor)
         if isinstance(owner._value, Value):
             return self.value_of(owner)
         known = self.by_tensor.get(id(owner))
         if known is None:
-            name = self.names.get(id(owner), owner.name)
-            known = self.by_tensor[id(owner)] = self._argument(owner.type, name, "param", owner)
+            known = self.by_tensor[id(owner)] = self.outside(owner, self.names.get(id(owner), owner.name))
             if not owner.stop_gradient:
                 self.differentiable.add(known)
         return known
+
+    def owner_of(self, tensor: Tensor) -> Tensor:
+        """The tensor from outside that `tensor` shares its array with, and follows."""
+        return self.owners.setdefault(id(tensor._value), tensor)
+
+    def outside(self, owner: Tensor, name: str) -> Value:
+        """The argument for a tensor that is read from elsewhere."""
+        return self._argument(owner.type, name, "param", owner)
 
     def location(self) -> Location:
         """The place of the op that is being recorded: the user's line."""
@@ -233,7 +242,7 @@ class Trace:
         self.variables.look()
         recording = tape.is_grad_enabled()
         results = [self._operand(t, recording) for t in outputs]
-        written = [tensor for tensor, _, _ in self.originals.values()]
+        written = [tensor for tensor, _, _ in self.originals.values() if id(tensor) not in self.originals_by_path]
         roles = ["state" if any(source is t for t in written) else role for source, role in zip(self.sources, self.roles, strict=True)]
         results += [self.value_of(t) for t in written]
         names = [*result_names, *(t.name for t in written)]
@@ -281,12 +290,19 @@ def trace(
     except PolyremeError as error:
         raise _located(error) from error
     except TypeError as error:
-        if "is not known while the program is built" not in str(error) and "known size but got the symbolic size" not in str(error):
+        if (placed := size_error(error)) is None:
             raise
-        message = f"{error}; give the size a number in the InputSpec, or use functions of the whole tensor instead of Python's own control flow"
-        raise TraceError(_with_way_out(message), raised_location(error)) from error
+        raise placed from error
     finally:
         recorder.restore()
+
+
+def size_error(error: TypeError) -> TraceError | None:
+    """The error that says what to do about Python code that needed the number of a free size; None if `error` is about something else."""
+    if "is not known while the program is built" not in str(error) and "known size but got the symbolic size" not in str(error):
+        return None
+    message = f"{error}; give the size a number in the InputSpec, or use functions of the whole tensor instead of Python's own control flow"
+    return TraceError(_with_way_out(message), raised_location(error))
 
 
 def _located(error: PolyremeError) -> PolyremeError:

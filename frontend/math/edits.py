@@ -117,7 +117,7 @@ def masked_scatter(x: Tensor, mask: Tensor, value: Tensor, name: str | None = No
     """`x` with the elements of `value`, one after the other, where the mask holds."""
     if tensor_arg(mask, "masked_scatter", "mask").type.dtype != i1:
         raise TypeError(f"masked_scatter expected a bool mask but got {mask.dtype.name}")
-    if not isinstance(mask._value, np.ndarray):
+    if not isinstance(mask._known(), np.ndarray):
         whole = expand(mask, list(broadcast_shapes([x.type.shape, mask.type.shape])))
         before = cumsum(cast_to(reshape(whole, [-1]), i64)) - 1
         return where(whole, dispatch.call(ops.Gather, reshape(value, [-1]), reshape(before, whole.type.shape), axis=0), x)

@@ -247,7 +247,7 @@ _floor_divide = _binary("floor_divide", ops.FloorDivide, "floor(x / y).")
 def floor_divide(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """floor(x / y). Division of integers by zero is an error."""
     result = _floor_divide(x, y)
-    if y.type.dtype.kind in "iu" and dispatch.active_trace() is None and not y._value.all():
+    if y.type.dtype.kind in "iu" and dispatch.active_trace() is None and not y._array("an integer division").all():
         raise ZeroDivisionError(
             "InvalidArgumentError: Integer division by zero encountered in (floor/trunc) divide. Please check the input value."
         )
@@ -406,7 +406,7 @@ def refuse_leaf(x: Tensor) -> None:
     """An error when `x` is a leaf that gradients are wanted for: its old value would be lost to them."""
     from polyreme import tape
 
-    if tape.is_grad_enabled() and x.is_leaf and not x.stop_gradient and dispatch.active_trace() is None:
+    if tape.is_grad_enabled() and not x.stop_gradient and x.is_leaf and dispatch.active_trace() is None:
         raise ValueError(f"Leaf Tensor ({x.name}) that doesn't stop gradient can't use inplace strategy.")
 
 

@@ -49,7 +49,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         value = to_tensor(value, dtype=x.dtype)
     value = cast_to(value, x.type.dtype)
     recorded = tape.is_grad_enabled() and not (x.stop_gradient and value.stop_gradient)
-    if dispatch.active_trace() is None and not recorded:
+    if dispatch.recorder() is None and not recorded:
         array = x._array("an assignment to a part").copy()
         _assign_array(array, items, value._value)
         dispatch.assign(x, Tensor._wrap(array))
@@ -154,7 +154,7 @@ def _lone_index(items: list[Any]) -> tuple[int, Any] | None:
 
 
 def _check_positions(index: Any, size: Dim, axis: int) -> None:
-    values = index._value if isinstance(index, Tensor) else index
+    values = index._known() if isinstance(index, Tensor) else index
     if isinstance(values, np.ndarray) and isinstance(size, int) and values.size and (values.min() < -size or values.max() >= size):
         raise IndexError(f"expected positions in [{-size}, {size}) along axis {axis} but got values from {values.min()} to {values.max()}")
 

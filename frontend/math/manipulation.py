@@ -348,7 +348,7 @@ def roll(x: Tensor, shifts: Any, axis: Any = None, name: str | None = None) -> T
 
 def check_positions(index: Tensor, size: Any, function: str) -> None:
     """Positions must be within the axis, where that can be seen: in eager mode."""
-    values = index._value
+    values = index._known()
     if isinstance(values, np.ndarray) and isinstance(size, int) and values.size and (values.min() < -size or values.max() >= size):
         raise IndexError(f"{function} expected positions in [{-size}, {size}) but got values from {values.min()} to {values.max()}")
 
@@ -431,7 +431,7 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
     """The elements where `mask` holds, as a vector."""
     if mask.type.dtype != i1:
         raise TypeError(f"masked_select expected a bool mask but got {mask.dtype.name}")
-    if not isinstance(mask._value, np.ndarray):
+    if not isinstance(mask._known(), np.ndarray):
         both = list(broadcast_shapes([x.type.shape, mask.type.shape]))
         return reshape(expand(x, both), [-1])[reshape(expand(mask, both), [-1])]
     shape = broadcast_shape(x.shape, mask.shape)

@@ -159,7 +159,7 @@ def multiplex(inputs: Sequence[Tensor], index: Tensor, name: str | None = None) 
         raise RuntimeError(f"multiplex expected an index of shape [rows, 1] but got {list(index.shape)}")
     if any(t.shape != tensors[0].shape or t.ndim < 2 for t in tensors):
         raise ValueError(f"multiplex expected tensors of one shape and of at least 2 axes but got {', '.join(str(list(t.shape)) for t in tensors)}")
-    values = index._value
+    values = index._known()
     if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= len(tensors)):
         raise RuntimeError(f"multiplex expected numbers of tensors in [0, {len(tensors)}) but got {values.min()} to {values.max()}")
     together, rows = stack(tensors, 0), tensors[0].type.shape[0]

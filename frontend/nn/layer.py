@@ -72,8 +72,8 @@ class Layer:
         self.training = True
         self._full_name = unique_name.generate(name_scope if name_scope is not None else _snake_case(type(self).__name__))
         self._dtype = dtype
-        self._forward_pre_hooks: dict[int, Any] = OrderedDict()
-        self._forward_post_hooks: dict[int, Any] = OrderedDict()
+        self._forward_pre_hooks: dict[int, Any] = Table()
+        self._forward_post_hooks: dict[int, Any] = Table()
         self._state_dict_hooks: dict[int, Any] = OrderedDict()
 
     # --- running
@@ -173,6 +173,7 @@ class Layer:
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(getattr(type(self), name, None), property):
             object.__setattr__(self, name, value)
+            note_change()
             return
         if isinstance(value, (Parameter, Layer)) or (isinstance(value, Tensor) and "_buffers" not in self.__dict__):
             if "_buffers" not in self.__dict__:
@@ -204,9 +205,9 @@ class Layer:
                 raise TypeError(f"assignment to buffers '{name}' should be of type Tensor or None, but got '{type(value).__name__}'")
             buffers[name] = None
         else:
-            object.__setattr__(self, name, value)
-            if name == "training":
+            if self.__dict__.get(name, self) is not value:
                 note_change()
+            object.__setattr__(self, name, value)
 
     def _forget(self, name: str) -> None:
         """Make room for something registered under `name`."""
@@ -222,6 +223,7 @@ class Layer:
                 self._non_persistable_buffer_names_set.discard(name)
                 return
         object.__delattr__(self, name)
+        note_change()
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._parameters, *self._sub_layers, *self._buffers]

@@ -13,7 +13,7 @@ _version = 0
 
 
 def structure_version() -> int:
-    """Another number whenever a Layer anywhere has got, lost or exchanged a part, or has changed between training and evaluation."""
+    """Another number whenever an attribute or a hook of a Layer anywhere was set, exchanged or taken away."""
     return _version
 
 
@@ -23,8 +23,8 @@ def note_change() -> None:
     _version = next(_versions)
 
 
-class Table(OrderedDict[str, Any]):
-    """Parameters, buffers or sublayers. Compiled functions look at a whole Layer again only after a change."""
+class Table(OrderedDict[Any, Any]):
+    """Parameters, buffers, sublayers or hooks. Compiled functions look at a whole Layer again only after a change."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         # Most writes are of what stands there already: `layer.weight` as it is.

@@ -39,6 +39,7 @@ class Emitter:
 
     taped = True
     learns_sizes = False
+    gathers = False
 
     def __init__(self, imported: Callable[[Source], Value]):
         self.imported = imported

@@ -34,6 +34,7 @@ class ProgramRecorder:
 
     taped = False
     learns_sizes = False
+    gathers = False
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
         block = default_main_program().current_block()

@@ -312,7 +312,7 @@ def test_inspect_shows_the_schedule_that_runs() -> None:
         net = DataParallel(model(True), **options)
         loss_of(net, share(group)).backward()
         if group.rank == 0:
-            (program,) = (p for entries in net._layers.forward._programs.values() for p, _ in entries)
+            (program,) = net._layers.forward.programs()
             (schedule,) = program._overlapped.values()
             ran.extend(step.name for step in schedule.steps)
 

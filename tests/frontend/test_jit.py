@@ -376,15 +376,15 @@ def test_a_tensor_as_condition_names_the_line_and_the_way_out() -> None:
         return -x
 
     with pytest.raises(PolyremeError, match="paddle.where") as caught:
-        paddle.jit.to_static(function)(random(3))
+        paddle.jit.to_static(function, full_graph=True)(random(3))
     (fault,) = caught.value.diagnostics
     assert fault.location.file == __file__ and fault.location.line == line_of(function, "if x.mean()")
 
 
 @pytest.mark.parametrize("use", [float, int, bool, lambda t: t.numpy(), lambda t: t.item(), lambda t: t.tolist(), lambda t: range(t.argmax())])
 def test_reading_a_value_inside_a_traced_function_is_an_error(use: Any) -> None:
-    with pytest.raises(PolyremeError, match="has none while the function is traced"):
-        paddle.jit.to_static(lambda x: x * use(x.sum()))(random(3))
+    with pytest.raises(PolyremeError, match="has none while the function is traced|of a tensor|is used"):
+        paddle.jit.to_static(lambda x: x * use(x.sum()), full_graph=True)(random(3))
 
 
 def test_control_flow_on_a_free_size_names_the_size_and_the_line() -> None:
@@ -394,7 +394,7 @@ def test_control_flow_on_a_free_size_names_the_size_and_the_line() -> None:
         return -x
 
     with pytest.raises(TraceError, match="'N'") as caught:
-        paddle.jit.to_static(function, input_spec=[InputSpec([None, 3])])(random(4, 3))
+        paddle.jit.to_static(function, input_spec=[InputSpec([None, 3])], full_graph=True)(random(4, 3))
     assert caught.value.diagnostics[0].location.line == line_of(function, "if x.shape[0]")
 
 
@@ -436,12 +436,11 @@ def test_sizes_of_one_name_have_to_agree() -> None:
         function(random(3), random(4))
 
 
-def test_a_result_without_tensors_is_an_error() -> None:
-    with pytest.raises(TraceError, match="to return tensors but it returned int"):
-        paddle.jit.to_static(lambda x: 3)(random(2))
+def test_a_result_without_tensors_is_as_python_has_it() -> None:
+    assert paddle.jit.to_static(lambda x: 3)(random(2)) == 3
 
 
-def test_a_failed_trace_leaves_tensors_as_they_were() -> None:
+def test_a_failed_call_leaves_tensors_as_eager_mode_does() -> None:
     buffer = paddle.to_tensor([1.0])
 
     def function(x: Any) -> Any:
@@ -450,21 +449,25 @@ def test_a_failed_trace_leaves_tensors_as_they_were() -> None:
 
     with pytest.raises(KeyError):
         paddle.jit.to_static(function)(random(1))
-    assert buffer.numpy() == [1.0]
+    assert buffer.numpy() == [2.0]
+    with pytest.raises(KeyError):
+        paddle.jit.to_static(function, full_graph=True)(random(1))
+    assert buffer.numpy() == [2.0]
 
 
-def test_a_stand_in_that_escapes_is_refused_with_a_reason() -> None:
-    kept = []
+def test_tensors_that_are_kept_have_values_afterwards() -> None:
+    kept: list[Any] = []
 
-    def leak(x: Any) -> Any:
-        kept.append(x)
+    def keep(x: Any) -> Any:
+        kept.append(x * 3)
         return x * 1
 
-    paddle.jit.to_static(leak)(random(2))
-    with pytest.raises(RuntimeError, match="belongs to a traced function"):
-        kept[0] + 1
-    with pytest.raises(TraceError, match="made while another function was traced"):
-        paddle.jit.to_static(lambda x: x + kept[0])(random(2))
+    function = paddle.jit.to_static(keep)
+    for _ in range(3):
+        function(random(2))
+    assert len(kept) == 3
+    for tensor in kept:
+        close(tensor, random(2) * 3)
 
 
 def test_specs_that_do_not_match_the_function_are_refused() -> None:

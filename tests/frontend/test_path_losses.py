@@ -53,7 +53,7 @@ def test_compiled_ctc_gives_what_eager_ctc_gives_for_any_batch() -> None:
     spec = [
         InputSpec([4, "N", 3], "float32"), InputSpec(["N", 2], "int32"), InputSpec(["N"], "int64"), InputSpec(["N"], "int64")
     ]  # fmt: skip
-    compiled = paddle.jit.to_static(paddle.nn.CTCLoss(), input_spec=spec)
+    compiled = paddle.jit.to_static(paddle.nn.CTCLoss(), input_spec=spec, full_graph=True)
 
     def run(loss: Any, batch: int) -> list[Any]:
         x = paddle.to_tensor(np.random.default_rng(0).normal(size=(4, batch, 3)).astype(np.float32), stop_gradient=False)
@@ -69,7 +69,7 @@ def test_compiled_ctc_gives_what_eager_ctc_gives_for_any_batch() -> None:
 
 def test_ctc_of_an_unknown_number_of_steps_is_refused_with_the_way_out() -> None:
     spec = [InputSpec(shape, dtype) for shape, dtype in (([None, 2, 3], "float32"), ([2, 2], "int32"), ([2], "int64"), ([2], "int64"))]
-    compiled = paddle.jit.to_static(paddle.nn.CTCLoss(), input_spec=spec)
+    compiled = paddle.jit.to_static(paddle.nn.CTCLoss(), input_spec=spec, full_graph=True)
     ones = paddle.ones([2], "int64")
     with pytest.raises(ValueError, match="known number of steps and classes .*: give both in the InputSpec"):
         compiled(scores(4, 2, 3), paddle.ones([2, 2], "int32"), ones, ones)

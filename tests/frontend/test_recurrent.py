@@ -11,6 +11,7 @@ from polyreme.inspection import model_module
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.verify import verify
+from polyreme.jit import TraceError
 from polyreme.loaders import read_model
 from polyreme.loaders.errors import LoaderError, OperatorError
 from polyreme.loaders.meaning import find_meaning
@@ -139,7 +140,7 @@ def test_a_compiled_layer_takes_any_number_of_steps(kind):
 def test_where_steps_run_one_by_one_an_unknown_number_of_them_is_an_error_that_says_what_to_do():
     spec = [paddle.static.InputSpec([None, None, 3], "float32", "x")]
     with pytest.raises(ValueError, match="expected a known number of steps, which are run one by one"):
-        paddle.jit.to_static(paddle.nn.RNN(paddle.nn.LSTMCell(3, 4)), input_spec=spec)(sequences(2, 4, 3))
+        paddle.jit.to_static(paddle.nn.RNN(paddle.nn.LSTMCell(3, 4)), input_spec=spec, full_graph=True)(sequences(2, 4, 3))
     module = model_module(paddle.nn.LSTM(3, 4), spec, freeze=True)
     with pytest.raises(PassError, match=r"expected a known number of steps .* give its size, as in InputSpec"):
         lower(module, find_target("cuda:sm_80"))
@@ -200,8 +201,8 @@ def test_the_state_of_dropout_may_be_in_the_file_or_not(tmp_path):
 def test_decoding_within_a_traced_function_is_refused():
     cell = paddle.nn.GRUCell(3, 3)
     decoder = paddle.nn.BeamSearchDecoder(cell, 0, 1, 2, paddle.nn.Embedding(3, 3))
-    with pytest.raises(RuntimeError, match="expected dynamic_decode to run eagerly"):
-        paddle.jit.to_static(lambda x: paddle.nn.dynamic_decode(decoder, x, max_step_num=3))(paddle.ones([2, 3]))
+    with pytest.raises(TraceError, match="dynamic_decode' is called"):
+        paddle.jit.to_static(lambda x: paddle.nn.dynamic_decode(decoder, x, max_step_num=3), full_graph=True)(paddle.ones([2, 3]))
 
 
 class Silent(Decoder):

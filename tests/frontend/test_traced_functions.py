@@ -57,7 +57,7 @@ def test_a_function_of_a_free_batch_computes_the_same(name):
 
 def test_what_follows_from_values_alone_is_an_error_that_says_why():
     with pytest.raises(PolyremeError, match="while the function is traced"):
-        paddle.jit.to_static(lambda x: paddle.unique(x))(paddle.ones([3]))
+        paddle.jit.to_static(lambda x: paddle.unique(x), full_graph=True)(paddle.ones([3]))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
@@ -146,7 +146,7 @@ def test_where_a_known_mask_holds_is_known_so_that_the_host_is_not_asked():
         np.testing.assert_array_equal(compiled(paddle.to_tensor(X)).numpy(), paddle.to_tensor(X)[key].numpy() * 2)
         assert not has_host_ops(compiled.trace(free).func)
     with pytest.raises(IndexError, match=r"expected a mask with N elements along axis 0 of a tensor of shape \[N, 5\] but got one of shape \[6\]"):
-        paddle.jit.to_static(lambda x: x[[True] * 6], input_spec=free)(paddle.to_tensor(X))
+        paddle.jit.to_static(lambda x: x[[True] * 6], input_spec=free, full_graph=True)(paddle.to_tensor(X))
 
 
 NONE = {
@@ -180,7 +180,7 @@ def test_of_nothing_no_element_is_taken_or_changed_at_places_that_there_are():
 
     x = paddle.to_tensor(X, stop_gradient=False)
     with pytest.raises(ValueError, match="expected K to be at least 1"):
-        paddle.jit.to_static(largest)(x)
+        paddle.jit.to_static(largest, full_graph=True)(x)
     free = [paddle.static.InputSpec([None, 5], "float32"), paddle.static.InputSpec([None, None], "int64")]
     added = paddle.jit.to_static(lambda x, places: paddle.put_along_axis(x * 1, places, 1.0, 0, broadcast=False), input_spec=free)
     for rows in (2, 0):

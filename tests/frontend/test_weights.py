@@ -46,7 +46,7 @@ def assert_same(a: Any, b: Any) -> None:
 
 def functions(net: Any) -> list[WeightedFunction]:
     """What a compiled Layer runs: for inference, and the forward halves of training."""
-    programs = [program for entries in net.forward._programs.values() for program, _ in entries]
+    programs = net.forward.programs()
     found = [f for p in programs for f in (*p._inference.values(), *(h.forward for h in p._training.values()))]
     assert all(isinstance(f, WeightedFunction) for f in found)
     return found

@@ -149,7 +149,7 @@ def embedding(
     if scale_grad_by_freq and sparse:
         raise AttributeError("scale_grad_by_freq = True is not supported with sparse update.")
     rows = weight.shape[0]
-    values = x._value
+    values = x._known()
     if isinstance(values, np.ndarray) and isinstance(rows, int) and values.size and (values.min() < 0 or values.max() >= rows):
         raise ValueError(
             f"Variable value (input) of OP(paddle.nn.functional.embedding) expected >= 0 and < {rows}, but got {values.min()} to {values.max()}"
@@ -188,7 +188,7 @@ def one_hot(x: Tensor, num_classes: int = -1, name: str | None = None) -> Tensor
     classes = int(number_of(num_classes))
     if classes == -1:
         classes = int(x._array("one_hot()").max()) + 1
-    values = x._value
+    values = x._known()
     if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= classes):
         raise ValueError(f"one_hot expected positions in [0, {classes}) but got values from {values.min()} to {values.max()}")
     wide = dispatch.call(ops.Reshape, x, shape=(*x.type.shape, 1))

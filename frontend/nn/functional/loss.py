@@ -137,9 +137,9 @@ def softmax_with_cross_entropy(
 def _check_labels(label: Tensor, logits: Tensor, axis: int, soft_label: bool, ignore_index: int, error: type[Exception] = IndexError) -> None:
     """Refuse labels that are no class of `logits`. Labels of another shape are left to the op, which says so with the user's line."""
     classes = logits.type.shape[axis]
-    if soft_label or not _are_alike(logits, label, axis) or not isinstance(label._value, np.ndarray) or not isinstance(classes, int):
+    if soft_label or not _are_alike(logits, label, axis) or not isinstance(label._known(), np.ndarray) or not isinstance(classes, int):
         return
-    values = label._value
+    values = label._known()
     wrong = (values != ignore_index) & ((values < 0) | (values >= classes))
     if wrong.any():
         raise error(

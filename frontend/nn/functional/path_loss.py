@@ -25,7 +25,7 @@ _NEVER, _POSSIBLE = -1e30, -1e29
 
 def _check_classes(label: Tensor, classes: int, function: str) -> None:
     """Labels must be classes, where that can be seen: in eager mode."""
-    values = label._value
+    values = label._known()
     if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= classes):
         raise IndexError(f"{function} expected labels in [0, {classes}) but got values from {values.min()} to {values.max()}")
 

@@ -56,6 +56,6 @@ def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
 
 
 def _check_beams(beam: Tensor, beams: Any) -> None:
-    values = beam._value
+    values = beam._known()
     if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= beams):
         raise ValueError(f"gather_tree expected parents in [0, {beams}) but got values from {values.min()} to {values.max()}")

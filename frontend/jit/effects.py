@@ -1,0 +1,180 @@
+"""What a captured function does to objects outside: noted with enough to take it back, and to do it again at every call of the program.
+
+While a function is captured its writes really happen, so that it reads what it wrote; the `Journal` puts everything back afterwards. What a call of the
+program does instead is a list of `Effect`s, whose values are described by recipes: results of the program, objects that are there, constants, containers of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from polyreme import dispatch
+from polyreme.nn.tables import note_change
+from polyreme.tensor import Tensor
+
+__all__ = ["Build", "Constant", "Effect", "Existing", "Journal", "Output", "Recipe"]
+
+_TABLES = ("_parameters", "_buffers", "_sub_layers")
+
+
+class Journal:
+    """What objects were before a capture touched them."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, tuple[Any, Any]] = {}
+
+    def before(self, held: Any) -> None:
+        """Remember the object as it is, unless that was done."""
+        if id(held) not in self.kept:
+            self.kept[id(held)] = held, _snapshot(held)
+
+    def original(self, held: Any) -> Any:
+        """A list, dict or set as it was before the capture."""
+        entry = self.kept.get(id(held))
+        return held if entry is None else entry[1]
+
+    def undo(self) -> None:
+        """Put everything back."""
+        for held, was in self.kept.values():
+            _restore(held, was)
+        self.kept.clear()
+
+
+def _snapshot(held: Any) -> Any:
+    if isinstance(held, (list, dict, set)):
+        return held.copy() if not isinstance(held, dict) else dict(held)
+    state = vars(held)
+    tables = {name: list(state[name].items()) for name in _TABLES if name in state}
+    return dict(state), tables, set(state.get("_non_persistable_buffer_names_set", ()))
+
+
+def _restore(held: Any, was: Any) -> None:
+    if isinstance(held, list):
+        held[:] = was
+    elif isinstance(held, (dict, set)):
+        held.clear()
+        held.update(was)
+    else:
+        state, tables, names = was
+        own = vars(held)
+        for name in [n for n in own if n not in state]:
+            del own[name]
+        own.update(state)
+        for name, entries in tables.items():
+            now = list(own[name].items())
+            if len(now) != len(entries) or any(a != b or x is not y for (a, x), (b, y) in zip(now, entries, strict=True)):
+                own[name].clear()
+                own[name].update(entries)
+        if "_non_persistable_buffer_names_set" in own:
+            own["_non_persistable_buffer_names_set"].clear()
+            own["_non_persistable_buffer_names_set"].update(names)
+            note_change()
+
+
+# --- recipes
+
+
+class Recipe:
+    """How a value is made at a call."""
+
+    __slots__ = ()
+
+    def make(self, call: Call) -> Any:
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class Call:
+    """What recipes are made of at one call: the program's results, objects that are there, and what was made already."""
+
+    results: list[Tensor]
+    existing: tuple[Any, ...]
+    made: dict[int, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Output(Recipe):
+    """A result of the program."""
+
+    number: int
+
+    def make(self, call: Call) -> Any:
+        return call.results[self.number]
+
+
+@dataclass(frozen=True, slots=True)
+class Existing(Recipe):
+    """An object that is there already, by its number among those that are fetched."""
+
+    number: int
+
+    def make(self, call: Call) -> Any:
+        return call.existing[self.number]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Recipe):
+    """The same value at every call."""
+
+    value: Any
+
+    def make(self, call: Call) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Build(Recipe):
+    """A new container, or object, of parts; one and the same at each place of a call that has this `key`."""
+
+    key: int
+    maker: Callable[[list[Any]], Any]
+    parts: tuple[Recipe, ...]
+
+    def make(self, call: Call) -> Any:
+        if self.key not in call.made:
+            call.made[self.key] = self.maker([part.make(call) for part in self.parts])
+        return call.made[self.key]
+
+
+# --- effects
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Something that is done to an object after the program has run. `kind` is one of `KINDS`; `name` an attribute, a key or a method."""
+
+    kind: str
+    target: Recipe
+    name: Any
+    values: tuple[Recipe, ...]
+
+    def apply(self, call: Call) -> None:
+        KINDS[self.kind](self.target.make(call), self.name, *[value.make(call) for value in self.values])
+
+
+def _set_item(target: Any, key: Any, value: Any) -> None:
+    target[key] = value
+
+
+def _delete_item(target: Any, key: Any) -> None:
+    del target[key]
+
+
+def _call_method(target: Any, name: str, *values: Any) -> None:
+    getattr(target, name)(*values)
+
+
+def _assign(target: Tensor, _: Any, value: Tensor) -> None:
+    dispatch.assign(target, value)
+
+
+KINDS: dict[str, Callable[..., None]] = {
+    "set_attribute": setattr,
+    "delete_attribute": delattr,
+    "set_item": _set_item,
+    "delete_item": _delete_item,
+    "method": _call_method,
+    "assign": _assign,
+}

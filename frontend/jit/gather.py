@@ -1,0 +1,430 @@
+"""Gathering: ops that a function asks for are noted as they are called, and run together when Python needs a value, or when the function returns.
+
+Nothing of Python is analysed or assumed: the function itself runs at every call, so what it reads, writes and decides is what eager mode would
+have. Only the tensors' values come late. A *segment* is what was gathered between two moments at which values were needed. Its structure (ops, types, which
+results somebody still holds) is looked up: one that is met for the first time is run op by op, as eager mode runs it; one that is met again is
+compiled, and from then on found and run as one program. Numbers of Python's that differ between two calls become arguments of it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch, tape
+from polyreme.ir.core import Op
+from polyreme.ir.diagnostics import Location, PolyremeError, caller_location
+from polyreme.ir.types import ScalarType
+from polyreme.jit.program import Program
+from polyreme.jit.trace import Trace
+from polyreme.pending import COUNT, Pending
+from polyreme.tensor import Tensor
+
+__all__ = ["Break", "Gatherer", "Segments"]
+
+# A function whose segments differ at every call is run op by op, from so many programs of one sequence of ops on.
+MOST_PROGRAMS = 16
+MOST_SEGMENTS = 512
+# A segment of more ops is run: a function that loops for long must not hold all that it ever computed.
+MOST_STEPS = 4096
+_STOPPED = 1 << 30  # added to the reference of an operand that passes no gradients on
+
+
+@dataclass(frozen=True)
+class Break:
+    """A moment at which Python needed a value: why, and the user's line."""
+
+    reason: str
+    location: Location
+
+    def __str__(self) -> str:
+        return f"{self.location}: {self.reason}" if self.location else self.reason
+
+
+class _Replay(Trace):
+    """A trace of ops that were called before, at `place`."""
+
+    place: Location | None = None
+
+    def location(self) -> Location:
+        return self.place or Location()
+
+    def follow_variables(self) -> None:
+        """Whoever called the ops has gone on."""
+
+
+@dataclass
+class _Known:
+    """What is known of segments of one structure."""
+
+    last: tuple[Any, ...]  # the numbers in it when it was met before
+    varying: frozenset[int] = frozenset()  # which of these are arguments
+    programs: dict[Any, Program | None] = field(default_factory=dict)  # by the numbers that are not; None: met once
+
+
+class Segments:
+    """The segments of one function, by structure."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.known: dict[Any, _Known] = {}
+        self.compiled: dict[Any, int] = {}  # how many programs there are of each sequence of ops
+        self.failed: list[str] = []  # what could not be compiled, and why
+        self.breaks: dict[tuple[str, int], Break] = {}  # by file and line
+
+    def programs(self) -> list[Program]:
+        """Those that are compiled."""
+        return [program for known in self.known.values() for program in known.programs.values() if program is not None]
+
+    def program(self, segment: _Segment, key: Any, live: Sequence[int]) -> Program | None:
+        """The program of a segment; None where it is run op by op."""
+        numbers = tuple(segment.numbers)
+        known = self.known.get(key)
+        if known is None:
+            if len(self.known) >= MOST_SEGMENTS:
+                self.known.clear()
+                self.compiled.clear()
+            known = self.known[key] = _Known(numbers)
+        elif numbers != known.last:
+            changed = {i for i, (a, b) in enumerate(zip(numbers, known.last, strict=True)) if a != b}
+            known.varying |= changed
+            known.last = numbers
+        fixed = tuple(n for i, n in enumerate(numbers) if i not in known.varying)
+        place = known.varying, fixed, segment.identities()
+        if place not in known.programs:
+            known.programs[place] = None
+            return None
+        program = known.programs[place]
+        if program is None:
+            sequence = tuple(step.plan.cls for step in segment.steps)
+            if self.compiled.get(sequence, 0) >= MOST_PROGRAMS:
+                return None
+            self.compiled[sequence] = self.compiled.get(sequence, 0) + 1
+            program = known.programs[place] = segment.compile(self.name, live, known.varying)
+        if not program.holds():
+            del known.programs[place]
+            return None
+        return program
+
+
+@dataclass(slots=True)
+class _Step:
+    plan: Any
+    refs: tuple[Any, ...]
+    recording: bool
+    location: Location | None
+
+
+class _Segment:
+    """Ops that were gathered, what they take from outside, and the values that they make."""
+
+    def __init__(self) -> None:
+        self.steps: list[_Step] = []
+        self.key: list[Any] = []
+        self.values: list[weakref.ref[Pending]] = []
+        self.arguments: list[Tensor] = []
+        self.arrays: list[Any] = []  # of each argument, when it was met
+        self.places: dict[int, int] = {}  # of an argument, by the tensor's identity
+        self.numbers: list[Any] = []
+        self.number_of: dict[int, int] = {}  # which of the numbers an argument is
+
+    def identities(self) -> tuple[int, ...]:
+        """Which tensors are parts of the program, as weights that it may lay out for itself."""
+        return tuple(id(t) for t in self.arguments if t.persistable)
+
+    def compile(self, name: str, live: Sequence[int], varying: frozenset[int]) -> Program:
+        """The segment as a program whose inputs are the arguments that are no weights, and no numbers that are fixed."""
+        trace = _Replay({t.name: t for t in self.arguments if t.persistable})
+        operands: list[Tensor] = []
+        with dispatch.trace_into(trace), tape.recording(False):
+            for i, tensor in enumerate(self.arguments):
+                if (number := self.number_of.get(i)) is not None and number not in varying:
+                    operands.append(dispatch.full((), self.numbers[number][1], tensor.type.dtype))
+                elif tensor.persistable:
+                    operands.append(tensor)
+                else:
+                    operands.append(trace.add_input(tensor.type, f"x_{i}" if tensor._name is None else _identifier(tensor._name), tensor.stop_gradient))
+            made: list[Tensor] = []
+            for step in self.steps:
+                trace.place = step.location
+                given = [_pick(ref, operands, made) for ref in step.refs]
+                with tape.recording(step.recording):
+                    results = trace.emit(step.plan.cls, given, step.plan.attributes)
+                for result in results if isinstance(results, tuple) else (results,):
+                    result.stop_gradient = result._value not in trace.differentiable
+                    made.append(result)
+            trace.place = None
+            results = [made[i] for i in live]
+            with tape.recording(True):
+                traced = trace.finish(name, results, None, [f"output_{i}" for i in range(len(results))], Location())
+        return Program(traced, name)
+
+    def inputs(self, varying: frozenset[int]) -> list[Tensor]:
+        """What a program of this segment is called with."""
+        return [t for i, t in enumerate(self.arguments) if (i in self.number_of and self.number_of[i] in varying) or (i not in self.number_of and not t.persistable)]
+
+
+def _identifier(name: str) -> str:
+    text = "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_")
+    return text if text[:1].isalpha() else f"x_{text}"
+
+
+def _pick(ref: Any, arguments: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
+    """The operand that a reference means: a value by its number, an argument by its number below 0."""
+    if ref is None:
+        return None
+    if isinstance(ref, tuple):
+        return [_pick(r, arguments, made) for r in ref]
+    stopped = ref >= _STOPPED >> 1
+    ref -= _STOPPED if stopped else 0
+    tensor = made[ref] if ref >= 0 else arguments[-1 - ref]
+    if not stopped or tensor.stop_gradient:
+        return tensor
+    alias = Tensor._wrap(tensor._value, tensor._type)
+    return alias
+
+
+class Gatherer:
+    """A recorder for one call of a function: it answers dispatch with tensors whose values come later."""
+
+    taped = False
+    learns_sizes = False
+    gathers = True
+
+    def __init__(self, segments: Segments, locating: bool):
+        self.segments = segments
+        self.locating = locating
+        self.segment = _Segment()
+        self.numbers: dict[int, tuple[Tensor, Any]] = {}  # tensors made of numbers of Python's, by identity
+        self.breaks: list[Break] = []
+        self.flushing = False
+
+    # --- recording
+
+    def number(self, value: Any, dtype: ScalarType) -> Tensor:
+        """A tensor of a number of Python's, which is known to be one when it becomes an operand."""
+        tensor = Tensor._wrap(np.full((), value, dtype.np))
+        self.numbers[id(tensor)] = tensor, (type(value), value)
+        return tensor
+
+    def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+        """Note the op; a tensor for its result, or a tuple of them."""
+        recording = tape.is_grad_enabled()
+        refs = tuple([self._reference(o, recording, cls, operands) for o in operands])
+        plan = dispatch.plan_of(cls, operands, attributes)
+        segment = self.segment
+        needs = recording and cls in tape.gradient_rules() and any(map(self._passes, refs))
+        segment.steps.append(_Step(plan, refs, recording, caller_location() if self.locating else None))
+        segment.key += (plan, refs, recording)
+        results = []
+        for type in plan.result_types:
+            passes = needs and type.dtype.kind in "fc"
+            pending = Pending(type, self, len(segment.values), passes)
+            segment.values.append(weakref.ref(pending))
+            tensor = Tensor._wrap(pending, type)
+            tensor.stop_gradient = not passes
+            pending.tensors.append(weakref.ref(tensor))
+            results.append(tensor)
+        if len(segment.steps) >= MOST_STEPS:
+            self.flush("")
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _passes(self, ref: Any) -> bool:
+        """Whether gradients flow through an operand."""
+        if ref.__class__ is int:
+            if ref >= _STOPPED >> 1:
+                return False
+            if ref < 0:
+                return not self.segment.arguments[-1 - ref].stop_gradient
+            pending = self.segment.values[ref]()
+            return pending is not None and pending.needs
+        return ref is not None and any(map(self._passes, ref))
+
+    def _reference(self, operand: Any, recording: bool, cls: type[Op], operands: Sequence[Any]) -> Any:
+        if operand is None:
+            return None
+        if isinstance(operand, (list, tuple)):
+            return tuple([self._reference(o, recording, cls, operands) for o in operand])
+        if not isinstance(operand, Tensor):
+            dispatch.check_operands(cls, operands)
+        value = operand._value
+        if value.__class__ is Pending:
+            if value.array is None and value.owner is self and (value.needs or operand.stop_gradient or not recording):
+                if value.needs and (operand.stop_gradient or not recording):
+                    return value.number + _STOPPED
+                return value.number
+            # A leaf from here on, or a value of another function's: it comes in as an argument.
+            value.resolve("a tensor that gradients are wanted for")
+            value.give(operand)
+        elif value is None:
+            dispatch.check_operands(cls, operands)
+        elif value.__class__ is not np.ndarray and not isinstance(value, np.ndarray):
+            raise RuntimeError(f"'{cls.name}' got {operand._value_text()}")
+        return self._argument(operand, recording)
+
+    def _argument(self, tensor: Tensor, recording: bool) -> int:
+        segment = self.segment
+        at = segment.places.get(id(tensor))
+        if at is None or segment.arrays[at] is not tensor._value:
+            at = segment.places[id(tensor)] = len(segment.arguments)
+            segment.arguments.append(tensor)
+            segment.arrays.append(tensor._value)
+            kind: Any = (tensor.stop_gradient, tensor.persistable)
+            if (entry := self.numbers.get(id(tensor))) is not None:
+                segment.number_of[at] = len(segment.numbers)
+                segment.numbers.append(entry[1])
+                kind = "number"
+            segment.key.append(kind)
+        ref = -1 - at
+        return ref if recording or tensor.stop_gradient else ref + _STOPPED
+
+    def planned_pair(self, cls: type[Op], x: Any, y: Any) -> Tensor | None:
+        """`emit` for two tensors; None for anything else."""
+        return self.emit(cls, (x, y), {}) if isinstance(x, Tensor) and isinstance(y, Tensor) else None
+
+    def assign(self, tensor: Tensor, value: Tensor) -> None:
+        """As eager mode: `tensor` has the contents of `value` from here on."""
+        at = self.segment.places.get(id(tensor))
+        if at is not None and self.segment.arguments[at] is tensor:
+            if tensor.persistable or (tensor._node is None and not tensor.stop_gradient):
+                # The program reads it, or sends it gradients, as it was.
+                self.flush("a tensor is written that was read before")
+            else:
+                before = Tensor._wrap(tensor._value, tensor._type)
+                before.stop_gradient, before._node, before._index = tensor.stop_gradient, tensor._node, tensor._index
+                self.segment.arguments[at] = before
+                del self.segment.places[id(tensor)]
+        new, old = value._value, tensor._value
+        if new.__class__ is not Pending:
+            dispatch.assign_now(tensor, value)
+            return
+        if tape.is_grad_enabled() and not tensor.stop_gradient and tensor._node is None and new.needs and not (old.__class__ is Pending and old.needs):
+            raise RuntimeError(dispatch.leaf_is_changed(tensor))
+        tensor._value, tensor._type, tensor._place = new, new.type, value._place
+        tensor._version += 1
+        if new.needs:
+            tensor._node, tensor._index, tensor.stop_gradient = None, 0, value.stop_gradient
+        if new.array is None:
+            new.held_by(tensor)
+        else:
+            new.give(tensor)
+
+    def share(self, tensor: Tensor) -> None:
+        """Tensors that hold pending values are known."""
+
+    def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> None:
+        """Parameters are eager ones."""
+
+    def operator(self, *_: Any) -> None:
+        """Ops only."""
+
+    def fresh_size(self) -> Any:
+        raise RuntimeError("expected sizes that are known: ops whose results' sizes follow from values run at once while ops are gathered")
+
+    # --- running
+
+    def flush(self, reason: str = "") -> None:
+        """Run what was gathered. With a reason it is noted as a break: the function could not be one program there."""
+        if reason and not self.flushing:
+            place = caller_location()
+            key = place.file, place.line
+            if key not in self.segments.breaks:
+                self.segments.breaks[key] = Break(reason, place)
+        segment, self.segment = self.segment, _Segment()
+        self.numbers.clear()
+        if not segment.steps:
+            return
+        live = [i for i, reference in enumerate(segment.values) if reference() is not None]
+        if not live:
+            return
+        self.flushing = True
+        try:
+            with dispatch.trace_into(None):
+                key = (*segment.key, tuple(live))
+                program = None
+                try:
+                    program = self.segments.program(segment, key, live)
+                except PolyremeError as error:
+                    self.segments.failed.append(str(error))
+                    self.segments.known[key].programs = {}
+                if program is None or any(a is not t._value for a, t in zip(segment.arrays, segment.arguments, strict=True)):
+                    _run_steps(segment)
+                else:
+                    self._run_program(segment, program, self.segments.known[key].varying, live)
+        finally:
+            self.flushing = False
+
+    def _run_program(self, segment: _Segment, program: Program, varying: frozenset[int], live: Sequence[int]) -> None:
+        held = [segment.values[i]() for i in live]
+        with tape.recording(any(p is not None and p.needs for p in held)):
+            results = program(segment.inputs(varying))
+        for pending, result in zip(held, results, strict=True):
+            if pending is not None:
+                pending.settle(result._value, result._node, result._index)
+
+
+def _run_steps(segment: _Segment) -> None:
+    """Run a segment op by op, as eager mode does."""
+    last: dict[int, int] = {}
+    for number, step in enumerate(segment.steps):
+        for ref in step.refs:
+            for r in ref if isinstance(ref, tuple) else (ref,):
+                if r is not None:
+                    last[r - _STOPPED if r >= _STOPPED >> 1 else r] = number
+    arguments = [_as_it_was(t, a) for t, a in zip(segment.arguments, segment.arrays, strict=True)]
+    made: list[Any] = []
+    done: dict[int, list[int]] = {}
+    for value, number in last.items():
+        if value >= 0:
+            done.setdefault(number, []).append(value)
+    for number, step in enumerate(segment.steps):
+        operands = [_pick(ref, arguments, made) for ref in step.refs]
+        with tape.recording(step.recording):
+            results = dispatch.run_planned(step.plan, operands)
+        for result in results if isinstance(results, tuple) else (results,):
+            pending = segment.values[len(made)]()
+            if pending is not None:
+                pending.settle(result._value, result._node, result._index)
+            made.append(result)
+        for value in done.get(number, ()):
+            made[value] = None
+
+
+def _as_it_was(tensor: Tensor, array: Any) -> Tensor:
+    """An argument with the contents that it had when the op that takes it was called."""
+    if tensor._value is array:
+        return tensor
+    before = Tensor._wrap(array)
+    before.stop_gradient, before._node, before._index = tensor.stop_gradient, tensor._node, tensor._index
+    return before
+
+
+def current() -> Gatherer | None:
+    """The gatherer of the call that is going on in this thread, if any."""
+    recorder = dispatch.recorder()
+    return recorder if isinstance(recorder, Gatherer) else None
+
+
+def call_gathered(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], segments: Segments, locating: bool) -> Any:
+    """Run a function while its ops are gathered. What it raises passes through; tensors that it has made by then have their values."""
+    gatherer = Gatherer(segments, locating)
+    failed = False
+    COUNT.calls += 1
+    try:
+        with dispatch.trace_into(gatherer):
+            return function(*args, **kwargs)
+    except BaseException:
+        failed = True
+        raise
+    finally:
+        try:
+            gatherer.flush()
+        except BaseException:
+            if not failed:
+                raise
+        finally:
+            COUNT.calls -= 1

@@ -1,0 +1,127 @@
+"""What the capture of a function knows through and through: kinds of values, built-ins that look at nothing but their arguments, functions of the framework.
+
+Whatever stands in no table here is not understood, and ends a capture: the tables may be short, but what is in them must be so.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import itertools
+import math
+import operator
+import types
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from polyreme import device, dtypes
+from polyreme.ir.dims import Expr
+from polyreme.nn.layer import Layer
+from polyreme.nn.tables import Table
+from polyreme.sizes import Size
+from polyreme.tensor import Tensor
+
+
+class Kind:
+    """A set of types, for quick checks."""
+
+    def __init__(self, *kinds: type):
+        self.kinds = frozenset(kinds)
+
+    def __contains__(self, kind: type) -> bool:
+        return kind in self.kinds
+
+
+MISSING = object()
+CONSTANTS = Kind(bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), slice, range)
+LISTS = Kind(list, dict, set, collections.OrderedDict, collections.deque, Table)
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+# What may be compared, added and tested without running anybody's Python.
+SAFE = (
+    bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, tuple, list, dict, set, frozenset, collections.OrderedDict, collections.deque, Size, Expr,
+    dtypes.dtype, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.GeneratorType, Tensor, Layer, np.generic, np.dtype, device.Place,
+)  # fmt: skip
+VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()), type(collections.OrderedDict().keys()), type(collections.OrderedDict().values()), type(collections.OrderedDict().items()))
+ITERATORS: tuple[type, ...] = (
+    types.GeneratorType, zip, enumerate, map, filter, reversed, itertools.chain, itertools.product, itertools.islice, itertools.repeat, itertools.accumulate, itertools.count,
+    itertools.combinations, itertools.permutations, itertools.zip_longest, itertools.starmap, itertools.takewhile,
+    type(iter([])), type(iter(())), type(iter({})), type(iter({}.values())), type(iter({}.items())), type(iter(range(0))), type(iter("")), type(reversed([])),
+    type(iter(set())), type(iter(collections.OrderedDict())),
+)  # fmt: skip
+PURE = frozenset({
+    abs, all, any, bin, callable, chr, divmod, format, hash, hex, isinstance, issubclass, iter, len, max, min, next, oct, ord, pow, repr, round, sorted, sum, ascii,
+    *(f for f in vars(math).values() if callable(f)), *(f for n, f in vars(operator).items() if callable(f) and not n.startswith("i") and n not in ("setitem", "delitem", "call", "attrgetter", "methodcaller")),
+    functools.reduce,
+})  # fmt: skip
+MAKERS = frozenset({
+    bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range, enumerate, zip, reversed, slice, map, filter, object, type,
+    collections.OrderedDict, collections.deque, collections.Counter, collections.defaultdict, itertools.chain, itertools.product, itertools.islice, itertools.repeat,
+    itertools.accumulate, itertools.count, itertools.combinations, itertools.permutations, itertools.zip_longest, functools.partial,
+})  # fmt: skip
+NUMPY = frozenset({
+    "array", "asarray", "zeros", "ones", "full", "arange", "linspace", "eye", "prod", "sum", "sqrt", "log", "exp", "ceil", "floor", "power", "log2", "abs", "maximum", "minimum", "cumsum",
+    "concatenate", "stack", "argmax", "argmin", "argsort", "meshgrid", "triu", "tril", "isscalar", "ndim", "shape", "sin", "cos",
+})  # fmt: skip
+READERS = {
+    list: {"copy", "count", "index"},
+    dict: {"copy", "get", "items", "keys", "values"},
+    set: {"copy", "difference", "intersection", "isdisjoint", "issubset", "issuperset", "symmetric_difference", "union"},
+    collections.deque: {"copy", "count", "index"},
+}
+WRITERS = {
+    list: {"append": False, "extend": False, "insert": False, "clear": False, "pop": True, "remove": True, "reverse": True, "sort": True},
+    dict: {"update": False, "clear": False, "pop": True, "popitem": True, "setdefault": True},
+    set: {"add": False, "clear": False, "discard": False, "update": False, "remove": True, "pop": True},
+    collections.deque: {"append": False, "appendleft": False, "extend": False, "clear": False, "pop": True, "popleft": True},
+}
+TENSOR_ATTRIBUTES = frozenset({"T", "mT", "dtype", "itemsize", "nbytes", "ndim", "place", "shape", "size", "stop_gradient", "strides", "type"})
+# Methods that read values, or that change what is no value: gradients, hooks.
+TENSOR_REFUSED = frozenset({
+    "backward", "clear_grad", "clear_gradient", "cpu", "cuda", "get_tensor", "gradient", "register_hook", "requires_grad_", "retain_grads", "to", "value", "zero_grad",
+})  # fmt: skip
+LAYER_READERS = frozenset({
+    "__contains__", "__getitem__", "__iter__", "__len__", "buffers", "children", "extra_repr", "full_name", "items", "keys", "named_buffers", "named_children", "named_parameters",
+    "named_sublayers", "parameters", "sublayers", "values",
+})  # fmt: skip
+# Functions of the framework that look at their arguments and nothing else, by module.
+TRUSTED = ("polyreme.math", "polyreme.nn.functional", "polyreme.tensor", "polyreme.grad_mode", "polyreme.fft", "polyreme.signal", "polyreme.vision.ops", "polyreme.linalg", "polyreme.sizes", "polyreme.dtypes", "polyreme.utils.structures")
+HOOKS = ("_forward_pre_hooks", "_forward_post_hooks")
+
+
+def module_name(value: Any) -> str:
+    return getattr(value, "__module__", None) or ""
+
+
+def is_ours(value: Any) -> bool:
+    """Whether a function or class is the framework's."""
+    return module_name(value).split(".")[0] == "polyreme"
+
+
+def is_enumeration(value: Any) -> bool:
+    """Whether a value is a member of an enumeration."""
+    return isinstance(value, enum.Enum)
+
+
+def module_of(function: Any) -> str:
+    """The module of a built-in."""
+    return getattr(function, "__module__", None) or type(function).__module__ or ""
+
+
+def flat(values: Iterable[Any]) -> Iterable[Any]:
+    """The elements of nested lists and tuples."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from flat(value)
+        else:
+            yield value
+
+
+def lookup(kind: type, name: str) -> tuple[Any, type]:
+    """What a class has under a name, as it stands there, and which of its bases has it."""
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name], base
+    return MISSING, kind

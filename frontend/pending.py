@@ -1,0 +1,99 @@
+"""Values that ops have been asked for but that nobody has computed yet: what stands behind a tensor while ops are gathered.
+
+Whoever looks at one as at an array gets the array: it is computed then. So code that knows nothing of gathering still sees the right numbers.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from polyreme.ir.types import TensorType
+    from polyreme.tape import Node
+    from polyreme.tensor import Tensor
+
+__all__ = ["COUNT", "Owner", "Pending"]
+
+Array = np.ndarray[Any, Any]
+
+
+class _Count:
+    """How many calls gather ops now: while it is 0 nothing is pending, and nobody needs to look."""
+
+    calls = 0
+
+
+COUNT = _Count()
+
+
+class Owner(Protocol):
+    """Who computes pending values."""
+
+    def flush(self, reason: str) -> None:
+        """Compute all that is pending. `reason` says what asked for it."""
+
+
+class Pending:
+    """The result of a gathered op. `array` is there once it is computed, with the place that it has on the tape.
+
+    `needs` says whether gradients flow through it; `tensors` are those that hold it, which get the array when it is there.
+    """
+
+    __slots__ = ("__weakref__", "array", "dtype", "index", "needs", "node", "number", "owner", "shape", "tensors", "type")
+
+    def __init__(self, type: TensorType, owner: Owner, number: int, needs: bool):
+        self.type = type
+        self.shape = type.shape
+        self.dtype = type.dtype.np
+        self.owner = owner
+        self.number = number
+        self.needs = needs
+        self.array: Array | None = None
+        self.node: Node | None = None
+        self.index = 0
+        self.tensors: list[weakref.ref[Tensor]] = []
+
+    def held_by(self, tensor: Tensor) -> None:
+        """Note that `tensor` holds this value, too."""
+        self.tensors.append(weakref.ref(tensor))
+
+    def settle(self, array: Array, node: Node | None, index: int) -> None:
+        """The value is computed: hand it to the tensors that hold it."""
+        self.array, self.node, self.index = array, node, index
+        for reference in self.tensors:
+            tensor = reference()
+            if tensor is not None and tensor._value is self:
+                self.give(tensor)
+        self.tensors.clear()
+
+    def give(self, tensor: Tensor) -> None:
+        """Let a tensor that holds this value have the array, and its place on the tape unless its gradients are stopped."""
+        tensor._value = self.array
+        if self.needs and not tensor.stop_gradient:
+            tensor._node, tensor._index = self.node, self.index
+
+    def resolve(self, reason: str) -> Array:
+        """The array, computed now if nobody has yet."""
+        if self.array is None:
+            self.owner.flush(reason)
+        if self.array is None:
+            raise RuntimeError("expected a value that was computed but the op that should have made it failed: see the error before this one")
+        return self.array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.resolve("numpy")
+        return array if dtype is None else array.astype(dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.resolve(name), name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.resolve("indexing")[key]
+
+    def __len__(self) -> int:
+        return len(self.resolve("len()"))
