@@ -58,9 +58,9 @@ class Watched:
     def guard(self, source: Source, test: str, *constants: Any, message: str, counted: bool = False) -> None:
         self.guards.append(Guard(source, test, constants, message, counted))
 
-    def note(self, value: Any, source: Source) -> Any:
-        """`value` was read at `source`: guard what was learned by that."""
-        counted = isinstance(source, Attribute) and source.of_layer
+    def note(self, value: Any, source: Source, counted: bool = False) -> Any:
+        """`value` was read at `source`: guard what was learned by that. With `counted` a change is counted by Layers, as it is of their attributes."""
+        counted = counted or isinstance(source, Attribute) and source.of_layer
         kind = type(value)
         if kind in CONSTANTS:
             self._constant(value, source, counted)
@@ -69,7 +69,7 @@ class Watched:
         if known is not None:
             if known is not source:
                 # The same object twice: what is written to the one is read from the other.
-                self.guard(source, "{0} is {1}", known, message=f"is {known.said()}")
+                self.guard(source, "{0} is {1}", known, message=f"is {known.said()}", counted=counted and _is_counted(known))
             return value
         if isinstance(value, (Tensor, Layer)):
             self._register(value, source)
@@ -83,7 +83,7 @@ class Watched:
             self._register(value, source)
             self.guard(source, "{0}.__class__ is {1} and len({0}) == {2}", kind, len(value), message=f"is a tuple of {len(value)}", counted=counted)
             for i, element in enumerate(value):
-                self.note(element, Item(source, i))
+                self.note(element, Item(source, i), counted)
         elif kind in LISTS:
             self._register(value, source)
             self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=counted)
@@ -232,6 +232,11 @@ class Watched:
 
     def effect(self, kind: str, target: Any, name: Any, *values: Any) -> None:
         self.effects.append((kind, target, name, values))
+
+
+def _is_counted(source: Source) -> bool:
+    """Whether Layers count changes all along the way to a value."""
+    return isinstance(source, Fixed) or isinstance(source, Attribute) and source.of_layer and _is_counted(source.parent)
 
 
 def _same_array(a: Any, b: Any) -> bool:
