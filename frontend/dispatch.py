@@ -142,7 +142,7 @@ def use_heavy_kernels(chooser: Callable[..., Kernel | None] | None) -> None:
 class _Plan:
     """What is settled about calls of one op on one device with operands of the same types and the same attributes."""
 
-    __slots__ = ("attributes", "cls", "fast", "kernel", "place", "recipes", "result_types", "types")
+    __slots__ = ("attributes", "cls", "fast", "heavy", "kernel", "place", "recipes", "result_dtypes", "result_types", "types")
 
     def __init__(self, place: Place, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]):
         self.place, self.cls = place, cls
@@ -152,8 +152,10 @@ class _Plan:
         self.attributes = definition.bind_attributes(attributes)
         self.types = [types_of(o) for o in operands] + [None] * (len(definition.operands) - len(operands))
         self.result_types: tuple[TensorType, ...] = definition.infer_types(self.types, self.attributes)
+        self.result_dtypes = [(type, type.dtype.np, type.dtype.kind in "fc") for type in self.result_types]
         self.fast: Callable[..., Any] | None = None
         self.kernel = _kernel(place, cls, self.types, self.attributes, self.result_types)
+        self.heavy = self.kernel is not None
         if self.kernel is None:
             missing = [None] * (len(definition.operands) - len(operands))
             reference, bound = cls.reference, self.attributes  # type: ignore[attr-defined]
@@ -258,8 +260,9 @@ def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
 
     Most ops of a training loop's Python are such calls, and what they cost besides numpy is what dygraph mode costs.
     """
-    if (recorder := _state.recorder) is not None:
-        return recorder.planned_pair(cls, x, y) if recorder.gathers else None  # type: ignore[attr-defined]
+    recorder = _state.recorder
+    if recorder is not None and not recorder.gathers:
+        return None
     try:
         a, b = x._value, y._value
         plan = _plans.get((cls, (a.shape, a.dtype), (b.shape, b.dtype)))
@@ -267,6 +270,8 @@ def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
         return None
     if plan is None or plan.fast is None:
         return None
+    if recorder is not None:
+        return recorder.gather(plan, (x, y))  # type: ignore[attr-defined]
     made = plan.fast(a, b)
     result = Tensor._wrap(made if made.__class__ is np.ndarray else np.asarray(made), plan.result_types[0])
     if not (x.stop_gradient and y.stop_gradient) and tape.is_grad_enabled():

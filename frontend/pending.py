@@ -44,17 +44,17 @@ class Pending:
 
     __slots__ = ("__weakref__", "array", "dtype", "index", "needs", "node", "number", "owner", "shape", "tensors", "type")
 
-    def __init__(self, type: TensorType, owner: Owner, number: int, needs: bool):
+    def __init__(self, type: TensorType, dtype: np.dtype[Any], owner: Owner, number: int, needs: bool, tensor: Tensor):
         self.type = type
         self.shape = type.shape
-        self.dtype = type.dtype.np
+        self.dtype = dtype
         self.owner = owner
         self.number = number
         self.needs = needs
         self.array: Array | None = None
         self.node: Node | None = None
         self.index = 0
-        self.tensors: list[weakref.ref[Tensor]] = []
+        self.tensors: list[weakref.ref[Tensor]] = [weakref.ref(tensor)]
 
     def held_by(self, tensor: Tensor) -> None:
         """Note that `tensor` holds this value, too."""

@@ -8,10 +8,11 @@ compiled, and from then on found and run as one program. Numbers of Python's tha
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,11 @@ MOST_PROGRAMS = 16
 MOST_SEGMENTS = 512
 # A segment of more ops is run: a function that loops for long must not hold all that it ever computed.
 MOST_STEPS = 4096
+# Elements that an op goes through, on average, from which on noting it first pays.
+SMALL_STEP = 4096
+MOST_NUMBERS = 4096
+# Arrays of numbers of Python's, which nobody writes to. A zero is kept with its sign.
+_numbers: dict[Any, Any] = {}
 _STOPPED = 1 << 30  # added to the reference of an operand that passes no gradients on
 
 
@@ -62,6 +68,7 @@ class _Known:
     """What is known of segments of one structure."""
 
     last: tuple[Any, ...]  # the numbers in it when it was met before
+    large: bool  # whether it computes so much that a program of its own pays
     varying: frozenset[int] = frozenset()  # which of these are arguments
     programs: dict[Any, Program | None] = field(default_factory=dict)  # by the numbers that are not; None: met once
 
@@ -73,6 +80,7 @@ class Segments:
         self.name = name
         self.known: dict[Any, _Known] = {}
         self.compiled: dict[Any, int] = {}  # how many programs there are of each sequence of ops
+        self.large = False  # whether a segment was large since that was asked
         self.failed: list[str] = []  # what could not be compiled, and why
         self.breaks: dict[tuple[str, int], Break] = {}  # by file and line
 
@@ -88,8 +96,9 @@ class Segments:
             if len(self.known) >= MOST_SEGMENTS:
                 self.known.clear()
                 self.compiled.clear()
-            known = self.known[key] = _Known(numbers)
-        elif numbers != known.last:
+            known = self.known[key] = _Known(numbers, segment.is_large())
+        self.large = self.large or known.large
+        if numbers != known.last:
             changed = {i for i, (a, b) in enumerate(zip(numbers, known.last, strict=True)) if a != b}
             known.varying |= changed
             known.last = numbers
@@ -111,8 +120,9 @@ class Segments:
         return program
 
 
-@dataclass(slots=True)
-class _Step:
+class _Step(NamedTuple):
+    """A call of an op: its operands are references to values and arguments."""
+
     plan: Any
     refs: tuple[Any, ...]
     recording: bool
@@ -131,6 +141,11 @@ class _Segment:
         self.places: dict[int, int] = {}  # of an argument, by the tensor's identity
         self.numbers: list[Any] = []
         self.number_of: dict[int, int] = {}  # which of the numbers an argument is
+
+    def is_large(self) -> bool:
+        """Whether noting its ops costs less than a program of them saves: by the elements that they go through, and kernels that are compiled anyway."""
+        elements = sum(max((_elements(type) for type in (*step.plan.types, *step.plan.result_types)), default=0) for step in self.steps)
+        return elements > SMALL_STEP * len(self.steps) or any(step.plan.heavy for step in self.steps)
 
     def identities(self) -> tuple[int, ...]:
         """Which tensors are parts of the program, as weights that it may lay out for itself."""
@@ -168,6 +183,13 @@ class _Segment:
         return [t for i, t in enumerate(self.arguments) if (i in self.number_of and self.number_of[i] in varying) or (i not in self.number_of and not t.persistable)]
 
 
+def _elements(type: Any) -> int:
+    """Of an operand or result, or of several."""
+    if type is None:
+        return 0
+    return sum(map(_elements, type)) if isinstance(type, tuple) else math.prod(type.shape)
+
+
 def _identifier(name: str) -> str:
     text = "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_")
     return text if text[:1].isalpha() else f"x_{text}"
@@ -200,91 +222,104 @@ class Gatherer:
         self.locating = locating
         self.segment = _Segment()
         self.numbers: dict[int, tuple[Tensor, Any]] = {}  # tensors made of numbers of Python's, by identity
-        self.breaks: list[Break] = []
+        self.passing = False  # whether gradients flow through an operand of the op that is being noted
         self.flushing = False
 
     # --- recording
 
     def number(self, value: Any, dtype: ScalarType) -> Tensor:
         """A tensor of a number of Python's, which is known to be one when it becomes an operand."""
-        tensor = Tensor._wrap(np.full((), value, dtype.np))
-        self.numbers[id(tensor)] = tensor, (type(value), value)
+        key = value.__class__, value if value else repr(value), dtype
+        array = _numbers.get(key)
+        if array is None:
+            if len(_numbers) >= MOST_NUMBERS:
+                _numbers.clear()
+            array = _numbers[key] = np.full((), value, dtype.np)
+        tensor = Tensor._wrap(array)
+        self.numbers[id(tensor)] = tensor, (value.__class__, value)
         return tensor
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
         """Note the op; a tensor for its result, or a tuple of them."""
+        for operand in operands:
+            for tensor in operand if isinstance(operand, (list, tuple)) else (operand,):
+                self._settled(cls, tensor)
+        return self.gather(dispatch.plan_of(cls, operands, attributes), operands)
+
+    def gather(self, plan: Any, operands: Sequence[Any]) -> Any:
+        """As `emit`, for a call that is planned."""
         recording = tape.is_grad_enabled()
-        refs = tuple([self._reference(o, recording, cls, operands) for o in operands])
-        plan = dispatch.plan_of(cls, operands, attributes)
+        self.passing = False
+        refs = tuple([self._reference(o, recording) for o in operands])
         segment = self.segment
-        needs = recording and cls in tape.gradient_rules() and any(map(self._passes, refs))
         segment.steps.append(_Step(plan, refs, recording, caller_location() if self.locating else None))
         segment.key += (plan, refs, recording)
-        results = []
-        for type in plan.result_types:
-            passes = needs and type.dtype.kind in "fc"
-            pending = Pending(type, self, len(segment.values), passes)
-            segment.values.append(weakref.ref(pending))
-            tensor = Tensor._wrap(pending, type)
-            tensor.stop_gradient = not passes
-            pending.tensors.append(weakref.ref(tensor))
-            results.append(tensor)
+        needs = self.passing and plan.cls in tape.gradient_rules()
+        values = segment.values
+        made = []
+        for type, dtype, continuous in plan.result_dtypes:
+            tensor = Tensor._wrap(None, type)
+            passes = needs and continuous
+            if passes:
+                tensor.stop_gradient = False
+            pending = tensor._value = Pending(type, dtype, self, len(values), passes, tensor)
+            values.append(weakref.ref(pending))
+            made.append(tensor)
         if len(segment.steps) >= MOST_STEPS:
             self.flush("")
-        return results[0] if len(results) == 1 else tuple(results)
+        return made[0] if len(made) == 1 else tuple(made)
 
-    def _passes(self, ref: Any) -> bool:
-        """Whether gradients flow through an operand."""
-        if ref.__class__ is int:
-            if ref >= _STOPPED >> 1:
-                return False
-            if ref < 0:
-                return not self.segment.arguments[-1 - ref].stop_gradient
-            pending = self.segment.values[ref]()
-            return pending is not None and pending.needs
-        return ref is not None and any(map(self._passes, ref))
+    def _settled(self, cls: type[Op], tensor: Any) -> None:
+        """An operand must be a tensor with a value, or with one that comes."""
+        if tensor is None:
+            return
+        if not isinstance(tensor, Tensor) or tensor._value is None:
+            dispatch.check_operands(cls, [tensor])
+        if tensor._value.__class__ is not Pending and not isinstance(tensor._value, np.ndarray):
+            raise RuntimeError(f"'{cls.name}' got {tensor._value_text()}")
 
-    def _reference(self, operand: Any, recording: bool, cls: type[Op], operands: Sequence[Any]) -> Any:
+    def _reference(self, operand: Any, recording: bool) -> Any:
+        """How a step says which operand it takes; notes in `passing` if gradients flow through it."""
         if operand is None:
             return None
         if isinstance(operand, (list, tuple)):
-            return tuple([self._reference(o, recording, cls, operands) for o in operand])
-        if not isinstance(operand, Tensor):
-            dispatch.check_operands(cls, operands)
+            return tuple([self._reference(o, recording) for o in operand])
         value = operand._value
         if value.__class__ is Pending:
-            if value.array is None and value.owner is self and (value.needs or operand.stop_gradient or not recording):
-                if value.needs and (operand.stop_gradient or not recording):
-                    return value.number + _STOPPED
-                return value.number
+            if value.array is None and value.owner is self:
+                if not recording or operand.stop_gradient:
+                    return value.number + _STOPPED if value.needs else value.number
+                if value.needs:
+                    self.passing = True
+                    return value.number
             # A leaf from here on, or a value of another function's: it comes in as an argument.
             value.resolve("a tensor that gradients are wanted for")
-            value.give(operand)
-        elif value is None:
-            dispatch.check_operands(cls, operands)
-        elif value.__class__ is not np.ndarray and not isinstance(value, np.ndarray):
-            raise RuntimeError(f"'{cls.name}' got {operand._value_text()}")
-        return self._argument(operand, recording)
-
-    def _argument(self, tensor: Tensor, recording: bool) -> int:
+            if operand._value is value:
+                value.give(operand)
         segment = self.segment
-        at = segment.places.get(id(tensor))
-        if at is None or segment.arrays[at] is not tensor._value:
-            at = segment.places[id(tensor)] = len(segment.arguments)
-            segment.arguments.append(tensor)
-            segment.arrays.append(tensor._value)
-            kind: Any = (tensor.stop_gradient, tensor.persistable)
-            if (entry := self.numbers.get(id(tensor))) is not None:
-                segment.number_of[at] = len(segment.numbers)
-                segment.numbers.append(entry[1])
-                kind = "number"
-            segment.key.append(kind)
-        ref = -1 - at
-        return ref if recording or tensor.stop_gradient else ref + _STOPPED
+        at = segment.places.get(id(operand))
+        if at is None or segment.arrays[at] is not operand._value:
+            at = self._argument(operand)
+        if operand.stop_gradient:
+            return -1 - at
+        if recording:
+            self.passing = True
+            return -1 - at
+        return -1 - at + _STOPPED
 
-    def planned_pair(self, cls: type[Op], x: Any, y: Any) -> Tensor | None:
-        """`emit` for two tensors; None for anything else."""
-        return self.emit(cls, (x, y), {}) if isinstance(x, Tensor) and isinstance(y, Tensor) else None
+    def _argument(self, tensor: Tensor) -> int:
+        """The number of a new argument."""
+        segment = self.segment
+        at = segment.places[id(tensor)] = len(segment.arguments)
+        segment.arguments.append(tensor)
+        segment.arrays.append(tensor._value)
+        if (entry := self.numbers.get(id(tensor))) is not None:
+            segment.number_of[at] = len(segment.numbers)
+            segment.numbers.append(entry[1])
+            segment.key.append("number")
+        else:
+            segment.key.append((tensor.stop_gradient, tensor.persistable))
+        return at
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """As eager mode: `tensor` has the contents of `value` from here on."""
@@ -329,7 +364,7 @@ class Gatherer:
 
     def flush(self, reason: str = "") -> None:
         """Run what was gathered. With a reason it is noted as a break: the function could not be one program there."""
-        if reason and not self.flushing:
+        if reason and self.locating and not self.flushing:
             place = caller_location()
             key = place.file, place.line
             if key not in self.segments.breaks:

@@ -28,7 +28,7 @@ from polyreme.jit import notes
 from polyreme.jit.capture import Whole, capture
 from polyreme.jit.gather import Segments, call_gathered
 from polyreme.jit.program import Program
-from polyreme.jit.structure import Template, flatten, is_tensor, paths, unflatten
+from polyreme.jit.structure import Nested, Plain, Template, flatten, is_tensor, paths, unflatten
 from polyreme.jit.trace import Traced, TraceError, trace
 from polyreme.jit.watched import NotWhole
 from polyreme.static.input_spec import InputSpec
@@ -39,13 +39,15 @@ __all__ = ["StaticFunction", "enable_to_static", "ignore_module", "not_to_static
 _enabled = True
 MOST_SHAPES = 1024
 MOST_RECENT = 64
+MOST_SIGNATURES = 1024
 # Programs of one signature, which differ by what the function read besides; from then on calls that fit none are gathered.
 MOST_PROGRAMS = 8
 # So often a number that the function reads may be another one before calls are gathered: there it is an argument.
 MOST_NUMBERS = 2
 # So many signatures are tried that turn out to be no whole programs for one reason; others are gathered at once then.
 MOST_REFUSED = 3
-LOCATED_CALLS = 2
+LOCATED_CALLS = 3
+LOOKED_AGAIN = 64
 
 
 def enable_to_static(enable_to_static_bool: bool) -> None:
@@ -128,6 +130,11 @@ class StaticFunction:
         self._function = function
         self._layer = weakref.ref(layer) if layer is not None else None
         self._signature = inspect.signature(function)
+        parameters = list(self._signature.parameters.values())
+        self._arity = len(parameters)
+        # The defaults of the last parameters, if all are positional ones.
+        positional = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+        self._defaults = tuple(p.default for p in parameters if p.default is not p.empty) if positional else None
         self._bound: weakref.WeakKeyDictionary[Any, StaticFunction] = weakref.WeakKeyDictionary()
         self._calls: dict[Any, _Calls] = {}
         self._checked: dict[Any, tuple[list[TensorType], tuple[str, ...]]] = {}
@@ -136,6 +143,8 @@ class StaticFunction:
         self._segments = Segments(self._name)
         self._gathered_calls = 0
         self._refused: dict[tuple[str, int, str], int] = {}  # how many signatures are no whole programs, by place and reason
+        self._captured: dict[Any, int] = {}  # how many programs there are of signatures that differ in numbers only
+        self._never_whole = False  # since so many signatures were none for one reason
         self.input_spec = _check_specs(input_spec)
         self.full_graph = full_graph
 
@@ -182,49 +191,64 @@ class StaticFunction:
         if not _enabled or dispatch.recorder() is not None:
             # Inside another traced function the ops simply become part of it.
             return self._function(*args, **kwargs)
-        key = None if kwargs else self._plain_key(args)
+        if self._never_whole:
+            return self._gather(args, kwargs)
+        if kwargs or len(args) != self._arity:
+            args, kwargs = self._bind(args, kwargs)
+        key = self._plain_key(args) if not kwargs else None
         calls = self._recent.get(key) if key is not None else None
         if calls is not None:
+            given = args, kwargs
             for whole in calls.wholes:
-                found = whole.check((args, kwargs))
+                found = whole.check(given)
                 if found is not None:
-                    return whole(found, args)
+                    return whole(found, [arg for arg in args if isinstance(arg, Tensor)])
             if calls.gathered:
                 return self._gather(args, kwargs)
-        args, kwargs = self._bind(args, kwargs)
         leaves: list[Any] = []
         template = flatten((args, kwargs), leaves, is_tensor)
         inputs = [leaf if isinstance(leaf, Tensor) else _tensor(leaf) for leaf in leaves]
         types, texts = self._input_types(template, inputs)
         signature = (template, texts, tuple([t.stop_gradient for t in inputs]), tape.is_grad_enabled(), default_dtype().name)
-        calls = self._calls.setdefault(signature, _Calls())
+        calls = self._known(signature)
         if calls.sized:
             types = [t.type for t in inputs]
-            calls = self._calls.setdefault((*signature[:1], tuple(map(str, types)), *signature[2:]), _Calls())
+            calls = self._known((*signature[:1], tuple(map(str, types)), *signature[2:]))
         if key is not None:
             if len(self._recent) >= MOST_RECENT:
                 self._recent.clear()
             self._recent[key] = calls
         return self._run(calls, signature, template, types, inputs, args, kwargs)
 
+    def _known(self, signature: Any) -> _Calls:
+        """What is known of calls with a signature."""
+        calls = self._calls.get(signature)
+        if calls is None:
+            if len(self._calls) >= MOST_SIGNATURES:
+                self._calls.clear()
+                self._recent.clear()
+            calls = self._calls[signature] = _Calls()
+        return calls
+
     def _plain_key(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """What tells two calls apart that are made with tensors only, as long as guards hold; None for other calls."""
-        if len(args) != len(self._signature.parameters):
-            return None
-        key: list[Any] = [tape.is_grad_enabled(), default_dtype()]
+        """What tells two calls apart that are made with tensors, numbers and texts only, as long as guards hold; None for other calls."""
+        key: list[Any] = [(tape.is_grad_enabled(), default_dtype())]
         for arg in args:
-            if not isinstance(arg, Tensor) or not isinstance(arg._value, np.ndarray):
+            if isinstance(arg, Tensor) and isinstance(arg._value, np.ndarray):
+                key.append((arg._value.dtype, arg._value.shape, arg.stop_gradient))
+            elif arg.__class__ in _PLAIN:
+                key.append((arg.__class__, arg if arg else repr(arg)))
+            else:
                 return None
-            key += (arg._value.dtype, arg._value.shape, arg.stop_gradient)
         return tuple(key)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments in one form: positional and keyword forms of one call, and defaults left out or given, are one signature."""
-        if kwargs or len(args) != len(self._signature.parameters):
-            bound = self._signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            return bound.args, dict(bound.kwargs)
-        return args, kwargs
+        if not kwargs and self._defaults is not None and 0 <= (missing := self._arity - len(args)) <= len(self._defaults):
+            return (*args, *self._defaults[len(self._defaults) - missing :]), kwargs
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args, dict(bound.kwargs)
 
     def _input_types(self, template: Template, inputs: Sequence[Tensor]) -> tuple[list[TensorType], tuple[str, ...]]:
         """The types that the inputs are traced with, and their texts."""
@@ -257,7 +281,7 @@ class StaticFunction:
                     # Numbers in place of free sizes may be all that it takes.
                     calls.sized = True
                     numbers = [t.type for t in inputs]
-                    sized = self._calls.setdefault((*signature[:1], tuple(map(str, numbers)), *signature[2:]), _Calls())
+                    sized = self._known((*signature[:1], tuple(map(str, numbers)), *signature[2:]))
                     self._recent.clear()
                     return self._run(sized, signature, template, numbers, inputs, args, kwargs)
                 reason = self._refuse(refused)
@@ -295,18 +319,24 @@ class StaticFunction:
         if place not in self._refused:
             notes.say(self._name, refused.reason, refused.location)
         self._refused[place] = self._refused.get(place, 0) + 1
+        self._never_whole = self._never_whole or self._refused[place] >= MOST_REFUSED
         return refused.reason
 
     def _gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._gathered_calls += 1
         args = tuple(_tensor(arg) if isinstance(arg, np.ndarray) else arg for arg in args)
         kwargs = {name: _tensor(arg) if isinstance(arg, np.ndarray) else arg for name, arg in kwargs.items()}
+        if self._gathered_calls > LOCATED_CALLS and self._gathered_calls % LOOKED_AGAIN and not self._segments.large:
+            # So little is computed between two looks at values that noting it first would cost more than it saves.
+            return self._function(*args, **kwargs)
+        self._segments.large = False
         return call_gathered(self._function, args, kwargs, self._segments, locating=self._gathered_calls <= LOCATED_CALLS)
 
     def _capture(self, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], moving: Container[str]) -> Whole:
-        for (file, line, reason), times in self._refused.items():
-            if times >= MOST_REFUSED:
-                raise NotWhole(reason, Location(file, line))
+        shape = _without_numbers(template), tuple(map(str, types))
+        times = self._captured[shape] = self._captured.get(shape, 0) + 1
+        if times > MOST_PROGRAMS:
+            raise NotWhole("its arguments have other numbers at call after call", _location(self._function))
         names = [_identifier(name) for name in self._input_names(template)]
         given = list(zip(types, names, [t.stop_gradient for t in inputs], strict=True))
         parameters = [p.name for p in self._signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
@@ -414,6 +444,18 @@ class StaticFunction:
     def concrete_programs(self) -> list[Traced]:
         """Everything traced so far."""
         return [program.traced for program in self.programs()]
+
+
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+
+
+def _without_numbers(template: Template) -> Any:
+    """A template in which numbers are only said to be some."""
+    if isinstance(template, Nested):
+        return template.kind, template.keys, tuple(map(_without_numbers, template.parts))
+    if isinstance(template, Plain) and isinstance(template.value, (int, float)) and not isinstance(template.value, bool):
+        return type(template.value)
+    return template
 
 
 def _check_specs(specs: Any) -> list[Any] | None:
