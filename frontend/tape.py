@@ -98,6 +98,14 @@ def edge_of(tensor: Tensor | None) -> Any:
     return tensor if tensor._node is None else (tensor._node, tensor._index)
 
 
+def changed_in_place(what: str, version: int, expected: int) -> str:
+    """What is wrong when a gradient needs a tensor as it was at version `expected`."""
+    return (
+        f"Tensor '{what}' used in gradient computation has been modified by an inplace operation. Its version is {version} but the "
+        f"expected version is {expected}. Please fix your code to void calling an inplace operator after using the Tensor which will used in gradient computation."
+    )
+
+
 # Where the operands of each class of ops are, by name.
 _places: dict[type[Op], dict[str, tuple[int, str]]] = {}
 
@@ -160,11 +168,7 @@ class OpNode(Node):
             return tensor
         from polyreme.stale import StaleTensor
 
-        return StaleTensor(
-            type_then,
-            f"Tensor 'an operand of '{self.cls.name}'' used in gradient computation has been modified by an inplace operation. Its version is {tensor._version} but the "
-            f"expected version is {version}. Please fix your code to void calling an inplace operator after using the Tensor which will used in gradient computation.",
-        )
+        return StaleTensor(type_then, changed_in_place(f"an operand of '{self.cls.name}'", tensor._version, version))
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
@@ -299,16 +303,23 @@ def record(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], r
 
 
 def record_function(
-    inputs: Sequence[Tensor | None], results: Sequence[Tensor], backward: Callable[..., Sequence[Tensor | None]], name: str = "function"
+    inputs: Sequence[Tensor | None],
+    results: Sequence[Tensor],
+    backward: Callable[..., Sequence[Tensor | None]],
+    name: str = "function",
+    needing: Sequence[bool] | None = None,
 ) -> None:
-    """Remember that `results` came from `inputs` by a function whose gradients `backward(*output_grads)` computes, one per input."""
+    """Remember that `results` came from `inputs` by a function whose gradients `backward(*output_grads)` computes, one per input.
+
+    `needing` says of each result whether it needs a gradient, where not all of floating dtype do.
+    """
     if is_grad_enabled() and any(t is not None and not t.stop_gradient for t in inputs):
-        attach(FunctionNode(inputs, len(results), backward, name), results)
+        attach(FunctionNode(inputs, len(results), backward, name), results, needing)
 
 
-def attach(node: Node, results: Sequence[Tensor]) -> None:
+def attach(node: Node, results: Sequence[Tensor], needing: Sequence[bool] | None = None) -> None:
     for i, result in enumerate(results):
-        if result.type.dtype.kind in "fc":
+        if result.type.dtype.kind in "fc" and (needing is None or needing[i]):
             result.stop_gradient = False
             result._node, result._index = node, i
 

@@ -147,7 +147,7 @@ class Trace:
             notes = operand_notes(v for group in values for v in (group if isinstance(group, list) else [group]) if v is not None)
             raise InferError(replace(error.diagnostics[0], location=location, notes=tuple(notes))) from None
         if cls in GRADIENTS and any(v in self.differentiable for v in op.operands):
-            self.differentiable.update(r for r in op.results if r.type.dtype.is_float)
+            self.differentiable.update(r for r in op.results if r.type.dtype.kind in "fc")
         # Whether a result needs gradients is for dispatch to say, which records it next.
         results = tuple(map(self._tensor, op.results))
         return results[0] if len(results) == 1 else results

@@ -333,14 +333,6 @@ def test_a_backward_is_compiled_only_when_gradients_are_asked_for(monkeypatch: p
     assert layer.weight.grad.numpy().tolist() == [[8.0, 8.0]] * 3
 
 
-def test_gradients_of_the_second_order_are_refused() -> None:
-    x = random(3)
-    x.stop_gradient = False
-    y = paddle.jit.to_static(lambda x: (x * x * x).sum())(x)
-    with pytest.raises(RuntimeError, match="run it without to_static"):
-        paddle.grad(y, x, create_graph=True)
-
-
 def test_buffers_that_are_written_leave_as_results() -> None:
     class Counter(nn.Layer):
         def __init__(self) -> None:

@@ -1,0 +1,323 @@
+"""Gradients of compiled functions are those of the functions themselves: values, which there are, and of any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme import nn
+from polyreme.static import InputSpec
+
+VALUES = {
+    "x": [[0.3, -1.2, 2.0], [0.7, 0.1, -0.4]],
+    "y": [[1.5, 0.6, -0.8], [-0.2, 1.1, 0.9]],
+}
+
+
+def tensors(dtype: str = "float32", names: str = "xy") -> list[Any]:
+    made = []
+    for name in names:
+        numbers = np.array(VALUES[name])
+        if dtype.startswith("complex"):
+            numbers = numbers + 1j * numbers[::-1]
+        tensor = paddle.to_tensor(numbers.astype(dtype)) if dtype != "bfloat16" else paddle.to_tensor(numbers.astype("float32")).astype("bfloat16")
+        tensor.stop_gradient = False
+        made.append(tensor)
+    return made
+
+
+def listed(results: Any) -> list[Any]:
+    return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+def numbers(tensor: Any) -> Any:
+    if tensor is None:
+        return None
+    return (tensor.astype("float32") if tensor.dtype == paddle.bfloat16 else tensor).numpy()
+
+
+def same(actual: Any, expected: Any, tolerance: float = 1e-5) -> None:
+    assert (actual is None) == (expected is None), (actual, expected)
+    if expected is not None:
+        assert actual.dtype == expected.dtype and actual.stop_gradient == expected.stop_gradient
+        np.testing.assert_allclose(numbers(actual), numbers(expected), rtol=tolerance, atol=tolerance)
+
+
+def weighted(results: list[Any], which: tuple[int, ...]) -> Any:
+    """A number of these results, each part of which weighs differently."""
+    total: Any = 0.0
+    for i in which:
+        r = results[i]
+        for part in (paddle.real(r), paddle.imag(r)) if r.dtype in (paddle.complex64, paddle.complex128) else (r.astype("float32"),):
+            weights = paddle.to_tensor(np.arange(1, part.size + 1).reshape(part.shape).astype("float32"))
+            total = (part * weights).sum() + total
+    return total
+
+
+def split_stopped(x: Any, y: Any) -> Any:
+    with paddle.no_grad():
+        target = x * 2
+    return target, (x * 3).detach(), x * y, (x > 0), x.argmax(1), y.astype("int32")
+
+
+def parts_of_one(x: Any, y: Any) -> Any:
+    a, b = paddle.split(x * x, [1, 2], axis=1)
+    return a, b, paddle.exp(y)
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
+    "each of its own": (lambda x, y: (x * 3, paddle.tanh(y)), [(0,), (1,), (0, 1)]),
+    "stopped, compared, whole numbers": (split_stopped, [(2,)]),
+    "some parts": (parts_of_one, [(0,), (1,), (0, 2)]),
+    "an input itself": (lambda x, y: (x, y * 2), [(0,), (1,)]),
+    "one result twice": (lambda x, y: [x * y] * 2, [(0,), (0, 1)]),
+    "a root at nothing": (lambda x, y: (paddle.sqrt(x * 0), x * y), [(1,)]),
+    "the second is a mask": (lambda x, y: paddle.where(y > 0, x, -x), [(0,)]),
+    "the second is a size only": (lambda x, y: x.expand_as(y) * 2, [(0,)]),
+    "rows by number": (lambda x, y: paddle.gather(x, y.argmax(0)) + 1, [(0,)]),
+    "softmax and a product": (lambda x, y: (nn.functional.softmax(x) @ y.T, y.mean()), [(0,), (1,)]),
+}
+CASES = [(name, which) for name, (_, choices) in FUNCTIONS.items() for which in choices]
+compiled_functions = {name: paddle.jit.to_static(function) for name, (function, _) in FUNCTIONS.items()}
+
+
+@pytest.mark.parametrize(("name", "which"), CASES)
+def test_gradients_and_their_absence_are_those_of_the_eager_function(name: str, which: tuple[int, ...]) -> None:
+    found = []
+    for function in (FUNCTIONS[name][0], compiled_functions[name]):
+        given = tensors()
+        results = listed(function(*given))
+        weighted(results, which).backward()
+        found.append((results, [t.grad for t in given]))
+    for (plain, compiled) in zip(*(results + grads for results, grads in found), strict=True):
+        same(compiled, plain)
+
+
+def test_a_second_backward_of_other_results_adds_theirs() -> None:
+    function = paddle.jit.to_static(lambda x, y: (x * x, x * y))
+    x, y = tensors()
+    first, second = function(x, y)
+    first.sum().backward(retain_graph=True)
+    assert y.grad is None
+    second.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * x.numpy() + y.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(y.grad.numpy(), x.numpy(), rtol=1e-6)
+    with pytest.raises(RuntimeError, match="retain_graph=True"):
+        second.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64", "complex64", "complex128"])
+def test_gradients_have_the_element_type_of_their_tensor(dtype: str) -> None:
+    def function(x: Any, y: Any) -> Any:
+        return x * y + x, (y - x) * y
+
+    compiled = paddle.jit.to_static(function)
+    found = []
+    for f in (function, compiled):
+        given = tensors(dtype)
+        results = listed(f(*given))
+        weighted(results, (0,)).backward()
+        found.append([*results, *(t.grad for t in given)])
+    tolerance = {"bfloat16": 2e-2, "float16": 4e-3}.get(dtype, 1e-5)
+    for compiled_one, plain in zip(found[1], found[0], strict=True):
+        same(compiled_one, plain, tolerance)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda z: paddle.real(z) * 2 + paddle.imag(z) * 3, lambda z: z * z, lambda z: paddle.abs(z), lambda z: z.conj() * z + 1],
+    ids=["parts", "square", "magnitude", "conjugate"],
+)
+def test_gradients_of_complex_numbers_are_those_of_the_eager_function(function: Any) -> None:
+    found = []
+    for f in (function, paddle.jit.to_static(function)):
+        (z,) = tensors("complex64", "x")
+        result = f(z)
+        weighted([result], (0,)).backward()
+        found.append((result, z.grad))
+    same(found[1][0], found[0][0])
+    same(found[1][1], found[0][1])
+
+
+def test_complex_results_of_real_numbers_go_backward() -> None:
+    function = paddle.jit.to_static(lambda x: paddle.complex(x * 2, x * x))
+    x = paddle.to_tensor([1.0, 3.0], stop_gradient=False)
+    z = function(x)
+    (paddle.real(z) + paddle.imag(z)).sum().backward()
+    assert x.grad.tolist() == [4.0, 8.0]
+
+
+# --- higher orders
+
+
+def cubic(x: Any, y: Any) -> Any:
+    return x * x * x * y, paddle.sin(y)
+
+
+def with_a_net(x: Any, y: Any) -> Any:
+    return paddle.tanh(x @ y.T).sum(1)
+
+
+@pytest.mark.parametrize("function", [cubic, with_a_net])
+def test_gradients_of_gradients_are_those_of_the_eager_function(function: Any) -> None:
+    found = []
+    for f in (function, paddle.jit.to_static(function)):
+        x, y = tensors()
+        orders = []
+        value = weighted(listed(f(x, y)), (0,))
+        for _ in range(3):
+            grads = paddle.grad(value, [x, y], create_graph=True, allow_unused=True)
+            orders += grads
+            value = weighted(listed(grads), (0, 1))
+        value.backward()
+        found.append([*orders, x.grad, y.grad])
+    for compiled, plain in zip(found[1], found[0], strict=True):
+        same(compiled, plain, 1e-4)
+
+
+def test_a_gradient_penalty_reaches_the_weights_of_a_compiled_net() -> None:
+    found = []
+    for compile_it in (False, True):
+        paddle.seed(3)
+        net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+        if compile_it:
+            net = paddle.jit.to_static(net)
+        (x,) = tensors("float32", "x")
+        (slope,) = paddle.grad(net(x).sum(), x, create_graph=True)
+        ((slope.square().sum(1) - 1) ** 2).mean().backward()
+        found.append([slope, *(p.grad for p in net.parameters())])
+    assert found[0][-1] is None  # the last bias
+    for compiled, plain in zip(found[1], found[0], strict=True):
+        same(compiled, plain)
+
+
+def test_gradients_of_gradients_draw_no_other_random_numbers() -> None:
+    paddle.seed(5)
+    function = paddle.jit.to_static(lambda x: nn.functional.dropout(x, 0.5) ** 3)
+    x = paddle.ones([64])
+    x.stop_gradient = False
+    y = function(x)
+    kept = y.numpy() != 0
+    (first,) = paddle.grad(y.sum(), x, create_graph=True)
+    (second,) = paddle.grad(first.sum(), x)
+    np.testing.assert_allclose(first.numpy(), np.where(kept, 24.0, 0.0), rtol=1e-5)
+    np.testing.assert_allclose(second.numpy(), np.where(kept, 48.0, 0.0), rtol=1e-5)
+
+
+# --- around the function
+
+
+def test_one_tensor_given_twice_gets_both_gradients() -> None:
+    function = paddle.jit.to_static(lambda a, b: a * b * b)
+    (x,) = tensors("float32", "x")
+    function(x, x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 3 * x.numpy() ** 2, rtol=1e-5)
+
+
+def test_gradients_go_to_intermediates_and_hooks_outside_are_called() -> None:
+    function = paddle.jit.to_static(lambda a, b: a * b)
+    x, y = tensors()
+    h = x * 2
+    h.retain_grads()
+    seen: list[Any] = []
+    h.register_hook(lambda g: seen.append(g.numpy()))
+    result = function(h, y)
+    result.retain_grads()
+    result.register_hook(lambda g: g * 10)
+    (to_h,) = paddle.grad(result.sum(), h, retain_graph=True)
+    np.testing.assert_allclose(to_h.numpy(), 10 * y.numpy(), rtol=1e-6)
+    assert paddle.grad(result.sum(), [x], no_grad_vars=[h], allow_unused=True, retain_graph=True) == [None]
+    y.register_hook(lambda g: g + 1)
+    result.sum().backward()
+    np.testing.assert_allclose(result.grad.numpy(), np.full([2, 3], 10.0))
+    np.testing.assert_allclose(h.grad.numpy(), 10 * y.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(y.grad.numpy(), 10 * h.numpy() + 1, rtol=1e-6)
+    np.testing.assert_allclose(seen[-1], 10 * y.numpy(), rtol=1e-6)
+
+
+def test_an_argument_that_is_changed_before_backward_is_an_error_where_its_value_is_needed() -> None:
+    function = paddle.jit.to_static(lambda a, b: (a * b, b + 1))
+    x, y = tensors()
+    y.stop_gradient = True
+    product, _ = function(x, y)
+    y.add_(paddle.ones([2, 3]))
+    with pytest.raises(RuntimeError, match="argument 'b' of .* has been modified by an inplace operation"):
+        product.sum().backward()
+    y.stop_gradient = False
+    _, more = function(x.detach(), y)
+    with paddle.no_grad():
+        y.add_(paddle.ones([2, 3]))
+    more.sum().backward()
+    assert y.grad.tolist() == [[1.0] * 3] * 2
+
+
+def test_gradients_flow_through_tensors_that_the_function_writes() -> None:
+    found = []
+    for compile_it in (False, True):
+        total = paddle.zeros([2, 3])
+
+        def function(x: Any, total: Any = total) -> Any:
+            total.add_(x * x)
+            return total * 2
+
+        f = paddle.jit.to_static(lambda x, function=function: function(x)) if compile_it else function
+        (x,) = tensors("float32", "x")
+        first = f(x)
+        second = f(x)
+        assert not total.stop_gradient and total.inplace_version == 2
+        (first.sum() + second.sum() + total.sum()).backward()
+        found.append([total, first, second, x.grad])
+    for compiled, plain in zip(found[1], found[0], strict=True):
+        same(compiled, plain)
+
+
+def test_a_leaf_that_needs_gradients_cannot_be_written_while_they_are_recorded() -> None:
+    (w,) = tensors("float32", "x")
+    before = w.numpy()
+
+    def function(x: Any) -> Any:
+        w.add_(x * w)
+        return w * 2
+
+    for f in (function, paddle.jit.to_static(function)):
+        with pytest.raises(RuntimeError, match="a leaf tensor that needs gradients"):
+            f(paddle.ones([2, 3]))
+        np.testing.assert_array_equal(w.numpy(), before)
+
+
+def test_a_detached_tensor_that_needs_gradients_again_is_a_leaf_inside() -> None:
+    def function(x: Any) -> Any:
+        d = x.detach()
+        d.stop_gradient = False
+        return (d * d).sum() + x.sum(), (d * 2).sum()
+
+    compiled = paddle.jit.to_static(function)
+    found = []
+    for f in (function, compiled):
+        (x,) = tensors("float32", "x")
+        loss, other = f(x)
+        loss.backward()
+        found.append((loss, other, x.grad))
+    for plain, other_one in zip(*found, strict=True):
+        same(other_one, plain)
+
+
+def test_the_backward_of_a_free_size_takes_any_choice_of_results() -> None:
+    function = paddle.jit.to_static(lambda x, w: (x @ w, (x.sum() * w).sum(), x + 1), input_spec=[InputSpec([None, 3]), InputSpec([3, 2])])
+    w = paddle.to_tensor(np.arange(6, dtype="float32").reshape(3, 2), stop_gradient=False)
+    for rows in (1, 2):
+        x = paddle.ones([rows, 3])
+        x.stop_gradient = False
+        first, second, third = function(x, w)
+        w.clear_grad()
+        second.backward(retain_graph=True)
+        np.testing.assert_allclose(x.grad.numpy(), np.full([rows, 3], 15.0))
+        np.testing.assert_allclose(w.grad.numpy(), np.full([3, 2], rows * 3.0))
+        third.sum().backward(retain_graph=True)
+        np.testing.assert_allclose(x.grad.numpy(), np.full([rows, 3], 16.0))
+        (first.sum()).backward()
+        np.testing.assert_allclose(w.grad.numpy(), np.full([3, 2], rows * 4.0))
