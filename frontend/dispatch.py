@@ -55,8 +55,8 @@ class Recorder(Protocol):
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Record that `tensor` (perhaps an eager one, such as a running mean) has the contents of `value` from here on."""
 
-    def share(self, tensor: Tensor) -> None:
-        """Record that another tensor is made that shares the contents of `tensor`, and will be read in its place."""
+    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
+        """Record that `other` is made with the contents of `tensor`: `detached`, or to stay what it is now, in its place of the graph."""
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
         """A parameter that lives where the ops go, filled by `initializer` before they run; None to make an eager one."""

@@ -364,11 +364,10 @@ class Tensor:
         """The same values without the graph."""
         from polyreme import dispatch
 
-        recorder = dispatch.active_trace()
-        if recorder is not None:
-            recorder.share(self)
         shared = Tensor._wrap(self._value, self._type)
         shared._place = self._place
+        if (recorder := dispatch.active_trace()) is not None:
+            recorder.share(self, shared, detached=True)
         return shared
 
     def detach_(self) -> Tensor:

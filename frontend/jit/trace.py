@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
-from typing import Any
+from typing import Any, NamedTuple
 
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
@@ -32,6 +32,33 @@ from polyreme.tensor import Tensor
 __all__ = ["TraceError", "Traced", "trace"]
 
 
+class _Original(NamedTuple):
+    """What a tensor was before a trace wrote to it."""
+
+    tensor: Tensor
+    value: Any
+    type: TensorType | None
+    version: int
+    place: tuple[Any, int, bool]
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> _Original:
+        return cls(tensor, tensor._value, tensor._type, tensor._version, (tensor._node, tensor._index, tensor.stop_gradient))
+
+    def restore(self) -> None:
+        tensor = self.tensor
+        tensor._value, tensor._type, tensor._version = self.value, self.type, self.version
+        tensor._node, tensor._index, tensor.stop_gradient = self.place
+
+
+class _Shared(NamedTuple):
+    """A tensor that was made with the contents of another one."""
+
+    tensor: Tensor
+    owner: Tensor
+    detached: bool
+
+
 class Trace:
     """A recorder: it answers dispatch with tensors that stand for the results of ops in `block`."""
 
@@ -42,14 +69,15 @@ class Trace:
         self.block = Block()
         self.builder = Builder.at_end(self.block)
         self.names = {id(tensor): name for name, tensor in named.items()}
-        # A detached tensor shares the array of the one it came from, and must follow it when that changes between calls.
-        self.owners = {id(tensor._value): tensor for tensor in named.values()}
+        # A tensor that is made here with the array of another one must follow it when that changes between calls.
+        self.shared: dict[int, _Shared] = {}
         self.roles: list[str] = []
         self.arg_names: list[str] = []
         self.sources: list[int | Tensor] = []
         self.by_tensor: dict[int, Value] = {}
-        self.originals: dict[int, tuple[Tensor, Any, Any]] = {}  # tensors written to, with their value and type from before
+        self.originals: dict[int, _Original] = {}  # of tensors written to
         self.differentiable: set[Value] = set()
+        self.leaves: dict[Value, Tensor] = {}  # the tensor that each argument comes from
         self.stopped: dict[Value, Value] = {}
         self.variables = VariableNames(self.block, trace.__code__)
         # Of sizes that were found to follow from others: what they are, why, and who has seen them as they were.
@@ -62,7 +90,8 @@ class Trace:
 
     def add_input(self, type: TensorType, name: str, stop_gradient: bool) -> Tensor:
         value = self._argument(type, name, "input", len(self.sources))
-        return self._stand_in(value, stop_gradient)
+        self.leaves[value] = stand_in = self._stand_in(value, stop_gradient)
+        return stand_in
 
     def _argument(self, type: TensorType, name: str, role: str, source: int | Tensor) -> Value:
         taken = set(self.arg_names)
@@ -99,13 +128,15 @@ class Trace:
             return value
         if value is None:
             raise TraceError("expected a tensor with contents but got one that is not initialized", caller_location())
-        owner = self.owners.setdefault(id(value), tensor)
-        if isinstance(owner._value, Value):
+        shared = self.shared.get(id(tensor))
+        owner = tensor if shared is None else shared.owner
+        if shared is not None and shared.detached and isinstance(owner._value, Value):
             return self.value_of(owner)
         known = self.by_tensor.get(id(owner))
         if known is None:
             name = self.names.get(id(owner), owner.name)
             known = self.by_tensor[id(owner)] = self._argument(owner.type, name, "param", owner)
+            self.leaves[known] = owner
             if not owner.stop_gradient:
                 self.differentiable.add(known)
         return known
@@ -120,7 +151,7 @@ class Trace:
 
     def _operand(self, tensor: Any, recording: bool) -> Value:
         value = self.value_of(tensor)
-        if value not in self.differentiable or (recording and not tensor.stop_gradient):
+        if value not in self.differentiable or (recording and not tensor.stop_gradient and not self._was_detached(tensor, value)):
             return value
         # The user detached it or switched gradients off: the program has to say so too.
         if value not in self.stopped:
@@ -198,7 +229,13 @@ class Trace:
         else:
             if tensor.type != new.type:
                 raise TraceError(f"expected contents of type {tensor.type} for '{tensor.name}' but got {new.type}", caller_location())
-            self.originals.setdefault(id(tensor), (tensor, tensor._value, tensor._type))
+            if tape.is_grad_enabled() and not tensor.stop_gradient and tensor._node is None and value._node is not None:
+                raise RuntimeError(
+                    f"a leaf tensor that needs gradients (shape {list(tensor.shape)}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"
+                )
+            self.originals.setdefault(id(tensor), _Original.of(tensor))
+            if value._node is not None:
+                tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
         tensor._value, tensor._type = new, new.type
         tensor._version += 1
 
@@ -208,10 +245,19 @@ class Trace:
     def operator(self, *_: Any) -> None:
         """A trace has ops only."""
 
-    def share(self, tensor: Tensor) -> None:
-        """Whoever shares the array of an eager tensor follows it when that changes between calls."""
-        if tensor._value is not None and not isinstance(tensor._value, Value):
-            self.owners.setdefault(id(tensor._value), tensor)
+    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
+        """`other` follows `tensor` when that changes between calls; if it is `detached`, also when that is written to here."""
+        found = self.shared.get(id(tensor))
+        if not detached and tensor._value is not None:
+            self.value_of(tensor)
+        self.shared[id(other)] = _Shared(other, tensor if found is None else found.owner, detached)
+
+    def _was_detached(self, tensor: Tensor, value: Value) -> bool:
+        """Whether it is a leaf of its own: it was detached from what has the same contents, and then made to need gradients."""
+        if tensor._node is not None or self.leaves.get(value) is tensor:
+            return False
+        found = self.shared.get(id(tensor))
+        return found is None or found.detached
 
     def fresh_size(self) -> Dim:
         """A size that is known once the op that is recorded next has run."""
@@ -225,17 +271,17 @@ class Trace:
     def restore(self) -> None:
         """Give tensors that were written to their contents back: the trace computed nothing. Let go of the frames that were run."""
         self.variables.frames.clear()
-        for tensor, value, type in self.originals.values():
-            tensor._value, tensor._type = value, type
+        for original in self.originals.values():
+            original.restore()
 
     def finish(self, name: str, outputs: Sequence[Any], template: Template, result_names: Sequence[str], loc: Location) -> Traced:
         """The function with these outputs."""
         self.variables.look()
         recording = tape.is_grad_enabled()
         results = [self._operand(t, recording) for t in outputs]
-        written = [tensor for tensor, _, _ in self.originals.values()]
+        written = [original.tensor for original in self.originals.values()]
         roles = ["state" if any(source is t for t in written) else role for source, role in zip(self.sources, self.roles, strict=True)]
-        results += [self.value_of(t) for t in written]
+        results += [self._operand(t, recording) for t in written]
         names = [*result_names, *(t.name for t in written)]
         self.builder.insert(Return(results))
         func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names), guards=tuple(map(str, self._guards())))

@@ -83,7 +83,7 @@ class Emitter:
     def fresh_size(self) -> Dim:
         return symbol(f"K_{len(self.block.ops)}")
 
-    def share(self, tensor: Tensor) -> None:
+    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
         """Nothing to do: tensors that share a value have it in common here."""
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:

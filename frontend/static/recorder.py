@@ -81,7 +81,7 @@ class ProgramRecorder:
         block.add_operator("assign", find_meaning("assign"), {"X": [source.name]}, {"Out": [target.name]}, {})
         target.set_type(source.type)
 
-    def share(self, tensor: Tensor) -> None:
+    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
         """Nothing to do: variables are read by name."""
 
     def fresh_size(self) -> Dim:
