@@ -7,6 +7,7 @@ of every parameter and buffer in it. Other Python state that a function reads co
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import weakref
@@ -109,6 +110,8 @@ class StaticFunction:
         self._checked: dict[Any, tuple[list[TensorType], tuple[str, ...]]] = {}
         # Programs by what is quickly told of a call, for plain calls with tensors.
         self._recent: dict[Any, tuple[Program, Template]] = {}
+        # The arguments that were traced last: what is saved where no spec says more.
+        self.last_arguments: tuple[Template, list[TensorType], list[bool]] | None = None
         self.input_spec = _check_specs(input_spec)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -117,6 +120,13 @@ class StaticFunction:
         if instance not in self._bound:
             self._bound[instance] = StaticFunction(MethodType(self._function, instance), self.input_spec)
         return self._bound[instance]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StaticFunction:
+        """The function of the copied Layer, traced anew: programs belong to the tensors of their Layer."""
+        return StaticFunction(copy.deepcopy(self._function, memo), copy.copy(self.input_spec), copy.deepcopy(self.layer, memo))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StaticFunction, (self._function, self.input_spec, self.layer)
 
     @property
     def layer(self) -> Any:
@@ -200,7 +210,8 @@ class StaticFunction:
         for entry in candidates:
             if entry[0].holds():
                 return entry
-        traced = self._trace(template, checked[0], [t.stop_gradient for t in inputs])
+        self.last_arguments = template, checked[0], [t.stop_gradient for t in inputs]
+        traced = self._trace(*self.last_arguments)
         entry = (Program(traced, self._name), traced.outputs)
         candidates.append(entry)
         return entry
@@ -272,8 +283,11 @@ class StaticFunction:
         return trace(self._function, arguments, inputs, _named_tensors(self.layer), self._name, _location(self._function))
 
     def trace(self, input_spec: Sequence[Any] | None = None) -> Traced:
-        """The program for inputs described by specs (or tensors), the Layer's own specs by default, whatever its other arguments default to."""
+        """The program for inputs described by specs (or tensors), by default those of the Layer, or else of the call that was traced last, whatever its other
+        arguments default to."""
         specs = _check_specs(input_spec) if input_spec is not None else self.input_spec
+        if specs is None and self.last_arguments is not None:
+            return self._trace(*self.last_arguments)
         if specs is None:
             names = [p.name for p in self._signature.parameters.values() if p.default is p.empty] or ["x"]
             example = ", ".join(f"InputSpec([None, 10], 'float32', '{name}')" for name in names)

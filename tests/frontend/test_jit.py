@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import copy
 import inspect
+import pickle
 from typing import Any
 
 import numpy as np
@@ -493,3 +495,27 @@ def test_a_function_with_state_cannot_be_frozen() -> None:
     net = Net()
     with pytest.raises(TraceError, match="call eval"):
         StaticFunction(net.forward, None, net).trace([InputSpec([None, 6])]).frozen()
+
+
+# --- copies
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))], ids=["deepcopy", "pickle"])
+def test_a_copy_of_a_compiled_layer_that_was_called_has_weights_of_its_own(copied: Any) -> None:
+    net = nn.Sequential(paddle.jit.to_static(nn.Linear(3, 2)), nn.Tanh())
+    net = paddle.jit.to_static(net)
+    x = random(2, 3)
+    before = net(x)
+    teacher = copied(net)
+    assert isinstance(teacher.forward, StaticFunction) and teacher.forward.layer is teacher
+    with paddle.no_grad():
+        net[0].weight.set_value(net[0].weight * 2)
+    close(teacher(x), before)
+    assert np.abs(net(x).numpy() - before.numpy()).max() > 1e-3
+    teacher(x).sum().backward()
+    assert all(p.grad is None for p in net.parameters()) and all(p.grad is not None for p in teacher.parameters())
+
+
+def test_a_copy_of_a_compiled_function_is_one() -> None:
+    function = copy.deepcopy(paddle.jit.to_static(lambda x: x * 2))
+    close(function(random(3)), random(3) * 2)
