@@ -9,7 +9,7 @@ At kernel level `main` takes buffers, the outputs last. Inside the run a buffer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -57,6 +57,18 @@ def resolve(dim: Dim) -> int:
 def resolve_all(dims: Iterable[Dim]) -> tuple[int, ...]:
     """Each of `dims` as `resolve` has it."""
     return tuple(d if isinstance(d, int) else resolve(d) for d in dims)
+
+
+def learn_sizes(kinds: Sequence[Type], values: Sequence[Array], names: Collection[str]) -> None:
+    """Bind those of `names` that the shapes of `values`, which are of types `kinds`, tell, in the run under way: anew, if they are bound already."""
+    if not names:
+        return
+    sizes = _sizes.get()
+    assert isinstance(sizes, dict), "sizes of a run that can learn some"
+    for kind, value in zip(kinds, values, strict=True):
+        for dim, size in zip(getattr(kind, "shape", ()), np.shape(value), strict=True):
+            if (found := told(dim, size)) is not None and found[0] in names:
+                sizes[found[0]] = int(found[1])
 
 
 @contextmanager
@@ -278,6 +290,7 @@ class _Frame:
         self.depth = depth
         self.values: dict[Value, Any] = {}
         self.known: dict[Block, list[tuple[Op, _Number | None]]] = {}
+        self.told: dict[Op, list[str]] = {}
 
     def run(self, region: Region, args: Sequence[Any]) -> list[Any]:
         """What the region's terminator passes on when its block is entered with `args`."""
@@ -314,14 +327,20 @@ class _Frame:
         values = self.values
         args = [values[v] for v in op._operands]
         try:
+            # In a loop sizes are learnt anew in each round.
+            for name in self.told.pop(op, ()):
+                self.sizes.pop(name, None)
             results = self.results(op, args)
             if self.outer.watch is not None:
                 results = self.outer.watch(op, args, results)
             if len(results) != len(op.results):
                 raise EvaluateError(f"'{op.name}' made {len(results)} values but has {len(op.results)} results", op.location)
             if BindsSizes in op.traits:
+                before = len(self.sizes)
                 for result, value in zip(op.results, results):
                     self.bind(result.type, value)
+                if len(self.sizes) > before:
+                    self.told[op] = list(self.sizes)[before:]
             for result, value in zip(op.results, results):
                 kind = result.type
                 # Most ops of kernels make numbers, which need no look.

@@ -56,7 +56,7 @@ from typing import Any, Protocol, TypeVar
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Region, Use, Value
-from polyreme.ir.define import BindsSizes, IsolatedFromAbove, Pure, Terminator
+from polyreme.ir.define import BindsSizes, IsolatedFromAbove, Pure, Terminator, is_pure
 from polyreme.ir.diagnostics import Diagnostic, InferError, VerifyError, did_you_mean
 from polyreme.ir.dims import Dim, Expr, line_of, substitute, symbols, told
 from polyreme.ir.facts import Guard
@@ -179,7 +179,7 @@ class _Verifier:
 
     def purity(self, op: Op) -> None:
         for inner in op.walk():
-            if inner is not op and not inner.has(Pure) and not inner.has(Terminator):
+            if inner is not op and not is_pure(inner) and not inner.has(Terminator):
                 self.fault("E0215", f"expected only pure ops in '{op.name}' but got '{inner.name}'", inner)
 
     def block(self, op: Op, block: Block, visible: set[Value], depth: int) -> None:
