@@ -58,6 +58,17 @@ class Recorder(Protocol):
     def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
         """Record that `other` is made with the contents of `tensor`: `detached`, or to stay what it is now, in its place of the graph."""
 
+    def custom_gradient(
+        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any], what: str
+    ) -> Sequence[Tensor]:
+        """Record that the gradients of `values` go to `inputs` as `rule(*gradients)` has it, which calls the user's `function`: tensors in place of `values`."""
+
+    def hook(self, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None] | None:
+        """Record that the gradient of `tensor` passes through the hook. What is returned takes it off again, if there is more to do than to forget it on the tape."""
+
+    def retain(self, tensor: Tensor) -> None:
+        """Record that the gradient of `tensor` is kept."""
+
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
         """A parameter that lives where the ops go, filled by `initializer` before they run; None to make an eager one."""
 

@@ -19,7 +19,7 @@ from polyreme.ir.define import ConstantLike, View
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.dims import Dim, line_of, symbols
 from polyreme.ir.types import TensorType, Type, type_symbols
-from polyreme.lowering.gradients import complex, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape
+from polyreme.lowering.gradients import complex, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape
 from polyreme.lowering.gradients.table import GRADIENTS, gradient
 from polyreme.lowering.names import distinct
 
@@ -28,7 +28,7 @@ __all__ = [
     "gradient_function", "gradients_of", "needs_gradients",
 ]  # fmt: skip
 
-_FAMILIES = (complex, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape)  # importing them fills the table
+_FAMILIES = (complex, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape)  # importing them fills the table
 
 NOT_DIFFERENTIABLE: frozenset[type[Op]] = frozenset(
     {
@@ -191,7 +191,8 @@ def _active(ops: Sequence[Op], wrt: set[Value]) -> set[Value]:
     """The values that need gradients where those of `wrt` do; `ops` stand in their order."""
     active = set(wrt)
     for op in ops:
-        if any(v in active for v in op.operands) and type(op) not in NOT_DIFFERENTIABLE:
+        # Of an op with a rule of its own, some operands are for that rule only.
+        if any(v in active for v in (op.inputs if isinstance(op, nn.CustomGradient) else op.operands)) and type(op) not in NOT_DIFFERENTIABLE:
             active.update(r for r in op.results if _has_gradient(r.type))
     return active
 

@@ -442,6 +442,12 @@ def stop_gradient(op: Any, b: Builder, x: Value) -> Value:
     return x
 
 
+@nn_to_tensor.lower(nn.CustomGradient)
+def custom_gradient(op: Any, b: Builder, values: tuple[Value, ...], inputs: tuple[Value, ...], captured: tuple[Value, ...]) -> tuple[Value, ...]:
+    """values, for the same reason"""
+    return values
+
+
 @nn_to_tensor.lower(nn.Reshape)
 def reshape(op: Any, b: Builder, x: Value) -> Value:
     return _reshape(b, x, op.shape)

@@ -47,7 +47,7 @@ from polyreme.dialects.nn.elementwise import (
     Tanh,
     Trunc,
 )
-from polyreme.dialects.nn.gradient import StopGradient
+from polyreme.dialects.nn.gradient import CustomGradient, StopGradient
 from polyreme.dialects.nn.linear import Linear, MatMul
 from polyreme.dialects.nn.logic import (
     Equal,
@@ -108,6 +108,7 @@ __all__ = [
     "Cosh",
     "CrossEntropy",
     "Cumsum",
+    "CustomGradient",
     "DequantizeLinear",
     "DimValue",
     "Div",

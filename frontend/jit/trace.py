@@ -22,9 +22,10 @@ from polyreme.ir.dims import Dim, substitute, symbol, symbols
 from polyreme.ir.facts import Guard, assuming, solve, without_implied
 from polyreme.ir.notes import operand_notes
 from polyreme.ir.types import TensorType, type_symbols
+from polyreme.jit import rules
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
-from polyreme.jit.traced import Traced, TraceError
+from polyreme.jit.traced import BackwardTraceError, Traced, TraceError
 from polyreme.lowering.autodiff import GRADIENTS, bound_symbols
 from polyreme.lowering.shapes import specialize_block, with_sizes
 from polyreme.tensor import Tensor
@@ -90,8 +91,7 @@ class Trace:
 
     def add_input(self, type: TensorType, name: str, stop_gradient: bool) -> Tensor:
         value = self._argument(type, name, "input", len(self.sources))
-        self.leaves[value] = stand_in = self._stand_in(value, stop_gradient)
-        return stand_in
+        return self.leaf(value, stop_gradient)
 
     def _argument(self, type: TensorType, name: str, role: str, source: int | Tensor) -> Value:
         taken = set(self.arg_names)
@@ -238,6 +238,34 @@ class Trace:
                 tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
         tensor._value, tensor._type = new, new.type
         tensor._version += 1
+
+    # --- gradients of the user's own
+
+    def leaf(self, value: Value, stop_gradient: bool) -> Tensor:
+        """A tensor that stands for a value and has no place on the tape yet."""
+        self.leaves[value] = tensor = self._stand_in(value, stop_gradient)
+        return tensor
+
+    def stands_for(self, old: Value, new: Value) -> None:
+        """Whatever stands for one value stands for another one from here on."""
+        self.differentiable.add(new)
+        for made in self.made:
+            if (tensor := made()) is not None and tensor._value is old:
+                tensor._value = new
+
+    def custom_gradient(
+        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any], what: str
+    ) -> list[Tensor]:
+        """As `Recorder` has it."""
+        return rules.custom_gradient(self, values, inputs, rule, function, what)
+
+    def hook(self, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
+        """As `Recorder` has it."""
+        return rules.hooked(self, tensor, hook)
+
+    def retain(self, tensor: Tensor) -> None:
+        """Gradients are no results of a traced function."""
+        raise BackwardTraceError("retain_grads() keeps a gradient that a compiled function does not give; call it on what the function returns", caller_location())
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
         """Parameters made while tracing are eager ones."""

@@ -86,6 +86,16 @@ class Emitter:
     def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
         """Nothing to do: tensors that share a value have it in common here."""
 
+    def custom_gradient(self, values: Sequence[Tensor], *_: Any) -> Sequence[Tensor]:
+        """The tape knows the rule."""
+        return values
+
+    def hook(self, *_: Any) -> None:
+        """The tape knows the rule."""
+
+    def retain(self, *_: Any) -> None:
+        """The tape knows the rule."""
+
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
         """No parameters are made while operators are translated."""
 

@@ -84,6 +84,16 @@ class ProgramRecorder:
     def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
         """Nothing to do: variables are read by name."""
 
+    def custom_gradient(self, values: Sequence[Tensor], *_: Any) -> Sequence[Tensor]:
+        """A PyLayer is an operator here, whose rule is part of it."""
+        return values
+
+    def hook(self, *_: Any) -> None:
+        """Gradients are operators of their own here."""
+
+    def retain(self, *_: Any) -> None:
+        """Gradients are operators of their own here."""
+
     def fresh_size(self) -> Dim:
         block = default_main_program().current_block()
         return symbol(f"K_{block.idx}_{len(block.ops)}")
