@@ -59,9 +59,13 @@ class Recorder(Protocol):
         """Record that `other` is made with the contents of `tensor`: `detached`, or to stay what it is now, in its place of the graph."""
 
     def custom_gradient(
-        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any], what: str
+        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any], what: str,
+        takes_zeros: bool = True,
     ) -> Sequence[Tensor]:
-        """Record that the gradients of `values` go to `inputs` as `rule(*gradients)` has it, which calls the user's `function`: tensors in place of `values`."""
+        """Record that the gradients of `values` go to `inputs` as `rule(*gradients)` has it, which calls the user's `function`: tensors in place of `values`.
+
+        It takes zeros for a gradient that there is none of where it `takes_zeros`, and None elsewhere.
+        """
 
     def hook(self, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None] | None:
         """Record that the gradient of `tensor` passes through the hook. What is returned takes it off again, if there is more to do than to forget it on the tape."""

@@ -114,10 +114,7 @@ class PyLayer:
 
         recorder = dispatch.active_trace()
         if recorder is not None and tape.is_grad_enabled() and any(context.needs_input_grad):
-            # Of which results gradients come is not known while the program is made.
-            materializes, context._materialize = context._materialize, True
-            tensors = list(recorder.custom_gradient(tensors, inputs, backward, cls.backward, f"{cls.__name__}.backward"))
-            context._materialize = materializes
+            tensors = list(recorder.custom_gradient(tensors, inputs, backward, cls.backward, f"{cls.__name__}.backward", context._materialize))
             made = iter(tensors)
             outputs = [next(made) if isinstance(o, Tensor) else o for o in outputs]
         tape.record_function(inputs, tensors, backward, cls.__name__)

@@ -32,12 +32,20 @@ _WORDY = frozenset({"print", "open", "input", "setattr", "delattr", "exec", "eva
 
 
 def custom_gradient(
-    trace: Trace, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any], what: str
+    trace: Trace,
+    values: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    rule: Callable[..., Sequence[Tensor | None]],
+    function: Callable[..., Any],
+    what: str,
+    takes_zeros: bool = True,
 ) -> list[Tensor]:
     """Tensors that stand for `values` and whose gradients go to `inputs` as `rule(*gradients)` has it, which calls `function`; messages call that `what`."""
     effect = effect_of(function)
     if effect is not None:
         raise BackwardTraceError(f"expected {what} to compute gradients and nothing else but {effect}; {_WAY_OUT}", caller_location())
+    if not takes_zeros and len(values) > 1:
+        raise BackwardTraceError(f"expected {what} to take zeros for a result without gradient but it takes None, by set_materialize_grads(False); {_WAY_OUT}", caller_location())
     taken = [trace.value_of(v) for v in values]
     operands = [trace._operand(t, True) for t in inputs]
     seeds = [trace.builder.insert(_zeros(value, trace)) for value in taken]
@@ -66,31 +74,53 @@ def hooked(trace: Trace, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]
     value = tensor._value
     if not isinstance(value, OpResult) or value.op.parent is not trace.builder.block:
         raise BackwardTraceError("a hook on a tensor from outside stays there after the call, which a compiled function cannot do; register it before the call", caller_location())
+    # Gradients pass the hooks from the last one of these to the first, and it is the hook registered first that sees them first.
+    chain: list[Any] = []
+    base: OpResult = value
+    while base in trace.hooks:
+        chain.insert(0, base.op)
+        base = base.op.inputs[0]  # type: ignore[attr-defined]
 
     def rule(grad: Tensor) -> list[Tensor | None]:
         changed = hook(grad)
         return [grad if changed is None else changed]
 
-    (result,) = custom_gradient(trace, [tensor], [tensor], rule, hook, "a hook")
+    alias = trace.leaf(base, False)
+    (result,) = custom_gradient(trace, [alias], [alias], rule, hook, "a hook")
     made = result._value
     op = made.op
-    others = [use for use in value.uses if use.op is not op and not isinstance(use.op, ops.StopGradient)]
-    if others:
-        if not all(_precedes(v, value.op) for v in op.captured):
-            raise BackwardTraceError("expected a hook before its tensor is used but it needs what was computed after that; register it at once", caller_location())
-        op.detach()
-        trace.builder.block.insert(op, value.op.next)
-        value.replace_all_uses_with(made, unless=lambda use: use.op is op)
-    trace.stands_for(value, made)
+    for i, captured in enumerate(op.operands):
+        if any(captured is link.result for link in chain):
+            op.set_operand(i, base)
+    if all(_precedes(v, base.op) for v in op.captured):
+        _move(op, base.op)
+    elif any(use.op is not op and not isinstance(use.op, ops.StopGradient) for use in value.uses):
+        raise BackwardTraceError("expected a hook before its tensor is used but it needs what was computed after that; register it at once", caller_location())
+    else:
+        for after, link in zip([op, *chain], chain, strict=False):
+            _move(link, after)
+    base.replace_all_uses_with(made, unless=lambda use: use.op is op)
+    trace.hooks.add(made)
+    if not chain:
+        trace.stands_for(base, made)
 
     def remove() -> None:
-        if made.op.parent is not trace.builder.block:
+        if op.parent is not trace.builder.block:
             raise RuntimeError("expected the hook to be taken off while the function that registered it runs: it is part of a compiled function now")
-        made.replace_all_uses_with(value)
-        trace.stands_for(made, value)
+        before = op.inputs[0]
+        made.replace_all_uses_with(before)
+        trace.stands_for(made, before)
         op.erase()
 
     return remove
+
+
+def _move(op: Op, before: Op) -> None:
+    """Let `op` stand behind another one."""
+    block = op.parent
+    assert block is not None
+    op.detach()
+    block.insert(op, before.next)
 
 
 def _zeros(value: Value, trace: Trace) -> Op:

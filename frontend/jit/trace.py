@@ -80,6 +80,7 @@ class Trace:
         self.differentiable: set[Value] = set()
         self.leaves: dict[Value, Tensor] = {}  # the tensor that each argument comes from
         self.stopped: dict[Value, Value] = {}
+        self.hooks: set[Value] = set()  # values whose gradients pass a hook
         self.variables = VariableNames(self.block, trace.__code__)
         # Of sizes that were found to follow from others: what they are, why, and who has seen them as they were.
         self.sizes: dict[str, Dim] = {}
@@ -254,10 +255,11 @@ class Trace:
                 tensor._value = new
 
     def custom_gradient(
-        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any], what: str
+        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any], what: str,
+        takes_zeros: bool = True,
     ) -> list[Tensor]:
         """As `Recorder` has it."""
-        return rules.custom_gradient(self, values, inputs, rule, function, what)
+        return rules.custom_gradient(self, values, inputs, rule, function, what, takes_zeros)
 
     def hook(self, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
         """As `Recorder` has it."""

@@ -10,6 +10,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme import nn
+from polyreme.jit.traced import BackwardTraceError
 from polyreme.static import InputSpec
 
 VALUES = {
@@ -333,3 +334,225 @@ def test_the_backward_of_a_free_size_takes_any_choice_of_results() -> None:
         np.testing.assert_allclose(x.grad.numpy(), np.full([rows, 3], 16.0))
         (first.sum()).backward()
         np.testing.assert_allclose(w.grad.numpy(), np.full([3, 2], rows * 4.0))
+
+
+# --- the user's own gradients
+
+
+class StraightThrough(paddle.autograd.PyLayer):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return paddle.round(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensor()
+        return grad * 7 + x
+
+
+class ScaledProduct(paddle.autograd.PyLayer):
+    """Two results, one of them without gradient; the second input has none, either."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, y: Any, factor: float) -> Any:
+        ctx.factor = factor
+        ctx.save_for_backward(x, y)
+        sign = paddle.sign(x)
+        ctx.mark_non_differentiable(sign)
+        return x * y * factor, sign
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any, _: Any) -> Any:
+        x, y = ctx.saved_tensor()
+        return grad * y * ctx.factor * x, None
+
+
+class Outer(paddle.autograd.PyLayer):
+    """Calls another one, and goes backward through it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return StraightThrough.apply(grad * ctx.saved_tensor()[0])
+
+
+class Clipped(paddle.autograd.PyLayer):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        small = paddle.zeros_like(grad)
+        small[0] = grad[0] / 2
+        return small
+
+
+OWN_RULES: dict[str, Callable[..., Any]] = {
+    "straight through": lambda x, y: StraightThrough.apply(x * 2).sum() + (y * y).sum(),
+    "two results": lambda x, y: ScaledProduct.apply(x * x, y, 3.0),
+    "one in another": lambda x, y: Outer.apply(x * y),
+    "a part of a gradient": lambda x, y: Clipped.apply(x) * y,
+    "nothing to record": lambda x, y: StraightThrough.apply(x.detach()) * y,
+    "the input itself": lambda x, y: StraightThrough.apply(StraightThrough.apply(x)),
+}
+
+
+@pytest.mark.parametrize("name", OWN_RULES)
+def test_the_backward_of_a_pylayer_in_a_compiled_function_is_its_own(name: str) -> None:
+    function = OWN_RULES[name]
+    found = []
+    for f in (function, paddle.jit.to_static(function)):
+        given = tensors()
+        results = listed(f(*given))
+        first = paddle.grad(weighted(results, (0,)), given, create_graph=True, allow_unused=True)
+        value = sum(((g * g).sum() for g in first if g is not None and not g.stop_gradient), paddle.zeros([]))
+        if not value.stop_gradient:
+            value.backward()
+        found.append([*results, *first, *(t.grad for t in given)])
+    for compiled, plain in zip(found[1], found[0], strict=True):
+        same(compiled, plain)
+
+
+def test_a_pylayer_in_a_compiled_function_takes_free_sizes_and_gives_results_without_gradients() -> None:
+    function = paddle.jit.to_static(lambda x: Clipped.apply(x * 3), input_spec=[InputSpec([None, 3])])
+    for rows in (2, 4):
+        x = paddle.ones([rows, 3])
+        assert function(x).tolist() == [[3.0] * 3] * rows
+        x.stop_gradient = False
+        function(x).sum().backward()
+        assert x.grad.tolist() == [[1.5] * 3] + [[0.0] * 3] * (rows - 1)
+
+
+def hooked_late(x: Any, y: Any) -> Any:
+    h = x * y
+    used = h.exp()
+    h.register_hook(lambda g: g * 10 + 1)
+    return used + h
+
+
+def hooked_twice(x: Any, y: Any) -> Any:
+    h = x * 2
+    h.register_hook(lambda g: g + y)
+    h.register_hook(lambda g: paddle.clip(g, -0.5, 0.5))
+    h.register_hook(lambda g: None)
+    return h * y
+
+
+def hooked_by_itself(x: Any, y: Any) -> Any:
+    h = x * 2
+    h.register_hook(lambda g: g * h)
+    z = y * 3
+    h.register_hook(lambda g: g + z * h)
+    handle = h.register_hook(lambda g: g * 100)
+    handle.remove()
+    return h * h
+
+
+def hooked_and_not(x: Any, y: Any) -> Any:
+    h = x * y
+    handle = h.register_hook(lambda g: g * 10)
+    z = h * 2
+    assert handle.remove() and not handle.remove()
+    return z
+
+
+@pytest.mark.parametrize("function", [hooked_late, hooked_twice, hooked_by_itself, hooked_and_not])
+def test_hooks_on_intermediates_of_a_compiled_function_are_called(function: Any) -> None:
+    found = []
+    for f in (function, paddle.jit.to_static(function)):
+        given = tensors()
+        result = f(*given)
+        weighted([result], (0,)).backward()
+        found.append([result, *(t.grad for t in given)])
+    for compiled, plain in zip(found[1], found[0], strict=True):
+        same(compiled, plain)
+
+
+log: list[Any] = []
+
+
+def keeping(x: Any) -> Any:
+    h = x * 2
+    h.retain_grads()
+    return h * h
+
+
+def appending(x: Any) -> Any:
+    h = x * 2
+    h.register_hook(lambda g: log.append(g))
+    return h * h
+
+
+def printing(x: Any) -> Any:
+    h = x * 2
+    h.register_hook(lambda g: print(g))
+    return h * h
+
+
+def on_an_argument(x: Any) -> Any:
+    x.register_hook(lambda g: g * 2)
+    return x * x
+
+
+def after_the_use_of_a_later_one(x: Any) -> Any:
+    h = x * 2
+    z = h * h
+    h.register_hook(lambda g: g * z)
+    return z
+
+
+class Counting(paddle.autograd.PyLayer):
+    calls = 0
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        Counting.calls += 1
+        return grad
+
+
+class Reading(Counting):
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * float(grad.sum())
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (keeping, "retain_grads"),
+        (appending, "uses 'log', which may change"),
+        (printing, r"calls print\(\)"),
+        (on_an_argument, "a hook on a tensor from outside"),
+        (after_the_use_of_a_later_one, "before its tensor is used"),
+        (lambda x: Counting.apply(x), "sets the attribute 'calls'"),
+        (lambda x: Reading.apply(x), r"Reading.backward to be made of tensor functions but float\(\)"),
+    ],
+)
+def test_what_cannot_be_captured_of_a_backward_is_refused_at_its_line(function: Any, message: str) -> None:
+    (x,) = tensors("float32", "x")
+    with pytest.raises(BackwardTraceError, match=message) as caught:
+        paddle.jit.to_static(function, full_graph=True)(x)
+    assert caught.value.diagnostics[0].location.file == __file__
+    assert Counting.calls == 0 and not log
+
+
+def test_gradients_taken_inside_a_compiled_function_have_gradients_themselves() -> None:
+    @paddle.jit.to_static
+    def penalty(x: Any) -> Any:
+        (slope,) = paddle.grad((x * x * x).sum(), x, create_graph=True)
+        return (slope * slope).sum()
+
+    x = paddle.to_tensor([1.0, 2.0], stop_gradient=False)
+    y = penalty(x)
+    y.backward()
+    assert y.item() == 153.0 and x.grad.tolist() == [36.0, 288.0]
