@@ -59,7 +59,7 @@ class Recorder(Protocol):
         """Record that `other` is made with the contents of `tensor`: `detached`, or to stay what it is now, in its place of the graph."""
 
     def custom_gradient(
-        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any], what: str,
+        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any] | None, what: str,
         takes_zeros: bool = True,
     ) -> Sequence[Tensor]:
         """Record that the gradients of `values` go to `inputs` as `rule(*gradients)` has it, which calls the user's `function`: tensors in place of `values`.

@@ -98,6 +98,11 @@ def edge_of(tensor: Tensor | None) -> Any:
     return tensor if tensor._node is None else (tensor._node, tensor._index)
 
 
+def same_edge(a: Any, b: Any) -> bool:
+    """Whether gradients go to the same place."""
+    return a is b or isinstance(a, tuple) and isinstance(b, tuple) and a[0] is b[0] and a[1] == b[1]
+
+
 def changed_in_place(what: str, version: int, expected: int) -> str:
     """What is wrong when a gradient needs a tensor as it was at version `expected`."""
     return (
@@ -238,10 +243,11 @@ class OpNode(Node):
 class FunctionNode(Node):
     """A step whose backward is a Python function of the output gradients: PyLayers and compiled functions."""
 
-    __slots__ = ("function", "name")
+    __slots__ = ("function", "inputs", "name")
 
     def __init__(self, inputs: Sequence[Tensor | None], outputs: int, function: Callable[..., Sequence[Tensor | None]], name: str):
         super().__init__(inputs, outputs)
+        self.inputs: Sequence[Tensor | None] = inputs
         self.function: Callable[..., Sequence[Tensor | None]] | None = function
         self.name = name
 
@@ -254,6 +260,7 @@ class FunctionNode(Node):
 
     def free(self) -> None:
         self.function = None
+        self.inputs = ()
 
 
 def gradient_rules() -> dict[type[Op], Callable[..., Any]]:
@@ -440,6 +447,58 @@ def grad(
     return found
 
 
+# --- parts of a graph
+
+
+def now() -> int:
+    """What tells the steps that are recorded from here on."""
+    return next(_sequence)
+
+
+def inputs_since(outputs: Sequence[Tensor], since: int) -> list[Tensor]:
+    """The tensors with gradients that were there before `since`, and from which steps recorded since then have made `outputs`."""
+    found: dict[Any, Tensor] = {}
+    met: set[int] = set()
+    waiting = []
+
+    def look(tensor: Tensor | None) -> None:
+        if tensor is None or tensor.stop_gradient:
+            return
+        if tensor._node is not None and tensor._node.sequence >= since:
+            waiting.append(tensor._node)
+        else:
+            found.setdefault(_key(tensor), tensor)
+
+    for output in outputs:
+        look(output)
+    while waiting:
+        node = waiting.pop()
+        if id(node) in met:
+            continue
+        met.add(id(node))
+        if isinstance(node, OpNode):
+            for (tensor, version, _), edge in zip(node.saved or (), node.edges, strict=True):
+                if edge is not None and tensor._version != version:
+                    raise RuntimeError(changed_in_place(f"an operand of '{node.cls.name}'", tensor._version, version))
+                look(tensor)
+        elif isinstance(node, FunctionNode):
+            for tensor in node.inputs:
+                look(tensor)
+    return list(found.values())
+
+
+def place_of(tensor: Tensor) -> Any:
+    """What tells where gradients of a tensor go."""
+    return _key(tensor)
+
+
+def gradients_since(since: int, outputs: Sequence[Tensor], grads: Sequence[Tensor], wanted: Sequence[Tensor], create_graph: bool) -> list[Tensor | None]:
+    """The gradients of `wanted` by the steps recorded since then alone, as a part of a backward."""
+    if not outputs:
+        return [None] * len(wanted)
+    return _run(outputs, grads, create_graph, create_graph, wanted, (), since)
+
+
 def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
@@ -455,8 +514,12 @@ def _run(
     create_graph: bool,
     wanted: Sequence[Tensor] | None,
     blocked: Sequence[Tensor],
+    since: int | None = None,
 ) -> list[Tensor | None]:
-    """Send gradients back from `outputs`. With `wanted`, return what arrives there; else add what arrives at leaves."""
+    """Send gradients back from `outputs`. With `wanted`, return what arrives there; else add what arrives at leaves.
+
+    `since` makes it a part of another backward: steps made before that are not run, and hooks on leaves are left to that.
+    """
     from polyreme.dispatch import full
     from polyreme.stale import StaleTensor
 
@@ -480,7 +543,7 @@ def _run(
         arrived[key] = value if held is None else _sum(held, value)
         if leaf:
             leaves[place] = edge
-        elif place not in queued and (reaching is None or place in reaching):
+        elif place not in queued and (reaching is None or place in reaching) and (since is None or node.sequence >= since):
             queued.add(place)
             heapq.heappush(waiting, (-node.sequence, len(queued), node))
 
@@ -488,7 +551,7 @@ def _run(
         """All gradients of the leaf have arrived."""
         key = (id(leaf), 0)
         arrived[key] = as_tensor(arrived[key])
-        if leaf._hooks:
+        if leaf._hooks and since is None:
             arrived[key] = call_hooks(leaf._hooks, arrived[key])
         if wanted is None:
             _accumulate(leaf, arrived[key])

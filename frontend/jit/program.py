@@ -243,7 +243,7 @@ class Program:
         assert fixed is not None
         results = self._run_fixed(inputs)
         given = [tensor._value for tensor in inputs]
-        versions = [t._version for t in args]
+        versions = self._versions(args)
 
         def gradients(*grads: Tensor | None) -> list[Tensor | None]:
             weights = iter(fixed.contents())
@@ -271,7 +271,7 @@ class Program:
     def _run_recorded(self, args: Sequence[Tensor], wrt: tuple[int, ...]) -> list[Tensor]:
         training = self._training_of(wrt)
         given = [t._value for t in args]
-        versions = [t._version for t in args]
+        versions = self._versions(args)
         count = self.traced.output_count + len(self.traced.written)
         arrays = training.forward.run(given)
         results = [Tensor._wrap(array) for array in arrays[:count]]
@@ -279,6 +279,11 @@ class Program:
         tape.record_function(args, results, lambda *grads: step.gradients(grads), self.name, self._needs(wrt))
         self._write(results)
         return results[: self.traced.output_count]
+
+    def _versions(self, args: Sequence[Tensor]) -> list[int | None]:
+        """What is the matter when an argument is changed: not of those that the function itself writes to, whose contents from before are kept."""
+        written = self.traced.written
+        return [None if any(t is w for w in written) else t._version for t in args]
 
     def _needs(self, wrt: tuple[int, ...]) -> tuple[bool, ...]:
         """Of each result, and of what is written, whether it needs gradients where the arguments at `wrt` do."""
@@ -298,8 +303,8 @@ class Program:
 class Step:
     """A run of a program's forward half, and what its gradients need of it."""
 
-    def __init__(self, training: Training, args: Sequence[Tensor], given: Sequence[Any], versions: Sequence[int], residuals: Sequence[Any]):
-        """It took the arrays `given` of `args`, which had these versions then."""
+    def __init__(self, training: Training, args: Sequence[Tensor], given: Sequence[Any], versions: Sequence[int | None], residuals: Sequence[Any]):
+        """It took the arrays `given` of `args`, which had these versions then (None: of any)."""
         self.training, self.args, self.given, self.versions, self.residuals = training, args, given, versions, residuals
         # An argument may be written to, and be made by another step then.
         self.edges = [tape.edge_of(t) for t in args]
@@ -335,14 +340,13 @@ class Step:
 
     def _check_unchanged(self, i: int) -> None:
         tensor, version = self.args[i], self.versions[i]
-        if tensor._version != version:
+        if version is not None and tensor._version != version:
             raise RuntimeError(tape.changed_in_place(f"argument '{self.training.func.arg_names[i]}' of '{self.training.name}'", tensor._version, version))
 
     def _argument(self, i: int) -> Tensor:
         """An argument as it was."""
         tensor, edge = self.args[i], self.edges[i]
-        present = tape.edge_of(tensor)
-        if tensor._value is self.given[i] and (present is edge or isinstance(edge, tuple) and isinstance(present, tuple) and present == edge):
+        if tensor._value is self.given[i] and tape.same_edge(tape.edge_of(tensor), edge):
             return tensor
         same = Tensor._wrap(self.given[i])
         if isinstance(edge, tuple):

@@ -36,12 +36,15 @@ def custom_gradient(
     values: Sequence[Tensor],
     inputs: Sequence[Tensor],
     rule: Callable[..., Sequence[Tensor | None]],
-    function: Callable[..., Any],
+    function: Callable[..., Any] | None,
     what: str,
     takes_zeros: bool = True,
 ) -> list[Tensor]:
-    """Tensors that stand for `values` and whose gradients go to `inputs` as `rule(*gradients)` has it, which calls `function`; messages call that `what`."""
-    effect = effect_of(function)
+    """Tensors that stand for `values` and whose gradients go to `inputs` as `rule(*gradients)` has it; messages call that `what`.
+
+    It calls `function`, which may do nothing but compute; None does nothing else for certain.
+    """
+    effect = effect_of(function) if function is not None else None
     if effect is not None:
         raise BackwardTraceError(f"expected {what} to compute gradients and nothing else but {effect}; {_WAY_OUT}", caller_location())
     if not takes_zeros and len(values) > 1:

@@ -255,7 +255,7 @@ class Trace:
                 tensor._value = new
 
     def custom_gradient(
-        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any], what: str,
+        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any] | None, what: str,
         takes_zeros: bool = True,
     ) -> list[Tensor]:
         """As `Recorder` has it."""
@@ -278,8 +278,6 @@ class Trace:
     def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
         """`other` follows `tensor` when that changes between calls; if it is `detached`, also when that is written to here."""
         found = self.shared.get(id(tensor))
-        if not detached and tensor._value is not None:
-            self.value_of(tensor)
         self.shared[id(other)] = _Shared(other, tensor if found is None else found.owner, detached)
 
     def _was_detached(self, tensor: Tensor, value: Value) -> bool:
