@@ -459,7 +459,7 @@ def inputs_since(outputs: Sequence[Tensor], since: int) -> list[Tensor]:
     """The tensors with gradients that were there before `since`, and from which steps recorded since then have made `outputs`."""
     found: dict[Any, Tensor] = {}
     met: set[int] = set()
-    waiting = []
+    waiting: list[Node] = []
 
     def look(tensor: Tensor | None) -> None:
         if tensor is None or tensor.stop_gradient:
@@ -482,8 +482,8 @@ def inputs_since(outputs: Sequence[Tensor], since: int) -> list[Tensor]:
                     raise RuntimeError(changed_in_place(f"an operand of '{node.cls.name}'", tensor._version, version))
                 look(tensor)
         elif isinstance(node, FunctionNode):
-            for tensor in node.inputs:
-                look(tensor)
+            for given in node.inputs:
+                look(given)
     return list(found.values())
 
 

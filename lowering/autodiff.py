@@ -228,7 +228,7 @@ def _zeros(b: Builder, value: Value) -> Value:
 
 def _forward(whole: _Whole, func: Func) -> ForwardHalf:
     """The forward half of `func`, of which `whole` is the copy with gradients."""
-    args = {a: i for i, a in enumerate(whole.args)}
+    args: dict[Value, int] = {a: i for i, a in enumerate(whole.args)}
     needed = _needed(whole.grads, whole.head, None)
     outer = _outer(whole, needed)
     saved = {v: None for v in outer if v in args}

@@ -95,7 +95,7 @@ class Training:
         if given not in self._programs:
             func, reached = gradient_function(self.func, self.wrt, given)
             types = [arg.type for arg in func.args]
-            traced = Traced(func, types, list(range(len(types))), LEAF, len(reached))  # type: ignore[arg-type]
+            traced = Traced(func, types, list(range(len(types))), LEAF, len(reached))
             self._programs[given] = Program(traced, f"{self.name}_backward"), reached
         return self._programs[given]
 
@@ -317,14 +317,14 @@ class Step:
         half = training.backward(given)
         for i in half.read:
             self._check_unchanged(i)
-        seeds = [grads[i] for i in given]
+        seeds = [grad for grad in grads if grad is not None]
         if tape.is_grad_enabled():
             program, reached = training.differentiable(given)
             with on_device(training.device):
-                made = program([*map(self._argument, range(len(self.args))), *seeds])  # type: ignore[list-item]
+                made = program([*map(self._argument, range(len(self.args))), *seeds])
         else:
             reached = half.reached
-            arrays = [*(self.given[i] for i in half.saved), *(self.residuals[i] for i in half.residuals), *(dy._value for dy in seeds)]  # type: ignore[union-attr]
+            arrays = [*(self.given[i] for i in half.saved), *(self.residuals[i] for i in half.residuals), *(dy._value for dy in seeds)]
             made = [Tensor._wrap(array) for array in self._run(given, reached, arrays)]
         for i, grad in zip(reached, made, strict=True):
             found[i] = grad
@@ -335,8 +335,8 @@ class Step:
         reducer = next((w for w in map(tape.watcher_of, leaves) if w is not None), None)
         order = reducer.covered_by(leaves) if reducer is not None else None
         if reducer is None or order is None:
-            return self.training.code(given).run(arrays)  # type: ignore[no-any-return]
-        return reducer.run_reduced(self.training.reduced(given, order, reducer), arrays)  # type: ignore[no-any-return]
+            return self.training.code(given).run(arrays)
+        return reducer.run_reduced(self.training.reduced(given, order, reducer), arrays)
 
     def _check_unchanged(self, i: int) -> None:
         tensor, version = self.args[i], self.versions[i]

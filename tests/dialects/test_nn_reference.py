@@ -26,7 +26,8 @@ def test_reference_gives_what_the_formula_says(case, dtype):
 
 
 def test_every_op_has_a_case():
-    ops = {cls for cls in vars(nn).values() if isinstance(cls, type) and issubclass(cls, Op)}
+    # Ops with bodies have tests of their own.
+    ops = {cls for cls in vars(nn).values() if isinstance(cls, type) and issubclass(cls, Op) and not cls.definition.regions} - {nn.Yield}
     assert ops == {case.cls for case in CASES} | {UNIFORM.cls} | OF_COMPLEX
 
 
