@@ -315,13 +315,16 @@ def record_function(
     backward: Callable[..., Sequence[Tensor | None]],
     name: str = "function",
     needing: Sequence[bool] | None = None,
-) -> None:
+) -> FunctionNode | None:
     """Remember that `results` came from `inputs` by a function whose gradients `backward(*output_grads)` computes, one per input.
 
-    `needing` says of each result whether it needs a gradient, where not all of floating dtype do.
+    `needing` says of each result whether it needs a gradient, where not all of floating dtype do. The step, or None where no gradient is needed.
     """
-    if is_grad_enabled() and any(t is not None and not t.stop_gradient for t in inputs):
-        attach(FunctionNode(inputs, len(results), backward, name), results, needing)
+    if not is_grad_enabled() or not any(t is not None and not t.stop_gradient for t in inputs):
+        return None
+    node = FunctionNode(inputs, len(results), backward, name)
+    attach(node, results, needing)
+    return node
 
 
 def attach(node: Node, results: Sequence[Tensor], needing: Sequence[bool] | None = None) -> None:

@@ -251,9 +251,11 @@ class Program:
             with on_device(where):
                 training = self._training_of(wrt)
                 step = Step(training, args, contents, versions, training.forward.run(contents)[len(results) :])
-            return step.gradients([g if needed else None for g, needed in zip(grads, self._needs(wrt), strict=True)])
+                step.edges = edges
+            return step.gradients(*[g if needed else None for g, needed in zip(grads, self._needs(wrt), strict=True)])
 
         tape.record_function(args, results, gradients, self.name)
+        edges = [tape.edge_of(t) for t in args]
         return results
 
     def _results(self, arrays: Sequence[Any]) -> list[Tensor]:
@@ -276,13 +278,17 @@ class Program:
         arrays = training.forward.run(given)
         results = [Tensor._wrap(array) for array in arrays[:count]]
         step = Step(training, args, given, versions, arrays[count:])
-        tape.record_function(args, results, lambda *grads: step.gradients(grads), self.name, self._needs(wrt))
+        node = tape.record_function(args, results, step.gradients, self.name, self._needs(wrt))
+        assert node is not None
+        step.edges = node.edges
         self._write(results)
         return results[: self.traced.output_count]
 
     def _versions(self, args: Sequence[Tensor]) -> list[int | None]:
         """What is the matter when an argument is changed: not of those that the function itself writes to, whose contents from before are kept."""
         written = self.traced.written
+        if not written:
+            return [t._version for t in args]
         return [None if any(t is w for w in written) else t._version for t in args]
 
     def _needs(self, wrt: tuple[int, ...]) -> tuple[bool, ...]:
@@ -306,17 +312,20 @@ class Step:
     def __init__(self, training: Training, args: Sequence[Tensor], given: Sequence[Any], versions: Sequence[int | None], residuals: Sequence[Any]):
         """It took the arrays `given` of `args`, which had these versions then (None: of any)."""
         self.training, self.args, self.given, self.versions, self.residuals = training, args, given, versions, residuals
-        # An argument may be written to, and be made by another step then.
-        self.edges = [tape.edge_of(t) for t in args]
+        # Where their gradients go: an argument may be written to, and be made by another step then.
+        self.edges: Sequence[Any] = ()
 
-    def gradients(self, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+    def gradients(self, *grads: Tensor | None) -> list[Tensor | None]:
         """The gradients of the arguments, None for those that no gradient reaches; `grads` are those of all results, None where there is none."""
         training = self.training
-        given = tuple(i for i, grad in enumerate(grads) if grad is not None)
+        given = tuple([i for i, grad in enumerate(grads) if grad is not None])
         found: list[Tensor | None] = [None] * len(self.args)
         half = training.backward(given)
+        args, versions = self.args, self.versions
         for i in half.read:
-            self._check_unchanged(i)
+            version = versions[i]
+            if version is not None and args[i]._version != version:
+                raise RuntimeError(tape.changed_in_place(f"argument '{training.func.arg_names[i]}' of '{training.name}'", args[i]._version, version))
         seeds = [grad for grad in grads if grad is not None]
         if tape.is_grad_enabled():
             program, reached = training.differentiable(given)
@@ -324,7 +333,7 @@ class Step:
                 made = program([*map(self._argument, range(len(self.args))), *seeds])
         else:
             reached = half.reached
-            arrays = [*(self.given[i] for i in half.saved), *(self.residuals[i] for i in half.residuals), *(dy._value for dy in seeds)]
+            arrays = [*[self.given[i] for i in half.saved], *[self.residuals[i] for i in half.residuals], *[dy._value for dy in seeds]]
             made = [Tensor._wrap(array) for array in self._run(given, reached, arrays)]
         for i, grad in zip(reached, made, strict=True):
             found[i] = grad
@@ -337,11 +346,6 @@ class Step:
         if reducer is None or order is None:
             return self.training.code(given).run(arrays)
         return reducer.run_reduced(self.training.reduced(given, order, reducer), arrays)
-
-    def _check_unchanged(self, i: int) -> None:
-        tensor, version = self.args[i], self.versions[i]
-        if version is not None and tensor._version != version:
-            raise RuntimeError(tape.changed_in_place(f"argument '{self.training.func.arg_names[i]}' of '{self.training.name}'", tensor._version, version))
 
     def _argument(self, i: int) -> Tensor:
         """An argument as it was."""
