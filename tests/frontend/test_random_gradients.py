@@ -152,7 +152,7 @@ def told(seed: int, compiled: bool) -> list[Any]:
         again = [g for g in first if g is not None and not g.stop_gradient]
         if again:
             note(paddle.grad(sum(((g * g).sum() for g in again), paddle.zeros([])), leaves, allow_unused=True, retain_graph=True))
-        loss.backward()
+        loss.backward(retain_graph=True)
         note(t.grad for t in leaves)
     return found
 
