@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import dis
 import inspect
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ __all__ = ["custom_gradient", "effect_of", "hooked"]
 
 _WAY_OUT = "call it outside of the compiled function, or let it only compute"
 _CHANGING = frozenset({"append", "appendleft", "extend", "insert", "pop", "popitem", "setdefault", "write", "numpy", "item", "tolist"})
+_CHANGEABLE = (list, dict, set, bytearray, np.ndarray, np.random.Generator, logging.Logger)
+_OUTER = frozenset({"random", "time", "datetime", "os", "sys", "logging", "subprocess", "threading"})
 _WORDY = frozenset({"print", "open", "input", "setattr", "delattr", "exec", "eval", "next"})
 
 
@@ -169,15 +172,39 @@ def _body(seeds: Sequence[Any], last: Op | None, made: Sequence[Value]) -> tuple
 
 
 def effect_of(function: Callable[..., Any]) -> str | None:
-    """What a Python function seems to do besides computing, for a message; None where nothing is seen. Tensors that it makes may be written to."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    """What a Python function, or one of the user's that it calls, seems to do besides computing, for a message; None where nothing is seen.
+
+    Tensors that it makes may be written to.
+    """
+    return _effect(function, set())
+
+
+def _effect(function: Callable[..., Any], met: set[CodeType]) -> str | None:
+    plain = inspect.unwrap(function)
+    code = getattr(plain, "__code__", None)
     if code is None:
-        return None if function.__class__.__module__.startswith("polyreme") else f"'{type(function).__name__}' cannot be looked into"
-    names = inspect.getclosurevars(function)
-    for name, held in {**names.globals, **names.nonlocals}.items():
-        if isinstance(held, (list, dict, set, bytearray, np.ndarray, np.random.Generator)):
+        return None if _is_ours(function) or inspect.isbuiltin(function) or isinstance(function, type) else f"'{type(function).__name__}' cannot be looked into"
+    if code in met or _is_ours(plain):
+        return None
+    met.add(code)
+    names = inspect.getclosurevars(plain)
+    held = {**names.globals, **names.nonlocals}
+    for name, value in held.items():
+        if isinstance(value, _CHANGEABLE):
             return f"it uses '{name}', which may change"
-    return next(_effects(code), None)
+        if inspect.ismodule(value) and (value.__name__ in _OUTER or value is np and "random" in code.co_names):
+            return f"it uses the module '{name}'"
+    if (found := next(_effects(code), None)) is not None:
+        return found
+    called = [value for value in held.values() if inspect.isroutine(value)]
+    # Methods of what it holds on to, as far as their names tell.
+    owners = [value for value in (*names.nonlocals.values(), getattr(function, "__self__", None)) if value is not None and not _is_ours(type(value))]
+    called += [method for owner in owners for name in code.co_names if inspect.isfunction(method := getattr(type(owner), name, None))]
+    return next((effect for inner in called if not inspect.isbuiltin(inner) and (effect := _effect(inner, met)) is not None), None)
+
+
+def _is_ours(thing: Any) -> bool:
+    return str(getattr(thing, "__module__", "")).split(".")[0] == "polyreme"
 
 
 def _effects(code: CodeType) -> Iterator[str]:

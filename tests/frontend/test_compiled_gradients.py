@@ -495,6 +495,33 @@ def printing(x: Any) -> Any:
     return h * h
 
 
+def keep(g: Any) -> Any:
+    log.append(g)
+    return g
+
+
+def by_another_function(x: Any) -> Any:
+    h = x * 2
+    h.register_hook(lambda g: keep(g) * 2)
+    return h * h
+
+
+class Recorder:
+    def seen(self, g: Any) -> None:
+        self.last = g
+
+    def call(self, x: Any) -> Any:
+        h = x * 2
+        h.register_hook(lambda g: self.seen(g))
+        return h * h
+
+
+def random_noise(x: Any) -> Any:
+    h = x * 2
+    h.register_hook(lambda g: g * np.random.rand())
+    return h * h
+
+
 def on_an_argument(x: Any) -> Any:
     x.register_hook(lambda g: g * 2)
     return x * x
@@ -531,6 +558,9 @@ class Reading(Counting):
     [
         (keeping, "retain_grads"),
         (appending, "uses 'log', which may change"),
+        (by_another_function, "uses 'log', which may change"),
+        (Recorder().call, "sets the attribute 'last'"),
+        (random_noise, "uses the module 'np'"),
         (printing, r"calls print\(\)"),
         (on_an_argument, "a hook on a tensor from outside"),
         (after_the_use_of_a_later_one, "before its tensor is used"),
