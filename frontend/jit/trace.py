@@ -164,7 +164,8 @@ class Trace:
                 op = cls(*values, **attributes, loc=location)
             self.builder.insert_op(op)
             for region in op.regions:
-                self.open.remove(region.block)
+                if region.block in self.open:
+                    self.open.remove(region.block)
         except InferError as error:
             notes = operand_notes(v for group in values for v in (group if isinstance(group, list) else [group]) if v is not None)
             raise InferError(replace(error.diagnostics[0], location=location, notes=tuple(notes))) from None
