@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from polyreme.ir import config
 from polyreme.ir.builtin import Module
+from polyreme.ir.define import ControlFlow
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.ir.garbage import collect_new, without_collections
 from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
@@ -47,7 +48,7 @@ from polyreme.lowering.program import Program, has_prepare
 from polyreme.lowering.quantized import IntegerProducts
 from polyreme.lowering.random import build_random
 from polyreme.lowering.recurrent import weave_of_inputs
-from polyreme.lowering.regions import is_host_op
+from polyreme.lowering.regions import is_host_op, sizes_learnt
 from polyreme.lowering.row_chain import build_row_chain
 from polyreme.lowering.scan import build_scan
 from polyreme.lowering.schedule import KernelBuilder
@@ -151,17 +152,30 @@ def lower(
     `verify` checks the module after every pass; `inputs` also runs it there, and compares. `prepare`, `progress`: see `pipeline`.
     """
     _check_level(to)
-    check_in_one_piece(module)
+    check_in_one_piece(module, target)
     lowered: Module = module.clone()
     made = stages(target or find_target(), "nn", to, prepare, progress) if level_of(module) != "kernel" else []
     with without_collections():
         return PassManager(made, verify_each=verify, inputs=inputs, after_stage=_collect_constants).run(lowered)
 
 
-def check_in_one_piece(module: Module) -> None:
+def check_in_one_piece(module: Module, target: Target | None = None) -> None:
     """A function that the stages can take: one that the host runs parts of has to be cut first."""
     for op in module.walk():
-        if is_host_op(op):
+        if op.has(ControlFlow):
+            if names := sizes_learnt(op):
+                why = (
+                    f"expected a function that is compiled in one piece but the size '{names[0]}' is known only when '{op.name}' has run, and native code knows all sizes when it starts; give "
+                    "both branches results of one shape, or write into a tensor of the full size; a function of `paddle.jit.to_static` is cut there and runs in parts"
+                )
+                raise PolyremeError(Diagnostic(why, op.location), code="E0408")
+            if target is not None and target.code == "ptx":
+                why = (
+                    f"expected launches in one fixed order for a GPU but '{op.name}' chooses among them when it runs, which a file of launches cannot; a function of "
+                    "`paddle.jit.to_static` is cut there, and the host chooses"
+                )
+                raise PolyremeError(Diagnostic(why, op.location), code="E0408")
+        elif is_host_op(op):
             why = (
                 f"expected a function that is compiled in one piece but '{op.name}' runs on the host, in Python, which a library does not have; a function of "
                 "`paddle.jit.to_static` is cut there and runs in parts (`split_regions`, `load_module`); else leave out what draws, or choose with paddle.where in place of a mask"

@@ -101,7 +101,7 @@ class _Body:
         from polyreme.lowering.autodiff import gradients_of
 
         weighted = [(end, None if w is None else _with_type(self.b, w, end.type)) for end, w in zip(ends, weights, strict=True)]
-        return gradients_of(self.b, weighted, wrt)
+        return [zeros_like(self.b, v) if grad is None else grad for v, grad in zip(wrt, gradients_of(self.b, weighted, wrt), strict=True)]
 
     def finish(self, values: Sequence[Value]) -> Region:
         """The region, which yields `values`."""
