@@ -7,6 +7,8 @@ functions are run on stand-ins, each in a body of its own.
 - What it writes to, in place or to the state of the random generator, is written where the op stands, as if Python had run it: of both branches by either, of a loop by every round.
 - A function may be run several times while the program is made: one for each of the types that its tensors turn out to have. It must not do anything to Python's objects but by tensors.
 - Both branches return the same structure (nested lists, tuples, dicts) of tensors. What is no tensor must be equal in both; numbers that are not become tensors.
+- A variable that only one branch gives a value, or that has none before a loop which gives it one, is `UNDEFINED` there: it is zeros where the program goes the other way. Who must not read
+  it then has to see to that.
 - Sizes may differ between branches, and from round to round of a loop: what they are is known once the program has run. Element types and ranks may not.
 """
 
@@ -22,7 +24,7 @@ from polyreme.dialects import nn as ops
 from polyreme.dialects.control import differing_axes
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Diagnostic, Location, caller_location
-from polyreme.ir.dims import Dim
+from polyreme.ir.dims import Dim, symbols
 from polyreme.ir.notes import place_of
 from polyreme.ir.types import ScalarType, TensorType, i1, i64
 from polyreme.jit.bodies import Body
@@ -30,8 +32,20 @@ from polyreme.jit.structure import LEAF, Nested, Plain, Template, flatten, paths
 from polyreme.jit.traced import TraceError
 from polyreme.tensor import Tensor
 
-__all__ = ["branch", "is_traced", "loop"]
+__all__ = ["UNDEFINED", "branch", "is_traced", "loop"]
 
+
+
+class _Undefined:
+    """The value of a variable that has none yet."""
+
+    def __repr__(self) -> str:
+        return "UNDEFINED"
+
+
+UNDEFINED = _Undefined()
+
+_NOT_NESTED_ALIKE = "expected the body of a loop to return what it is given: tensors and numbers nested in the same lists, tuples and dicts, and all else the same"
 # How often the body of a loop is run, at most, until the types of what it hands on are those that it is given.
 MOST_RUNS = 8
 
@@ -131,6 +145,11 @@ def _is_leaf(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
+def _stands_in(value: Any) -> bool:
+    """Whether what is no tensor becomes one where the other side is."""
+    return _is_number(value) or value is UNDEFINED
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))
 
@@ -141,7 +160,7 @@ def _merge(results: Sequence[Any], what: str) -> tuple[Template, list[tuple[Any,
 
     def visit(a: Any, b: Any, path: str) -> Template:
         if _is_leaf(a) or _is_leaf(b):
-            if all(_is_leaf(v) or _is_number(v) for v in (a, b)):
+            if all(_is_leaf(v) or _stands_in(v) for v in (a, b)):
                 pairs.append((a, b))
                 return LEAF
         elif isinstance(a, (list, tuple, dict)) and type(a) is type(b) and len(a) == len(b):
@@ -151,7 +170,7 @@ def _merge(results: Sequence[Any], what: str) -> tuple[Template, list[tuple[Any,
                 return Nested(type(a), tuple(a), tuple(visit(a[k], b[k], f"{path}[{k!r}]") for k in a))
         elif Plain(a) == Plain(b):
             return Plain(a)
-        elif _is_number(a) and _is_number(b):
+        elif _stands_in(a) and _stands_in(b):
             pairs.append((a, b))
             return LEAF
         raise TraceError(
@@ -178,7 +197,7 @@ def _likes(pairs: Sequence[tuple[Any, Any]]) -> list[TensorType]:
         if tensors:
             found.append(tensors[0].type)
         else:
-            kinds = [_number_type(v) for v in pair]
+            kinds = [_number_type(v) for v in pair if v is not UNDEFINED]
             found.append(TensorType((), max(kinds, key=lambda d: (d.kind == "f", d.kind == "i"))))
     return found
 
@@ -193,11 +212,18 @@ def _as_tensor(leaf: Any, like: TensorType) -> Tensor:
     """A leaf as a tensor: a number has the type of what it stands beside, unless that has more than one element."""
     if isinstance(leaf, Tensor):
         return leaf
+    if leaf is UNDEFINED:
+        return dispatch.full([d if _is_known(d) else 0 for d in like.shape], 0, like.dtype)
     shape = like.shape if like.elements == 1 else ()
     value = leaf.item() if isinstance(leaf, np.generic) else leaf
     if like.dtype.kind in "iu" and isinstance(value, float) and not value.is_integer():
         return dispatch.full((), value, dtypes.default_dtype().scalar)
     return dispatch.full(shape, bool(value) if like.dtype == i1 else value, like.dtype)
+
+
+def _is_known(size: Dim) -> bool:
+    """Whether a size is a number, or one of those that are known around the bodies that are recorded."""
+    return isinstance(size, int) or symbols(size) <= _recorder().known_sizes()
 
 
 def _check_alike(bodies: Sequence[Body], names: Sequence[str]) -> None:
@@ -236,7 +262,11 @@ def _probe(cond_fn: Callable[..., Any], values: Sequence[Any]) -> Any:
 def _traced_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: list[Any]) -> list[Any]:
     recorder = _recorder()
     leaves: list[Any] = []
-    template = flatten(carried, leaves, lambda v: _is_leaf(v) or _is_number(v))
+    template = flatten(carried, leaves, lambda v: _is_leaf(v) or _stands_in(v))
+    if any(leaf is UNDEFINED for leaf in leaves):
+        carried = _defined(recorder, body_fn, carried, leaves, template)
+        leaves = []
+        template = flatten(carried, leaves, lambda v: _is_leaf(v) or _is_number(v))
     names = list(paths(template, "carried"))
     tensors = [leaf if isinstance(leaf, Tensor) else _as_tensor(leaf, TensorType((), _number_type(leaf))) for leaf in leaves]
     written: list[Tensor] = []
@@ -289,6 +319,26 @@ def _traced_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carri
     return list(unflatten(template, iter(results[: len(tensors)])))
 
 
+def _defined(recorder: Any, body_fn: Callable[..., Any], carried: list[Any], leaves: Sequence[Any], template: Template) -> list[Any]:
+    """The carried values with zeros in place of those that have no value yet, of the types that the body hands on."""
+    body = Body()
+    with recorder.inside(body):
+        ends: list[Any] = []
+        made = flatten(_as_carried(body_fn(*carried), len(carried)), ends, lambda v: _is_leaf(v) or _stands_in(v))
+    recorder.give_up(body)
+    if made != template:
+        raise TraceError(_NOT_NESTED_ALIKE, caller_location())
+    first = []
+    for leaf, end in zip(leaves, ends, strict=True):
+        if leaf is not UNDEFINED:
+            first.append(leaf)
+        elif end is UNDEFINED:
+            raise TraceError("expected the body of a loop to give every carried variable a value that has none before the loop", caller_location())
+        else:
+            first.append(_as_tensor(UNDEFINED, end.type if isinstance(end, Tensor) else TensorType((), _number_type(end))))
+    return list(unflatten(template, iter(first)))
+
+
 def _entered(recorder: Any, body: Body, stops: Sequence[bool], written: Sequence[Tensor]) -> list[Tensor]:
     """What stands in `body`, which was just entered, for the carried values; tensors that it writes to stand for theirs."""
     stand_ins: list[Tensor] = recorder.given(body, stops)
@@ -308,7 +358,7 @@ def _matching(made: Sequence[Any], template: Template, names: Sequence[str], typ
     leaves: list[Any] = []
     other = flatten(list(made), leaves, lambda v: _is_leaf(v) or _is_number(v))
     if other != template:
-        raise TraceError("expected the body of a loop to return what it is given: tensors and numbers nested in the same lists, tuples and dicts, and all else the same", caller_location())
+        raise TraceError(_NOT_NESTED_ALIKE, caller_location())
     ends = []
     for leaf, kind in zip(leaves, types, strict=False):
         ends.append(_as_tensor(leaf, kind))

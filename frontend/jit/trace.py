@@ -273,6 +273,10 @@ class Trace:
         if body.block in self.open:
             self.open.remove(body.block)
 
+    def known_sizes(self) -> frozenset[str]:
+        """Names of the sizes that are known where the bodies stand that are being recorded."""
+        return frozenset(self.counts).union(*(type_symbols(arg.type) for arg in self.block.args))
+
     def changing_size(self) -> Dim:
         """A name for a size that changes from round to round of a loop; it is known once the loop has run."""
         name = str(self.fresh_size())
