@@ -25,6 +25,7 @@ from polyreme.lowering.batch_tiling import TileBatch
 from polyreme.lowering.channels_last import ChannelsLast
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.contract import build_contract
+from polyreme.lowering.control_cleanup import HoistFromLoops
 from polyreme.lowering.conv import build_conv
 from polyreme.lowering.count_ranks import CountRanks
 from polyreme.lowering.cumulate import build_cumulate
@@ -125,7 +126,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     pads = (MovePads(),) if target.code == "ptx" else ()
     chains = () if target.code == "ptx" else (GroupRowChains(target.caches[1], target.third_level_bytes, target.far_cores),)
     # Nor have they kernels that run through steps, or sort; but they have units for products of 16-bit floats.
-    steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), CountRanks(SHORT_ROW))
+    steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), HoistFromLoops(), CountRanks(SHORT_ROW))
     # Nor have they products of bytes.
     integers = () if target.code == "ptx" else (IntegerProducts(multiplies_pairs(target)),)
     return [
