@@ -178,7 +178,7 @@ def _merge(results: Sequence[Any], what: str) -> tuple[Template, list[tuple[Any,
             "does; give tensors of one shape and dtype in both, or the same value", caller_location(),
         )  # fmt: skip
 
-    return visit(*results, what), pairs
+    return visit(results[0], results[1], what), pairs
 
 
 def _kind(value: Any) -> str:
@@ -249,7 +249,7 @@ def _as_carried(made: Any, count: int) -> list[Any]:
 
 def _probe(cond_fn: Callable[..., Any], values: Sequence[Any]) -> Any:
     """What the condition says now: in a traced function without leaving anything in the program."""
-    recorder = dispatch.active_trace()
+    recorder: Any = dispatch.active_trace()
     if recorder is None or not hasattr(recorder, "inside"):
         return cond_fn(*values)
     body = Body()

@@ -122,7 +122,7 @@ def take_decided_branch(op: Any, b: Builder) -> Changed:
 
 
 def _inlined(region: Region, args: Sequence[Value], b: Builder) -> tuple[Value, ...]:
-    inside = dict(zip(region.block.args, args, strict=True))
+    inside: dict[Value, Value] = dict(zip(region.block.args, args, strict=True))
     for inner in region.block.ops[:-1]:
         b.insert_op(inner.clone(inside))
     return tuple(inside[v] for v in region.block.terminator.operands)
@@ -300,13 +300,12 @@ def skip_loop_that_never_runs(op: Any, b: Builder) -> Changed:
 
 
 @_canonical
-@pattern(nn.Scan, tt.Scan)
+@pattern(nn.Scan)
 def skip_scan_of_no_steps(op: Any, b: Builder) -> Changed:
     """scan(xs, inits, steps = 0) -> inits, and nothing given"""
     if op.steps != 0:
         return None
-    full = nn.Full if isinstance(op, nn.Scan) else tt.Full
-    given = [b(full, value=0, shape=r.type.shape, dtype=r.type.dtype) for r in op.results[len(op.inits) :]]
+    given = [b(nn.Full, value=0, shape=r.type.shape, dtype=r.type.dtype) for r in op.results[len(op.inits) :]]
     return (*op.inits, *given)
 
 

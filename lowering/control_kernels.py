@@ -143,7 +143,7 @@ def _write_scan(z: _Bufferize, op: tensor.Scan, outputs: dict[Value, Value]) -> 
         place = loop.carried[0]
         other = code.sub(1, place)
         assert isinstance(other, Value)
-        here = code.sub(code.sub(op.steps, 1), loop.iv) if op.reverse else loop.iv
+        here = code.value(code.sub(code.sub(op.steps, 1), loop.iv)) if op.reverse else loop.iv
         elements = [z.element(x, here, arg) for x, arg in zip(xs, op.block.args, strict=False)]
         results = [*(s.at(other) for s in states), *(z.element(r, here, v) for r, v in zip(given, ends[count:], strict=True))]
         _write_body(z, op.body, [*elements, *(s.at(place) for s in states), *shared], results, fused=has_control_flow(op))

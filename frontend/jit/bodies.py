@@ -18,7 +18,7 @@ class Contents(NamedTuple):
     value: Any
     type: TensorType | None
     node: Any
-    index: int
+    place: int
     stop_gradient: bool
 
     @classmethod

@@ -78,12 +78,19 @@ def _is_float(value: Any) -> bool:
 # --- bodies of gradients
 
 
-class _Body:
-    """A body being written: `args` are added, ops by `b`."""
+class _Inside(Builder):
+    """A builder of a body that stands nowhere yet, and will where `outer` builds."""
 
-    def __init__(self, op: Any):
+    outer: Any
+
+
+class _Body:
+    """A body being written: `args` are added, ops by `b`. Its op will stand where `outer` builds."""
+
+    def __init__(self, op: Any, outer: Emitter):
         self.block = Block()
-        self.b = Builder.at_end(self.block, getattr(op, "location", UNKNOWN))
+        self.b = _Inside(self.block, None, getattr(op, "location", UNKNOWN))
+        self.b.outer = outer
 
     def args(self, types: Sequence[Any]) -> list[Value]:
         """Arguments of these types."""
@@ -91,7 +98,7 @@ class _Body:
 
     def inline(self, region: Region, args: Sequence[Value]) -> list[Value]:
         """The ops of a body on `args`; what it yields."""
-        inside = dict(zip(region.block.args, args, strict=True))
+        inside: dict[Value, Value] = dict(zip(region.block.args, args, strict=True))
         for op in region.block.ops[:-1]:
             self.b.insert_op(op.clone(inside))
         return [inside[v] for v in region.block.terminator.operands]
@@ -135,7 +142,7 @@ def branch(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
         return None, None
     regions = []
     for body in bodies:
-        made = _Body(op)
+        made = _Body(op, b)
         args = made.args([v.type for v in op.captured])
         weights: list[Value | None] = [None] * len(dys)
         for i, arg in zip(given, made.args([dys[i].type for i in given]), strict=True):
@@ -161,7 +168,7 @@ def loop(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
                 "write into a tensor of the full size instead, or run the loop under paddle.no_grad()", where,
             ), code="E0407",
         )  # fmt: skip
-    steps = _fresh_size(b, op)
+    steps = _fresh_size(b)
     # A row for each step, which no step looks at: that tells how many there are.
     rows = b(host.Range, op.results[-1], count=steps)
     _, d_inits, d_shared = _scan_gradients(b, op, op.body, [], inits, captured, steps, False, list(dys[: len(inits)]), [], [rows])
@@ -175,25 +182,33 @@ def scan(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
     return _scan_gradients(b, op, op.body, list(op.xs), list(op.inits), list(op.shared), op.steps, op.reverse, list(dys[:count]), list(dys[count:]))
 
 
-def _fresh_size(b: Emitter, op: Any) -> Dim:
-    """A name for a size that no value has yet."""
-    if not isinstance(b, Builder):
+def _fresh_size(b: Any) -> Dim:
+    """A name for a size that no value has yet, neither where `b` builds nor around it."""
+    taken: set[str] = set()
+    at = b
+    while isinstance(at, Builder):
+        root: Any = at.block.parent_op
+        while root is not None and root.parent_op is not None:
+            root = root.parent_op
+        for op in root.walk() if root is not None else (inner for first in at.block for inner in first.walk()):
+            taken |= _names(op)
+        at = at.outer if isinstance(at, _Inside) else None
+    if at is not None:
         from polyreme import dispatch
 
         return dispatch.active_trace().fresh_size()  # type: ignore[union-attr]
-    block = b.block
-    root: Any = block.parent_op
-    while root is not None and root.parent_op is not None:
-        root = root.parent_op
-    taken: set[str] = set()
-    for inner in root.walk() if root is not None else block:
-        for value in (*inner.operands, *inner.results, *(a for r in inner.regions for x in r.blocks for a in x.args)):
-            taken |= type_symbols(value.type)
-        for attribute in inner.attributes.values():
-            for dim in attribute if isinstance(attribute, tuple) else (attribute,):
-                if isinstance(dim, Expr):
-                    taken |= symbols(dim)
     return symbol(next(name for name in (f"K_{i}" for i in range(1, len(taken) + 2)) if name not in taken))
+
+
+def _names(op: Any) -> frozenset[str]:
+    """The names of sizes in an op."""
+    values = (*op.operands, *op.results, *(a for region in op.regions for block in region.blocks for a in block.args))
+    found: frozenset[str] = frozenset().union(*(type_symbols(v.type) for v in values))
+    for attribute in op.attributes.values():
+        for dim in attribute if isinstance(attribute, tuple) else (attribute,):
+            if isinstance(dim, Expr):
+                found |= symbols(dim)
+    return found
 
 
 def _scan_gradients(
@@ -215,7 +230,7 @@ def _scan_gradients(
     seeds = [d_last[i] if d_last[i] is not None else zeros_like(b, inits[i]) for i in useful]
     sums = [zeros_like(b, shared[i]) for i in shared_wanted]
 
-    made = _Body(op)
+    made = _Body(op, b)
     made.args([r.type.with_shape(r.type.shape[1:]) for r in rows])
     x_args = made.args([x.type.with_shape(x.type.shape[1:]) for x in xs])
     carried_args = made.args([v.type for v in inits])
@@ -244,7 +259,7 @@ def _scan_gradients(
 
 def _handed(b: Emitter, op: Any, body: Region, xs: list[Any], inits: list[Any], shared: list[Any], steps: Dim, reverse: bool, rows: Sequence[Any]) -> list[Any]:
     """What each step of a scan was handed, one row for each."""
-    made = _Body(op)
+    made = _Body(op, b)
     made.args([r.type.with_shape(r.type.shape[1:]) for r in rows])
     args = made.args([*(x.type.with_shape(x.type.shape[1:]) for x in xs), *(v.type for v in inits), *(v.type for v in shared)])
     yielded = made.inline(body, args)
