@@ -127,13 +127,15 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     chains = () if target.code == "ptx" else (GroupRowChains(target.caches[1], target.third_level_bytes, target.far_cores),)
     # Nor have they kernels that run through steps, or sort; but they have units for products of 16-bit floats.
     steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), HoistFromLoops(), CountRanks(SHORT_ROW))
+    # What was folded in a step is a constant there.
+    constants = () if target.code == "ptx" else (HoistFromScans(),)
     # Nor have they products of bytes.
     integers = () if target.code == "ptx" else (IntegerProducts(multiplies_pairs(target)),)
     return [
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, *reductions, SinkReshapes(), *pads, Fuse(write_pads=target.code != "ptx"), *chains),
+        Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), *constants, Cse(), Dce(), *layouts, *reductions, SinkReshapes(), *pads, Fuse(write_pads=target.code != "ptx"), *chains),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", _to_kernels(target, prepare, watch, progress)),
     ]
