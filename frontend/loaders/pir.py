@@ -234,13 +234,15 @@ class _Reader:
         return value
 
     def _operator(self, op: _Json, code: str) -> None:
+        if code == "p":
+            raise op.fail("expected parameters in the outermost block only: those of inner blocks are not in the file of parameters")
         dialect, dot, name = code.partition(".")
         where = f"{op.path.rpartition('.')[2]} ('{DIALECTS.get(dialect, dialect)}.{name}')"
         if not dot or dialect not in DIALECTS:
             raise op.fail(f"expected an operator of a known dialect but got {_short(code)}")
         if op.has("regions") and (dialect != "1" or name not in _CONTROL):
             raise op.fail(f"the operator '{DIALECTS[dialect]}.{name}' is not supported: of operators with regions only 'pd_op.if' and 'pd_op.while' are")
-        if name != "while" and any(v.get("%").value in self.undefined for v in op.get("I").items()):
+        if name != "while" and any(v.get("%").whole() in self.undefined for v in op.get("I").items()):
             raise op.get("I").fail("expected values of the types that the file declares but got one that has none before a loop")
         operands = [self._operand(v) for v in op.get("I").items()]
         results = op.get("O").items()
