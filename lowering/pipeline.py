@@ -172,7 +172,7 @@ def check_in_one_piece(module: Module, target: Target | None = None) -> None:
                     "both branches results of one shape, or write into a tensor of the full size; a function of `paddle.jit.to_static` is cut there and runs in parts"
                 )
                 raise PolyremeError(Diagnostic(why, op.location), code="E0408")
-            if target is not None and target.code == "ptx":
+            if target is not None and target.code == "ptx" and is_host_op(op, branches=True):
                 why = (
                     f"expected launches in one fixed order for a GPU but '{op.name}' chooses among them when it runs, which a file of launches cannot; a function of "
                     "`paddle.jit.to_static` is cut there, and the host chooses"

@@ -13,6 +13,7 @@ from polyreme.dialects import nn, tensor
 from polyreme.dialects.control import local_sizes
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Call, Func, Module, Return
+from polyreme.ir.control import has_control_flow
 from polyreme.ir.core import Op, Value
 from polyreme.ir.define import ConstantLike, ControlFlow
 from polyreme.ir.dims import symbols
@@ -37,7 +38,9 @@ def is_host_op(op: Op, branches: bool = False) -> bool:
         return True
     if not op.has(ControlFlow):
         return False
-    return branches or bool(sizes_learnt(op)) or any(is_host_op(inner) for region in op.regions for block in region.blocks for inner in block)
+    if branches and not (isinstance(op, (nn.Scan, tensor.Scan)) and isinstance(op.steps, int) and not has_control_flow(op)):
+        return True  # but not steps of a known number, which are written one after the other
+    return bool(sizes_learnt(op)) or any(is_host_op(inner) for region in op.regions for block in region.blocks for inner in block)
 
 
 def sizes_learnt(op: Op) -> tuple[str, ...]:
