@@ -194,9 +194,8 @@ def _fresh_size(b: Any) -> Dim:
             taken |= _names(op)
         at = at.outer if isinstance(at, _Inside) else None
     if at is not None:
-        from polyreme import dispatch
-
-        return dispatch.active_trace().fresh_size()  # type: ignore[union-attr]
+        size: Dim = at.fresh_size()
+        return size
     return symbol(next(name for name in (f"K_{i}" for i in range(1, len(taken) + 2)) if name not in taken))
 
 

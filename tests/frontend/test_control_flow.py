@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import pytest
 
 import polyreme as paddle
 from polyreme.control_flow import UNDEFINED, branch, loop
+from polyreme.ir.text import parse_module
+from polyreme.ir.verify import verify
 from polyreme.jit.traced import TraceError
 
 nn = paddle.static.nn
@@ -263,6 +267,14 @@ def test_an_error_in_a_body_leaves_tensors_as_they_were() -> None:
     with pytest.raises(KeyError, match="mine"):
         paddle.jit.to_static(function)(paddle.to_tensor(X))
     assert state.tolist() == [0, 0, 0]
+
+
+def test_the_page_on_branches_and_loops_says_what_is_so() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "control_flow.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    exec(compile(example, "control_flow.md", "exec"), {})
+    (module,) = re.findall(r"```mlir\n(.*?)```", page, re.S)
+    verify(parse_module(module))
 
 
 # --- Paddle's own functions
