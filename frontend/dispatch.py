@@ -240,6 +240,8 @@ def call(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
         if not recorder.taped:
             return results
         bound = cls.definition.bind_attributes(attributes) if tape.is_grad_enabled() else attributes
+        if cls.definition.regions:
+            bound |= {part.name: attributes[part.name] for part in cls.definition.regions}
     else:
         results, plan = _run(cls, operands, attributes)
         bound = plan.attributes

@@ -19,6 +19,7 @@ import numpy as np
 from polyreme.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from polyreme.grad_mode import recording as recording
 from polyreme.ir.core import Op
+from polyreme.ir.dims import Dim
 from polyreme.ir.scalar import quietly
 from polyreme.ir.types import TensorType
 
@@ -301,6 +302,18 @@ def _emit_around_stale(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
     results = cls.definition.infer_types(types, cls.definition.bind_attributes(attributes))
     made = tuple(StaleTensor(type, stale.message) for type in results)
     return made[0] if len(made) == 1 else made
+
+
+def _fresh_size() -> Dim:
+    """A name for a size that is known once an op has run, in the function that is being traced: rules of branches and loops, which are recorded only there, ask for one."""
+    from polyreme.dispatch import active_trace
+
+    recorder = active_trace()
+    assert recorder is not None
+    return recorder.fresh_size()
+
+
+_emit.fresh_size = _emit_around_stale.fresh_size = _fresh_size  # type: ignore[attr-defined]
 
 
 def record(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], results: Sequence[Tensor], plan: Any = None) -> None:

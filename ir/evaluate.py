@@ -250,7 +250,7 @@ class _Run:
             raise EvaluateError(f"expected at most {MAX_CALL_DEPTH} calls inside each other but '@{func.sym_name}' goes deeper", func.location)
         known = dict(sizes)  # which ops that bind sizes add to
         with with_sizes(known):
-            return _Frame(self, known, depth).run(func.body, args)
+            return _Frame(self, func, known, depth).run(func.body, args)
 
     def callee(self, op: Op) -> Func:
         name = op.attributes["callee"].name
@@ -284,13 +284,14 @@ class _Number(NamedTuple):
 class _Frame:
     """The values of one call."""
 
-    def __init__(self, run: _Run, sizes: dict[str, int], depth: int):
+    def __init__(self, run: _Run, func: Func, sizes: dict[str, int], depth: int):
         self.outer = run
+        self.func = func
         self.sizes = sizes
         self.depth = depth
         self.values: dict[Value, Any] = {}
         self.known: dict[Block, list[tuple[Op, _Number | None]]] = {}
-        self.told: dict[Op, list[str]] = {}
+        self.learns: dict[Block, bool] = {}  # whether ops in a block bind sizes, which are known inside it only
 
     def run(self, region: Region, args: Sequence[Any]) -> list[Any]:
         """What the region's terminator passes on when its block is entered with `args`."""
@@ -299,11 +300,16 @@ class _Frame:
             raise EvaluateError(f"expected {len(block.args)} values to enter the region but got {len(args)}")
         values = self.values
         values.update(zip(block.args, args, strict=True))
-        for op, number in self.steps(block):
+        steps = self.steps(block)
+        around = dict(self.sizes) if self.learns[block] else None
+        for op, number in steps:
             if number is None:
                 self.step(op)
             elif not (number.constant and number.result in values):
                 self.compute(number)
+        if around is not None and block.parent_op is not self.func:
+            self.sizes.clear()
+            self.sizes.update(around)
         return [] if block.last is None else [values[v] for v in block.last._operands]
 
     def steps(self, block: Block) -> list[tuple[Op, _Number | None]]:
@@ -312,6 +318,7 @@ class _Frame:
         if found is None:
             watched = self.outer.watch is not None
             found = self.known[block] = [(op, None if watched else _Number.of(op)) for op in block if op is not block.last]
+            self.learns[block] = any(BindsSizes in op.traits for op, _ in found)
         return found
 
     def compute(self, number: _Number) -> None:
@@ -327,20 +334,14 @@ class _Frame:
         values = self.values
         args = [values[v] for v in op._operands]
         try:
-            # In a loop sizes are learnt anew in each round.
-            for name in self.told.pop(op, ()):
-                self.sizes.pop(name, None)
             results = self.results(op, args)
             if self.outer.watch is not None:
                 results = self.outer.watch(op, args, results)
             if len(results) != len(op.results):
                 raise EvaluateError(f"'{op.name}' made {len(results)} values but has {len(op.results)} results", op.location)
             if BindsSizes in op.traits:
-                before = len(self.sizes)
                 for result, value in zip(op.results, results):
                     self.bind(result.type, value)
-                if len(self.sizes) > before:
-                    self.told[op] = list(self.sizes)[before:]
             for result, value in zip(op.results, results):
                 kind = result.type
                 # Most ops of kernels make numbers, which need no look.

@@ -18,7 +18,7 @@ Meaning
 10. Types are well formed: sizes are from 0 to `MAX_SIZE`, the rank is at most `MAX_RANK`, vectors have lanes.
 11. A function's type is that of its arguments and of what it returns; names and roles, where given, are one per argument or result.
 12. Calls name a function of the module, and operands and results are what it takes and gives, for some choice of its sizes.
-13. Every symbolic size in a function is the size of an axis of one of its arguments, or of a result of an earlier op that `BindsSizes`; in a function on
+13. Every symbolic size in a function is the size of an axis of one of its arguments, or of a result of an earlier op that `BindsSizes`, in the same block or one around it; in a function on
     buffers it may also be one of `main`'s. An axis of size `8*N+3` tells `N`, too.
 14. Calls form no circle: no function calls itself, directly or not.
 15. An op that is `Pure` has only pure ops in its regions.
@@ -476,10 +476,12 @@ class _Verifier:
             if isinstance(module, Module):
                 bound |= {s for f in module.functions if f.attributes.get("sym_name") == "main" for s in _sizes_of(f.args)}
         reported: set[str] = set()
+        inside: dict[Block | None, set[str]] = {}  # what is learnt in a body is known in it only
         for op, used in _sizes_used(func, checked):
             if op.has(BindsSizes):
-                bound |= _sizes_of(op.results)
-            for size in sorted(used - bound - reported):
+                inside.setdefault(op.parent, set()).update(_sizes_of(op.results))
+            known = bound.union(*(inside[at.parent] for at in _around(op) if at.parent in inside)) if inside else bound
+            for size in sorted(used - known - reported):
                 reported.add(size)
                 self.fault("E0213", f"the size '{size}' is not the size of an axis of any argument of {name}", op)
 

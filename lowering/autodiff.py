@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-from polyreme.dialects import nn
+from polyreme.dialects import host, nn
 from polyreme.dialects.nn import Add, Full
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
@@ -19,7 +19,7 @@ from polyreme.ir.define import ConstantLike, View
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.dims import Dim, line_of, symbols
 from polyreme.ir.types import TensorType, Type, type_symbols
-from polyreme.lowering.gradients import complex, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape
+from polyreme.lowering.gradients import complex, control, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape
 from polyreme.lowering.gradients.table import GRADIENTS, gradient
 from polyreme.lowering.names import distinct
 
@@ -28,14 +28,14 @@ __all__ = [
     "gradient_function", "gradients_of", "needs_gradients",
 ]  # fmt: skip
 
-_FAMILIES = (complex, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape)  # importing them fills the table
+_FAMILIES = (complex, control, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape)  # importing them fills the table
 
 NOT_DIFFERENTIABLE: frozenset[type[Op]] = frozenset(
     {
         *(nn.Constant, nn.Full, nn.DimValue, nn.Iota, nn.Uniform, nn.FloorDivide),
         *(nn.Equal, nn.NotEqual, nn.Less, nn.LessEqual, nn.Greater, nn.GreaterEqual, nn.IsNan, nn.IsInf, nn.IsFinite),
         *(nn.BitwiseAnd, nn.BitwiseOr, nn.BitwiseXor, nn.BitwiseNot),
-        *(nn.LogicalNot, nn.LogicalAnd, nn.LogicalOr, nn.LogicalXor, nn.Any, nn.All, nn.ArgMax, nn.ArgMin, nn.Argsort, nn.StopGradient, nn.QuantizeLinear),
+        *(nn.LogicalNot, nn.LogicalAnd, nn.LogicalOr, nn.LogicalXor, nn.Any, nn.All, nn.ArgMax, nn.ArgMin, nn.Argsort, nn.StopGradient, nn.QuantizeLinear, host.Range),
     }
 )
 """Ops through which no gradient flows: `floor_divide` as in Paddle, `stop_gradient` by its meaning, the others because of what they make."""

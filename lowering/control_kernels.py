@@ -53,19 +53,20 @@ def _flag(z: _Bufferize, buffer: Value) -> Value:
     return Code(z.b).load(z.shaped(buffer, BufferType((1,), buffer.type.dtype)), 0)
 
 
-def _write_body(z: _Bufferize, region: Region, memory: Sequence[Any], results: Sequence[Value], fused: bool = True) -> None:
+def _write_body(z: _Bufferize, region: Region, memory: Sequence[Any], results: Sequence[Value], fused: bool = True, in_loop: bool = False) -> None:
     """The kernels of a body, whose arguments are in `memory`, into `results`."""
     body = copied_function(region)
     if not fused:
         SinkReshapes().run_on(body)
         Fuse().run_on(body)
-    saved = z.top, z.packed, z.order, z.last_uses
+    saved = z.top, z.packed, z.order, z.last_uses, z.in_loop
+    z.in_loop = z.in_loop or in_loop
     z.enter_control()
     z.order = {op: i for i, op in enumerate(body.block)}
     z.last_uses = z.find_last_uses(body)
     z.memory.update(zip(body.args, memory, strict=True))
     z.write_block(body, results)
-    top, packed, z.order, z.last_uses = saved
+    top, packed, z.order, z.last_uses, z.in_loop = saved
     z.leave_control(top, packed)
 
 
@@ -115,14 +116,14 @@ def _write_while(z: _Bufferize, op: tensor.While, outputs: dict[Value, Value]) -
     with z.b.inside(loop.condition.block):
         place = loop.condition.block.args[0]
         flag = z.alloc(z.buffer_type(op.condition.block.terminator.operands[0]))
-        _write_body(z, op.condition, [*(s.at(place) for s in states), *captured], [flag])
+        _write_body(z, op.condition, [*(s.at(place) for s in states), *captured], [flag], in_loop=True)
         z.b(kernel.Yield, _flag(z, flag))
     with z.b.inside(loop.body.block):
         place, rounds = loop.body.block.args
         other = Code(z.b).sub(1, place)
         assert isinstance(other, Value)
         given = [s.at(place) for s in states]
-        _write_body(z, op.body, [*given, *captured], [s.at(other) for s in states])
+        _write_body(z, op.body, [*given, *captured], [s.at(other) for s in states], in_loop=True)
         code = Code(z.b)
         z.b(kernel.Yield, other, code.apply("add", rounds, code.constant(1, i64)))
     *values, trips = op.results
@@ -143,10 +144,10 @@ def _write_scan(z: _Bufferize, op: tensor.Scan, outputs: dict[Value, Value]) -> 
         place = loop.carried[0]
         other = code.sub(1, place)
         assert isinstance(other, Value)
-        here = code.sub(code.sub(op.steps, 1), loop.iv) if op.reverse else loop.iv
+        here = code.value(code.sub(code.sub(op.steps, 1), loop.iv)) if op.reverse else loop.iv
         elements = [z.element(x, here, arg) for x, arg in zip(xs, op.block.args, strict=False)]
         results = [*(s.at(other) for s in states), *(z.element(r, here, v) for r, v in zip(given, ends[count:], strict=True))]
-        _write_body(z, op.body, [*elements, *(s.at(place) for s in states), *shared], results, fused=has_control_flow(op))
+        _write_body(z, op.body, [*elements, *(s.at(place) for s in states), *shared], results, fused=has_control_flow(op), in_loop=True)
         loop.next = [other]
     for state, result in zip(states, op.results, strict=False):
         state.finish(loop.results[0], result, outputs)

@@ -142,6 +142,7 @@ class _Bufferize:
         self.b = Builder.at_end(self.new.block, main.location)
         # Where what all steps of a scan share is made: in front of the loop that is being written, or else at the end.
         self.top = self.b
+        self.in_loop = False
 
     def _new_main(self) -> Func:
         old = self.old
@@ -281,7 +282,9 @@ class _Bufferize:
         memory = [self.memory[v] for v in op.operands]
         kept = [i for i, m in enumerate(memory) if isinstance(m, Widened) or (isinstance(m, Value) and m in self.weights)]
         known = [i for i, m in enumerate(memory) if isinstance(m, Dense)]
-        request = request_of(op, self.target, known + kept * self.always, kept, known)
+        # What stays the same in all rounds of a loop is packed once, in front of it.
+        stays = [i for i, m in enumerate(memory) if self.in_loop and isinstance(m, Value) and not self._changes(m)]
+        request = request_of(op, self.target, known + kept * self.always + stays, kept, known)
         woven = [(i, self.woven[v]) for i, v in enumerate(op.operands) if v in self.woven]
         request = replace(request, liked=self._liked(op), woven=tuple(woven))
         plan = self._plan(request)
@@ -302,6 +305,11 @@ class _Bufferize:
             # What was packed of the operand is not what the result would pack to.
             for key in [key for key in self.packed if key[0] is buffer]:
                 del self.packed[key]
+
+    def _changes(self, memory: Value) -> bool:
+        """Whether memory is made in a loop or branch, perhaps other one in each round."""
+        made = memory.producer()
+        return made is not None and made.parent is not self.new.block
 
     def _liked(self, op: Op) -> Weave | None:
         """The order in which the one root that reads the result of `op` likes to find it."""
@@ -392,8 +400,7 @@ class _Bufferize:
                 # Made when it is written to where it is kept: nobody looks at it before.
                 self.packed[key] = self.buffer(Dense.later(pack.type, partial(_packed, pack, memory)))
             else:
-                inside = memory.producer() is not None and memory.producer().parent is not self.new.block
-                here, self.b = self.b, self.b if inside else self.top
+                here, self.b = self.b, self.b if self._changes(memory) else self.top
                 buffer = self.alloc(BufferType(pack.type.shape, pack.type.dtype))
                 self._run_plan(Request(pack.func, self.target), [value], [buffer])
                 self.packed[key] = buffer

@@ -45,18 +45,19 @@ class Yield(Op):
 class If(Op):
     """Runs the first body if the condition holds and the second one otherwise, and gives what that yields.
 
-        func @main(%c: tensor<1xi1>, %x: tensor<Nx4xf32>, %y: tensor<Mx4xf32>) -> tensor<Kx4xf32> {
-          %z = nn.if %c, [%x, %y] {sizes = [K]} : tensor<Kx4xf32> { (%a: tensor<Nx4xf32>, %b: tensor<Mx4xf32>)
-            %d = nn.relu %a : tensor<Nx4xf32>
+        func @main(%c: tensor<1xi1>, %x: tensor<Nx4xf32>, %y: tensor<Nx4xf32>) -> tensor<Nx4xf32> {
+          %z = nn.if %c, [%x, %y] : tensor<Nx4xf32> { (%a: tensor<Nx4xf32>, %b: tensor<Nx4xf32>)
+            %d = nn.mul %a, %b : tensor<Nx4xf32>
             nn.yield %d
-          } { (%a: tensor<Nx4xf32>, %b: tensor<Mx4xf32>)
+          } { (%a: tensor<Nx4xf32>, %b: tensor<Nx4xf32>)
             nn.yield %b
           }
           return %z
         }
 
     The condition is one bool, of shape [] or [1]. The bodies see nothing from outside but the captured values, which both take. They yield values of one element type and rank each.
-    Where their sizes differ, or are learnt in a body, that of the result is known once the branch has run: `sizes` names these, in the order of the results and their axes.
+    Where their sizes differ, or are learnt in a body, that of the result is known once the branch has run: `sizes` names these, in the order of the results and their axes, such as
+    `{sizes = [K]}` for a result of type `tensor<Kx4xf32>`. The host runs such a branch.
     """
 
     cond = operand()
@@ -93,7 +94,7 @@ class While(Op):
 
     Both regions take the carried and then the captured values, and see nothing else. The condition yields one bool, of shape [] or [1], the body the next carried values. The results are
     the carried values for which the condition did not hold, and then the number of rounds, of which gradients are made. A size of a carried value that changes from round to round has a
-    name of its own in the types of the regions' arguments, and the last one in those of the results: a value of type `tensor<Txf32>` may be yielded as one of type `tensor<(T+1)xf32>`.
+    name of its own in the types of the regions' arguments, and the last one in those of the results: a value of type `tensor<Txf32>` may be yielded as one of type `tensor<(T+1)xf32>`. The host runs such a loop.
     """
 
     inits = variadic()

@@ -59,7 +59,7 @@ def custom_gradient(
     stopped, written = dict(trace.stopped), {key: o.tensor._value for key, o in trace.originals.items()}
     try:
         with tape.recording(True):
-            grads = list(rule(*[trace.leaf(seed, seed.type.dtype.kind not in "fc") for seed in seeds]))
+            grads = list(rule(*[trace._stand_in(seed, seed.type.dtype.kind not in "fc") for seed in seeds]))
     except PolyremeError as error:
         raise BackwardTraceError(f"expected {what} to be made of tensor functions but {error.diagnostics[0].message}; {_WAY_OUT}", error.diagnostics[0].location) from error
     if any(o.tensor._value is not written.get(key) for key, o in trace.originals.items()):
@@ -72,7 +72,7 @@ def custom_gradient(
     trace.stopped = stopped
     body, captured = _body(seeds, first, made)
     op = trace.builder.insert_op(ops.CustomGradient(taken, operands, captured, reached=tuple(reached), body=body, loc=trace.location()))
-    return [trace.leaf(result, result.type.dtype.kind not in "fc") for result in op.results]
+    return [trace._stand_in(result, result.type.dtype.kind not in "fc") for result in op.results]
 
 
 def hooked(trace: Trace, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
@@ -91,7 +91,7 @@ def hooked(trace: Trace, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]
         changed = hook(grad)
         return [grad if changed is None else changed]
 
-    alias = trace.leaf(base, False)
+    alias = trace._stand_in(base, False)
     (result,) = custom_gradient(trace, [alias], [alias], rule, hook, "a hook")
     made = result._value
     op = made.op

@@ -7,7 +7,8 @@ state: what it reads comes in as an argument, what it writes (a running mean, th
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, count
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from polyreme.ir.facts import Guard, assuming, solve, without_implied
 from polyreme.ir.notes import operand_notes
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.jit import rules
+from polyreme.jit.bodies import Body, Contents
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
 from polyreme.jit.traced import BackwardTraceError, Traced, TraceError
@@ -78,7 +80,6 @@ class Trace:
         self.by_tensor: dict[int, Value] = {}
         self.originals: dict[int, _Original] = {}  # of tensors written to
         self.differentiable: set[Value] = set()
-        self.leaves: dict[Value, Tensor] = {}  # the tensor that each argument comes from
         self.stopped: dict[Value, Value] = {}
         self.hooks: set[Value] = set()  # values whose gradients pass a hook
         self.variables = VariableNames(self.block, trace.__code__)
@@ -87,12 +88,15 @@ class Trace:
         self.guards: list[Guard] = []
         self.counts: list[str] = []  # names of sizes that are known once an op has run
         self.made: list[weakref.ref[Tensor]] = []
+        self.bodies: list[Body] = []  # those of branches and loops that are being recorded, from the outside in
+        self.open: list[Block] = []  # the blocks of those, and of others whose op is not there yet
+        self.changing: list[str] = []  # names of sizes that change from round to round of a loop
 
     # --- arguments
 
     def add_input(self, type: TensorType, name: str, stop_gradient: bool) -> Tensor:
         value = self._argument(type, name, "input", len(self.sources))
-        return self.leaf(value, stop_gradient)
+        return self._stand_in(value, stop_gradient)
 
     def _argument(self, type: TensorType, name: str, role: str, source: int | Tensor) -> Value:
         taken = set(self.arg_names)
@@ -122,11 +126,8 @@ class Trace:
             raise TypeError(f"expected tensors but got {type(tensor).__name__} ({tensor!r})")
         value = tensor._value
         if isinstance(value, Value):
-            block = value.op.parent if isinstance(value, OpResult) else value.owner
-            if block is not self.block:
-                raise TraceError("a tensor made while another function was traced is used here; return it from that function instead", caller_location())
             tensor._type = value.type
-            return value
+            return self._seen_here(value, tensor)
         if value is None:
             raise TraceError("expected a tensor with contents but got one that is not initialized", caller_location())
         shared = self.shared.get(id(tensor))
@@ -137,10 +138,27 @@ class Trace:
         if known is None:
             name = self.names.get(id(owner), owner.name)
             known = self.by_tensor[id(owner)] = self._argument(owner.type, name, "param", owner)
-            self.leaves[known] = owner
             if not owner.stop_gradient:
                 self.differentiable.add(known)
-        return known
+        return self._seen_here(known, tensor)
+
+    def _seen_here(self, value: Value, tensor: Tensor) -> Value:
+        """A value as the body that is being recorded sees it: those from outside become arguments of it, and of the bodies around it."""
+        block = value.op.parent if isinstance(value, OpResult) else value.owner
+        blocks = [self.block, *(body.block for body in self.bodies)]
+        if block is blocks[-1]:
+            return value
+        if block not in blocks:
+            inside = isinstance(block, Block) and (block in self.open or block.parent is not None and isinstance(block.parent.parent, (ops.If, ops.While, ops.Scan)))
+            if inside:
+                raise TraceError("a tensor made in the body of a branch or loop is used outside of it, where it may not be there; return it from the body instead", caller_location())
+            raise TraceError("a tensor made while another function was traced is used here; return it from that function instead", caller_location())
+        for body in self.bodies[blocks.index(block) :]:
+            arg = body.capture(value, tensor)
+            if value in self.differentiable:
+                self.differentiable.add(arg)
+            value = arg
+        return value
 
     def location(self) -> Location:
         """The place of the op that is being recorded: the user's line."""
@@ -152,7 +170,7 @@ class Trace:
 
     def _operand(self, tensor: Any, recording: bool) -> Value:
         value = self.value_of(tensor)
-        if value not in self.differentiable or (recording and not tensor.stop_gradient and not self._was_detached(tensor, value)):
+        if value not in self.differentiable or (recording and not tensor.stop_gradient and not self._was_detached(tensor)):
             return value
         # The user detached it or switched gradients off: the program has to say so too.
         if value not in self.stopped:
@@ -175,6 +193,9 @@ class Trace:
                 attributes = {name: with_sizes(value, self.sizes) for name, value in attributes.items()}
                 op = cls(*values, **attributes, loc=location)
             self.builder.insert_op(op)
+            for region in op.regions:
+                if region.block in self.open:
+                    self.open.remove(region.block)
         except InferError as error:
             notes = operand_notes(v for group in values for v in (group if isinstance(group, list) else [group]) if v is not None)
             raise InferError(replace(error.diagnostics[0], location=location, notes=tuple(notes))) from None
@@ -216,7 +237,8 @@ class Trace:
             return False
         self.sizes = {name: substitute(size, solved) for name, size in self.sizes.items()} | solved
         self.guards = without_implied([*(g.substituted(solved) for g in self.guards), *guards])
-        specialize_block(self.block, solved)
+        for block in (self.block, *self.open):
+            specialize_block(block, solved)
         for made in self.made:
             if (tensor := made()) is not None and isinstance(tensor._value, Value):
                 tensor._type = tensor._value.type
@@ -225,6 +247,8 @@ class Trace:
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Let `tensor` stand for the contents of `value` from here on, until the trace ends."""
         new = self.value_of(value)
+        if self.bodies and id(tensor) not in self.bodies[-1].before and not self._is_here(tensor):
+            self.bodies[-1].before[id(tensor)] = tensor, Contents.of(tensor)
         if isinstance(tensor._value, Value):
             tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
         else:
@@ -241,11 +265,6 @@ class Trace:
         tensor._version += 1
 
     # --- gradients of the user's own
-
-    def leaf(self, value: Value, stop_gradient: bool) -> Tensor:
-        """A tensor that stands for a value and has no place on the tape yet."""
-        self.leaves[value] = tensor = self._stand_in(value, stop_gradient)
-        return tensor
 
     def stands_for(self, old: Value, new: Value) -> None:
         """Whatever stands for one value stands for another one from here on."""
@@ -269,6 +288,65 @@ class Trace:
         """Gradients are no results of a traced function."""
         raise BackwardTraceError("retain_grads() keeps a gradient that a compiled function does not give; call it on what the function returns", caller_location())
 
+    def _is_here(self, tensor: Tensor) -> bool:
+        """Whether a tensor stands for a value of the body that is being recorded, and for nothing outside."""
+        value = tensor._value
+        return isinstance(value, Value) and (value.op.parent if isinstance(value, OpResult) else value.owner) is self.bodies[-1].block
+
+    # --- branches and loops
+
+    @contextmanager
+    def inside(self, body: Body) -> Iterator[Body]:
+        """Record into `body`, perhaps not for the first time. Tensors from outside that are written to are given back what they were."""
+        saved = self.builder, self.stopped, self.variables
+        self.builder, self.stopped, self.variables = Builder.at_end(body.block), body.stopped, VariableNames(body.block, trace.__code__)
+        if body.block not in self.open:
+            self.open.append(body.block)
+        self.bodies.append(body)
+        body.begin()
+        try:
+            yield body
+            self.variables.look()
+        finally:
+            body.end()
+            self.bodies.pop()
+            self.builder, self.stopped, self.variables = saved
+
+    def given(self, body: Body, stop_gradients: Sequence[bool]) -> list[Tensor]:
+        """Tensors that stand for what `body` is given."""
+        return [self._stand_in(arg, stop) for arg, stop in zip(body.block.args[: body.given], stop_gradients, strict=True)]
+
+    def stand_for(self, tensor: Tensor, other: Tensor) -> None:
+        """In the body that is being recorded let `tensor`, from outside, stand for what `other` does, from its beginning on."""
+        self.bodies[-1].before.setdefault(id(tensor), (tensor, Contents.of(tensor)))
+        Contents.of(other).give(tensor)
+
+    def end_body(self, tensors: Sequence[Tensor]) -> list[bool]:
+        """End the body that is being recorded with what it gives; which of that needs no gradients."""
+        recording = tape.is_grad_enabled()
+        values = [self._operand(t, recording) for t in tensors]
+        self.builder.insert(ops.Yield(values, loc=self.location()))
+        return [v not in self.differentiable for v in values]
+
+    def give_up(self, body: Body) -> None:
+        """Forget a body that no op will have."""
+        if body.block in self.open:
+            self.open.remove(body.block)
+
+    def known_sizes(self) -> frozenset[str]:
+        """Names of the sizes that are known where the bodies stand that are being recorded."""
+        return frozenset(self.counts).union(*(type_symbols(arg.type) for arg in self.block.args))
+
+    def changing_size(self) -> Dim:
+        """A name for a size that changes from round to round of a loop; it is known once the loop has run."""
+        name = str(self.fresh_size())
+        self.changing.append(self.counts.pop())
+        return symbol(name)
+
+    def settle_sizes(self, sizes: Iterable[Dim]) -> None:
+        """The loop with these changing sizes has run: what they are is known from here on."""
+        self.counts += [str(size) for size in sizes]
+
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
         """Parameters made while tracing are eager ones."""
 
@@ -280,16 +358,14 @@ class Trace:
         found = self.shared.get(id(tensor))
         self.shared[id(other)] = _Shared(other, tensor if found is None else found.owner, detached)
 
-    def _was_detached(self, tensor: Tensor, value: Value) -> bool:
-        """Whether it is a leaf of its own: it was detached from what has the same contents, and then made to need gradients."""
-        if tensor._node is not None or self.leaves.get(value) is tensor:
-            return False
+    def _was_detached(self, tensor: Tensor) -> bool:
+        """Whether it was detached from what has the same contents, and then made to need gradients: a leaf of its own."""
         found = self.shared.get(id(tensor))
-        return found is None or found.detached
+        return found is not None and found.detached and tensor._node is None
 
     def fresh_size(self) -> Dim:
         """A size that is known once the op that is recorded next has run."""
-        taken = {*self.counts, *self.sizes}.union(*(type_symbols(arg.type) for arg in self.block.args))
+        taken = {*self.counts, *self.changing, *self.sizes}.union(*(type_symbols(arg.type) for arg in self.block.args))
         name = next(n for n in chain(["K"], (f"K_{i}" for i in count(1))) if n not in taken)
         self.counts.append(name)
         return symbol(name)
