@@ -655,8 +655,11 @@ def call_hooks(hooks: dict[int, Callable[..., Any]], value: Tensor) -> Tensor:
 
 
 def _accumulate(tensor: Tensor, value: Tensor) -> None:
+    from polyreme.dispatch import active_trace
     from polyreme.math.elementwise import add
 
+    if (recorder := active_trace()) is not None:
+        recorder.retain(tensor)
     if tensor._grad is None:
         # The gradient may have come from a hook, or go to several leaves: each has a tensor of its own.
         fresh = value.clone() if is_grad_enabled() else type(value)._wrap(value._value, value._type)

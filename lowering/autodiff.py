@@ -19,7 +19,21 @@ from polyreme.ir.define import ConstantLike, View
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.dims import Dim, line_of, symbols
 from polyreme.ir.types import TensorType, Type, type_symbols
-from polyreme.lowering.gradients import complex, control, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape
+from polyreme.lowering.gradients import (
+    complex,
+    control,
+    custom,
+    dist,
+    elementwise,
+    linear,
+    matrix,
+    norm,
+    pool,
+    quantize,
+    recurrent,
+    reduce,
+    shape,
+)
 from polyreme.lowering.gradients.table import GRADIENTS, gradient
 from polyreme.lowering.names import distinct
 

@@ -286,7 +286,10 @@ class Trace:
 
     def retain(self, tensor: Tensor) -> None:
         """Gradients are no results of a traced function."""
-        raise BackwardTraceError("retain_grads() keeps a gradient that a compiled function does not give; call it on what the function returns", caller_location())
+        raise BackwardTraceError(
+            "backward() and retain_grads() keep gradients in tensors, which a compiled function cannot do; take them with paddle.grad(), or call these outside of it",
+            caller_location(),
+        )
 
     def _is_here(self, tensor: Tensor) -> bool:
         """Whether a tensor stands for a value of the body that is being recorded, and for nothing outside."""

@@ -483,6 +483,16 @@ def keeping(x: Any) -> Any:
     return h * h
 
 
+weight = paddle.ones([2, 3])
+weight.stop_gradient = False
+
+
+def backward_inside(x: Any) -> Any:
+    loss = (x * weight).sum()
+    loss.backward()
+    return loss
+
+
 def appending(x: Any) -> Any:
     h = x * 2
     h.register_hook(lambda g: log.append(g))
@@ -557,6 +567,7 @@ class Reading(Counting):
     ("function", "message"),
     [
         (keeping, "retain_grads"),
+        (backward_inside, r"backward\(\) and retain_grads\(\) keep gradients"),
         (appending, "uses 'log', which may change"),
         (by_another_function, "uses 'log', which may change"),
         (Recorder().call, "sets the attribute 'last'"),
@@ -573,7 +584,7 @@ def test_what_cannot_be_captured_of_a_backward_is_refused_at_its_line(function: 
     with pytest.raises(BackwardTraceError, match=message) as caught:
         paddle.jit.to_static(function, full_graph=True)(x)
     assert caught.value.diagnostics[0].location.file == __file__
-    assert Counting.calls == 0 and not log
+    assert Counting.calls == 0 and not log and weight.grad is None and x.grad is None
 
 
 def test_gradients_taken_inside_a_compiled_function_have_gradients_themselves() -> None:
@@ -586,3 +597,28 @@ def test_gradients_taken_inside_a_compiled_function_have_gradients_themselves() 
     y = penalty(x)
     y.backward()
     assert y.item() == 153.0 and x.grad.tolist() == [36.0, 288.0]
+
+
+def test_rules_of_ones_own_hold_in_branches_and_loops() -> None:
+    (w,) = tensors("float32", "y")
+
+    def function(x: Any) -> Any:
+        def then() -> Any:
+            h = x * x * w
+            h.register_hook(lambda g: g * 2)
+            return StraightThrough.apply(h) * 1.0
+
+        result = paddle.static.nn.cond(x.sum() > 0, then, lambda: x * w)
+        return paddle.static.nn.while_loop(lambda i, s: i < 2, lambda i, s: [i + 1, s * w], [paddle.zeros([], "int64"), result])[1]
+
+    compiled = paddle.jit.to_static(function)
+    for sign in (1, -1):
+        found = []
+        for f in (function, compiled):
+            x = paddle.to_tensor(np.array([[0.3, 1.2, 2.0], [0.7, 0.1, 0.4]], "float32") * sign, stop_gradient=False)
+            result = f(x)
+            first = paddle.grad(result.sum(), [x, w], create_graph=True)
+            second = paddle.grad((first[0] ** 2).sum() + (first[1] ** 2).sum(), [x, w])
+            found.append([result, *first, *second])
+        for plain, compiled_one in zip(*found, strict=True):
+            same(compiled_one, plain, 1e-4)
