@@ -1,27 +1,23 @@
-"""The `tensor` level: groups of ops that share a kernel, and loops over steps."""
+"""The `tensor` level: groups of ops that share a kernel, branches, and loops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from polyreme.dialects.arrays import Array
-from polyreme.dialects.shape_rules import check_sizes
+from polyreme.dialects.control import if_types, run_if, run_scan, run_while, scan_types, while_types
 from polyreme.ir.core import Block, Op, Region
-from polyreme.ir.define import IsolatedFromAbove, Pure, Terminator, attr, op, region, variadic
+from polyreme.ir.define import BindsSizes, ControlFlow, IsolatedFromAbove, Pure, Terminator, attr, op, operand, region, variadic
 from polyreme.ir.diagnostics import check
 from polyreme.ir.dims import Dim
-from polyreme.ir.evaluate import resolve, resolve_all
 from polyreme.ir.types import TensorType, Type
 
-__all__ = ["Fused", "Scan", "Yield"]
+__all__ = ["Fused", "If", "Scan", "While", "Yield"]
 
 
 @op("tensor.yield", Terminator)
 class Yield(Op):
-    """Ends the region of a `tensor.fused` or a `tensor.scan` with what it gives.
+    """Ends the region of a group, branch or loop with what it gives.
 
         func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
           %y = tensor.fused %x : tensor<4xf32> { (%a: tensor<4xf32>)
@@ -104,32 +100,70 @@ class Scan(Op):
 
     @staticmethod
     def infer(xs: Sequence[TensorType], inits: Sequence[TensorType], shared: Sequence[TensorType], *, steps: Dim, reverse: bool, body: Region) -> tuple[Type, ...]:
-        check_sizes((steps,))
-        for x in xs:
-            check(x.rank > 0 and x.shape[0] == steps, f"expected operands of {steps} steps but got {x}", code="E0305")
-        block: Block = body.block
-        wanted = [*(x.with_shape(x.shape[1:]) for x in xs), *inits, *shared]
-        taken = [a.type for a in block.args]
-        check(taken == wanted, f"expected block arguments ({', '.join(map(str, wanted))}) but got ({', '.join(map(str, taken))})", code="E0305")
-        check(isinstance(block.last, Yield), "expected the region to end with 'tensor.yield'", code="E0305")
-        made = [v.type for v in block.terminator.operands]
-        handed = made[: len(inits)]
-        check(handed == list(inits), f"expected values of the types ({', '.join(map(str, inits))}) to be handed on but got ({', '.join(map(str, handed))})", code="E0305")
-        return (*inits, *(t.with_shape((steps, *t.shape)) for t in made[len(inits) :] if isinstance(t, TensorType)))
-
-    @property
-    def order(self) -> range:
-        """The numbers of the steps as they run, in the run under way."""
-        count = resolve(self.steps)
-        return range(count - 1, -1, -1) if self.reverse else range(count)
+        return scan_types(xs, inits, shared, steps, body, Yield)
 
     def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
-        xs, carried, shared = self.definition.split(args, self.segments)
-        kinds: list[Any] = [r.type for r in self.results[len(carried) :]]
-        given: list[Array] = [np.empty(resolve_all(k.shape), k.dtype.np) for k in kinds]
-        for t in self.order:
-            made = run_region(self.body, [*(np.asarray(x[t]) for x in xs), *carried, *shared])
-            carried = made[: len(carried)]
-            for array, value in zip(given, made[len(carried) :], strict=True):
-                array[t] = value
-        return [*carried, *given]
+        return run_scan(self, args, run_region)
+
+
+@op("tensor.if", IsolatedFromAbove, BindsSizes, ControlFlow)
+class If(Op):
+    """Runs one of two bodies and gives what it yields: what `nn.if` becomes.
+
+        func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
+          %y = tensor.if %c, [%x] : tensor<4xf32> { (%a: tensor<4xf32>)
+            %b = tensor.map %a {fn = "exp"} : tensor<4xf32>
+            tensor.yield %b
+          } { (%a: tensor<4xf32>)
+            tensor.yield %a
+          }
+          return %y
+        }
+
+    The condition is one bool, of shape [] or [1]. Both bodies take the captured values, and yield values of one type each. For `sizes` see `nn.if`.
+    """
+
+    cond = operand()
+    captured = variadic()
+    sizes = attr(tuple[Dim, ...], default=())
+    then_body = region()
+    else_body = region()
+
+    @staticmethod
+    def infer(cond: Type, captured: Sequence[Type], *, sizes: Sequence[Dim], then_body: Region, else_body: Region) -> tuple[Type, ...]:
+        return if_types(cond, captured, sizes, then_body, else_body, Yield)
+
+    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
+        return run_if(self, args, run_region)
+
+
+@op("tensor.while", IsolatedFromAbove, BindsSizes, ControlFlow)
+class While(Op):
+    """Runs its body as long as its condition holds: what `nn.while` becomes.
+
+        func @main(%x: tensor<4xf32>, %limit: tensor<f32>) -> tensor<4xf32> {
+          %y, %rounds = tensor.while [%x], [%limit] : tensor<4xf32>, tensor<i64> { (%a: tensor<4xf32>, %l: tensor<f32>)
+            %s = tensor.reduce %a {fn = "add", axes = [0], keepdims = false} : tensor<f32>
+            %c = tensor.map %s, %l {fn = "lt"} : tensor<i1>
+            tensor.yield %c
+          } { (%a: tensor<4xf32>, %l: tensor<f32>)
+            %b = tensor.map %a, %a {fn = "add"} : tensor<4xf32>
+            tensor.yield %b
+          }
+          return %y
+        }
+
+    Both regions take the carried and then the captured values. The results are the last carried values, and the number of rounds.
+    """
+
+    inits = variadic()
+    captured = variadic()
+    condition = region()
+    body = region()
+
+    @staticmethod
+    def infer(inits: Sequence[Type], captured: Sequence[Type], *, condition: Region, body: Region) -> tuple[Type, ...]:
+        return while_types(inits, captured, condition, body, Yield)
+
+    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
+        return run_while(self, args, run_region)

@@ -28,7 +28,7 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import EvaluateError, resolve, resolve_all
 from polyreme.ir.types import ScalarType, TensorType, Type, i64, u64
 
-__all__ = ["NO_FUNCTIONS", "Call", "Functions", "Integers", "NonZero", "Normal", "Permutation", "SingularValues", "SingularVectors", "function_of", "with_functions"]
+__all__ = ["NO_FUNCTIONS", "Call", "Functions", "Integers", "NonZero", "Normal", "Permutation", "Range", "SingularValues", "SingularVectors", "function_of", "with_functions"]
 
 Functions = Mapping[int, Callable[[list[Array]], Sequence[Array]]]
 
@@ -99,6 +99,32 @@ class NonZero(Op):
     @staticmethod
     def reference(x: Array, *, count: Dim) -> Array:
         return np.stack(np.nonzero(x), 1) if x.ndim else np.zeros((int(bool(x)), 0), np.int64)
+
+
+@op("host.range", BindsSizes)
+class Range(Op):
+    """The numbers 0, 1, … below a number that the program has computed: so that becomes a size.
+
+        func @main(%n: tensor<i64>) -> tensor<Kxi64> {
+          %steps = host.range %n {count = K} : tensor<Kxi64>
+          return %steps
+        }
+
+    `count` says what the number is called from here on. The operand is one integer, of rank 0, and not negative.
+    """
+
+    x = operand()
+    count = attr(Dim)
+
+    @staticmethod
+    def infer(x: TensorType, *, count: Dim) -> TensorType:
+        check(x.rank == 0, f"expected a number of rank 0 but got shape {shape_text(x.shape)}")
+        check_type(x.dtype.is_integer, f"expected an integer but got {x.dtype}")
+        return TensorType((count,), i64)
+
+    @staticmethod
+    def reference(x: Array, *, count: Dim) -> Array:
+        return np.arange(max(int(x), 0), dtype=np.int64)
 
 
 _STATE = TensorType((mt19937.STATE_WORDS,), u64)

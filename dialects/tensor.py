@@ -19,7 +19,9 @@ from polyreme.dialects.arrays import REDUCTIONS, Array, fold_array, pad_array, r
 from polyreme.dialects.contract import Contract as Contract
 from polyreme.dialects.contract import ContractSpec as ContractSpec
 from polyreme.dialects.groups import Fused as Fused
+from polyreme.dialects.groups import If as If
 from polyreme.dialects.groups import Scan as Scan
+from polyreme.dialects.groups import While as While
 from polyreme.dialects.groups import Yield as Yield
 from polyreme.dialects.order import Argsort as Argsort
 from polyreme.dialects.order import Cumulate as Cumulate

@@ -57,8 +57,23 @@ class Recorder(Protocol):
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Record that `tensor` (perhaps an eager one, such as a running mean) has the contents of `value` from here on."""
 
-    def share(self, tensor: Tensor) -> None:
-        """Record that another tensor is made that shares the contents of `tensor`, and will be read in its place."""
+    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
+        """Record that `other` is made with the contents of `tensor`: `detached`, or to stay what it is now, in its place of the graph."""
+
+    def custom_gradient(
+        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any] | None, what: str,
+        takes_zeros: bool = True,
+    ) -> Sequence[Tensor]:
+        """Record that the gradients of `values` go to `inputs` as `rule(*gradients)` has it, which calls the user's `function`: tensors in place of `values`.
+
+        It takes zeros for a gradient that there is none of where it `takes_zeros`, and None elsewhere.
+        """
+
+    def hook(self, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None] | None:
+        """Record that the gradient of `tensor` passes through the hook. What is returned takes it off again, if there is more to do than to forget it on the tape."""
+
+    def retain(self, tensor: Tensor) -> None:
+        """Record that the gradient of `tensor` is kept."""
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
         """A parameter that lives where the ops go, filled by `initializer` before they run; None to make an eager one."""
@@ -247,6 +262,8 @@ def call(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
         if not recorder.taped:
             return results
         bound = cls.definition.bind_attributes(attributes) if tape.is_grad_enabled() else attributes
+        if cls.definition.regions:
+            bound |= {part.name: attributes[part.name] for part in cls.definition.regions}
     else:
         results, plan = _run(cls, operands, attributes)
         bound = plan.attributes

@@ -6,13 +6,15 @@ The key is the module's text (of long constants their digests), the target, and 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from polyreme.device import Place, current_place, driver_of
 from polyreme.dialects import dist, host
 from polyreme.ir.builtin import Call, Module
-from polyreme.ir.core import Op, Value
+from polyreme.ir.control import copied_function
+from polyreme.ir.core import Op, Region, Value
+from polyreme.ir.define import BindsSizes, ControlFlow
 from polyreme.ir.dims import told
 from polyreme.ir.evaluate import with_sizes
 from polyreme.ir.text import identity_text
@@ -20,7 +22,7 @@ from polyreme.kept import compiled_apart, compiler_version, kept_or_given, load_
 from polyreme.lowering.autodiff import bound_symbols, op_symbols
 from polyreme.lowering.bucket import OverlapCollectives
 from polyreme.lowering.manifest import manifest_of_inputs
-from polyreme.lowering.names import result_names
+from polyreme.lowering.names import distinct, result_names
 from polyreme.lowering.regions import has_host_ops, split_regions
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import digest_of
@@ -32,12 +34,13 @@ __all__ = ["load_module", "load_profiled", "load_schedule", "load_with_prepare",
 def load_module(module: Module, name: str = "model", place: Place | None = None, functions: host.Functions = host.NO_FUNCTIONS) -> Any:
     """The executable of a module for a place, by default the current device; the module is left as it is. Equal modules share one.
 
-    Ops for the host in `main`, such as collective calls, make it a schedule: compiled regions, and the host's ops between them. `functions` are what its
+    Ops for the host in `main`, such as collective calls, make it a schedule: compiled regions, and the host's ops between them; on a GPU branches and loops are such ops. `functions` are what its
     `host.call` ops call.
     """
-    if has_host_ops(module.function()):
-        return load_schedule(scheduled(module), name, place, functions)
     place = place or current_place()
+    on_gpu = place.is_gpu_place()
+    if has_host_ops(module.function(), on_gpu):
+        return load_schedule(scheduled(module, on_gpu), name, place, functions)
     driver = driver_of(place)
     key = digest_of(identity_text(module), name, machine_text(driver), place.kind, compiler_version())
 
@@ -83,18 +86,22 @@ def load_profiled(module: Module, name: str = "model") -> Any:
     return load_kept(key, lambda keep: kept_or_given(key, profiled_artifact(module, target, name), keep))
 
 
-def scheduled(module: Module) -> Module:
-    """What runs of a module with ops for the host: collective calls placed so that they overlap with computing, and the regions between them as functions."""
+def scheduled(module: Module, branches: bool = False) -> Module:
+    """What runs of a module with ops for the host: collective calls placed so that they overlap with computing, and the regions between them as functions.
+
+    With `branches` the host runs all branches and loops.
+    """
     if any(isinstance(op, dist.AllReduce) for op in module.function().block):
         module = module.clone()
         OverlapCollectives().run(module)
-    return split_regions(module.function())
+    return split_regions(module.function(), branches)
 
 
 def load_schedule(module: Module, name: str = "model", place: Place | None = None, functions: host.Functions = host.NO_FUNCTIONS) -> Schedule:
     """What runs a module of regions and host ops, as `split_regions` makes it: the steps of its `main`, in their order.
 
-    Calls of regions run compiled, a `host.call` is one of `functions` (a number that is not there is an `EvaluateError`), and the other ops run by their own meaning.
+    Calls of regions run compiled, a `host.call` is one of `functions` (a number that is not there is an `EvaluateError`), branches and loops run the programs of their bodies, and the other
+    ops run by their own meaning.
     """
     main = module.function()
     slots: dict[Value, int] = {}
@@ -111,6 +118,12 @@ def load_schedule(module: Module, name: str = "model", place: Place | None = Non
         if isinstance(op, Call):
             region = _region(module, op.callee.name, name, place)
             steps.append(ScheduledStep(f"call {op.callee.name}", region.run, takes, gives))
+        elif op.has(ControlFlow):
+            programs = [Body(region, slots, name, functions, place) for region in op.regions]
+            tellers = list(dict.fromkeys(v for program in programs for v in program.tellers))
+            for program in programs:
+                program.find(tellers)
+            steps.append(ScheduledStep(op.name, functools.partial(run_control, op, programs), (*takes, *(slots[v] for v in tellers)), gives))
         elif isinstance(op, host.Call):
             steps.append(ScheduledStep(f"host {op.function}", host.function_of(op, functions), takes, gives))
         else:
@@ -127,6 +140,58 @@ def _region(module: Module, function: str, name: str, place: Place | None) -> An
     return load_module(alone, f"{name}_{function}", place)
 
 
+class Body:
+    """The program of a body of a branch or loop that the host runs. It is compiled when it first runs: of a branch perhaps never."""
+
+    def __init__(self, region: Region, known: Iterable[Value], name: str, functions: host.Functions, place: Place | None):
+        self.function = copied_function(region, "main")
+        self.name, self.functions, self.place = f"{name}_body", functions, place
+        told = bound_symbols(self.function.args)
+        missing = frozenset().union(*(op_symbols(op) for op in self.function.walk() if op is not self.function))
+        missing -= told.union(*(bound_symbols(op.results) for op in self.function.walk() if op.has(BindsSizes)))
+        self.tellers: list[Value] = []
+        for value in known:
+            if bound_symbols([value]) & missing:
+                self.tellers.append(value)
+                missing -= bound_symbols([value])
+        self.places: list[int] = []
+
+    def find(self, tellers: Sequence[Value]) -> None:
+        """Take what tells sizes that no argument tells, which comes behind the operands as `tellers`, as further arguments."""
+        self.places = [tellers.index(v) for v in self.tellers]
+        for value in self.tellers:
+            self.function.block.add_arg(value.type, value.name)
+        self.function.finish()
+        self.function.attributes |= {"arg_names": tuple(distinct(a.name or f"arg_{i}" for i, a in enumerate(self.function.args)))}
+
+    @functools.cached_property
+    def run(self) -> Callable[[list[Any]], Sequence[Any]]:
+        """What runs it."""
+        alone = Module.empty()
+        alone.block.append(self.function)
+        run: Callable[[list[Any]], Sequence[Any]] = load_module(alone, self.name, self.place, self.functions).run
+        return run
+
+
+def run_control(op: Op, programs: Sequence[Body], given: list[Any]) -> Sequence[Any]:
+    """What a branch or loop gives for its operands; what tells sizes comes behind them."""
+    count = len(op.operands)
+    program_of = dict(zip(op.regions, programs, strict=True))
+
+    def run(region: Region, args: Sequence[Any]) -> Sequence[Any]:
+        program = program_of[region]
+        return program.run([*args, *(given[count + i] for i in program.places)])
+
+    # Sizes are the bodies' own business: each run reads them off its arguments.
+    sizes: dict[str, int] = {}
+    for value, array in zip(op.operands, given, strict=False):
+        for dim, size in zip(value.type.shape, array.shape, strict=True):
+            if (known := told(dim, size)) is not None:
+                sizes[known[0]] = int(known[1])
+    with with_sizes(sizes):
+        return op.evaluate(given[:count], run)
+
+
 def _by_meaning(op: Op, tellers: Sequence[Value], given: list[Any]) -> Sequence[Any]:
     """What an op gives for its operands, which stand first in `given`; what `tellers` are comes behind them, and says which sizes its attributes have."""
     count = len(op.operands)
@@ -136,7 +201,7 @@ def _by_meaning(op: Op, tellers: Sequence[Value], given: list[Any]) -> Sequence[
             if (known := told(dim, size)) is not None:
                 sizes[known[0]] = int(known[1])
     with with_sizes(sizes):
-        # Ops with regions are compiled: none comes here.
+        # Branches and loops run programs: no op with regions comes here.
         return op.evaluate(given[:count], None)  # type: ignore[arg-type]
 
 

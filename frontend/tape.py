@@ -19,6 +19,7 @@ import numpy as np
 from polyreme.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from polyreme.grad_mode import recording as recording
 from polyreme.ir.core import Op
+from polyreme.ir.dims import Dim
 from polyreme.ir.scalar import quietly
 from polyreme.ir.types import TensorType
 from polyreme.pending import COUNT, Pending
@@ -108,6 +109,17 @@ def settle(*tensors: Tensor | None) -> None:
             tensor._value.resolve("its place on the tape")
             if tensor._value.__class__ is Pending:
                 tensor._value.give(tensor)
+def same_edge(a: Any, b: Any) -> bool:
+    """Whether gradients go to the same place."""
+    return a is b or isinstance(a, tuple) and isinstance(b, tuple) and a[0] is b[0] and a[1] == b[1]
+
+
+def changed_in_place(what: str, version: int, expected: int) -> str:
+    """What is wrong when a gradient needs a tensor as it was at version `expected`."""
+    return (
+        f"Tensor '{what}' used in gradient computation has been modified by an inplace operation. Its version is {version} but the "
+        f"expected version is {expected}. Please fix your code to void calling an inplace operator after using the Tensor which will used in gradient computation."
+    )
 
 
 # Where the operands of each class of ops are, by name.
@@ -172,11 +184,7 @@ class OpNode(Node):
             return tensor
         from polyreme.stale import StaleTensor
 
-        return StaleTensor(
-            type_then,
-            f"Tensor 'an operand of '{self.cls.name}'' used in gradient computation has been modified by an inplace operation. Its version is {tensor._version} but the "
-            f"expected version is {version}. Please fix your code to void calling an inplace operator after using the Tensor which will used in gradient computation.",
-        )
+        return StaleTensor(type_then, changed_in_place(f"an operand of '{self.cls.name}'", tensor._version, version))
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
@@ -246,10 +254,11 @@ class OpNode(Node):
 class FunctionNode(Node):
     """A step whose backward is a Python function of the output gradients: PyLayers and compiled functions."""
 
-    __slots__ = ("function", "name")
+    __slots__ = ("function", "inputs", "name")
 
     def __init__(self, inputs: Sequence[Tensor | None], outputs: int, function: Callable[..., Sequence[Tensor | None]], name: str):
         super().__init__(inputs, outputs)
+        self.inputs: Sequence[Tensor | None] = inputs
         self.function: Callable[..., Sequence[Tensor | None]] | None = function
         self.name = name
 
@@ -262,6 +271,7 @@ class FunctionNode(Node):
 
     def free(self) -> None:
         self.function = None
+        self.inputs = ()
 
 
 def gradient_rules() -> dict[type[Op], Callable[..., Any]]:
@@ -304,6 +314,18 @@ def _emit_around_stale(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
     return made[0] if len(made) == 1 else made
 
 
+def _fresh_size() -> Dim:
+    """A name for a size that is known once an op has run, in the function that is being traced: rules of branches and loops, which are recorded only there, ask for one."""
+    from polyreme.dispatch import active_trace
+
+    recorder = active_trace()
+    assert recorder is not None
+    return recorder.fresh_size()
+
+
+_emit.fresh_size = _emit_around_stale.fresh_size = _fresh_size  # type: ignore[attr-defined]
+
+
 def record(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], results: Sequence[Tensor], plan: Any = None) -> None:
     """Remember that `results` came from an op; those of floating dtype need gradients from now on. `plan` is what dispatch knows of an eager call."""
     if cls in (_rules or gradient_rules()):
@@ -311,17 +333,27 @@ def record(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], r
 
 
 def record_function(
-    inputs: Sequence[Tensor | None], results: Sequence[Tensor], backward: Callable[..., Sequence[Tensor | None]], name: str = "function"
-) -> None:
-    """Remember that `results` came from `inputs` by a function whose gradients `backward(*output_grads)` computes, one per input."""
-    if is_grad_enabled() and any(t is not None and not t.stop_gradient for t in inputs):
-        settle(*results)
-        attach(FunctionNode(inputs, len(results), backward, name), results)
+    inputs: Sequence[Tensor | None],
+    results: Sequence[Tensor],
+    backward: Callable[..., Sequence[Tensor | None]],
+    name: str = "function",
+    needing: Sequence[bool] | None = None,
+) -> FunctionNode | None:
+    """Remember that `results` came from `inputs` by a function whose gradients `backward(*output_grads)` computes, one per input.
+
+    `needing` says of each result whether it needs a gradient, where not all of floating dtype do. The step, or None where no gradient is needed.
+    """
+    if not is_grad_enabled() or not any(t is not None and not t.stop_gradient for t in inputs):
+        return None
+    settle(*results)
+    node = FunctionNode(inputs, len(results), backward, name)
+    attach(node, results, needing)
+    return node
 
 
-def attach(node: Node, results: Sequence[Tensor]) -> None:
+def attach(node: Node, results: Sequence[Tensor], needing: Sequence[bool] | None = None) -> None:
     for i, result in enumerate(results):
-        if result.type.dtype.kind in "fc":
+        if result.type.dtype.kind in "fc" and (needing is None or needing[i]):
             result.stop_gradient = False
             result._node, result._index = node, i
 
@@ -443,6 +475,58 @@ def grad(
     return found
 
 
+# --- parts of a graph
+
+
+def now() -> int:
+    """What tells the steps that are recorded from here on."""
+    return next(_sequence)
+
+
+def inputs_since(outputs: Sequence[Tensor], since: int) -> list[Tensor]:
+    """The tensors with gradients that were there before `since`, and from which steps recorded since then have made `outputs`."""
+    found: dict[Any, Tensor] = {}
+    met: set[int] = set()
+    waiting: list[Node] = []
+
+    def look(tensor: Tensor | None) -> None:
+        if tensor is None or tensor.stop_gradient:
+            return
+        if tensor._node is not None and tensor._node.sequence >= since:
+            waiting.append(tensor._node)
+        else:
+            found.setdefault(_key(tensor), tensor)
+
+    for output in outputs:
+        look(output)
+    while waiting:
+        node = waiting.pop()
+        if id(node) in met:
+            continue
+        met.add(id(node))
+        if isinstance(node, OpNode):
+            for (tensor, version, _), edge in zip(node.saved or (), node.edges, strict=True):
+                if edge is not None and tensor._version != version:
+                    raise RuntimeError(changed_in_place(f"an operand of '{node.cls.name}'", tensor._version, version))
+                look(tensor)
+        elif isinstance(node, FunctionNode):
+            for given in node.inputs:
+                look(given)
+    return list(found.values())
+
+
+def place_of(tensor: Tensor) -> Any:
+    """What tells where gradients of a tensor go."""
+    return _key(tensor)
+
+
+def gradients_since(since: int, outputs: Sequence[Tensor], grads: Sequence[Tensor], wanted: Sequence[Tensor], create_graph: bool) -> list[Tensor | None]:
+    """The gradients of `wanted` by the steps recorded since then alone, as a part of a backward."""
+    if not outputs:
+        return [None] * len(wanted)
+    return _run(outputs, grads, create_graph, create_graph, wanted, (), since)
+
+
 def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
@@ -458,12 +542,16 @@ def _run(
     create_graph: bool,
     wanted: Sequence[Tensor] | None,
     blocked: Sequence[Tensor],
+    since: int | None = None,
 ) -> list[Tensor | None]:
-    """Send gradients back from `outputs`. With `wanted`, return what arrives there; else add what arrives at leaves."""
+    """Send gradients back from `outputs`. With `wanted`, return what arrives there; else add what arrives at leaves.
+
+    `since` makes it a part of another backward: steps made before that are not run, and hooks on leaves are left to that.
+    """
     from polyreme.dispatch import at_once
 
     with at_once():
-        return _send(outputs, seeds, retain_graph, create_graph, wanted, blocked)
+        return _send(outputs, seeds, retain_graph, create_graph, wanted, blocked, since)
 
 
 def _send(
@@ -473,6 +561,7 @@ def _send(
     create_graph: bool,
     wanted: Sequence[Tensor] | None,
     blocked: Sequence[Tensor],
+    since: int | None,
 ) -> list[Tensor | None]:
     from polyreme.dispatch import full
     from polyreme.stale import StaleTensor
@@ -497,7 +586,7 @@ def _send(
         arrived[key] = value if held is None else _sum(held, value)
         if leaf:
             leaves[place] = edge
-        elif place not in queued and (reaching is None or place in reaching):
+        elif place not in queued and (reaching is None or place in reaching) and (since is None or node.sequence >= since):
             queued.add(place)
             heapq.heappush(waiting, (-node.sequence, len(queued), node))
 
@@ -505,7 +594,7 @@ def _send(
         """All gradients of the leaf have arrived."""
         key = (id(leaf), 0)
         arrived[key] = as_tensor(arrived[key])
-        if leaf._hooks:
+        if leaf._hooks and since is None:
             arrived[key] = call_hooks(leaf._hooks, arrived[key])
         if wanted is None:
             _accumulate(leaf, arrived[key])
@@ -593,8 +682,11 @@ def call_hooks(hooks: dict[int, Callable[..., Any]], value: Tensor) -> Tensor:
 
 
 def _accumulate(tensor: Tensor, value: Tensor) -> None:
+    from polyreme.dispatch import active_trace
     from polyreme.math.elementwise import add
 
+    if (recorder := active_trace()) is not None:
+        recorder.retain(tensor)
     if tensor._grad is None:
         # The gradient may have come from a hook, or go to several leaves: each has a tensor of its own.
         fresh = value.clone() if is_grad_enabled() else type(value)._wrap(value._value, value._type)

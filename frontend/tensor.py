@@ -51,12 +51,15 @@ def captured_by(capture: Any) -> Iterator[None]:
 class TensorHookRemoveHelper:
     """Takes a hook off again."""
 
-    def __init__(self, hooks: dict[int, Any], key: int):
-        self.hooks, self.key = hooks, key
+    def __init__(self, hooks: dict[int, Any], key: int, forget: Callable[[], None] | None = None):
+        self.hooks, self.key, self.forget = hooks, key, forget
 
     def remove(self) -> bool:
         """Whether the hook was still there."""
-        return self.hooks.pop(self.key, None) is not None
+        there = self.hooks.pop(self.key, None) is not None
+        if there and self.forget is not None:
+            self.forget()
+        return there
 
 
 class Tensor:
@@ -397,13 +400,12 @@ class Tensor:
         """The same values without the graph."""
         from polyreme import dispatch
 
-        recorder = dispatch.active_trace()
-        if recorder is not None:
-            recorder.share(self)
         shared = Tensor._wrap(self._value, self._type)
         if shared._value.__class__ is Pending:
             shared._value.held_by(shared)
         shared._place = self._place
+        if (recorder := dispatch.active_trace()) is not None:
+            recorder.share(self, shared, detached=True)
         return shared
 
     def detach_(self) -> Tensor:
@@ -426,10 +428,17 @@ class Tensor:
             hooks = self._node.hooks.setdefault(self._index, {})
         key = next(_hook_ids)
         hooks[key] = hook
-        return TensorHookRemoveHelper(hooks, key)
+        from polyreme import dispatch
+
+        recorder = dispatch.active_trace()
+        return TensorHookRemoveHelper(hooks, key, recorder.hook(self, hook) if recorder is not None else None)
 
     def retain_grads(self) -> None:
         """Keep the gradient of a tensor that is not a leaf, too."""
+        from polyreme import dispatch
+
+        if (recorder := dispatch.active_trace()) is not None:
+            recorder.retain(self)
         tape.retain(self)
 
     # --- copies and changes

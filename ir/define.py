@@ -64,6 +64,7 @@ IsolatedFromAbove = Trait("IsolatedFromAbove", "its regions use no value from ou
 ConstantLike = Trait("ConstantLike", "no operands; its value stands in its attributes")
 Elementwise = Trait("Elementwise", "each result element depends on the operand elements at the same place, after broadcasting")
 BindsSizes = Trait("BindsSizes", "sizes that stand alone as axes of its results, and that no argument of the function has, are known once it has run")
+ControlFlow = Trait("ControlFlow", "its regions are programs of their own, which passes over functions go into; it is pure if all that is in them is")
 View = Trait("View", "moves elements without computing: its result may share its operand's memory")
 
 _REQUIRED: Any = object()
@@ -71,6 +72,15 @@ _REQUIRED: Any = object()
 _OF_KERNELS = frozenset({ScalarType, VectorType, BufferType})
 _ALIKE = (bool, int, str, ScalarType, tuple[int, ...], tuple[bool, ...])
 MOST_INFERRED = 4096
+
+
+def is_pure(op: Op) -> bool:
+    """Whether an op has no effects: by its declaration, or by that of all that is in its regions."""
+    if Pure in op.traits:
+        return True
+    if ControlFlow not in op.traits:
+        return False
+    return all(Terminator in inner.traits or is_pure(inner) for region in op.regions for block in region.blocks for inner in block)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ At kernel level `main` takes buffers, the outputs last. Inside the run a buffer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -57,6 +57,18 @@ def resolve(dim: Dim) -> int:
 def resolve_all(dims: Iterable[Dim]) -> tuple[int, ...]:
     """Each of `dims` as `resolve` has it."""
     return tuple(d if isinstance(d, int) else resolve(d) for d in dims)
+
+
+def learn_sizes(kinds: Sequence[Type], values: Sequence[Array], names: Collection[str]) -> None:
+    """Bind those of `names` that the shapes of `values`, which are of types `kinds`, tell, in the run under way: anew, if they are bound already."""
+    if not names:
+        return
+    sizes = _sizes.get()
+    assert isinstance(sizes, dict), "sizes of a run that can learn some"
+    for kind, value in zip(kinds, values, strict=True):
+        for dim, size in zip(getattr(kind, "shape", ()), np.shape(value), strict=True):
+            if (found := told(dim, size)) is not None and found[0] in names:
+                sizes[found[0]] = int(found[1])
 
 
 @contextmanager
@@ -238,7 +250,7 @@ class _Run:
             raise EvaluateError(f"expected at most {MAX_CALL_DEPTH} calls inside each other but '@{func.sym_name}' goes deeper", func.location)
         known = dict(sizes)  # which ops that bind sizes add to
         with with_sizes(known):
-            return _Frame(self, known, depth).run(func.body, args)
+            return _Frame(self, func, known, depth).run(func.body, args)
 
     def callee(self, op: Op) -> Func:
         name = op.attributes["callee"].name
@@ -272,12 +284,14 @@ class _Number(NamedTuple):
 class _Frame:
     """The values of one call."""
 
-    def __init__(self, run: _Run, sizes: dict[str, int], depth: int):
+    def __init__(self, run: _Run, func: Func, sizes: dict[str, int], depth: int):
         self.outer = run
+        self.func = func
         self.sizes = sizes
         self.depth = depth
         self.values: dict[Value, Any] = {}
         self.known: dict[Block, list[tuple[Op, _Number | None]]] = {}
+        self.learns: dict[Block, bool] = {}  # whether ops in a block bind sizes, which are known inside it only
 
     def run(self, region: Region, args: Sequence[Any]) -> list[Any]:
         """What the region's terminator passes on when its block is entered with `args`."""
@@ -286,11 +300,16 @@ class _Frame:
             raise EvaluateError(f"expected {len(block.args)} values to enter the region but got {len(args)}")
         values = self.values
         values.update(zip(block.args, args, strict=True))
-        for op, number in self.steps(block):
+        steps = self.steps(block)
+        around = dict(self.sizes) if self.learns[block] else None
+        for op, number in steps:
             if number is None:
                 self.step(op)
             elif not (number.constant and number.result in values):
                 self.compute(number)
+        if around is not None and block.parent_op is not self.func:
+            self.sizes.clear()
+            self.sizes.update(around)
         return [] if block.last is None else [values[v] for v in block.last._operands]
 
     def steps(self, block: Block) -> list[tuple[Op, _Number | None]]:
@@ -299,6 +318,7 @@ class _Frame:
         if found is None:
             watched = self.outer.watch is not None
             found = self.known[block] = [(op, None if watched else _Number.of(op)) for op in block if op is not block.last]
+            self.learns[block] = any(BindsSizes in op.traits for op, _ in found)
         return found
 
     def compute(self, number: _Number) -> None:

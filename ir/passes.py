@@ -28,6 +28,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 from polyreme.ir.builtin import Func, Module
+from polyreme.ir.control import as_function, regions_of_control
 from polyreme.ir.diagnostics import Diagnostic, PassError, did_you_mean
 from polyreme.ir.dumps import Watch
 from polyreme.ir.evaluate import evaluate
@@ -75,16 +76,23 @@ class Pass:
 
 @dataclass(frozen=True)
 class FuncPass(Pass):
-    """A pass that looks at one function at a time."""
+    """A pass that looks at one function at a time; the bodies of branches and loops are functions to it."""
 
     def run(self, module: Module) -> None:
         step = open_timing()
         for func in module.functions:
             if step is None or not step.detailed:
-                self.run_on(func)
+                self.run_on_all(func)
                 continue
             with timed(f"@{func.sym_name}"):
-                self.run_on(func)
+                self.run_on_all(func)
+
+    def run_on_all(self, func: Func) -> None:
+        """As `run_on`, for the bodies of branches and loops in `func` too: those first, and inner ones before outer ones."""
+        for region in regions_of_control(func):
+            with as_function(region) as body:
+                self.run_on(body)
+        self.run_on(func)
 
     def run_on(self, func: Func) -> None:
         raise NotImplementedError

@@ -26,7 +26,7 @@ from polyreme.ir import config
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
-from polyreme.ir.define import Pure, Terminator
+from polyreme.ir.define import Terminator, is_pure
 from polyreme.ir.diagnostics import Diagnostic, Location, PassError
 from polyreme.ir.timing import open_timing
 
@@ -97,7 +97,7 @@ def erase_unused(func: Func) -> None:
 
 def _erase_unused(block: Block) -> None:
     for op in reversed(block):
-        if op.has(Pure) and not op.is_used and not op.has(Terminator):
+        if not op.is_used and not op.has(Terminator) and is_pure(op):
             op.erase()
             continue
         for region in op.regions:
@@ -128,7 +128,7 @@ class _Driver:
             op, _ = self.pending.popitem()
             if op.parent is None:
                 continue
-            if not op.is_used and op.has(Pure):
+            if not op.is_used and is_pure(op):
                 self.erase(op)
                 continue
             for p in self.by_kind.get(type(op), ()):

@@ -18,7 +18,7 @@ Meaning
 10. Types are well formed: sizes are from 0 to `MAX_SIZE`, the rank is at most `MAX_RANK`, vectors have lanes.
 11. A function's type is that of its arguments and of what it returns; names and roles, where given, are one per argument or result.
 12. Calls name a function of the module, and operands and results are what it takes and gives, for some choice of its sizes.
-13. Every symbolic size in a function is the size of an axis of one of its arguments, or of a result of an earlier op that `BindsSizes`; in a function on
+13. Every symbolic size in a function is the size of an axis of one of its arguments, or of a result of an earlier op that `BindsSizes`, in the same block or one around it; in a function on
     buffers it may also be one of `main`'s. An axis of size `8*N+3` tells `N`, too.
 14. Calls form no circle: no function calls itself, directly or not.
 15. An op that is `Pure` has only pure ops in its regions.
@@ -56,7 +56,7 @@ from typing import Any, Protocol, TypeVar
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Region, Use, Value
-from polyreme.ir.define import BindsSizes, IsolatedFromAbove, Pure, Terminator
+from polyreme.ir.define import BindsSizes, IsolatedFromAbove, Pure, Terminator, is_pure
 from polyreme.ir.diagnostics import Diagnostic, InferError, VerifyError, did_you_mean
 from polyreme.ir.dims import Dim, Expr, line_of, substitute, symbols, told
 from polyreme.ir.facts import Guard
@@ -179,7 +179,7 @@ class _Verifier:
 
     def purity(self, op: Op) -> None:
         for inner in op.walk():
-            if inner is not op and not inner.has(Pure) and not inner.has(Terminator):
+            if inner is not op and not is_pure(inner) and not inner.has(Terminator):
                 self.fault("E0215", f"expected only pure ops in '{op.name}' but got '{inner.name}'", inner)
 
     def block(self, op: Op, block: Block, visible: set[Value], depth: int) -> None:
@@ -476,10 +476,12 @@ class _Verifier:
             if isinstance(module, Module):
                 bound |= {s for f in module.functions if f.attributes.get("sym_name") == "main" for s in _sizes_of(f.args)}
         reported: set[str] = set()
+        inside: dict[Block | None, set[str]] = {}  # what is learnt in a body is known in it only
         for op, used in _sizes_used(func, checked):
             if op.has(BindsSizes):
-                bound |= _sizes_of(op.results)
-            for size in sorted(used - bound - reported):
+                inside.setdefault(op.parent, set()).update(_sizes_of(op.results))
+            known = bound.union(*(inside[at.parent] for at in _around(op) if at.parent in inside)) if inside else bound
+            for size in sorted(used - known - reported):
                 reported.add(size)
                 self.fault("E0213", f"the size '{size}' is not the size of an axis of any argument of {name}", op)
 

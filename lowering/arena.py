@@ -1,6 +1,7 @@
 """The arena: where each intermediate buffer of a kernel-level `main` lies.
 
-A buffer is live from the first op of `main` that uses it to the last; uses inside an op's regions and uses through views count as uses by that op.
+A buffer is live from the first op that uses it to the last, among the ops of the block that it is made in; uses inside an op's regions and uses through views count as uses by that op.
+So what the body of a loop makes on the way shares memory with what it makes later, and the two bodies of a branch share theirs.
 `runtime/memory.py` turns lifetimes into offsets.
 """
 
@@ -45,13 +46,13 @@ def plan_memory(main: Func) -> None:
     allocs = [op for op in main.walk() if isinstance(op, kernel.Alloc) and op.attributes["space"] == "arena"]
     if all(op.attributes["offset"] is not None for op in allocs):
         return
-    steps = {op: i for i, op in enumerate(main.block)}
-    begin = _of_threads([op for op in allocs if op.attributes["of_thread"]], main, steps)
+    spans = _spans(main)
+    begin = _of_threads([op for op in allocs if op.attributes["of_thread"]], spans)
     allocs = [op for op in allocs if op.attributes["offset"] is None]
     lifetimes: list[Lifetime] = []
     units: list[Expr | None] = []
     for alloc in allocs:
-        first, last = lifetime_of(alloc, main, steps)
+        first, last = _span_of(alloc, spans)
         size, unit = _split(_bytes(alloc))
         lifetimes.append(Lifetime(first, last, size, unit))
         units.append(unit)
@@ -64,15 +65,42 @@ def plan_memory(main: Func) -> None:
         alloc.attributes["offset"] = begin + offset
 
 
-def _of_threads(allocs: Sequence[Op], main: Func, steps: dict[Op, int]) -> int:
+def _spans(main: Func) -> dict[Op, tuple[int, int]]:
+    """The numbers that each op in `main` and those in it have, in order of the text: from its own to the last one inside."""
+    spans: dict[Op, tuple[int, int]] = {}
+    for number, op in enumerate(main.walk()):
+        spans[op] = number, number
+        around = op.parent_op if op is not main else None
+        while around is not None and around is not main:
+            spans[around] = spans[around][0], number
+            around = around.parent_op
+    return spans
+
+
+def _span_of(alloc: Op, spans: dict[Op, tuple[int, int]]) -> tuple[int, int]:
+    """The numbers from the first to the last op that uses an allocation. One that stands in a loop or branch is used in it only, and anew in each round; what uses one from
+    outside of a loop may do so until the last round has ended."""
+    block = alloc.parent
+    found = []
+    for use in _uses(alloc.result):
+        while use.parent is not block:
+            around = use.parent_op
+            assert around is not None
+            use = around
+        found.append(spans[use])
+    found = found or [spans[alloc]]
+    return min(first for first, _ in found), max(last for _, last in found)
+
+
+def _of_threads(allocs: Sequence[Op], spans: dict[Op, tuple[int, int]]) -> int:
     """Set the offsets of buffers of which each thread has a part, in bytes at the beginning of the arena that nothing else uses, and give how many these are.
 
     A store to a line of memory that another processor has read since it was written last waits for that one's copy to go: 4 to 7 ns where they share a cache, 27 to 35 where they
     do not (Zen 4), where it takes .6 otherwise. So what only one thread reads is kept apart from what all of them do, and from the other threads' parts: the first thread's
     part of each buffer ends at the same place, which is where the second one's begins. Buffers that are live together with others of the kind lie as all others.
     """
-    spans = {op: lifetime_of(op, main, steps) for op in allocs}
-    alone = [op for op in allocs if isinstance(_bytes(op), int) and not any(o is not op and spans[o][0] <= spans[op][1] and spans[op][0] <= spans[o][1] for o in allocs)]
+    lives = {op: _span_of(op, spans) for op in allocs}
+    alone = [op for op in allocs if isinstance(_bytes(op), int) and not any(o is not op and lives[o][0] <= lives[op][1] and lives[op][0] <= lives[o][1] for o in allocs)]
     first = {op: align(op.attributes["of_thread"] * op.attributes["dtype"].bytes) for op in alone}
     where = max(first.values(), default=0)
     end = where

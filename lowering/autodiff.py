@@ -1,37 +1,55 @@
 """Reverse-mode differentiation of `nn` functions, from the rules in `lowering/gradients/`.
 
-`GRADIENTS` maps op classes to rules, for the compiler and the eager tape alike. `forward_backward` splits a function into one that keeps
-what its gradients need (residuals) and one that computes them. Views and constants are made again rather than kept.
+`GRADIENTS` maps op classes to rules, for the compiler and the eager tape alike. `forward_half` makes the function that keeps what gradients need
+(residuals), `backward_half` one that computes them for the results that have gradients, and `forward_backward` both at once. Views and constants are made
+again rather than kept. `gradient_function` computes gradients from the arguments alone, so that it can be differentiated again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-from polyreme.dialects import nn
+from polyreme.dialects import host, nn
 from polyreme.dialects.nn import Add, Full
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
-from polyreme.ir.core import BlockArgument, Op, Value
+from polyreme.ir.core import BlockArgument, Op, OpResult, Value
 from polyreme.ir.define import ConstantLike, View
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.dims import Dim, line_of, symbols
 from polyreme.ir.types import TensorType, Type, type_symbols
-from polyreme.lowering.gradients import complex, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape
+from polyreme.lowering.gradients import (
+    complex,
+    control,
+    custom,
+    dist,
+    elementwise,
+    linear,
+    matrix,
+    norm,
+    pool,
+    quantize,
+    recurrent,
+    reduce,
+    shape,
+)
 from polyreme.lowering.gradients.table import GRADIENTS, gradient
 from polyreme.lowering.names import distinct
 
-__all__ = ["GRADIENTS", "NOT_DIFFERENTIABLE", "Differentiated", "forward_backward", "gradient", "gradients_of"]
+__all__ = [
+    "GRADIENTS", "NOT_DIFFERENTIABLE", "BackwardHalf", "Differentiated", "ForwardHalf", "backward_half", "forward_backward", "forward_half", "gradient",
+    "gradient_function", "gradients_of", "needs_gradients",
+]  # fmt: skip
 
-_FAMILIES = (complex, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape)  # importing them fills the table
+_FAMILIES = (complex, control, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape)  # importing them fills the table
 
 NOT_DIFFERENTIABLE: frozenset[type[Op]] = frozenset(
     {
         *(nn.Constant, nn.Full, nn.DimValue, nn.Iota, nn.Uniform, nn.FloorDivide),
         *(nn.Equal, nn.NotEqual, nn.Less, nn.LessEqual, nn.Greater, nn.GreaterEqual, nn.IsNan, nn.IsInf, nn.IsFinite),
         *(nn.BitwiseAnd, nn.BitwiseOr, nn.BitwiseXor, nn.BitwiseNot),
-        *(nn.LogicalNot, nn.LogicalAnd, nn.LogicalOr, nn.LogicalXor, nn.Any, nn.All, nn.ArgMax, nn.ArgMin, nn.Argsort, nn.StopGradient, nn.QuantizeLinear),
+        *(nn.LogicalNot, nn.LogicalAnd, nn.LogicalOr, nn.LogicalXor, nn.Any, nn.All, nn.ArgMax, nn.ArgMin, nn.Argsort, nn.StopGradient, nn.QuantizeLinear, host.Range),
     }
 )
 """Ops through which no gradient flows: `floor_divide` as in Paddle, `stop_gradient` by its meaning, the others because of what they make."""
@@ -41,7 +59,7 @@ class Differentiated(NamedTuple):
     """The halves of a function's derivative.
 
     `forward` takes the function's arguments and returns its results, then the residuals. `backward` takes the arguments whose positions are in
-    `saved`, then the residuals, then a gradient for each result of a float type, and returns the gradients of the arguments asked for.
+    `saved`, then the residuals, then a gradient for each result of a float or complex type, and returns the gradients of the arguments asked for.
     """
 
     forward: Func
@@ -49,34 +67,113 @@ class Differentiated(NamedTuple):
     saved: tuple[int, ...]
 
 
-def forward_backward(func: Func, wrt: Sequence[int]) -> Differentiated:
-    """Differentiate `func`, which stays as it is, with respect to the arguments at positions `wrt` (of float types).
+class ForwardHalf(NamedTuple):
+    """What runs first. `function` takes the arguments of the function differentiated and returns its results, then the residuals.
+
+    Gradients may need the arguments at `saved`; `residuals` says of each what it is: the number of an op, and of a result of it.
+    """
+
+    function: Func
+    saved: tuple[int, ...]
+    residuals: tuple[tuple[int, int], ...]
+
+
+class BackwardHalf(NamedTuple):
+    """What computes gradients. `function` takes the arguments at `saved`, the residuals with the numbers `residuals`, then a gradient of each result at `given`.
+
+    It returns the gradients of the arguments at `reached`: no others depend on these results. Of the arguments, it reads the elements of those in `read`,
+    of others only sizes.
+    """
+
+    function: Func
+    saved: tuple[int, ...]
+    residuals: tuple[int, ...]
+    given: tuple[int, ...]
+    reached: tuple[int, ...]
+    read: frozenset[int]
+
+
+def needs_gradients(func: Func, wrt: Sequence[int]) -> tuple[bool, ...]:
+    """Of each result of `func`, whether it needs a gradient where the arguments at positions `wrt` do: whether differentiable ops lead from these to it."""
+    active = _active(list(func.block), {func.args[i] for i in wrt})
+    return tuple(v in active for v in func.block.terminator.operands)
+
+
+def forward_half(func: Func, wrt: Sequence[int]) -> ForwardHalf:
+    """The forward half of `func`, which stays as it is: it keeps what the gradients of any of its results need.
 
     `PassError` names every op that a gradient must pass and that has no rule.
     """
+    return _forward(_with_gradients(func, wrt, _all_given(func, wrt)), func)
+
+
+def backward_half(func: Func, wrt: Sequence[int], given: Sequence[int], forward: ForwardHalf) -> BackwardHalf:
+    """The gradients of the arguments at `wrt`, of the sum of the results at `given` (those that need gradients), each weighted by its gradient."""
+    return _backward(_with_gradients(func, wrt, given), func, forward)
+
+
+def forward_backward(func: Func, wrt: Sequence[int]) -> Differentiated:
+    """Differentiate `func`, which stays as it is, with respect to the arguments at positions `wrt` (of float or complex types).
+
+    Gradients of arguments that no result depends on are zeros. `PassError` names every op that a gradient must pass and that has no rule.
+    """
+    given = [i for i, v in enumerate(func.block.terminator.operands) if _has_gradient(v.type)]
+    whole = _with_gradients(func, wrt, given, zeros=True)
+    forward = _forward(whole, func)
+    backward = _backward(whole, func, forward)
+    assert backward.residuals == tuple(range(len(forward.residuals)))
+    return Differentiated(forward.function, backward.function, backward.saved)
+
+
+def gradient_function(func: Func, wrt: Sequence[int], given: Sequence[int]) -> tuple[Func, tuple[int, ...]]:
+    """A function of the arguments of `func` and a gradient of each result at `given`, which returns the gradients of those arguments that are named beside it.
+
+    It computes anew what a backward half is handed, so that its own gradients are those of the second order, and so on.
+    """
+    whole = _with_gradients(func, wrt, given)
+    needed = _needed(whole.grads, {}, frozenset())
+    if (call := next((op for op in needed if op.name == "host.call"), None)) is not None:
+        raise PassError(f"expected ops that can run twice on the way to gradients of a higher order but '{call.name}' calls a function of the host", call.location)
+    inputs = [*whole.args, *whole.seeds.values()]
+    return _outlined(func, inputs, [op for op in whole.func.block if op in needed], whole.grads), whole.reached
+
+
+class _Whole(NamedTuple):
+    """A copy of a function with the ops of its gradients behind its own, which are `head`."""
+
+    func: Func
+    args: list[BlockArgument]
+    head: dict[Op, int]  # the number of each
+    seeds: dict[int, BlockArgument]
+    grads: list[Value]
+    reached: tuple[int, ...]
+
+
+def _all_given(func: Func, wrt: Sequence[int]) -> list[int]:
+    return [i for i, needed in enumerate(needs_gradients(func, wrt)) if needed]
+
+
+def _with_gradients(func: Func, wrt: Sequence[int], given: Sequence[int], zeros: bool = False) -> _Whole:
+    """With `zeros`, arguments that no gradient reaches have zeros."""
     whole: Func = func.clone()
     block = whole.block
+    args, head = list(block.args), {op: i for i, op in enumerate(block) if op is not block.terminator}
     outputs = list(block.terminator.operands)
-    count = len(whole.args)
-    names = [whole.result_names[i] if i < len(whole.result_names) else outputs[i].name or f"result_{i}" for i in range(len(outputs))]
-    seeds = {i: block.add_arg(v.type, f"grad_{names[i]}") for i, v in enumerate(outputs) if _is_float(v.type)}
-    last = block.terminator.prev
+    names = [whole.result_names[i] if i < len(whole.result_names) else v.name or f"result_{i}" for i, v in enumerate(outputs)]
+    seeds = {i: block.add_arg(outputs[i].type, f"grad_{names[i]}") for i in given}
     b = Builder(block, block.terminator)
-    targets = [block.args[i] for i in wrt]
-    grads = gradients_of(b, list(zip(outputs, (seeds.get(i) for i in range(len(outputs))), strict=True)), targets)
-    return _split(whole, func, last, count, list(seeds.values()), grads)
+    found = gradients_of(b, [(v, seeds.get(i)) for i, v in enumerate(outputs)], [args[i] for i in wrt])
+    pairs = [(i, _zeros(b, args[i]) if zeros and grad is None else grad) for i, grad in zip(wrt, found, strict=True)]
+    return _Whole(whole, args, head, seeds, [g for _, g in pairs if g is not None], tuple(i for i, g in pairs if g is not None))
 
 
-def gradients_of(b: Builder, results: Sequence[tuple[Value, Value | None]], wrt: Sequence[Value]) -> list[Value]:
+def gradients_of(b: Builder, results: Sequence[tuple[Value, Value | None]], wrt: Sequence[Value]) -> list[Value | None]:
     """Emit the gradients of the sum of `results`, each weighted by the value beside it (none for None), with respect to the values `wrt`.
 
-    All ops between them stand in the builder's block, in front of its insertion point. Values that no gradient reaches get zeros.
+    All ops between them stand in the builder's block, in front of its insertion point. Values that no gradient reaches have None.
     """
     before = [op for op in b.block if b.before is None or _precedes(op, b.before)]
-    active = set(wrt)
-    for op in before:
-        if any(v in active for v in op.operands) and type(op) not in NOT_DIFFERENTIABLE:
-            active.update(r for r in op.results if _is_float(r.type))
+    active = _active(before, set(wrt))
     _check_rules([op for op in before if any(r in active for r in op.results)])
     pending: dict[Value, Value] = {}
 
@@ -101,7 +198,17 @@ def gradients_of(b: Builder, results: Sequence[tuple[Value, Value | None]], wrt:
         for value, grad_of in zip(op.operands, flat, strict=True):
             if grad_of is not None and value in active:
                 add(value, grad_of)
-    return [pending[v] if v in pending else _zeros(b, v) for v in wrt]
+    return [pending.get(v) for v in wrt]
+
+
+def _active(ops: Sequence[Op], wrt: set[Value]) -> set[Value]:
+    """The values that need gradients where those of `wrt` do; `ops` stand in their order."""
+    active = set(wrt)
+    for op in ops:
+        # Of an op with a rule of its own, some operands are for that rule only.
+        if any(v in active for v in (op.inputs if isinstance(op, nn.CustomGradient) else op.operands)) and type(op) not in NOT_DIFFERENTIABLE:
+            active.update(r for r in op.results if _has_gradient(r.type))
+    return active
 
 
 def _precedes(op: Op, other: Op) -> bool:
@@ -120,7 +227,7 @@ def _check_rules(ops: Sequence[Op]) -> None:
         raise PassError([d for op in missing.values() for d in PassError(f"expected a gradient rule for '{op.name}' but it has none", op.location, code="E0407").diagnostics], code="E0407")
 
 
-def _is_float(kind: Type) -> bool:
+def _has_gradient(kind: Type) -> bool:
     return isinstance(kind, TensorType) and kind.dtype.kind in "fc"
 
 
@@ -133,71 +240,98 @@ def _zeros(b: Builder, value: Value) -> Value:
 # --- splitting
 
 
-def _split(whole: Func, func: Func, last: Op | None, count: int, seeds: list[BlockArgument], grads: list[Value]) -> Differentiated:
-    """Cut `whole`, whose ops after `last` compute `grads`, into its halves."""
-    block = whole.block
-    head: dict[Op, None] = {}
-    op = block.first if last is not None else None
-    while op is not None:
-        head[op] = None
-        op = None if op is last else op.next
-    needed = _needed(grads, head)
-    args: dict[Value, int] = {a: i for i, a in enumerate(block.args[:count])}
-    tail = [op for op in block if op in needed]
-    fixed = set(seeds)
-    outer = dict.fromkeys(v for op in tail for v in op.operands if v not in fixed and v.owner not in needed)
-    outer.update(dict.fromkeys(g for g in grads if g not in fixed and g.owner not in needed))
-    saved: list[Value] = [v for v in outer if v in args]
-    residuals = [v for v in outer if v not in args]
-    bound = bound_symbols([*saved, *residuals, *seeds])
-    used = frozenset().union(*(op_symbols(op) for op in tail), *(type_symbols(v.type) for v in [*outer, *seeds]))
-    # A value may be all that tells a size, even if its elements are not needed: an argument, or what an op made that gave the size its name.
-    for value in (*args, *(r for op in head if op not in needed for r in op.results)):
-        if value not in saved and bound_symbols([value]) & (used - bound):
-            (saved if value in args else residuals).append(value)
-            bound |= bound_symbols([value])
-    backward = _backward(func, [*saved, *residuals, *seeds], tail, grads)
+def _forward(whole: _Whole, func: Func) -> ForwardHalf:
+    """The forward half of `func`, of which `whole` is the copy with gradients."""
+    args: dict[Value, int] = {a: i for i, a in enumerate(whole.args)}
+    needed = _needed(whole.grads, whole.head, None)
+    outer = _outer(whole, needed)
+    saved = {v: None for v in outer if v in args}
+    residuals = {v: None for v in outer if v not in args}
+    # Sizes are told by what is kept: which results have gradients is not known yet.
+    for value in _size_sources(whole, needed, [*saved, *residuals], [*args, *(r for op in whole.head if op not in needed for r in op.results)]):
+        (saved if value in args else residuals)[value] = None
+    places = tuple((whole.head[v.op], v.index) for v in residuals if isinstance(v, OpResult))
     forward = func.clone()
-    mapping = _same_values(whole, forward, head)
+    ops = list(forward.block)
     terminator = forward.block.terminator
-    kept = tuple(mapping[v] for v in residuals)
+    kept = [ops[number].results[index] for number, index in places]
     terminator.set_operands((*terminator.operands, *kept), (len(terminator.operands) + len(kept),))
     names = (*forward.result_names, *(f"residual_{i}" for i in range(len(kept)))) if forward.result_names else ()
     forward.attributes["sym_name"] = f"{func.sym_name}_forward"
     forward.attributes["result_names"] = names
-    return Differentiated(forward.finish(), backward, tuple(args[v] for v in saved))
+    return ForwardHalf(forward.finish(), tuple(args[v] for v in saved), places)
 
 
-def _needed(grads: Sequence[Value], head: dict[Op, None]) -> set[Op]:
-    """Ops of the backward half: what `grads` need of the ops outside `head`, and of the views and constants in it, which are made again."""
+def _backward(whole: _Whole, func: Func, forward: ForwardHalf) -> BackwardHalf:
+    """The backward half, of what `forward` keeps."""
+    ops = list(whole.head)
+    saved = {whole.args[i]: i for i in forward.saved}
+    residuals = {ops[number].results[index]: i for i, (number, index) in enumerate(forward.residuals)}
+    kept = frozenset(residuals)
+    needed = _needed(whole.grads, whole.head, kept)
+    outer = dict.fromkeys(_outer(whole, needed))
+    if (lost := next((v for v in outer if v not in saved and v not in residuals), None)) is not None:
+        raise AssertionError(f"the gradients of some results of '{func.sym_name}' need {lost}, which those of all do not")
+    read = frozenset(saved[v] for v in outer if v in saved)
+    outer.update(dict.fromkeys(_size_sources(whole, needed, [*outer, *whole.seeds.values()], [*saved, *residuals])))
+    given = [v for v in saved if v in outer], [v for v in residuals if v in outer]
+    inputs = [*given[0], *given[1], *whole.seeds.values()]
+    function = _outlined(func, inputs, [op for op in whole.func.block if op in needed], whole.grads)
+    return BackwardHalf(function, tuple(saved[v] for v in given[0]), tuple(residuals[v] for v in given[1]), tuple(whole.seeds), whole.reached, read)
+
+
+def _needed(grads: Sequence[Value], head: Container[Op], kept: frozenset[Value] | None) -> set[Op]:
+    """Ops that a backward half runs: what `grads` need of the ops outside `head`, and of the views and constants in it, which are made again.
+
+    With `kept`, the values that there are, also what else is not among them.
+    """
     needed: set[Op] = set()
-    waiting = [v.owner for v in grads]
+    waiting = list(grads)
     while waiting:
-        op = waiting.pop()
-        if not isinstance(op, Op) or op in needed or (op in head and not (op.has(View) or op.has(ConstantLike))):
+        value = waiting.pop()
+        op = value.owner
+        if not isinstance(op, Op) or op in needed or (kept is not None and value in kept):
+            continue
+        if kept is None and op in head and not (op.has(View) or op.has(ConstantLike)):
             continue
         needed.add(op)
-        waiting += [v.owner for v in op.operands]
+        waiting += op.operands
     return needed
 
 
-def _backward(func: Func, inputs: Sequence[Value], tail: Sequence[Op], grads: Sequence[Value]) -> Func:
+def _outer(whole: _Whole, needed: Container[Op]) -> list[Value]:
+    """What the ops of a backward half take of the forward half, and of its arguments; what of these it returns as it is, too."""
+    fixed = set(whole.seeds.values())
+    used = [*(v for op in whole.func.block if op in needed for v in op.operands), *whole.grads]
+    return list(dict.fromkeys(v for v in used if v not in fixed and v.owner not in needed))
+
+
+def _size_sources(whole: _Whole, needed: Container[Op], inputs: Sequence[Value], candidates: Sequence[Value]) -> list[Value]:
+    """Values that tell sizes that a backward half mentions and its `inputs` do not tell.
+
+    A value may be all that tells a size, even if its elements are not needed: an argument, or what an op made that gave the size its name.
+    """
+    bound = bound_symbols(inputs)
+    mentioned = [op_symbols(op) for op in whole.func.block if op in needed]
+    missing = frozenset().union(*mentioned, *(type_symbols(v.type) for v in [*inputs, *whole.seeds.values()])) - bound
+    found: list[Value] = []
+    for value in candidates:
+        if value not in inputs and bound_symbols([value]) & missing:
+            found.append(value)
+            missing -= bound_symbols([value])
+    return found
+
+
+def _outlined(func: Func, inputs: Sequence[Value], ops: Sequence[Op], results: Sequence[Value]) -> Func:
+    """A function of copies of `ops`, which take `inputs`."""
     names = [v.name or f"residual_{i}" for i, v in enumerate(inputs)]
     roles = tuple("input" for _ in inputs)
     made = Func.empty(f"{func.sym_name}_backward", [v.type for v in inputs], (), distinct(names), loc=func.location, arg_roles=roles)
     mapping: dict[Value, Value] = dict(zip(inputs, made.args, strict=True))
-    for op in tail:
+    for op in ops:
         made.block.append(op.clone(mapping))
-    made.block.append(Return([mapping[g] for g in grads], loc=func.location))
+    made.block.append(Return([mapping[g] for g in results], loc=func.location))
     return made.finish()
-
-
-def _same_values(whole: Func, copy: Func, head: dict[Op, None]) -> dict[Value, Value]:
-    """The values of `copy` that stand for those of `whole`, from which it differs by what was added after `head`."""
-    mapping: dict[Value, Value] = dict(zip(whole.args, copy.args, strict=False))
-    for old, new in zip(head, copy.block, strict=False):
-        mapping.update(zip(old.results, new.results, strict=True))
-    return mapping
 
 
 def bound_symbols(values: Sequence[Value]) -> frozenset[str]:

@@ -26,6 +26,7 @@ from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.rewrite import Pattern, erase_unused, pattern, rewrite_greedily
 from polyreme.ir.scalar import FUNCTIONS
 from polyreme.ir.types import ScalarType, TensorType, scalar_type
+from polyreme.lowering.control_cleanup import CONTROL_PATTERNS
 
 # --- what is known of a value
 
@@ -491,7 +492,7 @@ class Canonicalize(Pass):
     fold_limit: int = 4096
 
     def run(self, module: Module) -> None:
-        rewrite_greedily(module, [*CANONICAL, fold_constants(self.fold_limit)])
+        rewrite_greedily(module, [*CANONICAL, *CONTROL_PATTERNS, fold_constants(self.fold_limit)])
 
 
 @register_pass

@@ -94,6 +94,35 @@ def _emit_if(e: FunctionEmitter, op: Any) -> list[Lane]:
     return [code.value(a.elem, a.lanes, f"phi {a.type} [ {a.ref}, %{block_a} ], [ {b.ref}, %{block_b} ]", "either") for a, b in zip(first, second, strict=True)]
 
 
+def _emit_while(e: FunctionEmitter, op: Any) -> list[Any]:
+    """A loop that tests at its beginning."""
+    code, inits = e.code, [e.get(v) for v in op.inits]
+    head, body, end = code.label("head"), code.label("body"), code.label("end")
+    before = code.block
+    code.jump(head)
+    code.start(head)
+    # The phis' second values are known once the body is written; their lines wait.
+    names = [code.name(e.hint(a, "carried")) for a in op.body.block.args]
+    at = len(code.lines)
+    code.lines += [""] * len(names)
+    carried = [e.named(a.type, name) for a, name in zip(op.body.block.args, names, strict=True)]
+    for region in (op.condition, op.body):
+        for arg, value in zip(region.block.args, carried, strict=True):
+            e.bind(arg, value)
+    with e.scope():
+        (again,) = e.run_block(op.condition.block)
+        code.branch(again.ref, body, end)
+    code.start(body)
+    with e.scope():
+        yielded = [e.lane(v) if isinstance(v, Position) else v for v in e.run_block(op.body.block)]
+    latch = code.block
+    code.jump(head)
+    for k, (name, start, latest) in enumerate(zip(names, inits, yielded, strict=True)):
+        code.lines[at + k] = f"  {name} = phi {start.type} [ {start.ref}, %{before} ], [ {latest.ref}, %{latch} ]"
+    code.start(end)
+    return carried
+
+
 def _emit_call(e: FunctionEmitter, op: Any) -> None:
     facts = e.module.facts[op.callee.name]
     func = e.module.called[op.callee.name] = e.module.by_name[op.callee.name]
@@ -311,4 +340,5 @@ CONTROL: dict[type[Op], EmitOp] = {
     kernel.Call: _emit_call,
     kernel.Parallel: _emit_parallel,
     kernel.Threads: _emit_threads,
+    kernel.While: _emit_while,
 }

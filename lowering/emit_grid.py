@@ -200,6 +200,7 @@ GRID: dict[type[Op], Any] = {
     **OPS,
     kernel.For: CONTROL[kernel.For],
     kernel.If: CONTROL[kernel.If],
+    kernel.While: CONTROL[kernel.While],
     kernel.Alloc: _emit_alloc,
     kernel.Prefetch: _emit_nothing,
     kernel.BlockId: _place("ctaid"),

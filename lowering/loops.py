@@ -239,19 +239,27 @@ class _RowLoops:
         return total / max(rows, 1) / (self.lanes.count if self.along_row else 1)
 
     def _choose_kept(self) -> dict[Value, int]:
-        """Dear values that several stages ask for, with the first stage that does; they fit in the scratch."""
+        """Dear values that several stages ask for, with the first stage that does; they fit in the scratch.
+
+        The scratch has the present row only: not of those are kept whose elements are asked for in other places, through a slice, say.
+        """
         if not self.rows.staged:
             return {}
         wanted: dict[Value, set[int]] = {}
+        seen: set[tuple[Value, int, bool]] = set()
+        elsewhere: set[Value] = set()
 
-        def want(value: Value, stage: int) -> None:
-            if stage in wanted.setdefault(value, set()):
+        def want(value: Value, stage: int, moved: bool = False) -> None:
+            if (value, stage, moved) in seen:
                 return
-            wanted[value].add(stage)
+            seen.add((value, stage, moved))
+            wanted.setdefault(value, set()).add(stage)
+            if moved:
+                elsewhere.add(value)
             op = value.producer()
             if op is not None and op not in self.rows.staged:
                 for x in op.operands:
-                    want(x, stage)
+                    want(x, stage, moved or not isinstance(op, (tensor.Map, tensor.Broadcast)))
 
         for s in self.rows.staged:
             want(s.x, self.rows.level[s.result] - 1)
@@ -266,7 +274,7 @@ class _RowLoops:
             dear = isinstance(op, tensor.Map) and EXPENSIVE.get(op.fn, 1) >= KEPT_COST
             dear = dear or (isinstance(op, tensor.Reduce) and op not in self.rows.staged)
             bytes = row * value.type.dtype.bytes
-            if dear and len(wanted.get(value, ())) > 1 and shape_of(value) == self.rows.space and isinstance(bytes, int) and bytes <= room:
+            if dear and value not in elsewhere and len(wanted.get(value, ())) > 1 and shape_of(value) == self.rows.space and isinstance(bytes, int) and bytes <= room:
                 kept[value] = min(wanted[value])
                 room -= bytes
         return kept

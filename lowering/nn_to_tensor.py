@@ -20,6 +20,7 @@ from polyreme.dialects.nn.reduce import Reduction, reduction_axes
 from polyreme.dialects.shape_rules import number_fits
 from polyreme.ir.builder import Builder
 from polyreme.ir.convert import Conversion
+from polyreme.ir.core import Op, Region
 from polyreme.ir.define import OPS
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import register_pass
@@ -441,6 +442,12 @@ def stop_gradient(op: Any, b: Builder, x: Value) -> Value:
     return x
 
 
+@nn_to_tensor.lower(nn.CustomGradient)
+def custom_gradient(op: Any, b: Builder, values: tuple[Value, ...], inputs: tuple[Value, ...], captured: tuple[Value, ...]) -> tuple[Value, ...]:
+    """values, for the same reason"""
+    return values
+
+
 @nn_to_tensor.lower(nn.Reshape)
 def reshape(op: Any, b: Builder, x: Value) -> Value:
     return _reshape(b, x, op.shape)
@@ -503,3 +510,38 @@ def scatter_add(op: Any, b: Builder, updates: Value, index: Value) -> Value:
     wide = _wide(b, updates)
     zeros = b(tt.Full, value=0, shape=(*wide.type.shape[: op.axis], op.size, *wide.type.shape[op.axis + index.type.rank :]), dtype=wide.type.dtype)
     return _cast(b, b(tt.Scatter, zeros, index, wide, axis=op.axis, fn="add"), updates.type.dtype)
+
+
+# --- branches and loops
+
+
+def _regions(op: Op) -> list[Region]:
+    """The regions of an op that is replaced, for the one that takes its place: what is in them is converted there."""
+    taken, op.regions = op.regions, []
+    for region in taken:
+        end = region.block.terminator
+        region.block.append(tt.Yield.build(end.operands, {}, (), (), end.location, (len(end.operands),)))
+        end.erase()
+    return taken
+
+
+@nn_to_tensor.lower(nn.If)
+def branch(op: Any, b: Builder, cond: Value, captured: tuple[Value, ...]) -> tuple[Value, ...]:
+    types = [r.type for r in op.results]
+    made: Any = b.insert_op(tt.If.build((cond, *captured), {"sizes": op.sizes}, _regions(op), types, op.location, (1, len(captured))))
+    return tuple(made.results)
+
+
+@nn_to_tensor.lower(nn.While)
+def loop(op: Any, b: Builder, inits: tuple[Value, ...], captured: tuple[Value, ...]) -> tuple[Value, ...]:
+    types = [r.type for r in op.results]
+    made: Any = b.insert_op(tt.While.build((*inits, *captured), {}, _regions(op), types, op.location, (len(inits), len(captured))))
+    return tuple(made.results)
+
+
+@nn_to_tensor.lower(nn.Scan)
+def scan(op: Any, b: Builder, xs: tuple[Value, ...], inits: tuple[Value, ...], shared: tuple[Value, ...]) -> tuple[Value, ...]:
+    types = [r.type for r in op.results]
+    attributes = {"steps": op.steps, "reverse": op.reverse}
+    made: Any = b.insert_op(tt.Scan.build((*xs, *inits, *shared), attributes, _regions(op), types, op.location, (len(xs), len(inits), len(shared))))
+    return tuple(made.results)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from polyreme.ir import config
 from polyreme.ir.builtin import Module
+from polyreme.ir.define import ControlFlow
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.ir.garbage import collect_new, without_collections
 from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
@@ -24,6 +25,7 @@ from polyreme.lowering.batch_tiling import TileBatch
 from polyreme.lowering.channels_last import ChannelsLast
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.contract import build_contract
+from polyreme.lowering.control_cleanup import HoistFromLoops
 from polyreme.lowering.conv import build_conv
 from polyreme.lowering.count_ranks import CountRanks
 from polyreme.lowering.cumulate import build_cumulate
@@ -47,7 +49,7 @@ from polyreme.lowering.program import Program, has_prepare
 from polyreme.lowering.quantized import IntegerProducts
 from polyreme.lowering.random import build_random
 from polyreme.lowering.recurrent import weave_of_inputs
-from polyreme.lowering.regions import is_host_op
+from polyreme.lowering.regions import is_host_op, sizes_learnt
 from polyreme.lowering.row_chain import build_row_chain
 from polyreme.lowering.scan import build_scan
 from polyreme.lowering.schedule import KernelBuilder
@@ -124,14 +126,16 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     pads = (MovePads(),) if target.code == "ptx" else ()
     chains = () if target.code == "ptx" else (GroupRowChains(target.caches[1], target.third_level_bytes, target.far_cores),)
     # Nor have they kernels that run through steps, or sort; but they have units for products of 16-bit floats.
-    steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), CountRanks(SHORT_ROW))
+    steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), HoistFromLoops(), CountRanks(SHORT_ROW))
+    # What was folded in a step is a constant there.
+    constants = () if target.code == "ptx" else (HoistFromScans(),)
     # Nor have they products of bytes.
     integers = () if target.code == "ptx" else (IntegerProducts(multiplies_pairs(target)),)
     return [
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), Cse(), Dce(), *layouts, *reductions, SinkReshapes(), *pads, Fuse(write_pads=target.code != "ptx"), *chains),
+        Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), *constants, Cse(), Dce(), *layouts, *reductions, SinkReshapes(), *pads, Fuse(write_pads=target.code != "ptx"), *chains),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", _to_kernels(target, prepare, watch, progress)),
     ]
@@ -151,17 +155,30 @@ def lower(
     `verify` checks the module after every pass; `inputs` also runs it there, and compares. `prepare`, `progress`: see `pipeline`.
     """
     _check_level(to)
-    check_in_one_piece(module)
+    check_in_one_piece(module, target)
     lowered: Module = module.clone()
     made = stages(target or find_target(), "nn", to, prepare, progress) if level_of(module) != "kernel" else []
     with without_collections():
         return PassManager(made, verify_each=verify, inputs=inputs, after_stage=_collect_constants).run(lowered)
 
 
-def check_in_one_piece(module: Module) -> None:
+def check_in_one_piece(module: Module, target: Target | None = None) -> None:
     """A function that the stages can take: one that the host runs parts of has to be cut first."""
     for op in module.walk():
-        if is_host_op(op):
+        if op.has(ControlFlow):
+            if names := sizes_learnt(op):
+                why = (
+                    f"expected a function that is compiled in one piece but the size '{names[0]}' is known only when '{op.name}' has run, and native code knows all sizes when it starts; give "
+                    "both branches results of one shape, or write into a tensor of the full size; a function of `paddle.jit.to_static` is cut there and runs in parts"
+                )
+                raise PolyremeError(Diagnostic(why, op.location), code="E0408")
+            if target is not None and target.code == "ptx" and is_host_op(op, branches=True):
+                why = (
+                    f"expected launches in one fixed order for a GPU but '{op.name}' chooses among them when it runs, which a file of launches cannot; a function of "
+                    "`paddle.jit.to_static` is cut there, and the host chooses"
+                )
+                raise PolyremeError(Diagnostic(why, op.location), code="E0408")
+        elif is_host_op(op):
             why = (
                 f"expected a function that is compiled in one piece but '{op.name}' runs on the host, in Python, which a library does not have; a function of "
                 "`paddle.jit.to_static` is cut there and runs in parts (`split_regions`, `load_module`); else leave out what draws, or choose with paddle.where in place of a mask"

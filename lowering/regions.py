@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
+from polyreme.dialects import nn, tensor
+from polyreme.dialects.control import local_sizes
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Call, Func, Module, Return
+from polyreme.ir.control import has_control_flow
 from polyreme.ir.core import Op, Value
-from polyreme.ir.define import ConstantLike
+from polyreme.ir.define import ConstantLike, ControlFlow
 from polyreme.ir.dims import symbols
 from polyreme.ir.facts import Guard
 from polyreme.ir.rewrite import erase_unused
@@ -20,48 +23,67 @@ from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.autodiff import bound_symbols, op_symbols
 from polyreme.lowering.names import distinct
 
-__all__ = ["HOST_DIALECTS", "has_host_ops", "is_host_op", "split_regions"]
+__all__ = ["HOST_DIALECTS", "has_host_ops", "is_host_op", "sizes_learnt", "split_regions"]
 
 # Their ops are no part of compiled code.
 HOST_DIALECTS = frozenset({"dist", "host"})
 
 
-def is_host_op(op: Op) -> bool:
-    """Whether the op runs on the host, by its own meaning."""
-    return op.dialect in HOST_DIALECTS
+def is_host_op(op: Op, branches: bool = False) -> bool:
+    """Whether the op runs on the host: by its own meaning, or, of a branch or loop, because of what is in it.
+
+    Native code knows all sizes when it starts, so one with sizes that are known only when it has run is the host's, too. With `branches` all of them are: between launches on a GPU.
+    """
+    if op.dialect in HOST_DIALECTS:
+        return True
+    if not op.has(ControlFlow):
+        return False
+    if branches and not (isinstance(op, (nn.Scan, tensor.Scan)) and isinstance(op.steps, int) and not has_control_flow(op)):
+        return True  # but not steps of a known number, which are written one after the other
+    return bool(sizes_learnt(op)) or any(is_host_op(inner) for region in op.regions for block in region.blocks for inner in block)
 
 
-def has_host_ops(func: Func) -> bool:
-    """Whether the function has to be split before it can be compiled."""
-    return any(is_host_op(op) for op in func.block)
+def sizes_learnt(op: Op) -> tuple[str, ...]:
+    """The sizes that are known only when a branch or loop has run."""
+    if isinstance(op, (nn.If, tensor.If)):
+        return tuple(map(str, op.sizes))
+    if isinstance(op, (nn.While, tensor.While)):
+        count = len(op.inits)
+        return tuple(sorted(local_sizes([a.type for a in op.body.block.args[:count]], [v.type for v in op.inits], [v.type for v in op.captured])))
+    return ()
 
 
-def split_regions(func: Func) -> Module:
+def has_host_ops(func: Func, branches: bool = False) -> bool:
+    """Whether the function has to be split before it can be compiled; `branches` as in `is_host_op`."""
+    return any(is_host_op(op, branches) for op in func.block)
+
+
+def split_regions(func: Func, branches: bool = False) -> Module:
     """A module whose `main` is `func`, every run of ops between the host's moved into a function `region_0`, `region_1`, … of its own.
 
     Constants are made where they are used; what one region makes and a later one needs is passed on. What nobody needs is left out. An argument of `func` keeps its
-    name and role in the regions that take it. `func` stays as it is.
+    name and role in the regions that take it. `func` stays as it is. `branches` as in `is_host_op`.
     """
     module = Module.empty(loc=func.location)
     main: Func = func.clone()
     main.attributes["sym_name"] = "main"
     module.block.append(main)
     erase_unused(main)
-    for number, run in enumerate(_runs(main)):
+    for number, run in enumerate(_runs(main, branches)):
         _outline(module, main, run, f"region_{number}")
     erase_unused(main)
     return module
 
 
-def _runs(main: Func) -> list[list[Op]]:
+def _runs(main: Func, branches: bool) -> list[list[Op]]:
     """The ops to compile, as they stand between the host's. Constants alone are no reason for a region, unless the host takes or returns them."""
     runs: list[list[Op]] = [[]]
     for op in main.block:
-        if is_host_op(op) or isinstance(op, Return):
+        if is_host_op(op, branches) or isinstance(op, Return):
             runs.append([])
         elif not op.has(ConstantLike):
             runs[-1].append(op)
-        elif kept := [use for use in op.result.uses if is_host_op(use.op) or isinstance(use.op, Return)]:
+        elif kept := [use for use in op.result.uses if is_host_op(use.op, branches) or isinstance(use.op, Return)]:
             # One for the host alone, so that regions still have theirs.
             made = main.block.insert(op.clone(), op)
             for use in kept:

@@ -28,6 +28,7 @@ from polyreme.ir.passes import Pass
 from polyreme.ir.types import PARTS, BufferType, TensorType, i64
 from polyreme.lowering.arena import plan_within
 from polyreme.lowering.code import Code
+from polyreme.lowering.control_kernels import CONTROL, runs_general, write_control
 from polyreme.lowering.costs import cost_of
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.group_row_chains import GroupRowChains
@@ -132,7 +133,7 @@ class _Bufferize:
         self.packed: dict[tuple[Any, Any], Value] = {}
         self.order = {op: i for i, op in enumerate(main.block)}
         self.ahead: dict[Value, list[tuple[tuple[Pack, ...], Value]]] = {}  # by weight, what `prepare` makes of it, and the argument of `main` that gets it
-        self.last_uses = self._find_last_uses(main)
+        self.last_uses = self.find_last_uses(main)
         self.new = self._new_main()
         self.results = self.new.args[len(main.args) :]
         weights = [a for a, role in zip(self.new.args, self.new.arg_roles, strict=True) if role == "param" and _is_static(a)]
@@ -141,6 +142,7 @@ class _Bufferize:
         self.b = Builder.at_end(self.new.block, main.location)
         # Where what all steps of a scan share is made: in front of the loop that is being written, or else at the end.
         self.top = self.b
+        self.in_loop = False
 
     def _new_main(self) -> Func:
         old = self.old
@@ -154,10 +156,10 @@ class _Bufferize:
         return new
 
     def run(self) -> list[Func]:
-        self._block(self.old, self.results)
+        self.write_block(self.old, self.results)
         return [self._without_unused(), *self._prepare(), *self.kernels.values()]
 
-    def _block(self, func: Func, results: Sequence[Value]) -> None:
+    def write_block(self, func: Func, results: Sequence[Value]) -> None:
         """The ops of `func`, which returns into `results`."""
         outputs = self._outputs(func, results)
         for op in func.block:
@@ -170,6 +172,8 @@ class _Bufferize:
                     self.woven[op.result] = self.woven[op.x]
             elif isinstance(op, Return):
                 self._return(op, outputs, results)
+            elif isinstance(op, CONTROL) and (not isinstance(op, tensor.Scan) or runs_general(op)):
+                write_control(self, op, outputs)
             elif isinstance(op, tensor.Scan) and not op.inits and not op.reverse:
                 self._each(op, outputs)
             elif is_widening(op) and isinstance(weight := self.memory[op.operands[0]], Value) and weight in self.weights:
@@ -194,13 +198,7 @@ class _Bufferize:
     def _return(self, op: Op, outputs: dict[Value, Value], results: Sequence[Value]) -> None:
         for value, buffer in zip(op.operands, results, strict=True):
             if outputs.get(_behind_reshapes(value)) is not buffer:
-                type = value.type
-                assert isinstance(type, TensorType)
-                if type.dtype in PARTS:
-                    type = TensorType((*type.shape, 2), PARTS[type.dtype])
-                copy = Func.empty("root", [type], loc=op.location)
-                Builder.at_end(copy.block, op.location)(Return, tuple(copy.args))
-                self._run_plan(Request(copy.finish(), self.target), [value], [buffer])
+                self.copy(value, buffer)
         if op.parent is self.old.block:
             self.b(Return, ())
 
@@ -216,11 +214,11 @@ class _Bufferize:
         Fuse().run_on(step)
         # Each thread has images of its own, none of which comes from another core; so only those that do not fit the cache are better never made.
         GroupRowChains(self.target.caches[1]).run_on(step)
-        results = [outputs.get(v) or self._alloc(_buffer_type(v, scan.location)) for v in scan.results]
+        results = [outputs.get(v) or self.alloc(_buffer_type(v, scan.location)) for v in scan.results]
         self.memory.update(zip(scan.results, results, strict=True))
-        saved = self.top, self.order, self.last_uses
+        saved = self.top, self.packed, self.order, self.last_uses
         self.order = {op: i for i, op in enumerate(step.block)}
-        self.last_uses = self._find_last_uses(step)
+        self.last_uses = self.find_last_uses(step)
         code = Code(self.b)
         tasks = min(scan.steps, MOST_TASKS) if isinstance(scan.steps, int) else scan.steps
         threads = code.b(kernel.Threads)
@@ -231,19 +229,33 @@ class _Bufferize:
             with code.loop(start, stop, name="step") as loop:
                 around, body = self.new.block.last, self.b.block
                 assert around is not None
-                self.top = Builder.before_op(around)
+                self.enter_control()
                 for value, arg in zip((*scan.xs, *scan.shared), step.args, strict=True):
                     source = self.memory[value]
-                    self.memory[arg] = source if arg.index >= len(scan.xs) else self._element(self._buffer(source), loop.iv, arg)
-                places = [self._element(r, loop.iv, v) for r, v in zip(results, step.block.terminator.operands, strict=True)]
-                self._block(step, places)
+                    self.memory[arg] = source if arg.index >= len(scan.xs) else self.element(self.buffer(source), loop.iv, arg)
+                places = [self.element(r, loop.iv, v) for r, v in zip(results, step.block.terminator.operands, strict=True)]
+                self.write_block(step, places)
                 self._place_by_task(body, task, tasks)
-        self.top, self.order, self.last_uses = saved
+        top, packed, self.order, self.last_uses = saved
+        self.leave_control(top, packed)
         if self.watch is not None:
             request = request_of(scan, self.target)
             self.watch(request, KernelPlan((), builder="scan"), [around])
 
-    def _element(self, buffer: Value, step: Value, like: Value) -> Value:
+    def enter_control(self) -> None:
+        """From here on code goes into a loop or branch: what does not depend on it is made in front of the outermost one."""
+        if self.top is self.b:
+            around = self.new.block.last
+            assert around is not None
+            self.top = Builder.before_op(around)
+        self.packed = dict(self.packed)
+
+    def leave_control(self, top: Builder, packed: dict[tuple[Any, Any], Value]) -> None:
+        """Back to how it was in front of a loop or branch; what was packed in there is not there any more."""
+        self.top = top
+        self.packed = {key: buffer for key, buffer in self.packed.items() if key in packed or buffer.producer() is None or buffer.producer().parent is self.new.block}
+
+    def element(self, buffer: Value, step: Value, like: Value) -> Value:
         """The part of a buffer that belongs to one step."""
         shape = like.type.shape
         view: Value = self.b(kernel.View, buffer, Code(self.b).value(Code(self.b).mul(step, product(shape))), shape=shape)
@@ -270,7 +282,9 @@ class _Bufferize:
         memory = [self.memory[v] for v in op.operands]
         kept = [i for i, m in enumerate(memory) if isinstance(m, Widened) or (isinstance(m, Value) and m in self.weights)]
         known = [i for i, m in enumerate(memory) if isinstance(m, Dense)]
-        request = request_of(op, self.target, known + kept * self.always, kept, known)
+        # What stays the same in all rounds of a loop is packed once, in front of it.
+        stays = [i for i, m in enumerate(memory) if self.in_loop and isinstance(m, Value) and not self._changes(m)]
+        request = request_of(op, self.target, known + kept * self.always + stays, kept, known)
         woven = [(i, self.woven[v]) for i, v in enumerate(op.operands) if v in self.woven]
         request = replace(request, liked=self._liked(op), woven=tuple(woven))
         plan = self._plan(request)
@@ -281,7 +295,7 @@ class _Bufferize:
                 taken[r] = left
         results = []
         for r, value in enumerate(op.results):
-            buffer = outputs.get(value) or taken.get(r) or self._alloc(_buffer_type(value, op.location))
+            buffer = outputs.get(value) or taken.get(r) or self.alloc(_buffer_type(value, op.location))
             results.append(buffer)
         self._run_plan(request, op.operands, results)
         self.memory.update(zip(op.results, results, strict=True))
@@ -291,6 +305,11 @@ class _Bufferize:
             # What was packed of the operand is not what the result would pack to.
             for key in [key for key in self.packed if key[0] is buffer]:
                 del self.packed[key]
+
+    def _changes(self, memory: Value) -> bool:
+        """Whether memory is made in a loop or branch, perhaps other one in each round."""
+        made = memory.producer()
+        return made is not None and made.parent is not self.new.block
 
     def _liked(self, op: Op) -> Weave | None:
         """The order in which the one root that reads the result of `op` likes to find it."""
@@ -306,6 +325,20 @@ class _Bufferize:
             value = user.result
         return None
 
+    def buffer_type(self, value: Value) -> BufferType:
+        """The type of the memory that holds a value."""
+        return _buffer_type(value, self.b.loc)
+
+    def copy(self, value: Value, target: Value) -> None:
+        """Write a value to `target`."""
+        type = value.type
+        assert isinstance(type, TensorType)
+        if type.dtype in PARTS:
+            type = TensorType((*type.shape, 2), PARTS[type.dtype])
+        func = Func.empty("root", [type], loc=self.b.loc)
+        Builder.at_end(func.block, self.b.loc)(Return, tuple(func.args))
+        self._run_plan(Request(func.finish(), self.target), [value], [target])
+
     def _left(self, op: Op, operand: int, memory: Sequence[Memory]) -> Value | None:
         """The memory of an operand, if it is the arena's and nobody reads it after `op`, which itself does in one way only."""
         mine = memory[operand]
@@ -315,7 +348,7 @@ class _Bufferize:
         last = self.last_uses.get(op.operands[operand])
         return mine if last is not None and last <= self.order[op] else None
 
-    def _find_last_uses(self, func: Func) -> dict[Value, int]:
+    def find_last_uses(self, func: Func) -> dict[Value, int]:
         """Where in the block of `func` the memory of each value is read for the last time, under other shapes too."""
         last: dict[Value, int] = {}
         for op in reversed(func.block):
@@ -332,11 +365,11 @@ class _Bufferize:
         config.say(2, lambda: f"// cost of {title(request)}: {cost_of(request.func)}")
         config.say(3, lambda: schedule_text(request, plan))
         packs = [self._pack(p, operands[p.operand]) for p in plan.packs]
-        scratch = [self._alloc(type, dict(plan.of_thread).get(i, 0)) for i, type in enumerate(plan.scratch)]
+        scratch = [self.alloc(type, dict(plan.of_thread).get(i, 0)) for i, type in enumerate(plan.scratch)]
         before = len(self.new.block.ops)
         for step in plan.steps:
             buffers = [self._slot(slot, operands, results, packs, scratch) for slot in step.slots]
-            buffers = [self._shaped(buffer, arg.type) for buffer, arg in zip(buffers, step.func.args, strict=True)]
+            buffers = [self.shaped(buffer, arg.type) for buffer, arg in zip(buffers, step.func.args, strict=True)]
             if step.block:
                 self.b(kernel.Launch, *buffers, callee=self._kernel(step.func), grid=step.grid, block=step.block)
             else:
@@ -351,7 +384,7 @@ class _Bufferize:
 
     def _slot(self, slot: Slot, operands: Sequence[Value], results: Sequence[Value], packs: Sequence[Value], scratch: Sequence[Value]) -> Value:
         if slot.kind == "operand":
-            return self._buffer(self.memory[operands[slot.index]])
+            return self.buffer(self.memory[operands[slot.index]])
         return {"result": results, "pack": packs, "scratch": scratch}[slot.kind][slot.index]
 
     def _pack(self, pack: Pack, value: Value) -> Value:
@@ -365,11 +398,10 @@ class _Bufferize:
         if key not in self.packed:
             if isinstance(memory, Dense):
                 # Made when it is written to where it is kept: nobody looks at it before.
-                self.packed[key] = self._buffer(Dense.later(pack.type, partial(_packed, pack, memory)))
+                self.packed[key] = self.buffer(Dense.later(pack.type, partial(_packed, pack, memory)))
             else:
-                inside = memory.producer() is not None and memory.producer().parent is not self.new.block
-                here, self.b = self.b, self.b if inside else self.top
-                buffer = self._alloc(BufferType(pack.type.shape, pack.type.dtype))
+                here, self.b = self.b, self.b if self._changes(memory) else self.top
+                buffer = self.alloc(BufferType(pack.type.shape, pack.type.dtype))
                 self._run_plan(Request(pack.func, self.target), [value], [buffer])
                 self.packed[key] = buffer
                 self.b = here
@@ -407,7 +439,7 @@ class _Bufferize:
                 for packs, buffer in made:
                     source = places[weight]
                     for pack in packs[:-1]:
-                        source = self._fill(pack, source, self._alloc(BufferType(pack.type.shape, pack.type.dtype)))
+                        source = self._fill(pack, source, self.alloc(BufferType(pack.type.shape, pack.type.dtype)))
                     self._fill(packs[-1], source, places[buffer])
         self.b(Return, ())
         return [func.finish()]
@@ -415,7 +447,7 @@ class _Bufferize:
     def _fill(self, pack: Pack, source: Value, target: Value) -> Value:
         """`target`, which code at the builder fills with what `pack` makes of `source`."""
         if pack.kernel is not None:
-            buffers = [self._shaped(x, arg.type) for x, arg in zip((source, target), pack.kernel.args, strict=True)]
+            buffers = [self.shaped(x, arg.type) for x, arg in zip((source, target), pack.kernel.args, strict=True)]
             self.b(kernel.Call, *buffers, callee=self._kernel(pack.kernel))
             return target
         operand = pack.func.args[0]
@@ -436,7 +468,7 @@ class _Bufferize:
 
     # --- memory and kernels
 
-    def _buffer(self, memory: Memory) -> Value:
+    def buffer(self, memory: Memory) -> Value:
         if isinstance(memory, Value):
             return memory
         if isinstance(memory, Widened):
@@ -445,14 +477,14 @@ class _Bufferize:
             self.data[memory] = self.top(kernel.Data, value=memory)
         return self.data[memory]
 
-    def _shaped(self, buffer: Value, type: BufferType) -> Value:
+    def shaped(self, buffer: Value, type: BufferType) -> Value:
         """The memory as a kernel wants to see it: reshapes and collapsed axes are views, as are the parts of complex numbers."""
         if buffer.type != type:
             seen = type.dtype if buffer.type.dtype in PARTS else None
             buffer = self.b(kernel.View, buffer, None, shape=type.shape, dtype=seen)
         return buffer
 
-    def _alloc(self, type: BufferType, of_thread: int = 0) -> Value:
+    def alloc(self, type: BufferType, of_thread: int = 0) -> Value:
         value: Value = self.b(kernel.Alloc, shape=type.shape, dtype=type.dtype, space="arena", of_thread=of_thread)
         return value
 

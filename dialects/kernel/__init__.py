@@ -16,7 +16,7 @@ Conventions of the whole dialect:
 from polyreme.dialects.kernel.block import DotBlock
 from polyreme.dialects.kernel.checks import check_kernels
 from polyreme.dialects.kernel.common import MAX_LANES, REDUCTIONS, lanes_of, of_lanes
-from polyreme.dialects.kernel.control import Alternate, Call, For, If, Parallel, Threads, Yield
+from polyreme.dialects.kernel.control import Alternate, Call, For, If, Parallel, Threads, While, Yield
 from polyreme.dialects.kernel.grid import (
     Atomic,
     Barrier,
@@ -103,6 +103,7 @@ __all__ = [
     "UntilAligned",
     "View",
     "WarpShuffle",
+    "While",
     "Yield",
     "check_kernels",
     "lanes_of",

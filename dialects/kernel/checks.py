@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from polyreme.dialects.kernel.control import Call, For, If, Parallel
+from polyreme.dialects.kernel.control import Call, For, If, Parallel, While
 from polyreme.dialects.kernel.effects import CALLS, closed_over, root_of, written_arguments, written_by
 from polyreme.dialects.kernel.grid import (
     Atomic,
@@ -119,8 +119,8 @@ def check_uniform(func: Func, ops: Sequence[Op], meeting: frozenset[str], report
     differing = closed_over(func.block, seeds, from_memory=False)
     for barrier in barriers:
         for around in _around(barrier, func):
-            decides = around.operands[:2] if isinstance(around, For) else around.operands[:1]
-            if isinstance(around, Parallel) or (isinstance(around, (For, If)) and any(v in differing for v in decides)):
+            decides = around.operands[:2] if isinstance(around, For) else around.condition.block.terminator.operands if isinstance(around, While) else around.operands[:1]
+            if isinstance(around, Parallel) or (isinstance(around, (For, If, While)) and any(v in differing for v in decides)):
                 why = "whose iterations run in any order" if isinstance(around, Parallel) else "which differs from thread to thread"
                 report("E0220", f"expected all threads of a block at '{barrier.name}' but it stands in a '{around.name}', {why}", barrier)
                 break

@@ -204,6 +204,48 @@ class If(Op):
         return results
 
 
+@op("kernel.while")
+class While(Op):
+    """As long as what the first body yields is true, runs the second one, which yields the carried values of the next round.
+
+        // %limit: index, %buffer: buffer<64xi1>
+        %rounds = kernel.while %zero : index { (%i: index)
+          %again = kernel.load %buffer, %i : i1
+          kernel.yield %again
+        } { (%i: index)
+          %next = kernel.apply %i, %limit {fn = "add"} : index
+          kernel.yield %next
+        }
+
+    Both bodies take the carried values; the results are those for which the condition, an i1, did not hold.
+    """
+
+    inits = variadic()
+    condition = region()
+    body = region()
+
+    @classmethod
+    def empty(cls, inits: Sequence[Value], names: Sequence[str] = (), loc: Location = UNKNOWN) -> While:
+        """A loop whose bodies have their arguments but no ops yet: append them, and a `Yield`, to the blocks of `condition` and `body`."""
+        types = [v.type for v in inits]
+        return cls.build(inits, {}, [Region(Block(types, names)), Region(Block(types, names))], types, loc, (len(types),))
+
+    @staticmethod
+    def infer(inits: Sequence[Type], *, condition: Region, body: Region) -> tuple[Type, ...]:
+        for what, inside in (("the condition", condition), ("the body", body)):
+            got = [a.type for a in inside.block.args]
+            check(got == list(inits), f"expected {what} to have arguments ({', '.join(map(str, inits))}) but got ({', '.join(map(str, got))})", code="E0305")
+        _check_yield(condition, (i1,), "the condition")
+        _check_yield(body, inits, "the body")
+        return tuple(inits)
+
+    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
+        carried = list(args)
+        while run_region(self.condition, carried)[0]:
+            carried = list(run_region(self.body, carried))
+        return carried
+
+
 @op("kernel.call")
 class Call(Op):
     """Runs the kernel `callee` of the same module on buffers and index values.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from polyreme.dialects.kernel.block import DotBlock
-from polyreme.dialects.kernel.control import Call, For, If
+from polyreme.dialects.kernel.control import Call, For, If, While
 from polyreme.dialects.kernel.grid import Atomic, CopyAsync, Launch
 from polyreme.dialects.kernel.memory import FetchAdd, Scatter, Store, View
 from polyreme.dialects.kernel.terms import DotTerms
@@ -78,6 +78,8 @@ def _close(block: Block, found: set[Value], from_memory: bool) -> None:
             for inner in region.blocks:
                 if isinstance(op, For):
                     _enter_loop(op, inner, found)
+                elif isinstance(op, While):
+                    _enter_while(op, found)
                 elif any(v in found for v in op.operands):
                     found.update(inner.args)
                 _close(inner, found, from_memory)
@@ -95,6 +97,16 @@ def _enter_loop(loop: For, body: Block, found: set[Value]) -> None:
     for arg, result, given, after in zip(body.args[1:], loop.results, carried, yielded, strict=False):
         if given in found or after in found:
             found.update((arg, result))
+
+
+def _enter_while(loop: While, found: set[Value]) -> None:
+    condition, body = (r.block for r in loop.regions)
+    again = condition.last.operands[:1] if condition.last is not None else ()
+    yielded = body.last.operands if body.last is not None else ()
+    for first, second, result, given, after in zip(condition.args, body.args, loop.results, loop.operands, yielded, strict=False):
+        # How many rounds there are decides on all that is carried.
+        if given in found or after in found or any(v in found for v in again):
+            found.update((first, second, result))
 
 
 _READS = frozenset(("kernel.load", "kernel.gather", "kernel.load_matrix"))

@@ -3,6 +3,7 @@
 from polyreme.dialects.nn.activation import Gelu, LeakyRelu, LogSoftmax, Relu, Silu, Softmax, Softplus
 from polyreme.dialects.nn.bits import BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor
 from polyreme.dialects.nn.complex import Complex, Conj, Imag, Real
+from polyreme.dialects.nn.control import If, Scan, While, Yield
 from polyreme.dialects.nn.conv import Conv, ConvFilter, ConvTranspose
 from polyreme.dialects.nn.create import Constant, DimValue, Dropout, Full, Iota, Uniform
 from polyreme.dialects.nn.elementwise import (
@@ -46,7 +47,7 @@ from polyreme.dialects.nn.elementwise import (
     Tanh,
     Trunc,
 )
-from polyreme.dialects.nn.gradient import StopGradient
+from polyreme.dialects.nn.gradient import CustomGradient, StopGradient
 from polyreme.dialects.nn.linear import Linear, MatMul
 from polyreme.dialects.nn.logic import (
     Equal,
@@ -107,6 +108,7 @@ __all__ = [
     "Cosh",
     "CrossEntropy",
     "Cumsum",
+    "CustomGradient",
     "DequantizeLinear",
     "DimValue",
     "Div",
@@ -127,6 +129,7 @@ __all__ = [
     "Gelu",
     "Greater",
     "GreaterEqual",
+    "If",
     "Imag",
     "Inverse",
     "Iota",
@@ -169,6 +172,7 @@ __all__ = [
     "Reshape",
     "Round",
     "Rsqrt",
+    "Scan",
     "Scatter",
     "ScatterAdd",
     "Sigmoid",
@@ -194,5 +198,7 @@ __all__ = [
     "Trunc",
     "Uniform",
     "Where",
+    "While",
     "Window",
+    "Yield",
 ]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from polyreme.dialects.arrays import Array
-from polyreme.ir.core import Op
-from polyreme.ir.define import Pure, View, op, operand
-from polyreme.ir.types import TensorType
+from polyreme.dialects.nn.control import Yield
+from polyreme.ir.core import Block, Op, Region
+from polyreme.ir.define import IsolatedFromAbove, Pure, View, attr, op, operand, region, variadic
+from polyreme.ir.diagnostics import check
+from polyreme.ir.types import TensorType, Type
 
 
 @op("nn.stop_gradient", Pure, View)
@@ -26,3 +31,42 @@ class StopGradient(Op):
     @staticmethod
     def reference(x: Array) -> Array:
         return x
+
+
+@op("nn.custom_gradient", Pure, IsolatedFromAbove)
+class CustomGradient(Op):
+    """`values` themselves, whose gradients go to `inputs` by a rule of its own.
+
+        func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %r = nn.round %x : tensor<4xf32>
+          %y = nn.custom_gradient [%r], [%x], [%x] {reached = [0]} : tensor<4xf32> { (%dy: tensor<4xf32>, %a: tensor<4xf32>)
+            %dx = nn.mul %dy, %a : tensor<4xf32>
+            nn.yield %dx
+          }
+          return %y
+        }
+
+    What a PyLayer leaves in a traced function. The body is the rule: its arguments are the gradients of `values`, one for one and of their types, and then `captured`, and it yields gradients
+    of the inputs that `reached` names, of their types. It sees no other values. No gradient flows through `values` and `captured`, but those of the rule's own results do flow through
+    `captured`. It is dropped on the way to the `tensor` level, after gradients are taken.
+    """
+
+    values = variadic()
+    inputs = variadic()
+    captured = variadic()
+    reached = attr(tuple[int, ...])
+    body = region()
+
+    @staticmethod
+    def infer(values: Sequence[TensorType], inputs: Sequence[TensorType], captured: Sequence[TensorType], *, reached: Sequence[int], body: Region) -> tuple[Type, ...]:
+        block: Block = body.block
+        taken, expected = [a.type for a in block.args], [*values, *captured]
+        check(taken == expected, f"expected block arguments ({', '.join(map(str, expected))}) but got ({', '.join(map(str, taken))})", code="E0305")
+        check(all(0 <= i < len(inputs) for i in reached), f"expected numbers of the {len(inputs)} inputs in 'reached' but got {list(reached)}")
+        check(isinstance(block.last, Yield), "expected the body to end with 'nn.yield'", code="E0305")
+        given, wanted = [v.type for v in block.terminator.operands], [inputs[i] for i in reached]
+        check(given == wanted, f"expected gradients ({', '.join(map(str, wanted))}) but got ({', '.join(map(str, given))})", code="E0305")
+        return tuple(values)
+
+    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
+        return args[: len(self.values)]

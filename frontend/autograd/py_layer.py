@@ -109,8 +109,16 @@ class PyLayer:
                     )
             return given
 
+        originals = [r for r in (results if several else [results]) if isinstance(r, Tensor)]
+        from polyreme import dispatch
+
+        recorder = dispatch.active_trace()
+        if recorder is not None and tape.is_grad_enabled() and any(context.needs_input_grad):
+            tensors = list(recorder.custom_gradient(tensors, inputs, backward, cls.backward, f"{cls.__name__}.backward", context._materialize))
+            made = iter(tensors)
+            outputs = [next(made) if isinstance(o, Tensor) else o for o in outputs]
         tape.record_function(inputs, tensors, backward, cls.__name__)
-        for tensor, original in zip(tensors, [r for r in (results if several else [results]) if isinstance(r, Tensor)], strict=True):
+        for tensor, original in zip(tensors, originals, strict=True):
             if id(original) in context._non_differentiable:
                 tensor.stop_gradient = True
         if not several:

@@ -43,28 +43,26 @@ class _CaptureTrace(Trace):
         self.moving = moving
         self.paths: list[Source] = []
         self.path_tensors: list[Tensor] = []
-        self.given = 0  # how many inputs are arguments
+        self.arguments = 0  # how many inputs are arguments
         self.thread = threading.get_ident()
-
-    def owner_of(self, tensor: Tensor) -> Tensor:
-        """A tensor whose place outside is known is read there, whoever else has its array now."""
-        if id(tensor) in self.state.sources:
-            return tensor
-        array = id(tensor._value)
-        if array in self.state.shared:
-            raise NotWhole("two tensors outside share their contents")
-        return self.state.owners.get(array) or super().owner_of(tensor)
 
     def outside(self, owner: Tensor, name: str) -> Value:
         """The argument for a tensor from outside."""
         state = self.state
         source = state.sources.get(id(owner))
+        if source is None and (known := state.owners.get(id(owner._value))) is not None:
+            # A tensor that was made with the contents of one outside, which nobody told of.
+            if id(owner._value) in state.shared:
+                raise NotWhole("two tensors outside share their contents")
+            if id(known) not in self.by_tensor:
+                self.by_tensor[id(known)] = self.outside(known, name)
+            return self.by_tensor[id(known)]
         part = owner.persistable or isinstance(source, Attribute) and source.table != ""
         if source is None or part and source.said() not in self.moving:
             if source is not None:
                 state.guard(source, "{0} is {1}", owner, message=f"is the tensor '{owner.name}'", counted=getattr(source, "of_layer", False))
             return super().outside(owner, name)
-        number = self.given + len(self.paths)
+        number = self.arguments + len(self.paths)
         self.paths.append(source)
         self.path_tensors.append(owner)
         kind = type(owner)
@@ -143,7 +141,7 @@ def capture(
     try:
         with dispatch.trace_into(trace), tensor.captured_by(trace):
             stand_ins = [trace.add_input(*given) for given in inputs]
-            trace.given = len(stand_ins)
+            trace.arguments = len(stand_ins)
             before = [t._value for t in stand_ins]
             args, kwargs = _arguments(template, iter(stand_ins), state, names)
             result = watch.call(function, *args, **kwargs)
@@ -155,7 +153,7 @@ def capture(
                     if not leaves[stand_ins.index(stand_in)].stop_gradient and tape.is_grad_enabled():
                         raise NotWhole("an argument that needs gradients is changed in place", location)
                     effects.append(Effect("assign", made.existing(stand_in), None, (made.output(_fresh(stand_in)),)))
-            written = [t for t, _, _ in trace.originals.values()]
+            written = [original.tensor for original in trace.originals.values()]
             for outside in written:
                 if any(outside is t for t in trace.path_tensors):
                     if not outside.stop_gradient and tape.is_grad_enabled():

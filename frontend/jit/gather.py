@@ -348,8 +348,20 @@ class Gatherer:
         else:
             new.give(tensor)
 
-    def share(self, tensor: Tensor) -> None:
+    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
         """Tensors that hold pending values are known."""
+
+    def custom_gradient(self, *_: Any) -> Any:
+        """Steps of the user's own go on the tape, as in eager mode, where nobody asks for this."""
+        raise NotImplementedError
+
+    def hook(self, *_: Any) -> Any:
+        """As `custom_gradient`."""
+        raise NotImplementedError
+
+    def retain(self, *_: Any) -> None:
+        """As `custom_gradient`."""
+        raise NotImplementedError
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> None:
         """Parameters are eager ones."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
-from polyreme import tape
+from polyreme import dispatch, tape
 from polyreme.device import current_place, get_device, on_device
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.jit.structure import LEAF
 from polyreme.jit.traced import Traced
 from polyreme.jit.unread import SavedWeights
 from polyreme.jit.weights import WeightedFunction
@@ -20,6 +17,7 @@ from polyreme.tensor import Tensor
 
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Func, Module
+    from polyreme.lowering.autodiff import BackwardHalf
 
 __all__ = ["FixedWeights", "PresentWeights", "Program", "WeightsInCode", "compile_function"]
 
@@ -40,7 +38,7 @@ def compile_function(func: Func, name: str, prepare: str = "") -> Any:
     if prepare and current_place().is_cpu_place() and not has_host_ops(func):
         return WeightedFunction(module, c_name(name), prepare)
     executable = load_module(module, c_name(name))
-    if current_place().is_gpu_place() and not has_host_ops(func):
+    if current_place().is_gpu_place() and not has_host_ops(func, branches=True):
         from polyreme.device_kernels import KeptFunction
 
         return KeptFunction(executable, current_place())
@@ -53,21 +51,53 @@ def c_name(name: str) -> str:
     return text if text[:1].isalpha() else f"f_{text}"
 
 
-@dataclass
-class Differentiable:
-    """The two halves of a training step on a device: `backward` takes the arguments `saved` of `forward`, the residuals, then gradients of float results."""
+class Training:
+    """The gradients of a program on a device with respect to the arguments at `wrt`: code is made when it is first needed."""
 
-    forward: Any
-    saved: tuple[int, ...]
-    function: Func  # of `backward`
-    name: str
-    device: str
+    def __init__(self, func: Func, wrt: tuple[int, ...], name: str):
+        from polyreme.lowering.autodiff import forward_half
 
-    @cached_property
-    def backward(self) -> Any:
-        """Compiled when gradients are first asked for: whoever only looks at results never needs it, and neither do ranks, whose backward has collectives."""
-        with on_device(self.device):
-            return compile_function(self.function, f"{self.name}_backward")
+        self.func, self.wrt, self.name, self.device = func, wrt, name, get_device()
+        self.half = forward_half(func, wrt)
+        # Weights change between most steps of training: only packs that every step would make are kept.
+        self.forward = compile_function(self.half.function, f"{name}_forward", "worth")
+        self._halves: dict[tuple[int, ...], BackwardHalf] = {}
+        self._compiled: dict[Any, Any] = {}
+        self._programs: dict[tuple[int, ...], tuple[Program, tuple[int, ...]]] = {}
+
+    def backward(self, given: tuple[int, ...]) -> BackwardHalf:
+        """The backward half for gradients of the results at `given`."""
+        from polyreme.lowering.autodiff import backward_half
+
+        if given not in self._halves:
+            self._halves[given] = backward_half(self.func, self.wrt, given, self.half)
+        return self._halves[given]
+
+    def code(self, given: tuple[int, ...]) -> Any:
+        """It compiled. Whoever only looks at results never needs it, and neither do ranks, whose backward has collectives."""
+        if given not in self._compiled:
+            with on_device(self.device):
+                self._compiled[given] = compile_function(self.backward(given).function, f"{self.name}_backward")
+        return self._compiled[given]
+
+    def reduced(self, given: tuple[int, ...], order: tuple[int, ...], reducer: Any) -> Any:
+        """It with the buckets of `reducer` in it; `order` says which results are the gradients of its parameters."""
+        key = (given, order, reducer.buffer, reducer.last_buffer)
+        if key not in self._compiled:
+            with on_device(self.device):
+                self._compiled[key] = compile_function(with_collectives(self.backward(given).function, order, reducer), f"{self.name}_backward")
+        return self._compiled[key]
+
+    def differentiable(self, given: tuple[int, ...]) -> tuple[Program, tuple[int, ...]]:
+        """A program of all arguments and the gradients of the results at `given`, which gives those of the arguments that are named beside it, and has gradients itself."""
+        from polyreme.lowering.autodiff import gradient_function
+
+        if given not in self._programs:
+            func, reached = gradient_function(self.func, self.wrt, given)
+            types = [arg.type for arg in func.args]
+            traced = Traced(func, types, list(range(len(types))), LEAF, len(reached))
+            self._programs[given] = Program(traced, f"{self.name}_backward"), reached
+        return self._programs[given]
 
 
 class WeightsInCode(Protocol):
@@ -170,8 +200,8 @@ class Program:
         self.flags = [tensor.stop_gradient for tensor in self.captured]
         self.types = [tensor.type for tensor in self.captured]
         self._inference: dict[str, Any] = {}
-        self._training: dict[tuple[str, tuple[int, ...]], Differentiable] = {}
-        self._overlapped: dict[Any, Any] = {}
+        self._training: dict[tuple[str, tuple[int, ...]], Training] = {}
+        self._needing: dict[tuple[int, ...], tuple[bool, ...]] = {}
 
     def holds(self) -> bool:
         """Whether the captured tensors still are what they were when the function was traced, up to their contents."""
@@ -188,11 +218,12 @@ class Program:
             self.fixed = self._fixed_run = None
         fixed = self.fixed is not None and current_place().is_cpu_place()
         if tape.is_grad_enabled():
-            wrt = tuple(i for i, t in enumerate(args) if not t.stop_gradient and t.type.dtype.is_float)
+            wrt = tuple(i for i, t in enumerate(args) if not t.stop_gradient and t.type.dtype.kind in "fc")
             if wrt:
                 if fixed and not trains and (get_device(), wrt) not in self._training:
                     return self._run_fixed_recorded(inputs, args, wrt)
-                return self._run_recorded(args, wrt)
+                if any(self._needs(wrt)):
+                    return self._run_recorded(args, wrt)
         if fixed:
             return self._run_fixed(inputs)
         where = get_device()
@@ -212,79 +243,119 @@ class Program:
         assert fixed is not None
         results = self._run_fixed(inputs)
         given = [tensor._value for tensor in inputs]
+        versions = self._versions(args)
 
         def gradients(*grads: Tensor | None) -> list[Tensor | None]:
             weights = iter(fixed.contents())
             contents = [given[source] if isinstance(source, int) else next(weights) for source in self.traced.sources]
             with on_device(where):
-                halves = self._halves(wrt)
-            return self._backward(halves, args, wrt, contents, halves.forward.run(contents), grads)
+                training = self._training_of(wrt)
+                step = Step(training, args, contents, versions, training.forward.run(contents)[len(results) :])
+                step.edges = edges
+            return step.gradients(*[g if needed else None for g, needed in zip(grads, self._needs(wrt), strict=True)])
 
         tape.record_function(args, results, gradients, self.name)
+        edges = [tape.edge_of(t) for t in args]
         return results
 
     def _results(self, arrays: Sequence[Any]) -> list[Tensor]:
-        count = self.traced.output_count
-        for tensor, array in zip(self.traced.written, arrays[count:], strict=False):
-            tensor._value = array
-            tensor._version += 1
-        return [Tensor._wrap(array) for array in arrays[:count]]
+        results = [Tensor._wrap(array) for array in arrays]
+        self._write(results)
+        return results[: self.traced.output_count]
+
+    def _write(self, results: Sequence[Tensor]) -> None:
+        """Give the tensors that the function writes to their new contents, which stand behind its outputs, and the places of these on the tape."""
+        if self.traced.written:
+            with dispatch.trace_into(None):
+                for tensor, value in zip(self.traced.written, results[self.traced.output_count :], strict=True):
+                    dispatch.assign(tensor, value)
 
     def _run_recorded(self, args: Sequence[Tensor], wrt: tuple[int, ...]) -> list[Tensor]:
-        halves = self._halves(wrt)
+        training = self._training_of(wrt)
         given = [t._value for t in args]
-        made = halves.forward.run(given)
-        results = self._results(made)
-        # Not all that was given: what nobody else holds goes.
-        given = [array if i in halves.saved else None for i, array in enumerate(given)]
-        tape.record_function(args, results, lambda *grads: self._backward(halves, args, wrt, given, made, grads), self.name)
-        return results
-
-    def _backward(
-        self, halves: Differentiable, args: Sequence[Tensor], wrt: tuple[int, ...], given: Sequence[Any], made: Sequence[Any], grads: Sequence[Tensor | None]
-    ) -> list[Tensor | None]:
-        """The gradients of all `args`, of which those in `wrt` have any: of a run of the forward half, which took `given` and has `made` results and residuals."""
-        if tape.is_grad_enabled():
-            raise RuntimeError(
-                f"expected gradients of the first order of the compiled function '{self.name}' but got create_graph=True; run it without to_static"
-            )
+        versions = self._versions(args)
         count = self.traced.output_count + len(self.traced.written)
-        kept = [*(given[i] for i in halves.saved), *made[count:]]
-        # What is written to tensors passes no gradient on.
-        weights = [*grads, *[None] * (count - len(grads))]
-        seeds = [np.zeros_like(y) if dy is None else dy._value for y, dy in zip(made, weights) if y.dtype.kind == "f"]
-        found: list[Tensor | None] = [None] * len(args)
-        leaves = [args[i] for i in wrt]
+        arrays = training.forward.run(given)
+        results = [Tensor._wrap(array) for array in arrays[:count]]
+        step = Step(training, args, given, versions, arrays[count:])
+        node = tape.record_function(args, results, step.gradients, self.name, self._needs(wrt))
+        assert node is not None
+        step.edges = node.edges
+        self._write(results)
+        return results[: self.traced.output_count]
+
+    def _versions(self, args: Sequence[Tensor]) -> list[int | None]:
+        """What is the matter when an argument is changed: not of those that the function itself writes to, whose contents from before are kept."""
+        written = self.traced.written
+        if not written:
+            return [t._version for t in args]
+        return [None if any(t is w for w in written) else t._version for t in args]
+
+    def _needs(self, wrt: tuple[int, ...]) -> tuple[bool, ...]:
+        """Of each result, and of what is written, whether it needs gradients where the arguments at `wrt` do."""
+        if wrt not in self._needing:
+            from polyreme.lowering.autodiff import needs_gradients
+
+            self._needing[wrt] = needs_gradients(self.traced.func, wrt)
+        return self._needing[wrt]
+
+    def _training_of(self, wrt: tuple[int, ...]) -> Training:
+        key = get_device(), wrt
+        if key not in self._training:
+            self._training[key] = Training(self.traced.func, wrt, self.name)
+        return self._training[key]
+
+
+class Step:
+    """A run of a program's forward half, and what its gradients need of it."""
+
+    def __init__(self, training: Training, args: Sequence[Tensor], given: Sequence[Any], versions: Sequence[int | None], residuals: Sequence[Any]):
+        """It took the arrays `given` of `args`, which had these versions then (None: of any)."""
+        self.training, self.args, self.given, self.versions, self.residuals = training, args, given, versions, residuals
+        # Where their gradients go: an argument may be written to, and be made by another step then.
+        self.edges: Sequence[Any] = ()
+
+    def gradients(self, *grads: Tensor | None) -> list[Tensor | None]:
+        """The gradients of the arguments, None for those that no gradient reaches; `grads` are those of all results, None where there is none."""
+        training = self.training
+        given = tuple([i for i, grad in enumerate(grads) if grad is not None])
+        found: list[Tensor | None] = [None] * len(self.args)
+        half = training.backward(given)
+        args, versions = self.args, self.versions
+        for i in half.read:
+            version = versions[i]
+            if version is not None and args[i]._version != version:
+                raise RuntimeError(tape.changed_in_place(f"argument '{training.func.arg_names[i]}' of '{training.name}'", args[i]._version, version))
+        seeds = [grad for grad in grads if grad is not None]
+        if tape.is_grad_enabled():
+            program, reached = training.differentiable(given)
+            with on_device(training.device):
+                made = program([*map(self._argument, range(len(self.args))), *seeds])
+        else:
+            reached = half.reached
+            arrays = [*[self.given[i] for i in half.saved], *[self.residuals[i] for i in half.residuals], *[dy._value for dy in seeds]]
+            made = [Tensor._wrap(array) for array in self._run(given, reached, arrays)]
+        for i, grad in zip(reached, made, strict=True):
+            found[i] = grad
+        return found
+
+    def _run(self, given: tuple[int, ...], reached: tuple[int, ...], arrays: list[Any]) -> Sequence[Any]:
+        leaves = [self.args[i] for i in reached]
         reducer = next((w for w in map(tape.watcher_of, leaves) if w is not None), None)
         order = reducer.covered_by(leaves) if reducer is not None else None
         if reducer is None or order is None:
-            arrays = halves.backward.run([*kept, *seeds])
-        else:
-            arrays = reducer.run_reduced(self._with_collectives(halves, wrt, order, reducer), [*kept, *seeds])
-        for i, array in zip(wrt, arrays, strict=True):
-            found[i] = Tensor._wrap(array)
-        return found
+            return self.training.code(given).run(arrays)
+        return reducer.run_reduced(self.training.reduced(given, order, reducer), arrays)
 
-    def _halves(self, wrt: tuple[int, ...]) -> Differentiable:
-        key = get_device(), wrt
-        if key not in self._training:
-            self._training[key] = self._differentiate(wrt)
-        return self._training[key]
-
-    def _differentiate(self, wrt: tuple[int, ...]) -> Differentiable:
-        from polyreme.lowering.autodiff import forward_backward
-
-        halves = forward_backward(self.traced.func, wrt)
-        # Weights change between most steps of training: only packs that every step would make are kept.
-        forward = compile_function(halves.forward, f"{self.name}_forward", "worth")
-        return Differentiable(forward, halves.saved, halves.backward, self.name, get_device())
-
-    def _with_collectives(self, halves: Differentiable, wrt: tuple[int, ...], order: tuple[int, ...], reducer: Any) -> Any:
-        """The backward with the buckets of `reducer` in it; `order` says which results are the gradients of its parameters."""
-        key = (get_device(), wrt, order, reducer.buffer, reducer.last_buffer)
-        if key not in self._overlapped:
-            self._overlapped[key] = compile_function(with_collectives(halves.function, order, reducer), f"{self.name}_backward")
-        return self._overlapped[key]
+    def _argument(self, i: int) -> Tensor:
+        """An argument as it was."""
+        tensor, edge = self.args[i], self.edges[i]
+        if tensor._value is self.given[i] and tape.same_edge(tape.edge_of(tensor), edge):
+            return tensor
+        same = Tensor._wrap(self.given[i])
+        if isinstance(edge, tuple):
+            same.stop_gradient, (same._node, same._index) = False, edge
+        return same
 
 
 def with_collectives(backward: Func, order: tuple[int, ...], reducer: Any) -> Func:

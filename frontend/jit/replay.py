@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polyreme import dispatch
-from polyreme.ir.core import Value
+from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.define import BindsSizes
 from polyreme.ir.dims import Dim, Expr, substitute, told
 from polyreme.ir.types import type_symbols
 from polyreme.jit.traced import Traced
+from polyreme.lowering.shapes import specialize
 from polyreme.tensor import Tensor
 
 __all__ = ["replay"]
@@ -30,12 +31,22 @@ def replay(traced: Traced, inputs: Sequence[Tensor]) -> list[Tensor]:
         if op.has(BindsSizes) and (recorder := dispatch.active_trace()) is not None:
             sizes |= {name: recorder.fresh_size() for result in op.results for name in type_symbols(result.type) if name not in sizes}
         operands = op.definition.split([values[v] for v in op.operands], op.segments)
-        results = dispatch.call(type(op), *operands, **{name: _with_sizes(a, sizes) for name, a in op.attributes.items()})
+        regions = dict(zip((part.name for part in op.definition.regions), _copied(op, sizes), strict=True)) if op.regions else {}
+        results = dispatch.call(type(op), *operands, **{name: _with_sizes(a, sizes) for name, a in op.attributes.items()}, **regions)
         values.update(zip(op.results, results if isinstance(results, tuple) else (results,), strict=True))
     results = [values[v] for v in block.terminator.operands]
     for tensor, value in zip(traced.written, results[traced.output_count :], strict=True):
         dispatch.assign(tensor, value)
     return results[: traced.output_count]
+
+
+def _copied(op: Op, sizes: Mapping[str, Dim]) -> list[Region]:
+    """The bodies of a branch or loop for one of another program, whose sizes are `sizes`."""
+    copy = op.clone({})
+    specialize(copy, sizes)
+    regions: list[Region] = copy.regions
+    copy.drop_operands()
+    return regions
 
 
 def _with_sizes(attribute: Any, sizes: dict[str, Dim]) -> Any:

@@ -6,6 +6,7 @@ reads besides its inputs, and `manifest.json` says how these meet. `reading.py` 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import struct
@@ -42,6 +43,8 @@ def trace_model(model: Any, input_spec: Sequence[Any] | None = None) -> Traced:
         return model.traced
     if isinstance(model, Layer):
         function = model.forward if isinstance(model.forward, StaticFunction) else StaticFunction(model.forward, None, model)
+        if model._forward_pre_hooks or model._forward_post_hooks:
+            function = _with_hooks(model, function)
         if input_spec is None and function.input_spec is None:
             input_spec = getattr(model, "input_spec", None)
     else:
@@ -58,10 +61,22 @@ def trace_model(model: Any, input_spec: Sequence[Any] | None = None) -> Traced:
             part.training = mode
 
 
+def _with_hooks(layer: Layer, forward: StaticFunction) -> StaticFunction:
+    """What a call of the Layer runs: its hooks around its forward, whose arguments it takes."""
+
+    @functools.wraps(forward.dygraph_function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return layer(*args, **kwargs)
+
+    function = StaticFunction(call, forward.input_spec, layer)
+    function.last_arguments = forward.last_arguments
+    return function
+
+
 def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | None = None, **configs: Any) -> None:
     """Write a Layer or function, traced for `input_spec`, as `PATH.polyreme`, for `load` and the command line.
 
-    Without `input_spec` the one given to `to_static` is used. Layers are saved in evaluation mode.
+    Without `input_spec` the one given to `to_static` is used, or else what the call took that was traced last. Layers are saved in evaluation mode, with their hooks.
     """
     known = {"combine_params", "clip_extra", "output_spec", "skip_forward", "with_hook"}
     if set(configs) - known:

@@ -8,6 +8,7 @@ cannot be captured is gathered (`gather.py`).
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import weakref
@@ -145,6 +146,8 @@ class StaticFunction:
         self._refused: dict[tuple[str, int, str], int] = {}  # how many signatures are no whole programs, by place and reason
         self._captured: dict[Any, int] = {}  # how many programs there are of signatures that differ in numbers only
         self._never_whole = False  # since so many signatures were none for one reason
+        # The arguments that were traced last: what is saved where no spec says more.
+        self.last_arguments: tuple[Template, list[TensorType], list[bool]] | None = None
         self.input_spec = _check_specs(input_spec)
         self.full_graph = full_graph
 
@@ -154,6 +157,13 @@ class StaticFunction:
         if instance not in self._bound:
             self._bound[instance] = StaticFunction(MethodType(self._function, instance), self.input_spec, None, self.full_graph)
         return self._bound[instance]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StaticFunction:
+        """The function of the copied Layer, traced anew: programs belong to the tensors of their Layer."""
+        return StaticFunction(copy.deepcopy(self._function, memo), copy.copy(self.input_spec), copy.deepcopy(self.layer, memo), self.full_graph)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StaticFunction, (self._function, self.input_spec, self.layer, self.full_graph)
 
     @property
     def layer(self) -> Any:
@@ -337,6 +347,7 @@ class StaticFunction:
         times = self._captured[shape] = self._captured.get(shape, 0) + 1
         if times > MOST_PROGRAMS:
             raise NotWhole("its arguments have other numbers at call after call", _location(self._function))
+        self.last_arguments = template, list(types), [t.stop_gradient for t in inputs]
         names = [_identifier(name) for name in self._input_names(template)]
         given = list(zip(types, names, [t.stop_gradient for t in inputs], strict=True))
         parameters = [p.name for p in self._signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
@@ -411,8 +422,11 @@ class StaticFunction:
         return trace(self._function, arguments, inputs, _named_tensors(self.layer), self._name, _location(self._function))
 
     def trace(self, input_spec: Sequence[Any] | None = None) -> Traced:
-        """The program for inputs described by specs (or tensors), the Layer's own specs by default, whatever its other arguments default to."""
+        """The program for inputs described by specs (or tensors), by default those of the Layer, or else of the call that was traced last, whatever its other
+        arguments default to."""
         specs = _check_specs(input_spec) if input_spec is not None else self.input_spec
+        if specs is None and self.last_arguments is not None:
+            return self._trace(*self.last_arguments)
         if specs is None:
             names = [p.name for p in self._signature.parameters.values() if p.default is p.empty] or ["x"]
             example = ", ".join(f"InputSpec([None, 10], 'float32', '{name}')" for name in names)

@@ -7,10 +7,11 @@ state: what it reads comes in as an argument, what it writes (a running mean, th
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, count
-from typing import Any
+from typing import Any, NamedTuple
 
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
@@ -22,14 +23,43 @@ from polyreme.ir.dims import Dim, substitute, symbol, symbols
 from polyreme.ir.facts import Guard, assuming, solve, without_implied
 from polyreme.ir.notes import operand_notes
 from polyreme.ir.types import TensorType, type_symbols
+from polyreme.jit import rules
+from polyreme.jit.bodies import Body, Contents
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
-from polyreme.jit.traced import Traced, TraceError
+from polyreme.jit.traced import BackwardTraceError, Traced, TraceError
 from polyreme.lowering.autodiff import GRADIENTS, bound_symbols
 from polyreme.lowering.shapes import specialize_block, with_sizes
 from polyreme.tensor import Tensor
 
 __all__ = ["TraceError", "Traced", "trace"]
+
+
+class _Original(NamedTuple):
+    """What a tensor was before a trace wrote to it."""
+
+    tensor: Tensor
+    value: Any
+    type: TensorType | None
+    version: int
+    place: tuple[Any, int, bool]
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> _Original:
+        return cls(tensor, tensor._value, tensor._type, tensor._version, (tensor._node, tensor._index, tensor.stop_gradient))
+
+    def restore(self) -> None:
+        tensor = self.tensor
+        tensor._value, tensor._type, tensor._version = self.value, self.type, self.version
+        tensor._node, tensor._index, tensor.stop_gradient = self.place
+
+
+class _Shared(NamedTuple):
+    """A tensor that was made with the contents of another one."""
+
+    tensor: Tensor
+    owner: Tensor
+    detached: bool
 
 
 class Trace:
@@ -43,22 +73,26 @@ class Trace:
         self.block = Block()
         self.builder = Builder.at_end(self.block)
         self.names = {id(tensor): name for name, tensor in named.items()}
-        # A detached tensor shares the array of the one it came from, and must follow it when that changes between calls.
-        self.owners = {id(tensor._value): tensor for tensor in named.values()}
+        # A tensor that is made here with the array of another one must follow it when that changes between calls.
+        self.shared: dict[int, _Shared] = {}
         self.roles: list[str] = []
         self.arg_names: list[str] = []
         self.sources: list[int | Tensor] = []
         self.by_tensor: dict[int, Value] = {}
-        self.originals: dict[int, tuple[Tensor, Any, Any]] = {}  # tensors written to, with their value and type from before
+        self.originals: dict[int, _Original] = {}  # of tensors written to
         self.originals_by_path: set[int] = set()  # which of these are written by whoever calls the program
         self.differentiable: set[Value] = set()
         self.stopped: dict[Value, Value] = {}
+        self.hooks: set[Value] = set()  # values whose gradients pass a hook
         self.variables = VariableNames(self.block, trace.__code__)
         # Of sizes that were found to follow from others: what they are, why, and who has seen them as they were.
         self.sizes: dict[str, Dim] = {}
         self.guards: list[Guard] = []
         self.counts: list[str] = []  # names of sizes that are known once an op has run
         self.made: list[weakref.ref[Tensor]] = []
+        self.bodies: list[Body] = []  # those of branches and loops that are being recorded, from the outside in
+        self.open: list[Block] = []  # the blocks of those, and of others whose op is not there yet
+        self.changing: list[str] = []  # names of sizes that change from round to round of a loop
 
     # --- arguments
 
@@ -94,26 +128,38 @@ class Trace:
             raise TypeError(f"expected tensors but got {type(tensor).__name__} ({tensor!r})")
         value = tensor._value
         if isinstance(value, Value):
-            block = value.op.parent if isinstance(value, OpResult) else value.owner
-            if block is not self.block:
-                raise TraceError("a tensor made while another function was traced is used here; return it from that function instead", caller_location())
             tensor._type = value.type
-            return value
+            return self._seen_here(value, tensor)
         if value is None:
             raise TraceError("expected a tensor with contents but got one that is not initialized", caller_location())
-        owner = self.owner_of(tensor)
-        if isinstance(owner._value, Value):
+        shared = self.shared.get(id(tensor))
+        owner = tensor if shared is None else shared.owner
+        if shared is not None and shared.detached and isinstance(owner._value, Value):
             return self.value_of(owner)
         known = self.by_tensor.get(id(owner))
         if known is None:
             known = self.by_tensor[id(owner)] = self.outside(owner, self.names.get(id(owner), owner.name))
             if not owner.stop_gradient:
                 self.differentiable.add(known)
-        return known
+        return self._seen_here(known, tensor)
 
-    def owner_of(self, tensor: Tensor) -> Tensor:
-        """The tensor from outside that `tensor` shares its array with, and follows."""
-        return self.owners.setdefault(id(tensor._value), tensor)
+    def _seen_here(self, value: Value, tensor: Tensor) -> Value:
+        """A value as the body that is being recorded sees it: those from outside become arguments of it, and of the bodies around it."""
+        block = value.op.parent if isinstance(value, OpResult) else value.owner
+        blocks = [self.block, *(body.block for body in self.bodies)]
+        if block is blocks[-1]:
+            return value
+        if block not in blocks:
+            inside = isinstance(block, Block) and (block in self.open or block.parent is not None and isinstance(block.parent.parent, (ops.If, ops.While, ops.Scan)))
+            if inside:
+                raise TraceError("a tensor made in the body of a branch or loop is used outside of it, where it may not be there; return it from the body instead", caller_location())
+            raise TraceError("a tensor made while another function was traced is used here; return it from that function instead", caller_location())
+        for body in self.bodies[blocks.index(block) :]:
+            arg = body.capture(value, tensor)
+            if value in self.differentiable:
+                self.differentiable.add(arg)
+            value = arg
+        return value
 
     def outside(self, owner: Tensor, name: str) -> Value:
         """The argument for a tensor that is read from elsewhere."""
@@ -129,7 +175,7 @@ class Trace:
 
     def _operand(self, tensor: Any, recording: bool) -> Value:
         value = self.value_of(tensor)
-        if value not in self.differentiable or (recording and not tensor.stop_gradient):
+        if value not in self.differentiable or (recording and not tensor.stop_gradient and not self._was_detached(tensor)):
             return value
         # The user detached it or switched gradients off: the program has to say so too.
         if value not in self.stopped:
@@ -152,11 +198,14 @@ class Trace:
                 attributes = {name: with_sizes(value, self.sizes) for name, value in attributes.items()}
                 op = cls(*values, **attributes, loc=location)
             self.builder.insert_op(op)
+            for region in op.regions:
+                if region.block in self.open:
+                    self.open.remove(region.block)
         except InferError as error:
             notes = operand_notes(v for group in values for v in (group if isinstance(group, list) else [group]) if v is not None)
             raise InferError(replace(error.diagnostics[0], location=location, notes=tuple(notes))) from None
         if cls in GRADIENTS and any(v in self.differentiable for v in op.operands):
-            self.differentiable.update(r for r in op.results if r.type.dtype.is_float)
+            self.differentiable.update(r for r in op.results if r.type.dtype.kind in "fc")
         # Whether a result needs gradients is for dispatch to say, which records it next.
         results = tuple(map(self._tensor, op.results))
         return results[0] if len(results) == 1 else results
@@ -193,7 +242,8 @@ class Trace:
             return False
         self.sizes = {name: substitute(size, solved) for name, size in self.sizes.items()} | solved
         self.guards = without_implied([*(g.substituted(solved) for g in self.guards), *guards])
-        specialize_block(self.block, solved)
+        for block in (self.block, *self.open):
+            specialize_block(block, solved)
         for made in self.made:
             if (tensor := made()) is not None and isinstance(tensor._value, Value):
                 tensor._type = tensor._value.type
@@ -202,14 +252,108 @@ class Trace:
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Let `tensor` stand for the contents of `value` from here on, until the trace ends."""
         new = self.value_of(value)
+        if self.bodies and id(tensor) not in self.bodies[-1].before and not self._is_here(tensor):
+            self.bodies[-1].before[id(tensor)] = tensor, Contents.of(tensor)
         if isinstance(tensor._value, Value):
             tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
         else:
             if tensor.type != new.type:
                 raise TraceError(f"expected contents of type {tensor.type} for '{tensor.name}' but got {new.type}", caller_location())
-            self.originals.setdefault(id(tensor), (tensor, tensor._value, tensor._type))
+            if tape.is_grad_enabled() and not tensor.stop_gradient and tensor._node is None and value._node is not None:
+                raise RuntimeError(
+                    f"a leaf tensor that needs gradients (shape {list(tensor.shape)}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"
+                )
+            self.originals.setdefault(id(tensor), _Original.of(tensor))
+            if value._node is not None:
+                tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
         tensor._value, tensor._type = new, new.type
         tensor._version += 1
+
+    # --- gradients of the user's own
+
+    def stands_for(self, old: Value, new: Value) -> None:
+        """Whatever stands for one value stands for another one from here on."""
+        self.differentiable.add(new)
+        for made in self.made:
+            if (tensor := made()) is not None and tensor._value is old:
+                tensor._value = new
+
+    def custom_gradient(
+        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any] | None, what: str,
+        takes_zeros: bool = True,
+    ) -> list[Tensor]:
+        """As `Recorder` has it."""
+        return rules.custom_gradient(self, values, inputs, rule, function, what, takes_zeros)
+
+    def hook(self, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
+        """As `Recorder` has it."""
+        return rules.hooked(self, tensor, hook)
+
+    def retain(self, tensor: Tensor) -> None:
+        """Gradients are no results of a traced function."""
+        raise BackwardTraceError(
+            "backward() and retain_grads() keep gradients in tensors, which a compiled function cannot do; take them with paddle.grad(), or call these outside of it",
+            caller_location(),
+        )
+
+    def _is_here(self, tensor: Tensor) -> bool:
+        """Whether a tensor stands for a value of the body that is being recorded, and for nothing outside."""
+        value = tensor._value
+        return isinstance(value, Value) and (value.op.parent if isinstance(value, OpResult) else value.owner) is self.bodies[-1].block
+
+    # --- branches and loops
+
+    @contextmanager
+    def inside(self, body: Body) -> Iterator[Body]:
+        """Record into `body`, perhaps not for the first time. Tensors from outside that are written to are given back what they were."""
+        saved = self.builder, self.stopped, self.variables
+        self.builder, self.stopped, self.variables = Builder.at_end(body.block), body.stopped, VariableNames(body.block, trace.__code__)
+        if body.block not in self.open:
+            self.open.append(body.block)
+        self.bodies.append(body)
+        body.begin()
+        try:
+            yield body
+            self.variables.look()
+        finally:
+            body.end()
+            self.bodies.pop()
+            self.builder, self.stopped, self.variables = saved
+
+    def given(self, body: Body, stop_gradients: Sequence[bool]) -> list[Tensor]:
+        """Tensors that stand for what `body` is given."""
+        return [self._stand_in(arg, stop) for arg, stop in zip(body.block.args[: body.given], stop_gradients, strict=True)]
+
+    def stand_for(self, tensor: Tensor, other: Tensor) -> None:
+        """In the body that is being recorded let `tensor`, from outside, stand for what `other` does, from its beginning on."""
+        self.bodies[-1].before.setdefault(id(tensor), (tensor, Contents.of(tensor)))
+        Contents.of(other).give(tensor)
+
+    def end_body(self, tensors: Sequence[Tensor]) -> list[bool]:
+        """End the body that is being recorded with what it gives; which of that needs no gradients."""
+        recording = tape.is_grad_enabled()
+        values = [self._operand(t, recording) for t in tensors]
+        self.builder.insert(ops.Yield(values, loc=self.location()))
+        return [v not in self.differentiable for v in values]
+
+    def give_up(self, body: Body) -> None:
+        """Forget a body that no op will have."""
+        if body.block in self.open:
+            self.open.remove(body.block)
+
+    def known_sizes(self) -> frozenset[str]:
+        """Names of the sizes that are known where the bodies stand that are being recorded."""
+        return frozenset(self.counts).union(*(type_symbols(arg.type) for arg in self.block.args))
+
+    def changing_size(self) -> Dim:
+        """A name for a size that changes from round to round of a loop; it is known once the loop has run."""
+        name = str(self.fresh_size())
+        self.changing.append(self.counts.pop())
+        return symbol(name)
+
+    def settle_sizes(self, sizes: Iterable[Dim]) -> None:
+        """The loop with these changing sizes has run: what they are is known from here on."""
+        self.counts += [str(size) for size in sizes]
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
         """Parameters made while tracing are eager ones."""
@@ -217,14 +361,19 @@ class Trace:
     def operator(self, *_: Any) -> None:
         """A trace has ops only."""
 
-    def share(self, tensor: Tensor) -> None:
-        """Whoever shares the array of an eager tensor follows it when that changes between calls."""
-        if tensor._value is not None and not isinstance(tensor._value, Value):
-            self.owners.setdefault(id(tensor._value), tensor)
+    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
+        """`other` follows `tensor` when that changes between calls; if it is `detached`, also when that is written to here."""
+        found = self.shared.get(id(tensor))
+        self.shared[id(other)] = _Shared(other, tensor if found is None else found.owner, detached)
+
+    def _was_detached(self, tensor: Tensor) -> bool:
+        """Whether it was detached from what has the same contents, and then made to need gradients: a leaf of its own."""
+        found = self.shared.get(id(tensor))
+        return found is not None and found.detached and tensor._node is None
 
     def fresh_size(self) -> Dim:
         """A size that is known once the op that is recorded next has run."""
-        taken = {*self.counts, *self.sizes}.union(*(type_symbols(arg.type) for arg in self.block.args))
+        taken = {*self.counts, *self.changing, *self.sizes}.union(*(type_symbols(arg.type) for arg in self.block.args))
         name = next(n for n in chain(["K"], (f"K_{i}" for i in count(1))) if n not in taken)
         self.counts.append(name)
         return symbol(name)
@@ -234,17 +383,17 @@ class Trace:
     def restore(self) -> None:
         """Give tensors that were written to their contents back: the trace computed nothing. Let go of the frames that were run."""
         self.variables.frames.clear()
-        for tensor, value, type in self.originals.values():
-            tensor._value, tensor._type = value, type
+        for original in self.originals.values():
+            original.restore()
 
     def finish(self, name: str, outputs: Sequence[Any], template: Template, result_names: Sequence[str], loc: Location) -> Traced:
         """The function with these outputs."""
         self.variables.look()
         recording = tape.is_grad_enabled()
         results = [self._operand(t, recording) for t in outputs]
-        written = [tensor for tensor, _, _ in self.originals.values() if id(tensor) not in self.originals_by_path]
+        written = [original.tensor for original in self.originals.values() if id(original.tensor) not in self.originals_by_path]
         roles = ["state" if any(source is t for t in written) else role for source, role in zip(self.sources, self.roles, strict=True)]
-        results += [self.value_of(t) for t in written]
+        results += [self._operand(t, recording) for t in written]
         names = [*result_names, *(t.name for t in written)]
         self.builder.insert(Return(results))
         func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names), guards=tuple(map(str, self._guards())))

@@ -14,13 +14,17 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Func, Module
 
-__all__ = ["TraceError", "Traced"]
+__all__ = ["BackwardTraceError", "TraceError", "Traced"]
 
 
 class TraceError(PolyremeError):
     """What a function does cannot be captured as a program; names the user's line and the way out."""
 
     code = "E0501"
+
+
+class BackwardTraceError(TraceError):
+    """What a function does to gradients cannot be captured, as it is with a hook that prints."""
 
 
 @dataclass

@@ -8,7 +8,7 @@ the table from names to values turns the program into one where each value is ma
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.control_flow import UNDEFINED, branch, loop
 from polyreme.dialects import nn
 from polyreme.dtypes import DTYPES
 from polyreme.ir.diagnostics import did_you_mean
@@ -33,7 +34,9 @@ from polyreme.tensor import Tensor
 __all__ = ["OpDesc", "ProgramDesc", "VarDesc", "read_pdmodel", "read_program"]
 
 LOD_TENSOR, FEED_MINIBATCH, FETCH_LIST, RAW = 7, 9, 10, 17
-_CONTROL = {"conditional_block", "while", "select_input", "select_output", "recurrent", "run_program", "conditional_block_infer"}
+_CONTROL = {"select_output", "recurrent", "run_program"}
+_BRANCHES = {"conditional_block", "conditional_block_infer"}
+MAX_NESTING = 32
 MAX_NAME = 4096
 
 
@@ -70,13 +73,20 @@ class OpDesc:
 
 
 @dataclass
-class ProgramDesc:
-    """Block 0, which is what runs."""
+class BlockDesc:
+    """A block's variables and operators."""
 
     variables: dict[str, VarDesc] = field(default_factory=dict)
     ops: list[OpDesc] = field(default_factory=list)
+
+
+@dataclass
+class ProgramDesc(BlockDesc):
+    """Block 0, which is what runs, and the others, `inner`, which operators of it run: number 1 is the first of them."""
+
     version: int = 0
     blocks: int = 0
+    inner: list[BlockDesc] = field(default_factory=list)
 
     def parameters(self) -> list[str]:
         """Names of the variables that are in the file of parameters."""
@@ -97,14 +107,15 @@ def read_program(data: bytes | memoryview, file: str = "the program") -> Program
                 program.version = number(version, part, "the version")
         else:
             program.blocks += 1
-            if program.blocks == 1:
-                _read_block(part, program)
+            if program.blocks > 1:
+                program.inner.append(BlockDesc())
+            _read_block(part, program.inner[-1] if program.inner else program)
     if not program.blocks:
         cursor.fail("expected a program with a block")
     return program
 
 
-def _read_block(block: Cursor, program: ProgramDesc) -> None:
+def _read_block(block: Cursor, program: BlockDesc) -> None:
     for number_, value, at in fields(block, {3: "vars", 4: "ops"}):
         part = message(value, block, "a variable or an operator")
         if number_ == 3:
@@ -294,6 +305,8 @@ class _Reader:
             check_type(tensor.type, variable.type, lambda text, name=name: builder.fail(f"the parameter '{name}'", text))  # type: ignore[misc]
             self.values[name] = tensor
         self.uncomputed: dict[str, str] = {}  # results that nobody computes here, with the operator that should
+        self.variables = dict(program.variables)
+        self.nesting = 0
 
     def run(self) -> Traced:
         feeds = sorted((op for op in self.program.ops if op.type == "feed"), key=lambda op: self._column(op))
@@ -308,11 +321,92 @@ class _Reader:
             if op.type == "fetch":
                 name = self._single(op, op.inputs, "X")
                 fetched[self._column(op)] = (name, self._value(name, where))
-            elif op.type in _CONTROL or op.has_block:
-                raise self.builder.fail(where, f"control flow ('{op.type}') is not supported yet")
             else:
-                self._apply(op, where)
+                self._operator(op, where)
         return self.builder.finish([fetched[column] for column in sorted(fetched)])
+
+    def _operator(self, op: OpDesc, where: str) -> None:
+        if op.type in _BRANCHES:
+            self._branch(op, where)
+        elif op.type == "while":
+            self._loop(op, where)
+        elif op.type == "select_input":
+            self._choice(op, where)
+        elif op.type in _CONTROL or op.has_block:
+            raise self.builder.fail(where, f"control flow ('{op.type}') is not supported yet")
+        else:
+            self._apply(op, where)
+
+    # --- branches and loops
+
+    def _sub_block(self, op: OpDesc, where: str) -> tuple[int, BlockDesc]:
+        number = op.attrs.get("sub_block")
+        if not isinstance(number, int) or not 1 <= number <= len(self.program.inner):
+            raise self.builder.fail(where, f"expected the number of a block as 'sub_block', below {1 + len(self.program.inner)}, but got {number!r}")
+        return number, self.program.inner[number - 1]
+
+    def _run_block(self, number: int, block: BlockDesc, names: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
+        """What variables hold after the operators of a block, which start with what they hold outside, but for those `given`; `UNDEFINED` for one that is never written."""
+        outside = self.values, self.uncomputed, self.variables
+        self.values, self.uncomputed, self.variables = {**self.values, **given}, dict(self.uncomputed), {**self.variables, **block.variables}
+        self.nesting += 1
+        try:
+            if self.nesting > MAX_NESTING:
+                raise self.builder.fail(f"blocks[{number}]", f"expected blocks nested at most {MAX_NESTING} deep")
+            for i, op in enumerate(block.ops):
+                self._operator(op, f"at byte {op.at}, blocks[{number}].ops[{i}] ('{op.type}')")
+            return [self.values.get(name, UNDEFINED) for name in names]
+        finally:
+            self.nesting -= 1
+            self.values, self.uncomputed, self.variables = outside
+
+    def _written(self, block: BlockDesc) -> dict[str, None]:
+        """The variables that the operators of a block write to, also by blocks of theirs."""
+        found: dict[str, None] = {}
+        for op in block.ops:
+            found |= dict.fromkeys(name for slot, names in op.outputs.items() if slot not in ("Scope", "StepScopes") for name in names)
+        return found
+
+    def _branch(self, op: OpDesc, where: str) -> None:
+        """A block that runs if a condition holds: what it writes is what it was before if it does not, and zeros if it was nothing."""
+        number, block = self._sub_block(op, where)
+        condition = self._value(self._single(op, op.inputs, "Cond"), where)
+        names = [n for n in self._written(block) if n in self.values or n in op.outputs.get("Out", ())]
+        before = [self.values.get(n, UNDEFINED) for n in names]
+        with self.builder.operator(where, op.type):
+            made = branch(condition, lambda: self._run_block(number, block, names, {}), lambda: before)
+        self._write(names, made)
+
+    def _loop(self, op: OpDesc, where: str) -> None:
+        """A block that runs as long as a variable, which it writes to, holds: what it reads in the next round is carried."""
+        number, block = self._sub_block(op, where)
+        condition = self._single(op, op.inputs, "Condition")
+        outside = [n for n in self._written(block) if n != condition and (n in self.values or n in op.outputs.get("Out", ()))]
+        names = [condition, *outside]
+        carried = [self._value(condition, where), *(self.values.get(n, UNDEFINED) for n in outside)]
+
+        def step(*given: Any) -> list[Any]:
+            known = {n: v for n, v in zip(names, given, strict=True) if v is not UNDEFINED}
+            return self._run_block(number, block, names, known)
+
+        with self.builder.operator(where, op.type):
+            made = loop(lambda again, *_: again, step, carried)
+        self._write(names, made)
+
+    def _choice(self, op: OpDesc, where: str) -> None:
+        """One of two variables, by the number that a third one holds."""
+        names = op.inputs.get("X", [])
+        if len(names) != 2:
+            raise self.builder.fail(where, f"expected two variables to choose from but got {len(names)}")
+        first, second = (self._value(n, where) for n in names)
+        mask = self._value(self._single(op, op.inputs, "Mask"), where)
+        with self.builder.operator(where, op.type):
+            self._write([self._single(op, op.outputs, "Out")], [branch(mask, lambda: second, lambda: first)])
+
+    def _write(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        for name, value in zip(names, values, strict=True):
+            if isinstance(value, Tensor):
+                self.values[name] = self.builder.named(value, name)
 
     def _apply(self, op: OpDesc, where: str) -> None:
         inputs = {slot: [self._value(name, where) for name in names] for slot, names in op.inputs.items()}
@@ -332,7 +426,7 @@ class _Reader:
 
     def _agreeing(self, result: Tensor, name: str, where: str, first: bool) -> Tensor:
         """The result as the program declares it: programs older than 0-D tensors have one element where there is now none of the axes."""
-        variable = self.program.variables.get(name)
+        variable = self.variables.get(name)
         declared = variable.type if variable is not None and first else None
         if declared is not None and declared.rank == 1 and declared.shape in ((1,), (-1,)) and result.ndim == 0:
             result = dispatch.call(nn.Reshape, result, shape=(1,))

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from polyreme.control_flow import UNDEFINED, branch, loop
 from polyreme.dtypes import DTYPES
 from polyreme.ir.types import SCALARS, ScalarType, TensorType
 from polyreme.jit.traced import Traced
@@ -50,7 +51,8 @@ _NOT_FINITE = {
 }
 # Attributes whose name here is another than PIR's.
 _RENAMED = {"mish": {"lambda": "threshold"}, "hardtanh": {"t_min": "min", "t_max": "max"}, "frobenius_norm": {"keep_dim": "keepdim"}}
-_CONTROL = {"if", "while", "yield", "tuple_push", "tuple_pop", "stack_create"}
+_CONTROL = {"if", "while"}
+MAX_NESTING = 32
 
 
 class _Json:
@@ -164,6 +166,8 @@ class _Reader:
         self.builder, self.ops, self.arrays, self.specs = builder, ops, arrays, specs
         self.values: dict[int, Any] = {}
         self.fetched: dict[int, tuple[str, Tensor]] = {}
+        self.nesting = 0
+        self.undefined: set[int] = set()
 
     def run(self) -> Traced:
         self._inputs()
@@ -223,17 +227,23 @@ class _Reader:
         if number not in self.values:
             raise operand.fail(f"expected a value that is defined before but got %{number}")
         value = self.values[number]
+        if value is UNDEFINED:
+            raise operand.fail(f"the value %{number} has none before the loop that it is carried through")
         if value is None:
             raise operand.fail(f"the value %{number} is a result that is not computed here, such as a mask of dropout")
         return value
 
     def _operator(self, op: _Json, code: str) -> None:
+        if code == "p":
+            raise op.fail("expected parameters in the outermost block only: those of inner blocks are not in the file of parameters")
         dialect, dot, name = code.partition(".")
         where = f"{op.path.rpartition('.')[2]} ('{DIALECTS.get(dialect, dialect)}.{name}')"
         if not dot or dialect not in DIALECTS:
             raise op.fail(f"expected an operator of a known dialect but got {_short(code)}")
-        if name in _CONTROL or op.has("regions"):
-            raise op.fail(f"control flow ('{DIALECTS[dialect]}.{name}') is not supported yet")
+        if op.has("regions") and (dialect != "1" or name not in _CONTROL):
+            raise op.fail(f"the operator '{DIALECTS[dialect]}.{name}' is not supported: of operators with regions only 'pd_op.if' and 'pd_op.while' are")
+        if name != "while" and any(v.get("%").whole() in self.undefined for v in op.get("I").items()):
+            raise op.get("I").fail("expected values of the types that the file declares but got one that has none before a loop")
         operands = [self._operand(v) for v in op.get("I").items()]
         results = op.get("O").items()
         if dialect == "0":
@@ -245,9 +255,14 @@ class _Reader:
             attributes = _attributes(op)
             path = attributes.pop("struct_name", "")
             with self.builder.operator(where, f"pd_op.{name}", path if isinstance(path, str) else ""):
-                made = _apply(name, operands, attributes)
+                made = self._control(op, name, operands) if name in _CONTROL else _apply(name, operands, attributes)
         else:
             raise op.fail(f"operators of the dialect '{DIALECTS[dialect]}' are not supported")
+        if name == "full" and len(results) == 1 and made[0].type.rank == 0 and (kind := _tensor_type(results[0].get("TT"))) is not None and kind != made[0].type:
+            # What Paddle writes for a variable that has no value before a loop: a number, under the type that the loop gives it.
+            self.undefined.add(results[0].get("%").whole())
+            self._define(results[0], made[0])
+            return
         for i, result in enumerate(results):
             value = made[i] if i < len(made) else None
             declared = _tensor_type(result.get("TT")) if isinstance(value, Tensor) else None
@@ -255,6 +270,51 @@ class _Reader:
                 if tensor is not None:
                     check_type(tensor.type, declared, lambda message: self.builder.fail(where, message))
             self._define(result, value)
+
+    # --- branches and loops
+
+    def _control(self, op: _Json, name: str, operands: list[Any]) -> tuple[Any, ...]:
+        """What an `if` or a `while` gives. Their blocks read values from outside by their numbers, and yield what they give; a loop's block takes the carried values, and yields first whether
+        there is another round."""
+        blocks = []
+        for region in op.get("regions").items():
+            found = region.get("blocks").items()
+            if len(found) != 1:
+                raise region.fail(f"expected one block but got {len(found)}")
+            blocks.append(found[0])
+        if not operands or not all(isinstance(v, Tensor) for v in operands):
+            raise op.get("I").fail("expected tensors, of which the first one is the condition")
+        if name == "if":
+            if len(operands) != 1 or len(blocks) != 2:
+                raise op.fail(f"expected one operand and two regions of an 'if' but got {len(operands)} and {len(blocks)}")
+            first, second = blocks
+            return tuple(branch(operands[0], lambda: self._block(first, ()), lambda: self._block(second, ())))
+        if len(blocks) != 1:
+            raise op.fail(f"expected one region of a 'while' but got {len(blocks)}")
+        given = [UNDEFINED if v.get("%").whole() in self.undefined else x for v, x in zip(op.get("I").items(), operands, strict=True)]
+        return tuple(loop(lambda again, *_: again, lambda _, *carried: self._block(blocks[0], carried), given)[1:])
+
+    def _block(self, block: _Json, given: Sequence[Any]) -> list[Any]:
+        """What the block of a branch or loop yields when it is given these values. Values that it defines are seen in it only."""
+        outside = dict(self.values)
+        self.nesting += 1
+        if self.nesting > MAX_NESTING:
+            raise block.fail(f"expected blocks nested at most {MAX_NESTING} deep")
+        try:
+            args = block.get("args").items()
+            if len(args) != len(given):
+                raise block.get("args").fail(f"expected {len(given)} arguments, one for each carried value, but got {len(args)}")
+            for arg, value in zip(args, given, strict=True):
+                self.values[arg.get("#").whole()] = value
+            *ops, last = block.get("ops").items() or [block]
+            for inner in ops:
+                self._operator(inner, inner.get("#").text())
+            if not last.has("#") or last.get("#").value != "2.yield":
+                raise block.fail("expected a block of a branch or loop to end with 'cf.yield'")
+            return [UNDEFINED if v.get("%").whole() in self.undefined else self._operand(v) for v in last.get("I").items()]
+        finally:
+            self.nesting -= 1
+            self.values = outside
 
     def _fetch(self, op: _Json, operands: list[Any]) -> None:
         attributes = _attributes(op)

@@ -97,6 +97,7 @@ class ProgramBuilder:
     @contextmanager
     def operator(self, where: str, name: str, path: str = "") -> Iterator[None]:
         """Inside, ops are recorded at the operator `name` of the Layer at `path`; what goes wrong is reported `where`."""
+        around = self.recorder.place
         self.recorder.place = Location(name=f"{path.rstrip('/')}/{name}" if path.strip("/") else name)
         try:
             with dispatch.trace_into(self.recorder):
@@ -117,6 +118,8 @@ class ProgramBuilder:
             NotImplementedError,
         ) as error:
             raise self.fail(where, f"{error or type(error).__name__}") from error
+        finally:
+            self.recorder.place = around
 
     def finish(self, outputs: Sequence[tuple[str, Tensor]]) -> Traced:
         """The program with these results."""

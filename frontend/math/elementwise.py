@@ -392,6 +392,8 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         # The function works on a tensor that stays what `x` was, so that its own gradient needs nothing that is gone.
         before = Tensor._wrap(x._value, x._type)
         before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
+        if (recorder := dispatch.active_trace()) is not None:
+            recorder.share(x, before, detached=False)
         refuse_leaf(x)
         result = function(before, *args, **kwargs)
         return dispatch.assign(x, result)
@@ -406,7 +408,10 @@ def refuse_leaf(x: Tensor) -> None:
     """An error when `x` is a leaf that gradients are wanted for: its old value would be lost to them."""
     from polyreme import tape
 
-    if tape.is_grad_enabled() and not x.stop_gradient and x.is_leaf and dispatch.active_trace() is None:
+    recorder = dispatch.active_trace()
+    # Of a stand-in for an argument nobody knows whether it is a leaf.
+    known = recorder is None or recorder.taped and isinstance(x._value, np.ndarray)
+    if known and tape.is_grad_enabled() and not x.stop_gradient and x.is_leaf:
         raise ValueError(f"Leaf Tensor ({x.name}) that doesn't stop gradient can't use inplace strategy.")
 
 

@@ -59,6 +59,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     refuse_leaf(x)
     before = Tensor._wrap(x._value, x._type)
     before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
+    if (recorder := dispatch.active_trace()) is not None:
+        recorder.share(x, before, detached=False)
     if is_unknown(items) or not x.type.is_static:
         dispatch.assign(x, replaced(before, items, value))
         return

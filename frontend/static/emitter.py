@@ -84,8 +84,18 @@ class Emitter:
     def fresh_size(self) -> Dim:
         return symbol(f"K_{len(self.block.ops)}")
 
-    def share(self, tensor: Tensor) -> None:
+    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
         """Nothing to do: tensors that share a value have it in common here."""
+
+    def custom_gradient(self, values: Sequence[Tensor], *_: Any) -> Sequence[Tensor]:
+        """The tape knows the rule."""
+        return values
+
+    def hook(self, *_: Any) -> None:
+        """The tape knows the rule."""
+
+    def retain(self, *_: Any) -> None:
+        """The tape knows the rule."""
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
         """No parameters are made while operators are translated."""

@@ -12,11 +12,12 @@ from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.attributes import make_parameter
 from polyreme.nn.functional.conv import is_channel_last, sizes_of
+from polyreme.static.control_flow import case, cond, switch_case, while_loop
 from polyreme.static.host_function import py_func
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
-__all__ = ["conv2d", "embedding", "fc", "py_func"]
+__all__ = ["case", "cond", "conv2d", "embedding", "fc", "py_func", "switch_case", "while_loop"]
 
 
 def _activation(x: Tensor, name: str | None) -> Tensor:

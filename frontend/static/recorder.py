@@ -82,8 +82,18 @@ class ProgramRecorder:
         block.add_operator("assign", find_meaning("assign"), {"X": [source.name]}, {"Out": [target.name]}, {})
         target.set_type(source.type)
 
-    def share(self, tensor: Tensor) -> None:
+    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
         """Nothing to do: variables are read by name."""
+
+    def custom_gradient(self, values: Sequence[Tensor], *_: Any) -> Sequence[Tensor]:
+        """A PyLayer is an operator here, whose rule is part of it."""
+        return values
+
+    def hook(self, *_: Any) -> None:
+        """Gradients are operators of their own here."""
+
+    def retain(self, *_: Any) -> None:
+        """Gradients are operators of their own here."""
 
     def fresh_size(self) -> Dim:
         block = default_main_program().current_block()

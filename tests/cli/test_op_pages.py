@@ -57,12 +57,15 @@ def test_the_example_of_an_op_runs_on_random_inputs(name: str) -> None:
     assert run.results or name in silent
 
 
+BRANCHES = ("nn.if", "nn.scan", "nn.while", "nn.yield", "tensor.if", "tensor.while")
 COMPLEX = ("nn.complex", "nn.conj", "nn.imag", "nn.real")  # no kernel computes with complex numbers
 
 
 @pytest.mark.parametrize("name", [n for n in all_ops() if n.startswith(("nn.", "tensor.")) and n not in COMPLEX])
 def test_ops_of_the_nn_and_tensor_levels_compile_for_every_machine(name: str) -> None:
-    assert facts_of(all_ops()[name]).compiles_for == list(TARGETS)
+    # Which launches there are does not depend on numbers: on a GPU the host runs branches and loops.
+    machines = [t for t in TARGETS if not t.startswith("cuda")] if name in BRANCHES else list(TARGETS)
+    assert facts_of(all_ops()[name]).compiles_for == machines
 
 
 def test_kernel_ops_say_for_which_machine_they_are() -> None:

@@ -313,7 +313,8 @@ def test_inspect_shows_the_schedule_that_runs() -> None:
         loss_of(net, share(group)).backward()
         if group.rank == 0:
             (program,) = net._layers.forward.programs()
-            (schedule,) = program._overlapped.values()
+            (training,) = program._training.values()
+            (schedule,) = training._compiled.values()
             ran.extend(step.name for step in schedule.steps)
 
     run_ranks(2, rank)

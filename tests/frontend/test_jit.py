@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import copy
 import inspect
+import pickle
 from typing import Any
 
 import numpy as np
@@ -333,14 +335,6 @@ def test_a_backward_is_compiled_only_when_gradients_are_asked_for(monkeypatch: p
     assert layer.weight.grad.numpy().tolist() == [[8.0, 8.0]] * 3
 
 
-def test_gradients_of_the_second_order_are_refused() -> None:
-    x = random(3)
-    x.stop_gradient = False
-    y = paddle.jit.to_static(lambda x: (x * x * x).sum())(x)
-    with pytest.raises(RuntimeError, match="run it without to_static"):
-        paddle.grad(y, x, create_graph=True)
-
-
 def test_buffers_that_are_written_leave_as_results() -> None:
     class Counter(nn.Layer):
         def __init__(self) -> None:
@@ -504,3 +498,27 @@ def test_a_function_with_state_cannot_be_frozen() -> None:
     net = Net()
     with pytest.raises(TraceError, match="call eval"):
         StaticFunction(net.forward, None, net).trace([InputSpec([None, 6])]).frozen()
+
+
+# --- copies
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))], ids=["deepcopy", "pickle"])
+def test_a_copy_of_a_compiled_layer_that_was_called_has_weights_of_its_own(copied: Any) -> None:
+    net = nn.Sequential(paddle.jit.to_static(nn.Linear(3, 2)), nn.Tanh())
+    net = paddle.jit.to_static(net)
+    x = random(2, 3)
+    before = net(x)
+    teacher = copied(net)
+    assert isinstance(teacher.forward, StaticFunction) and teacher.forward.layer is teacher
+    with paddle.no_grad():
+        net[0].weight.set_value(net[0].weight * 2)
+    close(teacher(x), before)
+    assert np.abs(net(x).numpy() - before.numpy()).max() > 1e-3
+    teacher(x).sum().backward()
+    assert all(p.grad is None for p in net.parameters()) and all(p.grad is not None for p in teacher.parameters())
+
+
+def test_a_copy_of_a_compiled_function_is_one() -> None:
+    function = copy.deepcopy(paddle.jit.to_static(lambda x: x * 2))
+    close(function(random(3)), random(3) * 2)

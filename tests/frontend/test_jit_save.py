@@ -186,3 +186,30 @@ def test_a_failed_save_leaves_the_old_file(saved: tuple[Any, Path], monkeypatch:
 def test_unknown_options_are_refused(saved: tuple[Any, Path]) -> None:
     with pytest.raises(ValueError, match="'colour'"):
         paddle.jit.save(saved[0], saved[1], input_spec=SPEC, colour="red")
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_hooks_of_the_saved_layer_are_part_of_what_is_saved(tmp_path: Path, compiled: bool) -> None:
+    layer = nn.Linear(2, 2, weight_attr=nn.initializer.Constant(0.5))
+    layer.register_forward_pre_hook(lambda layer, inputs: (inputs[0] + 1,))
+    layer.register_forward_post_hook(lambda layer, inputs, output: output * 10)
+    if compiled:
+        layer = paddle.jit.to_static(layer)
+    expected = layer(paddle.ones([3, 2]))
+    paddle.jit.save(layer, tmp_path / "hooked", input_spec=[InputSpec([None, 2], "float32")])
+    assert paddle.jit.load(tmp_path / "hooked")(paddle.ones([3, 2])).tolist() == expected.tolist() == [[20.0, 20.0]] * 3
+
+
+def test_a_layer_that_was_called_is_saved_without_a_spec_as_it_was_called_last(tmp_path: Path) -> None:
+    class Scaled(nn.Layer):
+        def forward(self, x: Any, pair: Any, factor: float = 1.0) -> Any:
+            return {"y": x * factor + pair["shift"]}
+
+    layer = paddle.jit.to_static(Scaled())
+    with pytest.raises(PolyremeError, match="expected an input_spec"):
+        paddle.jit.save(layer, tmp_path / "called")
+    layer(paddle.ones([4]), {"shift": paddle.ones([4])})
+    layer(paddle.ones([3]), {"shift": paddle.ones([3])}, factor=5.0)
+    paddle.jit.save(layer, tmp_path / "called")
+    loaded = paddle.jit.load(tmp_path / "called")
+    assert loaded(paddle.ones([3]), {"shift": paddle.ones([3]) * 2})["y"].tolist() == [7.0, 7.0, 7.0]

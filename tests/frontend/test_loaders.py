@@ -187,3 +187,16 @@ def test_the_command_line_reports_a_damaged_model(tmp_path, capsys):
     (tmp_path / "bad.json").write_bytes((MODELS / "pir" / "mlp.json").read_bytes()[:999])
     assert run(["inspect", str(tmp_path / "bad.json")]) == 1
     assert "bad.json: at byte 999: expected JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["branches", "branches_legacy"])
+def test_models_with_branches_and_loops_give_what_paddle_gives(tmp_path, name):
+    """In process, and as a library, which has no Python."""
+    wanted = np.load(MODELS / "control" / f"{name}.npz")
+    model = paddle.jit.load(str(MODELS / "control" / name))
+    library = paddle.compile(model, tmp_path / "branches.so")
+    for k in range(4):
+        x, n = wanted[f"x{k}"], wanted[f"n{k}"]
+        for y, i in (model(paddle.to_tensor(x), paddle.to_tensor(n)), library.run([x, n])):
+            np.testing.assert_allclose(np.asarray(y), wanted[f"y{k}"], rtol=1e-5, atol=1e-5)
+            assert np.asarray(i).tolist() == wanted[f"i{k}"].tolist()

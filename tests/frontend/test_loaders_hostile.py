@@ -279,7 +279,10 @@ def test_sizes_that_grow_with_every_operator_are_refused(tmp_path):
     "operator, edit, message",
     [
         ("1.relu", lambda op, ops: op.update({"#": "1.rellu"}), "the operator 'rellu' is not supported; did you mean 'relu'?"),
-        ("1.relu", lambda op, ops: op.update({"#": "1.if"}), "control flow ('pd_op.if') is not supported yet"),
+        ("1.relu", lambda op, ops: op.update({"#": "1.if"}), "expected an object with 'regions'"),
+        ("1.relu", lambda op, ops: op.update({"regions": []}), "the operator 'pd_op.relu' is not supported: of operators with regions only 'pd_op.if' and 'pd_op.while' are"),
+        ("1.relu", lambda op, ops: op.update({"#": "1.while", "regions": []}), "expected one region of a 'while' but got 0"),
+        ("1.relu", lambda op, ops: op.update({"#": "1.if", "regions": [{"blocks": []}]}), "expected one block but got 0"),
         ("1.relu", lambda op, ops: op.update({"#": "3.relu"}), "operators of the dialect 'custom_op' are not supported"),
         ("1.relu", lambda op, ops: op["I"][0].update({"%": 77}), "expected a value that is defined before but got %77"),
         ("1.relu", lambda op, ops: op["I"][0].update({"%": 0}), "expected 'x' for 'relu' but the program leaves it out"),

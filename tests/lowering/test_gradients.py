@@ -10,13 +10,21 @@ from polyreme.dialects.dist import AllReduce
 from polyreme.dialects.mt19937 import seed_state
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
-from polyreme.ir.core import Op
-from polyreme.ir.diagnostics import PassError
+from polyreme.ir.core import Block, Op, Region
+from polyreme.ir.diagnostics import InferError, PassError
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64, i64, u64
 from polyreme.ir.verify import verify
-from polyreme.lowering.autodiff import GRADIENTS, NOT_DIFFERENTIABLE, forward_backward
+from polyreme.lowering.autodiff import (
+    GRADIENTS,
+    NOT_DIFFERENTIABLE,
+    backward_half,
+    forward_backward,
+    forward_half,
+    gradient_function,
+    needs_gradients,
+)
 from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.nn_to_tensor import nn_to_tensor
 from tests.nn_cases import CASES, numbers_close
@@ -88,7 +96,8 @@ def test_cast_passes_the_gradient_on_in_the_operands_type():
 
 def test_every_op_has_a_rule_or_is_known_to_have_none():
     ops = {cls for cls in vars(nn).values() if isinstance(cls, type) and issubclass(cls, Op)}
-    assert ops | {AllReduce, host.SingularValues, host.SingularVectors} == set(GRADIENTS) | NOT_DIFFERENTIABLE
+    ops -= {nn.Yield}
+    assert ops | {AllReduce, host.Range, host.SingularValues, host.SingularVectors} == set(GRADIENTS) | NOT_DIFFERENTIABLE
     assert not set(GRADIENTS) & NOT_DIFFERENTIABLE
 
 
@@ -308,3 +317,96 @@ def test_no_gradient_passes_whole_numbers_but_the_scale_of_dequantize_linear_has
     _, (dx, dscale) = gradients(func, [np.array([1, 2, -3], np.float32), np.array(0.5, np.float32)], [np.array([1, 10, 100], np.float32)], [0, 1])
     np.testing.assert_array_equal(dx, 0)
     assert dscale == 2 + 40 - 600
+
+
+# --- rules of a function's own
+
+
+def rounded(b, x):
+    """`round(x)`, whose gradient is `dy * x`."""
+    body = Block([x.type, x.type], ["dy", "a"])
+    inside = Builder.at_end(body)
+    inside(nn.Yield, [inside(nn.Mul, *body.args)])
+    value = b(nn.Round, x)
+    return b(nn.CustomGradient, [value], [x], [x], reached=(0,), body=Region(body))
+
+
+def test_a_gradient_by_a_rule_of_its_own_has_gradients_itself():
+    func = Func.empty("main", [TensorType((3,), f64)])
+    b = Builder.at_end(func.block)
+    b(Return, [rounded(b, b(nn.Mul, func.args[0], func.args[0]))])
+    verify(module_of(func.finish()))
+    x, dy = np.array([1.2, -0.5, 2.0]), np.array([1.0, 2.0, 3.0])
+    (result,), (grad,) = gradients(func, [x], [dy], [0])
+    np.testing.assert_array_equal(result, np.round(x * x))
+    np.testing.assert_allclose(grad, dy * x * x * 2 * x)
+    again, reached = gradient_function(func, [0], [0])
+    assert reached == (0,)
+    _, (second, to_dy) = gradients(again, [x, dy], [np.ones(3)], [0, 1])
+    np.testing.assert_allclose(second, dy * 6 * x * x)
+    np.testing.assert_allclose(to_dy, 2 * x**3)
+
+
+def test_an_op_with_a_rule_of_its_own_is_its_values_after_lowering():
+    func = Func.empty("main", [TensorType((3,), f64)])
+    b = Builder.at_end(func.block)
+    b(Return, [rounded(b, func.args[0])])
+    module = module_of(func.finish())
+    nn_to_tensor.run(module)
+    verify(module)
+    (result,) = evaluate(module, [np.array([1.2, -0.6, 2.5])])
+    assert result.tolist() == [1.0, -1.0, 2.0]
+    assert not any(op.name == "nn.custom_gradient" for op in module.walk())
+
+
+@pytest.mark.parametrize(
+    ("reached", "kinds", "message"),
+    [((1,), [f64, f64], "numbers of the 1 inputs"), ((0,), [f64, f32], r"expected block arguments"), ((), [f64, f64], r"expected gradients \(\)")],
+)
+def test_rules_that_do_not_fit_are_refused(reached, kinds, message):
+    func = Func.empty("main", [TensorType((3,), f64)])
+    b = Builder.at_end(func.block)
+    x = func.args[0]
+    body = Block([TensorType((3,), kind) for kind in kinds])
+    Builder.at_end(body)(nn.Yield, [body.args[0]])
+    with pytest.raises(InferError, match=message):
+        b(nn.CustomGradient, [x], [x], [x], reached=reached, body=Region(body))
+
+
+# --- some results, some arguments
+
+
+def two_results():
+    func = Func.empty("main", [TensorType((3,), f64)] * 3, (), ["x", "y", "z"])
+    b = Builder.at_end(func.block)
+    x, y, z = func.args
+    b(Return, [b(nn.Exp, x), b(nn.Mul, b(nn.Tanh, y), x), b(nn.StopGradient, z), b(nn.Less, x, y)])
+    return func.finish()
+
+
+def test_results_that_need_gradients_are_those_that_differentiable_ops_lead_to():
+    func = two_results()
+    assert needs_gradients(func, (0, 1, 2)) == (True, True, False, False)
+    assert needs_gradients(func, (1,)) == (False, True, False, False)
+    assert needs_gradients(func, (2,)) == (False,) * 4
+
+
+@pytest.mark.parametrize(("given", "reached"), [((0,), (0,)), ((1,), (0, 1)), ((0, 1), (0, 1)), ((), ())])
+def test_a_backward_half_gives_the_gradients_that_its_results_have(given, reached):
+    func = two_results()
+    wrt = (0, 1, 2)
+    forward = forward_half(func, wrt)
+    half = backward_half(func, wrt, given, forward)
+    assert half.reached == reached and half.given == given
+    arrays = [np.array([0.5, 1.0, 2.0]), np.array([-1.0, 0.3, 0.7]), np.ones(3)]
+    kept = evaluate(forward.function, arrays)[4:]
+    seeds = [np.arange(1.0, 4.0) + i for i in given]
+    found = evaluate(half.function, [*(arrays[i] for i in half.saved), *(kept[i] for i in half.residuals), *seeds])
+    x, y, _ = arrays
+    expected = {0: np.zeros(3), 1: np.zeros(3)}
+    for i, seed in zip(given, seeds, strict=True):
+        expected[0] = expected[0] + seed * (np.exp(x) if i == 0 else np.tanh(y))
+        expected[1] = expected[1] + (seed * x * (1 - np.tanh(y) ** 2) if i == 1 else 0)
+    for i, grad in zip(half.reached, found, strict=True):
+        np.testing.assert_allclose(grad, expected[i])
+    assert half.read <= set(half.saved)

@@ -1,0 +1,386 @@
+"""Branches and loops on tensors, for whoever runs Python functions: `branch` and `loop`.
+
+In eager mode they are Python's own `if` and `while`. While a function is traced they are one op each, `nn.if` or `nn.while`, if the condition is a tensor that stands for a value: the
+functions are run on stand-ins, each in a body of its own.
+
+- What a function reads from outside (arguments, parameters, tensors of the functions around) is captured by itself.
+- What it writes to, in place or to the state of the random generator, is written where the op stands, as if Python had run it: of both branches by either, of a loop by every round.
+- A function may be run several times while the program is made: one for each of the types that its tensors turn out to have. It must not do anything to Python's objects but by tensors.
+- Both branches return the same structure (nested lists, tuples, dicts) of tensors. What is no tensor must be equal in both; numbers that are not become tensors.
+- A variable that only one branch gives a value, or that has none before a loop which gives it one, is `UNDEFINED` there: it is zeros where the program goes the other way. Who must not read
+  it then has to see to that.
+- Sizes may differ between branches, and from round to round of a loop: what they are is known once the program has run. Element types and ranks may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch, dtypes
+from polyreme.dialects import nn as ops
+from polyreme.dialects.control import differing_axes
+from polyreme.ir.core import Value
+from polyreme.ir.diagnostics import Diagnostic, Location, caller_location
+from polyreme.ir.dims import Dim, symbols
+from polyreme.ir.notes import place_of
+from polyreme.ir.types import ScalarType, TensorType, i1, i64
+from polyreme.jit.bodies import Body
+from polyreme.jit.structure import LEAF, Nested, Plain, Template, flatten, paths, unflatten
+from polyreme.jit.traced import TraceError
+from polyreme.tensor import Tensor
+
+__all__ = ["UNDEFINED", "branch", "is_traced", "loop"]
+
+
+
+class _Undefined:
+    """The value of a variable that has none yet."""
+
+    def __repr__(self) -> str:
+        return "UNDEFINED"
+
+
+UNDEFINED = _Undefined()
+
+_NOT_NESTED_ALIKE = "expected the body of a loop to return what it is given: tensors and numbers nested in the same lists, tuples and dicts, and all else the same"
+# How often the body of a loop is run, at most, until the types of what it hands on are those that it is given.
+MOST_RUNS = 8
+
+
+def is_traced(value: Any) -> bool:
+    """Whether `value` is a tensor whose contents are not known while the program is made, so that a condition on it has to be an op."""
+    return isinstance(value, Tensor) and dispatch.active_trace() is not None
+
+
+def branch(pred: Any, then_fn: Callable[[], Any] | None, else_fn: Callable[[], Any] | None) -> Any:
+    """What `then_fn()` returns if `pred` holds and what `else_fn()` does otherwise; None for a function returns None.
+
+    `pred` is a bool, or a tensor of one element, which a cast makes a bool. In a traced function, for a tensor, both functions are run on stand-ins and become the bodies of one `nn.if`.
+    `TraceError` (at the user's line) where they return different structures, or values of other element types or ranks.
+    """
+    first, second = (_nothing if fn is None else fn for fn in (then_fn, else_fn))
+    if not is_traced(pred):
+        return (first if bool(pred) else second)()
+    recorder = _recorder()
+    pred = _predicate(pred, "the condition of a branch")
+    bodies, results = [Body(), Body()], []
+    for body, fn in zip(bodies, (first, second), strict=True):
+        with recorder.inside(body):
+            results.append(fn())
+    template, pairs = _merge(results, "the value of the branch")
+    written = {id(t): t for body in bodies for t in body.written}
+    stops = []
+    for body, leaves in zip(bodies, zip(*pairs, strict=True) if pairs else ((), ()), strict=True):
+        with recorder.inside(body):
+            tensors = [_as_tensor(leaf, like) for leaf, like in zip(leaves, _likes(pairs), strict=True)]
+            stops.append(recorder.end_body([*tensors, *written.values()]))
+    _check_alike(bodies, list(paths(template, "result")) + [f"the tensor '{t.name}'" for t in written.values()])
+    captured = {value: tensor for body in bodies for value, (_, tensor) in body.captures.items()}
+    for body in bodies:
+        captured |= {value: tensor for value, (_, tensor) in body.captures.items() if not tensor.stop_gradient}
+    regions = [body.region(list(captured)) for body in bodies]
+    sizes = tuple(recorder.fresh_size() for _ in differing_axes([v.type for v in captured], *regions))
+    made = _tuple(dispatch.call(ops.If, pred, list(captured.values()), sizes=sizes, then_body=regions[0], else_body=regions[1]))
+    for result, *needs_none in zip(made, *stops, strict=True):
+        _stop(result, all(needs_none))
+    for tensor, result in zip(written.values(), made[len(pairs) :], strict=True):
+        dispatch.assign(tensor, result)
+    return unflatten(template, iter(made[: len(pairs)]))
+
+
+def loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Sequence[Any]) -> list[Any]:
+    """The values `carried` after `while cond_fn(*carried): carried = body_fn(*carried)`.
+
+    Each of `carried` is a tensor, a number, or a nested structure of them; `body_fn` returns a list or tuple like `carried` (or, for one value, the value). In a traced function Python runs
+    the loop as long as the condition is no tensor; from there on it is one `nn.while`: numbers become tensors, and both functions are run on stand-ins. A size of a carried value that
+    changes from round to round gets a name. `TraceError` (at the user's line) where the body returns another structure, element type or rank than it is given, or the condition writes to a
+    tensor.
+    """
+    values = list(carried)
+    while True:
+        pred = _probe(cond_fn, values)
+        if is_traced(pred):
+            return _traced_loop(cond_fn, body_fn, values)
+        if not bool(pred):
+            return values
+        values = _as_carried(body_fn(*values), len(values))
+
+
+def _nothing() -> None:
+    return None
+
+
+def _tuple(made: Any) -> tuple[Tensor, ...]:
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _recorder() -> Any:
+    recorder = dispatch.active_trace()
+    if not hasattr(recorder, "inside"):
+        raise NotImplementedError("branches and loops on tensors are not recorded in static Programs yet; build the function with paddle.jit.to_static, which records them")
+    return recorder
+
+
+def _predicate(pred: Tensor, what: str) -> Tensor:
+    """A condition as one bool."""
+    kind = pred.type
+    if kind.elements != 1:
+        raise TraceError(f"expected {what} to be one element but got a tensor of shape {list(kind.shape)}; reduce it with paddle.all or paddle.any", caller_location())
+    return pred if kind.dtype == i1 else dispatch.call(ops.Cast, pred, dtype=i1)
+
+
+def _stop(result: Tensor, needs_none: bool) -> None:
+    if needs_none:
+        result.stop_gradient = True
+        result._node = None
+
+
+# --- leaves
+
+
+def _is_leaf(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _stands_in(value: Any) -> bool:
+    """Whether what is no tensor becomes one where the other side is."""
+    return _is_number(value) or value is UNDEFINED
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))
+
+
+def _merge(results: Sequence[Any], what: str) -> tuple[Template, list[tuple[Any, Any]]]:
+    """The structure that both results have, and the pairs of leaves: what is a tensor in one of them, and numbers that differ."""
+    pairs: list[tuple[Any, Any]] = []
+
+    def visit(a: Any, b: Any, path: str) -> Template:
+        if _is_leaf(a) or _is_leaf(b):
+            if all(_is_leaf(v) or _stands_in(v) for v in (a, b)):
+                pairs.append((a, b))
+                return LEAF
+        elif isinstance(a, (list, tuple, dict)) and type(a) is type(b) and len(a) == len(b):
+            if not isinstance(a, dict):
+                return Nested(type(a), (), tuple(visit(x, y, f"{path}[{i}]") for i, (x, y) in enumerate(zip(a, b, strict=True))))
+            if list(a) == list(b):
+                return Nested(type(a), tuple(a), tuple(visit(a[k], b[k], f"{path}[{k!r}]") for k in a))
+        elif Plain(a) == Plain(b):
+            return Plain(a)
+        elif _stands_in(a) and _stands_in(b):
+            pairs.append((a, b))
+            return LEAF
+        raise TraceError(
+            f"expected both branches to give values of one kind as {path} but the first one gives {_kind(a)} and the second one {_kind(b)}, and which of them runs is known only when the program "
+            "does; give tensors of one shape and dtype in both, or the same value", caller_location(),
+        )  # fmt: skip
+
+    return visit(results[0], results[1], what), pairs
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor ({value.type})"
+    if isinstance(value, (list, tuple, dict)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"{value!r}" if value is None or isinstance(value, (bool, int, float, str)) else type(value).__name__
+
+
+def _likes(pairs: Sequence[tuple[Any, Any]]) -> list[TensorType]:
+    """The type that numbers beside a tensor take, and two numbers that differ."""
+    found = []
+    for pair in pairs:
+        tensors = [v for v in pair if isinstance(v, Tensor)]
+        if tensors:
+            found.append(tensors[0].type)
+        else:
+            kinds = [_number_type(v) for v in pair if v is not UNDEFINED]
+            found.append(TensorType((), max(kinds, key=lambda d: (d.kind == "f", d.kind == "i"))))
+    return found
+
+
+def _number_type(value: Any) -> ScalarType:
+    if isinstance(value, (bool, np.bool_)):
+        return i1
+    return i64 if isinstance(value, (int, np.integer)) else dtypes.default_dtype().scalar
+
+
+def _as_tensor(leaf: Any, like: TensorType) -> Tensor:
+    """A leaf as a tensor: a number has the type of what it stands beside, unless that has more than one element."""
+    if isinstance(leaf, Tensor):
+        return leaf
+    if leaf is UNDEFINED:
+        return dispatch.full([d if _is_known(d) else 0 for d in like.shape], 0, like.dtype)
+    shape = like.shape if like.elements == 1 else ()
+    value = leaf.item() if isinstance(leaf, np.generic) else leaf
+    if like.dtype.kind in "iu" and isinstance(value, float) and not value.is_integer():
+        return dispatch.full((), value, dtypes.default_dtype().scalar)
+    return dispatch.full(shape, bool(value) if like.dtype == i1 else value, like.dtype)
+
+
+def _is_known(size: Dim) -> bool:
+    """Whether a size is a number, or one of those that are known around the bodies that are recorded."""
+    return isinstance(size, int) or symbols(size) <= _recorder().known_sizes()
+
+
+def _check_alike(bodies: Sequence[Body], names: Sequence[str]) -> None:
+    """That both bodies yield values of one element type and rank."""
+    first, second = (body.block.terminator.operands for body in bodies)
+    for a, b, name in zip(first, second, names, strict=True):
+        if a.type.dtype != b.type.dtype or a.type.rank != b.type.rank:
+            notes = [Diagnostic(f"the {which} branch makes {v.type} here", place) for which, v in (("first", a), ("second", b)) if (place := place_of(v))]
+            why = f"expected both branches to give tensors of one dtype and rank as {name} but the first one gives {a.type} and the second one {b.type}; cast or reshape one of them"
+            raise TraceError(Diagnostic(why, place_of(b) or place_of(a) or caller_location(), tuple(notes)))
+
+
+# --- loops
+
+
+def _as_carried(made: Any, count: int) -> list[Any]:
+    """What a body returns, as a list of as many values as it is given."""
+    values = list(made) if isinstance(made, (list, tuple)) and not (count == 1 and len(made) != 1) else [made]
+    if len(values) != count:
+        raise ValueError(f"expected the body of the loop to return {count} values, as it is given, but it returned {len(values)}")
+    return values
+
+
+def _probe(cond_fn: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """What the condition says now: in a traced function without leaving anything in the program."""
+    recorder: Any = dispatch.active_trace()
+    if recorder is None or not hasattr(recorder, "inside"):
+        return cond_fn(*values)
+    body = Body()
+    with recorder.inside(body):
+        pred = cond_fn(*values)
+    recorder.give_up(body)
+    return pred
+
+
+def _traced_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: list[Any]) -> list[Any]:
+    recorder = _recorder()
+    leaves: list[Any] = []
+    template = flatten(carried, leaves, lambda v: _is_leaf(v) or _stands_in(v))
+    if any(leaf is UNDEFINED for leaf in leaves):
+        carried = _defined(recorder, body_fn, carried, leaves, template)
+        leaves = []
+        template = flatten(carried, leaves, lambda v: _is_leaf(v) or _is_number(v))
+    names = list(paths(template, "carried"))
+    tensors = [leaf if isinstance(leaf, Tensor) else _as_tensor(leaf, TensorType((), _number_type(leaf))) for leaf in leaves]
+    written: list[Tensor] = []
+    stops: list[bool] = [t.stop_gradient for t in tensors]
+    types: list[TensorType] = [t.type for t in tensors]
+    changing: dict[tuple[Dim, Dim], Dim] = {}
+    for _ in range(MOST_RUNS):
+        given = [*tensors, *written]
+        bodies = [Body(types, [v.name for v in _values(given)]) for _ in range(2)]
+        condition, body = bodies
+        with recorder.inside(condition):
+            pred = cond_fn(*unflatten(template, iter(_entered(recorder, condition, stops, written))))
+            pred = _predicate(pred, "the condition of a loop") if isinstance(pred, Tensor) else dispatch.full((), bool(pred), i1)
+            if any(all(t is not w for w in written) for t in condition.written):
+                raise TraceError("expected the condition of a loop to write to no tensor, such as the state of the random generator; do it in the body", caller_location())
+            recorder.end_body([pred])
+        with recorder.inside(body):
+            made = _as_carried(body_fn(*unflatten(template, iter(_entered(recorder, body, stops, written)))), len(carried))
+            ends = _matching(made, template, names, types)
+            new = [t for t in body.written if all(t is not w for w in written)]
+            if not new:
+                needs_none = recorder.end_body([*ends, *written])
+        again = bool(new)
+        if new:
+            written += new
+            types += [t.type for t in new]
+            stops += [t.stop_gradient for t in new]
+        else:
+            yielded: list[TensorType] = [v.type for v in body.block.terminator.operands]
+            types, grew = _widened(recorder, types, yielded, [*names, *(f"the tensor '{t.name}'" for t in written)], body, changing)
+            wider = [a and b for a, b in zip(stops, needs_none, strict=True)]
+            again = grew or wider != stops
+            stops = wider
+        if not again:
+            break
+        for b in bodies:
+            recorder.give_up(b)
+    else:
+        raise TraceError("expected what the body of a loop hands on to come to types that it is given, but these kept changing; give the carried tensors the shapes that they have in the loop", caller_location())
+    captured = {value: tensor for b in bodies for value, (_, tensor) in b.captures.items()}
+    for b in bodies:
+        captured |= {value: tensor for value, (_, tensor) in b.captures.items() if not tensor.stop_gradient}
+    regions = [b.region(list(captured)) for b in bodies]
+    results = _tuple(dispatch.call(ops.While, [*tensors, *written], list(captured.values()), condition=regions[0], body=regions[1]))
+    recorder.settle_sizes(changing.values())
+    for result, needs in zip(results, stops, strict=False):
+        _stop(result, needs)
+    for tensor, result in zip(written, results[len(tensors) :], strict=False):
+        dispatch.assign(tensor, result)
+    return list(unflatten(template, iter(results[: len(tensors)])))
+
+
+def _defined(recorder: Any, body_fn: Callable[..., Any], carried: list[Any], leaves: Sequence[Any], template: Template) -> list[Any]:
+    """The carried values with zeros in place of those that have no value yet, of the types that the body hands on."""
+    body = Body()
+    with recorder.inside(body):
+        ends: list[Any] = []
+        made = flatten(_as_carried(body_fn(*carried), len(carried)), ends, lambda v: _is_leaf(v) or _stands_in(v))
+    recorder.give_up(body)
+    if made != template:
+        raise TraceError(_NOT_NESTED_ALIKE, caller_location())
+    first = []
+    for leaf, end in zip(leaves, ends, strict=True):
+        if leaf is not UNDEFINED:
+            first.append(leaf)
+        elif end is UNDEFINED:
+            raise TraceError("expected the body of a loop to give every carried variable a value that has none before the loop", caller_location())
+        else:
+            first.append(_as_tensor(UNDEFINED, end.type if isinstance(end, Tensor) else TensorType((), _number_type(end))))
+    return list(unflatten(template, iter(first)))
+
+
+def _entered(recorder: Any, body: Body, stops: Sequence[bool], written: Sequence[Tensor]) -> list[Tensor]:
+    """What stands in `body`, which was just entered, for the carried values; tensors that it writes to stand for theirs."""
+    stand_ins: list[Tensor] = recorder.given(body, stops)
+    count = len(stand_ins) - len(written)
+    for tensor, stand_in in zip(written, stand_ins[count:], strict=True):
+        recorder.stand_for(tensor, stand_in)
+    return stand_ins[:count]
+
+
+def _values(tensors: Sequence[Tensor]) -> list[Any]:
+    """What tensors stand for, as far as it has a name."""
+    return [t._value if isinstance(t._value, Value) else t for t in tensors]
+
+
+def _matching(made: Sequence[Any], template: Template, names: Sequence[str], types: Sequence[TensorType]) -> list[Tensor]:
+    """The leaves of what the body returned, which must be nested as what it was given."""
+    leaves: list[Any] = []
+    other = flatten(list(made), leaves, lambda v: _is_leaf(v) or _is_number(v))
+    if other != template:
+        raise TraceError(_NOT_NESTED_ALIKE, caller_location())
+    ends = []
+    for leaf, kind in zip(leaves, types, strict=False):
+        ends.append(_as_tensor(leaf, kind))
+    return ends
+
+
+def _widened(
+    recorder: Any, types: Sequence[TensorType], yielded: Sequence[TensorType], names: Sequence[str], body: Body, changing: dict[tuple[Dim, Dim], Dim]
+) -> tuple[list[TensorType], bool]:
+    """The types of carried values with names in place of sizes that the body hands on otherwise; whether there are new ones."""
+    known = set(changing.values())
+    found, grew = [], False
+    for before, after, name, value in zip(types, yielded, names, body.block.terminator.operands, strict=True):
+        if before.dtype != after.dtype or before.rank != after.rank:
+            place: Location = place_of(value) or caller_location()
+            raise TraceError(f"expected {name} to keep its dtype and rank from round to round of the loop but it is {before} at the start of a round and {after} at its end; cast or reshape it", place)
+        shape = []
+        for a, b in zip(before.shape, after.shape, strict=True):
+            if a != b and a not in known:
+                if (a, b) not in changing:
+                    changing[a, b] = recorder.changing_size()
+                a, grew = changing[a, b], True
+            shape.append(a)
+        found.append(before.with_shape(tuple(shape)))
+    return found, grew

@@ -1,0 +1,5 @@
+"""`paddle.incubate.distributed`."""
+
+from polyreme.incubate.distributed import fleet
+
+__all__ = ["fleet"]

@@ -1,0 +1,267 @@
+"""Gradients of branches and loops: branches and loops again.
+
+The backward of a branch runs the gradients of the body that ran, that of a loop the gradients of its steps, the last one first. Bodies compute again what their gradients need: of a loop
+only what each step is handed is kept, as many rows of it as there are steps. That number is known when the loop has run; a `while` counts its rounds, and its backward runs them again as a scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from polyreme.dialects import host
+from polyreme.dialects.control import local_sizes
+from polyreme.dialects.nn import Add, If, Scan, Slice, While, Yield
+from polyreme.ir.builder import Builder
+from polyreme.ir.core import Block, Region, Value
+from polyreme.ir.diagnostics import UNKNOWN, Diagnostic, PassError
+from polyreme.ir.dims import Dim, Expr, symbol, symbols
+from polyreme.ir.types import TensorType, type_symbols
+from polyreme.lowering.gradients.table import Emitter, gradient, zeros_like
+
+__all__ = ["reaching"]
+
+
+# --- what depends on what
+
+
+def reaching(region: Region) -> list[frozenset[int]]:
+    """For each argument of a body which of the values that it yields have gradients with respect to it."""
+    block = region.block
+    reached: dict[Value, frozenset[int]] = {}
+    for i, value in enumerate(block.terminator.operands):
+        if _is_float(value):
+            reached[value] = reached.get(value, frozenset()) | {i}
+    for op in reversed(block.ops[:-1]):
+        found = [reached.get(r, frozenset()) for r in op.results]
+        if any(found):
+            for value, through in zip(op.operands, _through(op), strict=True):
+                ends = frozenset().union(*(found[r] for r in through))
+                if ends and _is_float(value):
+                    reached[value] = reached.get(value, frozenset()) | ends
+    return [reached.get(arg, frozenset()) for arg in block.args]
+
+
+def _through(op: Any) -> list[frozenset[int]]:
+    """For each operand of an op which of its results have gradients with respect to it."""
+    from polyreme.lowering.autodiff import NOT_DIFFERENTIABLE
+
+    if type(op) in NOT_DIFFERENTIABLE:
+        return [frozenset()] * len(op.operands)
+    if isinstance(op, If):
+        both = [reaching(region) for region in op.regions]
+        return [frozenset(), *(a | b for a, b in zip(*both, strict=True))]
+    if isinstance(op, While):
+        return _through_rounds(reaching(op.body), 0, len(op.inits))
+    if isinstance(op, Scan):
+        return _through_rounds(reaching(op.body), len(op.xs), len(op.inits))
+    every = frozenset(i for i, r in enumerate(op.results) if _is_float(r))
+    return [every] * len(op.operands)
+
+
+def _through_rounds(once: Sequence[frozenset[int]], first: int, count: int) -> list[frozenset[int]]:
+    """What depends on what after any number of rounds; carried values are the arguments from `first` on, and the first ones that a round yields."""
+    carried = [once[first + i] | {i} for i in range(count)]
+    while True:
+        wider = [frozenset().union(ends, *(carried[e] for e in ends if e < count)) for ends in carried]
+        if wider == carried:
+            break
+        carried = wider
+    rest = [frozenset().union(ends, *(carried[e] for e in ends if e < count)) for ends in once]
+    return [*rest[:first], *carried, *rest[first + count :]]
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value.type, TensorType) and value.type.dtype.kind in "fc"
+
+
+# --- bodies of gradients
+
+
+class _Inside(Builder):
+    """A builder of a body that stands nowhere yet, and will where `outer` builds."""
+
+    outer: Any
+
+
+class _Body:
+    """A body being written: `args` are added, ops by `b`. Its op will stand where `outer` builds."""
+
+    def __init__(self, op: Any, outer: Emitter):
+        self.block = Block()
+        self.b = _Inside(self.block, None, getattr(op, "location", UNKNOWN))
+        self.b.outer = outer
+
+    def args(self, types: Sequence[Any]) -> list[Value]:
+        """Arguments of these types."""
+        return [self.block.add_arg(t) for t in types]
+
+    def inline(self, region: Region, args: Sequence[Value]) -> list[Value]:
+        """The ops of a body on `args`; what it yields."""
+        inside: dict[Value, Value] = dict(zip(region.block.args, args, strict=True))
+        for op in region.block.ops[:-1]:
+            self.b.insert_op(op.clone(inside))
+        return [inside[v] for v in region.block.terminator.operands]
+
+    def gradients(self, ends: Sequence[Value], weights: Sequence[Value | None], wrt: Sequence[Value]) -> list[Value]:
+        """The gradients of `ends`, weighted, with respect to values that stand in front of them."""
+        from polyreme.lowering.autodiff import gradients_of
+
+        weighted = [(end, None if w is None else _with_type(self.b, w, end.type)) for end, w in zip(ends, weights, strict=True)]
+        return [zeros_like(self.b, v) if grad is None else grad for v, grad in zip(wrt, gradients_of(self.b, weighted, wrt), strict=True)]
+
+    def finish(self, values: Sequence[Value]) -> Region:
+        """The region, which yields `values`."""
+        self.b.insert(Yield(list(values)))
+        return Region(self.block)
+
+
+def _with_type(b: Builder, value: Value, kind: Any) -> Value:
+    """A gradient as one of the type `kind`: when it runs its sizes are those, under other names."""
+    if value.type == kind:
+        return value
+    made: Value = b(Slice, value, starts=(0,) * kind.rank, stops=kind.shape, strides=(1,) * kind.rank)
+    return made
+
+
+def _tuple(made: Any) -> tuple[Any, ...]:
+    return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+
+
+# --- rules
+
+
+@gradient(If)
+def branch(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
+    """d captured = if(cond, captured, dy) {gradients of the first body} {gradients of the second one}"""
+    bodies = (op.then_body, op.else_body)
+    given = [i for i, dy in enumerate(dys) if dy is not None]
+    both = [reaching(body) for body in bodies]
+    wanted = [i for i in range(len(op.captured)) if any(ends[i] & frozenset(given) for ends in both)]
+    if not wanted:
+        return None, None
+    regions = []
+    for body in bodies:
+        made = _Body(op, b)
+        args = made.args([v.type for v in op.captured])
+        weights: list[Value | None] = [None] * len(dys)
+        for i, arg in zip(given, made.args([dys[i].type for i in given]), strict=True):
+            weights[i] = arg
+        regions.append(made.finish(made.gradients(made.inline(body, args), weights, [args[i] for i in wanted])))
+    grads = _tuple(b(If, op.cond, [*op.captured, *(dys[i] for i in given)], then_body=regions[0], else_body=regions[1]))
+    found: list[Any] = [None] * len(op.captured)
+    for i, grad in zip(wanted, grads, strict=True):
+        found[i] = grad
+    return None, found
+
+
+@gradient(While)
+def loop(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
+    """The gradients of a scan of as many steps as the loop had rounds"""
+    inits, captured = list(op.inits), list(op.captured)
+    carried = [a.type for a in op.body.block.args[: len(inits)]]
+    if local := local_sizes(carried, [v.type for v in inits], [v.type for v in captured]):
+        where = getattr(op, "location", UNKNOWN)
+        raise PassError(
+            Diagnostic(
+                f"expected a loop whose carried values keep their sizes, for gradients, but {', '.join(sorted(local))} changes from round to round; "
+                "write into a tensor of the full size instead, or run the loop under paddle.no_grad()", where,
+            ), code="E0407",
+        )  # fmt: skip
+    steps = _fresh_size(b)
+    # A row for each step, which no step looks at: that tells how many there are.
+    rows = b(host.Range, op.results[-1], count=steps)
+    _, d_inits, d_shared = _scan_gradients(b, op, op.body, [], inits, captured, steps, False, list(dys[: len(inits)]), [], [rows])
+    return d_inits, d_shared
+
+
+@gradient(Scan)
+def scan(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
+    """A scan in the other direction, on what each step was handed"""
+    count = len(op.inits)
+    return _scan_gradients(b, op, op.body, list(op.xs), list(op.inits), list(op.shared), op.steps, op.reverse, list(dys[:count]), list(dys[count:]))
+
+
+def _fresh_size(b: Any) -> Dim:
+    """A name for a size that no value has yet, neither where `b` builds nor around it."""
+    taken: set[str] = set()
+    at = b
+    while isinstance(at, Builder):
+        root: Any = at.block.parent_op
+        while root is not None and root.parent_op is not None:
+            root = root.parent_op
+        for op in root.walk() if root is not None else (inner for first in at.block for inner in first.walk()):
+            taken |= _names(op)
+        at = at.outer if isinstance(at, _Inside) else None
+    if at is not None:
+        size: Dim = at.fresh_size()
+        return size
+    return symbol(next(name for name in (f"K_{i}" for i in range(1, len(taken) + 2)) if name not in taken))
+
+
+def _names(op: Any) -> frozenset[str]:
+    """The names of sizes in an op."""
+    values = (*op.operands, *op.results, *(a for region in op.regions for block in region.blocks for a in block.args))
+    found: frozenset[str] = frozenset().union(*(type_symbols(v.type) for v in values))
+    for attribute in op.attributes.values():
+        for dim in attribute if isinstance(attribute, tuple) else (attribute,):
+            if isinstance(dim, Expr):
+                found |= symbols(dim)
+    return found
+
+
+def _scan_gradients(
+    b: Emitter, op: Any, body: Region, xs: list[Any], inits: list[Any], shared: list[Any], steps: Dim, reverse: bool, d_last: list[Any], d_given: list[Any],
+    rows: Sequence[Any] = (),
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """The gradients of a scan with `body` with respect to `xs`, `inits` and `shared`; None where none reaches. `rows` are operands of as many steps, which the body is not given."""
+    first, count, rest = len(xs), len(inits), len(xs) + len(inits)
+    once = reaching(body)
+    after = _through_rounds(once, first, count)
+    arriving = frozenset([*(i for i, d in enumerate(d_last) if d is not None), *(count + i for i, d in enumerate(d_given) if d is not None)])
+    # Carried values that any gradient comes to, in some round.
+    useful = [i for i in range(count) if _is_float(inits[i]) and after[first + i] & arriving]
+    ends = frozenset([*useful, *(e for e in arriving if e >= count)])
+    x_wanted = [i for i in range(first) if once[i] & ends]
+    shared_wanted = [i for i in range(len(shared)) if once[rest + i] & ends]
+    handed = _handed(b, op, body, xs, inits, shared, steps, reverse, rows) if count else []
+    weights = [i for i, d in enumerate(d_given) if d is not None]
+    seeds = [d_last[i] if d_last[i] is not None else zeros_like(b, inits[i]) for i in useful]
+    sums = [zeros_like(b, shared[i]) for i in shared_wanted]
+
+    made = _Body(op, b)
+    made.args([r.type.with_shape(r.type.shape[1:]) for r in rows])
+    x_args = made.args([x.type.with_shape(x.type.shape[1:]) for x in xs])
+    carried_args = made.args([v.type for v in inits])
+    given_args = made.args([d_given[i].type.with_shape(d_given[i].type.shape[1:]) for i in weights])
+    d_args = made.args([inits[i].type for i in useful])
+    sum_args = made.args([s.type for s in sums])
+    shared_args = made.args([v.type for v in shared])
+    yielded = made.inline(body, [*x_args, *carried_args, *shared_args])
+    seed_of: list[Value | None] = [None] * len(yielded)
+    for i, arg in [*zip(useful, d_args, strict=True), *((count + i, a) for i, a in zip(weights, given_args, strict=True))]:
+        seed_of[i] = arg
+    wrt = [*(carried_args[i] for i in useful), *(shared_args[i] for i in shared_wanted), *(x_args[i] for i in x_wanted)]
+    grads = made.gradients(yielded, seed_of, wrt)
+    d_next, d_shared_now, d_x = grads[: len(useful)], grads[len(useful) : len(useful) + len(sums)], grads[len(useful) + len(sums) :]
+    added = [made.b(Add, s, d) for s, d in zip(sum_args, d_shared_now, strict=True)]
+    region = made.finish([*d_next, *added, *d_x])
+    results = _tuple(b(Scan, [*rows, *xs, *handed, *(d_given[i] for i in weights)], [*seeds, *sums], shared, steps=steps, reverse=not reverse, body=region)) if wrt else ()
+
+    found: tuple[list[Any], list[Any], list[Any]] = ([None] * first, [None] * count, [None] * len(shared))
+    parts = iter(results)
+    for group, places in ((found[1], useful), (found[2], shared_wanted), (found[0], x_wanted)):
+        for i in places:
+            group[i] = next(parts)
+    return found
+
+
+def _handed(b: Emitter, op: Any, body: Region, xs: list[Any], inits: list[Any], shared: list[Any], steps: Dim, reverse: bool, rows: Sequence[Any]) -> list[Any]:
+    """What each step of a scan was handed, one row for each."""
+    made = _Body(op, b)
+    made.args([r.type.with_shape(r.type.shape[1:]) for r in rows])
+    args = made.args([*(x.type.with_shape(x.type.shape[1:]) for x in xs), *(v.type for v in inits), *(v.type for v in shared)])
+    yielded = made.inline(body, args)
+    region = made.finish([*yielded[: len(inits)], *args[len(xs) : len(xs) + len(inits)]])
+    results = _tuple(b(Scan, [*rows, *xs], inits, shared, steps=steps, reverse=reverse, body=region))
+    return list(results[len(inits) :])

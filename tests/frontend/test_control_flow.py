@@ -1,0 +1,314 @@
+"""`control_flow.branch` and `loop`, and `paddle.static.nn`'s functions of them: eager and traced the same, with gradients, state and random numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme.control_flow import UNDEFINED, branch, loop
+from polyreme.ir.text import parse_module
+from polyreme.ir.verify import verify
+from polyreme.jit.traced import TraceError
+
+nn = paddle.static.nn
+
+
+def arrays(result: Any) -> list[Any]:
+    """The numbers in nested results."""
+    if isinstance(result, (list, tuple)):
+        return [a for part in result for a in arrays(part)]
+    if isinstance(result, dict):
+        return arrays(list(result.values()))
+    return [np.asarray(result)]
+
+
+def both(function: Callable[..., Any], *args: Any, wrt: tuple[int, ...] = ()) -> None:
+    """The same eager and traced, twice each, with the gradients of the sum of all float results with respect to the arguments `wrt`."""
+    traced = paddle.jit.to_static(function)
+    for _ in range(2):
+        found = []
+        for run in (function, traced):
+            given = [paddle.to_tensor(a, stop_gradient=i not in wrt) for i, a in enumerate(args)]
+            made = run(*given)
+            floats = [t for t in _tensors(made) if t.dtype in (paddle.float32, paddle.float64) and not t.stop_gradient]
+            if wrt and floats:
+                sum((t * t).sum() for t in floats).backward()
+            found.append(arrays(made) + [np.zeros(given[i].shape) if given[i].grad is None else given[i].grad.numpy() for i in wrt])
+        for eager, compiled in zip(*found, strict=True):
+            assert eager.shape == compiled.shape
+            np.testing.assert_allclose(compiled, eager, rtol=1e-4, atol=1e-5)
+
+
+def _tensors(made: Any) -> list[Any]:
+    if isinstance(made, (list, tuple)):
+        return [t for part in made for t in _tensors(part)]
+    if isinstance(made, dict):
+        return _tensors(list(made.values()))
+    return [made] if isinstance(made, paddle.Tensor) else []
+
+
+X = np.array([0.5, -1.0, 2.0], np.float32)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_branch_gives_what_the_function_gives_that_runs(sign: int) -> None:
+    weight = paddle.to_tensor(np.float32(3))
+
+    def function(x: Any) -> Any:
+        return branch(x.sum() > 0, lambda: {"a": x * weight, "b": (1, [x + 1])}, lambda: {"a": x.exp(), "b": (2.5, [x])})
+
+    both(function, X * np.float32(sign), wrt=(0,))
+
+
+def test_functions_that_are_none_and_conditions_that_are_no_tensors() -> None:
+    x = paddle.to_tensor(X)
+    assert branch(True, lambda: 1, None) == 1 and branch(x.sum() < 0, lambda: 1, None) is None
+    assert loop(lambda i: i < 3, lambda i: i + 1, [0]) == [3]
+    assert paddle.jit.to_static(lambda x: x * loop(lambda i: i < 3, lambda i: [i + 1], [0])[0])(x).tolist() == (X * 3).tolist()
+    # A condition that is no bool: 0 does not hold.
+    both(lambda x: branch(x.sum().astype("int32"), lambda: x * 2, lambda: x), X)
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_a_loop_of_numbers_tensors_and_structures(count: int) -> None:
+    net = paddle.nn.Linear(3, 3)
+
+    def function(x: Any, n: Any) -> Any:
+        return loop(lambda i, s: i < n, lambda i, s: (i + 1, {"x": net(s["x"]).tanh(), "pair": (s["pair"][1], s["x"])}), [0, {"x": x, "pair": (x, x * 2)}])
+
+    both(function, X, np.int64(count), wrt=(0,))
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_loops_in_branches_in_loops(count: int) -> None:
+    def inner(x: Any, i: Any) -> Any:
+        return loop(lambda k, y: k < i, lambda k, y: [k + 1, y * 1.5 - x], [paddle.zeros([1], "int64"), x])[1]
+
+    def function(x: Any, n: Any) -> Any:
+        def step(i: Any, y: Any) -> Any:
+            return i + 1, branch((i % 2 == 0).all(), lambda: inner(y, i), lambda: branch(y.sum() > 1, lambda: y - 1, lambda: y + x))
+
+        return loop(lambda i, y: i < n, step, [paddle.zeros([1], "int64"), x])
+
+    both(function, X, np.array([count]), wrt=(0,))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_a_branch_writes_is_written_where_it_runs(sign: int) -> None:
+    def seen_by(compiled: bool) -> list[Any]:
+        mean, count = paddle.zeros([3]), paddle.zeros([])
+
+        def function(x: Any) -> Any:
+            def first() -> Any:
+                paddle.assign(mean * 0.5 + x, mean)
+                paddle.assign(count + 1, count)
+                return mean * 2
+
+            return branch(x.sum() > 0, first, lambda: x) + count
+
+        run = paddle.jit.to_static(function) if compiled else function
+        results = [run(paddle.to_tensor(X * np.float32(sign * f))).numpy() for f in (1, 2)]
+        return [*results, mean.numpy(), count.numpy()]
+
+    for eager, compiled_too in zip(seen_by(False), seen_by(True), strict=True):
+        np.testing.assert_allclose(compiled_too, eager, rtol=1e-6)
+
+
+def test_what_a_loop_writes_and_draws_goes_from_round_to_round() -> None:
+    def seen_by(compiled: bool) -> list[Any]:
+        total = paddle.zeros([2])
+
+        def function(n: Any) -> Any:
+            def step(i: Any) -> Any:
+                paddle.assign(total + branch(i % 2 == 0, lambda: paddle.rand([2]), lambda: paddle.ones([2])), total)
+                return i + 1
+
+            (i,) = loop(lambda i: i < n, step, [0])
+            return total * 1, paddle.rand([2]), i * n
+
+        run = paddle.jit.to_static(function) if compiled else function
+        paddle.seed(7)
+        return [a for n in (0, 3, 5) for a in arrays(run(paddle.to_tensor(n)))] + [total.numpy()]
+
+    for eager, compiled_too in zip(seen_by(False), seen_by(True), strict=True):
+        np.testing.assert_allclose(compiled_too, eager, rtol=1e-6)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sizes_may_differ_between_branches(sign: int) -> None:
+    def function(x: Any) -> Any:
+        y = branch(x.sum() > 0, lambda: x[:2] * 2, lambda: paddle.concat([x, x * x]))
+        return y * 3, y.mean(), paddle.ones_like(y).sum()
+
+    both(function, X * np.float32(sign), wrt=(0,))
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_sizes_may_grow_in_a_loop(count: int) -> None:
+    def function(x: Any, n: Any) -> Any:
+        i, y, m = loop(lambda i, y, m: i < n, lambda i, y, m: (i + 1, paddle.concat([y, (y * m)[-1:] + 1]), paddle.concat([m, x[:1]])), [0, x, x * 2])
+        return y, (y + m).sum(), i + n
+
+    with paddle.no_grad():
+        both(function, X, np.int64(count))
+
+
+def test_gradients_of_a_loop_that_grows_are_refused_with_the_way_out() -> None:
+    def function(x: Any) -> Any:
+        return loop(lambda y: y.sum() < 10, lambda y: paddle.concat([y, y]), [x])[0]
+
+    with pytest.raises(Exception, match="write into a tensor of the full size instead, or run the loop under paddle.no_grad"):
+        paddle.jit.to_static(function)(paddle.to_tensor(X, stop_gradient=False))
+
+
+def test_free_sizes_and_empty_tensors() -> None:
+    def function(x: Any, n: Any) -> Any:
+        y = branch(n > 1, lambda: x * n.astype("float32"), lambda: x - 1)
+        return loop(lambda i, y: i < n, lambda i, y: (i + 1, y + x), [paddle.zeros([], "int64"), y])[1]
+
+    traced = paddle.jit.to_static(function, input_spec=[paddle.static.InputSpec([None, 2]), paddle.static.InputSpec([], "int64")])
+    for rows in (0, 1, 3):
+        for n in (0, 2):
+            x = np.arange(2 * rows, dtype=np.float32).reshape(rows, 2)
+            given = paddle.to_tensor(x), paddle.to_tensor(n)
+            np.testing.assert_allclose(traced(*given).numpy(), function(*given).numpy())
+
+
+def test_variables_that_have_no_value_before() -> None:
+    def function(x: Any, n: Any) -> Any:
+        y = branch(x.sum() > 0, lambda: x * 2, lambda: UNDEFINED)
+        _, last = loop(lambda i, last: i < n, lambda i, last: (i + 1, x * i.astype("float32")), [paddle.zeros([], "int64"), UNDEFINED])
+        return y, last
+
+    traced = paddle.jit.to_static(function)
+    y, last = traced(paddle.to_tensor(X), paddle.to_tensor(3))
+    assert y.tolist() == (X * 2).tolist() and last.tolist() == (X * 2).tolist()
+    y, last = traced(paddle.to_tensor(-X), paddle.to_tensor(0))
+    assert y.tolist() == [0, 0, 0] and last.tolist() == [0, 0, 0]
+
+
+def test_what_needs_no_gradient_has_none() -> None:
+    """As in eager mode: results under no_grad, and weights that no body reads."""
+    weight, other = paddle.to_tensor(2.0, stop_gradient=False), paddle.to_tensor(3.0, stop_gradient=False)
+
+    def function(x: Any) -> Any:
+        with paddle.no_grad():
+            kept = branch(x.sum() > 0, lambda: x * other, lambda: x)
+        assert kept.stop_gradient
+        y = branch(x.sum() > 0, lambda: x * weight + kept, lambda: x - other.detach())
+        (gx, gw, go) = paddle.grad((y * y).sum(), [x, weight, other], allow_unused=True)
+        assert go is None
+        return gx, gw
+
+    x = paddle.to_tensor(X, stop_gradient=False)
+    for eager, compiled in zip(function(x), paddle.jit.to_static(function)(x), strict=True):
+        np.testing.assert_allclose(compiled.numpy(), eager.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_gradients_of_gradients(count: int) -> None:
+    def function(x: Any, n: Any) -> Any:
+        def step(i: Any, y: Any) -> Any:
+            return i + 1, branch(i % 2 == 0, lambda: y * y * 0.5, lambda: (y * x).tanh())
+
+        y = loop(lambda i, y: i < n, step, [paddle.zeros([], "int64"), x])[1]
+        (g,) = paddle.grad((y * y).sum(), [x], create_graph=True)
+        (gg,) = paddle.grad((g * g).sum(), [x])
+        return g, gg
+
+    x = paddle.to_tensor(X, stop_gradient=False)
+    n = paddle.to_tensor(count)
+    for eager, compiled in zip(function(x, n), paddle.jit.to_static(function)(x, n), strict=True):
+        np.testing.assert_allclose(compiled.numpy(), eager.numpy(), rtol=1e-4, atol=1e-5)
+
+
+REFUSED = {
+    "element types": (lambda x: branch(x.sum() > 0, lambda: x, lambda: x.astype("float64")), "both branches to give tensors of one dtype and rank as result"),
+    "ranks": (lambda x: branch(x.sum() > 0, lambda: (x, x), lambda: (x, x.sum())), r"as result\[1\] but the first one gives tensor<3xf32> and the second one tensor<f32>"),
+    "structures": (lambda x: branch(x.sum() > 0, lambda: (x, x), lambda: x), "the first one gives a tuple of 2 and the second one a tensor"),
+    "text": (lambda x: branch(x.sum() > 0, lambda: (x, "a"), lambda: (x, "b")), "the first one gives 'a' and the second one 'b'"),
+    "a condition of many elements": (lambda x: branch(x > 0, lambda: x, lambda: x), "reduce it with paddle.all or paddle.any"),
+    "a carried element type": (lambda x: loop(lambda y: y.sum() < 9, lambda y: y.astype("float64"), [x])[0], r"expected carried\[0\] to keep its dtype and rank"),
+    "a carried structure": (lambda x: loop(lambda y, z: y.sum() < 9, lambda y, z: (y, [z]), [x, x])[0], "expected the body of a loop to return what it is given"),
+    "a value that leaks": (lambda x: _leaking(x), "return it from the body instead"),
+}
+
+
+def _leaking(x: Any) -> Any:
+    kept = []
+    branch(x.sum() > 0, lambda: kept.append(x * 2), lambda: None)
+    return kept[0]
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_what_is_refused_says_why_at_the_users_line(name: str) -> None:
+    function, message = REFUSED[name]
+    with pytest.raises(TraceError, match=message) as caught:
+        paddle.jit.to_static(function)(paddle.to_tensor(X))
+    assert __file__ in str(caught.value)
+
+
+def test_an_error_in_a_body_leaves_tensors_as_they_were() -> None:
+    state = paddle.zeros([3])
+
+    def function(x: Any) -> Any:
+        def first() -> Any:
+            paddle.assign(state + x, state)
+            raise KeyError("mine")
+
+        return branch(x.sum() > 0, first, lambda: x)
+
+    with pytest.raises(KeyError, match="mine"):
+        paddle.jit.to_static(function)(paddle.to_tensor(X))
+    assert state.tolist() == [0, 0, 0]
+
+
+def test_the_page_on_branches_and_loops_says_what_is_so() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "control_flow.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    exec(compile(example, "control_flow.md", "exec"), {})
+    (module,) = re.findall(r"```mlir\n(.*?)```", page, re.S)
+    verify(parse_module(module))
+
+
+# --- Paddle's own functions
+
+
+@pytest.mark.parametrize("value", [0.5, 1.5, 4.0])
+@pytest.mark.parametrize("index", [1, 3, 5, 9])
+def test_cond_case_switch_case_and_while_loop(value: float, index: int) -> None:
+    def function(x: Any, k: Any) -> Any:
+        picked = nn.switch_case(k, {1: lambda: x * 2, 5: lambda: x + 1, 3: lambda: x - 1})
+        first = nn.case([(x.sum() > 10, lambda: x), (x.sum() > 5, lambda: x * 10)], default=lambda: x * 100)
+        pair = nn.cond(x.sum() > 3, lambda: {"p": (x, [x + 1]), "q": 1}, lambda: {"p": (x * 2, [x]), "q": 2})
+        i, y = nn.while_loop(lambda i, y: i < k, lambda i, y: [i + 1, y * 1.5], [paddle.zeros([1], "int64"), x])
+        return picked, first, pair, i, y
+
+    both(function, np.full(3, value, np.float32), np.array([index]), wrt=(0,))
+
+
+def test_paddles_functions_check_their_arguments() -> None:
+    x = paddle.to_tensor(X)
+    for call, message in (
+        (lambda: nn.cond(1, None, None), "cond expected a bool tensor"),
+        (lambda: nn.cond(x.sum() > 0, 3), "The true_fn in cond must be callable, but received int"),
+        (lambda: nn.while_loop(1, 2, [x]), "cond in while_loop should be callable"),
+        (lambda: nn.while_loop(lambda y: y.sum() > 0, 2, [x]), "body in while_loop should be callable"),
+        (lambda: nn.case([(x.sum() > 0, 1)]), "The fn of pred_fn_pairs in Op.case. must be callable"),
+        (lambda: nn.switch_case(x, [lambda: x]), "uint8, int32 or int64"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+    for call, message in (
+        (lambda: nn.while_loop(lambda y: y.sum() > 0, lambda y: y, []), "loop_vars in while_loop should not be empty"),
+        (lambda: nn.while_loop(lambda y: y.sum() < 9, lambda y: [y, y], [x]), "should return the same arity"),
+        (lambda: nn.switch_case(paddle.to_tensor(1), [(1, lambda: x), (1, lambda: x)]), "must be unique, but '1' appears"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
