@@ -63,4 +63,4 @@ def guard_specs(guards: Iterable[Guard]) -> tuple[GuardSpec, ...]:
 
 def _guard_spec(guard: Guard) -> GuardSpec:
     size, low, high = guard.measured
-    return GuardSpec(str(size), f"{guard.words} ({guard.origin})", guard.kind, low, high)
+    return GuardSpec(str(size), f"{guard.words} ({guard.origin})", "bound" if guard.kind == "checked" else guard.kind, low, high)

@@ -147,9 +147,9 @@ class SolveDims(Pass):
     def _guard(self, func: Func) -> None:
         guards = []
         for guard in map(Guard.parse, func.guards):
-            if isinstance(guard.size, Expr):
+            if isinstance(guard.size, Expr) or guard.kind == "fixed":
                 guards.append(guard)
-            elif guard.is_bound and guard.size < 0:
+            elif guard.size < 0 if guard.is_bound else guard.kind == "checked" and guard.size != 0:
                 raise PassError(Diagnostic(f"expected {guard.words} ({guard.origin}) but got {guard.measured[0]}", func.location), code="E0411")
         if func.sym_name == "main" and not any(isinstance(a.type, BufferType) for a in func.args):
             guards = without_implied([*guards, *bounds_of(func)])

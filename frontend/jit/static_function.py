@@ -22,6 +22,7 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.dims import symbols as symbols_of
 from polyreme.ir.types import TensorType
 from polyreme.jit.program import Program
+from polyreme.jit.sized_programs import Shapes, SizedPrograms, shapes_of
 from polyreme.jit.structure import LEAF, Template, flatten, is_tensor, paths, unflatten
 from polyreme.jit.trace import Traced, TraceError, trace
 from polyreme.nn.tables import structure_version
@@ -105,7 +106,7 @@ class StaticFunction:
         self._layer = weakref.ref(layer) if layer is not None else None
         self._signature = inspect.signature(function)
         self._bound: weakref.WeakKeyDictionary[Any, StaticFunction] = weakref.WeakKeyDictionary()
-        self._programs: dict[Any, list[tuple[Program, Template]]] = {}
+        self._programs: dict[Any, SizedPrograms] = {}
         self._checked: dict[Any, tuple[list[TensorType], tuple[str, ...]]] = {}
         # Programs by what is quickly told of a call, for plain calls with tensors.
         self._recent: dict[Any, tuple[Program, Template]] = {}
@@ -196,14 +197,15 @@ class StaticFunction:
             tape.is_grad_enabled(),
             _layer_state(layer) if layer is not None else (),
         )
-        candidates = self._programs.setdefault(key, [])
-        for entry in candidates:
-            if entry[0].holds():
-                return entry
-        traced = self._trace(template, checked[0], [t.stop_gradient for t in inputs])
-        entry = (Program(traced, self._name), traced.outputs)
-        candidates.append(entry)
-        return entry
+        programs = self._programs.get(key)
+        if programs is None:
+            programs = self._programs[key] = SizedPrograms(checked[0])
+
+        def make(types: list[TensorType], shapes: Shapes) -> tuple[Program, Template]:
+            traced = self._trace(template, types, [t.stop_gradient for t in inputs], shapes)
+            return Program(traced, self._name), traced.outputs
+
+        return programs.find(shapes_of(inputs), make)
 
     def _types(self, template: Template, inputs: Sequence[Tensor]) -> list[TensorType]:
         """The inputs' types with the sizes that the specs leave free; an input that does not fit is an error that names it."""
@@ -262,14 +264,14 @@ class StaticFunction:
 
     # --- tracing
 
-    def _trace(self, template: Template, types: Sequence[TensorType], stop_gradients: Sequence[bool]) -> Traced:
+    def _trace(self, template: Template, types: Sequence[TensorType], stop_gradients: Sequence[bool], examples: Shapes | None = None) -> Traced:
         names = [_identifier(name) for name in self._input_names(template)]
 
         def arguments(stand_ins: Iterable[Tensor]) -> Any:
             return unflatten(template, iter(stand_ins))
 
         inputs = list(zip(types, names, stop_gradients, strict=True))
-        return trace(self._function, arguments, inputs, _named_tensors(self.layer), self._name, _location(self._function))
+        return trace(self._function, arguments, inputs, _named_tensors(self.layer), self._name, _location(self._function), examples)
 
     def trace(self, input_spec: Sequence[Any] | None = None) -> Traced:
         """The program for inputs described by specs (or tensors), the Layer's own specs by default, whatever its other arguments default to."""
@@ -300,7 +302,7 @@ class StaticFunction:
 
     def concrete_programs(self) -> list[Traced]:
         """Everything traced so far."""
-        return [program.traced for entries in self._programs.values() for program, _ in entries]
+        return [program.traced for programs in self._programs.values() for program, _ in programs.entries()]
 
 
 def _check_specs(specs: Any) -> list[Any] | None:

@@ -18,18 +18,18 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.diagnostics import InferError, Location, PolyremeError, caller_location, raised_location
-from polyreme.ir.dims import Dim, substitute, symbol, symbols
-from polyreme.ir.facts import Guard, assuming, solve, without_implied
+from polyreme.ir.dims import Dim, UnknownSize, deciding, symbol
 from polyreme.ir.notes import operand_notes
-from polyreme.ir.types import TensorType, type_symbols
+from polyreme.ir.types import TensorType
+from polyreme.jit.fitting import CheckedSlice, fitted, needed
+from polyreme.jit.learned_sizes import Equation, LearnedSizes
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
-from polyreme.jit.traced import Traced, TraceError
+from polyreme.jit.traced import Traced, TraceError, UnknownSizeError
 from polyreme.lowering.autodiff import GRADIENTS, bound_symbols
-from polyreme.lowering.shapes import specialize_block, with_sizes
 from polyreme.tensor import Tensor
 
-__all__ = ["TraceError", "Traced", "trace"]
+__all__ = ["TraceError", "Traced", "UnknownSizeError", "trace"]
 
 
 class Trace:
@@ -52,16 +52,15 @@ class Trace:
         self.differentiable: set[Value] = set()
         self.stopped: dict[Value, Value] = {}
         self.variables = VariableNames(self.block, trace.__code__)
-        # Of sizes that were found to follow from others: what they are, why, and who has seen them as they were.
-        self.sizes: dict[str, Dim] = {}
-        self.guards: list[Guard] = []
-        self.counts: list[str] = []  # names of sizes that are known once an op has run
-        self.made: list[weakref.ref[Tensor]] = []
+        self.sizes = LearnedSizes(self.block)
+        self.made: list[weakref.ref[Tensor]] = []  # who has seen sizes that are something else by now
 
     # --- arguments
 
-    def add_input(self, type: TensorType, name: str, stop_gradient: bool) -> Tensor:
+    def add_input(self, type: TensorType, name: str, stop_gradient: bool, example: Sequence[int] | None = None) -> Tensor:
+        """A stand-in for an input; `example` is its shape in the call that the function is traced for."""
         value = self._argument(type, name, "input", len(self.sources))
+        self.sizes.add_input(self.arg_names[-1], type, example)
         return self._stand_in(value, stop_gradient)
 
     def _argument(self, type: TensorType, name: str, role: str, source: int | Tensor) -> Value:
@@ -136,12 +135,8 @@ class Trace:
             for o in operands
         ]
         location = self.location()
-        if self.sizes:
-            attributes = {name: with_sizes(value, self.sizes) for name, value in attributes.items()}
         try:
-            if (op := self._fitting(cls, values, attributes, location)) is None:
-                attributes = {name: with_sizes(value, self.sizes) for name, value in attributes.items()}
-                op = cls(*values, **attributes, loc=location)
+            op = self._fitting(cls, values, attributes, location)
             self.builder.insert_op(op)
         except InferError as error:
             notes = operand_notes(v for group in values for v in (group if isinstance(group, list) else [group]) if v is not None)
@@ -152,43 +147,50 @@ class Trace:
         results = tuple(map(self._tensor, op.results))
         return results[0] if len(results) == 1 else results
 
-    def _fitting(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> Op | None:
-        """The op; None if its operands fit from here on only, because sizes were found to follow from others: what it needs of them is a guard now."""
+    def _fitting(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> Op:
+        """The op. If its operands fit only where some sizes are equal, these are from here on, in all types; what types cannot say is checked by each call."""
+        attributes = {name: self.sizes.applied(value) for name, value in attributes.items()}
         try:
             return cls(*values, **attributes, loc=location)
         except InferError:
-            if not self._assume(cls, values, attributes, location):
+            left = self._learn(cls, values, attributes, location)
+            if left is None:
                 raise
-            return None
+            attributes = {name: self.sizes.applied(value) for name, value in attributes.items()}
+            if left:
+                values = fitted(cls, values, attributes, left, self._checked_slice(cls, location))
+            return cls(*values, **attributes, loc=location)
 
-    def _assume(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> bool:
-        """Whether some sizes, being what others say, make the op's operands fit; then they are that everywhere."""
-        definition = cls.definition
-        with assuming() as equations:
-            try:
-                flat, segments = definition.bind_operands(values)
-                definition.infer(flat, segments, definition.bind_attributes(attributes))
-            except InferError:
-                return False
-        used = dict.fromkeys([*(name for arg in self.block.args for name in sorted(type_symbols(arg.type))), *self.counts])
-        solved: dict[str, Dim] = {}
-        guards: list[Guard] = []
-        for a, b in equations:
-            found = solve(substitute(a, solved), substitute(b, solved), [*used, *self.sizes, *solved], self.sizes)
-            if found is None:
-                return False
-            solved = {name: substitute(size, found.values) for name, size in solved.items()} | found.values
-            guards = [*(g.substituted(found.values) for g in guards), *found.guards(cls.name, location)]
-            used.update(dict.fromkeys(name for size in found.values.values() for name in symbols(size)))
-        if not solved:
-            return False
-        self.sizes = {name: substitute(size, solved) for name, size in self.sizes.items()} | solved
-        self.guards = without_implied([*(g.substituted(solved) for g in self.guards), *guards])
-        specialize_block(self.block, solved)
+    def _learn(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> list[Equation] | None:
+        """Have sizes be what makes the op's operands fit; the equations that are left, or None if nothing makes them fit."""
+        equations = needed(cls, values, attributes)
+        left = None if equations is None else self.sizes.learn(equations, cls.name, location)
         for made in self.made:
             if (tensor := made()) is not None and isinstance(tensor._value, Value):
                 tensor._type = tensor._value.type
-        return True
+        return left
+
+    def _checked_slice(self, cls: type[Op], location: Location) -> CheckedSlice:
+        """What takes as many elements along an axis of a value as another size says: all of them, which each call checks."""
+
+        def take(value: Value, axis: int, size: Dim) -> Value | None:
+            old = value.type.shape[axis]
+            if not self.sizes.check((old, size), cls.name, location):
+                return None
+            stops = tuple(size if i == axis else d for i, d in enumerate(value.type.shape))
+            rank = len(stops)
+            return self._same(value, self.builder.insert(ops.Slice(value, starts=(0,) * rank, stops=stops, strides=(1,) * rank, loc=location)))
+
+        def reshape(value: Value, shape: Sequence[Dim]) -> Value:
+            return self._same(value, self.builder.insert(ops.Reshape(value, shape=tuple(shape), loc=location)))
+
+        return CheckedSlice(take, reshape)
+
+    def _same(self, value: Value, made: Value) -> Value:
+        """`made`, which holds the elements of `value` and gets gradients as it does."""
+        if value in self.differentiable:
+            self.differentiable.add(made)
+        return made
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Let `tensor` stand for the contents of `value` from here on, until the trace ends."""
@@ -215,9 +217,9 @@ class Trace:
 
     def fresh_size(self) -> Dim:
         """A size that is known once the op that is recorded next has run."""
-        taken = {*self.counts, *self.sizes}.union(*(type_symbols(arg.type) for arg in self.block.args))
+        taken = {*self.sizes.names(), *self.sizes.solved}
         name = next(n for n in chain(["K"], (f"K_{i}" for i in count(1))) if n not in taken)
-        self.counts.append(name)
+        self.sizes.counts.append(name)
         return symbol(name)
 
     # --- the end
@@ -238,19 +240,14 @@ class Trace:
         results += [self.value_of(t) for t in written]
         names = [*result_names, *(t.name for t in written)]
         self.builder.insert(Return(results))
-        func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names), guards=tuple(map(str, self._guards())))
+        guards = self.sizes.finished_guards(bound_symbols(self.block.args))
+        func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names), guards=tuple(map(str, guards)))
         func.attributes["arg_names"] = tuple(self.arg_names)
         func.regions[0].blocks = [self.block]
         self.block.parent = func.regions[0]
         func.finish()
         inputs = [arg.type for arg, role in zip(func.args, self.roles, strict=True) if role == "input"]
-        return Traced(func, inputs, self.sources, template, len(outputs), written)
-
-
-    def _guards(self) -> list[Guard]:
-        """What a call can check before it runs; sizes that are known later are checked where they meet others."""
-        told = bound_symbols(self.block.args)
-        return [guard for guard in self.guards if symbols(guard.size) <= told]
+        return Traced(func, inputs, self.sources, template, len(outputs), written, self.sizes.decided)
 
 
 def trace(
@@ -260,17 +257,19 @@ def trace(
     named: Mapping[str, Tensor],
     name: str = "main",
     loc: Location | None = None,
+    examples: Sequence[Sequence[int]] | None = None,
 ) -> Traced:
     """Run `function` on stand-ins for `inputs` (type, name, stop_gradient), which `call` turns into its arguments.
 
-    `named` gives names to tensors that the function may read. Errors of the framework without a place get the
+    `examples` are the inputs' shapes in a call: Python's comparisons of free sizes are answered by them, and guarded. What asks for the number behind
+    a free size is an `UnknownSizeError`. `named` gives names to tensors that the function may read. Errors of the framework without a place get the
     user's line; errors of the user's own pass through.
     """
     recorder = Trace(named)
     leaves: list[Tensor] = []
     try:
-        with dispatch.trace_into(recorder):
-            stand_ins = [recorder.add_input(*given) for given in inputs]
+        with dispatch.trace_into(recorder), deciding(recorder.sizes):
+            stand_ins = [recorder.add_input(*given, example) for given, example in zip(inputs, examples or [None] * len(inputs), strict=True)]
             args, kwargs = call(stand_ins)
             result = function(*args, **kwargs)
             template = flatten(result, leaves, lambda v: isinstance(v, Tensor))
@@ -280,11 +279,9 @@ def trace(
             return recorder.finish(name, leaves, template, result_names, loc or Location())
     except PolyremeError as error:
         raise _located(error) from error
-    except TypeError as error:
-        if "is not known while the program is built" not in str(error) and "known size but got the symbolic size" not in str(error):
-            raise
+    except UnknownSize as error:
         message = f"{error}; give the size a number in the InputSpec, or use functions of the whole tensor instead of Python's own control flow"
-        raise TraceError(_with_way_out(message), raised_location(error)) from error
+        raise UnknownSizeError.about(_with_way_out(message), raised_location(error), recorder.sizes.axes_of(error.sizes)) from error
     finally:
         recorder.restore()
 

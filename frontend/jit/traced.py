@@ -14,13 +14,25 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Func, Module
 
-__all__ = ["TraceError", "Traced"]
+__all__ = ["TraceError", "Traced", "UnknownSizeError"]
 
 
 class TraceError(PolyremeError):
     """What a function does cannot be captured as a program; names the user's line and the way out."""
 
     code = "E0501"
+
+
+class UnknownSizeError(TraceError):
+    """A function wants to know a size that its inputs leave free. With numbers for `axes`, pairs of an input's number and an axis, it can be captured."""
+
+    axes: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def about(cls, message: str, location: Location, axes: Sequence[tuple[int, int]]) -> UnknownSizeError:
+        made = cls(message, location)
+        made.axes = tuple(axes)
+        return made
 
 
 @dataclass
@@ -37,6 +49,7 @@ class Traced:
     outputs: Template
     output_count: int
     written: list[Tensor] = field(default_factory=list)
+    decided: bool = False  # whether Python's code took branches by the sizes of a call, so that other sizes may be another program
 
     @property
     def captured(self) -> list[Tensor]:

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from polyreme.ir.diagnostics import Location
 from polyreme.ir.dims import evaluate, floordiv, substitute, symbol, symbols
-from polyreme.ir.facts import Guard, agree, assuming, at_least_zero, solve, without_implied
+from polyreme.ir.equations import solve
+from polyreme.ir.facts import Guard, agree, assuming, at_least_zero, without_implied
 
 N, M, T = symbol("N"), symbol("M"), symbol("T")
 NAMES = ("N", "M", "T")
@@ -60,8 +61,11 @@ def test_of_two_equal_sizes_the_younger_one_goes():
     assert {str(v) for v in solve(2 * N, 3 * M, NAMES).values.values()} == {"3*M_2", "2*M_2"}
 
 
-def test_a_size_is_never_fixed_to_a_number_nor_guessed():
-    assert solve(N, 4, NAMES) is None
+def test_a_size_is_fixed_to_a_number_that_alone_does_it_and_never_guessed():
+    assert solve(N, 4, NAMES).values == {"N": 4}
+    assert solve(2 * N + 1, 9, NAMES).values == {"N": 4}
+    assert solve(N, -4, NAMES) is None and solve(2 * N, 9, NAMES) is None
+    assert solve(N // 4, 2, NAMES) is None
     assert solve(N, -M - 1, NAMES) is None
     assert solve(N * T, floordiv(N * T, 8) * 8, NAMES) is None
     assert solve(N * N, M * T, NAMES) is None

@@ -1,0 +1,132 @@
+"""Programs of one function by the sizes that they are for.
+
+A program of free sizes serves every call that its guards let through. Where a guard does not, or where the function wants the number behind a free size, the
+call gets a program with numbers in place of the sizes that stand in the way: as many of those are kept as `MOST_SIZES` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from polyreme.ir.diagnostics import InferError, PolyremeError
+from polyreme.ir.dims import Dim, Expr, evaluate, told
+from polyreme.ir.facts import Guard
+from polyreme.ir.types import TensorType
+from polyreme.jit.program import Program
+from polyreme.jit.structure import Template
+from polyreme.jit.traced import Traced, UnknownSizeError
+
+__all__ = ["Shapes", "SizedPrograms", "fits", "shapes_of"]
+
+# Of programs with numbers in place of free sizes, per signature; and of programs that took branches by sizes.
+MOST_SIZES = 64
+MOST_BRANCHES = 16
+
+Entry = tuple[Program, Template]
+Shapes = tuple[tuple[int, ...], ...]
+Make = Callable[[list[TensorType], Shapes], Entry]
+Axes = frozenset[tuple[int, int]]
+
+
+class SizedPrograms:
+    """The programs of one signature, whose inputs have the types `types`."""
+
+    def __init__(self, types: Sequence[TensorType]):
+        self.types = list(types)
+        self._free = frozenset((i, axis) for i, type in enumerate(types) for axis, size in enumerate(type.shape) if isinstance(size, Expr))
+        self._known: Axes = frozenset()  # the axes that the function wants to know
+        self._programs: dict[tuple[int, ...], list[Entry]] = {}
+        self._found: dict[Shapes, Entry] = {}
+
+    def entries(self) -> list[Entry]:
+        """All programs."""
+        return [entry for entries in self._programs.values() for entry in entries]
+
+    def find(self, shapes: Shapes, make: Make) -> Entry:
+        """The program for inputs of these shapes, which `make(types, shapes)` traces where there is none.
+
+        If there can be none, it is one that refuses them when it is called.
+        """
+        found = self._found.get(shapes)
+        if found is None or not found[0].holds():
+            found = self._searched(shapes, make)
+            if len(self._found) >= MOST_SIZES:
+                self._found.clear()
+            self._found[shapes] = found
+        return found
+
+    def _searched(self, shapes: Shapes, make: Make) -> Entry:
+        refused = None
+        while True:
+            entries = [entry for entry in self._entries(self._known, shapes) if entry[0].holds()]
+            for entry in entries:
+                if fits(entry[0].traced, shapes):
+                    return entry
+            if entries and (len(entries) >= MOST_BRANCHES or not any(entry[0].traced.decided for entry in entries)):
+                refused = entries[0]
+                break
+            try:
+                made = self._make(self._known, shapes, make)
+            except UnknownSizeError as error:
+                if not (wanted := self._free.intersection(error.axes) - self._known):
+                    raise
+                self._known |= wanted
+                continue
+            except InferError as error:
+                if not self._free - self._known:
+                    raise
+                try:
+                    return self._make(self._free, shapes, make)
+                except PolyremeError:
+                    raise error from None
+            if fits(made[0].traced, shapes):
+                return made
+            refused = made
+            break
+        if not self._free - self._known:
+            return refused
+        try:
+            numbered = [entry for entry in self._entries(self._free, shapes) if entry[0].holds()]
+            return numbered[0] if numbered else self._make(self._free, shapes, make)
+        except (PolyremeError, ValueError, TypeError, IndexError):
+            return refused  # which says what was expected of the sizes
+
+    def _make(self, axes: Axes, shapes: Shapes, make: Make) -> Entry:
+        types = [
+            type.with_shape(tuple(shapes[i][axis] if (i, axis) in axes else size for axis, size in enumerate(type.shape)))
+            for i, type in enumerate(self.types)
+        ]
+        entry = make(types, shapes)
+        self._entries(axes, shapes).append(entry)
+        return entry
+
+    def _entries(self, axes: Axes, shapes: Shapes) -> list[Entry]:
+        numbers = tuple(n for i, axis in sorted(axes) for n in (i, axis, shapes[i][axis]))
+        if numbers not in self._programs and len(self._programs) >= MOST_SIZES:
+            self._programs.pop(next(key for key in self._programs if key))
+        return self._programs.setdefault(numbers, [])
+
+
+def fits(traced: Traced, shapes: Shapes) -> bool:
+    """Whether inputs of these shapes are those that a program is for, by its types and guards."""
+    values: dict[str, int] = {}
+    axes: list[tuple[Dim, int]] = []
+    for arg, source in zip(traced.func.args, traced.sources, strict=True):
+        if isinstance(source, int):
+            axes += zip(arg.type.shape, shapes[source], strict=True)
+    for size, number in axes:
+        if (found := told(size, number)) is not None:
+            values.setdefault(found[0], int(found[1]))
+    return all(evaluate(size, values) == number for size, number in axes) and all(_holds(Guard.parse(text), values) for text in traced.func.guards)
+
+
+def _holds(guard: Guard, values: dict[str, int]) -> bool:
+    size, low, high = guard.measured
+    measured = evaluate(size, values)
+    return (low is None or measured >= low) and (high is None or measured <= high)
+
+
+def shapes_of(inputs: Sequence[Any]) -> Shapes:
+    """The shapes of tensors with values."""
+    return tuple(tuple(tensor.type.shape) for tensor in inputs)
