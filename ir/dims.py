@@ -58,6 +58,9 @@ class Decider(Protocol):
     def is_equal(self, a: Dim, b: Dim) -> bool | None:
         """Whether they are equal, from here on; None where nothing tells."""
 
+    def compared(self, a: Dim, b: Dim) -> bool:
+        """What `a == b` is, of sizes that are written otherwise."""
+
 
 _decider: ContextVar[Decider | None] = ContextVar("decider", default=None)
 
@@ -92,7 +95,7 @@ class Expr:
             return False
         # Most comparisons are our own, of sizes as they are written; a trace tells those of the user's code apart.
         decider = _decider.get()
-        return decider is not None and bool(decider.is_equal(self, other))
+        return decider is not None and decider.compared(self, other)
 
     def __add__(self, other: Dim | float) -> Dim:
         if not isinstance(other, (int, Expr)):
@@ -195,6 +198,15 @@ def _less(a: Any, b: Any, left: Any, right: Any) -> bool:
     elif not isinstance(a, (int, float, Expr)) or not isinstance(b, (int, float, Expr)):
         return NotImplemented
     raise UnknownSize(f"expected known sizes but got '{left}' and '{right}', whose order is not known while the program is built", left, right)
+
+
+def asked_equal(a: Dim, b: Dim) -> bool | None:
+    """Whether two sizes are equal as far as whoever builds a program can say, from here on; None where nothing tells."""
+    difference = a - b
+    if isinstance(difference, int):
+        return difference == 0
+    decider = _decider.get()
+    return None if decider is None else decider.is_equal(a, b)
 
 
 def symbol(name: str) -> Expr:

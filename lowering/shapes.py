@@ -99,6 +99,8 @@ def _not_negative(op: Op) -> Iterator[Dim]:
     if isinstance(op, (nn.Slice, tensor.Slice)):
         for size, start, stop in zip(op.x.type.shape, op.starts, op.stops, strict=True):
             yield from (start, stop - start, size - stop)
+    if isinstance(op, (nn.Pad, tensor.Pad)):
+        yield from op.padding
     if isinstance(op, (nn.Gather, nn.Scatter, tensor.Gather, tensor.Scatter)):
         # Where there are positions, there is an element for them: the nearest end of nothing is outside.
         yield op.x.type.shape[op.axis] - minimum(product(op.index.type.shape), 1)

@@ -119,7 +119,8 @@ class LearnedSizes:
                 self.guards.remove(guard)
                 if found.values:
                     self._take(found, [Guard(need, size, guard.op, guard.place) for need, size in found.needs])
-                return self._look_again()
+                self._look_again()
+                return
 
     # --- comparisons by Python's code
 
@@ -138,9 +139,7 @@ class LearnedSizes:
         return value >= 0
 
     def is_equal(self, a: Dim, b: Dim) -> bool | None:
-        """Whether two sizes that are written otherwise are equal, where code of the user's compares them; None for our own, which means them as written."""
-        if not _is_users(sys._getframe(2)):
-            return None
+        """Whether two sizes are equal in the call that is traced for. Of two free sizes it is taken for true where no call tells."""
         a, b = self.applied(a), self.applied(b)
         difference = a - b
         if isinstance(difference, int) or _is_never_zero(difference):
@@ -151,11 +150,19 @@ class LearnedSizes:
             return False
         location = caller_location()
         if value is None and (isinstance(a, int) or isinstance(b, int)):
-            raise UnknownSize(f"expected known sizes but got '{a}' and '{b}', of which it is not known whether they are equal while the program is built", a, b)
-        # Of two free sizes it is taken for true where no call tells: each call checks it.
+            return None
         left = self.learn([(a, b)], PYTHON, location)
         self.decided |= value is not None
         return left is not None and (not left or self.check((a, b), PYTHON, location))
+
+    def compared(self, a: Dim, b: Dim) -> bool:
+        """What `a == b` is, of sizes that are written otherwise: code of the user's asks whether they are equal, and our own whether they are written alike."""
+        if not _is_users(sys._getframe(2)):
+            return False
+        answer = self.is_equal(a, b)
+        if answer is None:
+            raise UnknownSize(f"expected known sizes but got '{a}' and '{b}', of which it is not known while the program is built whether they are equal", a, b)
+        return answer
 
     def _example(self, size: Dim) -> int | None:
         try:

@@ -6,7 +6,7 @@ call gets a program with numbers in place of the sizes that stand in the way: as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from polyreme.ir.diagnostics import InferError, PolyremeError
@@ -39,9 +39,8 @@ class SizedPrograms:
         self._programs: dict[tuple[int, ...], list[Entry]] = {}
         self._found: dict[Shapes, Entry] = {}
 
-    def entries(self) -> list[Entry]:
-        """All programs."""
-        return [entry for entries in self._programs.values() for entry in entries]
+    def __iter__(self) -> Iterator[Entry]:
+        return (entry for entries in self._programs.values() for entry in entries)
 
     def find(self, shapes: Shapes, make: Make) -> Entry:
         """The program for inputs of these shapes, which `make(types, shapes)` traces where there is none.

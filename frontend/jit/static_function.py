@@ -26,7 +26,7 @@ from polyreme.jit.sized_programs import Shapes, SizedPrograms, shapes_of
 from polyreme.jit.structure import LEAF, Template, flatten, is_tensor, paths, unflatten
 from polyreme.jit.trace import Traced, TraceError, trace
 from polyreme.nn.tables import structure_version
-from polyreme.static.input_spec import InputSpec
+from polyreme.static.input_spec import InputSpec, input_types
 from polyreme.tensor import Tensor
 
 __all__ = ["StaticFunction", "enable_to_static", "ignore_module", "not_to_static", "to_static"]
@@ -213,12 +213,11 @@ class StaticFunction:
         specs = self._leaf_specs(template)
         types = []
         sizes: dict[str, tuple[int, str]] = {}
-        for name, spec, tensor in zip(names, specs, inputs, strict=True):
+        for name, spec, expected, tensor in zip(names, specs, input_types(specs, names), inputs, strict=True):
             actual = tensor.type
-            if spec is None:
+            if spec is None or expected is None:
                 types.append(actual)
                 continue
-            expected = spec.type(name)
             if spec.dtype.scalar != actual.dtype:
                 raise TypeError(f"expected dtype {spec.dtype.name} for the input '{name}' but got {tensor.dtype.name}")
             if len(expected.shape) != len(actual.shape) or not all(map(_fits, expected.shape, actual.shape)):
@@ -295,14 +294,14 @@ class StaticFunction:
         template = flatten((bound.args, dict(bound.kwargs)), leaves, lambda v: isinstance(v, InputSpec))
         saved, self.input_spec = self.input_spec, specs
         try:
-            types = [spec.type(name) for spec, name in zip(leaves, self._input_names(template), strict=True)]
+            types = input_types(leaves, self._input_names(template))
             return self._trace(template, types, [spec.stop_gradient for spec in leaves])
         finally:
             self.input_spec = saved
 
     def concrete_programs(self) -> list[Traced]:
         """Everything traced so far."""
-        return [program.traced for programs in self._programs.values() for program, _ in programs.entries()]
+        return [program.traced for programs in self._programs.values() for program, _ in programs]
 
 
 def _check_specs(specs: Any) -> list[Any] | None:

@@ -164,7 +164,14 @@ class Trace:
     def _learn(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> list[Equation] | None:
         """Have sizes be what makes the op's operands fit; the equations that are left, or None if nothing makes them fit."""
         equations = needed(cls, values, attributes)
-        left = None if equations is None else self.sizes.learn(equations, cls.name, location)
+        return None if equations is None else self._learn_equations(equations, cls.name, location)
+
+    def learn_sizes(self, equations: Sequence[Equation]) -> bool:
+        """Have sizes be equal from here on, as a function asks for it that makes one shape of several; False if they cannot be."""
+        return self._learn_equations(equations, "sizes", self.location()) == []
+
+    def _learn_equations(self, equations: Sequence[Equation], op: str, location: Location) -> list[Equation] | None:
+        left = self.sizes.learn(equations, op, location)
         for made in self.made:
             if (tensor := made()) is not None and isinstance(tensor._value, Value):
                 tensor._type = tensor._value.type

@@ -50,6 +50,8 @@ _NOT_FINITE = {
 }
 # Attributes whose name here is another than PIR's.
 _RENAMED = {"mish": {"lambda": "threshold"}, "hardtanh": {"t_min": "min", "t_max": "max"}, "frobenius_norm": {"keep_dim": "keepdim"}}
+# Operators of whose results the file says the rank of images for volumes where their sizes are free.
+_MISDECLARED = {"affine_grid"}
 _CONTROL = {"if", "while", "yield", "tuple_push", "tuple_pop", "stack_create"}
 
 
@@ -163,6 +165,7 @@ class _Reader:
     def __init__(self, builder: ProgramBuilder, ops: Sequence[_Json], arrays: dict[str, Any], specs: Sequence[InputSpec]):
         self.builder, self.ops, self.arrays, self.specs = builder, ops, arrays, specs
         self.values: dict[int, Any] = {}
+        self.misdeclared: set[int] = set()
         self.fetched: dict[int, tuple[str, Tensor]] = {}
 
     def run(self) -> Traced:
@@ -236,6 +239,10 @@ class _Reader:
             raise op.fail(f"control flow ('{DIALECTS[dialect]}.{name}') is not supported yet")
         operands = [self._operand(v) for v in op.get("I").items()]
         results = op.get("O").items()
+        # What is made of something that is declared wrongly is declared wrongly, too.
+        misdeclared = name in _MISDECLARED or any(v.get("%").value in self.misdeclared for v in op.get("I").items())
+        if misdeclared:
+            self.misdeclared.update(result.get("%").whole() for result in results)
         if dialect == "0":
             made = _builtin(name, operands, op)
         elif name == "fetch":
@@ -250,7 +257,7 @@ class _Reader:
             raise op.fail(f"operators of the dialect '{DIALECTS[dialect]}' are not supported")
         for i, result in enumerate(results):
             value = made[i] if i < len(made) else None
-            declared = _tensor_type(result.get("TT")) if isinstance(value, Tensor) else None
+            declared = _tensor_type(result.get("TT")) if isinstance(value, Tensor) and not misdeclared else None
             for tensor in value if isinstance(value, list) else [value]:
                 if tensor is not None:
                     check_type(tensor.type, declared, lambda message: self.builder.fail(where, message))

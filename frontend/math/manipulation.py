@@ -9,10 +9,9 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.dialects.shape_rules import broadcast_shapes
-from polyreme.ir.dims import Dim, Expr, product
+from polyreme.ir.dims import Dim, Expr, asked_equal, product
 from polyreme.ir.types import i1, i64
-from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, number_of, tensor_arg
+from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, common_shape, number_of, tensor_arg
 from polyreme.math.elementwise import in_place
 from polyreme.tensor import Tensor, shape_dims
 
@@ -88,8 +87,16 @@ def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
     tensor_arg(x, "squeeze")
     old = x.type.shape
     axes = range(len(old)) if axis is None else axes_of(axis, len(old), "squeeze")
-    gone = {a for a in axes if a < len(old) and old[a] == 1}
+    gone = {a for a in axes if a < len(old) and (old[a] == 1 or isinstance(old[a], Expr) and _is_one(old[a], axis is not None))}
     return dispatch.call(ops.Reshape, x, shape=tuple(d for i, d in enumerate(old) if i not in gone))
+
+
+def _is_one(size: Dim, named: bool) -> bool:
+    """Whether an axis of a free size goes: where nothing tells whether it is 1, one that is named does, and each call checks that it is."""
+    if (recorder := dispatch.active_trace()) is None or not recorder.learns_sizes:
+        return False
+    answer = asked_equal(size, 1)
+    return named if answer is None else answer
 
 
 def unsqueeze(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
@@ -419,7 +426,7 @@ def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = T
     """Elements along `axis` at positions that differ from place to place."""
     place = axis_of(axis, arr.ndim, "take_along_axis")
     if broadcast:
-        shape = list(broadcast_shapes([tuple(1 if i == place else d for i, d in enumerate(v.shape)) for v in (arr, indices)]))
+        shape = common_shape(lambda: [[1 if i == place else d for i, d in enumerate(v.type.shape)] for v in (arr, indices)])
         indices = expand(indices, [indices.shape[place] if i == place else d for i, d in enumerate(shape)])
         arr = expand(arr, [arr.shape[place] if i == place else d for i, d in enumerate(shape)])
     check_positions(indices, arr.type.shape[place], "take_along_axis")
@@ -432,7 +439,7 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
     if mask.type.dtype != i1:
         raise TypeError(f"masked_select expected a bool mask but got {mask.dtype.name}")
     if not isinstance(mask._value, np.ndarray):
-        both = list(broadcast_shapes([x.type.shape, mask.type.shape]))
+        both = common_shape(lambda: [x.type.shape, mask.type.shape])
         return reshape(expand(x, both), [-1])[reshape(expand(mask, both), [-1])]
     shape = broadcast_shape(x.shape, mask.shape)
     flat = reshape(expand(x, shape), [-1])

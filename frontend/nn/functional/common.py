@@ -10,7 +10,7 @@ import numpy as np
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
-from polyreme.ir.dims import Dim
+from polyreme.ir.dims import Dim, Expr, UnknownSize
 from polyreme.math.common import axes_of, axis_of, no_integers, number_of, tensor_arg
 from polyreme.math.creation import ones_like
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract, where
@@ -224,10 +224,10 @@ def pad(
     "constant" (`value`), "reflect" (mirrored without the edge), "replicate" (the edge repeated), "circular" (from the other end).
     """
     tensor_arg(x, "pad")
-    widths = [int(number_of(w)) for w in shape_dims(pad)]
+    widths = [w if isinstance(w, Expr) else int(w) for w in shape_dims(pad)]
     rank = x.ndim
     assert 2 * rank >= len(widths), f"pad expected at most two widths per axis but got {len(widths)} for shape {list(x.shape)}"
-    pairs = [(0, 0)] * rank
+    pairs: list[tuple[Dim, Dim]] = [(0, 0)] * rank
     given = list(zip(widths[::2], widths[1::2], strict=True))
     if len(given) == rank and (mode == "constant" and data_format is None or rank < 3):
         pairs = given if pad_from_left_axis else given[::-1]
@@ -241,6 +241,9 @@ def pad(
         return dispatch.call(ops.Pad, x, padding=flat, value=float(value) if x.type.dtype.kind == "f" else int(value))
     if mode not in ("reflect", "replicate", "circular"):
         raise AssertionError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
+    free = [w for w in widths if isinstance(w, Expr)]
+    if free:
+        raise UnknownSize(f"expected known widths to pad by in mode '{mode}' but got the symbolic size '{free[0]}'", *free)
     padded = [axis for axis, pair in enumerate(pairs) if any(pair)]
     # In front of the last of these axes places are taken one by one, in the kernel that puts the last one together; where sizes are unknown the last one comes first, so that the others copy
     # whole rows of it.
@@ -269,13 +272,17 @@ def _padded_axis(x: Tensor, axis: int, size: Dim, low: int, high: int, mode: str
     return concat([part for part in parts if part.type.shape[axis] != 0], axis)
 
 
-def _crop_negative(x: Tensor, pairs: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], Tensor]:
-    """Negative widths take elements away."""
-    if any(w < 0 for pair in pairs for w in pair):
-        starts = tuple(max(0, -low) for low, _ in pairs)
-        stops = tuple(size - max(0, -high) for size, (_, high) in zip(x.type.shape, pairs, strict=True))
+def _crop_negative(x: Tensor, pairs: Sequence[tuple[Dim, Dim]]) -> tuple[list[tuple[Dim, Dim]], Tensor]:
+    """Negative widths take elements away. One that is not known is taken not to be negative, which each call checks."""
+
+    def cut(width: Dim) -> int:
+        return max(0, -width) if isinstance(width, int) else 0
+
+    if any(cut(w) for pair in pairs for w in pair):
+        starts = tuple(cut(low) for low, _ in pairs)
+        stops = tuple(size - cut(high) for size, (_, high) in zip(x.type.shape, pairs, strict=True))
         x = dispatch.call(ops.Slice, x, starts=starts, stops=stops, strides=(1,) * x.ndim)
-    return [(max(0, low), max(0, high)) for low, high in pairs], x
+    return [(low + cut(low), high + cut(high)) for low, high in pairs], x
 
 
 def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW", name: str | None = None) -> Tensor:
