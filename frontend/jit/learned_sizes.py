@@ -74,6 +74,9 @@ class LearnedSizes:
         left: list[Equation] = []
         for a, b in equations:
             difference = self.applied(a - b)
+            if (one := self._repeated(a, b)) is not None:
+                # It is repeated in the call that is traced for: whether that is what the op needs is seen when it is looked at again.
+                difference, self.decided = one - 1, True
             found = solve(difference, 0, [*self.names(), *self.solved], self.solved)
             if found is None or not self._may_take(found):
                 if _is_never_zero(difference):
@@ -82,6 +85,15 @@ class LearnedSizes:
             elif found.values:
                 self._take(found, found.guards(op, location))
         return [(self.applied(a), self.applied(b)) for a, b in left]
+
+    def _repeated(self, a: Dim, b: Dim) -> Dim | None:
+        """The one of two sizes that is 1 in the call that is traced for, where the other one is not."""
+        a, b = self.applied(a), self.applied(b)
+        values = self._example(a), self._example(b)
+        if None in values or 1 not in values or values[0] == values[1]:
+            return None
+        one = a if values[0] == 1 else b
+        return one if isinstance(one, Expr) else None
 
     def check(self, equation: Equation, op: str, location: Location) -> bool:
         """Have each call compare the two sizes; False if one of them is known only once an op has run."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from polyreme.ir.diagnostics import InferError, PolyremeError
+from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, Expr, evaluate, told
 from polyreme.ir.facts import Guard
 from polyreme.ir.types import TensorType
@@ -22,6 +22,7 @@ __all__ = ["Shapes", "SizedPrograms", "fits", "shapes_of"]
 # Of programs with numbers in place of free sizes, per signature; and of programs that took branches by sizes.
 MOST_SIZES = 64
 MOST_BRANCHES = 16
+_REFUSALS = (PolyremeError, ValueError, TypeError, IndexError, AssertionError, RuntimeError)
 
 Entry = tuple[Program, Template]
 Shapes = tuple[tuple[int, ...], ...]
@@ -72,13 +73,16 @@ class SizedPrograms:
                     raise
                 self._known |= wanted
                 continue
-            except InferError as error:
+            except _REFUSALS as error:
+                # Functions check their arguments, which may be fine as soon as all of their sizes are numbers.
                 if not self._free - self._known:
                     raise
                 try:
-                    return self._make(self._free, shapes, make)
-                except PolyremeError:
+                    made = self._make(self._free, shapes, make)
+                except _REFUSALS:
                     raise error from None
+                self._known = self._free
+                return made
             if fits(made[0].traced, shapes):
                 return made
             refused = made
@@ -88,7 +92,7 @@ class SizedPrograms:
         try:
             numbered = [entry for entry in self._entries(self._free, shapes) if entry[0].holds()]
             return numbered[0] if numbered else self._make(self._free, shapes, make)
-        except (PolyremeError, ValueError, TypeError, IndexError):
+        except _REFUSALS:
             return refused  # which says what was expected of the sizes
 
     def _make(self, axes: Axes, shapes: Shapes, make: Make) -> Entry:

@@ -32,6 +32,10 @@ from polyreme.tensor import Tensor
 __all__ = ["TraceError", "Traced", "UnknownSizeError", "trace"]
 
 
+# How often what an op needs of sizes is looked at anew, since it needs other things once it has some.
+MOST_EQUATIONS = 8
+
+
 class Trace:
     """A recorder: it answers dispatch with tensors that stand for the results of ops in `block`."""
 
@@ -150,16 +154,19 @@ class Trace:
     def _fitting(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> Op:
         """The op. If its operands fit only where some sizes are equal, these are from here on, in all types; what types cannot say is checked by each call."""
         attributes = {name: self.sizes.applied(value) for name, value in attributes.items()}
-        try:
-            return cls(*values, **attributes, loc=location)
-        except InferError:
-            left = self._learn(cls, values, attributes, location)
-            if left is None:
-                raise
-            attributes = {name: self.sizes.applied(value) for name, value in attributes.items()}
-            if left:
-                values = fitted(cls, values, attributes, left, self._checked_slice(cls, location))
-            return cls(*values, **attributes, loc=location)
+        left: list[Equation] | None = None
+        for _ in range(MOST_EQUATIONS):
+            try:
+                return cls(*values, **attributes, loc=location)
+            except InferError:
+                if left:
+                    values = fitted(cls, values, attributes, left, self._checked_slice(cls, location))
+                    break
+                left = self._learn(cls, values, attributes, location)
+                if left is None:
+                    raise
+                attributes = {name: self.sizes.applied(value) for name, value in attributes.items()}
+        return cls(*values, **attributes, loc=location)
 
     def _learn(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> list[Equation] | None:
         """Have sizes be what makes the op's operands fit; the equations that are left, or None if nothing makes them fit."""

@@ -11,7 +11,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, asked_equal, product
 from polyreme.ir.types import i1, i64
-from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, common_shape, number_of, tensor_arg
+from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, common_shape, number_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import in_place
 from polyreme.tensor import Tensor, shape_dims
 
@@ -156,6 +156,8 @@ def moveaxis(x: Tensor, source: Any, destination: Any, name: str | None = None) 
 
 def broadcast_shape(x_shape: Sequence[int], y_shape: Sequence[int]) -> list[int]:
     """The shape two shapes broadcast to."""
+    if any(isinstance(d, Expr) for d in (*x_shape, *y_shape)):
+        return common_shape(lambda: [x_shape, y_shape])
     return list(np.broadcast_shapes(tuple(x_shape), tuple(y_shape)))
 
 
@@ -185,9 +187,10 @@ def expand_as(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
 
 def broadcast_tensors(input: Sequence[Tensor], name: str | None = None) -> list[Tensor]:
     """All repeated to their common shape."""
-    shape: list[int] = []
-    for tensor in input:
-        shape = broadcast_shape(shape, tensor.shape)
+    if all(tensor.type.is_static for tensor in input):
+        shape: list[Dim] = list(np.broadcast_shapes(*(tensor.type.shape for tensor in input)))  # type: ignore[arg-type]
+    else:
+        shape = common_shape(lambda: [tensor.type.shape for tensor in input])
     return [expand(tensor, shape) for tensor in input]
 
 
@@ -243,7 +246,7 @@ def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor
         raise ValueError("stack expected at least one tensor but got none")
     tensors = _same_dtype(x, "stack")
     for other in tensors[1:]:
-        if other.shape != tensors[0].shape:
+        if not same_sizes(tensors[0].type.shape, other.type.shape):
             raise ValueError(f"stack expected tensors of equal shape but got {list(tensors[0].shape)} and {list(other.shape)}")
     place = axis_of(axis, tensors[0].ndim + 1, "stack")
     return dispatch.call(ops.Concat, [unsqueeze(v, place) for v in tensors], axis=place)

@@ -11,7 +11,7 @@ from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
 from polyreme.ir.dims import Dim, Expr, UnknownSize
-from polyreme.math.common import axes_of, axis_of, no_integers, number_of, tensor_arg
+from polyreme.math.common import axes_of, axis_of, no_integers, number_of, same_sizes, tensor_arg
 from polyreme.math.creation import ones_like
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract, where
 from polyreme.math.linalg import matmul
@@ -46,7 +46,7 @@ def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None,
         if tensor.ndim != rank:
             raise ValueError(f"bilinear expected '{argument}' of {rank} axes but got shape {list(tensor.shape)}")
     out, first, second = weight.shape
-    if x1.shape[1] != first or x2.shape[1] != second:
+    if not same_sizes(x1.type.shape[1:], [first]) or not same_sizes(x2.type.shape[1:], [second]):
         raise ValueError(f"bilinear expected x1 [batch, {first}] and x2 [batch, {second}] for a weight of shape {list(weight.shape)} but got {list(x1.shape)} and {list(x2.shape)}")
     if isinstance(x1.shape[0], int) and isinstance(x2.shape[0], int) and x1.shape[0] != x2.shape[0]:
         raise ValueError(f"bilinear expected as many rows in x1 as in x2 but got {x1.shape[0]} and {x2.shape[0]}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.math.common import axis_of, cast_to, number_like, tensor_arg
+from polyreme.math.common import axis_of, cast_to, number_like, same_sizes, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, exp, log, maximum, minimum, multiply, neg, pow, scale, square, subtract
 from polyreme.math.linalg import matmul
@@ -409,7 +409,7 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 1e-5, name: str | N
     """
     if input.dtype.name not in ("float32", "float64") or label.dtype.name not in ("int32", "int64"):
         raise AssertionError(f"dice_loss expected an input of float32 or float64 and a label of int32 or int64 but got {input.dtype.name} and {label.dtype.name}")
-    if input.ndim < 2 or label.ndim != input.ndim or label.shape[-1] != 1 or input.shape[:-1] != label.shape[:-1]:
+    if input.ndim < 2 or label.ndim != input.ndim or not same_sizes(label.type.shape[-1:], [1]) or not same_sizes(input.type.shape[:-1], label.type.shape[:-1]):
         raise AssertionError(f"dice_loss expected an input [batch, ..., classes] and a label [batch, ..., 1] but got shapes {list(input.shape)} and {list(label.shape)}")
     wanted = cast_to(one_hot(squeeze(label, -1), input.shape[-1]), input.type.dtype)
     axes = list(range(1, input.ndim))

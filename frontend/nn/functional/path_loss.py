@@ -8,6 +8,7 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
+from polyreme.ir.dims import UnknownSize
 from polyreme.ir.facts import agree_all
 from polyreme.ir.types import i64
 from polyreme.math.common import cast_to, number_like, select, tensor_arg
@@ -55,7 +56,7 @@ def ctc_loss(
         raise AssertionError(f"ctc_loss expected 'mean', 'sum' or 'none' for the reduction but got {reduction!r}")
     steps, batch, classes = log_probs.type.shape
     if not isinstance(steps, int) or not isinstance(classes, int):
-        raise ValueError(f"ctc_loss expected log_probs [steps, batch, classes] with a known number of steps and classes but got {list(log_probs.shape)}: give both in the InputSpec")
+        raise UnknownSize(f"ctc_loss expected log_probs [steps, batch, classes] with a known number of steps and classes but got {list(log_probs.shape)}", steps, classes)
     if not 0 <= blank < classes:
         raise ValueError(f"ctc_loss expected a blank in [0, {classes}) but got {blank}")
     if 0 in (steps, batch, classes):

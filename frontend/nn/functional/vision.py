@@ -169,7 +169,7 @@ def grid_sample(
     if not isinstance(align_corners, bool):
         raise TypeError(f"The align corners should be bool, but got: {align_corners}")
     spatial = x.ndim - 2
-    if spatial not in (2, 3) or grid.ndim != x.ndim or grid.shape[-1] != spatial or not same_sizes(x.type.shape[:1], grid.type.shape[:1]):
+    if spatial not in (2, 3) or grid.ndim != x.ndim or not same_sizes(grid.type.shape[-1:], [spatial]) or not same_sizes(x.type.shape[:1], grid.type.shape[:1]):
         raise ValueError(f"grid_sample expected images [N, C, H, W] and places [N, h, w, 2], or one axis more, but got {list(x.shape)} and {list(grid.shape)}")
     sizes = x.shape[2:]
     # The last coordinate in the grid is that of the first spatial axis.

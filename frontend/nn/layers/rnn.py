@@ -12,7 +12,7 @@ from typing import Any
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import DTYPES, default_dtype
-from polyreme.math.common import tensor_arg
+from polyreme.math.common import same_sizes, tensor_arg
 from polyreme.math.creation import full
 from polyreme.math.elementwise import add, tanh, where
 from polyreme.math.linalg import matmul
@@ -401,7 +401,7 @@ class RNNBase(LayerList):
         if len(states) != self.state_components:
             raise ValueError(f"{type(self).__name__} expected {self.state_components} initial states but got {len(states)}")
         for state, shape in zip(states, shapes, strict=True):
-            if list(state.shape) != shape:
+            if not same_sizes(shape, state.type.shape):
                 raise ValueError(f"{type(self).__name__} expected an initial state of shape {shape} but got {list(state.shape)}")
         return list(zip(*(unstack(state) if count > 1 else [state.reshape(state.shape[1:])] for state in states), strict=True))
 
@@ -410,7 +410,7 @@ class RNNBase(LayerList):
         if lengths.dtype not in (DTYPES["int32"], DTYPES["int64"]):
             raise ValueError(f"{type(self).__name__} expected lengths of int32 or int64 but got {lengths.dtype.name}")
         batch = inputs.shape[1 if self.time_major else 0]
-        if list(lengths.shape) != [batch]:
+        if not same_sizes([batch], lengths.type.shape):
             raise ValueError(f"{type(self).__name__} expected lengths of shape {[batch]} but got {list(lengths.shape)}")
         return lengths
 
