@@ -68,12 +68,13 @@ def bound_sizes(func: Func) -> frozenset[str]:
 def used_sizes(op: Op) -> frozenset[str]:
     """Names of the sizes in the attributes and result types of one op."""
     found = frozenset().union(*(type_symbols(r.type) for r in op.results))
-    return found.union(*(_attribute_sizes(v) for v in op.attributes.values()))
+    return found.union(*(attribute_sizes(v) for v in op.attributes.values()))
 
 
-def _attribute_sizes(value: Any) -> frozenset[str]:
+def attribute_sizes(value: Any) -> frozenset[str]:
+    """Names of the sizes in an attribute's value."""
     if isinstance(value, tuple):
-        return frozenset().union(*map(_attribute_sizes, value))
+        return frozenset().union(*map(attribute_sizes, value))
     if isinstance(value, Expr):
         return symbols(value)
     return type_symbols(value) if isinstance(value, _TYPES) and not isinstance(value, FunctionType) else frozenset()
