@@ -76,7 +76,7 @@ class Guard:
         match = _relation(self.need)
         if match["sign"] == "equals":
             fitting = zeros(self.size)
-            return f"{match['size']} and {match['other']} to be equal, no difference" + (f" ({fitting} fits)" if fitting is not None else "")
+            return f"no difference between {match['size']} and {match['other']}" + (f" (there is none where {fitting})" if fitting is not None else "")
         return f"{match['size']} to be {{}} {match['other']}".format({"==": "equal to", ">=": "at least", "<=": "at most"}[match["sign"]])
 
     @property
@@ -181,10 +181,15 @@ def without_implied(guards: Iterable[Guard]) -> list[Guard]:
     """The guards without bounds that follow from the others: of `N >= 3` and `N >= 5` the latter is enough. Each is there once."""
     kept: list[Guard] = []
     guards = list(guards)
+    checked_sizes: set[Dim] = set()
     zero = [s for g in guards if g.kind == "checked" for s in (g.size, -g.size)]
     for guard in guards:
         if guard.is_bound and any(known_nonnegative(guard.size - size) for size in zero):
             continue
+        if guard.kind == "checked":
+            if guard.size in checked_sizes:
+                continue
+            checked_sizes |= {guard.size, -guard.size}
         if guard.is_bound and any(g.is_bound and known_nonnegative(guard.size - g.size) for g in kept):
             continue
         if guard.is_bound:

@@ -44,8 +44,9 @@ class Zeros:
 
     def __str__(self) -> str:
         """Which values these are, in words."""
-        listed = ", ".join(map(str, self.residues[:8])) + (", ..." if len(self.residues) > 8 else "")
-        return f"{self.name} % {self.period} in {listed}" if self.period else f"{self.name} in {listed}"
+        most = [str(n) for n in self.residues[:8]]
+        listed = ", ".join(most) + ", ..." if len(self.residues) > len(most) else " or ".join([", ".join(most[:-1]), most[-1]] if most[1:] else most)
+        return f"{self.name} % {self.period} is {listed}" if self.period else f"{self.name} is {listed}"
 
 
 def zeros(size: Dim) -> Zeros | None:

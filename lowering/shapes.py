@@ -15,7 +15,7 @@ from polyreme.dialects import nn, tensor
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op
 from polyreme.ir.diagnostics import Diagnostic, PassError
-from polyreme.ir.dims import SYMBOL, Dim, Expr, known_nonnegative, line_of, minimum, product, substitute, symbols, told
+from polyreme.ir.dims import SYMBOL, Dim, Expr, known_nonnegative, line_of, minimum, mod, product, substitute, symbols, told
 from polyreme.ir.facts import Guard, at_least_zero, without_implied
 from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.types import BufferType, FunctionType, Type, substitute_type, type_symbols
@@ -103,8 +103,10 @@ def _not_negative(op: Op) -> Iterator[Dim]:
     if isinstance(op, (nn.Pad, tensor.Pad)):
         yield from op.padding
     if isinstance(op, (nn.Gather, nn.Scatter, tensor.Gather, tensor.Scatter)):
-        # Where there are positions, there is an element for them: the nearest end of nothing is outside.
-        yield op.x.type.shape[op.axis] - minimum(product(op.index.type.shape), 1)
+        # Where there are positions, there is an element for them: the nearest end of nothing is outside. There are none of nothing where they are so many for each.
+        size, count = op.x.type.shape[op.axis], product(op.index.type.shape)
+        if size != 0 and mod(count, size) != 0:
+            yield size - minimum(count, 1)
 
 
 @register_pass
