@@ -243,7 +243,7 @@ class Tensor:
         """Its only element as a size."""
         known = None if isinstance(self._value, np.ndarray) else self._known()
         if known is not None and known.size == 1 and self.type.dtype.kind in "iu":
-            return known.item()  # type: ignore[no-any-return]
+            return known.item()
         return int(self)
 
     def _value_text(self) -> str:

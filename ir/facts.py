@@ -134,7 +134,9 @@ def checked(a: Dim, b: Dim, op: str, location: Location = UNKNOWN) -> Guard:
     for mono, coef in difference.terms if isinstance(difference, Expr) else ():
         if len(mono) == 1 and mono[0].fn == "floordiv" and abs(coef) == mono[0].args[1]:
             size, divisor = mono[0].args
-            if not isinstance(size, str) and (difference if coef < 0 else -difference) == size - size // divisor * divisor:
+            if isinstance(size, str) or not isinstance(divisor, int):
+                continue
+            if (difference if coef < 0 else -difference) == size - size // divisor * divisor:
                 return Guard(f"{size} % {divisor} equals 0", difference, op, _place(location))
     return Guard(f"{a} equals {b}", difference, op, _place(location))
 

@@ -100,8 +100,10 @@ def _not_negative(op: Op) -> Iterator[Dim]:
     if isinstance(op, (nn.Slice, tensor.Slice)):
         for size, start, stop in zip(op.x.type.shape, op.starts, op.stops, strict=True):
             yield from (start, stop - start, size - stop)
-    if isinstance(op, (nn.Pad, tensor.Pad)):
+    if isinstance(op, nn.Pad):
         yield from op.padding
+    if isinstance(op, tensor.Pad):
+        yield from (*op.low, *op.high)
     if isinstance(op, (nn.Gather, nn.Scatter, tensor.Gather, tensor.Scatter)):
         # Where there are positions, there is an element for them: the nearest end of nothing is outside. There are none of nothing where they are so many for each.
         size, count = op.x.type.shape[op.axis], product(op.index.type.shape)

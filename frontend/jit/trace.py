@@ -283,7 +283,8 @@ def trace(
     leaves: list[Tensor] = []
     try:
         with dispatch.trace_into(recorder), deciding(recorder.sizes):
-            stand_ins = [recorder.add_input(*given, example) for given, example in zip(inputs, examples or [None] * len(inputs), strict=True)]
+            shapes: Sequence[Sequence[int] | None] = examples if examples is not None else [None] * len(inputs)
+            stand_ins = [recorder.add_input(*given, shape) for given, shape in zip(inputs, shapes, strict=True)]
             args, kwargs = call(stand_ins)
             result = function(*args, **kwargs)
             template = flatten(result, leaves, lambda v: isinstance(v, Tensor))

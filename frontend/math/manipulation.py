@@ -154,7 +154,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any, name: str | None = None) 
     return transpose(x, order)
 
 
-def broadcast_shape(x_shape: Sequence[int], y_shape: Sequence[int]) -> list[int]:
+def broadcast_shape(x_shape: Sequence[Dim], y_shape: Sequence[Dim]) -> list[Any]:
     """The shape two shapes broadcast to."""
     if any(isinstance(d, Expr) for d in (*x_shape, *y_shape)):
         return common_shape(lambda: [x_shape, y_shape])
@@ -188,7 +188,7 @@ def expand_as(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
 def broadcast_tensors(input: Sequence[Tensor], name: str | None = None) -> list[Tensor]:
     """All repeated to their common shape."""
     if all(tensor.type.is_static for tensor in input):
-        shape: list[Dim] = list(np.broadcast_shapes(*(tensor.type.shape for tensor in input)))  # type: ignore[arg-type]
+        shape: list[Dim] = list(np.broadcast_shapes(*(tensor.type.shape for tensor in input)))
     else:
         shape = common_shape(lambda: [tensor.type.shape for tensor in input])
     return [expand(tensor, shape) for tensor in input]

@@ -80,6 +80,10 @@ class Emitter:
         tensor._node, tensor._index = value._node, value._index
         tensor._version += 1
 
+    def learn_sizes(self, equations: Sequence[tuple[Dim, Dim]]) -> bool:
+        """Sizes are what the program has them be."""
+        return False
+
     def fresh_size(self) -> Dim:
         return symbol(f"K_{len(self.block.ops)}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, overload
 
 from polyreme.dtypes import as_dtype, dtype, of_numpy
 from polyreme.ir.dims import Dim, Expr, parse_dim, symbol, symbols
@@ -118,7 +118,15 @@ def own_size(name: str, axis: int, taken: Collection[str] = ()) -> Dim:
     return symbol(own)
 
 
-def input_types(specs: Sequence[InputSpec | None], names: Sequence[str]) -> list[TensorType | None]:
+@overload
+def input_types(specs: Sequence[InputSpec], names: Sequence[str]) -> list[TensorType]: ...
+
+
+@overload
+def input_types(specs: Sequence[InputSpec | None], names: Sequence[str]) -> list[TensorType | None]: ...
+
+
+def input_types(specs: Sequence[InputSpec | None], names: Sequence[str]) -> Any:
     """The types of several inputs that are called `names` where their specs do not say; None where there is no spec.
 
     Free sizes are apart unless they have one name. That of axis 0 is `N` for the first input that has one.

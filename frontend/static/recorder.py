@@ -84,6 +84,10 @@ class ProgramRecorder:
     def share(self, tensor: Tensor) -> None:
         """Nothing to do: variables are read by name."""
 
+    def learn_sizes(self, equations: Sequence[tuple[Dim, Dim]]) -> bool:
+        """Sizes are what variables were declared to have."""
+        return False
+
     def fresh_size(self) -> Dim:
         block = default_main_program().current_block()
         return symbol(f"K_{block.idx}_{len(block.ops)}")

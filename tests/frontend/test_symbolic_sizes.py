@@ -205,3 +205,6 @@ def test_the_page_shows_what_its_example_prints(tmp_path, monkeypatch, capsys):
     assert str(error.value) == shown[2].rstrip()
     assert run_command(["inspect", "net.py:Net", "--constraints"]) == 0
     assert "expects N to be divisible by 4  nn.reshape at " in capsys.readouterr().out
+    (place,) = (i for i, (_, text) in enumerate(blocks) if "def doubled_if_many" in text)
+    exec(compile(blocks[place][1], "net.py", "exec"), scope)
+    assert capsys.readouterr().out == blocks[place + 1][1]

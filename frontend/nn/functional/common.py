@@ -241,15 +241,16 @@ def pad(
         return dispatch.call(ops.Pad, x, padding=flat, value=float(value) if x.type.dtype.kind == "f" else int(value))
     if mode not in ("reflect", "replicate", "circular"):
         raise AssertionError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
-    free = [w for w in widths if isinstance(w, Expr)]
-    if free:
+    known = [(low, high) for low, high in pairs if isinstance(low, int) and isinstance(high, int)]
+    if len(known) < rank:
+        free = [w for w in widths if isinstance(w, Expr)]
         raise UnknownSize(f"expected known widths to pad by in mode '{mode}' but got the symbolic size '{free[0]}'", *free)
-    padded = [axis for axis, pair in enumerate(pairs) if any(pair)]
+    padded = [axis for axis, pair in enumerate(known) if any(pair)]
     # In front of the last of these axes places are taken one by one, in the kernel that puts the last one together; where sizes are unknown the last one comes first, so that the others copy
     # whole rows of it.
     taken = [axis for axis in padded[:-1] if isinstance(x.type.shape[axis], int)]
     for axis in (*taken, *(axis for axis in reversed(padded) if axis not in taken)):
-        (low, high), size = pairs[axis], x.type.shape[axis]
+        (low, high), size = known[axis], x.type.shape[axis]
         if isinstance(size, int) and mode == "reflect" and max(low, high) >= max(size, 1):
             raise ValueError(f"pad by reflection expected widths below the size {size} of axis {axis} but got {low} and {high}")
         if isinstance(size, int) and (axis in taken or not 0 <= min(low, high) <= max(low, high) <= size):

@@ -62,8 +62,8 @@ def nearest_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: b
     if not isinstance(old, int) or not isinstance(new, int):
         times = int(factor)
         if align_corners or not times or new != old * times:
-            steps = multiply(_free_ratio(old, new, factor, align_corners), dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f32))
-            places = add(steps, dispatch.full((), 0.5, f32)) if align_corners else steps
+            places = multiply(_free_ratio(old, new, factor, align_corners), dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f32))
+            places = add(places, dispatch.full((), 0.5, f32)) if align_corners else places
             return dispatch.call(ops.Gather, x, minimum(cast_to(places, i64), dispatch.full((), old - 1, i64)), axis=axis)
         shape = x.type.shape
         wide = expand(unsqueeze(x, axis + 1), [*shape[: axis + 1], times, *shape[axis + 1 :]])

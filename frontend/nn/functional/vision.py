@@ -123,9 +123,8 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True, name:
     if spatial not in (2, 3) or theta.ndim != 3 or theta.shape[1:] != [spatial, spatial + 1]:
         raise ValueError(f"affine_grid expected theta [N, 2, 3] with 4 sizes, or [N, 3, 4] with 5 sizes, but got {list(theta.shape)} with {sizes}")
     if any(isinstance(n, Expr) for n in sizes[2:]):
-        points = _free_points(theta, sizes[2:], align_corners)
-        count = product(sizes[2:])
-        made = matmul(expand(points, [theta.type.shape[0], count, spatial + 1]), theta, transpose_y=True)
+        wide = expand(_free_points(theta, sizes[2:], align_corners), [theta.type.shape[0], product(sizes[2:]), spatial + 1])
+        made = matmul(wide, theta, transpose_y=True)
         return reshape(made, [theta.type.shape[0], *sizes[2:], spatial])
     dtype = theta.type.dtype.np
     axes = []
