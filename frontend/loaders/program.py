@@ -16,6 +16,7 @@ from polyreme import dispatch
 from polyreme.contents import is_small
 from polyreme.ir.core import OpResult
 from polyreme.ir.diagnostics import Location, PolyremeError
+from polyreme.ir.dims import UnknownSize
 from polyreme.ir.types import TensorType
 from polyreme.jit.structure import flatten
 from polyreme.jit.trace import Trace, Traced
@@ -105,6 +106,11 @@ class ProgramBuilder:
                 yield
         except LoaderError:
             raise
+        except UnknownSize as error:
+            inputs = self.recorder.arg_names
+            axes = " and ".join(f"axis {axis} of the input '{inputs[number]}'" for number, axis in self.recorder.sizes.axes_of(error.sizes))
+            way_out = f"; with numbers for {axes} it can be compiled: `polyreme compile {self.file} --input ...`" if axes else ""
+            raise self.fail(where, f"{error}{way_out}") from error
         except PolyremeError as error:
             raise self.fail(where, error.message, error.diagnostics[0].code) from error
         except (

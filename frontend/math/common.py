@@ -13,7 +13,7 @@ from polyreme.dialects import nn as ops
 from polyreme.dialects.shape_rules import broadcast_shapes
 from polyreme.dtypes import DTYPES, default_dtype, of_scalar
 from polyreme.ir.diagnostics import InferError
-from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal
 from polyreme.ir.facts import agree_all, assuming
 from polyreme.ir.types import ScalarType, f32
 from polyreme.tensor import Tensor, shape_dims
@@ -162,6 +162,18 @@ def same_sizes(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
             return False
     recorder = dispatch.active_trace()
     return not equations or (recorder is not None and recorder.learns_sizes and recorder.learn_sizes(equations))
+
+
+def equal_sizes(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes are equal, where either answer goes on: that of the call that is traced for; an `UnknownSize` where nothing tells."""
+
+    def equal(x: Dim, y: Dim) -> bool:
+        answer = asked_equal(x, y)
+        if answer is None:
+            raise UnknownSize(f"expected known sizes but got '{x}' and '{y}', of which it is not known while the program is built whether they are equal", x, y)
+        return answer
+
+    return len(a) == len(b) and all(map(equal, a, b))
 
 
 def select(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:

@@ -371,7 +371,7 @@ def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) 
     if index.type.dtype.kind not in "iu":
         raise TypeError(f"gather expected an integer index but got {index.dtype.name}")
     check_positions(index, x.type.shape[place], "gather")
-    if index.ndim == 2 and index.type.shape[1] == 1:  # a column counts as a vector
+    if index.ndim == 2 and asked_equal(index.type.shape[1], 1):  # a column counts as a vector
         index = squeeze(index, 1)
     return dispatch.call(ops.Gather, x, index, axis=place)
 

@@ -10,7 +10,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import product
 from polyreme.ir.types import f32, i1, i64
-from polyreme.math.common import axes_of, cast_to, number_of, tensor_arg
+from polyreme.math.common import axes_of, cast_to, number_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import add, divide, in_place, multiply, scale, where
 from polyreme.math.manipulation import reshape, transpose, unsqueeze
 from polyreme.math.reduction import amax
@@ -139,7 +139,7 @@ def histogram(
         raise ValueError(f"histogram expected max to be min or more but got max={high} and min={low}")
     if tensor_arg(input, "histogram").dtype.name not in ("int32", "int64", "float32", "float64"):
         raise RuntimeError(f"histogram expected int32, int64, float32 or float64 but got {input.dtype.name}")
-    if weight is not None and weight.shape != input.shape:
+    if weight is not None and not same_sizes(input.type.shape, weight.type.shape):
         raise ValueError(f"histogram expected a weight per element, of shape {list(input.shape)}, but got {list(weight.shape)}")
     dtype = input.type.dtype
     x = reshape(input.detach(), [-1])

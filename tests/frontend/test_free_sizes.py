@@ -40,6 +40,8 @@ CASES = {
     "sampled beyond the edges": (lambda x: F.grid_sample(x, 3 * x[:, :, :2, :2].reshape([-1, 2, 2, 2]), padding_mode="reflection", align_corners=False), [IMAGES]),
     "the nearest of another size": (lambda x, y: F.interpolate(x, size=y.shape[2:]), [IMAGES, OTHERS]),
     "corners on those of another": (lambda x, y: F.interpolate(x, size=paddle.shape(y)[2:], mode="bilinear", align_corners=True), [IMAGES, OTHERS]),
+    "by four neighbours": (lambda x: F.interpolate(x, scale_factor=[2, 0.5], mode="bicubic"), [IMAGES]),
+    "by four neighbours, corners on corners": (lambda x, y: F.interpolate(x, size=y.shape[2:], mode="bicubic", align_corners=True), [IMAGES, OTHERS]),
     "as many zeros as are missing": (lambda x, y: F.pad(x, [0, y.shape[3] - x.shape[3], paddle.shape(y)[2] - paddle.shape(x)[2], 0]), [IMAGES, OTHERS]),
     "the first of as many": (lambda x, i: x[: paddle.shape(i)[0] - 1], [ROWS, PLACES]),
     "an element by a size": (lambda x: x[paddle.shape(x)[0] - 2], [ROWS]),

@@ -203,7 +203,7 @@ def cross_entropy(
 
     factor = None
     if weight is not None:
-        if input.shape[place] != weight.shape[-1]:
+        if not same_sizes(input.type.shape[place : place + 1], weight.type.shape[-1:]):
             raise ValueError(
                 f"input's class_dimension({input.shape[place]}) must equal to weight's class_dimension({weight.shape[-1]}) when weight is provided"
             )

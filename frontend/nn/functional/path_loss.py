@@ -11,7 +11,7 @@ from polyreme.dialects import nn as ops
 from polyreme.ir.dims import UnknownSize
 from polyreme.ir.facts import agree_all
 from polyreme.ir.types import i64
-from polyreme.math.common import cast_to, number_like, select, tensor_arg
+from polyreme.math.common import cast_to, number_like, same_sizes, select, tensor_arg
 from polyreme.math.elementwise import add, clip, divide, maximum, multiply, neg, subtract
 from polyreme.math.manipulation import check_positions, concat, reshape, squeeze, stack, unsqueeze
 from polyreme.math.reduction import logsumexp, mean, sum
@@ -135,9 +135,9 @@ def hsigmoid_loss(
     tensor_arg(label, "hsigmoid_loss", "label")
     if num_classes < 2:
         raise ValueError(f"Expected num_classes >= 2 (got {num_classes})")
-    if input.ndim != 2 or weight.ndim != 2 or input.shape[1] != weight.shape[1]:
+    if input.ndim != 2 or weight.ndim != 2 or not same_sizes(input.type.shape[1:], weight.type.shape[1:]):
         raise ValueError(f"hsigmoid_loss expected an input [batch, {weight.shape[-1]}] for a weight of shape {list(weight.shape)} but got {list(input.shape)}")
-    if label.shape[0] != input.shape[0]:
+    if not same_sizes(input.type.shape[:1], label.type.shape[:1]):
         raise ValueError(f"hsigmoid_loss expected a label per row but got {label.shape[0]} for {input.shape[0]} rows")
     if (path_table is None) != (path_code is None):
         raise ValueError("hsigmoid_loss expected both path_table and path_code, or neither")

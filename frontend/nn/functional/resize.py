@@ -14,7 +14,7 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, UnknownSize
-from polyreme.ir.types import f32, f64, i64
+from polyreme.ir.types import ScalarType, f32, f64, i64
 from polyreme.math.common import cast_to, number_of, tensor_arg
 from polyreme.math.elementwise import add, divide, maximum, minimum, multiply, subtract
 from polyreme.math.linalg import matmul
@@ -137,15 +137,48 @@ def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corne
 
 def cubic_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool) -> Tensor:
     """From four neighbours, by Keys' convolution with a = -0.75."""
-    old, new = _known(x.type.shape[axis], new, "cubic")
+    old = x.type.shape[axis]
     if old == new:
         return x
+    if not isinstance(old, int) or not isinstance(new, int):
+        return _cubic_free_axis(x, axis, new, factor, align_corners)
     ratio = ratio_of(old, new, factor, align_corners) if new > 1 else np.float32(0)
     steps = np.arange(new, dtype=np.float32)
     places = ratio * steps if align_corners else ratio * (steps + HALF) - HALF
     first = np.floor(places).astype(np.int64)
     share = (places - first.astype(np.float32)).astype(np.float64 if x.dtype.name == "float64" else np.float32)
     return _blend(x, axis, [(np.clip(first + k, 0, old - 1), _keys(np.abs(share - k), -0.75)) for k in (-1, 0, 1, 2)])
+
+
+def _cubic_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool) -> Tensor:
+    """`cubic_axis` where a size is not known: places and shares are computed when it runs."""
+    old = x.type.shape[axis]
+
+    def number(value: Dim | float, dtype: ScalarType = f32) -> Tensor:
+        return dispatch.full((), value, dtype)
+
+    def polynomial(at: Tensor, *coefficients: float) -> Tensor:
+        total = multiply(at, number(coefficients[0]))
+        for c in coefficients[1:-1]:
+            total = multiply(add(total, number(c)), at)
+        return add(total, number(coefficients[-1]))
+
+    ratio = multiply(_free_ratio(old, new, factor, align_corners), minimum(number(new - 1), number(1)))
+    steps = dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f32)
+    places = multiply(ratio, steps) if align_corners else subtract(multiply(ratio, add(steps, number(0.5))), number(0.5))
+    first = dispatch.call(ops.Floor, places)
+    share = subtract(places, first)
+    # Keys' convolution with a = -0.75 of distances up to 1, and from there to 2.
+    near, far = (1.25, -2.25, 0.0, 1.0), (-0.75, 3.75, -6.0, 3.0)
+    rest = subtract(number(1), share)
+    total = None
+    for k, distance, coefficients in ((-1, add(share, number(1)), far), (0, share, near), (1, rest, near), (2, add(rest, number(1)), far)):
+        index = minimum(maximum(add(cast_to(first, i64), number(k, i64)), number(0, i64)), number(old - 1, i64))
+        weight = reshape(cast_to(polynomial(distance, *coefficients), x.type.dtype), [-1 if i == axis else 1 for i in range(x.ndim)])
+        blended = multiply(dispatch.call(ops.Gather, x, index, axis=axis), weight)
+        total = blended if total is None else add(total, blended)
+    assert total is not None
+    return total
 
 
 def _keys(distance: Array, a: float) -> Array:

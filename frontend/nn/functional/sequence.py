@@ -9,7 +9,7 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
-from polyreme.math.common import cast_to, number_of, tensor_arg
+from polyreme.math.common import cast_to, number_of, same_sizes, tensor_arg
 from polyreme.math.manipulation import stack, take_along_axis
 from polyreme.tensor import Tensor
 
@@ -36,7 +36,7 @@ def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
         tensor_arg(value, "gather_tree", name)
     if ids.ndim != 3:
         raise ValueError("The input ids must be a 3D tensor with shape [length, batch_size, beam_size]")
-    if ids.type.shape != parents.type.shape:
+    if not same_sizes(ids.type.shape, parents.type.shape):
         raise ValueError(f"gather_tree expected ids and parents of one shape but got {list(ids.shape)} and {list(parents.shape)}")
     if ids.dtype.name not in ("int32", "int64"):
         raise RuntimeError(f"gather_tree expected ids of int32 or int64 but got {ids.dtype.name}")
