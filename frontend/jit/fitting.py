@@ -6,7 +6,7 @@ calls that fit. So a call checks that they are equal, and the op sees a slice of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,11 @@ from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.facts import assuming
+from polyreme.ir.types import substitute_type
 from polyreme.jit.learned_sizes import Equation
+from polyreme.lowering.shapes import with_sizes
 
-__all__ = ["CheckedSlice", "fitted", "needed"]
+__all__ = ["CheckedSlice", "fits_with", "fitted", "needed"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,17 @@ def fitted(cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], equ
                     group[place] = made
                 break
     return _ungrouped(values, groups)
+
+
+def fits_with(cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], sizes: Mapping[str, Dim], equations: Sequence[Equation]) -> bool:
+    """Whether the op needs fewer sizes to be equal than `equations` says if some names stand for `sizes`."""
+
+    def like(value: Value | None) -> Value | None:
+        return None if value is None else Block().add_arg(substitute_type(value.type, dict(sizes)), "")
+
+    given = [[like(v) for v in value] if isinstance(value, (list, tuple)) else like(value) for value in values]
+    trial = needed(cls, given, {name: with_sizes(value, sizes) for name, value in attributes.items()})
+    return trial is not None and len(trial) < len(equations)
 
 
 def _candidates(groups: list[list[Any]], equation: Equation) -> list[tuple[list[Any], int, int, Dim]]:

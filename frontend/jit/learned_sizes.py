@@ -7,14 +7,14 @@ function is traced for, `examples`; the program then is for calls whose sizes an
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 from types import FrameType
 from typing import Any
 
 from polyreme.ir.core import Block
 from polyreme.ir.diagnostics import Location, caller_location
-from polyreme.ir.dims import Dim, Expr, UnknownSize, evaluate, known_nonnegative, substitute, symbols, told
+from polyreme.ir.dims import Dim, Expr, UnknownSize, evaluate, known_nonnegative, substitute, symbol, symbols, told
 from polyreme.ir.equations import Solution, solve
 from polyreme.ir.facts import Guard, at_least_zero, checked, fixed_axis, without_implied
 from polyreme.ir.residues import zeros
@@ -74,9 +74,6 @@ class LearnedSizes:
         left: list[Equation] = []
         for a, b in equations:
             difference = self.applied(a - b)
-            if (one := self._repeated(a, b)) is not None:
-                # It is repeated in the call that is traced for: whether that is what the op needs is seen when it is looked at again.
-                difference, self.decided = one - 1, True
             found = solve(difference, 0, [*self.names(), *self.solved], self.solved)
             if found is None or not self._may_take(found):
                 if _is_never_zero(difference):
@@ -86,14 +83,22 @@ class LearnedSizes:
                 self._take(found, found.guards(op, location))
         return [(self.applied(a), self.applied(b)) for a, b in left]
 
-    def _repeated(self, a: Dim, b: Dim) -> Dim | None:
-        """The one of two sizes that is 1 in the call that is traced for, where the other one is not."""
-        a, b = self.applied(a), self.applied(b)
-        values = self._example(a), self._example(b)
-        if None in values or 1 not in values or values[0] == values[1]:
-            return None
-        one = a if values[0] == 1 else b
-        return one if isinstance(one, Expr) else None
+    def ones(self, equations: Sequence[Equation]) -> dict[str, Dim]:
+        """The names of sizes in the equations that are 1 in the call that is traced for where the other side is not, with that number."""
+        found: dict[str, Dim] = {}
+        for pair in equations:
+            a, b = map(self.applied, pair)
+            values = self._example(a), self._example(b)
+            if None not in values and 1 in values and values[0] != values[1]:
+                one = solve(a if values[0] == 1 else b, 1, ())
+                if one is not None and all(isinstance(size, int) for size in one.values.values()) and self._may_take(one):
+                    found |= one.values
+        return found
+
+    def repeat(self, ones: Mapping[str, Dim], op: str, location: Location) -> None:
+        """Have these names be 1, as they are in the call that is traced for."""
+        self.decided = True
+        self.learn([(symbol(name), 1) for name in ones], op, location)
 
     def check(self, equation: Equation, op: str, location: Location) -> bool:
         """Have each call compare the two sizes; False if one of them is known only once an op has run."""

@@ -21,7 +21,7 @@ from polyreme.ir.diagnostics import InferError, Location, PolyremeError, caller_
 from polyreme.ir.dims import Dim, UnknownSize, deciding, symbol
 from polyreme.ir.notes import operand_notes
 from polyreme.ir.types import TensorType
-from polyreme.jit.fitting import CheckedSlice, fitted, needed
+from polyreme.jit.fitting import CheckedSlice, fits_with, fitted, needed
 from polyreme.jit.learned_sizes import Equation, LearnedSizes
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
@@ -171,7 +171,13 @@ class Trace:
     def _learn(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> list[Equation] | None:
         """Have sizes be what makes the op's operands fit; the equations that are left, or None if nothing makes them fit."""
         equations = needed(cls, values, attributes)
-        return None if equations is None else self._learn_equations(equations, cls.name, location)
+        if equations is None:
+            return None
+        if (ones := self.sizes.ones(equations)) and fits_with(cls, values, attributes, ones, equations):
+            # What is repeated in the call that is traced for, is repeated.
+            self.sizes.repeat(ones, cls.name, location)
+            equations = []
+        return self._learn_equations(equations, cls.name, location)
 
     def learn_sizes(self, equations: Sequence[Equation]) -> bool:
         """Have sizes be equal from here on, as a function asks for it that makes one shape of several; False if they cannot be."""
