@@ -189,8 +189,13 @@ class LearnedSizes:
 
     def _bound(self, size: Dim) -> None:
         self.decided = True
+        self.require(size, caller_location())
+
+    def require(self, size: Dim, location: Location) -> None:
+        """Have each call check that a size is not negative."""
+        size = self.applied(size)
         if isinstance(size, Expr):
-            self.guards = without_implied([*self.guards, at_least_zero(size, PYTHON, caller_location())])
+            self.guards = without_implied([*self.guards, at_least_zero(size, PYTHON, location)])
 
     # --- the end
 

@@ -31,11 +31,15 @@ Axes = frozenset[tuple[int, int]]
 
 
 class SizedPrograms:
-    """The programs of one signature, whose inputs have the types `types`."""
+    """The programs of one signature, whose inputs have the types `types`.
+
+    `reasons` says in words why sizes that are free became numbers, or why a call got a program of its own.
+    """
 
     def __init__(self, types: Sequence[TensorType]):
         self.types = list(types)
         self._free = frozenset((i, axis) for i, type in enumerate(types) for axis, size in enumerate(type.shape) if isinstance(size, Expr))
+        self.reasons: list[str] = []
         self._known: Axes = frozenset()  # the axes that the function wants to know
         self._programs: dict[tuple[int, ...], list[Entry]] = {}
         self._found: dict[Shapes, Entry] = {}
@@ -72,6 +76,7 @@ class SizedPrograms:
                 if not (wanted := self._free.intersection(error.axes) - self._known):
                     raise
                 self._known |= wanted
+                self._note(error)
                 continue
             except _REFUSALS as error:
                 # Functions check their arguments, which may be fine as soon as all of their sizes are numbers.
@@ -82,6 +87,7 @@ class SizedPrograms:
                 except _REFUSALS:
                     raise error from None
                 self._known = self._free
+                self._note(error)
                 return made
             if fits(made[0].traced, shapes):
                 return made
@@ -91,9 +97,15 @@ class SizedPrograms:
             return refused
         try:
             numbered = [entry for entry in self._entries(self._free, shapes) if entry[0].holds()]
-            return numbered[0] if numbered else self._make(self._free, shapes, make)
+            made = numbered[0] if numbered else self._make(self._free, shapes, make)
+            self._note(f"expected sizes that fit {'; '.join(refused[0].traced.func.guards)} but got {', '.join(str(list(s)) for s in shapes)}")
+            return made
         except _REFUSALS:
             return refused  # which says what was expected of the sizes
+
+    def _note(self, why: BaseException | str) -> None:
+        if len(self.reasons) < MOST_SIZES and str(why) not in self.reasons:
+            self.reasons.append(str(why))
 
     def _make(self, axes: Axes, shapes: Shapes, make: Make) -> Entry:
         types = [
@@ -121,7 +133,10 @@ def fits(traced: Traced, shapes: Shapes) -> bool:
     for size, number in axes:
         if (found := told(size, number)) is not None:
             values.setdefault(found[0], int(found[1]))
-    return all(evaluate(size, values) == number for size, number in axes) and all(_holds(Guard.parse(text), values) for text in traced.func.guards)
+    try:
+        return all(evaluate(size, values) == number for size, number in axes) and all(_holds(Guard.parse(text), values) for text in traced.func.guards)
+    except KeyError:  # a size that no axis tells, which is an error when the program is compiled
+        return True
 
 
 def _holds(guard: Guard, values: dict[str, int]) -> bool:

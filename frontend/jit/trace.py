@@ -183,6 +183,10 @@ class Trace:
         """Have sizes be equal from here on, as a function asks for it that makes one shape of several; False if they cannot be."""
         return self._learn_equations(equations, "sizes", self.location()) == []
 
+    def require(self, size: Dim) -> None:
+        """Have each call check that a size is not negative."""
+        self.sizes.require(size, self.location())
+
     def _learn_equations(self, equations: Sequence[Equation], op: str, location: Location) -> list[Equation] | None:
         left = self.sizes.learn(equations, op, location)
         for made in self.made:

@@ -92,10 +92,12 @@ def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
 
 
 def _is_one(size: Dim, named: bool) -> bool:
-    """Whether an axis of a free size goes: where nothing tells whether it is 1, one that is named does, and each call checks that it is."""
+    """Whether an axis of a free size goes. Where nothing tells whether it is 1, one that is named does, and others stay; each call checks that they are, or are not."""
     if (recorder := dispatch.active_trace()) is None or not recorder.learns_sizes:
         return False
     answer = asked_equal(size, 1)
+    if answer is None and not named:
+        recorder.require(size - 2)
     return named if answer is None else answer
 
 
@@ -371,7 +373,8 @@ def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) 
     if index.type.dtype.kind not in "iu":
         raise TypeError(f"gather expected an integer index but got {index.dtype.name}")
     check_positions(index, x.type.shape[place], "gather")
-    if index.ndim == 2 and asked_equal(index.type.shape[1], 1):  # a column counts as a vector
+    columns = index.type.shape[1] if index.ndim == 2 else 0
+    if columns == 1 or isinstance(columns, Expr) and _is_one(columns, False):  # a column counts as a vector
         index = squeeze(index, 1)
     return dispatch.call(ops.Gather, x, index, axis=place)
 

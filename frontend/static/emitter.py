@@ -84,6 +84,9 @@ class Emitter:
         """Sizes are what the program has them be."""
         return False
 
+    def require(self, size: Dim) -> None:
+        """Sizes are checked by the ops that run."""
+
     def fresh_size(self) -> Dim:
         return symbol(f"K_{len(self.block.ops)}")
 

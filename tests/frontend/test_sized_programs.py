@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.device import on_device
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import EvaluateError, evaluate
 from polyreme.ir.facts import Guard
 from polyreme.jit import program, sized_programs
 from polyreme.jit.trace import UnknownSizeError
+from polyreme.runtime.errors import CallError
 from polyreme.runtime.library import load_compiled
 from polyreme.static import InputSpec
 
@@ -111,6 +113,7 @@ CASES = {
     # Sizes that tensors hold.
     "sizes out of a shape": (lambda x: x.reshape([paddle.shape(x)[0], -1])[:, : paddle.shape(x)[1]], rows, []),
     "numbers up to a size": (lambda x: paddle.arange(x.shape[1], dtype="float32") + paddle.linspace(0, 1, paddle.shape(x)[1]), rows, []),
+    "sizes made a tensor": (lambda x: x.reshape(paddle.to_tensor([x.shape[0], -1])) * paddle.to_tensor([x.shape[1], 2.0]).sum(), rows, []),
     "the number of elements": (lambda x: x / paddle.numel(x).astype("float32"), rows, []),
     "scaled by a size": (lambda x: x.sum() / x.shape[1], rows, []),
     # Pyramids: what types cannot say is checked.
@@ -221,6 +224,9 @@ def test_a_call_that_fits_no_program_gets_one_of_its_own_and_few_of_those_are_ke
     assert compiled(paddle.ones([3, 4])).shape == [3, 4]
     assert [compiled(paddle.ones([1, 4])).shape for _ in range(2)] == [[3, 4]] * 2
     assert len(programs_of(compiled)) == 2
+    assert [re.sub("nn.add .*?(;| but)", r"nn.add\1", why) for sized in compiled._programs.values() for why in sized.reasons] == [
+        "expected sizes that fit axis 0 of x == 3 [3] nn.add but got [1, 4]"
+    ]
     numbers = paddle.jit.to_static(lambda x: x * int(x.shape[0]), input_spec=[InputSpec([None, 4])])
     for n in (2, 3, 4, 5, 6, 2):
         assert float(numbers(paddle.ones([n, 4])).max()) == n
@@ -245,6 +251,16 @@ def test_who_traces_without_a_call_is_told_which_sizes_must_be_numbers():
     for question in (lambda x: x if x.shape[0] > 3 else -x, lambda x: x if x.shape[0] == 3 else -x):
         with pytest.raises(UnknownSizeError, match="while the program is built"):
             paddle.inspect(question, [InputSpec([None], name="x")])
+
+
+def test_what_is_squeezed_without_a_call_is_guarded():
+    def guards(function, *shape):
+        module = paddle.inspect(function, [InputSpec(shape, "float32", "x")]).module
+        return [str(t) for t in module.function().function_type.results], [Guard.parse(text).need for text in module.function().guards]
+
+    assert guards(lambda x: x.squeeze(0) * 1, None, 3) == (["tensor<3xf32>"], ["axis 0 of x == 1"])
+    assert guards(lambda x: x.squeeze() * 1, None, 1, 3) == (["tensor<Nx3xf32>"], ["N >= 2"])
+    assert guards(lambda x: x.squeeze([1]) * 1, None, 1, 3) == (["tensor<Nx3xf32>"], [])
 
 
 def test_the_first_free_batch_is_called_as_ever():
@@ -302,6 +318,18 @@ def test_every_way_to_run_compares_sizes_that_types_cannot_say(tmp_path):
     (net(x) ** 2).sum().backward()
     (compiled(y) ** 2).sum().backward()
     np.testing.assert_allclose(y.grad.numpy(), x.grad.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_device_compares_sizes_as_a_processor_does():
+    def function(x):
+        return x.reshape([-1, 2, 3]).sum(axis=1)
+
+    with on_device("gpu-emulated"):
+        compiled = paddle.jit.to_static(function, input_spec=[InputSpec([None, None], name="x")])
+        assert_as_eager(function, compiled, [(floats(4, 3),)])
+        (entry,) = [entry for programs in compiled._programs.values() for entry in programs]
+        with pytest.raises(CallError, match=r"expected N\*x_1 to be divisible by 6, N being axis 0 of 'x', x_1 being axis 1 of 'x' \(nn.reshape at .*\) but got 2"):
+            entry[0]([paddle.ones([4, 2])])
 
 
 def test_every_way_to_run_checks_an_axis_that_is_a_number(tmp_path):
