@@ -9,6 +9,7 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
+from polyreme.ir.dims import UnknownSize
 from polyreme.math.common import cast_to, number_of, same_sizes, tensor_arg
 from polyreme.math.manipulation import stack, take_along_axis
 from polyreme.tensor import Tensor
@@ -44,7 +45,7 @@ def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
         raise ValueError(f"gather_tree expected parents of {ids.dtype.name}, as the ids, but got {parents.dtype.name}")
     steps, beams = ids.shape[0], ids.shape[2]
     if not isinstance(steps, int):
-        raise ValueError(f"gather_tree expected a known number of steps but got {steps}")
+        raise UnknownSize(f"gather_tree expected a known number of steps but got the symbolic size '{steps}'", steps)
     if 0 in ids.shape:
         return ids
     kept, beam = [ids[steps - 1]], parents[steps - 1]

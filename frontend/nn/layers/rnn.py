@@ -12,6 +12,7 @@ from typing import Any
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import DTYPES, default_dtype
+from polyreme.ir.dims import UnknownSize
 from polyreme.math.common import same_sizes, tensor_arg
 from polyreme.math.creation import full
 from polyreme.math.elementwise import add, tanh, where
@@ -235,9 +236,7 @@ class GRUCell(_GatedCell):
 def _step_count(inputs: Any, axis: int) -> int:
     steps = flatten(inputs)[0].shape[axis]
     if not isinstance(steps, int):
-        raise ValueError(
-            f"expected a known number of steps, which are run one by one, but got {steps}: give that size to InputSpec, or use SimpleRNN, LSTM or GRU"
-        )
+        raise UnknownSize(f"expected a known number of steps, which are run one by one, but got the symbolic size '{steps}': use SimpleRNN, LSTM or GRU", steps)
     if not steps:
         raise ValueError("expected at least one step but got a sequence of none")
     return steps
