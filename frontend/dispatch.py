@@ -78,6 +78,12 @@ class Recorder(Protocol):
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
         """A parameter that lives where the ops go, filled by `initializer` before they run; None to make an eager one."""
 
+    def learn_sizes(self, equations: Sequence[tuple[Dim, Dim]]) -> bool:
+        """Record that the sizes of each pair are equal from here on, where `learns_sizes`; whether they can be."""
+
+    def require(self, size: Dim) -> None:
+        """Record that each call has to check that `size` is not negative, where `learns_sizes`."""
+
     def fresh_size(self) -> Dim:
         """A name for a size that is known once the op recorded next has run."""
 

@@ -31,6 +31,8 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
         from polyreme import dispatch
 
         made = dispatch.full((), data, (wanted or int64).scalar)
+    elif isinstance(data, (list, tuple)) and any(isinstance(d, Expr) for d in data):
+        made = _of_sizes(data, wanted)
     elif is_traced():
         from polyreme import dispatch
 
@@ -41,6 +43,15 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
     if where is not None:
         made._place = where
     return made
+
+
+def _of_sizes(data: Any, wanted: DType | None) -> Tensor:
+    """A vector of numbers, some of which are sizes that are not known while the program is built."""
+    from polyreme import dispatch
+    from polyreme.math.manipulation import stack
+
+    kind = wanted or (default_dtype() if any(isinstance(d, float) for d in data) else int64)
+    return stack([d if isinstance(d, Tensor) else dispatch.full((), d, kind.scalar) for d in data])
 
 
 def is_traced() -> bool:

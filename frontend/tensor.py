@@ -16,7 +16,7 @@ import numpy as np
 
 from polyreme import device, dtypes, tape
 from polyreme.ir.diagnostics import PolyremeError, caller_location
-from polyreme.ir.dims import Dim, product
+from polyreme.ir.dims import Dim, Expr, UnknownSize, product
 from polyreme.ir.types import TensorType, scalar_type
 from polyreme.pending import Pending
 from polyreme.printing import tensor_text
@@ -250,11 +250,10 @@ class Tensor:
             return self._value
         if self._value.__class__ is Pending:
             return self._value.resolve(what)
-        if self._value is not None and (made_by := self._value.producer()) is not None and made_by.name == "nn.constant":
-            # A literal in a traced function: an index, a list of places.
-            return made_by.value.array
         if self._value is None:
             raise ValueError(f"expected a tensor with contents but {what} got one that is not initialized")
+        if (known := self._known()) is not None:
+            return known_array(known, self.type.dtype.np, what)
         condition = "if, while, and, or, not cannot follow a tensor there; choose with paddle.where"
         way_out = condition if what == "bool()" else "keep to tensor functions there"
         raise PolyremeError(
@@ -262,12 +261,25 @@ class Tensor:
             caller_location(), code="E0502",
         )
 
-    def _known(self) -> Any:
+    def _held(self) -> Any:
         """The array behind it, computed if it is pending; what stands in its place where there is none: an IR value, or None."""
         value = self._value
         if _capture is not None and isinstance(value, np.ndarray) and _capture.is_outside(self):
             return None
         return value.resolve("a check of values") if value.__class__ is Pending else value
+
+    def _known(self) -> Array | None:
+        """Its elements as Python numbers and symbolic sizes, as far as these are known while a function is traced: a literal, or computed from shapes."""
+        from polyreme.contents import known_contents
+
+        return known_contents(self)
+
+    def _size(self) -> Dim:
+        """Its only element as a size."""
+        known = None if isinstance(self._value, np.ndarray) else self._known()
+        if known is not None and known.size == 1 and self.type.dtype.kind in "iu":
+            return known.item()
+        return int(self)
 
     def _value_text(self) -> str:
         """What stands in place of an array behind it, where eager execution meets it."""
@@ -566,6 +578,14 @@ for _name in (*_PAIRS, *(f"r{name}" for name in _PAIRS), "eq", "ne", "lt", "le",
     setattr(Tensor, f"__{_name}__", _late(f"__{_name}__"))
 
 
+def known_array(known: Array, dtype: Any, what: str) -> Array:
+    """Known elements as an array of a type; symbolic sizes among them are an `UnknownSize`."""
+    sizes = [v for v in known.reshape(-1) if isinstance(v, Expr)]
+    if sizes:
+        raise UnknownSize(f"{what} expected a known size but got the symbolic size '{sizes[0]}'", *sizes)
+    return known.astype(dtype)
+
+
 def is_tensor(x: Any) -> bool:
     """Whether `x` is a Tensor."""
     return isinstance(x, Tensor)
@@ -574,7 +594,8 @@ def is_tensor(x: Any) -> bool:
 def shape_dims(shape: Any) -> tuple[Dim, ...]:
     """A shape argument as sizes: an int, a list of ints, sizes or 0-D tensors, or a 1-D integer tensor."""
     if isinstance(shape, Tensor):
-        return tuple(int(n) for n in np.atleast_1d(shape._array("a shape")))
+        known = shape._known() if not isinstance(shape._value, np.ndarray) else None
+        return tuple(np.atleast_1d(known).tolist()) if known is not None else tuple(int(n) for n in np.atleast_1d(shape._array("a shape")))
     if isinstance(shape, (int, np.integer)):
         return (int(shape),)
-    return tuple(int(d) if isinstance(d, (Tensor, np.integer)) else plain_size(d) for d in shape)
+    return tuple(d._size() if isinstance(d, Tensor) else int(d) if isinstance(d, np.integer) else plain_size(d) for d in shape)

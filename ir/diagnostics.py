@@ -174,9 +174,9 @@ def hide_frames_under(prefix: str) -> None:
 
 
 def is_users_frame(frame: FrameType) -> bool:
-    """Whether the code of a frame is the user's, not the framework's."""
+    """Whether the code of a frame is the user's, not the framework's or numpy's."""
     module = frame.f_globals.get("__name__") or ""
-    if module == "polyreme" or module.startswith("polyreme."):
+    if module.partition(".")[0] in ("polyreme", "numpy"):
         return False
     file = frame.f_code.co_filename
     if file.startswith(_STANDARD_LIBRARY):

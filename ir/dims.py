@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
-from typing import Any, Union
+from typing import Any, Protocol, Union
 
 Dim = Union[int, "Expr"]
 Monomial = tuple["Atom", ...]
@@ -39,6 +41,40 @@ class Atom:
         return f"{self.fn}({', '.join(map(str, self.args))})"
 
 
+class UnknownSize(TypeError):
+    """Python asked for the number behind a symbolic size, which is not known while the program is built. `sizes` are those it asked about."""
+
+    def __init__(self, message: str, *sizes: Dim):
+        super().__init__(message)
+        self.sizes = sizes
+
+
+class Decider(Protocol):
+    """What answers Python's comparisons of sizes whose order is not known: a trace does, which then holds for sizes that answer alike."""
+
+    def is_less(self, a: Dim, b: Dim) -> bool | None:
+        """Whether `a` is less than `b`, from here on; None where nothing tells."""
+
+    def is_equal(self, a: Dim, b: Dim) -> bool | None:
+        """Whether they are equal, from here on; None where nothing tells."""
+
+    def compared(self, a: Dim, b: Dim) -> bool:
+        """What `a == b` is, of sizes that are written otherwise."""
+
+
+_decider: ContextVar[Decider | None] = ContextVar("decider", default=None)
+
+
+@contextmanager
+def deciding(decider: Decider | None) -> Iterator[None]:
+    """Inside the `with`, `decider` answers comparisons."""
+    token = _decider.set(decider)
+    try:
+        yield
+    finally:
+        _decider.reset(token)
+
+
 class Expr:
     """An immutable polynomial; build it with `symbol` and Python arithmetic, never directly."""
 
@@ -52,7 +88,14 @@ class Expr:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expr) and self.terms == other.terms
+        if isinstance(other, Expr):
+            if self.terms == other.terms:
+                return True
+        elif not isinstance(other, int):
+            return False
+        # Most comparisons are our own, of sizes as they are written; a trace tells those of the user's code apart.
+        decider = _decider.get()
+        return decider is not None and decider.compared(self, other)
 
     def __add__(self, other: Dim | float) -> Dim:
         if not isinstance(other, (int, Expr)):
@@ -101,18 +144,34 @@ class Expr:
     def _beyond(self, other: object) -> Any:
         """What Python is told about arithmetic whose result is no size: a tensor, say, knows what to do with one."""
         if isinstance(other, (int, float, Expr)):
-            raise TypeError(f"expected a known size but got the symbolic size '{self}', of which sums, differences, products, whole quotients and remainders are known alone")
+            raise UnknownSize(f"expected a known size but got the symbolic size '{self}', of which sums, differences, products, whole quotients and remainders are known alone", self)
         return NotImplemented
 
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _beyond
 
     def __bool__(self) -> bool:
-        raise TypeError(f"the size '{self}' is symbolic: its truth is not known while the program is built")
+        decider = _decider.get()
+        truth = None if decider is None else decider.is_less(0, self)
+        if truth is None:
+            raise UnknownSize(f"the size '{self}' is symbolic: its truth is not known while the program is built", self)
+        return truth or (not known_nonnegative(self) and bool(decider.is_less(self, 0)))  # type: ignore[union-attr]
 
-    __lt__ = __le__ = __gt__ = __ge__ = lambda self, other: _no_order(self, other)
+    def __lt__(self, other: Dim) -> bool:
+        return _less(self, other, self, other)
+
+    def __gt__(self, other: Dim) -> bool:
+        return _less(other, self, self, other)
+
+    def __le__(self, other: Dim) -> bool:
+        greater = _less(other, self, self, other)
+        return greater if greater is NotImplemented else not greater
+
+    def __ge__(self, other: Dim) -> bool:
+        less = _less(self, other, self, other)
+        return less if less is NotImplemented else not less
 
     def __index__(self) -> int:
-        raise TypeError(f"expected a known size but got the symbolic size '{self}'")
+        raise UnknownSize(f"expected a known size but got the symbolic size '{self}'", self)
 
     def __str__(self) -> str:
         text = ""
@@ -125,8 +184,29 @@ class Expr:
     __repr__ = __str__
 
 
-def _no_order(a: object, b: object) -> bool:
-    raise TypeError(f"expected known sizes but got '{a}' and '{b}', whose order is not known while the program is built")
+def _less(a: Any, b: Any, left: Any, right: Any) -> bool:
+    """Whether `a` is less than `b`; where that is not known, an error about `left` and `right` as they were compared."""
+    if isinstance(a, (int, Expr)) and isinstance(b, (int, Expr)):
+        if known_nonnegative(a - b):
+            return False
+        if known_nonnegative(b - a - 1):
+            return True
+        decider = _decider.get()
+        answer = None if decider is None else decider.is_less(a, b)
+        if answer is not None:
+            return answer
+    elif not isinstance(a, (int, float, Expr)) or not isinstance(b, (int, float, Expr)):
+        return NotImplemented
+    raise UnknownSize(f"expected known sizes but got '{left}' and '{right}', whose order is not known while the program is built", left, right)
+
+
+def asked_equal(a: Dim, b: Dim) -> bool | None:
+    """Whether two sizes are equal as far as whoever builds a program can say, from here on; None where nothing tells."""
+    difference = a - b
+    if isinstance(difference, int):
+        return difference == 0
+    decider = _decider.get()
+    return None if decider is None else decider.is_equal(a, b)
 
 
 def symbol(name: str) -> Expr:

@@ -178,16 +178,19 @@ def _explain(func: Func, index: int, axis: int, size: int, sizes: Mapping[str, i
     wanted = substitute(dim, sizes)
     found = told(dim, size)
     fits = found is None or substitute(dim, {found[0]: found[1]}) == size
-    if needs := reasons(map(Guard.parse, func.guards), dim, "equal" if fits else "divisor"):
-        here = f", where {dim} is {wanted}" if isinstance(wanted, int) and fits else ""
+    if needs := reasons(map(Guard.parse, func.guards), dim, "equal" if fits else "divisor", _arg_name(func, index), axis):
+        here = f", where {dim} is {wanted}" if isinstance(dim, Expr) and isinstance(wanted, int) and fits else ""
         raise EvaluateError(f"expected {needs} but got {size}, axis {axis} of the argument '{_arg_name(func, index)}' of '@{func.sym_name}'{here}", func.location, code="E0307")
 
 
 def _check_guards(func: Func, sizes: Mapping[str, int]) -> None:
     for guard in map(Guard.parse, func.guards):
-        measured, _, _ = guard.measured
-        if guard.is_bound and evaluate_dim(guard.size, sizes) < 0:
-            raise EvaluateError(f"expected {guard.words} ({guard.origin}) but got {evaluate_dim(measured, sizes)} for '@{func.sym_name}'", func.location, code="E0307")
+        if guard.kind not in ("bound", "checked"):
+            continue
+        size, low, high = guard.measured
+        measured = evaluate_dim(size, sizes)
+        if (low is not None and measured < low) or (high is not None and measured > high):
+            raise EvaluateError(f"expected {guard.words} ({guard.origin}) but got {measured} for '@{func.sym_name}'", func.location, code="E0307")
 
 
 def _check_kind(func: Func, index: int, value: Any) -> None:

@@ -165,8 +165,8 @@ class _Tables:
 
 
 def _size_row(tables: _Tables, size: SizeSpec, manifest: Manifest) -> str:
-    form = str(manifest.inputs[size.input].shape[size.axis])
-    why = manifest.reasons(form, "divisor") or form
+    spec = manifest.inputs[size.input]
+    why = manifest.reasons(spec, size.axis, "divisor") or str(spec.shape[size.axis])
     return f"{{ i32 {size.input}, i32 {size.axis}, i64 {size.scale}, i64 {size.offset}, ptr {tables.text(why)} }}"
 
 
@@ -187,7 +187,7 @@ def _tensor_rows(tables: _Tables, tensors: Sequence[TensorSpec], manifest: Manif
             texts = [f"ptr {tables.text(f'{size} = ' if isinstance(size, str) else '')}" for size in t.shape]
             dims = tables.add(f"[{rank} x ptr] [ {', '.join(texts)} ]")
             # What stands after them: the guards that say so.
-            after = [f"ptr {tables.text(f'; expected {why}' if (why := manifest.reasons(size, 'equal')) else '')}" for size in t.shape]
+            after = [f"ptr {tables.text(f'; expected {why}' if (why := manifest.reasons(t, axis, 'equal')) else '')}" for axis in range(rank)]
             whys = tables.add(f"[{rank} x ptr] [ {', '.join(after)} ]")
         rows.append(f"{{ ptr {tables.text(t.name)}, ptr {tables.text(t.dtype)}, i32 {rank}, i32 {first}, ptr {shape}, ptr {dims}, ptr {whys} }}")
         first += rank

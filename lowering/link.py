@@ -174,7 +174,7 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
             inputs.append(TensorSpec(arg_name, dtype_name(type), shape_text(type), role))
     sizes = find_sizes(size_names(main), inputs, main.location)
     machine = TargetSpec(target.triple, target.cpu, target.features)
-    guards = guard_specs(map(Guard.parse, main.guards))
+    guards = guard_specs(map(Guard.parse, main.guards), sizes, inputs)
     return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(found, specs)
 
 

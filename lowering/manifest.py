@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from polyreme.ir.builtin import Func
 from polyreme.ir.diagnostics import Location, PolyremeError
@@ -21,8 +21,8 @@ def manifest_of_inputs(main: Func, name: str) -> Manifest:
         assert isinstance(argument.type, TensorType), "as a function that is cut is verified"
         inputs.append(TensorSpec(arg_name, dtype_name(argument.type), shape_text(argument.type), role))
     told = dict.fromkeys(line[0] for t in inputs for size in t.shape if (line := line_of(_dim(size))) is not None)
-    guards = guard_specs(g for text in main.guards if symbols((g := Guard.parse(text)).size) <= told.keys())
     sizes = find_sizes(tuple(told), inputs, main.location)
+    guards = guard_specs((g for text in main.guards if symbols((g := Guard.parse(text)).size) <= told.keys()), sizes, inputs)
     arguments = tuple(("input", i) for i in range(len(inputs)))
     return Manifest(name, tuple(inputs), (), (), sizes, arguments, TargetSpec(""), guards=guards)
 
@@ -56,11 +56,15 @@ def _dim(size: int | str) -> Dim:
     return size if isinstance(size, int) else parse_dim(size)
 
 
-def guard_specs(guards: Iterable[Guard]) -> tuple[GuardSpec, ...]:
-    """Guards in plain numbers and words."""
-    return tuple(_guard_spec(guard) for guard in guards)
+def guard_specs(guards: Iterable[Guard], sizes: Sequence[SizeSpec], inputs: Sequence[TensorSpec]) -> tuple[GuardSpec, ...]:
+    """Guards in plain numbers and words; of what is checked these say which axes the sizes in it are."""
+    axes = {size.name: f"{size.name} being axis {size.axis} of '{inputs[size.input].name}'" for size in sizes if (size.scale, size.offset) == (1, 0)}
+    return tuple(_guard_spec(guard, axes) for guard in guards)
 
 
-def _guard_spec(guard: Guard) -> GuardSpec:
+def _guard_spec(guard: Guard, axes: Mapping[str, str]) -> GuardSpec:
     size, low, high = guard.measured
-    return GuardSpec(str(size), f"{guard.words} ({guard.origin})", guard.kind, low, high)
+    if guard.kind != "checked":
+        return GuardSpec(str(size), f"{guard.words} ({guard.origin})", guard.kind, low, high)
+    which = "".join(f", {axes[name]}" for name in sorted(symbols(size)) if name in axes)
+    return GuardSpec(str(size), f"{guard.words}{which} ({guard.origin})", "bound", low, high)

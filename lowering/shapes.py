@@ -15,7 +15,7 @@ from polyreme.dialects import nn, tensor
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op
 from polyreme.ir.diagnostics import Diagnostic, PassError
-from polyreme.ir.dims import SYMBOL, Dim, Expr, known_nonnegative, line_of, minimum, product, substitute, symbols, told
+from polyreme.ir.dims import SYMBOL, Dim, Expr, known_nonnegative, line_of, minimum, mod, product, substitute, symbols, told
 from polyreme.ir.facts import Guard, at_least_zero, without_implied
 from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.types import BufferType, FunctionType, Type, substitute_type, type_symbols
@@ -68,12 +68,13 @@ def bound_sizes(func: Func) -> frozenset[str]:
 def used_sizes(op: Op) -> frozenset[str]:
     """Names of the sizes in the attributes and result types of one op."""
     found = frozenset().union(*(type_symbols(r.type) for r in op.results))
-    return found.union(*(_attribute_sizes(v) for v in op.attributes.values()))
+    return found.union(*(attribute_sizes(v) for v in op.attributes.values()))
 
 
-def _attribute_sizes(value: Any) -> frozenset[str]:
+def attribute_sizes(value: Any) -> frozenset[str]:
+    """Names of the sizes in an attribute's value."""
     if isinstance(value, tuple):
-        return frozenset().union(*map(_attribute_sizes, value))
+        return frozenset().union(*map(attribute_sizes, value))
     if isinstance(value, Expr):
         return symbols(value)
     return type_symbols(value) if isinstance(value, _TYPES) and not isinstance(value, FunctionType) else frozenset()
@@ -99,9 +100,15 @@ def _not_negative(op: Op) -> Iterator[Dim]:
     if isinstance(op, (nn.Slice, tensor.Slice)):
         for size, start, stop in zip(op.x.type.shape, op.starts, op.stops, strict=True):
             yield from (start, stop - start, size - stop)
+    if isinstance(op, nn.Pad):
+        yield from op.padding
+    if isinstance(op, tensor.Pad):
+        yield from (*op.low, *op.high)
     if isinstance(op, (nn.Gather, nn.Scatter, tensor.Gather, tensor.Scatter)):
-        # Where there are positions, there is an element for them: the nearest end of nothing is outside.
-        yield op.x.type.shape[op.axis] - minimum(product(op.index.type.shape), 1)
+        # Where there are positions, there is an element for them: the nearest end of nothing is outside. There are none of nothing where they are so many for each.
+        size, count = op.x.type.shape[op.axis], product(op.index.type.shape)
+        if size != 0 and mod(count, size) != 0:
+            yield size - minimum(count, 1)
 
 
 @register_pass
@@ -147,9 +154,9 @@ class SolveDims(Pass):
     def _guard(self, func: Func) -> None:
         guards = []
         for guard in map(Guard.parse, func.guards):
-            if isinstance(guard.size, Expr):
+            if isinstance(guard.size, Expr) or guard.kind == "fixed":
                 guards.append(guard)
-            elif guard.is_bound and guard.size < 0:
+            elif guard.size < 0 if guard.is_bound else guard.kind == "checked" and guard.size != 0:
                 raise PassError(Diagnostic(f"expected {guard.words} ({guard.origin}) but got {guard.measured[0]}", func.location), code="E0411")
         if func.sym_name == "main" and not any(isinstance(a.type, BufferType) for a in func.args):
             guards = without_implied([*guards, *bounds_of(func)])

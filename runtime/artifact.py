@@ -92,7 +92,8 @@ class SizeSpec(NamedTuple):
 class GuardSpec(NamedTuple):
     """What the code was compiled for, as to `size`, an expression over the manifest's sizes; `what` says it in words, with the line that asks for it.
 
-    `kind` is "bound" where `size` has to be from `low` to `high`; "divisor" or "equal" say why inputs have axes of just this size.
+    `kind` is "bound" where `size` has to be from `low` to `high`; "divisor" or "equal" say why inputs have axes of just this size, "fixed" why one axis,
+    with which its words begin, has this number.
     """
 
     size: str
@@ -102,7 +103,7 @@ class GuardSpec(NamedTuple):
     high: int | None = None
 
 
-GUARD_KINDS = ("divisor", "equal", "bound")
+GUARD_KINDS = ("divisor", "equal", "bound", "fixed")
 
 
 class TargetSpec(NamedTuple):
@@ -144,9 +145,10 @@ class Manifest:
         """The guards that a run has to look at, the types of the inputs aside."""
         return tuple(guard for guard in self.guards if guard.kind == "bound")
 
-    def reasons(self, size: int | str, kind: str) -> str:
-        """In words, why an axis has to be of this size: the guards of the kind, or all if there are none of it; empty without guards."""
-        about = [guard for guard in self.guards if guard.size == size and guard.kind != "bound"]
+    def reasons(self, spec: TensorSpec, axis: int, kind: str) -> str:
+        """In words, why an axis of an input has to be of its size: the guards of the kind, or all if there are none of it; empty without guards."""
+        size, begin = str(spec.shape[axis]), f"axis {axis} of '{spec.name}' to be "
+        about = [g for g in self.guards if g.size == size and (g.what.startswith(begin) if g.kind == "fixed" else g.kind != "bound")]
         return " and ".join(guard.what for guard in [g for g in about if g.kind == kind] or about)
 
     @cached_property

@@ -114,14 +114,16 @@ class CallableModel:
             if rest or values[size_spec.name] < 0:
                 spec, shape = self._inputs[size_spec.input][2], shapes[size_spec.input]
                 form = spec.shape[size_spec.axis]
-                if why := manifest.reasons(form, "divisor"):
+                if why := manifest.reasons(spec, size_spec.axis, "divisor"):
                     raise CallError(f"'{self.name}' expected {why} but got {got}, axis {size_spec.axis} of the input '{spec.name}'")
                 raise self._fault(spec, spec.dtype, shape, f"expected {form} on axis {size_spec.axis} but got {got}")
         for shape, (_, _, spec) in zip(shapes, self._inputs, strict=True):
             for axis, (got, size) in enumerate(zip(shape, spec.shape, strict=True)):
                 expected = self._value(size, values, spec)
                 if got != expected:
-                    if why := manifest.reasons(size, "equal"):
+                    if why := manifest.reasons(spec, axis, "equal"):
+                        if isinstance(size, int):
+                            raise CallError(f"'{self.name}' expected {why} but got {got}")
                         where = f"axis {axis} of the input '{spec.name}', where {size} is {expected}{self._origin(size)}"
                         raise CallError(f"'{self.name}' expected {why} but got {got}, {where}")
                     meaning = f"{size} = {expected}" if isinstance(size, str) else f"{size}"

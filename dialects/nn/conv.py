@@ -14,6 +14,7 @@ from polyreme.ir.define import Pure, attr, op, operand, optional
 from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve_all
+from polyreme.ir.facts import agree, agree_all
 from polyreme.ir.types import TensorType
 
 
@@ -46,9 +47,9 @@ class Conv(Op):
         check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
         check_attr(groups >= 1, f"expected groups of at least 1 but got {groups}")
         out, per_group = weight.shape[:2]
-        check(x.shape[1] == per_group * groups, f"expected {per_group * groups} channels for the weight {shape_text(weight.shape)} and {groups} groups but got {x.shape[1]}")
+        check(agree(x.shape[1], per_group * groups), f"expected {per_group * groups} channels for the weight {shape_text(weight.shape)} and {groups} groups but got {x.shape[1]}")
         check_attr(out % groups == 0, f"expected a number of output channels that {groups} groups divide but got {out}")
-        fits = bias is None or bias.shape == (out,)
+        fits = bias is None or agree_all(bias.shape, (out,))
         check(fits, f"expected a bias of shape {shape_text((out,))} but got {shape_text(getattr(bias, 'shape', ()))}")
         strides, pairs, dilations = conv_numbers(x.rank - 2, strides, padding, dilations)
         sizes = []
@@ -103,13 +104,13 @@ class ConvTranspose(Op):
         check_same_dtype([x, weight])
         check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
         check_attr(groups >= 1 and weight.shape[0] % groups == 0, f"expected groups that divide {weight.shape[0]} channels but got {groups}")
-        check(x.shape[1] == weight.shape[0], f"expected {weight.shape[0]} channels, the weight's first size, but got {x.shape[1]}")
+        check(agree(x.shape[1], weight.shape[0]), f"expected {weight.shape[0]} channels, the weight's first size, but got {x.shape[1]}")
         steps, pairs, gaps = conv_numbers(x.rank - 2, strides, padding, dilations)
         made = sizes or transposed_sizes(x.shape[2:], weight.shape[2:], steps, pairs, gaps)
         check_attr(len(made) == x.rank - 2, f"expected {x.rank - 2} values in 'sizes' but got {len(sizes)}")
         for size, places, kernel, step, (low, high), gap in zip(made, x.shape[2:], weight.shape[2:], steps, pairs, gaps, strict=True):
             positions = window_positions(size + low + high, kernel, step, gap)
-            check(positions == places, f"expected sizes from which a convolution makes {places} places but {size} makes {positions}")
+            check(agree(positions, places), f"expected sizes from which a convolution makes {places} places but {size} makes {positions}")
         return x.with_shape((x.shape[0], weight.shape[1] * groups, *made))
 
     @staticmethod

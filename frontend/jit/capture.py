@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import threading
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,12 @@ import numpy as np
 from polyreme import dispatch, tape, tensor
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Location, PolyremeError, raised_location
-from polyreme.ir.dims import Expr
+from polyreme.ir.dims import Expr, UnknownSize, deciding
 from polyreme.ir.types import TensorType
 from polyreme.jit.calls import Watch
 from polyreme.jit.effects import Build, Call, Constant, Effect, Existing, Output, Recipe
 from polyreme.jit.program import Program
+from polyreme.jit.sized_programs import Shapes, fits, shapes_of
 from polyreme.jit.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Named, Source
 from polyreme.jit.structure import LEAF, Nested, Plain, Template
 from polyreme.jit.trace import Trace, size_error
@@ -31,6 +32,7 @@ from polyreme.tensor import Tensor
 
 __all__ = ["Whole", "capture"]
 
+MOST_SHAPES = 1024
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, type)
 
 
@@ -90,6 +92,18 @@ class Whole:
     effects: list[Effect]
     existing: int  # how many of what the guards give back are objects that recipes need; the rest are inputs
     lone: bool = False  # whether the result is the program's only one, and there is nothing else to do
+    _fitting: dict[Shapes, bool] = field(default_factory=dict)
+
+    def fits(self, shapes: Shapes) -> bool:
+        """Whether the program is for inputs of these shapes."""
+        if self.program is None:
+            return True
+        known = self._fitting.get(shapes)
+        if known is None:
+            if len(self._fitting) >= MOST_SHAPES:
+                self._fitting.clear()
+            known = self._fitting[shapes] = fits(self.program.traced, shapes)
+        return known
 
     def check(self, given: Any) -> tuple[Any, ...] | None:
         """What `__call__` needs besides the inputs, if the program is right for a call with these arguments; None if it is not."""
@@ -139,8 +153,9 @@ def capture(
     if tensor.capturing() is not None:
         raise NotWhole("another function is being captured")
     try:
-        with dispatch.trace_into(trace), tensor.captured_by(trace):
-            stand_ins = [trace.add_input(*given) for given in inputs]
+        with dispatch.trace_into(trace), tensor.captured_by(trace), deciding(trace.sizes):
+            shapes = shapes_of(leaves)
+            stand_ins = [trace.add_input(*given, shape) for given, shape in zip(inputs, shapes, strict=True)]
             trace.arguments = len(stand_ins)
             before = [t._value for t in stand_ins]
             args, kwargs = _arguments(template, iter(stand_ins), state, names)
@@ -163,15 +178,18 @@ def capture(
                 _guard_apart(state, trace, stand_ins, leaves)
             for outside in trace.path_tensors:
                 trace.originals_by_path.add(id(outside))
+            if not made.outputs and (sized := next((t for t in stand_ins if not t.type.is_static), None)) is not None:
+                made.output(_fresh(sized))  # which sizes it is for is the program's to say
             if not made.outputs and not trace.originals:
                 return _without_tensors(state, trace, made, recipe, effects)
             result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
             traced = trace.finish(name, made.outputs, LEAF, result_names, location)
     except PolyremeError as error:
         raise NotWhole(error.diagnostics[0].message, error.diagnostics[0].location or raised_location(error)) from error
+    except UnknownSize as error:
+        placed = size_error(error, trace)
+        raise NotWhole(placed.diagnostics[0].message, placed.diagnostics[0].location) from placed
     except Exception as error:
-        if isinstance(error, TypeError) and (placed := size_error(error)) is not None:
-            raise NotWhole(placed.diagnostics[0].message, placed.diagnostics[0].location) from placed
         raise NotWhole(f"{type(error).__name__}: {error}", raised_location(error)) from error
     finally:
         state.journal.undo()

@@ -369,6 +369,13 @@ class Gatherer:
     def operator(self, *_: Any) -> None:
         """Ops only."""
 
+    def learn_sizes(self, *_: Any) -> bool:
+        """Sizes are numbers here."""
+        return False
+
+    def require(self, *_: Any) -> None:
+        """Sizes are numbers here."""
+
     def fresh_size(self) -> Any:
         raise RuntimeError("expected sizes that are known: ops whose results' sizes follow from values run at once while ops are gathered")
 

@@ -29,10 +29,11 @@ from polyreme.jit import notes
 from polyreme.jit.capture import Whole, capture
 from polyreme.jit.gather import Segments, call_gathered
 from polyreme.jit.program import Program
+from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, shapes_of, with_numbers
 from polyreme.jit.structure import Nested, Plain, Template, flatten, is_tensor, paths, unflatten
-from polyreme.jit.trace import Traced, TraceError, trace
+from polyreme.jit.trace import Traced, TraceError, UnknownSizeError, trace
 from polyreme.jit.watched import NotWhole
-from polyreme.static.input_spec import InputSpec
+from polyreme.static.input_spec import InputSpec, input_types
 from polyreme.tensor import Tensor
 
 __all__ = ["StaticFunction", "enable_to_static", "ignore_module", "not_to_static", "to_static"]
@@ -118,7 +119,7 @@ class _Calls:
     wholes: list[Whole] = field(default_factory=list)  # the one used last in front
     changed: dict[str, int] = field(default_factory=dict)  # how often a number, by what it is called, was another one
     gathered: str = ""  # why the calls are not one program
-    sized: bool = False  # whether free sizes stand for their numbers, since the function asks for them
+    numbered: Axes = frozenset()  # axes whose sizes the function wants to know: they are numbers though the specs leave them free
 
 
 class StaticFunction:
@@ -209,10 +210,13 @@ class StaticFunction:
         calls = self._recent.get(key) if key is not None else None
         if calls is not None:
             given = args, kwargs
+            tensors = [arg for arg in args if isinstance(arg, Tensor)]
             for whole in calls.wholes:
+                if self.input_spec is not None and not whole.fits(tuple([t._value.shape for t in tensors])):
+                    continue
                 found = whole.check(given)
                 if found is not None:
-                    return whole(found, [arg for arg in args if isinstance(arg, Tensor)])
+                    return whole(found, tensors)
             if calls.gathered:
                 return self._gather(args, kwargs)
         leaves: list[Any] = []
@@ -221,14 +225,11 @@ class StaticFunction:
         types, texts = self._input_types(template, inputs)
         signature = (template, texts, tuple([t.stop_gradient for t in inputs]), tape.is_grad_enabled(), default_dtype().name)
         calls = self._known(signature)
-        if calls.sized:
-            types = [t.type for t in inputs]
-            calls = self._known((*signature[:1], tuple(map(str, types)), *signature[2:]))
         if key is not None:
             if len(self._recent) >= MOST_RECENT:
                 self._recent.clear()
             self._recent[key] = calls
-        return self._run(calls, signature, template, types, inputs, args, kwargs)
+        return self._run(calls, template, types, inputs, args, kwargs)
 
     def _known(self, signature: Any) -> _Calls:
         """What is known of calls with a signature."""
@@ -272,49 +273,65 @@ class StaticFunction:
             self._checked[shapes] = checked
         return checked
 
-    def _run(
-        self, calls: _Calls, signature: Any, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        given = (args, kwargs)
-        for i, whole in enumerate(calls.wholes):
+    def _run(self, calls: _Calls, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given, shapes = (args, kwargs), shapes_of(inputs)
+        fitting = [whole for whole in calls.wholes if whole.fits(shapes)]
+        for whole in fitting:
             found = whole.check(given)
             if found is not None:
-                if i:
-                    calls.wholes.insert(0, calls.wholes.pop(i))
+                calls.wholes.remove(whole)
+                calls.wholes.insert(0, whole)
                 return whole(found, inputs)
-        reason = calls.gathered or self._keeps_changing(calls, given)
+        reason = calls.gathered or self._keeps_changing(calls, fitting, given)
         if not reason:
             try:
-                whole = self._capture(template, types, inputs, calls.changed)
+                whole = self._capture_sized(calls, template, types, inputs, shapes)
             except NotWhole as refused:
-                if any(not t.is_static for t in types) and not self.full_graph:
-                    # Numbers in place of free sizes may be all that it takes.
-                    calls.sized = True
-                    numbers = [t.type for t in inputs]
-                    sized = self._known((*signature[:1], tuple(map(str, numbers)), *signature[2:]))
-                    self._recent.clear()
-                    return self._run(sized, signature, template, numbers, inputs, args, kwargs)
                 reason = self._refuse(refused)
             else:
-                calls.wholes.insert(0, whole)
                 found = whole.check(given)
                 if found is not None:
+                    calls.wholes.insert(0, whole)
+                    del calls.wholes[MOST_SIZES:]
                     return whole(found, inputs)
-                failing = whole.guards.failing(given)
-                calls.wholes.remove(whole)
-                reason = self._refuse(NotWhole(f"'{failing}' does not hold when it was just read", _location(self._function)))
+                reason = self._refuse(NotWhole(f"'{whole.guards.failing(given)}' does not hold when it was just read", _location(self._function)))
         calls.gathered = reason
         return self._gather(args, kwargs)
 
-    def _keeps_changing(self, calls: _Calls, given: Any) -> str:
-        """Why no further program is made for this signature; "" if one is."""
-        if not calls.wholes:
+    def _capture_sized(self, calls: _Calls, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], shapes: Shapes) -> Whole:
+        """A program for a call, with free sizes as far as the function, and the call, go with them."""
+        axes, free = calls.numbered, free_axes(types)
+        first: NotWhole | None = None
+        refusing: Whole | None = None
+        while True:
+            try:
+                whole = self._capture(template, with_numbers(types, shapes, axes), inputs, calls.changed)
+            except NotWhole as refused:
+                if refusing is not None:
+                    return refusing  # which says what was expected of the sizes
+                if axes >= free:
+                    raise first or refused from (first or refused).__cause__
+                first = first or refused
+                cause = refused.__cause__
+                wanted = free.intersection(cause.axes) - axes if isinstance(cause, UnknownSizeError) else None
+                axes |= wanted or free
+                continue
+            if first is not None:
+                calls.numbered = axes
+                notes.say(self._name, f"sizes are numbers that were left free: {first.reason}", first.location)
+            if whole.fits(shapes) or axes >= free:
+                return refusing if refusing is not None and not whole.fits(shapes) else whole
+            axes, refusing = free, whole
+
+    def _keeps_changing(self, calls: _Calls, fitting: Sequence[Whole], given: Any) -> str:
+        """Why no further program is made for this signature; "" if one is. `fitting` are those for these sizes, whose guards do not hold."""
+        if not fitting:
             return ""
-        failing = calls.wholes[0].guards.failing(given)
+        failing = fitting[0].guards.failing(given)
         said = str(failing.source.said()) if failing is not None else "a tensor that is read"
         times = calls.changed[said] = calls.changed.get(said, 0) + 1
         number = failing is not None and any(isinstance(c, (int, float)) and not isinstance(c, bool) for c in failing.constants)
-        if len(calls.wholes) < MOST_PROGRAMS and not (number and times >= MOST_NUMBERS):
+        if len(fitting) < MOST_PROGRAMS and not (number and times >= MOST_NUMBERS):
             return ""
         return self._refuse(NotWhole(f"'{said}' is another at call after call", _location(self._function)))
 
@@ -361,12 +378,11 @@ class StaticFunction:
         specs = self._leaf_specs(template)
         types = []
         sizes: dict[str, tuple[int, str]] = {}
-        for name, spec, tensor in zip(names, specs, inputs, strict=True):
+        for name, spec, expected, tensor in zip(names, specs, input_types(specs, names), inputs, strict=True):
             actual = tensor.type
-            if spec is None:
+            if spec is None or expected is None:
                 types.append(actual)
                 continue
-            expected = spec.type(name)
             if spec.dtype.scalar != actual.dtype:
                 raise TypeError(f"expected dtype {spec.dtype.name} for the input '{name}' but got {tensor.dtype.name}")
             if len(expected.shape) != len(actual.shape) or not all(map(_fits, expected.shape, actual.shape)):
@@ -412,14 +428,14 @@ class StaticFunction:
 
     # --- tracing
 
-    def _trace(self, template: Template, types: Sequence[TensorType], stop_gradients: Sequence[bool]) -> Traced:
+    def _trace(self, template: Template, types: Sequence[TensorType], stop_gradients: Sequence[bool], examples: Shapes | None = None) -> Traced:
         names = [_identifier(name) for name in self._input_names(template)]
 
         def arguments(stand_ins: Iterable[Tensor]) -> Any:
             return unflatten(template, iter(stand_ins))
 
         inputs = list(zip(types, names, stop_gradients, strict=True))
-        return trace(self._function, arguments, inputs, _named_tensors(self.layer), self._name, _location(self._function))
+        return trace(self._function, arguments, inputs, _named_tensors(self.layer), self._name, _location(self._function), examples)
 
     def trace(self, input_spec: Sequence[Any] | None = None) -> Traced:
         """The program for inputs described by specs (or tensors), by default those of the Layer, or else of the call that was traced last, whatever its other
@@ -446,7 +462,7 @@ class StaticFunction:
         template = flatten((bound.args, dict(bound.kwargs)), leaves, lambda v: isinstance(v, InputSpec))
         saved, self.input_spec = self.input_spec, specs
         try:
-            types = [spec.type(name) for spec, name in zip(leaves, self._input_names(template), strict=True)]
+            types = input_types(leaves, self._input_names(template))
             return self._trace(template, types, [spec.stop_gradient for spec in leaves])
         finally:
             self.input_spec = saved

@@ -19,20 +19,24 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.diagnostics import InferError, Location, PolyremeError, caller_location, raised_location
-from polyreme.ir.dims import Dim, substitute, symbol, symbols
-from polyreme.ir.facts import Guard, assuming, solve, without_implied
+from polyreme.ir.dims import Dim, UnknownSize, deciding, symbol
 from polyreme.ir.notes import operand_notes
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.jit import rules
 from polyreme.jit.bodies import Body, Contents
+from polyreme.jit.fitting import CheckedSlice, fits_with, fitted, needed
+from polyreme.jit.learned_sizes import Equation, LearnedSizes
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
-from polyreme.jit.traced import BackwardTraceError, Traced, TraceError
+from polyreme.jit.traced import BackwardTraceError, Traced, TraceError, UnknownSizeError
 from polyreme.lowering.autodiff import GRADIENTS, bound_symbols
-from polyreme.lowering.shapes import specialize_block, with_sizes
 from polyreme.tensor import Tensor
 
-__all__ = ["TraceError", "Traced", "trace"]
+__all__ = ["TraceError", "Traced", "UnknownSizeError", "trace"]
+
+
+# How often what an op needs of sizes is looked at anew, since it needs other things once it has some.
+MOST_EQUATIONS = 8
 
 
 class _Original(NamedTuple):
@@ -85,19 +89,18 @@ class Trace:
         self.stopped: dict[Value, Value] = {}
         self.hooks: set[Value] = set()  # values whose gradients pass a hook
         self.variables = VariableNames(self.block, trace.__code__)
-        # Of sizes that were found to follow from others: what they are, why, and who has seen them as they were.
-        self.sizes: dict[str, Dim] = {}
-        self.guards: list[Guard] = []
-        self.counts: list[str] = []  # names of sizes that are known once an op has run
-        self.made: list[weakref.ref[Tensor]] = []
+        self.sizes = LearnedSizes(self.block)
+        self.made: list[weakref.ref[Tensor]] = []  # who has seen sizes that are something else by now
         self.bodies: list[Body] = []  # those of branches and loops that are being recorded, from the outside in
-        self.open: list[Block] = []  # the blocks of those, and of others whose op is not there yet
+        self.open = self.sizes.open  # the blocks of those, and of others whose op is not there yet
         self.changing: list[str] = []  # names of sizes that change from round to round of a loop
 
     # --- arguments
 
-    def add_input(self, type: TensorType, name: str, stop_gradient: bool) -> Tensor:
+    def add_input(self, type: TensorType, name: str, stop_gradient: bool, example: Sequence[int] | None = None) -> Tensor:
+        """A stand-in for an input; `example` is its shape in the call that the function is traced for."""
         value = self._argument(type, name, "input", len(self.sources))
+        self.sizes.add_input(self.arg_names[-1], type, example)
         return self._stand_in(value, stop_gradient)
 
     def _argument(self, type: TensorType, name: str, role: str, source: int | Tensor) -> Value:
@@ -191,12 +194,8 @@ class Trace:
             for o in operands
         ]
         location = self.location()
-        if self.sizes:
-            attributes = {name: with_sizes(value, self.sizes) for name, value in attributes.items()}
         try:
-            if (op := self._fitting(cls, values, attributes, location)) is None:
-                attributes = {name: with_sizes(value, self.sizes) for name, value in attributes.items()}
-                op = cls(*values, **attributes, loc=location)
+            op = self._fitting(cls, values, attributes, location)
             self.builder.insert_op(op)
             for region in op.regions:
                 if region.block in self.open:
@@ -210,44 +209,70 @@ class Trace:
         results = tuple(map(self._tensor, op.results))
         return results[0] if len(results) == 1 else results
 
-    def _fitting(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> Op | None:
-        """The op; None if its operands fit from here on only, because sizes were found to follow from others: what it needs of them is a guard now."""
-        try:
-            return cls(*values, **attributes, loc=location)
-        except InferError:
-            if not self._assume(cls, values, attributes, location):
-                raise
-            return None
-
-    def _assume(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> bool:
-        """Whether some sizes, being what others say, make the op's operands fit; then they are that everywhere."""
-        definition = cls.definition
-        with assuming() as equations:
+    def _fitting(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> Op:
+        """The op. If its operands fit only where some sizes are equal, these are from here on, in all types; what types cannot say is checked by each call."""
+        attributes = {name: self.sizes.applied(value) for name, value in attributes.items()}
+        left: list[Equation] | None = None
+        for _ in range(MOST_EQUATIONS):
             try:
-                flat, segments = definition.bind_operands(values)
-                definition.infer(flat, segments, definition.bind_attributes(attributes))
+                return cls(*values, **attributes, loc=location)
             except InferError:
-                return False
-        used = dict.fromkeys([*(name for arg in self.block.args for name in sorted(type_symbols(arg.type))), *self.counts])
-        solved: dict[str, Dim] = {}
-        guards: list[Guard] = []
-        for a, b in equations:
-            found = solve(substitute(a, solved), substitute(b, solved), [*used, *self.sizes, *solved], self.sizes)
-            if found is None:
-                return False
-            solved = {name: substitute(size, found.values) for name, size in solved.items()} | found.values
-            guards = [*(g.substituted(found.values) for g in guards), *found.guards(cls.name, location)]
-            used.update(dict.fromkeys(name for size in found.values.values() for name in symbols(size)))
-        if not solved:
-            return False
-        self.sizes = {name: substitute(size, solved) for name, size in self.sizes.items()} | solved
-        self.guards = without_implied([*(g.substituted(solved) for g in self.guards), *guards])
-        for block in (self.block, *self.open):
-            specialize_block(block, solved)
+                if left:
+                    values = fitted(cls, values, attributes, left, self._checked_slice(cls, location))
+                    break
+                left = self._learn(cls, values, attributes, location)
+                if left is None:
+                    raise
+                attributes = {name: self.sizes.applied(value) for name, value in attributes.items()}
+        return cls(*values, **attributes, loc=location)
+
+    def _learn(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> list[Equation] | None:
+        """Have sizes be what makes the op's operands fit; the equations that are left, or None if nothing makes them fit."""
+        equations = needed(cls, values, attributes)
+        if equations is None:
+            return None
+        if (ones := self.sizes.ones(equations)) and fits_with(cls, values, attributes, ones, equations):
+            # What is repeated in the call that is traced for, is repeated.
+            self.sizes.repeat(ones, cls.name, location)
+            equations = []
+        return self._learn_equations(equations, cls.name, location)
+
+    def learn_sizes(self, equations: Sequence[Equation]) -> bool:
+        """Have sizes be equal from here on, as a function asks for it that makes one shape of several; False if they cannot be."""
+        return self._learn_equations(equations, "sizes", self.location()) == []
+
+    def require(self, size: Dim) -> None:
+        """Have each call check that a size is not negative."""
+        self.sizes.require(size, self.location())
+
+    def _learn_equations(self, equations: Sequence[Equation], op: str, location: Location) -> list[Equation] | None:
+        left = self.sizes.learn(equations, op, location)
         for made in self.made:
             if (tensor := made()) is not None and isinstance(tensor._value, Value):
                 tensor._type = tensor._value.type
-        return True
+        return left
+
+    def _checked_slice(self, cls: type[Op], location: Location) -> CheckedSlice:
+        """What takes as many elements along an axis of a value as another size says: all of them, which each call checks."""
+
+        def take(value: Value, axis: int, size: Dim) -> Value | None:
+            old = value.type.shape[axis]
+            if not self.sizes.check((old, size), cls.name, location):
+                return None
+            stops = tuple(size if i == axis else d for i, d in enumerate(value.type.shape))
+            rank = len(stops)
+            return self._same(value, self.builder.insert(ops.Slice(value, starts=(0,) * rank, stops=stops, strides=(1,) * rank, loc=location)))
+
+        def reshape(value: Value, shape: Sequence[Dim]) -> Value:
+            return self._same(value, self.builder.insert(ops.Reshape(value, shape=tuple(shape), loc=location)))
+
+        return CheckedSlice(take, reshape)
+
+    def _same(self, value: Value, made: Value) -> Value:
+        """`made`, which holds the elements of `value` and gets gradients as it does."""
+        if value in self.differentiable:
+            self.differentiable.add(made)
+        return made
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Let `tensor` stand for the contents of `value` from here on, until the trace ends."""
@@ -343,17 +368,17 @@ class Trace:
 
     def known_sizes(self) -> frozenset[str]:
         """Names of the sizes that are known where the bodies stand that are being recorded."""
-        return frozenset(self.counts).union(*(type_symbols(arg.type) for arg in self.block.args))
+        return frozenset(self.sizes.counts).union(*(type_symbols(arg.type) for arg in self.block.args))
 
     def changing_size(self) -> Dim:
         """A name for a size that changes from round to round of a loop; it is known once the loop has run."""
         name = str(self.fresh_size())
-        self.changing.append(self.counts.pop())
+        self.changing.append(self.sizes.counts.pop())
         return symbol(name)
 
     def settle_sizes(self, sizes: Iterable[Dim]) -> None:
         """The loop with these changing sizes has run: what they are is known from here on."""
-        self.counts += [str(size) for size in sizes]
+        self.sizes.counts += [str(size) for size in sizes]
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
         """Parameters made while tracing are eager ones."""
@@ -373,9 +398,9 @@ class Trace:
 
     def fresh_size(self) -> Dim:
         """A size that is known once the op that is recorded next has run."""
-        taken = {*self.counts, *self.changing, *self.sizes}.union(*(type_symbols(arg.type) for arg in self.block.args))
+        taken = {*self.sizes.names(), *self.sizes.solved, *self.changing}
         name = next(n for n in chain(["K"], (f"K_{i}" for i in count(1))) if n not in taken)
-        self.counts.append(name)
+        self.sizes.counts.append(name)
         return symbol(name)
 
     # --- the end
@@ -396,19 +421,14 @@ class Trace:
         results += [self._operand(t, recording) for t in written]
         names = [*result_names, *(t.name for t in written)]
         self.builder.insert(Return(results))
-        func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names), guards=tuple(map(str, self._guards())))
+        guards = self.sizes.finished_guards(bound_symbols(self.block.args))
+        func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names), guards=tuple(map(str, guards)))
         func.attributes["arg_names"] = tuple(self.arg_names)
         func.regions[0].blocks = [self.block]
         self.block.parent = func.regions[0]
         func.finish()
         inputs = [arg.type for arg, role in zip(func.args, self.roles, strict=True) if role == "input"]
-        return Traced(func, inputs, self.sources, template, len(outputs), written)
-
-
-    def _guards(self) -> list[Guard]:
-        """What a call can check before it runs; sizes that are known later are checked where they meet others."""
-        told = bound_symbols(self.block.args)
-        return [guard for guard in self.guards if symbols(guard.size) <= told]
+        return Traced(func, inputs, self.sources, template, len(outputs), written, self.sizes.decided)
 
 
 def trace(
@@ -418,17 +438,20 @@ def trace(
     named: Mapping[str, Tensor],
     name: str = "main",
     loc: Location | None = None,
+    examples: Sequence[Sequence[int]] | None = None,
 ) -> Traced:
     """Run `function` on stand-ins for `inputs` (type, name, stop_gradient), which `call` turns into its arguments.
 
-    `named` gives names to tensors that the function may read. Errors of the framework without a place get the
+    `examples` are the inputs' shapes in a call: Python's comparisons of free sizes are answered by them, and guarded. What asks for the number behind
+    a free size is an `UnknownSizeError`. `named` gives names to tensors that the function may read. Errors of the framework without a place get the
     user's line; errors of the user's own pass through.
     """
     recorder = Trace(named)
     leaves: list[Tensor] = []
     try:
-        with dispatch.trace_into(recorder):
-            stand_ins = [recorder.add_input(*given) for given in inputs]
+        with dispatch.trace_into(recorder), deciding(recorder.sizes):
+            shapes: Sequence[Sequence[int] | None] = examples if examples is not None else [None] * len(inputs)
+            stand_ins = [recorder.add_input(*given, shape) for given, shape in zip(inputs, shapes, strict=True)]
             args, kwargs = call(stand_ins)
             result = function(*args, **kwargs)
             template = flatten(result, leaves, lambda v: isinstance(v, Tensor))
@@ -438,20 +461,16 @@ def trace(
             return recorder.finish(name, leaves, template, result_names, loc or Location())
     except PolyremeError as error:
         raise _located(error) from error
-    except TypeError as error:
-        if (placed := size_error(error)) is None:
-            raise
-        raise placed from error
+    except UnknownSize as error:
+        raise size_error(error, recorder) from error
     finally:
         recorder.restore()
 
 
-def size_error(error: TypeError) -> TraceError | None:
-    """The error that says what to do about Python code that needed the number of a free size; None if `error` is about something else."""
-    if "is not known while the program is built" not in str(error) and "known size but got the symbolic size" not in str(error):
-        return None
+def size_error(error: UnknownSize, recorder: Trace) -> UnknownSizeError:
+    """The error that says what to do about code that needed the number of a free size."""
     message = f"{error}; give the size a number in the InputSpec, or use functions of the whole tensor instead of Python's own control flow"
-    return TraceError(_with_way_out(message), raised_location(error))
+    return UnknownSizeError.about(_with_way_out(message), raised_location(error), recorder.sizes.axes_of(error.sizes))
 
 
 def _located(error: PolyremeError) -> PolyremeError:

@@ -14,7 +14,7 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Func, Module
 
-__all__ = ["BackwardTraceError", "TraceError", "Traced"]
+__all__ = ["BackwardTraceError", "TraceError", "Traced", "UnknownSizeError"]
 
 
 class TraceError(PolyremeError):
@@ -25,6 +25,18 @@ class TraceError(PolyremeError):
 
 class BackwardTraceError(TraceError):
     """What a function does to gradients cannot be captured, as it is with a hook that prints."""
+
+
+class UnknownSizeError(TraceError):
+    """A function wants to know a size that its inputs leave free. With numbers for `axes`, pairs of an input's number and an axis, it can be captured."""
+
+    axes: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def about(cls, message: str, location: Location, axes: Sequence[tuple[int, int]]) -> UnknownSizeError:
+        made = cls(message, location)
+        made.axes = tuple(axes)
+        return made
 
 
 @dataclass
@@ -41,6 +53,7 @@ class Traced:
     outputs: Template
     output_count: int
     written: list[Tensor] = field(default_factory=list)
+    decided: bool = False  # whether Python's code took branches by the sizes of a call, so that other sizes may be another program
 
     @property
     def captured(self) -> list[Tensor]:

@@ -106,6 +106,15 @@ def _fill_value(arguments: dict[str, Any]) -> None:
         arguments["value"] = int(arguments["value"])
 
 
+def _dtype_of_start(arguments: dict[str, Any]) -> None:
+    """The numbers have the element type of the first one, which no attribute says."""
+    start = arguments.get("start")
+    if isinstance(start, (list, tuple)) and len(start) == 1:
+        (start,) = start
+    if isinstance(start, Tensor):
+        arguments.setdefault("dtype", start.type.dtype)
+
+
 # --- the table
 
 
@@ -264,7 +273,7 @@ _add("fill_any_like", "full_like")
 _add("fill_zeros_like", "full_like")
 _add("fill_constant_batch_size_like", "full_batch_size_like", {"Input": "input"}, dropped=["str_value"])
 _add("assign_value", inputs={}, prepare=_numbers_of_slots(*_VALUES))
-_add("range", "arange", {"Start": "start", "End": "end", "Step": "step"})
+_add("range", "arange", {"Start": "start", "End": "end", "Step": "step"}, prepare=_dtype_of_start)
 _add("linspace", inputs={"Start": "start", "Stop": "stop", "Num": "number"})
 _add("eye", inputs={})
 _add("tril_triu")

@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from polyreme.contents import known_contents
 from polyreme.dtypes import DTYPES
 from polyreme.ir.diagnostics import did_you_mean
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import ScalarType
-from polyreme.loaders.contents import known_contents
 from polyreme.loaders.errors import OperatorError
 from polyreme.tensor import Tensor
 

@@ -53,6 +53,8 @@ _NOT_FINITE = {
 _RENAMED = {"mish": {"lambda": "threshold"}, "hardtanh": {"t_min": "min", "t_max": "max"}, "frobenius_norm": {"keep_dim": "keepdim"}}
 _CONTROL = {"if", "while"}
 MAX_NESTING = 32
+# Operators of whose results the file says the rank of images for volumes where their sizes are free.
+_MISDECLARED = {"affine_grid"}
 
 
 class _Json:
@@ -165,6 +167,7 @@ class _Reader:
     def __init__(self, builder: ProgramBuilder, ops: Sequence[_Json], arrays: dict[str, Any], specs: Sequence[InputSpec]):
         self.builder, self.ops, self.arrays, self.specs = builder, ops, arrays, specs
         self.values: dict[int, Any] = {}
+        self.misdeclared: set[int] = set()
         self.fetched: dict[int, tuple[str, Tensor]] = {}
         self.nesting = 0
         self.undefined: set[int] = set()
@@ -246,6 +249,10 @@ class _Reader:
             raise op.get("I").fail("expected values of the types that the file declares but got one that has none before a loop")
         operands = [self._operand(v) for v in op.get("I").items()]
         results = op.get("O").items()
+        # What is made of something that is declared wrongly is declared wrongly, too.
+        misdeclared = name in _MISDECLARED or any(v.get("%").value in self.misdeclared for v in op.get("I").items())
+        if misdeclared:
+            self.misdeclared.update(result.get("%").whole() for result in results)
         if dialect == "0":
             made = _builtin(name, operands, op)
         elif name == "fetch":
@@ -265,7 +272,7 @@ class _Reader:
             return
         for i, result in enumerate(results):
             value = made[i] if i < len(made) else None
-            declared = _tensor_type(result.get("TT")) if isinstance(value, Tensor) else None
+            declared = _tensor_type(result.get("TT")) if isinstance(value, Tensor) and not misdeclared else None
             for tensor in value if isinstance(value, list) else [value]:
                 if tensor is not None:
                     check_type(tensor.type, declared, lambda message: self.builder.fail(where, message))

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.contents import is_small
 from polyreme.ir.core import OpResult
 from polyreme.ir.diagnostics import Location, PolyremeError
+from polyreme.ir.dims import UnknownSize
 from polyreme.ir.types import TensorType
 from polyreme.jit.structure import flatten
 from polyreme.jit.trace import Trace, Traced
-from polyreme.loaders.contents import is_small
 from polyreme.loaders.errors import LoaderError
 from polyreme.parameter import Parameter
 from polyreme.static import InputSpec
+from polyreme.static.input_spec import input_types
 from polyreme.tensor import Tensor
 
 __all__ = ["ProgramBuilder", "check_type"]
@@ -60,7 +62,8 @@ class ProgramBuilder:
         ]
         if specs:
             chosen = self._refined(chosen, specs)
-        return [self.recorder.add_input(spec.type(str(spec.name)), str(spec.name), True) for spec in chosen]
+        names = [str(spec.name) for spec in chosen]
+        return [self.recorder.add_input(type, name, True) for type, name in zip(input_types(chosen, names), names, strict=True)]
 
     def _refined(self, own: list[InputSpec], specs: Sequence[InputSpec]) -> list[InputSpec]:
         by_name = {spec.name: i for i, spec in enumerate(own)}
@@ -104,6 +107,11 @@ class ProgramBuilder:
                 yield
         except LoaderError:
             raise
+        except UnknownSize as error:
+            inputs = self.recorder.arg_names
+            axes = " and ".join(f"axis {axis} of the input '{inputs[number]}'" for number, axis in self.recorder.sizes.axes_of(error.sizes))
+            way_out = f"; with numbers for {axes} it can be compiled: `polyreme compile {self.file} --input ...`" if axes else ""
+            raise self.fail(where, f"{error}{way_out}") from error
         except PolyremeError as error:
             raise self.fail(where, error.message, error.diagnostics[0].code) from error
         except (

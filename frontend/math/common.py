@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
+from polyreme.dialects.shape_rules import broadcast_shapes
 from polyreme.dtypes import DTYPES, default_dtype, of_scalar
-from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.diagnostics import InferError
+from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal
+from polyreme.ir.facts import agree_all, assuming
 from polyreme.ir.types import ScalarType, f32
 from polyreme.tensor import Tensor, shape_dims
 
@@ -26,7 +30,9 @@ def tensor_arg(value: Any, function: str, argument: str = "x") -> Tensor:
 
 
 def number_of(value: Any) -> Any:
-    """A Python number from a number or a tensor of one element."""
+    """A Python number, or a size, from a number or a tensor of one element."""
+    if isinstance(value, Tensor) and value.size == 1 and value.type.dtype.kind in "iu" and not isinstance(value._value, np.ndarray):
+        return value._size()
     return value.item() if isinstance(value, (Tensor, np.generic, np.ndarray)) else value
 
 
@@ -134,6 +140,40 @@ def no_integers(x: Tensor, function: str) -> Tensor:
 def number_like(x: Tensor, value: float) -> Tensor:
     """A number of `x`'s element type."""
     return dispatch.full((), value, x.type.dtype)
+
+
+def common_shape(shapes: Callable[[], Sequence[Sequence[Dim]]]) -> list[Dim]:
+    """What the shapes that `shapes` gives broadcast to. Where a trace finds that sizes in them have to be equal, they are from there on."""
+    recorder = dispatch.active_trace()
+    if recorder is not None and recorder.learns_sizes:
+        with assuming() as equations, suppress(InferError):
+            broadcast_shapes([tuple(s) for s in shapes()])
+        if equations:
+            recorder.learn_sizes(equations)
+    return list(broadcast_shapes([tuple(s) for s in shapes()]))
+
+
+def same_sizes(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes are equal, or a trace can have them be so from here on."""
+    if len(a) != len(b):
+        return False
+    with assuming() as equations:
+        if not agree_all(tuple(a), tuple(b)):
+            return False
+    recorder = dispatch.active_trace()
+    return not equations or (recorder is not None and recorder.learns_sizes and recorder.learn_sizes(equations))
+
+
+def equal_sizes(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes are equal, where either answer goes on: that of the call that is traced for; an `UnknownSize` where nothing tells."""
+
+    def equal(x: Dim, y: Dim) -> bool:
+        answer = asked_equal(x, y)
+        if answer is None:
+            raise UnknownSize(f"expected known sizes but got '{x}' and '{y}', of which it is not known while the program is built whether they are equal", x, y)
+        return answer
+
+    return len(a) == len(b) and all(map(equal, a, b))
 
 
 def select(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:

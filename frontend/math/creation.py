@@ -15,7 +15,7 @@ from polyreme.dtypes import bool as bool_
 from polyreme.dtypes import dtype as DType
 from polyreme.from_data import to_tensor
 from polyreme.ir.core import Op
-from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.dims import Dim, Expr, UnknownSize, ceildiv, maximum
 from polyreme.ir.types import PARTS, ScalarType, i64
 from polyreme.math.common import cast_to, number_of, shape_of
 from polyreme.parameter import Parameter
@@ -87,9 +87,10 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, *,
     """From `start` up to but without `end`, `step` apart; int64 when all three are whole numbers."""
     if end is None:
         start, end = 0, start
-    if isinstance(end, Expr) or isinstance(start, Expr):
-        return _symbolic_arange(start, end, step, as_dtype(dtype or int64).scalar)
     start, end, step = number_of(start), number_of(end), number_of(step)
+    if any(isinstance(n, Expr) for n in (start, end, step)):
+        whole = all(isinstance(n, (int, Expr)) for n in (start, end, step))
+        return _symbolic_arange(start, end, step, as_dtype(dtype or (int64 if whole else default_dtype())).scalar)
     if step == 0:
         raise ValueError("expected a step other than 0 for arange")
     whole = all(isinstance(v, int) for v in (start, end, step))
@@ -103,9 +104,13 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, *,
 
 def _symbolic_arange(start: Any, end: Any, step: Any, dtype: ScalarType) -> Tensor:
     """`arange` between sizes that are not known while the program is built."""
-    if not isinstance(step, int) or step < 1:
-        raise ValueError(f"expected a step of a positive whole number for arange up to a symbolic size but got {step!r}")
-    steps = dispatch.call(ops.Iota, shape=((end - start + step - 1) // step,), axis=0, dtype=dtype)
+    start, end, step = (int(n) if isinstance(n, float) and n.is_integer() else n for n in (start, end, step))
+    if not all(isinstance(n, (int, Expr)) for n in (start, end)) or not isinstance(step, int):
+        free = [n for n in (start, end, step) if isinstance(n, Expr)]
+        raise UnknownSize(f"expected whole numbers for arange beside the symbolic size '{free[0]}' but got {start}, {end}, {step}", *free)
+    if step == 0:
+        raise ValueError("expected a step other than 0 for arange")
+    steps = dispatch.call(ops.Iota, shape=(ceildiv(end - start, step) if step > 0 else ceildiv(start - end, -step),), axis=0, dtype=dtype)
     if step != 1:
         steps = dispatch.call(ops.Mul, steps, dispatch.full((), step, dtype))
     return steps if isinstance(start, int) and start == 0 else dispatch.call(ops.Add, steps, dispatch.full((), start, dtype))
@@ -114,10 +119,13 @@ def _symbolic_arange(start: Any, end: Any, step: Any, dtype: ScalarType) -> Tens
 def linspace(start: Any, stop: Any, num: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """`num` numbers from `start` to `stop`, both included."""
     chosen = as_dtype(dtype) if dtype is not None else default_dtype()
-    count = int(number_of(num))
+    count = number_of(num)
+    first, last = number_of(start), number_of(stop)
+    if isinstance(count, Expr):
+        return _symbolic_linspace(first, last, count, chosen)
+    count = int(count)
     if count < 1:
         raise ValueError(f"expected num >= 1 for linspace but got {count}")
-    first, last = number_of(start), number_of(stop)
     if count == 1:
         return dispatch.constant(np.full(1, first, chosen.np))
     # Paddle counts from both ends towards the middle, so that both ends are exact.
@@ -127,6 +135,23 @@ def linspace(start: Any, stop: Any, num: Any, dtype: Any = None, name: str | Non
     at = np.arange(count).astype(working)
     values = np.where(at < count // 2, low + step * at, high - step * (working.type(count - 1) - at))
     return dispatch.constant(values.astype(chosen.np))
+
+
+def _symbolic_linspace(first: Any, last: Any, count: Expr, chosen: DType) -> Tensor:
+    """`linspace` of as many numbers as a size says that is not known while the program is built."""
+    working = chosen if chosen.name in ("float32", "float64") else float64
+
+    def number(value: Any) -> Tensor:
+        return dispatch.full((), value, working.scalar)
+
+    low, high = (number(v if isinstance(v, Expr) else float(v)) for v in (first, last))
+    at = dispatch.call(ops.Iota, shape=(count,), axis=0, dtype=working.scalar)
+    # One number is the first one.
+    step = dispatch.call(ops.Div, dispatch.call(ops.Sub, high, low), number(maximum(count - 1, 1)))
+    before = dispatch.call(ops.Add, low, dispatch.call(ops.Mul, step, at))
+    behind = dispatch.call(ops.Sub, high, dispatch.call(ops.Mul, step, dispatch.call(ops.Sub, number(count - 1), at)))
+    made = dispatch.call(ops.Where, dispatch.call(ops.Less, at, number(maximum(count // 2, 1))), before, behind)
+    return cast_to(made, chosen.scalar)
 
 
 def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: Any = None, name: str | None = None) -> Tensor:

@@ -10,10 +10,9 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.dialects.shape_rules import broadcast_shapes
 from polyreme.ir.dims import product
 from polyreme.ir.types import i1, i64
-from polyreme.math.common import axis_of, cast_to, floating, number_of, promote, tensor_arg
+from polyreme.math.common import axis_of, cast_to, common_shape, floating, number_of, promote, tensor_arg
 from polyreme.math.creation import full_like, uniform
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import (
@@ -117,8 +116,8 @@ def masked_scatter(x: Tensor, mask: Tensor, value: Tensor, name: str | None = No
     """`x` with the elements of `value`, one after the other, where the mask holds."""
     if tensor_arg(mask, "masked_scatter", "mask").type.dtype != i1:
         raise TypeError(f"masked_scatter expected a bool mask but got {mask.dtype.name}")
-    if not isinstance(mask._known(), np.ndarray):
-        whole = expand(mask, list(broadcast_shapes([x.type.shape, mask.type.shape])))
+    if not isinstance(mask._held(), np.ndarray):
+        whole = expand(mask, common_shape(lambda: [x.type.shape, mask.type.shape]))
         before = cumsum(cast_to(reshape(whole, [-1]), i64)) - 1
         return where(whole, dispatch.call(ops.Gather, reshape(value, [-1]), reshape(before, whole.type.shape), axis=0), x)
     whole = expand(mask, broadcast_shape(x.shape, mask.shape))

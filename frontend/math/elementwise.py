@@ -13,7 +13,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.types import f16, i1
-from polyreme.math.common import cast_to, floating, no_integers, number_of, promote, scalar_dtype, tensor_arg
+from polyreme.math.common import cast_to, floating, no_integers, number_of, promote, same_sizes, scalar_dtype, tensor_arg
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -325,7 +325,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
         raise ValueError("add_n expected at least one tensor but got none")
     total = tensors[0]
     for other in tensors[1:]:
-        if other.shape != total.shape:
+        if not same_sizes(total.type.shape, other.type.shape):
             raise ValueError(f"add_n expected tensors of equal shape but got {list(total.shape)} and {list(other.shape)}")
         total = add(total, other)
     return total

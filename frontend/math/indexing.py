@@ -128,6 +128,7 @@ def _expand_ellipsis(key: tuple[Any, ...], x: Tensor) -> list[Any]:
         )
         if not known:
             raise ValueError(f"expected numbers, slices, None, ..., lists or tensors as an index but got {type(item).__name__}")
+    key = tuple(_with_sizes(item) for item in key)
     items = [list(i) if isinstance(i, (tuple, range)) else i for i in key]
     items = [np.asarray([v.item() if isinstance(v, Tensor) else v for v in i]) if isinstance(i, list) else i for i in items]
     items = [i.astype(np.int64) if isinstance(i, np.ndarray) and i.size == 0 and i.dtype.kind == "f" else i for i in items]
@@ -140,6 +141,16 @@ def _expand_ellipsis(key: tuple[Any, ...], x: Tensor) -> list[Any]:
         raise ValueError("expected at most one ... in an index")
     at = dots[0] if dots else len(items)
     return [*items[:at], *[slice(None)] * missing, *items[at + 1 :]]
+
+
+def _with_sizes(item: Any) -> Any:
+    """An item of a key with the sizes that tensors in it are known to be, while a function is traced: `x[: paddle.shape(y)[0]]`."""
+    if isinstance(item, slice):
+        return slice(*map(_with_sizes, (item.start, item.stop, item.step)))
+    if isinstance(item, Tensor) and not item.ndim and item.type.dtype.kind in "iu" and not isinstance(item._value, np.ndarray):
+        known = item._known()
+        return item if known is None else known.item()
+    return item
 
 
 def _lone_index(items: list[Any]) -> tuple[int, Any] | None:
@@ -156,7 +167,7 @@ def _lone_index(items: list[Any]) -> tuple[int, Any] | None:
 
 
 def _check_positions(index: Any, size: Dim, axis: int) -> None:
-    values = index._known() if isinstance(index, Tensor) else index
+    values = index._held() if isinstance(index, Tensor) else index
     if isinstance(values, np.ndarray) and isinstance(size, int) and values.size and (values.min() < -size or values.max() >= size):
         raise IndexError(f"expected positions in [{-size}, {size}) along axis {axis} but got values from {values.min()} to {values.max()}")
 

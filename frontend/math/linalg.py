@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.math.common import axis_of, cast_to, promoted, tensor_arg
+from polyreme.math.common import axis_of, cast_to, promoted, same_sizes, tensor_arg
 from polyreme.math.elementwise import multiply
 from polyreme.math.manipulation import reshape, transpose
 from polyreme.math.reduction import norm, sum
@@ -36,7 +36,7 @@ def bmm(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The products of two batches of matrices."""
     if x.ndim != 3 or y.ndim != 3:
         raise ValueError(f"x and y should be 3-dimensional. But received x's dimention: {list(x.shape)}, y's dimention: {list(y.shape)}")
-    if x.shape[0] != y.shape[0]:
+    if not same_sizes(x.type.shape[:1], y.type.shape[:1]):
         raise ValueError(f"bmm expected batches of equal size but got {x.shape[0]} and {y.shape[0]}")
     return matmul(x, y)
 
@@ -50,7 +50,7 @@ def mv(x: Tensor, vec: Tensor, name: str | None = None) -> Tensor:
 
 def dot(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The sum of products along the last axis."""
-    if x.ndim not in (1, 2) or x.shape != y.shape:
+    if x.ndim not in (1, 2) or not same_sizes(x.type.shape, y.type.shape):
         raise RuntimeError(f"dot expected two vectors, or two batches of vectors, of one shape but got {list(x.shape)} and {list(y.shape)}")
     return cast_to(sum(multiply(x, y), -1), promoted(x.type.dtype, y.type.dtype))
 

@@ -9,7 +9,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.types import i1
-from polyreme.math.common import cast_to, number_of, promote, tensor_arg
+from polyreme.math.common import cast_to, equal_sizes, number_of, promote, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import in_place, isnan, subtract
 from polyreme.tensor import Tensor
@@ -102,7 +102,7 @@ METHODS += [n + "_" for n in IN_PLACE]
 
 def equal_all(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """Whether the tensors have one shape and equal elements: a 0-D bool."""
-    if x.shape != y.shape:
+    if not equal_sizes(x.type.shape, y.type.shape):
         return dispatch.full((), False, i1)
     return dispatch.call(ops.All, equal(x, y), axis=(), keepdims=False)
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.dialects.shape_rules import broadcast_shapes
-from polyreme.ir.dims import Dim, Expr, product
+from polyreme.ir.dims import Dim, Expr, asked_equal, product
 from polyreme.ir.types import i1, i64
-from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, number_of, tensor_arg
+from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, common_shape, number_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import in_place
 from polyreme.tensor import Tensor, shape_dims
 
@@ -88,8 +87,18 @@ def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
     tensor_arg(x, "squeeze")
     old = x.type.shape
     axes = range(len(old)) if axis is None else axes_of(axis, len(old), "squeeze")
-    gone = {a for a in axes if a < len(old) and old[a] == 1}
+    gone = {a for a in axes if a < len(old) and (old[a] == 1 or isinstance(old[a], Expr) and _is_one(old[a], axis is not None))}
     return dispatch.call(ops.Reshape, x, shape=tuple(d for i, d in enumerate(old) if i not in gone))
+
+
+def _is_one(size: Dim, named: bool) -> bool:
+    """Whether an axis of a free size goes. Where nothing tells whether it is 1, one that is named does, and others stay; each call checks that they are, or are not."""
+    if (recorder := dispatch.active_trace()) is None or not recorder.learns_sizes:
+        return False
+    answer = asked_equal(size, 1)
+    if answer is None and not named:
+        recorder.require(size - 2)
+    return named if answer is None else answer
 
 
 def unsqueeze(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
@@ -147,8 +156,10 @@ def moveaxis(x: Tensor, source: Any, destination: Any, name: str | None = None) 
     return transpose(x, order)
 
 
-def broadcast_shape(x_shape: Sequence[int], y_shape: Sequence[int]) -> list[int]:
+def broadcast_shape(x_shape: Sequence[Dim], y_shape: Sequence[Dim]) -> list[Any]:
     """The shape two shapes broadcast to."""
+    if any(isinstance(d, Expr) for d in (*x_shape, *y_shape)):
+        return common_shape(lambda: [x_shape, y_shape])
     return list(np.broadcast_shapes(tuple(x_shape), tuple(y_shape)))
 
 
@@ -178,9 +189,10 @@ def expand_as(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
 
 def broadcast_tensors(input: Sequence[Tensor], name: str | None = None) -> list[Tensor]:
     """All repeated to their common shape."""
-    shape: list[int] = []
-    for tensor in input:
-        shape = broadcast_shape(shape, tensor.shape)
+    if all(tensor.type.is_static for tensor in input):
+        shape: list[Dim] = list(np.broadcast_shapes(*(tensor.type.shape for tensor in input)))
+    else:
+        shape = common_shape(lambda: [tensor.type.shape for tensor in input])
     return [expand(tensor, shape) for tensor in input]
 
 
@@ -236,7 +248,7 @@ def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor
         raise ValueError("stack expected at least one tensor but got none")
     tensors = _same_dtype(x, "stack")
     for other in tensors[1:]:
-        if other.shape != tensors[0].shape:
+        if not same_sizes(tensors[0].type.shape, other.type.shape):
             raise ValueError(f"stack expected tensors of equal shape but got {list(tensors[0].shape)} and {list(other.shape)}")
     place = axis_of(axis, tensors[0].ndim + 1, "stack")
     return dispatch.call(ops.Concat, [unsqueeze(v, place) for v in tensors], axis=place)
@@ -348,7 +360,7 @@ def roll(x: Tensor, shifts: Any, axis: Any = None, name: str | None = None) -> T
 
 def check_positions(index: Tensor, size: Any, function: str) -> None:
     """Positions must be within the axis, where that can be seen: in eager mode."""
-    values = index._known()
+    values = index._held()
     if isinstance(values, np.ndarray) and isinstance(size, int) and values.size and (values.min() < -size or values.max() >= size):
         raise IndexError(f"{function} expected positions in [{-size}, {size}) but got values from {values.min()} to {values.max()}")
 
@@ -361,7 +373,8 @@ def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) 
     if index.type.dtype.kind not in "iu":
         raise TypeError(f"gather expected an integer index but got {index.dtype.name}")
     check_positions(index, x.type.shape[place], "gather")
-    if index.ndim == 2 and index.type.shape[1] == 1:  # a column counts as a vector
+    columns = index.type.shape[1] if index.ndim == 2 else 0
+    if columns == 1 or isinstance(columns, Expr) and _is_one(columns, False):  # a column counts as a vector
         index = squeeze(index, 1)
     return dispatch.call(ops.Gather, x, index, axis=place)
 
@@ -419,7 +432,7 @@ def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = T
     """Elements along `axis` at positions that differ from place to place."""
     place = axis_of(axis, arr.ndim, "take_along_axis")
     if broadcast:
-        shape = list(broadcast_shapes([tuple(1 if i == place else d for i, d in enumerate(v.shape)) for v in (arr, indices)]))
+        shape = common_shape(lambda: [[1 if i == place else d for i, d in enumerate(v.type.shape)] for v in (arr, indices)])
         indices = expand(indices, [indices.shape[place] if i == place else d for i, d in enumerate(shape)])
         arr = expand(arr, [arr.shape[place] if i == place else d for i, d in enumerate(shape)])
     check_positions(indices, arr.type.shape[place], "take_along_axis")
@@ -431,8 +444,8 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
     """The elements where `mask` holds, as a vector."""
     if mask.type.dtype != i1:
         raise TypeError(f"masked_select expected a bool mask but got {mask.dtype.name}")
-    if not isinstance(mask._known(), np.ndarray):
-        both = list(broadcast_shapes([x.type.shape, mask.type.shape]))
+    if not isinstance(mask._held(), np.ndarray):
+        both = common_shape(lambda: [x.type.shape, mask.type.shape])
         return reshape(expand(x, both), [-1])[reshape(expand(mask, both), [-1])]
     shape = broadcast_shape(x.shape, mask.shape)
     flat = reshape(expand(x, shape), [-1])

@@ -6,7 +6,7 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.math.common import axis_of, tensor_arg
+from polyreme.math.common import axis_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import multiply, subtract
 from polyreme.math.manipulation import reshape, roll, transpose
 from polyreme.tensor import Tensor
@@ -25,7 +25,7 @@ def _of_numbers(x: Tensor, function: str, dtypes: tuple[str, ...]) -> Tensor:
 
 def _first_failure(x: Tensor, result: Tensor) -> int | None:
     """The number of the first matrix that has no result, where that can be seen: in eager mode."""
-    made, given = result._known(), x._known()
+    made, given = result._held(), x._known()
     if not isinstance(made, np.ndarray) or not isinstance(given, np.ndarray) or not made.size:
         return None
     failed = np.isnan(made).any((-1, -2)) & ~np.isnan(given).any((-1, -2))
@@ -59,7 +59,7 @@ def cross(x: Tensor, y: Tensor, axis: int = FIRST_OF_THREE, name: str | None = N
     """The cross products of the vectors of 3 along `axis`: the first axis of size 3 unless it is given."""
     tensor_arg(x, "cross", "x")
     tensor_arg(y, "cross", "y")
-    if x.shape != y.shape:
+    if not same_sizes(x.type.shape, y.type.shape):
         raise ValueError(f"cross expected tensors of one shape but got {list(x.shape)} and {list(y.shape)}")
     if axis is None or axis == FIRST_OF_THREE:
         if 3 not in x.shape:

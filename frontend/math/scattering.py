@@ -12,9 +12,9 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.ir.dims import product
+from polyreme.ir.dims import Expr, UnknownSize, product
 from polyreme.ir.types import i64
-from polyreme.math.common import axis_of, cast_to, tensor_arg
+from polyreme.math.common import axis_of, cast_to, same_sizes, tensor_arg
 from polyreme.math.creation import zeros
 from polyreme.math.elementwise import add, divide, floor_divide, in_place, maximum, minimum, multiply
 from polyreme.math.manipulation import check_positions, expand, flat_positions, positions_along, reshape, stack
@@ -62,7 +62,9 @@ def scatter_nd_add(x: Tensor, index: Tensor, updates: Tensor, name: str | None =
     shape, depth = x.type.shape, index.type.shape[-1]
     if index.size == 0:
         return add(x, updates)
-    if not isinstance(depth, int) or depth > x.ndim:
+    if isinstance(depth, Expr):
+        raise UnknownSize(f"expected a known number of coordinates along the last axis of index but got the symbolic size '{depth}'", depth)
+    if depth > x.ndim:
         raise ValueError(f"scatter_nd_add expected at most {x.ndim} coordinates along the last axis of index but got {depth}")
     wanted = (*index.type.shape[:-1], *shape[depth:])
     if len(wanted) != updates.ndim or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(wanted, updates.type.shape, strict=True)):
@@ -155,11 +157,11 @@ def multiplex(inputs: Sequence[Tensor], index: Tensor, name: str | None = None) 
     if len(tensors) < 2:
         raise ValueError(f"multiplex expected at least 2 tensors to choose from but got {len(tensors)}")
     _integers(index, "multiplex")
-    if index.ndim != 2 or index.type.shape[1] != 1:
+    if index.ndim != 2 or not same_sizes(index.type.shape[1:], [1]):
         raise RuntimeError(f"multiplex expected an index of shape [rows, 1] but got {list(index.shape)}")
-    if any(t.shape != tensors[0].shape or t.ndim < 2 for t in tensors):
+    if any(not same_sizes(tensors[0].type.shape, t.type.shape) or t.ndim < 2 for t in tensors):
         raise ValueError(f"multiplex expected tensors of one shape and of at least 2 axes but got {', '.join(str(list(t.shape)) for t in tensors)}")
-    values = index._known()
+    values = index._held()
     if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= len(tensors)):
         raise RuntimeError(f"multiplex expected numbers of tensors in [0, {len(tensors)}) but got {values.min()} to {values.max()}")
     together, rows = stack(tensors, 0), tensors[0].type.shape[0]

@@ -72,7 +72,7 @@ def topk(
 def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
     """The places of elements that are not zero: a row of coordinates each, or a tensor per axis."""
     recorder = dispatch.active_trace()
-    if recorder is not None and not isinstance(tensor_arg(x, "nonzero")._known(), np.ndarray):
+    if recorder is not None and not isinstance(tensor_arg(x, "nonzero")._held(), np.ndarray):
         found = dispatch.call(host.NonZero, x, count=recorder.fresh_size())
         return tuple(found[:, i] for i in range(x.ndim)) if as_tuple else found
     places = np.nonzero(np.atleast_1d(tensor_arg(x, "nonzero")._array("nonzero()")))

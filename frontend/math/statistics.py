@@ -10,7 +10,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import product
 from polyreme.ir.types import f32, i1, i64
-from polyreme.math.common import axes_of, cast_to, number_of, tensor_arg
+from polyreme.math.common import axes_of, cast_to, number_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import add, divide, in_place, multiply, scale, where
 from polyreme.math.manipulation import reshape, transpose, unsqueeze
 from polyreme.math.reduction import amax
@@ -65,7 +65,7 @@ def _median(x: Tensor, axis: Any, keepdim: bool, mode: str, *, skip_nan: bool) -
     with_index = mode == "min" and axis is not None and not isinstance(axis, (list, tuple))
     count = product(x.shape[a] for a in axes)
     rows = reshape(transpose(x, [*rest, *axes]), [product(x.shape[i] for i in rest), count])
-    if not isinstance(rows._known(), np.ndarray) and isinstance(count, int) and count and not with_index and not skip_nan:
+    if not isinstance(rows._held(), np.ndarray) and isinstance(count, int) and count and not with_index and not skip_nan:
         return reshape(_traced_median(rows, count, mode), shape)
     values = rows._array("median()")
     if count and not len(values):
@@ -139,7 +139,7 @@ def histogram(
         raise ValueError(f"histogram expected max to be min or more but got max={high} and min={low}")
     if tensor_arg(input, "histogram").dtype.name not in ("int32", "int64", "float32", "float64"):
         raise RuntimeError(f"histogram expected int32, int64, float32 or float64 but got {input.dtype.name}")
-    if weight is not None and weight.shape != input.shape:
+    if weight is not None and not same_sizes(input.type.shape, weight.type.shape):
         raise ValueError(f"histogram expected a weight per element, of shape {list(input.shape)}, but got {list(weight.shape)}")
     dtype = input.type.dtype
     x = reshape(input.detach(), [-1])
@@ -181,7 +181,7 @@ def multinomial(x: Tensor, num_samples: Any = 1, replacement: bool = False, name
         raise ValueError(f"multinomial expected a vector of weights, or rows of them, but got shape {list(x.shape)}")
     if count <= 0:
         raise ValueError(f"multinomial expected num_samples above 0 but got {count}")
-    if not isinstance(x._known(), np.ndarray) and (replacement or count == 1):
+    if not isinstance(x._held(), np.ndarray) and (replacement or count == 1):
         return _traced_multinomial(x, count)
     weights = x._array("multinomial()").reshape(-1, x.shape[-1])
     if not np.isfinite(weights).all() or (weights < 0).any():
@@ -232,7 +232,7 @@ def shard_index(input: Tensor, index_num: int, nshards: int, shard_id: int, igno
         raise RuntimeError(f"shard_index expected int32 or int64 but got {input.dtype.name}")
     if index_num <= 0 or nshards <= 0 or not 0 <= shard_id < nshards:
         raise ValueError(f"shard_index expected index_num and nshards above 0 and shard_id in [0, {nshards}) but got {index_num}, {nshards} and {shard_id}")
-    values = input._known()
+    values = input._held()
     if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= index_num):
         raise ValueError(f"shard_index expected positions in [0, {index_num}) but got values from {values.min()} to {values.max()}")
     size = dispatch.full((), -(-index_num // nshards), input.type.dtype)

@@ -25,7 +25,7 @@ __all__ = ["is_unknown", "replaced", "selected"]
 
 def is_unknown(items: list[Any]) -> bool:
     """Whether a key has tensors whose elements are not known."""
-    return any(isinstance(item, Tensor) and not isinstance(item._known(), np.ndarray) for item in items)
+    return any(isinstance(item, Tensor) and not isinstance(item._held(), np.ndarray) for item in items)
 
 
 def selected(x: Tensor, items: list[Any]) -> Tensor:

@@ -81,6 +81,13 @@ class Emitter:
         tensor._node, tensor._index = value._node, value._index
         tensor._version += 1
 
+    def learn_sizes(self, equations: Sequence[tuple[Dim, Dim]]) -> bool:
+        """Sizes are what the program has them be."""
+        return False
+
+    def require(self, size: Dim) -> None:
+        """Sizes are checked by the ops that run."""
+
     def fresh_size(self) -> Dim:
         return symbol(f"K_{len(self.block.ops)}")
 

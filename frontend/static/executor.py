@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from polyreme.device import as_place, current_place
-from polyreme.ir.diagnostics import Diagnostic, caller_location, did_you_mean
+from polyreme.ir.diagnostics import Diagnostic, PolyremeError, caller_location, did_you_mean
 from polyreme.ir.dims import SYMBOL, Expr
 from polyreme.ir.types import TensorType
+from polyreme.static.batches import may_part, with_own_batches
 from polyreme.static.current import default_main_program
+from polyreme.static.input_spec import BATCH
 from polyreme.static.plan import Plan, make_plan
 from polyreme.static.program import Program
 from polyreme.static.scope import Scope, global_scope
@@ -73,12 +76,14 @@ class Executor:
                 warnings.warn(f"The variable '{name}' is not found in program. It is not declared or is pruned{did_you_mean(name, block.vars)}", stacklevel=2)
             else:
                 arrays[name] = _fed(variable, value)
-        if len(arrays) > 1:
-            _check_sizes(block.vars, arrays)
+        misfit = _misfit(block.vars, arrays) if len(arrays) > 1 else None
+        if misfit is not None and not may_part(chosen, misfit.size):
+            raise misfit.error
         inside = global_scope() if scope is None else scope
         for rate_name, rate in chosen.schedules.items():
             inside.var(rate_name).array = np.asarray(rate(), block.vars[rate_name].type.dtype.np)
-        plan = self.plan(chosen, {name: block.vars[name].type for name in arrays}, names)
+        types = {name: block.vars[name].type for name in arrays}
+        plan = self.plan(chosen, types, names) if misfit is None else self._parted(chosen, types, names, arrays, misfit)
         results = plan.run(arrays, inside)
         return results if return_numpy else [Tensor._wrap(a) for a in results]
 
@@ -89,6 +94,17 @@ class Executor:
         if found is None:
             found = program.plans[key] = make_plan(program, feeds, names).load(self.place)
         return found
+
+    def _parted(self, program: Program, types: Mapping[str, TensorType], names: Sequence[str], arrays: Mapping[str, Array], misfit: _Misfit) -> Plan:
+        """The plan for feeds that have batches of their own; where operators need these to be equal or 1, the plan for just these sizes."""
+        try:
+            return self.plan(program, with_own_batches(types, arrays), names)
+        except PolyremeError:
+            pass
+        try:
+            return self.plan(program, {name: kind.with_shape(arrays[name].shape) for name, kind in types.items()}, names)
+        except PolyremeError:
+            raise misfit.error from None
 
     @staticmethod
     def _pruned(program: Program, names: Sequence[str], feeds: tuple[str, ...]) -> Program:
@@ -156,8 +172,17 @@ def _fits(expected: Any, size: int) -> bool:
     return isinstance(expected, Expr) or expected == size
 
 
-def _check_sizes(variables: Mapping[str, Variable], arrays: Mapping[str, Array]) -> None:
-    """Sizes of one name must be equal; the free sizes of axis 0 are all the batch."""
+@dataclass(frozen=True)
+class _Misfit:
+    """Feeds that give one size two values, and the error that says so."""
+
+    size: str
+    error: FeedError
+
+
+def _misfit(variables: Mapping[str, Variable], arrays: Mapping[str, Array]) -> _Misfit | None:
+    """Sizes of one name must be equal; the free sizes of axis 0 are all called the batch. None if they are."""
+    found = None
     known: dict[str, tuple[int, str, int]] = {}
     for name, array in arrays.items():
         for axis, (dim, size) in enumerate(zip(variables[name].type.shape, array.shape, strict=True)):
@@ -167,7 +192,11 @@ def _check_sizes(variables: Mapping[str, Variable], arrays: Mapping[str, Array])
             first, where, at = known.setdefault(text, (size, name, axis))
             if first != size:
                 message = f"the shape of the fed variable '{name}': expected {first} on axis {axis}, as axis {at} of '{where}' has it, but got {size}; name the size in static.data to set it apart"
-                raise FeedError(Diagnostic(message, variables[name].location, _here()))
+                misfit = _Misfit(text, FeedError(Diagnostic(message, variables[name].location, _here())))
+                if text != BATCH:
+                    return misfit
+                found = found or misfit
+    return found
 
 
 class CompiledProgram:

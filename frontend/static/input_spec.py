@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, overload
 
 from polyreme.dtypes import as_dtype, dtype, of_numpy
-from polyreme.ir.dims import Dim, Expr, parse_dim, symbol
-from polyreme.ir.types import TensorType
+from polyreme.ir.dims import Dim, Expr, parse_dim, symbol, symbols
+from polyreme.ir.types import TensorType, type_symbols
 
 __all__ = ["InputSpec", "input_types"]
 
@@ -18,7 +18,7 @@ class InputSpec:
     """`InputSpec([None, 1, 28, 28], "float32", "image")`.
 
     A size is a number, None or -1 (free), or a name (`"T"`, free too): sizes of one name are equal wherever they stand. It may also be what is known
-    of such a size, `"8*B"` or `"T+1"`. A free size of axis 0 is the batch, one for all inputs; any other None is a size of its own.
+    of such a size, `"8*B"` or `"T+1"`. Any other None is a size of its own; that of axis 0 of the first input that has one is called `N`, as batches are.
     """
 
     def __init__(self, shape: Sequence[Any], dtype: Any = "float32", name: str | None = None, stop_gradient: bool = False):
@@ -53,17 +53,25 @@ class InputSpec:
         self.shape = self.shape[1:]
         return self
 
-    def type(self, name: str) -> TensorType:
-        """The tensor type, free sizes as symbols; `name` is what an unnamed spec's own sizes are called after."""
-        return TensorType(tuple(self._dim(axis, size, self.name or name) for axis, size in enumerate(self.shape)), self.dtype.scalar)
+    def type(self, name: str, taken: Collection[str] = (), batch: bool = True) -> TensorType:
+        """The tensor type, free sizes as symbols; `name` is what an unnamed spec's own sizes are called after. They are called otherwise than `taken` ones.
+
+        With `batch` that of axis 0 is `N`.
+        """
+        return TensorType(tuple(self._dim(axis, size, self.name or name, taken, batch) for axis, size in enumerate(self.shape)), self.dtype.scalar)
 
     @staticmethod
-    def _dim(axis: int, size: Any, name: str) -> Dim:
+    def _dim(axis: int, size: Any, name: str, taken: Collection[str], batch: bool) -> Dim:
         if isinstance(size, str):
             return parse_dim(size)
         if size is not None:
             return int(size)
-        return open_size(name, axis)
+        return open_size(name, axis) if batch and axis == 0 else own_size(name, axis, taken)
+
+    @property
+    def size_names(self) -> frozenset[str]:
+        """The names that are given in the shape."""
+        return frozenset().union(*(symbols(parse_dim(size)) for size in self.shape if isinstance(size, str)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, InputSpec) and self._key() == other._key()
@@ -97,11 +105,41 @@ def _is_free(size: str) -> bool:
 
 
 def open_size(name: str, axis: int) -> Dim:
-    """The size that what is called `name` leaves open along `axis`: one for all first axes, and one of its own for each other."""
+    """The size that what is called `name` leaves open along `axis`, where all first axes are the batch: `N` for them, and one of its own for each other."""
+    return symbol(BATCH) if axis == 0 else own_size(name, axis)
+
+
+def own_size(name: str, axis: int, taken: Collection[str] = ()) -> Dim:
+    """The size along an axis of what is called `name`, called otherwise than `taken` ones: `x_1`."""
     text = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
-    return symbol(BATCH if axis == 0 else f"{text if text[:1].isalpha() else f'x{text}'}_{axis}")
+    own = f"{text if text[:1].isalpha() else f'x{text}'}_{axis}"
+    while own in taken:
+        own += "_"
+    return symbol(own)
 
 
-def input_types(specs: Sequence[InputSpec], names: Sequence[str]) -> list[TensorType]:
-    """The types of several inputs that are called `names` where their specs do not say."""
-    return [spec.type(name) for spec, name in zip(specs, names, strict=True)]
+@overload
+def input_types(specs: Sequence[InputSpec], names: Sequence[str]) -> list[TensorType]: ...
+
+
+@overload
+def input_types(specs: Sequence[InputSpec | None], names: Sequence[str]) -> list[TensorType | None]: ...
+
+
+def input_types(specs: Sequence[InputSpec | None], names: Sequence[str]) -> Any:
+    """The types of several inputs that are called `names` where their specs do not say; None where there is no spec.
+
+    Free sizes are apart unless they have one name. That of axis 0 is `N` for the first input that has one.
+    """
+    given: frozenset[str] = frozenset().union(*(spec.size_names for spec in specs if spec is not None))
+    taken = set(given)
+    batch = BATCH not in given
+    types = []
+    for spec, name in zip(specs, names, strict=True):
+        type = None if spec is None else spec.type(name, taken, batch)
+        if type is not None:
+            own = type_symbols(type) - given
+            taken |= own
+            batch = batch and BATCH not in own
+        types.append(type)
+    return types

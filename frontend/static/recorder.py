@@ -95,6 +95,13 @@ class ProgramRecorder:
     def retain(self, *_: Any) -> None:
         """Gradients are operators of their own here."""
 
+    def learn_sizes(self, equations: Sequence[tuple[Dim, Dim]]) -> bool:
+        """Sizes are what variables were declared to have."""
+        return False
+
+    def require(self, size: Dim) -> None:
+        """Sizes are checked by the operators that run."""
+
     def fresh_size(self) -> Dim:
         block = default_main_program().current_block()
         return symbol(f"K_{block.idx}_{len(block.ops)}")

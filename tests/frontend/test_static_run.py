@@ -382,12 +382,31 @@ def test_a_feed_that_does_not_fit_says_what_was_expected(programs, executor, arr
     assert 'static.data("image"' in str(caught.value) and isinstance(caught.value, ValueError)
 
 
-def test_batches_of_different_sizes_are_an_error_unless_named_apart(programs, executor):
+def test_inputs_may_have_batches_of_their_own(programs, executor):
     x, y, z = static.data("x", [None, 2]), static.data("y", [None, 2]), static.data("z", ["M", 2])
-    total = paddle.sum(x) + paddle.sum(y) + paddle.sum(z)
+    product = paddle.matmul(x, y, transpose_y=True).sum() + paddle.sum(z)
+    for sizes in ((3, 4, 3), (3, 3, 5), (2, 4, 4), (1, 1, 1)):
+        feed = {name: rows(n, 2) for name, n in zip("xyz", sizes, strict=True)}
+        (got,) = executor.run(feed=feed, fetch_list=[product])
+        np.testing.assert_allclose(got, (feed["x"] @ feed["y"].T).sum() + feed["z"].sum(), rtol=1e-5)
+    # Those that are equal, and those that are not, are a program each, whatever their numbers are.
+    assert len([plan for key, plan in static.default_main_program().plans.items() if key[0] != "pruned"]) == 2
+
+
+def test_batches_that_an_operator_needs_to_be_equal_are_an_error_unless_one_is_repeated(programs, executor):
+    x, y = static.data("x", [None, 2]), static.data("y", [None, 2])
+    added = x + y
     with pytest.raises(FeedError, match="variable 'y': expected 3 on axis 0, as axis 0 of 'x' has it, but got 4"):
-        executor.run(feed={"x": rows(3, 2), "y": rows(4, 2), "z": rows(3, 2)}, fetch_list=[total])
-    assert executor.run(feed={"x": rows(3, 2), "y": rows(3, 2), "z": rows(5, 2)}, fetch_list=[total])[0].shape == ()
+        executor.run(feed={"x": rows(3, 2), "y": rows(4, 2)}, fetch_list=[added])
+    (got,) = executor.run(feed={"x": rows(3, 2), "y": rows(1, 2)}, fetch_list=[added])
+    np.testing.assert_array_equal(got, rows(3, 2) + rows(1, 2))
+
+
+def test_a_batch_that_an_operator_speaks_of_is_one(programs, executor):
+    x, y = static.data("x", [None, 2]), static.data("y", [None, 2])
+    flat = paddle.reshape(y, [y.shape[0], -1]).sum() + x.sum()
+    with pytest.raises(FeedError, match="expected 3 on axis 0"):
+        executor.run(feed={"x": rows(3, 2), "y": rows(4, 2)}, fetch_list=[flat])
 
 
 def test_a_name_that_is_not_there_is_an_error_to_fetch_and_a_warning_to_feed(programs, executor):

@@ -585,7 +585,7 @@ int main(void) {{
 
 @needs_cc
 def test_sizes_that_are_multiples_and_guards_are_checked_in_c_as_in_python(tmp_path: Path) -> None:
-    inputs = (TensorSpec("x", "int8", ("8*K+3",)), TensorSpec("y", "int8", ("8*K+3",)))
+    inputs = (TensorSpec("x", "int8", ("8*K+3",)), TensorSpec("y", "int8", ("8*K+3",)), TensorSpec("z", "int8", (4,)))
     code = """
 define void @polyreme_model_run(ptr %pool, ptr %buffers, ptr %sizes, ptr %arena) {
   ret void
@@ -601,31 +601,33 @@ define void @polyreme_model_output_shapes(ptr %sizes, ptr %out) {
         GuardSpec("8*K+3", "N to leave 3 when divided by 8 (nn.reshape at net.py:12)", "divisor"),
         GuardSpec("8*K+3", "M to be equal to N (nn.add at net.py:13)", "equal"),
         GuardSpec("8*K+3", "N to be at least 5 (nn.conv at net.py:14)", "bound", low=5),
-        GuardSpec("8*K+3", "N to be at most 20 (nn.pad at net.py:15)", "bound", high=20),
+        GuardSpec("8*K+3", "N to be at most 36 (nn.pad at net.py:15)", "bound", high=36),
+        GuardSpec("2*floordiv(K, 4)-floordiv(K, 2)", "no difference between a and b (nn.add at net.py:16)", "bound", 0, 0),
+        GuardSpec("4", "axis 0 of 'z' to be 4 (nn.linear at net.py:17)", "fixed"),
     )
-    arguments = (("input", 0), ("input", 1))
+    arguments = (("input", 0), ("input", 1), ("input", 2))
     manifest = Manifest("guarded", inputs, (), (), (SizeSpec("K", 0, 0, 8, 3),), arguments, this_machine(), guards=guards)
     assert Manifest.from_bytes(manifest.to_bytes()) == manifest
     path = tmp_path / "guarded.so"
     write_library(Artifact(manifest, native_code(code)), path)
-    pairs = [(11, 11), (19, 19), (12, 12), (2, 2), (11, 19), (3, 3), (27, 27)]
+    triples = [(11, 11, 4), (35, 35, 4), (12, 12, 4), (2, 2, 4), (11, 19, 4), (3, 3, 4), (43, 43, 4), (19, 19, 4), (11, 11, 5)]
     text = """
 #include <stdio.h>
 #include "guarded.h"
 int main(void) {
   char data[64] = {0};
-  const void *inputs[2] = {data, data};
+  const void *inputs[3] = {data, data, data};
   guarded_model *model = guarded_create(1, NULL);
-  int64_t pairs[][2] = {PAIRS};
-  for (unsigned i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-    const int64_t *shapes[2] = {&pairs[i][0], &pairs[i][1]};
+  int64_t sizes[][3] = {TRIPLES};
+  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const int64_t *shapes[3] = {&sizes[i][0], &sizes[i][1], &sizes[i][2]};
     int code = guarded_run(model, inputs, shapes, NULL);
     printf("%d %s\\n", code, guarded_error());
   }
   guarded_destroy(model);
   return 0;
 }
-""".replace("PAIRS", ", ".join(f"{{{a}, {b}}}" for a, b in pairs))
+""".replace("TRIPLES", ", ".join(f"{{{a}, {b}, {c}}}" for a, b, c in triples))
     result = subprocess.run([build(tmp_path, text, path)], capture_output=True, text=True, timeout=60, check=True)
     in_c = result.stdout.splitlines()
     assert in_c == [
@@ -635,16 +637,19 @@ int main(void) {
         "2 input 'x': expected N to leave 3 when divided by 8 (nn.reshape at net.py:12) but got 2 on axis 0",
         "2 input 'y': expected 8*K+3 = 11 on axis 0 but got 19; expected M to be equal to N (nn.add at net.py:13)",
         "2 expected N to be at least 5 (nn.conv at net.py:14) but got 3",
-        "2 expected N to be at most 20 (nn.pad at net.py:15) but got 27",
+        "2 expected N to be at most 36 (nn.pad at net.py:15) but got 43",
+        "2 expected no difference between a and b (nn.add at net.py:16) but got -1",
+        "2 input 'z': expected 4 on axis 0 but got 5; expected axis 0 of 'z' to be 4 (nn.linear at net.py:17)",
     ]
     model = load_compiled(path)
-    for (a, b), line in zip(pairs, in_c, strict=True):
+    for triple, line in zip(triples, in_c, strict=True):
+        arrays = [np.zeros(n, np.int8) for n in triple]
         if line == "0 ":
-            assert model.run([np.zeros(a, np.int8), np.zeros(b, np.int8)]) == []
+            assert model.run(arrays) == []
         else:
             words = line.split("expected ")[-1].split(" but got")[0]
             with pytest.raises(CallError, match=re.escape(words)):
-                model.run([np.zeros(a, np.int8), np.zeros(b, np.int8)])
+                model.run(arrays)
 
 
 FIXED_PROGRAM = r"""

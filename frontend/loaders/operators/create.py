@@ -98,18 +98,13 @@ def arange(start: Number, end: Number, step: Number, *, dtype: ScalarType | None
         if step == 0 or (float(end) - float(start)) / float(step) > MAX_ELEMENTS:
             raise OperatorError(f"expected at most {MAX_ELEMENTS} numbers but got start {start}, end {end}, step {step}")
         return dispatch.constant(np.arange(start, end, step, dtype=np.float64 if kind.is_float else np.int64).astype(kind.np))
-    if not all(isinstance(v, Expr) or float(v).is_integer() for v in numbers):
-        raise OperatorError(f"expected whole numbers beside a size but got start {start}, end {end}, step {step}")
-    first, last, by = (v if isinstance(v, Expr) else int(v) for v in numbers)
-    if isinstance(by, Expr) or by <= 0:
-        raise OperatorError(f"expected a step above 0 but got {step}")
-    count = -((first - last) // by)
-    steps = math.scale(dispatch.call(ops.Iota, shape=(count,), axis=0, dtype=kind), by)
-    return math.add(steps, dispatch.call(ops.DimValue, size=first, dtype=kind))
+    return math.arange(start, end, step, kind)
 
 
 @meaning()
 def linspace(start: Number, stop: Number, number: Number, *, dtype: ScalarType | None = f32) -> Tensor:
+    if any(isinstance(v, Expr) for v in (start, stop, number)):
+        return math.linspace(start, stop, number, dtype or f32)
     if not 0 < number <= MAX_ELEMENTS:
         raise OperatorError(f"expected between 1 and {MAX_ELEMENTS} numbers but got {number}")
     return dispatch.constant(np.linspace(start, stop, int(number)).astype((dtype or f32).np))

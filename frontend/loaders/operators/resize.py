@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from polyreme.ir.dims import Dim
 from polyreme.loaders.errors import OperatorError, check_count
 from polyreme.loaders.meaning import Numbers, Sizes, meaning
 from polyreme.loaders.operators.activation import channel_axis
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
-from polyreme.nn.functional.resize import cubic_axis, linear_axis, nearest_axis
+from polyreme.nn.functional.resize import cubic_axis, linear_axis, nearest_axis, scaled_size
 from polyreme.tensor import Tensor
 
 
@@ -23,18 +25,10 @@ def _targets(x: Tensor, given: list[int], out_size: Sizes | None, size_tensor: S
     if size_tensor or out_size:
         factors = []
     if len(factors) == rank:
-        return [_times(d, f) for d, f in zip(sizes, factors, strict=True)], [float(f) for f in factors]
+        return [scaled_size(d, np.float32(f)) for d, f in zip(sizes, factors, strict=True)], [float(f) for f in factors]
     if any(isinstance(d, int) and d <= 0 for d in wanted) or len(wanted) != rank:
         raise OperatorError(f"expected {rank} new sizes above 0 but got {wanted}")
     return wanted, [0.0] * rank
-
-
-def _times(size: Dim, factor: float) -> Dim:
-    if isinstance(size, int):
-        return int(size * factor)
-    if float(factor).is_integer():
-        return size * int(factor)
-    raise OperatorError(f"expected a whole scale for the symbolic size '{size}' but got {factor}")
 
 
 @meaning("nearest_interp", "bilinear_interp", "linear_interp", "trilinear_interp", "bicubic_interp")

@@ -13,7 +13,7 @@ from polyreme.loaders.errors import OperatorError, check_count
 from polyreme.loaders.meaning import Number, Sizes, meaning
 from polyreme.loaders.operators.activation import channel_axis
 from polyreme.loaders.operators.create import assign_value
-from polyreme.math.common import axis_of, cast_to
+from polyreme.math.common import axis_of, cast_to, common_shape
 from polyreme.math.traced_indexing import replaced
 from polyreme.nn import functional
 from polyreme.tensor import Tensor
@@ -72,9 +72,7 @@ def expand_as(x: Tensor, y: Tensor | None = None, *, target_shape: Sizes = ()) -
 
 @meaning()
 def broadcast_tensors(input: list[Tensor]) -> tuple[list[Tensor]]:
-    from polyreme.dialects.shape_rules import broadcast_shapes
-
-    shape = list(broadcast_shapes([v.type.shape for v in input]))
+    shape = common_shape(lambda: [v.type.shape for v in input])
     return ([math.expand(v, shape) for v in input],)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
-from polyreme.math.common import axis_of, cast_to, floating, no_integers, number_like, number_of, select, tensor_arg
+from polyreme.math.common import axis_of, cast_to, floating, no_integers, number_like, number_of, same_sizes, select, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, expm1, in_place, multiply, neg, scale, sign, subtract
 from polyreme.math.manipulation import reshape
@@ -59,7 +59,7 @@ def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW", name: str | None
     if weight.size != 1:
         assert x.ndim > 1, f"prelu expected two axes or more for {weight.size} slopes but got shape {list(x.shape)}"
         channel = x.ndim - 1 if data_format.endswith("C") and len(data_format) > 2 else 1
-        if weight.size != x.shape[channel]:
+        if not same_sizes(x.type.shape[channel : channel + 1], [weight.size]):
             raise AssertionError(f"prelu expected {x.shape[channel]} slopes, one per channel, but got {weight.size}")
         slope = reshape(weight, [weight.size if i == channel else 1 for i in range(x.ndim)])
     elif not x.ndim:

@@ -7,6 +7,7 @@ from typing import Any
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
+from polyreme.ir.dims import Expr, UnknownSize
 from polyreme.ir.types import i1, i64
 from polyreme.math.common import cast_to, tensor_arg
 from polyreme.math.elementwise import add
@@ -80,6 +81,8 @@ def scaled_dot_product_attention(
     if not batched:
         query, key, value = (unsqueeze(t, 0) for t in (query, key, value))
     heads, key_heads, value_heads = (t.shape[2] for t in (query, key, value))
+    if free := [n for n in (heads, key_heads, value_heads) if isinstance(n, Expr)]:
+        raise UnknownSize(f"scaled_dot_product_attention expected known numbers of heads but got the symbolic size '{free[0]}'", *free)
     if key_heads != value_heads or (key_heads and heads % key_heads) or (not enable_gqa and heads != key_heads):
         wanted = "a multiple of the heads of keys and values, which are as many" if enable_gqa else "as many heads of queries, keys and values (enable_gqa=False)"
         raise AssertionError(f"scaled_dot_product_attention expected {wanted}, but got {heads}, {key_heads} and {value_heads}")

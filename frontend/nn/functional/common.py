@@ -10,8 +10,8 @@ import numpy as np
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
-from polyreme.ir.dims import Dim
-from polyreme.math.common import axes_of, axis_of, no_integers, number_of, tensor_arg
+from polyreme.ir.dims import Dim, Expr, UnknownSize
+from polyreme.math.common import axes_of, axis_of, no_integers, number_of, same_sizes, tensor_arg
 from polyreme.math.creation import ones_like
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract, where
 from polyreme.math.linalg import matmul
@@ -46,7 +46,7 @@ def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None,
         if tensor.ndim != rank:
             raise ValueError(f"bilinear expected '{argument}' of {rank} axes but got shape {list(tensor.shape)}")
     out, first, second = weight.shape
-    if x1.shape[1] != first or x2.shape[1] != second:
+    if not same_sizes(x1.type.shape[1:], [first]) or not same_sizes(x2.type.shape[1:], [second]):
         raise ValueError(f"bilinear expected x1 [batch, {first}] and x2 [batch, {second}] for a weight of shape {list(weight.shape)} but got {list(x1.shape)} and {list(x2.shape)}")
     if isinstance(x1.shape[0], int) and isinstance(x2.shape[0], int) and x1.shape[0] != x2.shape[0]:
         raise ValueError(f"bilinear expected as many rows in x1 as in x2 but got {x1.shape[0]} and {x2.shape[0]}")
@@ -149,7 +149,7 @@ def embedding(
     if scale_grad_by_freq and sparse:
         raise AttributeError("scale_grad_by_freq = True is not supported with sparse update.")
     rows = weight.shape[0]
-    values = x._known()
+    values = x._held()
     if isinstance(values, np.ndarray) and isinstance(rows, int) and values.size and (values.min() < 0 or values.max() >= rows):
         raise ValueError(
             f"Variable value (input) of OP(paddle.nn.functional.embedding) expected >= 0 and < {rows}, but got {values.min()} to {values.max()}"
@@ -188,7 +188,7 @@ def one_hot(x: Tensor, num_classes: int = -1, name: str | None = None) -> Tensor
     classes = int(number_of(num_classes))
     if classes == -1:
         classes = int(x._array("one_hot()").max()) + 1
-    values = x._known()
+    values = x._held()
     if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= classes):
         raise ValueError(f"one_hot expected positions in [0, {classes}) but got values from {values.min()} to {values.max()}")
     wide = dispatch.call(ops.Reshape, x, shape=(*x.type.shape, 1))
@@ -224,10 +224,10 @@ def pad(
     "constant" (`value`), "reflect" (mirrored without the edge), "replicate" (the edge repeated), "circular" (from the other end).
     """
     tensor_arg(x, "pad")
-    widths = [int(number_of(w)) for w in shape_dims(pad)]
+    widths = [w if isinstance(w, Expr) else int(w) for w in shape_dims(pad)]
     rank = x.ndim
     assert 2 * rank >= len(widths), f"pad expected at most two widths per axis but got {len(widths)} for shape {list(x.shape)}"
-    pairs = [(0, 0)] * rank
+    pairs: list[tuple[Dim, Dim]] = [(0, 0)] * rank
     given = list(zip(widths[::2], widths[1::2], strict=True))
     if len(given) == rank and (mode == "constant" and data_format is None or rank < 3):
         pairs = given if pad_from_left_axis else given[::-1]
@@ -241,12 +241,16 @@ def pad(
         return dispatch.call(ops.Pad, x, padding=flat, value=float(value) if x.type.dtype.kind == "f" else int(value))
     if mode not in ("reflect", "replicate", "circular"):
         raise AssertionError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
-    padded = [axis for axis, pair in enumerate(pairs) if any(pair)]
+    known = [(low, high) for low, high in pairs if isinstance(low, int) and isinstance(high, int)]
+    if len(known) < rank:
+        free = [w for w in widths if isinstance(w, Expr)]
+        raise UnknownSize(f"expected known widths to pad by in mode '{mode}' but got the symbolic size '{free[0]}'", *free)
+    padded = [axis for axis, pair in enumerate(known) if any(pair)]
     # In front of the last of these axes places are taken one by one, in the kernel that puts the last one together; where sizes are unknown the last one comes first, so that the others copy
     # whole rows of it.
     taken = [axis for axis in padded[:-1] if isinstance(x.type.shape[axis], int)]
     for axis in (*taken, *(axis for axis in reversed(padded) if axis not in taken)):
-        (low, high), size = pairs[axis], x.type.shape[axis]
+        (low, high), size = known[axis], x.type.shape[axis]
         if isinstance(size, int) and mode == "reflect" and max(low, high) >= max(size, 1):
             raise ValueError(f"pad by reflection expected widths below the size {size} of axis {axis} but got {low} and {high}")
         if isinstance(size, int) and (axis in taken or not 0 <= min(low, high) <= max(low, high) <= size):
@@ -269,13 +273,17 @@ def _padded_axis(x: Tensor, axis: int, size: Dim, low: int, high: int, mode: str
     return concat([part for part in parts if part.type.shape[axis] != 0], axis)
 
 
-def _crop_negative(x: Tensor, pairs: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], Tensor]:
-    """Negative widths take elements away."""
-    if any(w < 0 for pair in pairs for w in pair):
-        starts = tuple(max(0, -low) for low, _ in pairs)
-        stops = tuple(size - max(0, -high) for size, (_, high) in zip(x.type.shape, pairs, strict=True))
+def _crop_negative(x: Tensor, pairs: Sequence[tuple[Dim, Dim]]) -> tuple[list[tuple[Dim, Dim]], Tensor]:
+    """Negative widths take elements away. One that is not known is taken not to be negative, which each call checks."""
+
+    def cut(width: Dim) -> int:
+        return max(0, -width) if isinstance(width, int) else 0
+
+    if any(cut(w) for pair in pairs for w in pair):
+        starts = tuple(cut(low) for low, _ in pairs)
+        stops = tuple(size - cut(high) for size, (_, high) in zip(x.type.shape, pairs, strict=True))
         x = dispatch.call(ops.Slice, x, starts=starts, stops=stops, strides=(1,) * x.ndim)
-    return [(max(0, low), max(0, high)) for low, high in pairs], x
+    return [(low + cut(low), high + cut(high)) for low, high in pairs], x
 
 
 def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW", name: str | None = None) -> Tensor:

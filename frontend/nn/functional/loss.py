@@ -9,7 +9,7 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.math.common import axis_of, cast_to, number_like, tensor_arg
+from polyreme.math.common import axis_of, cast_to, number_like, same_sizes, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, exp, log, maximum, minimum, multiply, neg, pow, scale, square, subtract
 from polyreme.math.linalg import matmul
@@ -137,9 +137,9 @@ def softmax_with_cross_entropy(
 def _check_labels(label: Tensor, logits: Tensor, axis: int, soft_label: bool, ignore_index: int, error: type[Exception] = IndexError) -> None:
     """Refuse labels that are no class of `logits`. Labels of another shape are left to the op, which says so with the user's line."""
     classes = logits.type.shape[axis]
-    if soft_label or not _are_alike(logits, label, axis) or not isinstance(label._known(), np.ndarray) or not isinstance(classes, int):
+    if soft_label or not _are_alike(logits, label, axis) or not isinstance(label._held(), np.ndarray) or not isinstance(classes, int):
         return
-    values = label._known()
+    values = label._held()
     wrong = (values != ignore_index) & ((values < 0) | (values >= classes))
     if wrong.any():
         raise error(
@@ -203,7 +203,7 @@ def cross_entropy(
 
     factor = None
     if weight is not None:
-        if input.shape[place] != weight.shape[-1]:
+        if not same_sizes(input.type.shape[place : place + 1], weight.type.shape[-1:]):
             raise ValueError(
                 f"input's class_dimension({input.shape[place]}) must equal to weight's class_dimension({weight.shape[-1]}) when weight is provided"
             )
@@ -409,7 +409,7 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 1e-5, name: str | N
     """
     if input.dtype.name not in ("float32", "float64") or label.dtype.name not in ("int32", "int64"):
         raise AssertionError(f"dice_loss expected an input of float32 or float64 and a label of int32 or int64 but got {input.dtype.name} and {label.dtype.name}")
-    if input.ndim < 2 or label.ndim != input.ndim or label.shape[-1] != 1 or input.shape[:-1] != label.shape[:-1]:
+    if input.ndim < 2 or label.ndim != input.ndim or not same_sizes(label.type.shape[-1:], [1]) or not same_sizes(input.type.shape[:-1], label.type.shape[:-1]):
         raise AssertionError(f"dice_loss expected an input [batch, ..., classes] and a label [batch, ..., 1] but got shapes {list(input.shape)} and {list(label.shape)}")
     wanted = cast_to(one_hot(squeeze(label, -1), input.shape[-1]), input.type.dtype)
     axes = list(range(1, input.ndim))

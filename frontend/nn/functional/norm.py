@@ -14,9 +14,9 @@ import numpy as np
 
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
-from polyreme.ir.dims import Dim, product
+from polyreme.ir.dims import Dim, Expr, UnknownSize, product
 from polyreme.ir.types import i64
-from polyreme.math.common import number_of, tensor_arg
+from polyreme.math.common import number_of, same_sizes, tensor_arg
 from polyreme.math.creation import clone
 from polyreme.math.elementwise import add, divide, pow, scale, square
 from polyreme.math.manipulation import reshape
@@ -162,8 +162,7 @@ def layer_norm(
         raise ValueError("`normalized_shape` should be int, list of ints or tuple of ints.")
     sizes = [number_of(s) for s in normalized_shape]
     first = x.ndim - len(sizes)
-    tail: tuple[Dim, ...] = x.type.shape[max(first, 0) :]
-    if first < 0 or list(tail) != sizes:
+    if first < 0 or not same_sizes(x.type.shape[first:], sizes):
         text = str(sizes)
         raise ValueError(f"Given normalized_shape is {text}, expected input with shape [*, {text[1:]}, but got input shape {list(x.shape)}")
     if not sizes:
@@ -171,7 +170,7 @@ def layer_norm(
     if not 0 <= epsilon <= 0.001:
         raise ValueError(f"'epsilon' in Op(LayerNorm) should be between 0.0 and 0.001, but received [{epsilon}].")
     axes = tuple(range(first, x.ndim))
-    weight, bias = (_flat(v, tail, n, "layer_norm") for v, n in ((weight, "weight"), (bias, "bias")))
+    weight, bias = (_flat(v, x.type.shape[first:], n, "layer_norm") for v, n in ((weight, "weight"), (bias, "bias")))
     return dispatch.call(ops.Standardize, x, weight, bias, axes=axes, affine=axes, epsilon=float(epsilon))[0]
 
 
@@ -222,10 +221,13 @@ def group_norm(
         raise ValueError("unsupported data layout:" + data_format)
     if x.ndim < 2:
         raise ValueError(f"group_norm expected an input of at least 2 axes but got shape {list(x.shape)}")
-    shape, axis = x.type.shape, channel_axis(data_format, x.ndim)
-    channels = shape[axis]
-    if not isinstance(channels, int):
-        raise ValueError(f"group_norm expected a known number of channels but got shape {list(x.shape)}")
+    axis = channel_axis(data_format, x.ndim)
+    for vector in (weight, bias):
+        if vector is not None and vector.ndim == 1:
+            same_sizes(x.type.shape[axis : axis + 1], vector.type.shape)
+    channels = x.type.shape[axis]
+    if isinstance(channels, Expr):
+        raise UnknownSize(f"group_norm expected a known number of channels but got the symbolic size '{channels}'", channels)
     if not 1 <= num_groups <= channels or channels % num_groups:
         raise ValueError(f"group_norm expected a number of groups that divides {channels} channels but got {num_groups}")
     for vector, what in ((weight, "weight"), (bias, "bias")):

@@ -8,9 +8,10 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
+from polyreme.ir.dims import UnknownSize
 from polyreme.ir.facts import agree_all
 from polyreme.ir.types import i64
-from polyreme.math.common import cast_to, number_like, select, tensor_arg
+from polyreme.math.common import cast_to, number_like, same_sizes, select, tensor_arg
 from polyreme.math.elementwise import add, clip, divide, maximum, multiply, neg, subtract
 from polyreme.math.manipulation import check_positions, concat, reshape, squeeze, stack, unsqueeze
 from polyreme.math.reduction import logsumexp, mean, sum
@@ -25,7 +26,7 @@ _NEVER, _POSSIBLE = -1e30, -1e29
 
 def _check_classes(label: Tensor, classes: int, function: str) -> None:
     """Labels must be classes, where that can be seen: in eager mode."""
-    values = label._known()
+    values = label._held()
     if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= classes):
         raise IndexError(f"{function} expected labels in [0, {classes}) but got values from {values.min()} to {values.max()}")
 
@@ -55,7 +56,7 @@ def ctc_loss(
         raise AssertionError(f"ctc_loss expected 'mean', 'sum' or 'none' for the reduction but got {reduction!r}")
     steps, batch, classes = log_probs.type.shape
     if not isinstance(steps, int) or not isinstance(classes, int):
-        raise ValueError(f"ctc_loss expected log_probs [steps, batch, classes] with a known number of steps and classes but got {list(log_probs.shape)}: give both in the InputSpec")
+        raise UnknownSize(f"ctc_loss expected log_probs [steps, batch, classes] with a known number of steps and classes but got {list(log_probs.shape)}", steps, classes)
     if not 0 <= blank < classes:
         raise ValueError(f"ctc_loss expected a blank in [0, {classes}) but got {blank}")
     if 0 in (steps, batch, classes):
@@ -134,9 +135,9 @@ def hsigmoid_loss(
     tensor_arg(label, "hsigmoid_loss", "label")
     if num_classes < 2:
         raise ValueError(f"Expected num_classes >= 2 (got {num_classes})")
-    if input.ndim != 2 or weight.ndim != 2 or input.shape[1] != weight.shape[1]:
+    if input.ndim != 2 or weight.ndim != 2 or not same_sizes(input.type.shape[1:], weight.type.shape[1:]):
         raise ValueError(f"hsigmoid_loss expected an input [batch, {weight.shape[-1]}] for a weight of shape {list(weight.shape)} but got {list(input.shape)}")
-    if label.shape[0] != input.shape[0]:
+    if not same_sizes(input.type.shape[:1], label.type.shape[:1]):
         raise ValueError(f"hsigmoid_loss expected a label per row but got {label.shape[0]} for {input.shape[0]} rows")
     if (path_table is None) != (path_code is None):
         raise ValueError("hsigmoid_loss expected both path_table and path_code, or neither")

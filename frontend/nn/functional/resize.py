@@ -5,23 +5,23 @@ Places and shares are computed in float32, rounded as Paddle's kernels round the
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.ir.dims import Dim
-from polyreme.ir.types import f32, f64, i64
+from polyreme.ir.dims import Dim, UnknownSize
+from polyreme.ir.types import ScalarType, f32, f64, i64
 from polyreme.math.common import cast_to, number_of, tensor_arg
 from polyreme.math.elementwise import add, divide, maximum, minimum, multiply, subtract
 from polyreme.math.linalg import matmul
 from polyreme.math.manipulation import expand, reshape, transpose, unsqueeze
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
 from polyreme.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from polyreme.tensor import Tensor
+from polyreme.tensor import Tensor, shape_dims
 
 __all__ = ["interpolate", "upsample"]
 
@@ -39,7 +39,7 @@ def ratio_of(old: int, new: int, factor: float, align_corners: bool) -> np.float
 
 def _known(old: Dim, new: Dim, what: str) -> tuple[int, int]:
     if not isinstance(old, int) or not isinstance(new, int):
-        raise ValueError(f"expected known sizes for {what} interpolation but got '{old}' and '{new}'")
+        raise UnknownSize(f"expected known sizes for {what} interpolation but got '{old}' and '{new}'", old, new)
     return old, new
 
 
@@ -55,14 +55,16 @@ def _blend(x: Tensor, axis: int, parts: list[tuple[Array, Array]]) -> Tensor:
 
 
 def nearest_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool = False) -> Tensor:
-    """Each element the nearest one before it (with `align_corners`: on either side). A symbolic size can be enlarged by a whole factor."""
+    """Each element the nearest one before it (with `align_corners`: on either side)."""
     old = x.type.shape[axis]
     if old == new:
         return x
     if not isinstance(old, int) or not isinstance(new, int):
         times = int(factor)
-        if align_corners or new != old * times:
-            raise ValueError(f"expected a whole scale to enlarge the symbolic size '{old}' but got the new size '{new}'")
+        if align_corners or not times or new != old * times:
+            places = multiply(_free_ratio(old, new, factor, align_corners), dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f32))
+            places = add(places, dispatch.full((), 0.5, f32)) if align_corners else places
+            return dispatch.call(ops.Gather, x, minimum(cast_to(places, i64), dispatch.full((), old - 1, i64)), axis=axis)
         shape = x.type.shape
         wide = expand(unsqueeze(x, axis + 1), [*shape[: axis + 1], times, *shape[axis + 1 :]])
         return reshape(wide, [*shape[:axis], new, *shape[axis + 1 :]])
@@ -93,6 +95,18 @@ def linear_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bo
     return _blend(x, axis, [(low, 1 - share), (np.minimum(low + 1, old - 1), share)])
 
 
+def _free_ratio(old: Dim, new: Dim, factor: float, align_corners: bool) -> Tensor:
+    """`ratio_of` where a size is not known, as a tensor."""
+
+    def size(n: Dim | float) -> Tensor:
+        return dispatch.full((), n, f32)
+
+    if align_corners:
+        # The last step is from the last to the last, whatever comes of dividing by 0.
+        return divide(size(old - 1), maximum(size(new - 1), size(1)))
+    return size(float(np.float32(1 / np.float32(factor)))) if factor > 0 else divide(size(old), size(new))
+
+
 def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool, align_mode: int, single_at_start: bool) -> Tensor:
     """`linear_axis` where a size is not known: places and shares are computed when it runs."""
     old = x.type.shape[axis]
@@ -101,12 +115,9 @@ def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corne
         return dispatch.full((), n, f32)
 
     steps = dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f32)
-    if align_corners:
-        # The last step is from the last to the last, whatever comes of dividing by 0.
-        ratio = divide(size(old - 1), maximum(size(new - 1), size(1)))
-    else:
-        ratio = size(float(np.float32(1 / np.float32(factor)))) if factor > 0 else divide(size(old), size(new))
-        ratio = multiply(ratio, minimum(size(new - 1), size(1))) if single_at_start else ratio
+    ratio = _free_ratio(old, new, factor, align_corners)
+    if single_at_start and not align_corners:
+        ratio = multiply(ratio, minimum(size(new - 1), size(1)))
     if align_mode == 0 and not align_corners:
         half = dispatch.full((), 0.5, f64)
         places = cast_to(subtract(multiply(cast_to(ratio, f64), add(cast_to(steps, f64), half)), half), f32)
@@ -126,15 +137,48 @@ def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corne
 
 def cubic_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool) -> Tensor:
     """From four neighbours, by Keys' convolution with a = -0.75."""
-    old, new = _known(x.type.shape[axis], new, "cubic")
+    old = x.type.shape[axis]
     if old == new:
         return x
+    if not isinstance(old, int) or not isinstance(new, int):
+        return _cubic_free_axis(x, axis, new, factor, align_corners)
     ratio = ratio_of(old, new, factor, align_corners) if new > 1 else np.float32(0)
     steps = np.arange(new, dtype=np.float32)
     places = ratio * steps if align_corners else ratio * (steps + HALF) - HALF
     first = np.floor(places).astype(np.int64)
     share = (places - first.astype(np.float32)).astype(np.float64 if x.dtype.name == "float64" else np.float32)
     return _blend(x, axis, [(np.clip(first + k, 0, old - 1), _keys(np.abs(share - k), -0.75)) for k in (-1, 0, 1, 2)])
+
+
+def _cubic_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool) -> Tensor:
+    """`cubic_axis` where a size is not known: places and shares are computed when it runs."""
+    old = x.type.shape[axis]
+
+    def number(value: Dim | float, dtype: ScalarType = f32) -> Tensor:
+        return dispatch.full((), value, dtype)
+
+    def polynomial(at: Tensor, *coefficients: float) -> Tensor:
+        total = multiply(at, number(coefficients[0]))
+        for c in coefficients[1:-1]:
+            total = multiply(add(total, number(c)), at)
+        return add(total, number(coefficients[-1]))
+
+    ratio = multiply(_free_ratio(old, new, factor, align_corners), minimum(number(new - 1), number(1)))
+    steps = dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f32)
+    places = multiply(ratio, steps) if align_corners else subtract(multiply(ratio, add(steps, number(0.5))), number(0.5))
+    first = dispatch.call(ops.Floor, places)
+    share = subtract(places, first)
+    # Keys' convolution with a = -0.75 of distances up to 1, and from there to 2.
+    near, far = (1.25, -2.25, 0.0, 1.0), (-0.75, 3.75, -6.0, 3.0)
+    rest = subtract(number(1), share)
+    total = None
+    for k, distance, coefficients in ((-1, add(share, number(1)), far), (0, share, near), (1, rest, near), (2, add(rest, number(1)), far)):
+        index = minimum(maximum(add(cast_to(first, i64), number(k, i64)), number(0, i64)), number(old - 1, i64))
+        weight = reshape(cast_to(polynomial(distance, *coefficients), x.type.dtype), [-1 if i == axis else 1 for i in range(x.ndim)])
+        blended = multiply(dispatch.call(ops.Gather, x, index, axis=axis), weight)
+        total = blended if total is None else add(total, blended)
+    assert total is not None
+    return total
 
 
 def _keys(distance: Array, a: float) -> Array:
@@ -187,24 +231,39 @@ def _sizes(x: Tensor, size: Any, scale_factor: Any, recompute: bool | None) -> t
     if any(f <= 0 for f in factors):
         raise ValueError(f"Attr(scale) should be greater than zero, but got {factors}")
     if recompute:
-        return [_times(n, math.floor, float(f)) for n, f in zip(old, factors, strict=True)], [0.0] * rank
-    return [_times(n, int, np.float32(f)) for n, f in zip(old, factors, strict=True)], [float(f) for f in factors]
+        return [scaled_size(n, np.float64(f)) for n, f in zip(old, factors, strict=True)], [0.0] * rank
+    return [scaled_size(n, np.float32(f)) for n, f in zip(old, factors, strict=True)], [float(f) for f in factors]
 
 
-def _times(size: Dim, cut: Callable[[Any], int], factor: Any) -> Dim:
+def scaled_size(size: Dim, factor: Any) -> Dim:
+    """`size` times `factor`, a numpy number in whose precision they are multiplied, without what is behind the point."""
     if isinstance(size, int):
-        return cut(factor * type(factor)(size))
+        return int(factor * type(factor)(size))
+    fraction = _fraction(factor)
+    if fraction is None:
+        raise UnknownSize(f"expected a scale that is a quotient of small numbers for the symbolic size '{size}' but got {factor}", size)
+    return size * fraction.numerator // fraction.denominator
+
+
+@cache
+def _fraction(factor: Any) -> Fraction | None:
+    """The fraction that gives what multiplying by `factor` gives of all sizes that images have; None if there is none of small numbers."""
+    found = Fraction(float(factor)).limit_denominator(1 << 10)
     if float(factor).is_integer():
-        return size * int(factor)
-    raise ValueError(f"expected a whole scale for the symbolic size '{size}' but got {factor}")
+        return found
+    sizes = np.arange(1 << 17)
+    same = np.array_equal((factor * sizes.astype(type(factor))).astype(np.int64), sizes * found.numerator // found.denominator)
+    return found if same else None
 
 
 def _numbers(value: Any) -> Any:
     """A number, or a list of them, out of tensors and tuples."""
-    if isinstance(value, (Tensor, np.ndarray)):
+    if isinstance(value, Tensor) and value.type.dtype.kind in "iu":
+        value = list(shape_dims(value)) if value.ndim else number_of(value)
+    elif isinstance(value, (Tensor, np.ndarray)):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [number_of(v) if not isinstance(v, Tensor) or v.ndim == 0 else v.item() for v in value]
+        return [number_of(v) for v in value]
     return number_of(value)
 
 

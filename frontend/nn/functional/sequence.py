@@ -9,7 +9,8 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
-from polyreme.math.common import cast_to, number_of, tensor_arg
+from polyreme.ir.dims import UnknownSize
+from polyreme.math.common import cast_to, number_of, same_sizes, tensor_arg
 from polyreme.math.manipulation import stack, take_along_axis
 from polyreme.tensor import Tensor
 
@@ -36,7 +37,7 @@ def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
         tensor_arg(value, "gather_tree", name)
     if ids.ndim != 3:
         raise ValueError("The input ids must be a 3D tensor with shape [length, batch_size, beam_size]")
-    if ids.type.shape != parents.type.shape:
+    if not same_sizes(ids.type.shape, parents.type.shape):
         raise ValueError(f"gather_tree expected ids and parents of one shape but got {list(ids.shape)} and {list(parents.shape)}")
     if ids.dtype.name not in ("int32", "int64"):
         raise RuntimeError(f"gather_tree expected ids of int32 or int64 but got {ids.dtype.name}")
@@ -44,7 +45,7 @@ def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
         raise ValueError(f"gather_tree expected parents of {ids.dtype.name}, as the ids, but got {parents.dtype.name}")
     steps, beams = ids.shape[0], ids.shape[2]
     if not isinstance(steps, int):
-        raise ValueError(f"gather_tree expected a known number of steps but got {steps}")
+        raise UnknownSize(f"gather_tree expected a known number of steps but got the symbolic size '{steps}'", steps)
     if 0 in ids.shape:
         return ids
     kept, beam = [ids[steps - 1]], parents[steps - 1]
@@ -56,6 +57,6 @@ def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
 
 
 def _check_beams(beam: Tensor, beams: Any) -> None:
-    values = beam._known()
+    values = beam._held()
     if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= beams):
         raise ValueError(f"gather_tree expected parents in [0, {beams}) but got values from {values.min()} to {values.max()}")

@@ -10,12 +10,15 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
+from polyreme.dtypes import of_scalar
+from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.types import i64
-from polyreme.math.common import tensor_arg
+from polyreme.math.common import same_sizes, tensor_arg
+from polyreme.math.creation import linspace
 from polyreme.math.elementwise import abs as abs_
-from polyreme.math.elementwise import add, cast, clip, divide, floor, minimum, multiply, scale, subtract
+from polyreme.math.elementwise import add, cast, clip, divide, floor, maximum, minimum, multiply, scale, subtract
 from polyreme.math.linalg import matmul
-from polyreme.math.manipulation import concat, reshape, transpose
+from polyreme.math.manipulation import concat, expand, reshape, stack, transpose
 from polyreme.math.matrices import diag_embed
 from polyreme.nn.functional.common import pad
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
@@ -115,10 +118,14 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True, name:
     Places run from -1 to 1: with `align_corners` between the middles of the outermost pixels, otherwise between their outer edges.
     """
     tensor_arg(theta, "affine_grid", "theta")
-    sizes = [int(n) for n in shape_dims(out_shape)]
+    sizes = list(shape_dims(out_shape))
     spatial = len(sizes) - 2
     if spatial not in (2, 3) or theta.ndim != 3 or theta.shape[1:] != [spatial, spatial + 1]:
         raise ValueError(f"affine_grid expected theta [N, 2, 3] with 4 sizes, or [N, 3, 4] with 5 sizes, but got {list(theta.shape)} with {sizes}")
+    if any(isinstance(n, Expr) for n in sizes[2:]):
+        wide = expand(_free_points(theta, sizes[2:], align_corners), [theta.type.shape[0], product(sizes[2:]), spatial + 1])
+        made = matmul(wide, theta, transpose_y=True)
+        return reshape(made, [theta.type.shape[0], *sizes[2:], spatial])
     dtype = theta.type.dtype.np
     axes = []
     for n in sizes[2:]:
@@ -128,6 +135,20 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True, name:
     points = np.stack([*reversed(grids), np.ones_like(grids[0])], -1).reshape(1, -1, spatial + 1).astype(dtype)
     made = matmul(dispatch.call(ops.BroadcastTo, dispatch.constant(points), shape=(theta.type.shape[0], *points.shape[1:])), theta, transpose_y=True)
     return reshape(made, [theta.type.shape[0], *sizes[2:], spatial])
+
+
+def _free_points(theta: Tensor, sizes: Sequence[Dim], align_corners: bool) -> Tensor:
+    """The places of `affine_grid` and a 1 behind each, [1, places, axes + 1], of sizes that are not known while the program is built."""
+    dtype = of_scalar(theta.type.dtype)
+    grids = []
+    for axis, n in enumerate(sizes):
+        places = linspace(-1, 1, n, dtype)
+        if not align_corners:
+            number, fewer = (dispatch.full((), m, theta.type.dtype) for m in (n, n - 1))
+            places = multiply(places, divide(fewer, number))
+        grids.append(expand(reshape(places, [-1 if i == axis else 1 for i in range(len(sizes))]), list(sizes)))
+    ones = expand(dispatch.full((1,) * len(sizes), 1, theta.type.dtype), list(sizes))
+    return reshape(stack([*reversed(grids), ones], -1), [1, -1, len(sizes) + 1])
 
 
 def grid_sample(
@@ -147,7 +168,7 @@ def grid_sample(
     if not isinstance(align_corners, bool):
         raise TypeError(f"The align corners should be bool, but got: {align_corners}")
     spatial = x.ndim - 2
-    if spatial not in (2, 3) or grid.ndim != x.ndim or grid.shape[-1] != spatial or x.shape[0] != grid.shape[0]:
+    if spatial not in (2, 3) or grid.ndim != x.ndim or not same_sizes(grid.type.shape[-1:], [spatial]) or not same_sizes(x.type.shape[:1], grid.type.shape[:1]):
         raise ValueError(f"grid_sample expected images [N, C, H, W] and places [N, h, w, 2], or one axis more, but got {list(x.shape)} and {list(grid.shape)}")
     sizes = x.shape[2:]
     # The last coordinate in the grid is that of the first spatial axis.
@@ -177,8 +198,10 @@ def grid_sample(
     return transpose(total, [0, x.ndim - 1, *range(1, x.ndim - 1)])
 
 
-def _place(grid: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
+def _place(grid: Tensor, size: Dim, padding_mode: str, align_corners: bool) -> Tensor:
     """Places from -1 to 1 as positions along an axis of `size`."""
+    if isinstance(size, Expr):
+        return _free_place(grid, size, padding_mode, align_corners)
     place = scale(grid, (size - 1) / 2, (size - 1) / 2) if align_corners else scale(scale(grid, float(size), float(size - 1)), 0.5)
     if padding_mode == "reflection":
         span = float(size - 1) * 2 if align_corners else float(size) * 2
@@ -191,7 +214,25 @@ def _place(grid: Tensor, size: int, padding_mode: str, align_corners: bool) -> T
     return place if padding_mode == "zeros" else clip(place, 0.0, float(size - 1))
 
 
-def _at(rows: Tensor, batch: Tensor, at: Sequence[Tensor], sizes: Sequence[int], share: Tensor) -> Tensor:
+def _free_place(grid: Tensor, size: Expr, padding_mode: str, align_corners: bool) -> Tensor:
+    """`_place` where the size is not known while the program is built."""
+
+    def number(value: Dim | float) -> Tensor:
+        return dispatch.full((), value, grid.type.dtype)
+
+    last, half = number(size - 1), number(0.5)
+    middle = multiply(last, half)
+    place = add(multiply(grid, middle), middle) if align_corners else multiply(add(multiply(grid, number(size)), last), half)
+    if padding_mode == "reflection":
+        span = number(2 * (size - 1) if align_corners else 2 * size)
+        away = abs_(place if align_corners else add(place, half))
+        folded = subtract(away, multiply(floor(divide(away, maximum(span, number(1)))), span))
+        place = minimum(folded, subtract(span, folded))
+        place = place if align_corners else subtract(place, half)
+    return place if padding_mode == "zeros" else minimum(maximum(place, number(0)), last)
+
+
+def _at(rows: Tensor, batch: Tensor, at: Sequence[Tensor], sizes: Sequence[Dim], share: Tensor) -> Tensor:
     """The channels at whole positions, times their share; 0 outside."""
     index: Tensor = batch
     inside: Tensor | None = None

@@ -12,7 +12,8 @@ from typing import Any
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import DTYPES, default_dtype
-from polyreme.math.common import tensor_arg
+from polyreme.ir.dims import UnknownSize
+from polyreme.math.common import same_sizes, tensor_arg
 from polyreme.math.creation import full
 from polyreme.math.elementwise import add, tanh, where
 from polyreme.math.linalg import matmul
@@ -235,9 +236,7 @@ class GRUCell(_GatedCell):
 def _step_count(inputs: Any, axis: int) -> int:
     steps = flatten(inputs)[0].shape[axis]
     if not isinstance(steps, int):
-        raise ValueError(
-            f"expected a known number of steps, which are run one by one, but got {steps}: give that size to InputSpec, or use SimpleRNN, LSTM or GRU"
-        )
+        raise UnknownSize(f"expected a known number of steps, which are run one by one, but got the symbolic size '{steps}': use SimpleRNN, LSTM or GRU", steps)
     if not steps:
         raise ValueError("expected at least one step but got a sequence of none")
     return steps
@@ -401,7 +400,7 @@ class RNNBase(LayerList):
         if len(states) != self.state_components:
             raise ValueError(f"{type(self).__name__} expected {self.state_components} initial states but got {len(states)}")
         for state, shape in zip(states, shapes, strict=True):
-            if list(state.shape) != shape:
+            if not same_sizes(shape, state.type.shape):
                 raise ValueError(f"{type(self).__name__} expected an initial state of shape {shape} but got {list(state.shape)}")
         return list(zip(*(unstack(state) if count > 1 else [state.reshape(state.shape[1:])] for state in states), strict=True))
 
@@ -410,7 +409,7 @@ class RNNBase(LayerList):
         if lengths.dtype not in (DTYPES["int32"], DTYPES["int64"]):
             raise ValueError(f"{type(self).__name__} expected lengths of int32 or int64 but got {lengths.dtype.name}")
         batch = inputs.shape[1 if self.time_major else 0]
-        if list(lengths.shape) != [batch]:
+        if not same_sizes([batch], lengths.type.shape):
             raise ValueError(f"{type(self).__name__} expected lengths of shape {[batch]} but got {list(lengths.shape)}")
         return lengths
 

@@ -30,7 +30,7 @@ MAX_TERMS = 16
 
 def known_contents(tensor: Tensor) -> Contents | None:
     """The elements as an array of Python numbers and symbolic sizes, or None when they are only known when the program runs."""
-    value = tensor._value
+    value = tensor._held()
     if isinstance(value, np.ndarray):
         return value.astype(object) if value.size <= MAX_ELEMENTS else None
     return _of_value(value, {}, MAX_DEPTH) if isinstance(value, Value) else None
@@ -71,7 +71,8 @@ def is_small(value: Any) -> bool:
 
 def _cast(op: Any, x: Contents) -> Contents:
     convert: Callable[[Any], Any] = bool if op.dtype.kind == "b" else float if op.dtype.kind == "f" else int
-    return _each(lambda v: v if isinstance(v, Expr) and op.dtype.is_integer else convert(v), x)
+    # A size is a whole number that floats have, too.
+    return _each(lambda v: v if isinstance(v, Expr) and op.dtype.kind in "iuf" else convert(v), x)
 
 
 def _each(function: Callable[..., Any], *xs: Contents) -> Contents:
@@ -111,6 +112,13 @@ def _reduce(total: Callable[[Any], Any]) -> Callable[..., Contents]:
     return rule
 
 
+def _equal(x: Any, y: Any) -> bool:
+    answer = dims.asked_equal(x, y) if isinstance(x, (int, Expr)) and isinstance(y, (int, Expr)) else x == y
+    if answer is None:
+        raise TypeError("whether sizes are equal is not known")
+    return answer
+
+
 def _binary(function: Callable[[Any, Any], Any]) -> Callable[..., Contents]:
     return lambda op, x, y: _each(function, x, y)
 
@@ -137,8 +145,14 @@ _RULES: dict[type[Op], Callable[..., Contents]] = {
     ops.Maximum: _binary(dims.maximum),
     ops.Minimum: _binary(dims.minimum),
     ops.Neg: lambda op, x: _each(lambda v: -v, x),
-    ops.Floor: lambda op, x: _each(math.floor, x),
-    ops.Ceil: lambda op, x: _each(math.ceil, x),
+    ops.Floor: lambda op, x: _each(lambda v: v if isinstance(v, Expr) else float(math.floor(v)), x),
+    ops.Ceil: lambda op, x: _each(lambda v: v if isinstance(v, Expr) else float(math.ceil(v)), x),
+    ops.Less: _binary(lambda x, y: bool(x < y)),
+    ops.LessEqual: _binary(lambda x, y: bool(x <= y)),
+    ops.Greater: _binary(lambda x, y: bool(x > y)),
+    ops.GreaterEqual: _binary(lambda x, y: bool(x >= y)),
+    ops.Equal: _binary(_equal),
+    ops.NotEqual: _binary(lambda x, y: not _equal(x, y)),
     ops.Sum: _reduce(lambda items: sum(items)),
     ops.Prod: _reduce(dims.product),
 }

@@ -1,0 +1,39 @@
+"""Feeds with batches of their own: the free sizes of axis 0 have one name while a program is built, and may be several when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from polyreme.ir.dims import Dim, substitute, symbol, symbols
+from polyreme.ir.types import TensorType, type_symbols
+from polyreme.lowering.shapes import attribute_sizes
+from polyreme.static.input_spec import BATCH, own_size
+from polyreme.static.meanings import Host
+from polyreme.static.program import Program
+
+__all__ = ["may_part", "with_own_batches"]
+
+
+def may_part(program: Program, size: str) -> bool:
+    """Whether feeds may give `size` several values: it must be the batch, and no operator may speak of it, since whose batch that is nothing tells."""
+    if size != BATCH:
+        return False
+    return not any(isinstance(op.meaning, Host) or _speaks_of(op.attrs, size) for op in program.global_block().ops)
+
+
+def _speaks_of(attributes: Mapping[str, Any], size: str) -> bool:
+    return any(size in attribute_sizes(value) for value in attributes.values())
+
+
+def with_own_batches(types: Mapping[str, TensorType], arrays: Mapping[str, Any]) -> dict[str, TensorType]:
+    """The types of feeds, the batch called otherwise for those whose arrays have another one than the first."""
+    taken = frozenset().union(*map(type_symbols, types.values()))
+    first: int | None = None
+    made = {}
+    for name, kind in types.items():
+        batch = next((n for d, n in zip(kind.shape, arrays[name].shape, strict=True) if d == symbol(BATCH)), None)
+        first = batch if first is None else first
+        own: dict[str, Dim] = {} if batch in (None, first) else {BATCH: own_size(name, 0, taken)}
+        made[name] = kind.with_shape(tuple(substitute(d, own) if BATCH in symbols(d) else d for d in kind.shape))
+    return made
