@@ -404,14 +404,17 @@ def _from_the_start(index: Tensor, size: Dim) -> Tensor:
 
 def positions_along(indices: Tensor, shape: Sequence[Dim], axis: int) -> Tensor:
     """The places in a flattened tensor of `shape` that `indices` name along `axis`, the other coordinates being those of the element of `indices`."""
-    place = _from_the_start(indices, shape[axis])
-    for i, size in enumerate(indices.type.shape):
+
+    def steps(along: Tensor, i: int) -> Tensor:
         step = product(shape[i + 1 :])
+        return along if step == 1 else dispatch.call(ops.Mul, along, dispatch.full((), step, i64))
+
+    # The steps of `axis` come before the other coordinates are added: they multiply its own one alone.
+    place = steps(_from_the_start(indices, shape[axis]), axis)
+    for i, size in enumerate(indices.type.shape):
         if i != axis:
             along = dispatch.call(ops.Iota, shape=tuple(size if k == i else 1 for k in range(len(shape))), axis=i, dtype=i64)
-            place = dispatch.call(ops.Add, place, along if step == 1 else dispatch.call(ops.Mul, along, dispatch.full((), step, i64)))
-        elif step != 1:
-            place = dispatch.call(ops.Mul, place, dispatch.full((), step, i64))
+            place = dispatch.call(ops.Add, place, steps(along, i))
     return place
 
 

@@ -88,4 +88,5 @@ def _given(out: Any, result: Any) -> Any:
         return result
     if isinstance(out, Tensor):
         return dispatch.assign(out, result)
-    return type(result)(dispatch.assign(o, r) for o, r in zip(out, result, strict=True))
+    given = [dispatch.assign(o, r) for o, r in zip(out, result, strict=True)]
+    return result._make(given) if hasattr(result, "_make") else type(result)(given)
