@@ -449,7 +449,7 @@ class Tensor:
         copy._place = place
         return copy
 
-    def pin_memory(self) -> Tensor:
+    def pin_memory(self, blocking: bool = True) -> Tensor:
         """Page-locked memory only matters to devices this build lacks: the tensor itself."""
         return self
 

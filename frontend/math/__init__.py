@@ -64,8 +64,8 @@ _METHODS: dict[str, object] = {
     "mT": property(lambda self: manipulation.transpose(self, [*range(self.ndim - 2), self.ndim - 1, self.ndim - 2])),
     "fill_": edits.fill_,
     "zero_": lambda self: edits.fill_(self, 0),
-    "view_as": lambda self, other: manipulation.view(self, other.shape),
-    "softmax": lambda self, axis=-1, dtype=None, name=None: functional().softmax(self, axis, dtype),
+    "view_as": lambda self, other, name=None: manipulation.view(self, other.shape),
+    "softmax": lambda self, *args, **kwargs: functional().softmax(self, *args, **kwargs),
     "reshape_as": lambda self, other: manipulation.reshape(self, other.shape),
 }
 for _name, _method in _METHODS.items():

@@ -393,9 +393,15 @@ def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = No
 
 
 def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The form with a trailing underscore: computes the same, and gives the result to its first argument."""
+    """The form with a trailing underscore: computes the same, and gives the result to its first argument, which may be given by its name as well."""
+    signature = inspect.signature(function)
+    first = next(iter(signature.parameters))
 
-    def changed(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def changed(*args: Any, **kwargs: Any) -> Tensor:
+        if not args and first not in kwargs:
+            raise TypeError(f"{changed.__name__}() missing the required argument '{first}'")
+        x, args = (args[0], args[1:]) if args else (kwargs.pop(first), ())
+        tensor_arg(x, changed.__name__, first)
         # The function works on a tensor that stays what `x` was, so that its own gradient needs nothing that is gone.
         before = Tensor._wrap(x._value, x._type)
         before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
@@ -403,7 +409,7 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         result = function(before, *args, **kwargs)
         return dispatch.assign(x, result)
 
-    changed.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    changed.__signature__ = signature  # type: ignore[attr-defined]
     changed.__name__ = changed.__qualname__ = function.__name__ + "_"
     changed.__doc__ = f"As `{function.__name__}`, in place of its first argument."
     return changed
@@ -417,9 +423,9 @@ def refuse_leaf(x: Tensor) -> None:
         raise ValueError(f"Leaf Tensor ({x.name}) that doesn't stop gradient can't use inplace strategy.")
 
 
-def where_(condition: Tensor, x: Tensor, y: Any, name: str | None = None) -> Tensor:
+def where_(condition: Tensor, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """As `where`, in place of `x`."""
-    return in_place(lambda held: where(condition, held, y))(x)
+    return in_place(lambda held: where(condition, held, y))(tensor_arg(x, "where_"))
 
 
 IN_PLACE: Sequence[str] = [

@@ -196,13 +196,15 @@ def tile(x: Tensor, repeat_times: Any, name: str | None = None) -> Tensor:
     return dispatch.call(ops.Reshape, repeated, shape=tuple(n * d for n, d in zip(times, old, strict=True)))
 
 
-def repeat_interleave(x: Tensor, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
-    """Each slice along `axis` (of the flattened tensor for None) so many times."""
+def repeat_interleave(x: Tensor, repeats: Any, axis: int | None = None, name: str | None = None, *, output_size: int | None = None) -> Tensor:
+    """Each slice along `axis` (of the flattened tensor for None) so many times; `output_size`, the size that comes of it, need not be told."""
     if axis is None:
         x, axis = reshape(x, [-1]), 0
     place = axis_of(axis, x.ndim, "repeat_interleave")
     counts = repeats._array("repeat_interleave()") if isinstance(repeats, Tensor) else repeats
     index = np.repeat(np.arange(x.shape[place]), counts)
+    if output_size is not None and len(index) != output_size:
+        raise ValueError(f"repeat_interleave expected an output_size of {len(index)}, which is what the repeats add up to, but got {output_size}")
     return dispatch.call(ops.Gather, x, dispatch.constant(index), axis=place)
 
 
