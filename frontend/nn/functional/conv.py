@@ -65,6 +65,12 @@ def padding_pairs(
     raise ValueError(f"expected 1, {rank} or {2 * rank} paddings but got {padding}")
 
 
+def dilations_of(dilation: Any, rank: int, padding: Any) -> tuple[int, ...]:
+    """The dilation per spatial axis: with "SAME" padding Paddle takes no notice of it, so that windows are those of dilation 1."""
+    given = sizes_of(dilation, rank, "dilation")
+    return (1,) * rank if isinstance(padding, str) and padding.upper() == "SAME" else given
+
+
 def is_channel_last(data_format: str, rank: int, name: str) -> bool:
     letters = {1: "L", 2: "HW", 3: "DHW"}[rank]
     known = [f"NC{letters}", f"N{letters}C"]
@@ -100,7 +106,7 @@ def _conv(
         raise InferError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {list(x.shape)}", caller_location())
     if last:
         x = to_channel_first(x)
-    strides, dilations = sizes_of(stride, rank, "stride"), sizes_of(dilation, rank, "dilation")
+    strides, dilations = sizes_of(stride, rank, "stride"), dilations_of(dilation, rank, padding)
     pairs = padding_pairs(padding, rank, x.type.shape[2:], weight.shape[2:], strides, dilations, last)
     result = dispatch.call(ops.Conv, x, weight, bias, strides=strides, padding=pairs, dilations=dilations, groups=int(groups))
     return to_channel_last(result) if last else result
@@ -181,9 +187,7 @@ def _conv_transpose(
         raise ValueError(f"{name} expected channels that {groups} groups divide but got {channels} in shape {list(x.shape)}")
     if last:
         x = to_channel_first(x)
-    strides, dilations = sizes_of(stride, rank, "stride"), sizes_of(dilation, rank, "dilation")
-    if isinstance(padding, str) and padding.upper() == "SAME":
-        dilations = (1,) * rank  # as Paddle sets them then
+    strides, dilations = sizes_of(stride, rank, "stride"), dilations_of(dilation, rank, padding)
     kernel = weight.shape[2:]
     pairs = padding_pairs(padding, rank, x.type.shape[2:], kernel, strides, dilations, last)
     extra = sizes_of(output_padding, rank, "output_padding")
