@@ -312,7 +312,7 @@ def scale(
 ) -> Tensor:
     """scale * x + bias, or scale * (x + bias) with `bias_after_scale=False`; keeps the dtype of x."""
     tensor_arg(x, "scale")
-    factor = scale if isinstance(scale, Tensor) else dispatch.full((), scale, x.type.dtype)
+    factor = cast_to(scale, x.type.dtype) if isinstance(scale, Tensor) else dispatch.full((), scale, x.type.dtype)
     shift = dispatch.full((), bias, x.type.dtype)
     if not bias_after_scale:
         return dispatch.call(ops.Mul, dispatch.call(ops.Add, x, shift), factor)

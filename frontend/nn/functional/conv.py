@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import InferError, caller_location
@@ -16,9 +18,16 @@ from polyreme.tensor import Tensor
 __all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose"]
 
 
+def items_of(value: Any) -> list[Any] | None:
+    """The elements of a list, a tuple, or a tensor or array of one axis; None of anything else."""
+    if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 1:
+        return list(value.tolist())
+    return list(value) if isinstance(value, (list, tuple)) else None
+
+
 def sizes_of(value: Any, rank: int, name: str) -> tuple[int, ...]:
-    """One number per spatial axis, from one for all or a list."""
-    items = list(value) if isinstance(value, (list, tuple)) else [value] * rank
+    """One number per spatial axis, from one for all, a list or a vector."""
+    items = items_of(value) or [value] * rank
     if len(items) != rank:
         raise ValueError(f"expected one value for '{name}' or {rank} of them but got {list(items)}")
     return tuple(int(number_of(v)) for v in items)
