@@ -123,6 +123,10 @@ def _first(axis: int, x: Any) -> int:
     return axis % x.ndim
 
 
+def _called(name: str) -> Callable[[Any, int], Any]:
+    return lambda x, axis: getattr(paddle, name)(x, axis=axis)
+
+
 _KEEPING = "all amax amin any count_nonzero logsumexp max mean min nansum prod std sum var"
 _NUMPY = {"amax": np.max, "amin": np.min, "nansum": np.nansum, "std": lambda x, a: np.std(x, a, ddof=1), "var": lambda x, a: np.var(x, a, ddof=1)}
 _NUMPY |= {"logsumexp": lambda x, a: np.log(np.exp(x).sum(a)), "count_nonzero": np.count_nonzero}
@@ -131,7 +135,7 @@ _WHOLE = ("all", "any", "count_nonzero")
 
 TABLE: dict[str, Along] = {
     **{
-        name: Along(lambda x, a, f=getattr(paddle, name): f(x, axis=a), _NUMPY.get(name, getattr(np, name, None)), name not in _WHOLE, _LEAST.get(name, 0))
+        name: Along(_called(name), _NUMPY.get(name, getattr(np, name, None)), name not in _WHOLE, _LEAST.get(name, 0))
         for name in _KEEPING.split()
     },
     "argmax": Along(lambda x, a: paddle.argmax(x, axis=a), np.argmax, False, 1),
