@@ -458,21 +458,30 @@ class Tensor:
         copy._place = place
         return copy
 
-    def pin_memory(self) -> Tensor:
+    def pin_memory(self, blocking: bool = True) -> Tensor:
         """Page-locked memory only matters to devices this build lacks: the tensor itself."""
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
-        """`to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`, each with `blocking` and `copy_tensor`: cast or moved, or itself."""
-        given = list(args)
-        dtype, where = kwargs.get("dtype"), kwargs.get("device")
-        for argument in given[:2]:
+        """`to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`, each with `blocking`: cast or moved; itself where neither is needed.
+
+        `other` is a tensor, whose dtype and place the result has. All of them may be given by name.
+        """
+        unknown = set(kwargs) - {"device", "dtype", "other", "blocking", "copy_tensor", "non_blocking"}
+        if unknown:
+            raise TypeError(f"to() got an unexpected keyword argument {min(unknown)!r}")
+        if not args and not kwargs.keys() - {"blocking", "copy_tensor", "non_blocking"}:
+            raise TypeError("to() expected a dtype, a device or another tensor but got none")
+        dtype, where, other = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("other")
+        for argument in args[:2]:
             if isinstance(argument, Tensor):
-                dtype = argument.dtype
+                other = argument
             elif isinstance(argument, device.Place) or isinstance(argument, str) and argument not in dtypes.DTYPES:
                 where = argument
             elif argument is not None and not isinstance(argument, bool):
                 dtype = argument
+        if other is not None and dtype is None and where is None:
+            dtype, where = other.dtype, other._place
         place = self._place if where is None else device.as_place(where)
         cast = self if dtype is None or dtypes.as_dtype(dtype) is self.dtype else self.astype(dtype)
         return cast._moved(place)

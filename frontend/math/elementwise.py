@@ -12,8 +12,8 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
-from polyreme.ir.types import f16, i1
-from polyreme.math.common import cast_to, floating, no_integers, number_of, promote, scalar_dtype, tensor_arg
+from polyreme.ir.types import f16, f64, i1
+from polyreme.math.common import cast_to, floating, no_integers, number_like, number_of, promote, scalar_dtype, select, tensor_arg
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -157,9 +157,13 @@ def _shift(x: Tensor, by: float) -> Tensor:
 def logit(x: Tensor, eps: float | None = None, name: str | None = None) -> Tensor:
     """log(x / (1 - x)), with `x` first held within [eps, 1 - eps] when eps is given."""
     x = floating(tensor_arg(x, "logit"))
-    if eps is not None:
+    if eps:
         x = clip(x, eps, 1 - eps)
-    return log(divide(x, _shift(neg(x), 1.0)))
+    else:
+        # Outside of [0, 1] not only the value is nan: what is multiplied by nan has nan as its gradient, too.
+        outside = dispatch.call(ops.LogicalOr, *(dispatch.call(ops.Less, *pair) for pair in ((x, number_like(x, 0)), (number_like(x, 1), x))))
+        x = multiply(x, select(outside, number_like(x, math.nan), number_like(x, 1)))
+    return subtract(log(x), log(_shift(neg(x), 1.0)))
 
 
 def frac(x: Tensor, name: str | None = None) -> Tensor:
@@ -270,8 +274,11 @@ def divide(x: Tensor, y: Tensor, name: str | None = None, *, rounding_mode: str 
 
 
 def atan2(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """The angle of the point (y, x) from the first axis, in [-pi, pi]."""
-    return dispatch.call(ops.Atan2, *promote(floating(tensor_arg(x, "atan2", "x")), floating(tensor_arg(y, "atan2", "y"))))
+    """The angle of the point (y, x) from the first axis, in [-pi, pi]; of whole numbers in float64."""
+    x, y = promote(tensor_arg(x, "atan2", "x"), tensor_arg(y, "atan2", "y"))
+    if x.type.dtype.kind in "iu":
+        x, y = cast_to(x, f64), cast_to(y, f64)
+    return dispatch.call(ops.Atan2, x, y)
 
 
 def pow(x: Tensor, y: Any, name: str | None = None) -> Tensor:
@@ -305,7 +312,7 @@ def scale(
 ) -> Tensor:
     """scale * x + bias, or scale * (x + bias) with `bias_after_scale=False`; keeps the dtype of x."""
     tensor_arg(x, "scale")
-    factor = scale if isinstance(scale, Tensor) else dispatch.full((), scale, x.type.dtype)
+    factor = cast_to(scale, x.type.dtype) if isinstance(scale, Tensor) else dispatch.full((), scale, x.type.dtype)
     shift = dispatch.full((), bias, x.type.dtype)
     if not bias_after_scale:
         return dispatch.call(ops.Mul, dispatch.call(ops.Add, x, shift), factor)
@@ -338,11 +345,11 @@ def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float =
 
 
 def lerp(x: Tensor, y: Tensor, weight: Any, name: str | None = None) -> Tensor:
-    """x + weight * (y - x)."""
+    """x + weight * (y - x). The weight gets no gradient."""
     no_integers(x, "lerp")
     if not isinstance(weight, Tensor):
         weight = dispatch.full((), weight, x.type.dtype)
-    return add(x, multiply(weight, subtract(y, x)))
+    return add(x, multiply(weight.detach(), subtract(y, x)))
 
 
 def clip(x: Tensor, min: Any = None, max: Any = None, name: str | None = None) -> Tensor:
@@ -386,9 +393,15 @@ def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = No
 
 
 def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The form with a trailing underscore: computes the same, and gives the result to its first argument."""
+    """The form with a trailing underscore: computes the same, and gives the result to its first argument, which may be given by its name as well."""
+    signature = inspect.signature(function)
+    first = next(iter(signature.parameters))
 
-    def changed(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def changed(*args: Any, **kwargs: Any) -> Tensor:
+        if not args and first not in kwargs:
+            raise TypeError(f"{changed.__name__}() missing the required argument '{first}'")
+        x, args = (args[0], args[1:]) if args else (kwargs.pop(first), ())
+        tensor_arg(x, changed.__name__, first)
         # The function works on a tensor that stays what `x` was, so that its own gradient needs nothing that is gone.
         before = Tensor._wrap(x._value, x._type)
         before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
@@ -398,7 +411,7 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         result = function(before, *args, **kwargs)
         return dispatch.assign(x, result)
 
-    changed.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    changed.__signature__ = signature  # type: ignore[attr-defined]
     changed.__name__ = changed.__qualname__ = function.__name__ + "_"
     changed.__doc__ = f"As `{function.__name__}`, in place of its first argument."
     return changed
@@ -415,9 +428,9 @@ def refuse_leaf(x: Tensor) -> None:
         raise ValueError(f"Leaf Tensor ({x.name}) that doesn't stop gradient can't use inplace strategy.")
 
 
-def where_(condition: Tensor, x: Tensor, y: Any, name: str | None = None) -> Tensor:
+def where_(condition: Tensor, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """As `where`, in place of `x`."""
-    return in_place(lambda held: where(condition, held, y))(x)
+    return in_place(lambda held: where(condition, held, y))(tensor_arg(x, "where_"))
 
 
 IN_PLACE: Sequence[str] = [

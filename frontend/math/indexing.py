@@ -81,9 +81,13 @@ def _assign_array(array: Array, items: list[Any], value: Array) -> None:
     key = tuple(_numpy_item(i) for i in items)
     try:
         array[key] = value
-    except ValueError:
-        _check_fits(value.shape, array[key].shape)
-        raise
+    except (ValueError, TypeError):
+        selection = array[key].shape
+        _check_fits(value.shape, selection)
+        if value.ndim <= len(selection):
+            raise
+        # Numpy takes no further axes of one element where the selection is an element or by a mask.
+        array[key] = value.reshape(value.shape[value.ndim - len(selection) :])
 
 
 def _check_fits(value: tuple[int, ...], selection: tuple[int, ...]) -> None:

@@ -196,13 +196,15 @@ def tile(x: Tensor, repeat_times: Any, name: str | None = None) -> Tensor:
     return dispatch.call(ops.Reshape, repeated, shape=tuple(n * d for n, d in zip(times, old, strict=True)))
 
 
-def repeat_interleave(x: Tensor, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
-    """Each slice along `axis` (of the flattened tensor for None) so many times."""
+def repeat_interleave(x: Tensor, repeats: Any, axis: int | None = None, name: str | None = None, *, output_size: int | None = None) -> Tensor:
+    """Each slice along `axis` (of the flattened tensor for None) so many times; `output_size`, the size that comes of it, need not be told."""
     if axis is None:
         x, axis = reshape(x, [-1]), 0
     place = axis_of(axis, x.ndim, "repeat_interleave")
     counts = repeats._array("repeat_interleave()") if isinstance(repeats, Tensor) else repeats
     index = np.repeat(np.arange(x.shape[place]), counts)
+    if output_size is not None and len(index) != output_size:
+        raise ValueError(f"repeat_interleave expected an output_size of {len(index)}, which is what the repeats add up to, but got {output_size}")
     return dispatch.call(ops.Gather, x, dispatch.constant(index), axis=place)
 
 
@@ -404,14 +406,17 @@ def _from_the_start(index: Tensor, size: Dim) -> Tensor:
 
 def positions_along(indices: Tensor, shape: Sequence[Dim], axis: int) -> Tensor:
     """The places in a flattened tensor of `shape` that `indices` name along `axis`, the other coordinates being those of the element of `indices`."""
-    place = _from_the_start(indices, shape[axis])
-    for i, size in enumerate(indices.type.shape):
+
+    def steps(along: Tensor, i: int) -> Tensor:
         step = product(shape[i + 1 :])
+        return along if step == 1 else dispatch.call(ops.Mul, along, dispatch.full((), step, i64))
+
+    # The steps of `axis` come before the other coordinates are added: they multiply its own one alone.
+    place = steps(_from_the_start(indices, shape[axis]), axis)
+    for i, size in enumerate(indices.type.shape):
         if i != axis:
             along = dispatch.call(ops.Iota, shape=tuple(size if k == i else 1 for k in range(len(shape))), axis=i, dtype=i64)
-            place = dispatch.call(ops.Add, place, along if step == 1 else dispatch.call(ops.Mul, along, dispatch.full((), step, i64)))
-        elif step != 1:
-            place = dispatch.call(ops.Mul, place, dispatch.full((), step, i64))
+            place = dispatch.call(ops.Add, place, steps(along, i))
     return place
 
 

@@ -197,7 +197,7 @@ def one_hot(x: Tensor, num_classes: int = -1, name: str | None = None) -> Tensor
 
 
 def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float = 0.1, name: str | None = None) -> Tensor:
-    """(1 - epsilon) * label + epsilon * prior, the prior being uniform unless given."""
+    """(1 - epsilon) * label + epsilon * prior, the prior being uniform unless given; it gets no gradient."""
     if not 0 <= epsilon <= 1:
         raise ValueError("The value of epsilon must be between 0 and 1.")
     no_integers(label, "label_smooth")
@@ -205,7 +205,7 @@ def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float
     part = np.float32(epsilon)
     kept = float(np.float32(1) - part)
     if prior_dist is not None:
-        return add(scale(label, kept), scale(prior_dist, float(part)))
+        return add(scale(label, kept), scale(prior_dist.detach(), float(part)))
     return scale(label, kept, float(part / np.float32(label.shape[-1])))
 
 
