@@ -226,8 +226,7 @@ class Program:
     def _results(self, arrays: Sequence[Any]) -> list[Tensor]:
         count = self.traced.output_count
         for tensor, array in zip(self.traced.written, arrays[count:], strict=False):
-            tensor._value = array
-            tensor._version += 1
+            tensor._put(array)
         return [Tensor._wrap(array) for array in arrays[:count]]
 
     def _run_recorded(self, args: Sequence[Tensor], wrt: tuple[int, ...]) -> list[Tensor]:

@@ -42,13 +42,12 @@ class Trace:
         self.block = Block()
         self.builder = Builder.at_end(self.block)
         self.names = {id(tensor): name for name, tensor in named.items()}
-        # A detached tensor shares the array of the one it came from, and must follow it when that changes between calls.
-        self.owners = {id(tensor._value): tensor for tensor in named.values()}
         self.roles: list[str] = []
         self.arg_names: list[str] = []
         self.sources: list[int | Tensor] = []
         self.by_tensor: dict[int, Value] = {}
-        self.originals: dict[int, tuple[Tensor, Any, Any]] = {}  # tensors written to, with their value and type from before
+        self.originals: dict[int, tuple[Tensor, Any, Any]] = {}  # tensors from outside that stand for something else now, with their value and type from before
+        self.written: dict[int, Tensor] = {}  # those of them that are given what they stand for in the end
         self.differentiable: set[Value] = set()
         self.stopped: dict[Value, Value] = {}
         self.variables = VariableNames(self.block, trace.__code__)
@@ -99,14 +98,11 @@ class Trace:
             return value
         if value is None:
             raise TraceError("expected a tensor with contents but got one that is not initialized", caller_location())
-        owner = self.owners.setdefault(id(value), tensor)
-        if isinstance(owner._value, Value):
-            return self.value_of(owner)
-        known = self.by_tensor.get(id(owner))
+        known = self.by_tensor.get(id(tensor))
         if known is None:
-            name = self.names.get(id(owner), owner.name)
-            known = self.by_tensor[id(owner)] = self._argument(owner.type, name, "param", owner)
-            if not owner.stop_gradient:
+            name = self.names.get(id(tensor), tensor.name)
+            known = self.by_tensor[id(tensor)] = self._argument(tensor.type, name, "param", tensor)
+            if not tensor.stop_gradient:
                 self.differentiable.add(known)
         return known
 
@@ -191,7 +187,13 @@ class Trace:
         return True
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
-        """Let `tensor` stand for the contents of `value` from here on, until the trace ends."""
+        """Let `tensor` stand for the contents of `value` from here on, until the trace ends. One from outside is given them when the program has run."""
+        if not isinstance(tensor._value, Value):
+            self.written.setdefault(id(tensor), tensor)
+        self.follow(tensor, value)
+
+    def follow(self, tensor: Tensor, value: Tensor) -> None:
+        """The same, but nothing is given to `tensor` then."""
         new = self.value_of(value)
         if isinstance(tensor._value, Value):
             tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
@@ -208,10 +210,11 @@ class Trace:
     def operator(self, *_: Any) -> None:
         """A trace has ops only."""
 
-    def share(self, tensor: Tensor) -> None:
-        """Whoever shares the array of an eager tensor follows it when that changes between calls."""
-        if tensor._value is not None and not isinstance(tensor._value, Value):
-            self.owners.setdefault(id(tensor._value), tensor)
+    def alias(self, tensor: Tensor) -> Tensor:
+        """A stand-in for what the tensor is now."""
+        made = self._tensor(self.value_of(tensor))
+        made.stop_gradient, made._node, made._index = tensor.stop_gradient, tensor._node, tensor._index
+        return made
 
     def fresh_size(self) -> Dim:
         """A size that is known once the op that is recorded next has run."""
@@ -233,7 +236,7 @@ class Trace:
         self.variables.look()
         recording = tape.is_grad_enabled()
         results = [self._operand(t, recording) for t in outputs]
-        written = [tensor for tensor, _, _ in self.originals.values()]
+        written = list(self.written.values())
         roles = ["state" if any(source is t for t in written) else role for source, role in zip(self.sources, self.roles, strict=True)]
         results += [self.value_of(t) for t in written]
         names = [*result_names, *(t.name for t in written)]

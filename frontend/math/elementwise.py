@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import dispatch
+from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.types import f16, i1
@@ -390,12 +390,29 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     def changed(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         # The function works on a tensor that stays what `x` was, so that its own gradient needs nothing that is gone.
-        before = Tensor._wrap(x._value, x._type)
-        before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
+        before = dispatch.alias(x)
         refuse_leaf(x)
         result = function(before, *args, **kwargs)
+        if (result._type or result.type).shape != x.type.shape and result.type.is_static:
+            raise ValueError(f"The shape of broadcast output {list(result.shape)} is different from that of inplace tensor {x.shape} in the Inplace operation.")
         return dispatch.assign(x, result)
 
+    return _named_in_place(changed, function)
+
+
+def in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The same for functions that give views: the contents stay, and the first argument sees them otherwise from then on."""
+
+    def changed(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        refuse_leaf(x)
+        if dispatch.active_trace() is not None:
+            return dispatch.assign(x, function(dispatch.alias(x), *args, **kwargs))
+        return dispatch.seen_as(x, lambda before: function(before, *args, **kwargs))
+
+    return _named_in_place(changed, function)
+
+
+def _named_in_place(changed: Callable[..., Tensor], function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     changed.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     changed.__name__ = changed.__qualname__ = function.__name__ + "_"
     changed.__doc__ = f"As `{function.__name__}`, in place of its first argument."
@@ -404,9 +421,7 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def refuse_leaf(x: Tensor) -> None:
     """An error when `x` is a leaf that gradients are wanted for: its old value would be lost to them."""
-    from polyreme import tape
-
-    if tape.is_grad_enabled() and x.is_leaf and not x.stop_gradient and dispatch.active_trace() is None:
+    if not x.stop_gradient and x._node is None and tape.is_grad_enabled() and dispatch.active_trace() is None:
         raise ValueError(f"Leaf Tensor ({x.name}) that doesn't stop gradient can't use inplace strategy.")
 
 
