@@ -406,6 +406,7 @@ def assign(tensor: Tensor, value: Tensor) -> Tensor:
             f"a leaf tensor that needs gradients (shape {list(tensor.shape)}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"
         )
     if tensor._view is not None:
+        value = views.alias(value)  # what it is now, for it may be one of those that follow
         views.write(tensor, value)
     tensor._value = value._value
     tensor._type = value._type
@@ -478,7 +479,9 @@ def share(tensor: Tensor, other: Tensor) -> None:
 
 def seen_as(tensor: Tensor, make: Callable[[Tensor], Tensor]) -> Tensor:
     """Let `tensor` see what it shares as the view that `make` gives of it; when that fails it is what it was."""
-    before = views.stand_in(tensor)
+    if _state.recorder is not None and (not _state.recorder.taped or isinstance(tensor._value, np.ndarray)):
+        return assign(tensor, make(alias(tensor)))  # variables share nothing, and what comes from outside is seen there as it was
+    before = views.stand_in(tensor, alias(tensor))
     try:
         made = make(before)
     except BaseException:

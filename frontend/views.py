@@ -205,13 +205,12 @@ def _new_owner(storage: Storage) -> Tensor:
 def alias(tensor: Tensor) -> Tensor:
     """Another tensor that is what `tensor` is now, for the graph to keep."""
     made = Tensor._wrap(tensor._value, tensor._type)
-    made.stop_gradient, made._node, made._index = tensor.stop_gradient, tensor._node, tensor._index
+    made.stop_gradient, made._node, made._index, made._place = tensor.stop_gradient, tensor._node, tensor._index, tensor._place
     return made
 
 
-def stand_in(tensor: Tensor) -> Tensor:
-    """What `tensor` is now, and in its place among those that share contents, of which `tensor` is none any more."""
-    made = alias(tensor)
+def stand_in(tensor: Tensor, made: Tensor) -> Tensor:
+    """Put `made`, an alias of `tensor`, in its place among those that share contents, of which `tensor` is none any more."""
     made._version = tensor._version
     known = tensor._view
     if known is not None:
@@ -245,7 +244,7 @@ def put_back(tensor: Tensor, made: Tensor) -> None:
 
 def leave(tensor: Tensor) -> None:
     """Let `tensor` share its contents with nobody; the others go on."""
-    stand_in(tensor)
+    stand_in(tensor, alias(tensor))
 
 
 def become(tensor: Tensor, result: Tensor) -> None:

@@ -46,7 +46,7 @@ from polyreme.dialects.nn.elementwise import (
     Tanh,
     Trunc,
 )
-from polyreme.dialects.nn.gradient import StopGradient
+from polyreme.dialects.nn.gradient import Overwrite, StopGradient
 from polyreme.dialects.nn.linear import Linear, MatMul
 from polyreme.dialects.nn.logic import (
     Equal,
@@ -159,6 +159,7 @@ __all__ = [
     "Mul",
     "Neg",
     "NotEqual",
+    "Overwrite",
     "Pad",
     "Pow",
     "Prod",

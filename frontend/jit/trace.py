@@ -195,9 +195,13 @@ class Trace:
     def follow(self, tensor: Tensor, value: Tensor) -> None:
         """The same, but nothing is given to `tensor` then."""
         new = self.value_of(value)
-        if isinstance(tensor._value, Value):
+        if value._node is not None:
             tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
-        else:
+        elif not tensor.stop_gradient and (old := self.value_of(tensor)) in self.differentiable:
+            # As eagerly: contents that come from nowhere leave the tensor its place in the graph.
+            new = self.builder.insert(ops.Overwrite(old, new, loc=self.location()))
+            self.differentiable.add(new)
+        if not isinstance(tensor._value, Value):
             if tensor.type != new.type:
                 raise TraceError(f"expected contents of type {tensor.type} for '{tensor.name}' but got {new.type}", caller_location())
             self.originals.setdefault(id(tensor), (tensor, tensor._value, tensor._type))

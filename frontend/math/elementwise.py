@@ -393,7 +393,7 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         before = dispatch.alias(x)
         refuse_leaf(x)
         result = function(before, *args, **kwargs)
-        if (result._type or result.type).shape != x.type.shape and result.type.is_static:
+        if (result._type or result.type).shape != x.type.shape and result.type.is_static and result.size != x.size:
             raise ValueError(f"The shape of broadcast output {list(result.shape)} is different from that of inplace tensor {x.shape} in the Inplace operation.")
         return dispatch.assign(x, result)
 
@@ -405,8 +405,6 @@ def in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     def changed(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         refuse_leaf(x)
-        if dispatch.active_trace() is not None:
-            return dispatch.assign(x, function(dispatch.alias(x), *args, **kwargs))
         return dispatch.seen_as(x, lambda before: function(before, *args, **kwargs))
 
     return _named_in_place(changed, function)
