@@ -450,18 +450,18 @@ def alias(tensor: Tensor) -> Tensor:
     return views.alias(tensor) if _state.recorder is None else _state.recorder.alias(tensor)
 
 
-def detached(tensor: Tensor) -> Tensor:
-    """A tensor that shares the contents of `tensor`, but not the graph."""
+def detached(tensor: Tensor, shares: bool = True) -> Tensor:
+    """A tensor that shares the contents of `tensor` (or has them as they are now), but not the graph."""
     recorder = _state.recorder
     if recorder is None:
         made = Tensor._wrap(tensor._value, tensor._type)
         made._place = tensor._place
-        if tensor._value is not None:
+        if shares and tensor._value is not None:
             views.link(tensor, made, (), False)
         return made
     made = recorder.alias(tensor)
     made._node, made._index, made.stop_gradient, made._place = None, 0, True, tensor._place
-    if recorder.taped:
+    if shares and recorder.taped:
         views.link(tensor, made, (), False)
     return made
 

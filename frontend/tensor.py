@@ -41,7 +41,8 @@ class TensorHookRemoveHelper:
 class Tensor:
     """A dense array with Paddle's interface.
 
-    `Tensor(data)` copies what `paddle.to_tensor` takes. `stop_gradient` is True unless the tensor needs gradients.
+    `Tensor(data)` copies what `paddle.to_tensor` takes, besides a tensor, whose contents it shares: a view, as are the results of indexing by numbers and slices, of
+    `reshape`, `transpose`, `detach` and others (`views.py`). What is written to a view, or to the tensor that it was made of, is seen in both. `stop_gradient` is True unless the tensor needs gradients.
     """
 
     __slots__ = (
@@ -67,6 +68,9 @@ class Tensor:
         self._reset(None, None)
         if data is None:
             self._type = TensorType((0,), dtypes.as_dtype(dtype or "float32").scalar)
+        elif isinstance(data, Tensor) and dtype is None and place is None:
+            self.data = data
+            self.stop_gradient = stop_gradient
         else:
             from polyreme.math.creation import to_tensor
 

@@ -253,7 +253,8 @@ def become(tensor: Tensor, result: Tensor) -> None:
     tensor._value, tensor._type, tensor._place = result._value, result._type, result._place
     if result._node is not None:
         tensor._node, tensor._index, tensor.stop_gradient = result._node, result._index, result.stop_gradient
-    tensor._version += 1
+    # Another number than it had tells the graph of the change; where it is that of the others already, they have not changed.
+    tensor._version = result._version + (tensor._version == result._version)
     if known is None:
         return
     storage, steps, owner = known

@@ -328,7 +328,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
         if other.shape != total.shape:
             raise ValueError(f"add_n expected tensors of equal shape but got {list(total.shape)} and {list(other.shape)}")
         total = add(total, other)
-    return total
+    return total if len(tensors) > 1 else dispatch.call(ops.Reshape, total, shape=total.type.shape)
 
 
 def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float = 1.0, name: str | None = None) -> Tensor:

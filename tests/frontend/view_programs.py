@@ -146,6 +146,8 @@ def _on_numpy(arrays: list[Any], what: str, i: int, given: Any) -> None:
 def _numpy_view(x: Any, what: str, given: Any) -> Any:
     if what == "index":
         return x[given] if isinstance(x[given], np.ndarray) else x[(*given, Ellipsis)]
+    if what in ("reshape", "flatten") and not x.ndim:  # a copy, as in Paddle
+        return x.reshape(given if what == "reshape" else [1]).copy()
     return {
         "reshape": lambda: x.reshape(given), "flatten": lambda: x.reshape([-1]) if x.size else x.reshape([0]), "transpose": lambda: x.transpose(given), "T": lambda: x.T,
         "squeeze": lambda: x.squeeze(given), "unsqueeze": lambda: np.expand_dims(x, given), "detach": lambda: x.view(), "moveaxis": lambda: np.moveaxis(x, *given),
