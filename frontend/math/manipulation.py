@@ -63,7 +63,7 @@ def _reshaped(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
     """A view in another shape; a copy where the elements of `x`, itself a view, do not lie so that it could be one, and, as in Paddle, where it has no axes."""
     if x.type.shape and (x._view is None or views.can_reshape(x, shape)):
         return dispatch.view(ops.Reshape, x, shape=shape)
-    return dispatch.call(ops.Reshape, x, shape=shape)  # type: ignore[no-any-return]
+    return dispatch.call(ops.Reshape, x, shape=shape)
 
 
 def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -320,10 +321,15 @@ def test_views_follow_an_optimizer_and_a_state_dict():
     assert layer.weight.tolist() == [[0, 0], [0, 0]]
 
 
+def test_the_page_says_what_is():
+    text = (Path(__file__).parents[2] / "docs/views.md").read_text(encoding="utf-8")
+    exec(text.split("```python\n")[1].split("```")[0], {})
+
+
 def test_views_that_are_gone_leave_nothing_behind():
     weight = paddle.nn.Linear(2, 2).weight
     for _ in range(2000):
-        weight.T
+        assert weight.T is not weight
     assert len(weight._view.members) < 64
     weight.set_value(weight * 2)
     assert weight._view is None
