@@ -44,11 +44,12 @@ class TensorHookRemoveHelper:
 class Tensor:
     """A dense array with Paddle's interface.
 
-    `Tensor(data)` copies what `paddle.to_tensor` takes. `stop_gradient` is True unless the tensor needs gradients.
+    `Tensor(data)` copies what `paddle.to_tensor` takes, besides a tensor, whose contents it shares: a view, as are the results of indexing by numbers and slices, of
+    `reshape`, `transpose`, `detach` and others (`views.py`). What is written to a view, or to the tensor that it was made of, is seen in both. `stop_gradient` is True unless the tensor needs gradients.
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_grad", "_hooks", "_index", "_name", "_node", "_place", "_type", "_value", "_version", "persistable", "stop_gradient",
+        "__dict__", "__weakref__", "_grad", "_hooks", "_index", "_name", "_node", "_place", "_type", "_value", "_version", "_view", "persistable", "stop_gradient",
     )  # fmt: skip
     # Higher than numpy's, so that `array + tensor` is left to the tensor.
     __array_priority__ = 100
@@ -61,6 +62,7 @@ class Tensor:
     _grad: Tensor | None
     _name: str | None
     _version: int
+    _view: Any  # whose contents it shares: see `views.py`
     _hooks: dict[int, Callable[..., Any]] | None
     stop_gradient: bool
     persistable: bool
@@ -69,6 +71,9 @@ class Tensor:
         self._reset(None, None)
         if data is None:
             self._type = TensorType((0,), dtypes.as_dtype(dtype or "float32").scalar)
+        elif isinstance(data, Tensor) and dtype is None and place is None:
+            self.data = data
+            self.stop_gradient = stop_gradient
         else:
             from polyreme.math.creation import to_tensor
 
@@ -84,6 +89,7 @@ class Tensor:
         self._grad = None
         self._name = None
         self._version = 0
+        self._view = None
         self._hooks = None
         self.stop_gradient = True
         self.persistable = False
@@ -100,6 +106,7 @@ class Tensor:
         tensor._grad = None
         tensor._name = None
         tensor._version = 0
+        tensor._view = None
         tensor._hooks = None
         tensor.stop_gradient = True
         tensor.persistable = False
@@ -162,17 +169,23 @@ class Tensor:
 
     @property
     def strides(self) -> list[Any]:
-        """Elements between neighbours along each axis of a row-major array of this shape."""
-        return [product(self.type.shape[i + 1 :]) for i in range(self.ndim)]
+        """Elements between neighbours along each axis: of a view, in the tensor that it was made from."""
+        from polyreme import views
+
+        return list(views.strides(self))
 
     def get_strides(self) -> list[Any]:
         return self.strides
 
     def is_contiguous(self) -> bool:
-        return True
+        """Whether the elements lie row by row, which those of a transposed view do not."""
+        from polyreme import views
+
+        return views.is_contiguous(self)
 
     def contiguous(self) -> Tensor:
-        return self
+        """Itself if the elements lie row by row, else a copy."""
+        return self if self._view is None or self.is_contiguous() else self.clone()
 
     def element_size(self) -> int:
         """Bytes of one element."""
@@ -364,14 +377,22 @@ class Tensor:
     zero_grad = clear_grad
 
     def detach(self) -> Tensor:
-        """The same values without the graph."""
+        """The same contents without the graph: a write to either is seen in both."""
+        global _detached
+        if _detached is None:
+            from polyreme.dispatch import detached as _detached
+        return _detached(self)
+
+    @property
+    def data(self) -> Tensor:
+        """As `detach()`; when set, the tensor shares the contents of another one from then on."""
+        return self.detach()
+
+    @data.setter
+    def data(self, other: Tensor) -> None:
         from polyreme import dispatch
 
-        shared = Tensor._wrap(self._value, self._type)
-        shared._place = self._place
-        if (recorder := dispatch.active_trace()) is not None:
-            recorder.share(self, shared, detached=True)
-        return shared
+        dispatch.share(self, other)
 
     def detach_(self) -> Tensor:
         """Take the tensor itself out of the graph."""
@@ -441,6 +462,15 @@ class Tensor:
 
         with tape.recording(False):
             dispatch.assign(self, new.detach())
+
+    def _put(self, array: Array) -> None:
+        """Take over another array of the same type, whatever is recorded."""
+        if self._view is not None:
+            from polyreme import views
+
+            views.put(self, array)
+        self._value = array
+        self._version += 1
 
     def cpu(self) -> Tensor:
         """A copy that belongs to the CPU, through which gradients flow; itself if it does."""
@@ -536,6 +566,9 @@ def _late(name: str) -> Callable[..., Any]:
 _PAIRS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
 for _name in (*_PAIRS, *(f"r{name}" for name in _PAIRS), "eq", "ne", "lt", "le", "gt", "ge", "invert", "neg", "pos", "abs", "getitem", "setitem"):
     setattr(Tensor, f"__{_name}__", _late(f"__{_name}__"))
+
+
+_detached: Any = None  # of `dispatch`, which imports this module
 
 
 def is_tensor(x: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import dispatch
+from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.types import f16, f64, i1
@@ -335,7 +335,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
         if other.shape != total.shape:
             raise ValueError(f"add_n expected tensors of equal shape but got {list(total.shape)} and {list(other.shape)}")
         total = add(total, other)
-    return total
+    return total if len(tensors) > 1 else dispatch.call(ops.Reshape, total, shape=total.type.shape)
 
 
 def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float = 1.0, name: str | None = None) -> Tensor:
@@ -403,15 +403,28 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         x, args = (args[0], args[1:]) if args else (kwargs.pop(first), ())
         tensor_arg(x, changed.__name__, first)
         # The function works on a tensor that stays what `x` was, so that its own gradient needs nothing that is gone.
-        before = Tensor._wrap(x._value, x._type)
-        before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
-        if (recorder := dispatch.active_trace()) is not None:
-            recorder.share(x, before, detached=False)
+        before = dispatch.alias(x)
         refuse_leaf(x)
         result = function(before, *args, **kwargs)
+        if (result._type or result.type).shape != x.type.shape and result.type.is_static and result.size != x.size:
+            raise ValueError(f"The shape of broadcast output {list(result.shape)} is different from that of inplace tensor {x.shape} in the Inplace operation.")
         return dispatch.assign(x, result)
 
-    changed.__signature__ = signature  # type: ignore[attr-defined]
+    return _named_in_place(changed, function)
+
+
+def in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The same for functions that give views: the contents stay, and the first argument sees them otherwise from then on."""
+
+    def changed(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        refuse_leaf(x)
+        return dispatch.seen_as(x, lambda before: function(before, *args, **kwargs))
+
+    return _named_in_place(changed, function)
+
+
+def _named_in_place(changed: Callable[..., Tensor], function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    changed.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     changed.__name__ = changed.__qualname__ = function.__name__ + "_"
     changed.__doc__ = f"As `{function.__name__}`, in place of its first argument."
     return changed
@@ -419,8 +432,6 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def refuse_leaf(x: Tensor) -> None:
     """An error when `x` is a leaf that gradients are wanted for: its old value would be lost to them."""
-    from polyreme import tape
-
     recorder = dispatch.active_trace()
     # Of a stand-in for an argument nobody knows whether it is a leaf.
     known = recorder is None or recorder.taped and isinstance(x._value, np.ndarray)

@@ -320,8 +320,7 @@ class Optimizer(UpdateProtocol):
 
 def _overwrite(tensor: Any, array: Any) -> None:
     """New contents of the same shape and dtype; the tape sees the change by the version."""
-    tensor._value = np.asarray(array).astype(tensor._value.dtype, copy=False)
-    tensor._version += 1
+    tensor._put(np.asarray(array).astype(tensor._value.dtype, copy=False))
 
 
 def check_fraction(name: str, value: Any) -> Any:
