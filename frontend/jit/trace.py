@@ -161,9 +161,18 @@ class Trace:
         if value not in self.differentiable or (recording and not tensor.stop_gradient and not self._was_detached(tensor)):
             return value
         # The user detached it or switched gradients off: the program has to say so too.
+        return self._stopped(value)
+
+    def _stopped(self, value: Value) -> Value:
+        if value not in self.differentiable:
+            return value
         if value not in self.stopped:
             self.stopped[value] = self.builder.insert(ops.StopGradient(value, loc=self.location()))
         return self.stopped[value]
+
+    def _moved(self, tensor: Tensor) -> bool:
+        """Whether a tensor from outside that was written to is made by an op now, where gradients are concerned."""
+        return tensor._node is not None and tensor._node is not self.originals[id(tensor)].place[0]
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
         """Append the op; a tensor for its result, or a tuple of them."""
@@ -388,7 +397,7 @@ class Trace:
         results = [self._operand(t, recording) for t in outputs]
         written = list(self.written.values())
         roles = ["state" if any(source is t for t in written) else role for source, role in zip(self.sources, self.roles, strict=True)]
-        results += [self._operand(t, recording) for t in written]
+        results += [self._operand(t, recording) if self._moved(t) else self._stopped(self.value_of(t)) for t in written]
         names = [*result_names, *(t.name for t in written)]
         self.builder.insert(Return(results))
         func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names), guards=tuple(map(str, self._guards())))
