@@ -15,11 +15,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import itemgetter, methodcaller
 from typing import Any, Protocol
 
 import numpy as np
 
-from polyreme import tape
+from polyreme import tape, views
 from polyreme.device import CPU, Place, follow
 from polyreme.dialects import nn as ops
 from polyreme.dialects.nn.elementwise import ScalarOp
@@ -57,8 +58,14 @@ class Recorder(Protocol):
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Record that `tensor` (perhaps an eager one, such as a running mean) has the contents of `value` from here on."""
 
-    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
-        """Record that `other` is made with the contents of `tensor`: `detached`, or to stay what it is now, in its place of the graph."""
+    def follow(self, tensor: Tensor, value: Tensor) -> None:
+        """As `assign`, of a tensor that shares contents with one that was assigned to (see `views.py`): once the ops have run it follows by itself."""
+
+    def alias(self, tensor: Tensor) -> Tensor:
+        """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
+
+    def apart(self, tensor: Tensor) -> None:
+        """Record that `tensor`, whose contents are those of another one, is no part of the graph: if it needs gradients later, it is a leaf."""
 
     def custom_gradient(
         self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any] | None, what: str,
@@ -181,7 +188,7 @@ class _Plan:
             missing = [None] * (len(definition.operands) - len(operands))
             reference, bound = cls.reference, self.attributes  # type: ignore[attr-defined]
             self.kernel = lambda *arrays: reference(*arrays, *missing, **bound)
-            self.fast = _scalar_kernel(cls, self.result_types)
+            self.fast = _scalar_kernel(cls, self.result_types) or _view_kernel(cls, bound)
 
     def gradients(self, saved: Sequence[Any], results: Sequence[Array], grad: Array, edges: Sequence[Any]) -> list[Array | None] | None:
         """The gradients of the operands by a recipe; None where the rule must run as it stands: on another device, and where it has no recipe."""
@@ -226,6 +233,17 @@ def _scalar_kernel(cls: type[Op], result_types: tuple[TensorType, ...]) -> Calla
         return row.numpy
     sample = row.numpy(*(np.ones(1, type.dtype.np) for _ in range(row.arity)))
     return row.numpy if sample.dtype == type.dtype.np else None
+
+
+def _view_kernel(cls: type[Op], attributes: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """numpy's own function for an op that moves nothing, with its attributes."""
+    if cls is ops.Reshape:
+        return methodcaller("reshape", attributes["shape"])
+    if cls is ops.Transpose:
+        return methodcaller("transpose", attributes["perm"])
+    if cls is ops.Slice:
+        return itemgetter(tuple(map(slice, attributes["starts"], attributes["stops"], attributes["strides"])))
+    return None
 
 
 class _Plans(dict[Any, _Plan]):
@@ -451,15 +469,21 @@ def full(shape: Sequence[Dim], value: Any, dtype: ScalarType) -> Tensor:
 def assign(tensor: Tensor, value: Tensor) -> Tensor:
     """Give `tensor` the contents (and the place in the graph) of `value`: the one way to change a tensor. Returns `tensor`."""
     if _state.recorder is not None:
-        _state.recorder.assign(tensor, value)
+        if tensor._view is None or not _shares(_state.recorder):
+            _state.recorder.assign(tensor, value)
+        else:
+            views.write_recorded(_state.recorder, tensor, value)
         return tensor
-    return assign_now(tensor, value)
-
-
-def assign_now(tensor: Tensor, value: Tensor) -> Tensor:
-    """`assign` as eager mode does it."""
     if tape.is_grad_enabled() and not tensor.stop_gradient and tensor._node is None and value._node is not None:
         raise RuntimeError(leaf_is_changed(tensor))
+    if tensor._view is not None:
+        value = views.alias(value)  # what it is now, for it may be one of those that follow
+        views.write(tensor, value)
+    return take_over(tensor, value)
+
+
+def take_over(tensor: Tensor, value: Tensor) -> Tensor:
+    """Give `tensor` alone, without its views, the contents and the place in the graph of `value`."""
     tensor._value = value._value
     tensor._type = value._type
     tensor._place = value._place
@@ -473,3 +497,83 @@ def assign_now(tensor: Tensor, value: Tensor) -> Tensor:
 def leaf_is_changed(tensor: Tensor) -> str:
     """What an error says of a leaf that something recorded would be written to."""
     return f"a leaf tensor that needs gradients (shape {list(tensor.shape)}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"
+
+
+# --- views
+
+
+def _shares(recorder: Recorder) -> bool:
+    """Whether tensors have views where ops are recorded: variables of a static program have none."""
+    return recorder.taped or recorder.gathers
+
+
+def view(cls: type[Op], x: Tensor, *operands: Tensor, **attributes: Any) -> Tensor:
+    """As `call`, for an op that moves nothing: the result is a view of `x`, which shares its contents. (Variables of a static program share none.)"""
+    recorder, recorded = _state.recorder, tape.is_grad_enabled()
+    result: Tensor
+    if recorder is None:
+        result, plan = _run(cls, (x, *operands), attributes)
+        if recorded and not x.stop_gradient:
+            tape.record(cls, (x, *operands), plan.attributes, (result,), plan)
+    else:
+        result = call(cls, x, *operands, **attributes)
+        if not _shares(recorder):
+            return result
+    views.link(x, result, ((cls, operands, attributes),), recorded)
+    return result
+
+
+def view_by_steps(x: Tensor, result: Tensor, steps: tuple[views.Step, ...]) -> Tensor:
+    """`result`, which was made of `x` by calls of these ops, as a view of it."""
+    recorder = _state.recorder
+    if recorder is None or _shares(recorder):
+        views.link(x, result, steps, tape.is_grad_enabled())
+    return result
+
+
+def alias(tensor: Tensor) -> Tensor:
+    """Another tensor that is what `tensor` is now, with its place in the graph, and stays that when `tensor` is changed."""
+    return views.alias(tensor) if _state.recorder is None else _state.recorder.alias(tensor)
+
+
+def detached(tensor: Tensor, shares: bool = True) -> Tensor:
+    """A tensor that shares the contents of `tensor` (or has them as they are now), but not the graph."""
+    recorder = _state.recorder
+    if recorder is None:
+        made = Tensor._wrap(tensor._value, tensor._type)
+        made._place = tensor._place
+        if shares and tensor._value is not None:
+            views.link(tensor, made, (), False)
+        return made
+    made = recorder.alias(tensor)
+    made._node, made._index, made.stop_gradient, made._place = None, 0, True, tensor._place
+    recorder.apart(made)
+    if shares and _shares(recorder):
+        views.link(tensor, made, (), False)
+    return made
+
+
+def share(tensor: Tensor, other: Tensor) -> None:
+    """Let `tensor` leave whom it shares contents with, and share those of `other`."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"expected a Tensor as data but got {type(other).__name__}")
+    if _state.recorder is not None:
+        raise RuntimeError("expected data to be set outside of traced functions and static programs; assign to the tensor instead")
+    if tensor._view is not None:
+        views.leave(tensor)
+    views.become(tensor, detached(other))
+
+
+def seen_as(tensor: Tensor, make: Callable[[Tensor], Tensor]) -> Tensor:
+    """Let `tensor` see what it shares as the view that `make` gives of it; when that fails it is what it was."""
+    recorder = _state.recorder
+    if recorder is not None and not recorder.gathers and (not recorder.taped or isinstance(tensor._value, np.ndarray)):
+        return assign(tensor, make(alias(tensor)))  # variables share nothing, and what comes from outside is seen there as it was
+    before = views.stand_in(tensor, alias(tensor))
+    try:
+        made = make(before)
+    except BaseException:
+        views.put_back(tensor, before)
+        raise
+    views.become(tensor, made)
+    return tensor

@@ -12,8 +12,8 @@ from polyreme.ir.diagnostics import did_you_mean
 from polyreme.ir.types import ScalarType
 
 __all__ = [
-    "bfloat16", "bool", "complex64", "complex128", "dtype", "float16", "float32", "float64", "get_default_dtype", "int8", "int16",
-    "int32", "int64", "set_default_dtype", "uint8", "uint16", "uint32", "uint64",
+    "bfloat16", "bool", "cdouble", "cfloat", "complex64", "complex128", "double", "dtype", "float", "float16", "float32", "float64", "get_default_dtype", "half", "int", "int8", "int16",
+    "int32", "int64", "long", "set_default_dtype", "short", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
 
@@ -57,17 +57,19 @@ float16, bfloat16, float32, float64 = (
     dtype(n, t) for n, t in (("float16", types.f16), ("bfloat16", types.bf16), ("float32", types.f32), ("float64", types.f64))
 )
 complex64, complex128 = dtype("complex64", types.c64), dtype("complex128", types.c128)
+# The shorter names are no dtypes of their own. Those of Python's types are wider where Python's types themselves are meant (`_BY_PYTHON`).
+half, float, double, short, int, long, cfloat, cdouble = float16, float32, float64, int16, int32, int64, complex64, complex128
 
 _ALL = (bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128, uint16, uint32, uint64)
 DTYPES = {d.name: d for d in _ALL}
 _BY_SCALAR = {d.scalar: d for d in DTYPES.values()}
 # numpy has no bfloat16 of its own: its dtype is added when one is first met, so that ml_dtypes is not loaded for nothing.
 _BY_NUMPY: dict[Any, dtype] = {d.np: d for d in DTYPES.values() if d is not bfloat16}
-_BY_PYTHON = {float: float32, int: int64, builtins.bool: bool, complex: complex64}
+_BY_PYTHON = {builtins.float: float64, builtins.int: int64, builtins.bool: bool, complex: complex128}
 
 
 def as_dtype(value: Any) -> dtype:
-    """The dtype meant by a dtype, a name (`"float32"`), a numpy dtype or type, or a Python number type; `TypeError` otherwise."""
+    """The dtype meant by a dtype, a name (`"float32"`, or as numpy says it, `"int"`, `"i4"`), a numpy dtype or type, or a Python number type; `TypeError` otherwise."""
     if isinstance(value, dtype):
         return value
     if isinstance(value, ScalarType):
@@ -75,7 +77,10 @@ def as_dtype(value: Any) -> dtype:
     if isinstance(value, str):
         found = DTYPES.get(value.removeprefix("paddle."))
         if found is None:
-            raise TypeError(f"expected the name of a dtype but got {value!r}{did_you_mean(value, DTYPES)}")
+            try:
+                found = of_numpy(np.dtype(value))
+            except TypeError:
+                raise TypeError(f"expected the name of a dtype but got {value!r}{did_you_mean(value, DTYPES)}") from None
         return found
     if value in _BY_PYTHON:
         return _BY_PYTHON[value]

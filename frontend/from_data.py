@@ -17,6 +17,15 @@ from polyreme.tensor import Tensor
 __all__ = ["is_traced", "to_tensor"]
 
 
+def _copied(data: Tensor) -> Tensor:
+    """The contents as they are now, without the graph."""
+    if not is_traced():
+        return Tensor._wrap(data._value, data._type)
+    from polyreme import dispatch
+
+    return dispatch.detached(data, shares=False)
+
+
 def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
     """A copy of a number, (nested) list, numpy array or tensor.
 
@@ -26,7 +35,7 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         with recording(False):
-            made = data.detach() if wanted is None or wanted is data.dtype else _cast(data, wanted)
+            made = _copied(data) if wanted is None or wanted is data.dtype else _cast(data, wanted)
     elif isinstance(data, Expr):
         from polyreme import dispatch
 

@@ -60,8 +60,7 @@ class Generator:
         self._set(words)
 
     def _set(self, words: Array) -> None:
-        self.state._value = words.copy()
-        self.state._version += 1
+        self.state._put(words.copy())
 
     # --- draws
 

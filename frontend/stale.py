@@ -16,7 +16,7 @@ class StaleTensor(Tensor):
 
     def __init__(self, type: TensorType, message: str):
         self._type, self._place = type, device._current
-        self._node, self._index, self.stop_gradient = None, 0, True
+        self._node, self._index, self.stop_gradient, self._view = None, 0, True, None
         self.message = message
 
     @property

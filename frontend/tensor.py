@@ -65,11 +65,12 @@ class TensorHookRemoveHelper:
 class Tensor:
     """A dense array with Paddle's interface.
 
-    `Tensor(data)` copies what `paddle.to_tensor` takes. `stop_gradient` is True unless the tensor needs gradients.
+    `Tensor(data)` copies what `paddle.to_tensor` takes, besides a tensor, whose contents it shares: a view, as are the results of indexing by numbers and slices, of
+    `reshape`, `transpose`, `detach` and others (`views.py`). What is written to a view, or to the tensor that it was made of, is seen in both. `stop_gradient` is True unless the tensor needs gradients.
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_grad", "_hooks", "_index", "_name", "_node", "_place", "_type", "_value", "_version", "persistable", "stop_gradient",
+        "__dict__", "__weakref__", "_grad", "_hooks", "_index", "_name", "_node", "_place", "_type", "_value", "_version", "_view", "persistable", "stop_gradient",
     )  # fmt: skip
     # Higher than numpy's, so that `array + tensor` is left to the tensor.
     __array_priority__ = 100
@@ -82,6 +83,7 @@ class Tensor:
     _grad: Tensor | None
     _name: str | None
     _version: int
+    _view: Any  # whose contents it shares: see `views.py`
     _hooks: dict[int, Callable[..., Any]] | None
     stop_gradient: bool
     persistable: bool
@@ -90,6 +92,9 @@ class Tensor:
         self._reset(None, None)
         if data is None:
             self._type = TensorType((0,), dtypes.as_dtype(dtype or "float32").scalar)
+        elif isinstance(data, Tensor) and dtype is None and place is None:
+            self.data = data
+            self.stop_gradient = stop_gradient
         else:
             from polyreme.math.creation import to_tensor
 
@@ -105,6 +110,7 @@ class Tensor:
         self._grad = None
         self._name = None
         self._version = 0
+        self._view = None
         self._hooks = None
         self.stop_gradient = True
         self.persistable = False
@@ -121,6 +127,7 @@ class Tensor:
         tensor._grad = None
         tensor._name = None
         tensor._version = 0
+        tensor._view = None
         tensor._hooks = None
         tensor.stop_gradient = True
         tensor.persistable = False
@@ -183,17 +190,23 @@ class Tensor:
 
     @property
     def strides(self) -> list[Any]:
-        """Elements between neighbours along each axis of a row-major array of this shape."""
-        return [product(self.type.shape[i + 1 :]) for i in range(self.ndim)]
+        """Elements between neighbours along each axis: of a view, in the tensor that it was made from."""
+        from polyreme import views
+
+        return list(views.strides(self))
 
     def get_strides(self) -> list[Any]:
         return self.strides
 
     def is_contiguous(self) -> bool:
-        return True
+        """Whether the elements lie row by row, which those of a transposed view do not."""
+        from polyreme import views
+
+        return views.is_contiguous(self)
 
     def contiguous(self) -> Tensor:
-        return self
+        """Itself if the elements lie row by row, else a copy."""
+        return self if self._view is None or self.is_contiguous() else self.clone()
 
     def element_size(self) -> int:
         """Bytes of one element."""
@@ -409,16 +422,22 @@ class Tensor:
     zero_grad = clear_grad
 
     def detach(self) -> Tensor:
-        """The same values without the graph."""
+        """The same contents without the graph: a write to either is seen in both."""
+        global _detached
+        if _detached is None:
+            from polyreme.dispatch import detached as _detached
+        return _detached(self)
+
+    @property
+    def data(self) -> Tensor:
+        """As `detach()`; when set, the tensor shares the contents of another one from then on."""
+        return self.detach()
+
+    @data.setter
+    def data(self, other: Tensor) -> None:
         from polyreme import dispatch
 
-        shared = Tensor._wrap(self._value, self._type)
-        if shared._value.__class__ is Pending:
-            shared._value.held_by(shared)
-        shared._place = self._place
-        if (recorder := dispatch.active_trace()) is not None:
-            recorder.share(self, shared, detached=True)
-        return shared
+        dispatch.share(self, other)
 
     def detach_(self) -> Tensor:
         """Take the tensor itself out of the graph."""
@@ -490,6 +509,15 @@ class Tensor:
         with tape.recording(False):
             dispatch.assign(self, new.detach())
 
+    def _put(self, array: Array) -> None:
+        """Take over another array of the same type, whatever is recorded."""
+        if self._view is not None:
+            from polyreme import views
+
+            views.put(self, array)
+        self._value = array
+        self._version += 1
+
     def cpu(self) -> Tensor:
         """A copy that belongs to the CPU, through which gradients flow; itself if it does."""
         return self._moved(device.CPU)
@@ -506,21 +534,30 @@ class Tensor:
         copy._place = place
         return copy
 
-    def pin_memory(self) -> Tensor:
+    def pin_memory(self, blocking: bool = True) -> Tensor:
         """Page-locked memory only matters to devices this build lacks: the tensor itself."""
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
-        """`to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`, each with `blocking` and `copy_tensor`: cast or moved, or itself."""
-        given = list(args)
-        dtype, where = kwargs.get("dtype"), kwargs.get("device")
-        for argument in given[:2]:
+        """`to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`, each with `blocking`: cast or moved; itself where neither is needed.
+
+        `other` is a tensor, whose dtype and place the result has. All of them may be given by name.
+        """
+        unknown = set(kwargs) - {"device", "dtype", "other", "blocking", "copy_tensor", "non_blocking"}
+        if unknown:
+            raise TypeError(f"to() got an unexpected keyword argument {min(unknown)!r}")
+        if not args and not kwargs.keys() - {"blocking", "copy_tensor", "non_blocking"}:
+            raise TypeError("to() expected a dtype, a device or another tensor but got none")
+        dtype, where, other = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("other")
+        for argument in args[:2]:
             if isinstance(argument, Tensor):
-                dtype = argument.dtype
+                other = argument
             elif isinstance(argument, device.Place) or isinstance(argument, str) and argument not in dtypes.DTYPES:
                 where = argument
             elif argument is not None and not isinstance(argument, bool):
                 dtype = argument
+        if other is not None and dtype is None and where is None:
+            dtype, where = other.dtype, other._place
         place = self._place if where is None else device.as_place(where)
         cast = self if dtype is None or dtypes.as_dtype(dtype) is self.dtype else self.astype(dtype)
         return cast._moved(place)
@@ -584,6 +621,9 @@ def known_array(known: Array, dtype: Any, what: str) -> Array:
     if sizes:
         raise UnknownSize(f"{what} expected a known size but got the symbolic size '{sizes[0]}'", *sizes)
     return known.astype(dtype)
+
+
+_detached: Any = None  # of `dispatch`, which imports this module
 
 
 def is_tensor(x: Any) -> bool:

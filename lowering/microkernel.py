@@ -8,6 +8,9 @@ each row, and adds their products:
 The steps run over the contracted axes, each of which moves A and B by some distance; the innermost ones are unrolled. The order of the
 steps is that of the axes, whatever the tile, so a result does not depend on the tile it is computed in.
 
+Long sums of float32 are sums of parts of `PART` steps: rounding errors of one chain grow with its length, and those of the parts partly cancel. A part begins with zeros in the accumulators;
+what came before waits on the stack.
+
 `choose_tile` picks the shape by a count of cycles, in which a step costs at least its multiply-adds, its loads, the time of one chain, and that of bringing
 B out of the second-level cache.
 """
@@ -19,8 +22,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from polyreme.ir.core import Value
-from polyreme.ir.dims import Dim
-from polyreme.ir.types import ScalarType
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.types import ScalarType, VectorType, element_type, f32
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.targets import Target
 
@@ -34,6 +37,8 @@ Accumulators = list[list[Value]]
 # Where a target has so many vector registers, tiles have room for more than one thing at a time.
 MANY_REGISTERS = 32
 UNROLL = 4
+# Steps of a part of a long sum. Fewer would make adding up the parts cost more, next to the steps themselves.
+PART = 256
 MOST_UNROLLED = 32
 # Vectors of a panel of B that stay in the first-level cache beside what else a tile reads.
 NEAR_VECTORS = 256
@@ -110,19 +115,55 @@ def accumulate(
         return _unrolled(code, steps, a, b, acc, at_a, at_b, fresh)
     if outer and len(steps) == 1:
         beside = beside if len(outer) == 1 else None
-        return _nest(code, outer[:-1], lambda acc, x, y: _long_axis(code, outer[-1], a, b, acc, x, y, beside), acc, at_a, at_b)
-    return _nest(code, outer, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b)
+        return _nest(code, outer[:-1], lambda acc, x, y: _long_axis(code, outer[-1], a, b, acc, x, y, beside), acc, at_a, at_b, outer[-1].size)
+    return _nest(code, outer, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b, len(steps))
 
 
 Body = Callable[[Accumulators, Index, Index], Accumulators]
 
 
-def _nest(code: Code, axes: Sequence[Axis], body: Body, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
-    """`body` for every place on `axes`, the last one moving fastest."""
+def _nest(code: Code, axes: Sequence[Axis], body: Body, acc: Accumulators, at_a: Index, at_b: Index, steps: Dim) -> Accumulators:
+    """`body`, which has so many `steps`, for every place on `axes`, the last one moving fastest."""
     if not axes:
         return body(acc, at_a, at_b)
     axis = axes[0]
-    return repeat(code, axis.size, axis.a, axis.b, lambda acc, x, y: _nest(code, axes[1:], body, acc, x, y), acc, at_a, at_b)
+    inside = product([*(x.size for x in axes[1:]), steps])
+    once: Body = lambda acc, x, y: _nest(code, axes[1:], body, acc, x, y, steps)
+    # More steps than a part has are parts further inside.
+    if not _is_float32(acc) or not isinstance(inside, int) or inside > PART or not _is_long(axis.size * inside):
+        return repeat(code, axis.size, axis.a, axis.b, once, acc, at_a, at_b)
+
+    def part(acc: Accumulators, count: Index, x: Index, y: Index, _: Index) -> Accumulators:
+        return repeat(code, count, axis.a, axis.b, once, acc, x, y)
+
+    return _in_parts(code, axis, max(1, PART // inside), part, acc, at_a, at_b)
+
+
+def _is_float32(acc: Accumulators) -> bool:
+    return element_type(acc[0][0].type) == f32
+
+
+def _is_long(steps: Dim) -> bool:
+    """Whether so many steps are more than a part has, or may be."""
+    return not isinstance(steps, int) or steps > PART
+
+
+def _in_parts(
+    code: Code, axis: Axis, size: int, part: Callable[[Accumulators, Index, Index, Index, Index], Accumulators], acc: Accumulators, at_a: Index, at_b: Index
+) -> Accumulators:
+    """The accumulators with the sums of all parts of the axis, of `size` elements each and the last one of what is left, added to them one after another.
+
+    `part(acc, count, at_a, at_b, first)` gives the sums of `count` elements from number `first` on, which is where A and B are.
+    """
+
+    def body(total: Accumulators, x: Index, y: Index, number: Value) -> Accumulators:
+        first = code.mul(number, size)
+        count: Index = size if isinstance(axis.size, int) and axis.size % size == 0 else code.apply("min", code.value(code.sub(axis.size, first)), code.value(size))
+        zero = code.zero(f32, acc[0][0].type.lanes if isinstance(acc[0][0].type, VectorType) else 1)
+        made = part([[zero] * len(row) for row in total], count, x, y, first)
+        return [[code.apply("add", x, y) for x, y in zip(row, more, strict=True)] for row, more in zip(total, made, strict=True)]
+
+    return _repeat(code, code.ceildiv(axis.size, size), size * axis.a, size * axis.b, body, acc, at_a, at_b)
 
 
 def repeat(code: Code, count: Index, step_a: Dim, step_b: Dim, body: Body, acc: Accumulators, at_a: Index, at_b: Index) -> Accumulators:
@@ -148,22 +189,38 @@ def _long_axis(
     """`UNROLL` steps at a time, or several such rounds, then those left over."""
     besides = beside if isinstance(beside, Sequence) else [beside]
     together = UNROLL * len(besides)
+    if PART % together or not _is_float32(acc) or not _is_long(axis.size):
+        return _rounds(code, axis, axis.size, a, b, acc, at_a, at_b, besides, 0)
+
+    def part(acc: Accumulators, count: Index, x: Index, y: Index, first: Index) -> Accumulators:
+        return _rounds(code, axis, count, a, b, acc, x, y, besides, code.div(first, together))
+
+    return _in_parts(code, axis, PART, part, acc, at_a, at_b)
+
+
+def _rounds(
+    code: Code, axis: Axis, size: Index, a: ReadRow, b: Read, acc: Accumulators, at_a: Index, at_b: Index, besides: Sequence[Beside | None], before: Index
+) -> Accumulators:
+    """As many rounds, of `UNROLL` steps for each of `besides`, as there are in `size` elements of the axis, then the steps left over; `before` of them came before."""
+    together = UNROLL * len(besides)
     steps = [(code.mul(u, axis.a), code.mul(u, axis.b)) for u in range(together)]
 
     def body(acc: Accumulators, x: Index, y: Index, turn: Value) -> Accumulators:
         for i, do in enumerate(besides):
             if do is not None:
-                do(turn)
+                do(code.value(code.add(before, turn)))
             acc = _unrolled(code, steps[i * UNROLL : (i + 1) * UNROLL], a, b, acc, x, y)
         return acc
 
-    rounds = code.div(axis.size, together)
+    rounds = code.div(size, together)
     acc = _repeat(code, rounds, together * axis.a, together * axis.b, body, acc, at_a, at_b)
     done = code.mul(rounds, together)
     at_a, at_b = code.add(at_a, code.mul(done, axis.a)), code.add(at_b, code.mul(done, axis.b))
-    if isinstance(axis.size, int):
-        return _unrolled(code, steps[: axis.size % together], a, b, acc, at_a, at_b)
-    left = code.sub(axis.size, done)
+    if isinstance(size, int):
+        return _unrolled(code, steps[: size % together], a, b, acc, at_a, at_b)
+    if isinstance(axis.size, int) and axis.size % together == 0:
+        return acc
+    left = code.sub(size, done)
     return repeat(code, left, axis.a, axis.b, lambda acc, x, y: _unrolled(code, [(0, 0)], a, b, acc, x, y), acc, at_a, at_b)
 
 

@@ -448,6 +448,12 @@ def custom_gradient(op: Any, b: Builder, values: tuple[Value, ...], inputs: tupl
     return values
 
 
+@nn_to_tensor.lower(nn.Overwrite)
+def overwrite(op: Any, b: Builder, x: Value, y: Value) -> Value:
+    """y: once gradients are taken, the mark has done its work."""
+    return y
+
+
 @nn_to_tensor.lower(nn.Reshape)
 def reshape(op: Any, b: Builder, x: Value) -> Value:
     return _reshape(b, x, op.shape)

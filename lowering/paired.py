@@ -39,6 +39,7 @@ from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import VectorLeaf
 from polyreme.lowering.epilogue import place
 from polyreme.lowering.hoist import tidy
+from polyreme.lowering.microkernel import PART
 from polyreme.lowering.packing import PlanParts, copied_views
 from polyreme.lowering.paired_rows import Rows, find_rows
 from polyreme.lowering.paired_weights import Packing
@@ -478,30 +479,45 @@ class _Builder:
             if at is not None:
                 code.prefetch(self.source, at, locality=2)
 
-        with code.loop(0, c.groups, acc, name="k") as loop:
-            number = code.add(following, code.mul(loop.iv, each))
-            for i in range(each):
-                ask(code.add(number, i))
-            if each and not isinstance(c.m, int):
-                with code.when(self.is_single):
-                    for i in range(each, GROUP):
-                        ask(code.add(number, c.groups * each + i - each))
-            here = code.add(right, code.mul(loop.iv, GROUP * lanes))
-            b = [code.load(self.right, code.add(here, s * lanes), lanes, None, self.align) for s in range(GROUP)]
-            scalars = code.add(left, code.mul(loop.iv, GROUP))
+        def groups(first: Index, count: Index, acc: Sequence[Value]) -> list[Value]:
+            """The accumulators after `count` groups from number `first` on."""
+            with code.loop(0, count, acc, name="k") as loop:
+                group = code.add(first, loop.iv)
+                number = code.add(following, code.mul(group, each))
+                for i in range(each):
+                    ask(code.add(number, i))
+                if each and not isinstance(c.m, int):
+                    with code.when(self.is_single):
+                        for i in range(each, GROUP):
+                            ask(code.add(number, c.groups * each + i - each))
+                here = code.add(right, code.mul(group, GROUP * lanes))
+                b = [code.load(self.right, code.add(here, s * lanes), lanes, None, self.align) for s in range(GROUP)]
+                scalars = code.add(left, code.mul(group, GROUP))
 
-            def a(r: int, s: int) -> Value:
-                return code.broadcast(code.load(self.rows, code.add(scalars, r * c.line + s)), lanes)
+                def a(r: int, s: int) -> Value:
+                    return code.broadcast(code.load(self.rows, code.add(scalars, r * c.line + s)), lanes)
 
-            made = []
-            for r, x in enumerate(loop.carried):
-                # Sums are to be multiplied in this order, so that no multiply-add is ready long before its turn, and both units have something to do all the time.
-                x = code.fma(code.apply("add", a(r, 0), b[1]), code.apply("add", a(r, 1), b[0]), x)
-                x = code.fma(a(r, 4), b[4], x)
-                x = code.fma(code.apply("add", a(r, 2), b[3]), code.apply("add", a(r, 3), b[2]), x)
-                made.append(code.fma(a(r, 5), b[5], x))
-            loop.next = made
-        acc = loop.results
+                made = []
+                for r, x in enumerate(loop.carried):
+                    # Sums are to be multiplied in this order, so that no multiply-add is ready long before its turn, and both units have something to do all the time.
+                    x = code.fma(code.apply("add", a(r, 0), b[1]), code.apply("add", a(r, 1), b[0]), x)
+                    x = code.fma(a(r, 4), b[4], x)
+                    x = code.fma(code.apply("add", a(r, 2), b[3]), code.apply("add", a(r, 3), b[2]), x)
+                    made.append(code.fma(a(r, 5), b[5], x))
+                loop.next = made
+            return loop.results
+
+        size = PART // GROUP
+        if c.groups <= size:
+            acc = groups(0, c.groups, acc)
+        else:
+            # As in `microkernel.py`: a long sum is one of parts, which are added up one after another.
+            with code.loop(0, -(-c.groups // size), acc, name="part") as parts:
+                first = code.mul(parts.iv, size)
+                count: Index = code.min(size, code.sub(c.groups, first)) if c.groups % size else size
+                more = groups(first, count, [code.zero(f32, lanes)] * rows)
+                parts.next = [code.apply("add", x, y) for x, y in zip(parts.carried, more, strict=True)]
+            acc = parts.results
         mask = code.lane_mask(code.sub(c.n, lane0), lanes) if c.n % lanes else None
         for r, x in enumerate(acc):
             # The smaller scale first, since the sum times the larger one may be too large for a float; both are positive, so that their bits may be compared.

@@ -360,6 +360,7 @@ case("nn.fold", nn.Fold, floats(2, 3), axes=(0,), sizes=(5,), strides=(2,), dila
 case("nn.gather", nn.Gather, floats(5, 3), np.array([[4, 0, -1], [2, 2, -5]]), axis=0, formula=lambda x, i: np.stack([np.stack([x[j] for j in row]) for row in i]))
 case("nn.gather along the end", nn.Gather, floats(2, 5), np.array(3), axis=-1, formula=lambda x, i: x[:, 3])
 case("nn.gather from outside", nn.Gather, floats(4), np.array([7, -9], np.int32), axis=0, formula=lambda x, i: np.array([x[3], x[0]]))
+case("nn.overwrite", nn.Overwrite, floats(2, 3), floats(2, 3), formula=lambda x, y: y)
 case("nn.stop_gradient", nn.StopGradient, floats(2, 3), formula=lambda x: x)
 
 

@@ -47,7 +47,7 @@ from polyreme.dialects.nn.elementwise import (
     Tanh,
     Trunc,
 )
-from polyreme.dialects.nn.gradient import CustomGradient, StopGradient
+from polyreme.dialects.nn.gradient import CustomGradient, Overwrite, StopGradient
 from polyreme.dialects.nn.linear import Linear, MatMul
 from polyreme.dialects.nn.logic import (
     Equal,
@@ -162,6 +162,7 @@ __all__ = [
     "Mul",
     "Neg",
     "NotEqual",
+    "Overwrite",
     "Pad",
     "Pow",
     "Prod",

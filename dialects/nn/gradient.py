@@ -70,3 +70,26 @@ class CustomGradient(Op):
 
     def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
         return args[: len(self.values)]
+
+
+@op("nn.overwrite", Pure)
+class Overwrite(Op):
+    """The contents of `y`, with the place of `x` among the gradients: all of the result's gradient is that of `x`, and none that of `y`.
+
+        %z = nn.overwrite %x, %y : tensor<Nx4xf32>
+
+    What a write behind the graph's back leaves in a traced function: under `no_grad()`, or through `detach()`. Both operands are of one type. On the way to the `tensor` level, after
+    gradients are taken, `y` itself is left.
+    """
+
+    x = operand()
+    y = operand()
+
+    @staticmethod
+    def infer(x: TensorType, y: TensorType) -> TensorType:
+        check(x == y, f"expected operands of one type but got {x} and {y}")
+        return y
+
+    @staticmethod
+    def reference(x: Array, y: Array) -> Array:
+        return y

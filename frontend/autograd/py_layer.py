@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from polyreme import tape
@@ -53,11 +54,43 @@ class PyLayerContext:
         self._materialize = value
 
 
+def tensors_of(argument: Any) -> list[Tensor]:
+    """The Tensors that an argument of `apply` gives: itself, or the elements of a list or tuple that holds nothing else; none otherwise."""
+    if isinstance(argument, Tensor):
+        return [argument]
+    if isinstance(argument, (list, tuple)) and argument and all(isinstance(t, Tensor) for t in argument):
+        return list(argument)
+    return []
+
+
+def _per_tensor(returned: Any, arguments: Sequence[Any], what: str) -> list[Tensor | None]:
+    """What `backward` returned for `arguments`, as one gradient (or None) for each Tensor in them; a `ValueError` where number or shape are wrong."""
+    gradients = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+    needing = [any(not t.stop_gradient for t in tensors_of(a)) for a in arguments]
+    if len(gradients) == sum(needing) < len(arguments):
+        left = iter(gradients)
+        gradients = [next(left) if needed else None for needed in needing]
+    if len(gradients) != len(arguments):
+        raise ValueError(f"expected {len(arguments)} gradients from {what} (one per Tensor argument of forward) but got {len(gradients)}")
+    found: list[Tensor | None] = []
+    for i, (gradient, argument) in enumerate(zip(gradients, arguments, strict=True)):
+        several = not isinstance(argument, Tensor)
+        parts = [gradient] if not several else [None] * len(argument) if gradient is None else gradient
+        if several and (not isinstance(parts, (list, tuple)) or len(parts) != len(argument)):
+            got = f"{len(parts)}" if isinstance(parts, (list, tuple)) else type(parts).__name__
+            raise ValueError(f"expected gradient {i} of {what} to be a list of {len(argument)}, since the argument is one, but got {got}")
+        for part, tensor in zip(parts, tensors_of(argument), strict=True):
+            if part is not None and list(part.shape) != list(tensor.shape):
+                raise ValueError(f"expected gradient {i} of {what} to have shape {list(tensor.shape)} but got {list(part.shape)}")
+            found.append(part)
+    return found
+
+
 class PyLayer:
     """Subclass it with static `forward(ctx, *args, **kwargs)` and `backward(ctx, *grads)`, and call `apply`.
 
-    `backward` is given one gradient per Tensor that `forward` returned, and returns one (or None) per Tensor among `forward`'s
-    positional arguments.
+    `backward` is given one gradient per Tensor that `forward` returned, and returns one (or None) per Tensor among `forward`'s arguments: the positional ones, then those
+    given by name in the order of the call. For a list or tuple of Tensors it returns a list or tuple. Arguments that need no gradient may be left out, all of them.
     """
 
     @staticmethod
@@ -78,7 +111,9 @@ class PyLayer:
 
             return append_py_layer(cls, args, kwargs)
         context = PyLayerContext()
-        inputs = [a for a in args if isinstance(a, Tensor)]
+        # An argument is a Tensor, several in a list or tuple, or neither.
+        given = [a for a in (*args, *kwargs.values()) if tensors_of(a)]
+        inputs = [t for a in given for t in tensors_of(a)]
         context.needs_input_grad = tuple(not t.stop_gradient for t in inputs)
         with tape.no_grad():
             results = cls.forward(context, *args, **kwargs)
@@ -96,18 +131,7 @@ class PyLayer:
 
             if context._materialize:
                 grads = tuple(full(t.shape, 0, t.dtype) if g is None else g for g, t in zip(grads, types, strict=True))
-            given = cls.backward(context, *grads)
-            given = list(given) if isinstance(given, (tuple, list)) else [given]
-            if len(given) != len(inputs):
-                raise ValueError(
-                    f"expected {len(inputs)} gradients from {cls.__name__}.backward (one per Tensor argument of forward) but got {len(given)}"
-                )
-            for i, (gradient, tensor) in enumerate(zip(given, inputs, strict=True)):
-                if gradient is not None and list(gradient.shape) != list(tensor.shape):
-                    raise ValueError(
-                        f"expected gradient {i} of {cls.__name__}.backward to have shape {list(tensor.shape)} but got {list(gradient.shape)}"
-                    )
-            return given
+            return _per_tensor(cls.backward(context, *grads), given, f"{cls.__name__}.backward")
 
         originals = [r for r in (results if several else [results]) if isinstance(r, Tensor)]
         from polyreme import dispatch

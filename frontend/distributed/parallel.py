@@ -79,8 +79,7 @@ class DataParallel(Layer):
             at = 0
             for tensor in tensors:
                 size = tensor._value.size
-                tensor._value = flat[at : at + size].reshape(tensor._value.shape).copy()
-                tensor._version += 1
+                tensor._put(flat[at : at + size].reshape(tensor._value.shape).copy())
                 at += size
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:

@@ -168,7 +168,7 @@ def capture(
                     if not leaves[stand_ins.index(stand_in)].stop_gradient and tape.is_grad_enabled():
                         raise NotWhole("an argument that needs gradients is changed in place", location)
                     effects.append(Effect("assign", made.existing(stand_in), None, (made.output(_fresh(stand_in)),)))
-            written = [original.tensor for original in trace.originals.values()]
+            written = list(trace.written.values())
             for outside in written:
                 if any(outside is t for t in trace.path_tensors):
                     if not outside.stop_gradient and tape.is_grad_enabled():
@@ -177,10 +177,10 @@ def capture(
             if effects and any(e.kind == "assign" for e in effects):
                 _guard_apart(state, trace, stand_ins, leaves)
             for outside in trace.path_tensors:
-                trace.originals_by_path.add(id(outside))
+                trace.written_by_path.add(id(outside))
             if not made.outputs and (sized := next((t for t in stand_ins if not t.type.is_static), None)) is not None:
                 made.output(_fresh(sized))  # which sizes it is for is the program's to say
-            if not made.outputs and not trace.originals:
+            if not made.outputs and not trace.written:
                 return _without_tensors(state, trace, made, recipe, effects)
             result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
             traced = trace.finish(name, made.outputs, LEAF, result_names, location)

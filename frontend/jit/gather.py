@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyreme import dispatch, tape
+from polyreme import dispatch, tape, views
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location
 from polyreme.ir.types import ScalarType
@@ -333,12 +333,12 @@ class Gatherer:
                 before.stop_gradient, before._node, before._index = tensor.stop_gradient, tensor._node, tensor._index
                 self.segment.arguments[at] = before
                 del self.segment.places[id(tensor)]
-        new, old = value._value, tensor._value
-        if new.__class__ is not Pending:
-            dispatch.assign_now(tensor, value)
-            return
-        if tape.is_grad_enabled() and not tensor.stop_gradient and tensor._node is None and new.needs and not (old.__class__ is Pending and old.needs):
+        new = value._value
+        if tape.is_grad_enabled() and not tensor.stop_gradient and tensor.is_leaf and not value.is_leaf:
             raise RuntimeError(dispatch.leaf_is_changed(tensor))
+        if new.__class__ is not Pending:
+            dispatch.take_over(tensor, value)
+            return
         tensor._value, tensor._type, tensor._place = new, new.type, value._place
         tensor._version += 1
         if new.needs:
@@ -348,8 +348,19 @@ class Gatherer:
         else:
             new.give(tensor)
 
-    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
-        """Tensors that hold pending values are known."""
+    def follow(self, tensor: Tensor, value: Tensor) -> None:
+        """As `assign`: nothing is given to anybody later."""
+        self.assign(tensor, value)
+
+    def alias(self, tensor: Tensor) -> Tensor:
+        """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
+        made = views.alias(tensor)
+        if made._value.__class__ is Pending:
+            made._value.held_by(made)
+        return made
+
+    def apart(self, *_: Any) -> None:
+        """Whether gradients flow through a tensor is its own to say here."""
 
     def custom_gradient(self, *_: Any) -> Any:
         """Steps of the user's own go on the tape, as in eager mode, where nobody asks for this."""

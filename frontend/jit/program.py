@@ -265,9 +265,11 @@ class Program:
 
     def _write(self, results: Sequence[Tensor]) -> None:
         """Give the tensors that the function writes to their new contents, which stand behind its outputs, and the places of these on the tape."""
-        if self.traced.written:
-            with dispatch.trace_into(None):
-                for tensor, value in zip(self.traced.written, results[self.traced.output_count :], strict=True):
+        for tensor, value in zip(self.traced.written, results[self.traced.output_count :], strict=True):
+            if value._node is None:
+                tensor._put(value._value)
+            else:
+                with dispatch.trace_into(None):
                     dispatch.assign(tensor, value)
 
     def _run_recorded(self, args: Sequence[Tensor], wrt: tuple[int, ...]) -> list[Tensor]:

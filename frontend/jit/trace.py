@@ -58,14 +58,6 @@ class _Original(NamedTuple):
         tensor._node, tensor._index, tensor.stop_gradient = self.place
 
 
-class _Shared(NamedTuple):
-    """A tensor that was made with the contents of another one."""
-
-    tensor: Tensor
-    owner: Tensor
-    detached: bool
-
-
 class Trace:
     """A recorder: it answers dispatch with tensors that stand for the results of ops in `block`."""
 
@@ -77,14 +69,14 @@ class Trace:
         self.block = Block()
         self.builder = Builder.at_end(self.block)
         self.names = {id(tensor): name for name, tensor in named.items()}
-        # A tensor that is made here with the array of another one must follow it when that changes between calls.
-        self.shared: dict[int, _Shared] = {}
         self.roles: list[str] = []
         self.arg_names: list[str] = []
         self.sources: list[int | Tensor] = []
         self.by_tensor: dict[int, Value] = {}
         self.originals: dict[int, _Original] = {}  # of tensors written to
-        self.originals_by_path: set[int] = set()  # which of these are written by whoever calls the program
+        self.written: dict[int, Tensor] = {}  # those that are given what they stand for in the end
+        self.written_by_path: set[int] = set()  # which of these are given it by whoever calls the program
+        self.apart_from: dict[int, Tensor] = {}  # tensors that were detached here
         self.differentiable: set[Value] = set()
         self.stopped: dict[Value, Value] = {}
         self.hooks: set[Value] = set()  # values whose gradients pass a hook
@@ -135,14 +127,10 @@ class Trace:
             return self._seen_here(value, tensor)
         if value is None:
             raise TraceError("expected a tensor with contents but got one that is not initialized", caller_location())
-        shared = self.shared.get(id(tensor))
-        owner = tensor if shared is None else shared.owner
-        if shared is not None and shared.detached and isinstance(owner._value, Value):
-            return self.value_of(owner)
-        known = self.by_tensor.get(id(owner))
+        known = self.by_tensor.get(id(tensor))
         if known is None:
-            known = self.by_tensor[id(owner)] = self.outside(owner, self.names.get(id(owner), owner.name))
-            if not owner.stop_gradient:
+            known = self.by_tensor[id(tensor)] = self.outside(tensor, self.names.get(id(tensor), tensor.name))
+            if not tensor.stop_gradient:
                 self.differentiable.add(known)
         return self._seen_here(known, tensor)
 
@@ -181,9 +169,18 @@ class Trace:
         if value not in self.differentiable or (recording and not tensor.stop_gradient and not self._was_detached(tensor)):
             return value
         # The user detached it or switched gradients off: the program has to say so too.
+        return self._stopped(value)
+
+    def _stopped(self, value: Value) -> Value:
+        if value not in self.differentiable:
+            return value
         if value not in self.stopped:
             self.stopped[value] = self.builder.insert(ops.StopGradient(value, loc=self.location()))
         return self.stopped[value]
+
+    def _moved(self, tensor: Tensor) -> bool:
+        """Whether a tensor from outside that was written to is made by an op now, where gradients are concerned."""
+        return tensor._node is not None and tensor._node is not self.originals[id(tensor)].place[0]
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
         """Append the op; a tensor for its result, or a tuple of them."""
@@ -275,13 +272,17 @@ class Trace:
         return made
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
-        """Let `tensor` stand for the contents of `value` from here on, until the trace ends."""
+        """Let `tensor` stand for the contents of `value` from here on, until the trace ends. One from outside is given them when the program has run."""
+        if not isinstance(tensor._value, Value):
+            self.written.setdefault(id(tensor), tensor)
+        self.follow(tensor, value)
+
+    def follow(self, tensor: Tensor, value: Tensor) -> None:
+        """The same, but nothing is given to `tensor` then."""
         new = self.value_of(value)
         if self.bodies and id(tensor) not in self.bodies[-1].before and not self._is_here(tensor):
             self.bodies[-1].before[id(tensor)] = tensor, Contents.of(tensor)
-        if isinstance(tensor._value, Value):
-            tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
-        else:
+        if not isinstance(tensor._value, Value):
             if tensor.type != new.type:
                 raise TraceError(f"expected contents of type {tensor.type} for '{tensor.name}' but got {new.type}", caller_location())
             if tape.is_grad_enabled() and not tensor.stop_gradient and tensor._node is None and value._node is not None:
@@ -289,8 +290,12 @@ class Trace:
                     f"a leaf tensor that needs gradients (shape {list(tensor.shape)}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"
                 )
             self.originals.setdefault(id(tensor), _Original.of(tensor))
-            if value._node is not None:
-                tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
+        if value._node is not None:
+            tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
+        elif not tensor.stop_gradient and (old := self.value_of(tensor)) in self.differentiable:
+            # As eagerly: contents that come from nowhere leave the tensor its place in the graph.
+            new = self.builder.insert(ops.Overwrite(old, new, loc=self.location()))
+            self.differentiable.add(new)
         tensor._value, tensor._type = new, new.type
         tensor._version += 1
 
@@ -386,15 +391,19 @@ class Trace:
     def operator(self, *_: Any) -> None:
         """A trace has ops only."""
 
-    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
-        """`other` follows `tensor` when that changes between calls; if it is `detached`, also when that is written to here."""
-        found = self.shared.get(id(tensor))
-        self.shared[id(other)] = _Shared(other, tensor if found is None else found.owner, detached)
+    def alias(self, tensor: Tensor) -> Tensor:
+        """A stand-in for what the tensor is now."""
+        made = self._tensor(self.value_of(tensor))
+        made.stop_gradient, made._node, made._index = tensor.stop_gradient, tensor._node, tensor._index
+        return made
+
+    def apart(self, tensor: Tensor) -> None:
+        """As `Recorder` has it."""
+        self.apart_from[id(tensor)] = tensor
 
     def _was_detached(self, tensor: Tensor) -> bool:
         """Whether it was detached from what has the same contents, and then made to need gradients: a leaf of its own."""
-        found = self.shared.get(id(tensor))
-        return found is not None and found.detached and tensor._node is None
+        return tensor._node is None and id(tensor) in self.apart_from
 
     def fresh_size(self) -> Dim:
         """A size that is known once the op that is recorded next has run."""
@@ -416,9 +425,9 @@ class Trace:
         self.variables.look()
         recording = tape.is_grad_enabled()
         results = [self._operand(t, recording) for t in outputs]
-        written = [original.tensor for original in self.originals.values() if id(original.tensor) not in self.originals_by_path]
+        written = [tensor for tensor in self.written.values() if id(tensor) not in self.written_by_path]
         roles = ["state" if any(source is t for t in written) else role for source, role in zip(self.sources, self.roles, strict=True)]
-        results += [self._operand(t, recording) for t in written]
+        results += [self._operand(t, recording) if self._moved(t) else self._stopped(self.value_of(t)) for t in written]
         names = [*result_names, *(t.name for t in written)]
         self.builder.insert(Return(results))
         guards = self.sizes.finished_guards(bound_symbols(self.block.args))

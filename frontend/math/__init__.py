@@ -64,14 +64,21 @@ _METHODS: dict[str, object] = {
     "mT": property(lambda self: manipulation.transpose(self, [*range(self.ndim - 2), self.ndim - 1, self.ndim - 2])),
     "fill_": edits.fill_,
     "zero_": lambda self: edits.fill_(self, 0),
-    "view_as": lambda self, other: manipulation.view(self, other.shape),
-    "softmax": lambda self, axis=-1, dtype=None, name=None: functional().softmax(self, axis, dtype),
+    "view_as": lambda self, other, name=None: manipulation.view(self, other.shape),
+    "softmax": lambda self, *args, **kwargs: functional().softmax(self, *args, **kwargs),
+    "type_as": lambda self, other: elementwise.cast(self, other.dtype),
     "reshape_as": lambda self, other: manipulation.reshape(self, other.shape),
 }
 for _name, _method in _METHODS.items():
     setattr(Tensor, _name, _method)
-for _name in ("bool", "int", "float", "bfloat16", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"):
-    _dtype = {"int": "int32", "float": "float32"}.get(_name, _name)
+
+# The names that are not those of the dtypes themselves.
+_CASTS = {
+    "int": "int32", "float": "float32", "long": "int64", "short": "int16", "char": "int8", "byte": "uint8", "half": "float16", "double": "float64", "cfloat": "complex64",
+    "cdouble": "complex128",
+}  # fmt: skip
+for _name in ("bool", "bfloat16", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "complex64", "complex128", *_CASTS):
+    _dtype = _CASTS.get(_name, _name)
     setattr(Tensor, _name, lambda self, dtype=_dtype: elementwise.cast(self, dtype))
 
 __all__: list[str] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
 from polyreme.math.common import cast_to, promoted, tensor_arg
 from polyreme.math.elementwise import multiply
@@ -105,7 +107,7 @@ def _summed(x: Tensor, axes: Labels, wanted: set[str]) -> tuple[Tensor, Labels]:
 
 def _ordered(x: Tensor, axes: Labels, wanted: Labels) -> Tensor:
     order = [axes.index(label) for label in wanted]
-    return x if order == list(range(len(order))) else transpose(x, order)
+    return x.clone() if order == list(range(len(order))) else dispatch.call(ops.Transpose, x, perm=tuple(order))
 
 
 def _product(x: Tensor, x_axes: Labels, y: Tensor, y_axes: Labels, wanted: set[str]) -> tuple[Tensor, Labels]:

@@ -15,7 +15,7 @@ from polyreme.dtypes import bool as bool_
 from polyreme.dtypes import dtype as DType
 from polyreme.from_data import to_tensor
 from polyreme.ir.core import Op
-from polyreme.ir.dims import Dim, Expr, UnknownSize, ceildiv, maximum
+from polyreme.ir.dims import Expr, UnknownSize, ceildiv, maximum
 from polyreme.ir.types import PARTS, ScalarType, i64
 from polyreme.math.common import cast_to, number_of, shape_of
 from polyreme.parameter import Parameter
@@ -36,7 +36,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None
     if isinstance(number_of(fill_value), complex):
         return _full_of_complex(shape, number_of(fill_value), dtype)
     if dtype is None:
-        chosen = bool_ if isinstance(fill_value, bool) else fill_value.dtype if isinstance(fill_value, Tensor) else default_dtype()
+        chosen = bool_ if isinstance(fill_value, bool) else default_dtype()
     else:
         chosen = as_dtype(dtype)
     value = number_of(fill_value)
@@ -161,13 +161,14 @@ def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: Any = Non
     return dispatch.constant(np.power(float(number_of(base)), powers).astype(chosen.np))
 
 
-def eye(num_rows: Dim, num_columns: Dim | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
+def eye(num_rows: Any, num_columns: Any = None, dtype: Any = None, name: str | None = None) -> Tensor:
     """A matrix with ones on its diagonal and zeros elsewhere, square by default."""
     chosen = as_dtype(dtype) if dtype is not None else default_dtype()
     if isinstance(num_rows, Expr) or isinstance(num_columns, Expr):
         rows = dispatch.call(ops.Iota, shape=(num_rows, 1), axis=0, dtype=i64)
         columns = dispatch.call(ops.Iota, shape=(1, num_rows if num_columns is None else num_columns), axis=1, dtype=i64)
         return dispatch.call(ops.Cast, dispatch.call(ops.Equal, rows, columns), dtype=chosen.scalar)
+    num_rows, num_columns = number_of(num_rows), number_of(num_columns)
     for what, size in (("num_rows", num_rows), ("num_columns", num_columns)):
         if size is not None and (not isinstance(size, (int, np.integer)) or size < 0):
             raise TypeError(f"{what} should be a non-negative int but got {size!r}")

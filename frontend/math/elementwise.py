@@ -9,11 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import dispatch
+from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
-from polyreme.ir.types import f16, i1
-from polyreme.math.common import cast_to, floating, no_integers, number_of, promote, same_sizes, scalar_dtype, tensor_arg
+from polyreme.ir.types import f16, f64, i1
+from polyreme.math.common import (
+    cast_to,
+    floating,
+    no_integers,
+    number_like,
+    number_of,
+    promote,
+    same_sizes,
+    scalar_dtype,
+    select,
+    tensor_arg,
+)
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -157,9 +168,13 @@ def _shift(x: Tensor, by: float) -> Tensor:
 def logit(x: Tensor, eps: float | None = None, name: str | None = None) -> Tensor:
     """log(x / (1 - x)), with `x` first held within [eps, 1 - eps] when eps is given."""
     x = floating(tensor_arg(x, "logit"))
-    if eps is not None:
+    if eps:
         x = clip(x, eps, 1 - eps)
-    return log(divide(x, _shift(neg(x), 1.0)))
+    else:
+        # Outside of [0, 1] not only the value is nan: what is multiplied by nan has nan as its gradient, too.
+        outside = dispatch.call(ops.LogicalOr, *(dispatch.call(ops.Less, *pair) for pair in ((x, number_like(x, 0)), (number_like(x, 1), x))))
+        x = multiply(x, select(outside, number_like(x, math.nan), number_like(x, 1)))
+    return subtract(log(x), log(_shift(neg(x), 1.0)))
 
 
 def frac(x: Tensor, name: str | None = None) -> Tensor:
@@ -270,8 +285,11 @@ def divide(x: Tensor, y: Tensor, name: str | None = None, *, rounding_mode: str 
 
 
 def atan2(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """The angle of the point (y, x) from the first axis, in [-pi, pi]."""
-    return dispatch.call(ops.Atan2, *promote(floating(tensor_arg(x, "atan2", "x")), floating(tensor_arg(y, "atan2", "y"))))
+    """The angle of the point (y, x) from the first axis, in [-pi, pi]; of whole numbers in float64."""
+    x, y = promote(tensor_arg(x, "atan2", "x"), tensor_arg(y, "atan2", "y"))
+    if x.type.dtype.kind in "iu":
+        x, y = cast_to(x, f64), cast_to(y, f64)
+    return dispatch.call(ops.Atan2, x, y)
 
 
 def pow(x: Tensor, y: Any, name: str | None = None) -> Tensor:
@@ -305,7 +323,7 @@ def scale(
 ) -> Tensor:
     """scale * x + bias, or scale * (x + bias) with `bias_after_scale=False`; keeps the dtype of x."""
     tensor_arg(x, "scale")
-    factor = scale if isinstance(scale, Tensor) else dispatch.full((), scale, x.type.dtype)
+    factor = cast_to(scale, x.type.dtype) if isinstance(scale, Tensor) else dispatch.full((), scale, x.type.dtype)
     shift = dispatch.full((), bias, x.type.dtype)
     if not bias_after_scale:
         return dispatch.call(ops.Mul, dispatch.call(ops.Add, x, shift), factor)
@@ -328,7 +346,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
         if not same_sizes(total.type.shape, other.type.shape):
             raise ValueError(f"add_n expected tensors of equal shape but got {list(total.shape)} and {list(other.shape)}")
         total = add(total, other)
-    return total
+    return total if len(tensors) > 1 else dispatch.call(ops.Reshape, total, shape=total.type.shape)
 
 
 def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float = 1.0, name: str | None = None) -> Tensor:
@@ -338,11 +356,11 @@ def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float =
 
 
 def lerp(x: Tensor, y: Tensor, weight: Any, name: str | None = None) -> Tensor:
-    """x + weight * (y - x)."""
+    """x + weight * (y - x). The weight gets no gradient."""
     no_integers(x, "lerp")
     if not isinstance(weight, Tensor):
         weight = dispatch.full((), weight, x.type.dtype)
-    return add(x, multiply(weight, subtract(y, x)))
+    return add(x, multiply(weight.detach(), subtract(y, x)))
 
 
 def clip(x: Tensor, min: Any = None, max: Any = None, name: str | None = None) -> Tensor:
@@ -386,18 +404,37 @@ def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = No
 
 
 def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The form with a trailing underscore: computes the same, and gives the result to its first argument."""
+    """The form with a trailing underscore: computes the same, and gives the result to its first argument, which may be given by its name as well."""
+    signature = inspect.signature(function)
+    first = next(iter(signature.parameters))
 
-    def changed(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def changed(*args: Any, **kwargs: Any) -> Tensor:
+        if not args and first not in kwargs:
+            raise TypeError(f"{changed.__name__}() missing the required argument '{first}'")
+        x, args = (args[0], args[1:]) if args else (kwargs.pop(first), ())
+        tensor_arg(x, changed.__name__, first)
         # The function works on a tensor that stays what `x` was, so that its own gradient needs nothing that is gone.
-        before = Tensor._wrap(x._value, x._type)
-        before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
-        if (recorder := dispatch.active_trace()) is not None:
-            recorder.share(x, before, detached=False)
+        before = dispatch.alias(x)
         refuse_leaf(x)
         result = function(before, *args, **kwargs)
+        if (result._type or result.type).shape != x.type.shape and result.type.is_static and result.size != x.size:
+            raise ValueError(f"The shape of broadcast output {list(result.shape)} is different from that of inplace tensor {x.shape} in the Inplace operation.")
         return dispatch.assign(x, result)
 
+    return _named_in_place(changed, function)
+
+
+def in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The same for functions that give views: the contents stay, and the first argument sees them otherwise from then on."""
+
+    def changed(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        refuse_leaf(x)
+        return dispatch.seen_as(x, lambda before: function(before, *args, **kwargs))
+
+    return _named_in_place(changed, function)
+
+
+def _named_in_place(changed: Callable[..., Tensor], function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     changed.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     changed.__name__ = changed.__qualname__ = function.__name__ + "_"
     changed.__doc__ = f"As `{function.__name__}`, in place of its first argument."
@@ -406,8 +443,6 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def refuse_leaf(x: Tensor) -> None:
     """An error when `x` is a leaf that gradients are wanted for: its old value would be lost to them."""
-    from polyreme import tape
-
     recorder = dispatch.active_trace()
     # Of a stand-in for an argument nobody knows whether it is a leaf.
     known = recorder is None or recorder.taped and isinstance(x._value, np.ndarray)
@@ -415,9 +450,9 @@ def refuse_leaf(x: Tensor) -> None:
         raise ValueError(f"Leaf Tensor ({x.name}) that doesn't stop gradient can't use inplace strategy.")
 
 
-def where_(condition: Tensor, x: Tensor, y: Any, name: str | None = None) -> Tensor:
+def where_(condition: Tensor, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """As `where`, in place of `x`."""
-    return in_place(lambda held: where(condition, held, y))(x)
+    return in_place(lambda held: where(condition, held, y))(tensor_arg(x, "where_"))
 
 
 IN_PLACE: Sequence[str] = [

@@ -17,6 +17,7 @@ from polyreme.ir.dims import Dim, Expr, product
 from polyreme.math.common import cast_to
 from polyreme.math.traced_indexing import is_unknown, replaced, selected
 from polyreme.tensor import Tensor
+from polyreme.views import Step
 
 Array = np.ndarray[Any, Any]
 
@@ -25,7 +26,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     """The part of `x` that `key` selects."""
     items = _expand_ellipsis(key if isinstance(key, tuple) else (key,), x)
     if all(_is_basic(i) for i in items):
-        return _basic(x, items)
+        return _basic(x, items, shares=True)
     lone = _lone_index(items)
     if lone is not None:
         axis, index = lone
@@ -57,10 +58,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     from polyreme.math.elementwise import refuse_leaf
 
     refuse_leaf(x)
-    before = Tensor._wrap(x._value, x._type)
-    before.stop_gradient, before._node, before._index = x.stop_gradient, x._node, x._index
-    if (recorder := dispatch.active_trace()) is not None:
-        recorder.share(x, before, detached=False)
+    before = dispatch.alias(x)
     if is_unknown(items) or not x.type.is_static:
         dispatch.assign(x, replaced(before, items, value))
         return
@@ -81,9 +79,13 @@ def _assign_array(array: Array, items: list[Any], value: Array) -> None:
     key = tuple(_numpy_item(i) for i in items)
     try:
         array[key] = value
-    except ValueError:
-        _check_fits(value.shape, array[key].shape)
-        raise
+    except (ValueError, TypeError):
+        selection = array[key].shape
+        _check_fits(value.shape, selection)
+        if value.ndim <= len(selection):
+            raise
+        # Numpy takes no further axes of one element where the selection is an element or by a mask.
+        array[key] = value.reshape(value.shape[value.ndim - len(selection) :])
 
 
 def _check_fits(value: tuple[int, ...], selection: tuple[int, ...]) -> None:
@@ -172,7 +174,8 @@ def _check_positions(index: Any, size: Dim, axis: int) -> None:
         raise IndexError(f"expected positions in [{-size}, {size}) along axis {axis} but got values from {values.min()} to {values.max()}")
 
 
-def _basic(x: Tensor, items: list[Any]) -> Tensor:
+def _basic(x: Tensor, items: list[Any], shares: bool = False) -> Tensor:
+    """The part that numbers, slices and Nones select: a view of `x` if it `shares` the contents."""
     starts: list[Dim] = []
     stops: list[Dim] = []
     strides: list[Dim] = []
@@ -209,17 +212,19 @@ def _basic(x: Tensor, items: list[Any]) -> Tensor:
         strides.append(step)
         axis += 1
     whole = all(isinstance(i, slice) and i == slice(None) for i in items if i is not None)
-    result = (
-        x
-        if whole and axis
-        else dispatch.call(ops.Slice, x, starts=tuple(starts), stops=tuple(stops), strides=tuple(strides))
-        if axis
-        else x
-    )
+    steps: list[Step] = []
+    result = x
+    if axis and not whole:
+        steps.append((ops.Slice, (), {"starts": tuple(starts), "stops": tuple(stops), "strides": tuple(strides)}))
+        result = dispatch.call(ops.Slice, x, **steps[0][2])
     if flipped:
+        steps.append((ops.Flip, (), {"axes": tuple(flipped)}))
         result = dispatch.call(ops.Flip, result, axes=tuple(flipped))
     shape = tuple(1 if a is None else result.type.shape[a] for a in kept)
-    return dispatch.call(ops.Reshape, result, shape=shape) if shape != result.type.shape or result is x else result
+    if shape != result.type.shape or result is x:
+        steps.append((ops.Reshape, (), {"shape": shape}))
+        result = dispatch.call(ops.Reshape, result, shape=shape)
+    return dispatch.view_by_steps(x, result, tuple(steps)) if shares else result
 
 
 def _bounds(item: slice, size: Dim) -> tuple[Any, Any, int]:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import dispatch
+from polyreme import dispatch, views
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, asked_equal, product
 from polyreme.ir.types import i1, i64
 from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, common_shape, number_of, same_sizes, tensor_arg
-from polyreme.math.elementwise import in_place
+from polyreme.math.elementwise import in_place_view
 from polyreme.tensor import Tensor, shape_dims
 
 __all__ = [
@@ -55,13 +55,23 @@ def reshape(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
             f"The 'shape' in ReshapeOp is invalid. The input tensor X'size must be equal to the capacity of 'shape'. But received X's shape = {list(old)}, "
             f"X's size = {product(old)}, 'shape' is {new}, the capacity of 'shape' is {product(new)}."
         )
-    return dispatch.call(ops.Reshape, x, shape=tuple(new))
+    return _reshaped(x, tuple(new))
+
+
+def _reshaped(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
+    """A view in another shape; a copy where the elements of `x`, itself a view, do not lie so that it could be one, and, as in Paddle, where it has no axes."""
+    if x.type.shape and (x._view is None or views.can_reshape(x, shape)):
+        return dispatch.view(ops.Reshape, x, shape=shape)
+    return dispatch.call(ops.Reshape, x, shape=shape)
 
 
 def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
-    """The same elements in another shape, or the same bits as another dtype of equal width."""
+    """The same elements in another shape, or the same bits as another dtype of equal width. A shape that only a copy could have is refused."""
     if isinstance(shape_or_dtype, (list, tuple)):
-        return reshape(x, shape_or_dtype)
+        made = reshape(x, shape_or_dtype)
+        if made._view is None and x._view is not None:
+            raise ValueError("The Tensor can not be viewed, please call reshape.")
+        return made
     from polyreme.dtypes import as_dtype
 
     wanted = as_dtype(shape_or_dtype)
@@ -79,7 +89,7 @@ def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1, name: str | Non
     if last < first:
         raise ValueError("The stop_axis should be greater than stat_axis")
     old = x.type.shape
-    return dispatch.call(ops.Reshape, x, shape=(*old[:first], product(old[first : last + 1]), *old[last + 1 :]))
+    return _reshaped(x, (*old[:first], product(old[first : last + 1]), *old[last + 1 :]))
 
 
 def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
@@ -88,7 +98,7 @@ def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
     old = x.type.shape
     axes = range(len(old)) if axis is None else axes_of(axis, len(old), "squeeze")
     gone = {a for a in axes if a < len(old) and (old[a] == 1 or isinstance(old[a], Expr) and _is_one(old[a], axis is not None))}
-    return dispatch.call(ops.Reshape, x, shape=tuple(d for i, d in enumerate(old) if i not in gone))
+    return dispatch.view(ops.Reshape, x, shape=tuple(d for i, d in enumerate(old) if i not in gone))
 
 
 def _is_one(size: Dim, named: bool) -> bool:
@@ -117,7 +127,7 @@ def unsqueeze(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
         if not -len(shape) - 1 <= place <= len(shape):
             raise ValueError(f"unsqueeze expected axis in [{-len(shape) - 1}, {len(shape)}] but got {place}")
         shape.insert(place % (len(shape) + 1), 1)
-    return dispatch.call(ops.Reshape, x, shape=tuple(shape))
+    return dispatch.view(ops.Reshape, x, shape=tuple(shape))
 
 
 def transpose(x: Tensor, perm: Sequence[int], *more: int, name: str | None = None) -> Tensor:
@@ -130,7 +140,7 @@ def transpose(x: Tensor, perm: Sequence[int], *more: int, name: str | None = Non
         )
     axes = tuple(axis_of(a, x.ndim, "transpose") for a in order)
     check_unique(axes, "transpose")
-    return dispatch.call(ops.Transpose, x, perm=axes)
+    return dispatch.view(ops.Transpose, x, perm=axes)
 
 
 def t(input: Tensor, name: str | None = None) -> Tensor:
@@ -208,13 +218,15 @@ def tile(x: Tensor, repeat_times: Any, name: str | None = None) -> Tensor:
     return dispatch.call(ops.Reshape, repeated, shape=tuple(n * d for n, d in zip(times, old, strict=True)))
 
 
-def repeat_interleave(x: Tensor, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
-    """Each slice along `axis` (of the flattened tensor for None) so many times."""
+def repeat_interleave(x: Tensor, repeats: Any, axis: int | None = None, name: str | None = None, *, output_size: int | None = None) -> Tensor:
+    """Each slice along `axis` (of the flattened tensor for None) so many times; `output_size`, the size that comes of it, need not be told."""
     if axis is None:
         x, axis = reshape(x, [-1]), 0
     place = axis_of(axis, x.ndim, "repeat_interleave")
     counts = repeats._array("repeat_interleave()") if isinstance(repeats, Tensor) else repeats
     index = np.repeat(np.arange(x.shape[place]), counts)
+    if output_size is not None and len(index) != output_size:
+        raise ValueError(f"repeat_interleave expected an output_size of {len(index)}, which is what the repeats add up to, but got {output_size}")
     return dispatch.call(ops.Gather, x, dispatch.constant(index), axis=place)
 
 
@@ -298,7 +310,8 @@ def span(x: Tensor, axis: int, start: Dim, stop: Dim) -> Tensor:
 def unbind(input: Tensor, axis: int = 0) -> list[Tensor]:
     """The slices along `axis`, which is gone in them."""
     place = axis_of(axis, input.ndim, "unbind")
-    return [squeeze(span(input, place, i, i + 1), place) for i in range(input.shape[place])]
+    everything = (_builtin_slice(None),) * place
+    return [input[(*everything, i)] for i in range(input.shape[place])]
 
 
 def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
@@ -306,7 +319,7 @@ def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
     place = axis_of(axis, x.ndim, "unstack")
     if num is not None and num != x.shape[place]:
         raise ValueError(f"unstack expected num to be the size {x.shape[place]} of axis {place} but got {num}")
-    return unbind(x, place)
+    return [dispatch.call(ops.Reshape, part, shape=part.type.shape) for part in unbind(x, place)]
 
 
 # --- picking
@@ -355,6 +368,8 @@ def roll(x: Tensor, shifts: Any, axis: Any = None, name: str | None = None) -> T
             cut = -n if n <= 0 else size - n  # a guard says that the size is at least n
         if not isinstance(cut, int) or cut:
             x = concat([span(x, a, cut, size), span(x, a, 0, cut)], a)
+        else:
+            x = dispatch.call(ops.Reshape, x, shape=x.type.shape)
     return x
 
 
@@ -417,14 +432,17 @@ def _from_the_start(index: Tensor, size: Dim) -> Tensor:
 
 def positions_along(indices: Tensor, shape: Sequence[Dim], axis: int) -> Tensor:
     """The places in a flattened tensor of `shape` that `indices` name along `axis`, the other coordinates being those of the element of `indices`."""
-    place = _from_the_start(indices, shape[axis])
-    for i, size in enumerate(indices.type.shape):
+
+    def steps(along: Tensor, i: int) -> Tensor:
         step = product(shape[i + 1 :])
+        return along if step == 1 else dispatch.call(ops.Mul, along, dispatch.full((), step, i64))
+
+    # The steps of `axis` come before the other coordinates are added: they multiply its own one alone.
+    place = steps(_from_the_start(indices, shape[axis]), axis)
+    for i, size in enumerate(indices.type.shape):
         if i != axis:
             along = dispatch.call(ops.Iota, shape=tuple(size if k == i else 1 for k in range(len(shape))), axis=i, dtype=i64)
-            place = dispatch.call(ops.Add, place, along if step == 1 else dispatch.call(ops.Mul, along, dispatch.full((), step, i64)))
-        elif step != 1:
-            place = dispatch.call(ops.Mul, place, dispatch.full((), step, i64))
+            place = dispatch.call(ops.Add, place, steps(along, i))
     return place
 
 
@@ -467,6 +485,6 @@ def rank(input: Tensor) -> Tensor:
 
 IN_PLACE = ["flatten", "reshape", "squeeze", "t", "transpose", "unsqueeze"]
 for _name in IN_PLACE:
-    globals()[_name + "_"] = in_place(globals()[_name])
+    globals()[_name + "_"] = in_place_view(globals()[_name])
 __all__ += [n + "_" for n in IN_PLACE]
 METHODS += [n + "_" for n in IN_PLACE]

@@ -16,7 +16,7 @@ from polyreme.ir.dims import Expr, UnknownSize, product
 from polyreme.ir.types import i64
 from polyreme.math.common import axis_of, cast_to, same_sizes, tensor_arg
 from polyreme.math.creation import zeros
-from polyreme.math.elementwise import add, divide, floor_divide, in_place, maximum, minimum, multiply
+from polyreme.math.elementwise import add, divide, floor_divide, in_place, maximum, minimum, multiply, scale
 from polyreme.math.manipulation import check_positions, expand, flat_positions, positions_along, reshape, stack
 from polyreme.tensor import Tensor
 
@@ -81,13 +81,14 @@ def scatter_nd(index: Tensor, updates: Tensor, shape: Any, name: str | None = No
     return scatter_nd_add(zeros(shape, updates.dtype), index, updates)
 
 
-def index_add(x: Tensor, index: Tensor, axis: int, value: Tensor, name: str | None = None) -> Tensor:
-    """`x` with the slices of `value` added to those at the positions of a 1-D `index` along `axis`."""
+def index_add(x: Tensor, index: Tensor, axis: int, value: Tensor, alpha: Any = 1, name: str | None = None) -> Tensor:
+    """`x` with the slices of `value`, times `alpha`, added to those at the positions of a 1-D `index` along `axis`."""
     _same_dtype(x, value, "index_add")
     place = axis_of(axis, x.ndim, "index_add")
     if _integers(index, "index_add").ndim != 1:
         raise ValueError(f"index_add expected a 1-D index but got shape {list(index.shape)}")
     check_positions(index, x.type.shape[place], "index_add")
+    value = value if alpha == 1 else scale(value, alpha)
     return add(x, dispatch.call(ops.ScatterAdd, value, index, axis=place, size=x.type.shape[place]))
 
 

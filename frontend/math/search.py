@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,12 +13,15 @@ from polyreme.dtypes import as_dtype
 from polyreme.ir.core import Op
 from polyreme.ir.types import i1, i32, i64
 from polyreme.math.common import axis_of, cast_to, number_of, tensor_arg
+from polyreme.math.creation import clone
 from polyreme.math.elementwise import in_place
-from polyreme.math.manipulation import reshape, take_along_axis
+from polyreme.math.manipulation import reshape, span, squeeze, take_along_axis, unsqueeze
 from polyreme.tensor import Tensor
 
-__all__ = ["argmax", "argmin", "argsort", "cumsum", "index_sample", "nonzero", "sort", "topk", "unique"]
+__all__ = ["argmax", "argmin", "argsort", "cumsum", "index_sample", "kthvalue", "mode", "nonzero", "sort", "topk", "unique"]
 METHODS = list(__all__)
+
+Array = np.ndarray[Any, Any]
 
 
 def _extreme(cls: type[Op], x: Tensor, axis: Any, keepdim: bool, dtype: Any, name: str) -> Tensor:
@@ -53,20 +56,81 @@ def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = 
 
 def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = False, name: str | None = None) -> Tensor:
     """Sorted along `axis`."""
-    return x if tensor_arg(x, "sort").ndim == 0 or 0 in x.shape else take_along_axis(x, argsort(x, axis, descending), axis, broadcast=False)
+    place = axis_of(axis, tensor_arg(x, "sort").ndim, "sort")
+    if x.ndim == 0 or 0 in x.shape:
+        return clone(x)
+    return take_along_axis(x, argsort(x, place, descending), place, broadcast=False)
 
 
-def topk(
-    x: Tensor, k: Any, axis: int | None = None, largest: bool = True, sorted: bool = True, name: str | None = None
-) -> tuple[Tensor, Tensor]:
-    """The `k` largest (or smallest) elements along `axis` (the last for None) in order, and their positions."""
+class TopKRetType(NamedTuple):
+    """What `topk` gives: the elements, and their positions."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def topk(x: Tensor, k: Any, axis: int | None = None, largest: bool = True, sorted: bool = True, name: str | None = None) -> TopKRetType:
+    """The `k` largest (or smallest) elements along `axis` (the last for None) in order, and their positions; of equal elements the first."""
     count = int(number_of(k))
     place = axis_of(-1 if axis is None else axis, tensor_arg(x, "topk").ndim, "topk")
-    size = x.type.shape[place]
+    if x.ndim == 0 and count > 0:
+        return TopKRetType(clone(x), dispatch.full((), 0, i64))
+    size = x.type.shape[place] if x.ndim else 1
     if count < 1 or isinstance(size, int) and count > size:
         raise ValueError(f"topk expected k in [1, {size}] but got {count}")
     index = dispatch.call(ops.Argsort, x, axis=place, descending=bool(largest), count=count)
-    return take_along_axis(x, index, place, broadcast=False), index
+    return TopKRetType(take_along_axis(x, index, place, broadcast=False), index)
+
+
+def kthvalue(x: Tensor, k: Any, axis: int | None = None, keepdim: bool = False, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """The `k`-th smallest element along `axis` (the last for None), counted from 1, and its position (int64)."""
+    count = int(number_of(k))
+    place = axis_of(-1 if axis is None else axis, tensor_arg(x, "kthvalue").ndim, "kthvalue")
+    size = x.type.shape[place] if x.ndim else 1
+    if count < 1 or isinstance(size, int) and count > size:
+        raise ValueError(f"kthvalue expected k in [1, {size}] but got {count}")
+    if x.ndim == 0:
+        return clone(x), dispatch.full((), 0, i64)
+    first = dispatch.call(ops.Argsort, x, axis=place, descending=False, count=count)
+    return _picked(x, span(first, place, count - 1, count), place, keepdim)
+
+
+def mode(x: Tensor, axis: int = -1, keepdim: bool = False, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """The element that comes most often along `axis`, the smallest of several, and the position (int64) where it comes last."""
+    place = axis_of(axis, tensor_arg(x, "mode").ndim, "mode")
+    if x.ndim == 0:
+        return clone(x), dispatch.full((), 0, i64)
+    if x.type.shape[place] == 0:
+        raise ValueError(f"mode expected elements along axis {place} but got shape {list(x.shape)}")
+    # Of equal elements the last one in the sorted tensor is the last one in `x`. How many there are, each is told by a comparison with all.
+    order = dispatch.call(ops.Argsort, x, axis=place, descending=False)
+    if isinstance(order._value, np.ndarray):
+        index = dispatch.constant(_ends_of_longest_runs(x._array("mode()"), order._value, place))
+    else:
+        ordered = take_along_axis(x.detach(), order, place, broadcast=False)
+        same = dispatch.call(ops.Equal, unsqueeze(ordered, place + 1), unsqueeze(ordered, place))
+        often = dispatch.call(ops.Sum, cast_to(same, i64), axis=(place + 1,), keepdims=False)
+        first = dispatch.call(ops.ArgMax, often, axis=place, keepdims=True, dtype=i64)
+        most = dispatch.call(ops.Max, often, axis=(place,), keepdims=True)
+        index = take_along_axis(order, first + most - 1, place, broadcast=False)
+    return _picked(x, index, place, keepdim)
+
+
+def _ends_of_longest_runs(values: Array, order: Array, axis: int) -> Array:
+    """Of what `order` sorts along `axis`: where the last element stands of the first of the longest runs of equal ones, with the axis kept at size 1."""
+    order = np.moveaxis(order, axis, -1)
+    ordered = np.take_along_axis(np.moveaxis(values, axis, -1), order, -1)
+    count = order.shape[-1]
+    number = np.arange(count)
+    begins = np.concatenate([np.ones_like(ordered[..., :1], bool), ordered[..., 1:] != ordered[..., :-1]], -1)
+    length = number - np.maximum.accumulate(np.where(begins, number, 0), -1)
+    return np.ascontiguousarray(np.moveaxis(np.take_along_axis(order, length.argmax(-1)[..., None], -1), -1, axis))
+
+
+def _picked(x: Tensor, index: Tensor, axis: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """The elements of `x` at `index`, of size 1 along `axis`, and the index; without that axis unless `keepdim`."""
+    found = take_along_axis(x, index, axis, broadcast=False)
+    return (found, index) if keepdim else (squeeze(found, axis), squeeze(index, axis))
 
 
 def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
@@ -117,7 +181,7 @@ def cumsum(x: Tensor, axis: int | None = None, dtype: Any = None, name: str | No
         x, axis = reshape(x, [-1]), 0
     place = axis_of(axis, x.ndim, "cumsum")
     if x.ndim == 0:
-        return x
+        return clone(x)
     return dispatch.call(ops.Cumsum, x, axis=place)
 
 

@@ -7,7 +7,7 @@ the package reach the plain function.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -18,32 +18,43 @@ from polyreme.tensor import Tensor
 # Another name of a parameter, where the function has no parameter of that name.
 OTHER_NAMES = {
     "input": "x", "other": "y", "tensors": "x", "obj": "x", "exponent": "y", "dim": "axis", "size": "shape", "dims": "repeat_times", "start_dim": "start_axis",
-    "end_dim": "stop_axis", "end": "stop", "steps": "num", "n": "num_rows", "m": "num_columns", "ord": "p",
+    "end_dim": "stop_axis", "end": "stop", "steps": "num", "n": "num_rows", "m": "num_columns", "ord": "p", "vec2": "y",
+}  # fmt: skip
+
+# The further names that functions of `nn.functional` take: fewer of them do.
+OF_FUNCTIONAL = {
+    **dict.fromkeys((
+        "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "conv1d", "conv2d",
+        "conv3d", "dropout", "embedding", "gelu", "grid_sample", "hardshrink", "interpolate", "log_sigmoid", "one_hot", "pad", "sigmoid", "silu", "softplus", "softshrink", "tanh",
+    ), {"input": "x"}),
+    "cosine_similarity": {"dim": "axis"}, "cross_entropy": {"target": "label"}, "glu": {"input": "x", "dim": "axis"}, "softmax": {"input": "x", "dim": "axis"},
+    "normalize": {"input": "x", "dim": "axis", "eps": "epsilon"}, "pairwise_distance": {"eps": "epsilon"},
 }  # fmt: skip
 
 # Functions that give their result to the tensor `out`, too.
 WITH_OUT = frozenset((
-    "abs", "acos", "add", "all", "any", "arange", "bmm", "ceil", "clip", "concat", "cos", "cosh", "cumsum", "divide", "dot", "empty", "equal", "exp", "eye", "floor",
-    "floor_divide", "full", "gather", "greater_equal", "greater_than", "index_select", "less_equal", "less_than", "linspace", "log", "log10", "log1p", "log2", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logsumexp", "masked_select", "matmul", "maximum", "mean", "median", "minimum", "mod", "multinomial", "multiply", "nonzero", "norm",
-    "normal", "not_equal", "ones", "pow", "prod", "rand", "randn", "randperm", "round", "rsqrt", "scatter", "sign", "sin", "sinh", "sqrt", "stack", "subtract", "sum", "tanh",
-    "topk", "tril", "triu", "uniform", "var", "where", "zeros",
+    "abs", "acos", "acosh", "add", "all", "amax", "amin", "any", "arange", "atanh", "bmm", "ceil", "clamp", "clip", "complex", "concat", "cos", "cosh", "cumsum", "div",
+    "divide", "dot", "empty", "equal", "exp", "expm1", "eye", "floor", "floor_divide", "floor_mod", "frac", "full", "gather", "greater_equal", "greater_than",
+    "index_add", "index_select", "less", "less_equal", "less_than", "linspace", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logsumexp", "masked_select", "matmul", "maximum", "mean", "median", "minimum", "mod", "mul", "multinomial", "multiply", "nonzero", "norm", "normal",
+    "not_equal", "ones", "outer", "pow", "prod", "rand", "randn", "randperm", "remainder", "round", "rsqrt", "scatter", "sigmoid", "sign", "sin", "sinh", "sqrt", "stack",
+    "standard_normal", "sub", "subtract", "sum", "take_along_axis", "tanh", "topk", "tril", "triu", "uniform", "var", "where", "zeros",
 ))  # fmt: skip
 
 # Functions that make a tensor, which may be asked to lie on a device and to need gradients.
 MAKERS = frozenset((
-    "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand", "randn", "randperm", "uniform", "zeros", "zeros_like",
+    "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand", "randn", "randperm", "standard_normal", "uniform", "zeros", "zeros_like",
 ))  # fmt: skip
 
 # Where whole numbers one by one stand for a list of them: the place of the first.
 SIZES = {"empty": 0, "ones": 0, "randn": 0, "rand": 0, "zeros": 0, "reshape": 1, "expand": 1, "view": 1}
 
 
-def spelled(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """`function`, called `name` in the API, with the further spellings it has there; itself where it has none."""
+def spelled(function: Callable[..., Any], name: str, others: Mapping[str, str] = OTHER_NAMES) -> Callable[..., Any]:
+    """`function`, called `name` in the API, with the further spellings it has there; itself where it has none. `others` are further names of parameters."""
     signature = inspect.signature(function)
     own = signature.parameters
-    renamed = {other: mine for other, mine in OTHER_NAMES.items() if mine in own and other not in own}
+    renamed = {other: mine for other, mine in others.items() if mine in own and other not in own}
     with_out = name in WITH_OUT and "out" not in own
     makes, first = name in MAKERS, SIZES.get(name)
     if not renamed and not with_out and not makes and first is None:
@@ -88,4 +99,5 @@ def _given(out: Any, result: Any) -> Any:
         return result
     if isinstance(out, Tensor):
         return dispatch.assign(out, result)
-    return type(result)(dispatch.assign(o, r) for o, r in zip(out, result, strict=True))
+    given = [dispatch.assign(o, r) for o, r in zip(out, result, strict=True)]
+    return result._make(given) if hasattr(result, "_make") else type(result)(given)

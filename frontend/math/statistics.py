@@ -132,7 +132,7 @@ def histogram(
 
     Equal ends stand for the least and the largest element (one below and above, if those are equal). With `density`, the share of the elements per unit, in float32.
     """
-    low, high = float(number_of(min)), float(number_of(max))
+    low, high, bins = float(number_of(min)), float(number_of(max)), int(number_of(bins))
     if bins < 1:
         raise ValueError(f"histogram expected at least one bin but got {bins}")
     if high < low:

@@ -12,7 +12,7 @@ from polyreme import tape
 from polyreme.device import current_place
 from polyreme.nn.clip import ClipGradBase
 from polyreme.optimizer.lr import LRScheduler
-from polyreme.optimizer.rules import Rule
+from polyreme.optimizer.protocol import UpdateProtocol
 from polyreme.regularizer import L2Decay, WeightDecayRegularizer
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
@@ -23,8 +23,8 @@ __all__ = ["Optimizer"]
 _LOW_PRECISION = ("float16", "bfloat16")
 
 
-class Optimizer:
-    """Updates parameters from their gradients.
+class Optimizer(UpdateProtocol):
+    """Updates parameters from their gradients. A subclass of one's own overrides `_append_optimize_op`: see `protocol.py`.
 
     Args:
         learning_rate: a number, or a scheduler of `paddle.optimizer.lr`.
@@ -33,7 +33,7 @@ class Optimizer:
         grad_clip: a `paddle.nn.ClipGradBy…`, applied before the decay.
     """
 
-    rule: Rule
+    rule: Any = None  # a `Rule`; None where a subclass has an update of its own
     _decays_gradients = True  # weight decay is a part of the gradient, not of the update
 
     def __init__(
@@ -139,9 +139,12 @@ class Optimizer:
 
     def _step_group(self, found: list[tuple[Any, Any]], group: dict[str, Any]) -> None:
         clip = group.get("grad_clip", self._grad_clip)
+        if self._is_of_ones_own():
+            self._step_of_ones_own(found, group, clip)
+            return
         if clip is not None:
             found = clip(found)
-        self._create_accumulators([p for p, _ in found], group)
+        self._make_state([p for p, _ in found], group)
         for parameter, gradient in found:
             self._update(parameter, gradient, group)
 
@@ -254,9 +257,9 @@ class Optimizer:
     # --- state
 
     def _slots(self) -> Sequence[Any]:
-        return self.rule.slots
+        return self.rule.slots if self.rule is not None else ()
 
-    def _create_accumulators(self, parameters: Sequence[Any], group: Mapping[str, Any]) -> None:
+    def _make_state(self, parameters: Sequence[Any], group: Mapping[str, Any]) -> None:
         options = {**self._options, **group}
         for parameter in parameters:
             if (
@@ -317,8 +320,7 @@ class Optimizer:
 
 def _overwrite(tensor: Any, array: Any) -> None:
     """New contents of the same shape and dtype; the tape sees the change by the version."""
-    tensor._value = np.asarray(array).astype(tensor._value.dtype, copy=False)
-    tensor._version += 1
+    tensor._put(np.asarray(array).astype(tensor._value.dtype, copy=False))
 
 
 def check_fraction(name: str, value: Any) -> Any:

@@ -13,6 +13,7 @@ from polyreme.ir.diagnostics import UNKNOWN, Location
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import TensorType
 from polyreme.tensor import Tensor
+from polyreme.views import alias
 
 __all__ = ["Emitter", "Source", "source_tensor"]
 
@@ -91,8 +92,15 @@ class Emitter:
     def fresh_size(self) -> Dim:
         return symbol(f"K_{len(self.block.ops)}")
 
-    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
-        """Nothing to do: tensors that share a value have it in common here."""
+    def follow(self, tensor: Tensor, value: Tensor) -> None:
+        """As `assign`; that the run gives it to them as well does no harm."""
+        self.assign(tensor, value)
+
+    def alias(self, tensor: Tensor) -> Tensor:
+        return alias(tensor)
+
+    def apart(self, *_: Any) -> None:
+        """The tape knows it."""
 
     def custom_gradient(self, values: Sequence[Tensor], *_: Any) -> Sequence[Tensor]:
         """The tape knows the rule."""

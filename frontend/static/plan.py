@@ -75,8 +75,7 @@ class Plan:
         for name, key in self.updates.items():
             (scope.find_var(name) or scope.var(name)).array = values[key]
         for tensor, key in self.tensor_updates:
-            tensor._value = values[key]
-            tensor._version += 1
+            tensor._put(values[key])
         # What somebody else holds (the scope, the caller's feed) is given away as a copy, and what is asked for twice is given twice.
         held = {*self.sources, *self.updates.values(), *(key for _, key in self.tensor_updates)}
         found = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from polyreme.ir.diagnostics import caller_location
+from polyreme.autograd.py_layer import tensors_of
 from polyreme.static.current import default_main_program
 from polyreme.static.inference import inferred_types
 from polyreme.static.meanings import Applied, Meaning, Slots
@@ -24,10 +24,22 @@ class _Call(NamedTuple):
     kwargs: dict[str, Any]
 
     def __call__(self, tensors: Iterator[Tensor]) -> Any:
-        return self.layer.apply(*(next(tensors) if a is _TENSOR else a for a in self.args), **self.kwargs)
+        args = [_filled(a, tensors) for a in self.args]
+        return self.layer.apply(*args, **{name: _filled(a, tensors) for name, a in self.kwargs.items()})
 
 
 _TENSOR = object()
+
+
+def _emptied(argument: Any) -> Any:
+    """The argument with what says where a tensor was in place of its tensors."""
+    return _TENSOR if isinstance(argument, Tensor) else [_TENSOR] * len(argument) if tensors_of(argument) else argument
+
+
+def _filled(argument: Any, tensors: Iterator[Tensor]) -> Any:
+    if argument is _TENSOR:
+        return next(tensors)
+    return [next(tensors) for _ in argument] if isinstance(argument, list) and argument and argument[0] is _TENSOR else argument
 
 
 class PyLayerMeaning(Meaning):
@@ -48,12 +60,10 @@ PY_LAYER = PyLayerMeaning()
 
 
 def append_py_layer(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Append a call of `layer` to the current block: a variable for its result, or a tuple of them. Tensors are positional arguments."""
-    if any(isinstance(v, Tensor) for v in kwargs.values()):
-        raise OperatorError(f"expected tensors as positional arguments of {layer.__name__}.apply in static mode but got one by name", caller_location())
+    """Append a call of `layer` to the current block: a variable for its result, or a tuple of them."""
     block = default_main_program().current_block()
-    names = [variable_of(a, block).name for a in args if isinstance(a, Tensor)]
-    data = _Call(layer, tuple(_TENSOR if isinstance(a, Tensor) else a for a in args), kwargs)
+    names = [variable_of(t, block).name for a in (*args, *kwargs.values()) for t in tensors_of(a)]
+    data = _Call(layer, tuple(map(_emptied, args)), {name: _emptied(a) for name, a in kwargs.items()})
     op = Operator(block, "py_layer", PY_LAYER, {"X": names}, {}, block.program.role_attributes(), data)
     results = [temporary(block, f"py_layer_{layer.__name__}", kind) for kind in inferred_types(op, PY_LAYER)["Out"]]
     op.outputs["Out"] = [v.name for v in results]

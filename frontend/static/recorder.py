@@ -25,6 +25,7 @@ from polyreme.static.startup import startup_parameter
 from polyreme.static.variable import Variable, named_variable
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
+from polyreme.views import alias
 
 __all__ = ["RECORDER", "ProgramRecorder", "temporary", "variable_of"]
 
@@ -82,8 +83,14 @@ class ProgramRecorder:
         block.add_operator("assign", find_meaning("assign"), {"X": [source.name]}, {"Out": [target.name]}, {})
         target.set_type(source.type)
 
-    def share(self, tensor: Tensor, other: Tensor, detached: bool) -> None:
-        """Nothing to do: variables are read by name."""
+    def follow(self, tensor: Tensor, value: Tensor) -> None:
+        """Nothing to do: variables share no contents, and eager tensors that do follow what a run writes."""
+
+    def alias(self, tensor: Tensor) -> Tensor:
+        return alias(tensor)
+
+    def apart(self, *_: Any) -> None:
+        """Gradients are operators of their own here."""
 
     def custom_gradient(self, values: Sequence[Tensor], *_: Any) -> Sequence[Tensor]:
         """A PyLayer is an operator here, whose rule is part of it."""

@@ -42,6 +42,10 @@ def append_updates(optimizer: Any, pairs: Pairs) -> list[Operator]:
     """Append clipping, decay and updates for these pairs to the default main program."""
     from polyreme import dispatch
 
+    if optimizer._is_of_ones_own():
+        raise NotImplementedError(
+            f"expected an optimizer of paddle.optimizer in static mode but {type(optimizer).__name__} has an update of its own; use it in dygraph mode"
+        )
     main, startup = default_main_program(), default_startup_program()
     block = main.global_block()
     made = []

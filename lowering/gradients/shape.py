@@ -13,6 +13,7 @@ from polyreme.dialects.nn import (
     Full,
     Gather,
     Iota,
+    Overwrite,
     Pad,
     Reshape,
     Scatter,
@@ -52,6 +53,12 @@ def slice_(op: Any, b: Emitter, dy: Value) -> Any:
         padding += [start, size - start - padded_size(taken, 0, 0, stride - 1)]
         interior.append(stride - 1)
     return (b(Pad, dy, padding=tuple(padding), interior=tuple(interior)),)
+
+
+@gradient(Overwrite)
+def overwrite(op: Any, b: Emitter, dy: Value) -> Any:
+    """dx = dy, whatever was written there"""
+    return dy, None
 
 
 @gradient(Flip)

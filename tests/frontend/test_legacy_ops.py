@@ -12,6 +12,8 @@ from polyreme.loaders.meaning import find_meaning
 
 RNG = np.random.default_rng(5)
 X, W, V = (RNG.standard_normal(shape).astype("float32") for shape in ((2, 3, 4), (12, 5), (3,)))
+IMAGE, ONES = np.arange(16, dtype="float32").reshape(1, 1, 4, 4), np.ones((1, 1, 3, 3), "float32")
+SAME = {"padding_algorithm": "SAME", "paddings": [7, 7], "dilations": [2, 2], "groups": 1}
 IDS = np.array([[1], [0], [2]])
 
 
@@ -53,6 +55,9 @@ def test_every_row_leads_to_parameters_that_its_meaning_has():
         (lambda: apply("cumsum", {"axis": 1, "reverse": True, "exclusive": True}, X=X), X[:, ::-1].cumsum(1)[:, ::-1] - X),
         (lambda: apply("stack", {"axis": 1}, out="Y", X=[V, V + 1]), np.stack([V, V + 1], 1)),
         (lambda: apply("einsum", {"equation": "bij,bkj->bik"}, Operands=[X, X]), np.einsum("bij,bkj->bik", X, X)),
+        # With SAME neither paddings nor dilations count. What is summed is what Paddle 3.3.1 gives.
+        (lambda: [v.sum() for v in apply("conv2d", {**SAME, "strides": [1, 1]}, out="Output", Input=IMAGE, Filter=ONES)], np.float32(750)),
+        (lambda: [v.sum() for v in apply("conv2d_transpose", {**SAME, "strides": [2, 2]}, out="Output", Input=IMAGE, Filter=ONES)], np.float32(825)),
         (lambda: apply("cast", {"in_dtype": 5, "out_dtype": 6}, X=V), V.astype("float64")),
     ],
 )  # fmt: skip

@@ -103,3 +103,50 @@ def test_a_saved_tensor_that_was_changed_is_refused():
     saved.set_value(np.array([7.0], "float32"))
     with pytest.raises(RuntimeError, match="changed in place"):
         y.backward()
+
+
+class Weighted(PyLayer):
+    """2 a + 3 b + the sum of the others; the gradients that each argument gets say which one it is."""
+
+    @staticmethod
+    def forward(ctx, a, b=None, others=()):
+        return a * 2 + (0 if b is None else b * 3) + sum(others)
+
+    returned = staticmethod(lambda g: (g * 2, g * 3))
+
+    @staticmethod
+    def backward(ctx, g):
+        return Weighted.returned(g)
+
+
+@pytest.mark.parametrize(
+    ("call", "gradients"),
+    [
+        (lambda x, y: Weighted.apply(a=x, b=y), (2, 3)),
+        (lambda x, y: Weighted.apply(b=y, a=x), (3, 2)),  # in the order of the call
+        (lambda x, y: Weighted.apply(x, b=y), (2, 3)),
+    ],
+    ids=["by name", "by name, turned round", "one by place"],
+)
+def test_tensors_given_by_name_get_gradients(monkeypatch, call, gradients):
+    monkeypatch.setattr(Weighted, "returned", staticmethod(lambda g: (g * 2, g * 3)))
+    x, y = leaf([1.0]), leaf([1.0])
+    call(x, y).sum().backward()
+    assert (x.grad.item(), y.grad.item()) == gradients
+
+
+def test_a_list_of_tensors_gets_a_list_of_gradients(monkeypatch):
+    monkeypatch.setattr(Weighted, "returned", staticmethod(lambda g: (g * 2, [g * 5, g * 7])))
+    x, y, z = leaf([1.0]), leaf([1.0]), leaf([1.0])
+    Weighted.apply(x, others=[y, z]).sum().backward()
+    assert (x.grad.item(), y.grad.item(), z.grad.item()) == (2, 5, 7)
+    monkeypatch.setattr(Weighted, "returned", staticmethod(lambda g: (g * 2, g)))
+    with pytest.raises(ValueError, match="gradient 1 of Weighted.backward to be a list of 2, since the argument is one, but got Tensor"):
+        Weighted.apply(x, others=(y, z)).sum().backward()
+
+
+def test_arguments_that_need_no_gradient_may_be_left_out(monkeypatch):
+    monkeypatch.setattr(Weighted, "returned", staticmethod(lambda g: g * 3))
+    y = leaf([1.0])
+    Weighted.apply(Tensor(np.ones(1, "float32")), b=y).sum().backward()
+    assert y.grad.item() == 3

@@ -56,7 +56,7 @@ def gradients(func, inputs, seeds, wrt):
 
 def differentiable(case):
     func = case.module().function()
-    return case.cls in GRADIENTS and case.cls not in (nn.Cast, nn.FakeQuantize) and func.function_type.results[0].dtype.is_float and bool(float_positions(func))
+    return case.cls in GRADIENTS and case.cls not in (nn.Cast, nn.FakeQuantize, nn.Overwrite) and func.function_type.results[0].dtype.is_float and bool(float_positions(func))
 
 
 SMOOTH = [case for case in CASES if differentiable(case)]

@@ -27,7 +27,10 @@ def recompute(function: Callable[..., Any], *args: Any, preserve_rng_state: bool
     given: list[Tensor] = []
     template = flatten((args, kwargs), given, lambda v: isinstance(v, Tensor))
     segment = _Segment(function, template, given, preserve_rng_state)
+    drawn_from = default_generator().state._value
     result, outputs = segment.run([_apart(t) for t in given])
+    if default_generator().state._value is drawn_from:
+        segment.state = None  # it draws nothing
     outer = tape.inputs_since(outputs, segment.started)
     inputs = [*given, *outer]
     segment.outer, segment.versions = outer, [t._version for t in inputs]
@@ -53,12 +56,9 @@ class _Segment:
         self.outer: list[Tensor] = []
         self.started = tape.now()
         state = default_generator().state
-        self.drawn_from = state._value
         self.state: Tensor | None = None
         if draws_again:
-            self.state = Tensor._wrap(state._value, state._type)
-            if (recorder := dispatch.active_trace()) is not None:
-                recorder.share(state, self.state, detached=False)
+            self.state = dispatch.alias(state)
 
     def run(self, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
         """What the function returns, and the tensors in it."""
@@ -66,8 +66,6 @@ class _Segment:
         result = self.function(*args, **kwargs)
         outputs: list[Tensor] = []
         flatten(result, outputs, lambda v: isinstance(v, Tensor))
-        if default_generator().state._value is self.drawn_from:
-            self.state = None  # it draws nothing
         return result, outputs
 
     def gradients(self, *grads: Tensor | None) -> list[Tensor | None]:
@@ -89,7 +87,6 @@ class _Segment:
         finally:
             if state is not None:
                 _set(generator.state, now)
-                self.state = state
         pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None and not o.stop_gradient]
         # What is given twice has one gradient.
         wanted: dict[Any, Tensor] = {}

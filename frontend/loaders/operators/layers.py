@@ -13,7 +13,7 @@ from polyreme.loaders.meaning import Number, Sizes, meaning
 from polyreme.loaders.operators.activation import apply_activation, channel_axis, per_channel
 from polyreme.loaders.operators.arithmetic import matmul_with_flatten
 from polyreme.nn import functional
-from polyreme.nn.functional.conv import padding_pairs, to_channel_first, to_channel_last
+from polyreme.nn.functional.conv import dilations_of, padding_pairs, to_channel_first, to_channel_last
 from polyreme.nn.functional.norm import by_batch, by_groups, elements_per_channel, moved
 from polyreme.tensor import Tensor
 
@@ -43,8 +43,7 @@ def _convolve(
     data_format: str,
 ) -> Tensor:
     function = functional.conv2d if rank == 2 else functional.conv3d
-    gaps = [1] * rank if algorithm == "SAME" else list(dilations)
-    return function(x, weight, bias, list(strides), _padding(paddings, algorithm), gaps, groups, _layout(data_format, rank))
+    return function(x, weight, bias, list(strides), _padding(paddings, algorithm), list(dilations), groups, _layout(data_format, rank))
 
 
 @meaning("conv2d", "depthwise_conv2d")
@@ -97,10 +96,9 @@ def conv2d_transpose(
     if last:
         x = to_channel_first(x)
     kernel = filter.type.shape[2:]
-    if padding_algorithm == "SAME":
-        raise OperatorError("expected a transposed convolution with explicit padding but got 'SAME'")
-    steps, gaps = list(strides), list(dilations)
-    pairs = padding_pairs(_padding(paddings, padding_algorithm), 2, x.type.shape[2:], kernel, steps, gaps, False)  # type: ignore[arg-type]
+    padding = _padding(paddings, padding_algorithm)
+    steps, gaps = list(strides), dilations_of(list(dilations), 2, padding)
+    pairs = padding_pairs(padding, 2, x.type.shape[2:], kernel, steps, gaps, False)  # type: ignore[arg-type]
     sizes: list[Dim] = []
     for i, (places, k) in enumerate(zip(x.type.shape[2:], kernel, strict=True)):
         least = (places - 1) * steps[i] - pairs[2 * i] - pairs[2 * i + 1] + (k - 1) * gaps[i] + 1

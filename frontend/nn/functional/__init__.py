@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from polyreme.math.spelling import OF_FUNCTIONAL, spelled
 from polyreme.names import absent_from
 from polyreme.nn.functional import activation, attention, common, conv, loss, norm, path_loss, pooling, resize, sequence, vision
 from polyreme.nn.functional.activation import *
@@ -15,6 +16,9 @@ from polyreme.nn.functional.pooling import *
 from polyreme.nn.functional.resize import *
 from polyreme.nn.functional.sequence import *
 from polyreme.nn.functional.vision import *
+
+for _name, _others in OF_FUNCTIONAL.items():
+    globals()[_name] = spelled(globals()[_name], _name, _others)
 
 __all__: list[str] = []
 __all__ += activation.__all__

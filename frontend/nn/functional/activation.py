@@ -97,12 +97,14 @@ def gelu(x: Tensor, approximate: Any = False, name: str | None = None) -> Tensor
     return dispatch.call(ops.Gelu, tensor_arg(x, "gelu"), approximate=approximate in (True, "tanh"))
 
 
-def silu(x: Tensor, name: str | None = None) -> Tensor:
+def swish(x: Tensor, name: str | None = None) -> Tensor:
     """x * sigmoid(x)."""
     return dispatch.call(ops.Silu, tensor_arg(x, "silu"))
 
 
-swish = silu
+def silu(x: Tensor, inplace: bool = False, name: str | None = None) -> Tensor:
+    """x * sigmoid(x), with `inplace` in place of `x`."""
+    return in_place(swish)(x) if inplace else swish(x)
 
 
 def mish(x: Tensor, name: str | None = None) -> Tensor:

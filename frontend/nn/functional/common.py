@@ -83,7 +83,9 @@ def _dropped(x: Tensor, p: Any, axis: Any, training: bool, mode: str) -> Tensor:
     if mode not in ("downscale_in_infer", "upscale_in_train"):
         raise ValueError("mode argument should be 'downscale_in_infer' or 'upscale_in_train'")
     if not training:
-        return scale(x, 1.0 - p) if mode == "downscale_in_infer" else x
+        if mode == "downscale_in_infer":
+            return scale(x, 1.0 - p)
+        return x.clone() if axis is None else x
     if axis is None and p == 0:
         return x
     shape = x.type.shape
@@ -115,8 +117,10 @@ def alpha_dropout(x: Tensor, p: float = 0.5, training: bool = True, name: str | 
     """Dropout that keeps mean and variance under SELU: dropped elements take SELU's lowest value, and the whole is rescaled."""
     if not 0 <= p <= 1:
         raise ValueError("p argument should between 0 and 1")
-    if not training or p == 0:
+    if not training:
         return x
+    if p == 0:
+        return x.clone()
     if p == 1:
         return scale(x, 0.0)
     low = -1.7580993408473766  # -scale * alpha of SELU
@@ -197,7 +201,7 @@ def one_hot(x: Tensor, num_classes: int = -1, name: str | None = None) -> Tensor
 
 
 def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float = 0.1, name: str | None = None) -> Tensor:
-    """(1 - epsilon) * label + epsilon * prior, the prior being uniform unless given."""
+    """(1 - epsilon) * label + epsilon * prior, the prior being uniform unless given; it gets no gradient."""
     if not 0 <= epsilon <= 1:
         raise ValueError("The value of epsilon must be between 0 and 1.")
     no_integers(label, "label_smooth")
@@ -205,7 +209,7 @@ def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float
     part = np.float32(epsilon)
     kept = float(np.float32(1) - part)
     if prior_dist is not None:
-        return add(scale(label, kept), scale(prior_dist, float(part)))
+        return add(scale(label, kept), scale(prior_dist.detach(), float(part)))
     return scale(label, kept, float(part / np.float32(label.shape[-1])))
 
 

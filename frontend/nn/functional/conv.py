@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import InferError, caller_location
@@ -16,9 +18,16 @@ from polyreme.tensor import Tensor
 __all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose"]
 
 
+def items_of(value: Any) -> list[Any] | None:
+    """The elements of a list, a tuple, or a tensor or array of one axis; None of anything else."""
+    if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 1:
+        return list(value.tolist())
+    return list(value) if isinstance(value, (list, tuple)) else None
+
+
 def sizes_of(value: Any, rank: int, name: str) -> tuple[int, ...]:
-    """One number per spatial axis, from one for all or a list."""
-    items = list(value) if isinstance(value, (list, tuple)) else [value] * rank
+    """One number per spatial axis, from one for all, a list or a vector."""
+    items = items_of(value) or [value] * rank
     if len(items) != rank:
         raise ValueError(f"expected one value for '{name}' or {rank} of them but got {list(items)}")
     return tuple(int(number_of(v)) for v in items)
@@ -65,6 +74,12 @@ def padding_pairs(
     raise ValueError(f"expected 1, {rank} or {2 * rank} paddings but got {padding}")
 
 
+def dilations_of(dilation: Any, rank: int, padding: Any) -> tuple[int, ...]:
+    """The dilation per spatial axis: with "SAME" padding Paddle takes no notice of it, so that windows are those of dilation 1."""
+    given = sizes_of(dilation, rank, "dilation")
+    return (1,) * rank if isinstance(padding, str) and padding.upper() == "SAME" else given
+
+
 def is_channel_last(data_format: str, rank: int, name: str) -> bool:
     letters = {1: "L", 2: "HW", 3: "DHW"}[rank]
     known = [f"NC{letters}", f"N{letters}C"]
@@ -100,7 +115,7 @@ def _conv(
         raise InferError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {list(x.shape)}", caller_location())
     if last:
         x = to_channel_first(x)
-    strides, dilations = sizes_of(stride, rank, "stride"), sizes_of(dilation, rank, "dilation")
+    strides, dilations = sizes_of(stride, rank, "stride"), dilations_of(dilation, rank, padding)
     pairs = padding_pairs(padding, rank, x.type.shape[2:], weight.shape[2:], strides, dilations, last)
     result = dispatch.call(ops.Conv, x, weight, bias, strides=strides, padding=pairs, dilations=dilations, groups=int(groups))
     return to_channel_last(result) if last else result
@@ -181,9 +196,7 @@ def _conv_transpose(
         raise ValueError(f"{name} expected channels that {groups} groups divide but got {channels} in shape {list(x.shape)}")
     if last:
         x = to_channel_first(x)
-    strides, dilations = sizes_of(stride, rank, "stride"), sizes_of(dilation, rank, "dilation")
-    if isinstance(padding, str) and padding.upper() == "SAME":
-        dilations = (1,) * rank  # as Paddle sets them then
+    strides, dilations = sizes_of(stride, rank, "stride"), dilations_of(dilation, rank, padding)
     kernel = weight.shape[2:]
     pairs = padding_pairs(padding, rank, x.type.shape[2:], kernel, strides, dilations, last)
     extra = sizes_of(output_padding, rank, "output_padding")

@@ -76,8 +76,9 @@ def smooth_l1_loss(
 
 
 def log_loss(input: Tensor, label: Tensor, epsilon: float = 1e-4, name: str | None = None) -> Tensor:
-    """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon)."""
+    """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon). The label gets no gradient."""
     _expect_alike(input, label, "log_loss")
+    label = label.detach()
     yes = multiply(label, log(scale(input, 1.0, epsilon)))
     no = multiply(scale(label, -1.0, 1.0), log(scale(input, -1.0, 1.0 + epsilon)))
     return neg(add(yes, no))
@@ -86,8 +87,9 @@ def log_loss(input: Tensor, label: Tensor, epsilon: float = 1e-4, name: str | No
 def binary_cross_entropy(
     input: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean", name: str | None = None
 ) -> Tensor:
-    """-label * log(input) - (1 - label) * log(1 - input), the logarithms held above -100."""
+    """-label * log(input) - (1 - label) * log(1 - input), the logarithms held above -100. The label gets no gradient."""
     _expect_alike(input, label, "binary_cross_entropy")
+    label = label.detach()
     low = number_like(input, -100.0)
     yes = multiply(label, maximum(log(input), low))
     no = multiply(scale(label, -1.0, 1.0), maximum(log(scale(input, -1.0, 1.0)), low))
@@ -103,12 +105,14 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """`binary_cross_entropy` of sigmoid(logit), in the form that cannot overflow."""
+    """`binary_cross_entropy` of sigmoid(logit), in the form that cannot overflow. Neither the label nor `pos_weight` gets a gradient."""
     _expect_alike(logit, label, "binary_cross_entropy_with_logits")
+    label = label.detach()
     if pos_weight is None:
         # softplus(x) - x * label
         loss = subtract(softplus(logit, 1.0, 40.0), multiply(logit, label))
     else:
+        pos_weight = pos_weight.detach()
         factor = add(multiply(subtract(pos_weight, number_like(pos_weight, 1.0)), label), number_like(logit, 1.0))
         loss = add(multiply(scale(label, -1.0, 1.0), logit), multiply(factor, softplus(neg(logit), 1.0, 40.0)))
     return _reduced(loss if weight is None else multiply(loss, weight), reduction, "binary_cross_entropy_with_logits")
@@ -123,13 +127,14 @@ def softmax_with_cross_entropy(
     return_softmax: bool = False,
     axis: int = -1,
 ) -> Any:
-    """The cross entropy of softmax(logits), with the axis kept at size 1; labels are class numbers in a tensor of that shape, or weights."""
+    """The cross entropy of softmax(logits), with the axis kept at size 1; labels are class numbers in a tensor of that shape, or weights, which get no gradient."""
     if logits.ndim == 0:
         raise ValueError("The dimension of input should be larger than zero!")
     place = axis_of(axis, logits.ndim, "softmax_with_cross_entropy")
     if label.ndim == logits.ndim - 1 and not soft_label:
         label = unsqueeze(label, place)
     _check_labels(label, logits, place, soft_label, ignore_index)
+    label = label.detach()
     loss = dispatch.call(ops.CrossEntropy, logits, label, axis=place, soft_label=bool(soft_label), ignore_index=int(ignore_index))
     return (loss, softmax(logits, place)) if return_softmax else loss
 
@@ -163,7 +168,8 @@ def cross_entropy(
     """The cross entropy of softmax(input) (of `input` itself without `use_softmax`) along `axis`.
 
     `label` holds class numbers, with or without the axis at size 1, or with `soft_label` a weight per class. Positions where it equals
-    `ignore_index` count neither in the sum nor in the mean. `weight` has a factor per class; the mean is then weighted too.
+    `ignore_index` count neither in the sum nor in the mean. `weight` has a factor per class; the mean is then weighted too. Gradients reach a soft label through the
+    factors that it gives, and not otherwise.
     """
     tensor_arg(input, "cross_entropy", "input")
     tensor_arg(label, "cross_entropy", "label")
@@ -245,7 +251,7 @@ def _smooth(label: Tensor, axis: int, epsilon: float) -> Tensor:
 
 def _of_probabilities(input: Tensor, label: Tensor, soft_label: bool, ignore_index: int, axis: int) -> Tensor:
     if soft_label:
-        return neg(sum(multiply(label, log(input)), axis, keepdim=True))
+        return neg(sum(multiply(label.detach(), log(input)), axis, keepdim=True))
     _check_labels(label, input, axis, soft_label, ignore_index)
     places = reshape(
         dispatch.call(ops.Iota, shape=(input.shape[axis],), axis=0, dtype=label.type.dtype),
@@ -259,7 +265,7 @@ def _of_probabilities(input: Tensor, label: Tensor, soft_label: bool, ignore_ind
 def nll_loss(
     input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean", name: str | None = None
 ) -> Tensor:
-    """-input at the class of each label, the classes being axis 1 of `input` (log probabilities)."""
+    """-input at the class of each label, the classes being axis 1 of `input` (log probabilities). `weight` gets no gradient."""
     if input.ndim < 2:
         raise ValueError(f"Expected 2 or more dimensions (got {input.ndim})")
     if label.ndim + 1 != input.ndim:
@@ -276,7 +282,7 @@ def nll_loss(
     chosen = dispatch.call(ops.Equal, wide, places)
     factor = cast_to(chosen, input.type.dtype)
     if weight is not None:
-        factor = multiply(factor, reshape(weight, [-1 if i == 1 else 1 for i in range(input.ndim)]))
+        factor = multiply(factor, reshape(weight.detach(), [-1 if i == 1 else 1 for i in range(input.ndim)]))
     ignored = cast_to(dispatch.call(ops.NotEqual, wide, number_like(wide, ignore_index)), input.type.dtype)
     factor = multiply(factor, ignored)
     picked = dispatch.call(ops.Where, chosen, input, number_like(input, 0.0))
@@ -287,8 +293,9 @@ def nll_loss(
 
 
 def kl_div(input: Tensor, label: Tensor, reduction: str = "mean", log_target: bool = False, name: str | None = None) -> Tensor:
-    """label * (log(label) - input), `input` being log probabilities; "batchmean" divides the sum by the first size."""
+    """label * (log(label) - input), `input` being log probabilities; "batchmean" divides the sum by the first size. The label gets no gradient."""
     _expect_alike(input, label, "kl_div")
+    label = label.detach()
     if log_target:
         loss = multiply(exp(label), subtract(label, input))
     else:

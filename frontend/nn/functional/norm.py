@@ -72,7 +72,7 @@ def batch_norm(
 
     By the statistics of the batch in training, by the running ones otherwise; `use_global_stats` says which, whatever `training` is. The batch's
     (with the variance not corrected for its bias) move the running ones: running = momentum * running + (1 - momentum) * batch's. `x` is [N, C],
-    or [N, C, *sizes] or [N, *sizes, C] as `data_format` says; the other tensors are [C]. What has one element per channel is returned as it is.
+    or [N, C, *sizes] or [N, *sizes, C] as `data_format` says; the other tensors are [C]. The running statistics get no gradients. What has one element per channel is returned as it is.
     """
     tensor_arg(x, "batch_norm")
     assert x.ndim >= 2, "input dim must be larger than 1"
@@ -94,7 +94,7 @@ def batch_norm(
             return made["Y"]
     axis = channel_axis(data_format, x.ndim)
     if not of_batch:
-        return dispatch.call(ops.BatchNorm, x, running_mean, running_var, weight, bias, axis=axis, epsilon=float(epsilon))
+        return dispatch.call(ops.BatchNorm, x, running_mean.detach(), running_var.detach(), weight, bias, axis=axis, epsilon=float(epsilon))
     y, batch_mean, batch_variance = by_batch(x, weight, bias, axis, float(epsilon))
     count = elements_per_channel(x, axis)
     move(running_mean, batch_mean, momentum, count)

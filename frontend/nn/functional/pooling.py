@@ -14,12 +14,12 @@ from polyreme.ir.diagnostics import InferError, caller_location
 from polyreme.ir.dims import Dim, maximum, product
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import i32, i64
-from polyreme.math.common import tensor_arg
+from polyreme.math.common import number_of, tensor_arg
 from polyreme.math.elementwise import scale
 from polyreme.math.manipulation import reshape, stack
 from polyreme.math.reduction import max as max_
 from polyreme.math.reduction import mean
-from polyreme.nn.functional.conv import is_channel_last, padding_pairs, sizes_of, to_channel_first, to_channel_last
+from polyreme.nn.functional.conv import is_channel_last, items_of, padding_pairs, sizes_of, to_channel_first, to_channel_last
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -196,10 +196,10 @@ def _adaptive(rank: int, x: Tensor, output_size: Any, data_format: str, largest:
         raise InferError(f"{name} expected an input of {rank + 2} axes ({data_format}) but got shape {list(x.shape)}", caller_location())
     if last:
         x = to_channel_first(x)
-    given = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * rank
+    given = items_of(output_size) or [output_size] * rank
     if len(given) != rank:
         raise ValueError(f"{name} expected one output size or {rank} of them but got {output_size}")
-    wanted = [x.shape[2 + i] if n is None else int(n) for i, n in enumerate(given)]
+    wanted = [x.shape[2 + i] if n is None else int(number_of(n)) for i, n in enumerate(given)]
     sizes = x.type.shape[2:]
     if all(isinstance(size, int) and n > 0 and size % n == 0 for size, n in zip(sizes, wanted, strict=True)):
         kernel = tuple(size // n for size, n in zip(sizes, wanted, strict=True))

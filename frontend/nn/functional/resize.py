@@ -216,6 +216,7 @@ def _sizes(x: Tensor, size: Any, scale_factor: Any, recompute: bool | None) -> t
         given = _numbers(size)
         if not isinstance(given, list):
             raise TypeError("size should be a list or tuple or Variable.")
+        given = [int(n) if isinstance(n, float) else n for n in given]  # what follows the point is cut off
         if len(given) != rank:
             raise ValueError("The x and size should satisfy rank(x) - 2 == len(size).")
         if any(isinstance(n, int) and n <= 0 for n in given):

@@ -1,0 +1,119 @@
+"""What an optimizer of one's own overrides and calls, by the names that Paddle's `Optimizer` has.
+
+A subclass that has `_append_optimize_op` is stepped by it: gradients are clipped, decay is added to them, then `_create_accumulators`, `_append_optimize_op` for each
+parameter, and `_finish_update` are called. Optimizers with a `rule` of this package take the short way of `Optimizer._update`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.dtypes import as_dtype
+from polyreme.nn.clip import ClipGradBase
+from polyreme.tensor import Tensor
+from polyreme.utils import unique_name
+
+__all__ = ["UpdateProtocol"]
+
+
+class UpdateProtocol:
+    """The part of `Optimizer` that subclasses outside of this package see."""
+
+    _name: str | None
+    _accumulators: dict[str, dict[str, Tensor]]
+    _master_weights: dict[str, Tensor]
+    _loaded: dict[str, Any]
+
+    # --- to be overridden
+
+    def _create_accumulators(self, block: Any, parameters: Any) -> None:
+        """Make what the update remembers of these parameters, by `_add_accumulator`. Called before every step."""
+
+    def _append_optimize_op(self, block: Any, param_and_grad: Any) -> Any:
+        """Update one parameter: a pair of it and its gradient, or where parameters are in groups the group's dict with the pair as `params`."""
+        pair = param_and_grad["params"] if isinstance(param_and_grad, Mapping) else param_and_grad
+        if getattr(self, "rule", None) is None:
+            raise NotImplementedError('Class "Optimizer" cannot be used directly as an optimizer, please use its subclasses such as "Adam"')
+        group: dict[str, Any] = next((g for g in self._groups if any(p is pair[0] for p in g["params"])), {"params": []})  # type: ignore[attr-defined]
+        self._make_state([pair[0]], group)  # type: ignore[attr-defined]
+        self._update(*pair, group)  # type: ignore[attr-defined]
+
+    def _finish_update(self, block: Any, parameters_and_grads: Any) -> None:
+        """Called when all parameters of a step (of a group, where there are several) are updated."""
+
+    def _update_param_group(self, parameters: Any) -> Any:
+        """The parameters, or the pair, in the dict of a group; a subclass may read the group's other options here."""
+        return parameters["params"]
+
+    # --- to be called
+
+    def _add_accumulator(
+        self, name: str, param: Any, dtype: Any = None, fill_value: Any = 0.0, shape: Any = None, type: Any = None, device: Any = None
+    ) -> Tensor:
+        """A tensor that goes with a parameter and is a part of the state dict, by default of its shape and dtype; the one that is there already at a later call."""
+        kept = self._accumulators.setdefault(self._prefixed(name), OrderedDict())
+        if param.name not in kept:
+            kind = as_dtype(dtype if dtype is not None else param.dtype)
+            made = Tensor(np.full(tuple(param.shape if shape is None else shape), fill_value, kind.np))
+            made.name = unique_name.generate(f"{param.name}_{self._prefixed(name)}")
+            made.persistable = True
+            kept[param.name] = self._filled(made, self._loaded.get(made.name))  # type: ignore[attr-defined]
+        return kept[param.name]
+
+    def _get_accumulator(self, name: str, param: Any) -> Tensor:
+        """What `_add_accumulator` made."""
+        try:
+            return self._accumulators[self._prefixed(name)][param.name]
+        except KeyError:
+            raise Exception(f"Accumulator {self._prefixed(name)} does not exist for parameter {param.name}") from None
+
+    def _get_accumulator_master(self, name: str, param: Any) -> Tensor:
+        """As `_get_accumulator`: of a parameter with a master weight it is that of the master weight."""
+        return self._get_accumulator(name, self._master_weights.get(param.name, param))
+
+    def _prefixed(self, name: str) -> str:
+        return name if self._name is None else f"{self._name}_{name}"
+
+    def _global_learning_rate(self, program: Any = None) -> Tensor:
+        """The rate of this step as a 0-D float32 tensor."""
+        return Tensor(np.float32(self.get_lr()))  # type: ignore[attr-defined]
+
+    def _create_param_lr(self, param_and_grad: Any) -> Tensor:
+        """The rate of this step for one parameter, as a 0-D float32 tensor."""
+        pair = param_and_grad["params"] if isinstance(param_and_grad, Mapping) else param_and_grad
+        return Tensor(np.float32(self.get_lr() * self._rate_factor(pair[0], {})))  # type: ignore[attr-defined]
+
+    @staticmethod
+    def _is_dtype_fp16_or_bf16(dtype: Any) -> bool:
+        return as_dtype(dtype).name in ("float16", "bfloat16")
+
+    # --- the way a step goes
+
+    def _is_of_ones_own(self) -> bool:
+        """Whether the update is an overridden `_append_optimize_op`."""
+        return type(self)._append_optimize_op is not UpdateProtocol._append_optimize_op or getattr(self, "rule", None) is None
+
+    def _step_of_ones_own(self, found: Sequence[tuple[Any, Any]], group: dict[str, Any], clip: ClipGradBase | None) -> None:
+        """A step of the parameters of one group, which is handed on as a dict if the user gave dicts."""
+        from polyreme.static.current import default_main_program
+
+        block = default_main_program().global_block()
+        pairs = list(found if clip is None else clip(found))
+        if getattr(self, "rule", None) is None:  # whose update adds the decay itself
+            pairs = [(p, self._decayed(p, g, group)) for p, g in pairs]
+        in_groups = group.keys() > {"params"}
+        handed = lambda params: {**group, "params": params} if in_groups else params
+        self._create_accumulators(block, handed([p for p, _ in pairs]))
+        for pair in pairs:
+            self._append_optimize_op(block, handed(pair))
+        self._finish_update(block, handed(pairs))
+
+    def _decayed(self, parameter: Any, gradient: Tensor, group: Mapping[str, Any]) -> Tensor:
+        from polyreme import math as xp
+
+        decay = self._regularizer(parameter, group)  # type: ignore[attr-defined]
+        return gradient if decay is None else gradient + decay.gradient(parameter, xp)
