@@ -376,6 +376,15 @@ def to_overlapping_ones(s, x):
     return s["row"] * s["row"], s["held"] * 1
 
 
+def to_a_place_that_is_not_known(s, x):
+    place = (x[0] * 0 + 1).astype("int64")
+    s["turned"][0][place].add_(x[0])
+    m = paddle.zeros([3, 2, 2])
+    m[place, :, place - 1].add_(x[:2])
+    m[place + 1, None, 0].fill_(5.0)
+    return m, s["row"] * 1
+
+
 def to_none_from_outside(s, x):
     b = x * 1
     v = b[1:]
@@ -387,7 +396,9 @@ def to_none_from_outside(s, x):
 
 
 @pytest.mark.parametrize("make", [shared, only_views])
-@pytest.mark.parametrize("function", [to_a_row, to_a_view_from_outside, to_a_detached_one, to_the_owner, to_overlapping_ones, to_none_from_outside])
+@pytest.mark.parametrize(
+    "function", [to_a_row, to_a_place_that_is_not_known, to_a_view_from_outside, to_a_detached_one, to_the_owner, to_overlapping_ones, to_none_from_outside]
+)
 def test_traced_writes_reach_all_that_share(make, function):
     eager, traced = make(), make()
     compiled = paddle.jit.to_static(lambda x: function(traced, x))
