@@ -459,8 +459,8 @@ def detached(tensor: Tensor, shares: bool = True) -> Tensor:
         if shares and tensor._value is not None:
             views.link(tensor, made, (), False)
         return made
-    made = recorder.alias(tensor)
-    made._node, made._index, made.stop_gradient, made._place = None, 0, True, tensor._place
+    made = views.contents(recorder, tensor)
+    made._place = tensor._place
     if shares and recorder.taped:
         views.link(tensor, made, (), False)
     return made

@@ -46,7 +46,7 @@ class Trace:
         self.arg_names: list[str] = []
         self.sources: list[int | Tensor] = []
         self.by_tensor: dict[int, Value] = {}
-        self.originals: dict[int, tuple[Tensor, Any, Any]] = {}  # tensors from outside that stand for something else now, with their value and type from before
+        self.originals: dict[int, tuple[Any, ...]] = {}  # tensors from outside that stand for something else now, with what they were before
         self.written: dict[int, Tensor] = {}  # those of them that are given what they stand for in the end
         self.differentiable: set[Value] = set()
         self.stopped: dict[Value, Value] = {}
@@ -195,16 +195,16 @@ class Trace:
     def follow(self, tensor: Tensor, value: Tensor) -> None:
         """The same, but nothing is given to `tensor` then."""
         new = self.value_of(value)
+        if not isinstance(tensor._value, Value):
+            if tensor.type != new.type:
+                raise TraceError(f"expected contents of type {tensor.type} for '{tensor.name}' but got {new.type}", caller_location())
+            self.originals.setdefault(id(tensor), (tensor, tensor._value, tensor._type, tensor._node, tensor._index, tensor.stop_gradient))
         if value._node is not None:
             tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
         elif not tensor.stop_gradient and (old := self.value_of(tensor)) in self.differentiable:
             # As eagerly: contents that come from nowhere leave the tensor its place in the graph.
             new = self.builder.insert(ops.Overwrite(old, new, loc=self.location()))
             self.differentiable.add(new)
-        if not isinstance(tensor._value, Value):
-            if tensor.type != new.type:
-                raise TraceError(f"expected contents of type {tensor.type} for '{tensor.name}' but got {new.type}", caller_location())
-            self.originals.setdefault(id(tensor), (tensor, tensor._value, tensor._type))
         tensor._value, tensor._type = new, new.type
         tensor._version += 1
 
@@ -232,8 +232,8 @@ class Trace:
     def restore(self) -> None:
         """Give tensors that were written to their contents back: the trace computed nothing. Let go of the frames that were run."""
         self.variables.frames.clear()
-        for tensor, value, type in self.originals.values():
-            tensor._value, tensor._type = value, type
+        for tensor, value, type, node, index, stop_gradient in self.originals.values():
+            tensor._value, tensor._type, tensor._node, tensor._index, tensor.stop_gradient = value, type, node, index, stop_gradient
 
     def finish(self, name: str, outputs: Sequence[Any], template: Template, result_names: Sequence[str], loc: Location) -> Traced:
         """The function with these outputs."""

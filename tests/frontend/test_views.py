@@ -458,6 +458,21 @@ def past_a_parameter_set_without_gradients(w, x):
     return w * w * x
 
 
+def past_a_detached_one_added(w, x):
+    b = w * x
+    held, view = b.detach(), b[...]
+    b.add_(held)
+    held.scale_(3.0)
+    return b * b + view * view * held
+
+
+def past_a_detached_one_scaled_by_a_parameter(w, x):
+    b = w * x
+    held = b.detach()
+    held.multiply_(w)
+    return b * b + held
+
+
 def past_a_view_without_gradients(w, x):
     b = w * x
     with paddle.no_grad():
@@ -475,6 +490,7 @@ def past_a_parameter_written_through_a_view(w, x):
     "function",
     [
         past_a_view, past_a_view_of_a_written_one, past_a_buffer, past_detached_contents, past_a_parameter_set_without_gradients, past_a_view_without_gradients,
+        past_a_detached_one_added, past_a_detached_one_scaled_by_a_parameter,
         past_a_parameter_written_through_a_view,
     ],
 )  # fmt: skip
