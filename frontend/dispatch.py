@@ -466,6 +466,14 @@ def detached(tensor: Tensor, shares: bool = True) -> Tensor:
     return made
 
 
+def begin_with(tensor: Tensor, other: Tensor) -> None:
+    """Let a new tensor share the contents of `other`."""
+    made = detached(other)
+    tensor._value, tensor._type, tensor._place = made._value, made._type, made._place
+    if made._view is not None:
+        views.link(other, tensor, (), False)
+
+
 def share(tensor: Tensor, other: Tensor) -> None:
     """Let `tensor` leave whom it shares contents with, and share those of `other`."""
     if not isinstance(other, Tensor):

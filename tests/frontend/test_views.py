@@ -298,6 +298,21 @@ def test_data_is_shared():
     assert x.tolist() == [4, 4, 4] and row.tolist() == [2, 2, 2] and not x.stop_gradient
 
 
+def test_a_tensor_made_of_another_one_shares_its_contents():
+    x = numbers(3)
+    again = paddle.Tensor(x)
+    x.fill_(0.0)
+    assert again.tolist() == [0, 0, 0]
+    written = paddle.jit.to_static(lambda y: _written_through_another(y))(x)
+    assert written.tolist() == [7, 7, 7]
+
+
+def _written_through_another(y):
+    b = y * 1
+    paddle.Tensor(b).fill_(7.0)
+    return b
+
+
 def test_copies_of_views_are_tensors_of_their_own():
     x = numbers(2, 3)
     row = x[0]
