@@ -545,12 +545,20 @@ def detached(tensor: Tensor, shares: bool = True) -> Tensor:
         if shares and tensor._value is not None:
             views.link(tensor, made, (), False)
         return made
-    made = recorder.alias(tensor)
-    made._node, made._index, made.stop_gradient, made._place = None, 0, True, tensor._place
+    made = views.contents(recorder, tensor)
+    made._place = tensor._place
     recorder.apart(made)
     if shares and _shares(recorder):
         views.link(tensor, made, (), False)
     return made
+
+
+def begin_with(tensor: Tensor, other: Tensor) -> None:
+    """Let a new tensor share the contents of `other`."""
+    made = detached(other)
+    tensor._value, tensor._type, tensor._place = made._value, made._type, made._place
+    if made._view is not None:
+        views.link(other, tensor, (), False)
 
 
 def share(tensor: Tensor, other: Tensor) -> None:

@@ -92,8 +92,10 @@ class Tensor:
         self._reset(None, None)
         if data is None:
             self._type = TensorType((0,), dtypes.as_dtype(dtype or "float32").scalar)
-        elif isinstance(data, Tensor) and dtype is None and place is None:
-            self.data = data
+        elif isinstance(data, Tensor) and type(self) is Tensor and dtype is None and place is None:
+            from polyreme import dispatch
+
+            dispatch.begin_with(self, data)
             self.stop_gradient = stop_gradient
         else:
             from polyreme.math.creation import to_tensor

@@ -34,7 +34,7 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.dispatch import Recorder
 
-__all__ = ["Step", "Storage", "alias", "become", "can_reshape", "is_contiguous", "leave", "link", "put", "stand_in", "strides", "write", "write_recorded"]
+__all__ = ["Step", "Storage", "alias", "become", "can_reshape", "contents", "is_contiguous", "leave", "link", "put", "stand_in", "strides", "write", "write_recorded"]
 
 Array = np.ndarray[Any, Any]
 # An op, its operands behind the first, and its attributes.
@@ -179,7 +179,7 @@ def write_recorded(recorder: Recorder, tensor: Tensor, value: Tensor) -> None:
     if tensor is not owner:
         recorded = recorded and tensor._view[2] is not None and not _takes_gradients(owner)
         with tape.recording(recorded):
-            whole = _written(recorder.alias(owner), tensor._view[1], value)
+            whole = _written(recorder.alias(owner), tensor._view[1], value if recorded else contents(recorder, value))
         recorder.follow(tensor, value)
     others = storage.others(tensor)
     recorder.assign(owner, whole)
@@ -187,8 +187,16 @@ def write_recorded(recorder: Recorder, tensor: Tensor, value: Tensor) -> None:
         storage.value = owner._value
     for other in others:
         if other is not owner:
-            with tape.recording(recorded and other._view[2] is not None):
-                recorder.follow(other, _seen(recorder.alias(owner), other._view[1]))
+            attached = recorded and other._view[2] is not None
+            with tape.recording(attached):
+                recorder.follow(other, _seen(recorder.alias(owner) if attached else contents(recorder, owner), other._view[1]))
+
+
+def contents(recorder: Recorder, tensor: Tensor) -> Tensor:
+    """What a tensor has now, without its place in the graph."""
+    made = recorder.alias(tensor)
+    made._node, made._index, made.stop_gradient = None, 0, True
+    return made
 
 
 def _new_owner(storage: Storage) -> Tensor:

@@ -27,6 +27,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     items = _expand_ellipsis(key if isinstance(key, tuple) else (key,), x)
     if all(_is_basic(i) for i in items):
         return _basic(x, items, shares=True)
+    if all(_is_basic(i) or _is_place(i) for i in items):
+        return _at_places(x, items)
     lone = _lone_index(items)
     if lone is not None:
         axis, index = lone
@@ -106,6 +108,25 @@ def _is_basic(item: Any) -> bool:
     if isinstance(item, Tensor):
         return item.ndim == 0 and item.type.dtype.kind in "iu" and isinstance(item._value, np.ndarray)
     return isinstance(item, (int, np.integer)) and not isinstance(item, (bool, np.bool_))
+
+
+def _is_place(item: Any) -> bool:
+    """Whether it is a number that is not known while a program is built."""
+    return isinstance(item, Tensor) and item.ndim == 0 and item.type.dtype.kind in "iu"
+
+
+def _at_places(x: Tensor, items: list[Any]) -> Tensor:
+    """As `_basic`, of a key with numbers that are not known yet."""
+    known = [slice(None) if not _is_basic(i) else i for i in items]
+    if any(not isinstance(i, slice) or i != slice(None) for i in known):
+        x = _basic(x, known, shares=True)
+    axis = 0
+    for item in items:
+        if not _is_basic(item):
+            x = dispatch.view(ops.Gather, x, item, axis=axis)
+        elif item is None or isinstance(item, slice):
+            axis += 1
+    return x
 
 
 def _axes_taken(item: Any) -> int:

@@ -298,6 +298,21 @@ def test_data_is_shared():
     assert x.tolist() == [4, 4, 4] and row.tolist() == [2, 2, 2] and not x.stop_gradient
 
 
+def test_a_tensor_made_of_another_one_shares_its_contents():
+    x = numbers(3)
+    again = paddle.Tensor(x)
+    x.fill_(0.0)
+    assert again.tolist() == [0, 0, 0]
+    written = paddle.jit.to_static(lambda y: _written_through_another(y))(x)
+    assert written.tolist() == [7, 7, 7]
+
+
+def _written_through_another(y):
+    b = y * 1
+    paddle.Tensor(b).fill_(7.0)
+    return b
+
+
 def test_copies_of_views_are_tensors_of_their_own():
     x = numbers(2, 3)
     row = x[0]
@@ -376,6 +391,15 @@ def to_overlapping_ones(s, x):
     return s["row"] * s["row"], s["held"] * 1
 
 
+def to_a_place_that_is_not_known(s, x):
+    place = (x[0] * 0 + 1).astype("int64")
+    s["turned"][0][place].add_(x[0])
+    m = paddle.zeros([3, 2, 2])
+    m[place, :, place - 1].add_(x[:2])
+    m[place + 1, None, 0].fill_(5.0)
+    return m, s["row"] * 1
+
+
 def to_none_from_outside(s, x):
     b = x * 1
     v = b[1:]
@@ -387,7 +411,9 @@ def to_none_from_outside(s, x):
 
 
 @pytest.mark.parametrize("make", [shared, only_views])
-@pytest.mark.parametrize("function", [to_a_row, to_a_view_from_outside, to_a_detached_one, to_the_owner, to_overlapping_ones, to_none_from_outside])
+@pytest.mark.parametrize(
+    "function", [to_a_row, to_a_place_that_is_not_known, to_a_view_from_outside, to_a_detached_one, to_the_owner, to_overlapping_ones, to_none_from_outside]
+)
 def test_traced_writes_reach_all_that_share(make, function):
     eager, traced = make(), make()
     compiled = paddle.jit.to_static(lambda x: function(traced, x))
@@ -447,6 +473,21 @@ def past_a_parameter_set_without_gradients(w, x):
     return w * w * x
 
 
+def past_a_detached_one_added(w, x):
+    b = w * x
+    held, view = b.detach(), b[...]
+    b.add_(held)
+    held.scale_(3.0)
+    return b * b + view * view * held
+
+
+def past_a_detached_one_scaled_by_a_parameter(w, x):
+    b = w * x
+    held = b.detach()
+    held.multiply_(w)
+    return b * b + held
+
+
 def past_a_view_without_gradients(w, x):
     b = w * x
     with paddle.no_grad():
@@ -464,6 +505,7 @@ def past_a_parameter_written_through_a_view(w, x):
     "function",
     [
         past_a_view, past_a_view_of_a_written_one, past_a_buffer, past_detached_contents, past_a_parameter_set_without_gradients, past_a_view_without_gradients,
+        past_a_detached_one_added, past_a_detached_one_scaled_by_a_parameter,
         past_a_parameter_written_through_a_view,
     ],
 )  # fmt: skip
