@@ -344,6 +344,8 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     if not tensors:
         raise ValueError("add_n expected at least one tensor but got none")
     total = tensors[0]
+    if len(tensors) == 1:
+        return dispatch.call(ops.Reshape, total, shape=total.type.shape)
     for other in tensors[1:]:
         if other.shape != total.shape:
             raise ValueError(f"add_n expected tensors of equal shape but got {list(total.shape)} and {list(other.shape)}")

@@ -83,7 +83,10 @@ def _dropped(x: Tensor, p: Any, axis: Any, training: bool, mode: str) -> Tensor:
     if mode not in ("downscale_in_infer", "upscale_in_train"):
         raise ValueError("mode argument should be 'downscale_in_infer' or 'upscale_in_train'")
     if not training:
-        return scale(x, 1.0 - p) if mode == "downscale_in_infer" else x
+        if mode == "downscale_in_infer":
+            return scale(x, 1.0 - p)
+        # A tensor of its own, which may be changed in place, but for what Paddle returns as it is; programs have no op for it.
+        return x if axis is not None or p == 0 or dispatch.active_trace() is not None else dispatch.call(ops.Reshape, x, shape=x.type.shape)
     if axis is None and p == 0:
         return x
     shape = x.type.shape
