@@ -81,10 +81,15 @@ def promoted(x: ScalarType, y: ScalarType, x_rank: int = 1, y_rank: int = 1) -> 
     """The common dtype of two tensors, by Paddle's rules.
 
     Floats widen among each other, and reals to complex. A 0-D tensor takes the dtype of the other one unless it is of a higher kind
-    (bool < integer < float < complex). Everything else is a `TypeError`.
+    (bool < integer < float < complex), or a float64 that meets complex numbers. Of two 0-D tensors the higher kind wins, and of two integers the wider one.
+    Everything else is a `TypeError`.
     """
     if x == y:
         return x
+    if {x.kind, y.kind} == {"c", "f"}:
+        return _complex_of(x, y)
+    if x_rank == y_rank == 0 and not x.kind == y.kind == "f":
+        return max(x, y, key=lambda t: (_KIND_RANK[t.kind], t.bits))
     if (x_rank == 0) != (y_rank == 0):
         scalar, other = (x, y) if x_rank == 0 else (y, x)
         return scalar if _KIND_RANK[scalar.kind] > _KIND_RANK[other.kind] else other
@@ -92,12 +97,16 @@ def promoted(x: ScalarType, y: ScalarType, x_rank: int = 1, y_rank: int = 1) -> 
         a, b = _FLOAT_RANK[of_scalar(x).name], _FLOAT_RANK[of_scalar(y).name]
         return f32 if a == b else x if a > b else y
     if "c" in (x.kind, y.kind):
-        double = any(t.bits == 128 or t.kind == "f" and t.bits == 64 for t in (x, y))
-        return DTYPES["complex128" if double else "complex64"].scalar
+        return _complex_of(x, y)
     raise TypeError(
         "(InvalidType) Type promotion only support calculations between floating-point numbers and between complex and real numbers. "
         f"But got different data type x: {of_scalar(x).name}, y: {of_scalar(y).name}."
     )
+
+
+def _complex_of(x: ScalarType, y: ScalarType) -> ScalarType:
+    double = any(t.bits == 128 or t.kind == "f" and t.bits == 64 for t in (x, y))
+    return DTYPES["complex128" if double else "complex64"].scalar
 
 
 def promote(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
 from polyreme.math.common import cast_to, promoted, tensor_arg
+from polyreme.math.creation import clone
 from polyreme.math.elementwise import multiply
 from polyreme.math.linalg import matmul
 from polyreme.math.manipulation import reshape, transpose
@@ -43,7 +44,9 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
         wanted = {*kept, *(label for _, later in terms[i:] for label in later)}
         result, axes = _product(result, axes, x, others, wanted)
     result, axes = _summed(result, axes, set(kept))
-    return _ordered(result, axes, kept)
+    result = _ordered(result, axes, kept)
+    # A tensor of its own, which may be changed in place.
+    return clone(result) if result is operands[0] else result
 
 
 def _labels(equation: str, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:

@@ -20,6 +20,7 @@ from polyreme.math.common import (
     number_like,
     number_of,
     promote,
+    promoted,
     same_sizes,
     scalar_dtype,
     select,
@@ -259,8 +260,15 @@ mod = floor_mod = remainder
 _floor_divide = _binary("floor_divide", ops.FloorDivide, "floor(x / y).")
 
 
-def floor_divide(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """floor(x / y). Division of integers by zero is an error."""
+def floor_divide(x: Tensor, y: Any, name: str | None = None) -> Tensor:
+    """floor(x / y), where `y` may be a number. Division of integers by zero is an error. A tensor without axes has its own dtype here, so that the wider one of a kind wins."""
+    if isinstance(y, (int, float)):
+        return with_number(floor_divide, tensor_arg(x, "floor_divide"), y if not isinstance(y, bool) else int(y))
+    tensor_arg(x, "floor_divide", "x")
+    a, b = x.type.dtype, tensor_arg(y, "floor_divide", "y").type.dtype
+    if a != b and (not x.ndim or not y.ndim) and (a.kind == b.kind == "f" or a.kind in "iu" and b.kind in "iu"):
+        wider = promoted(a, b, 0, 0)
+        x, y = cast_to(x, wider), cast_to(y, wider)
     result = _floor_divide(x, y)
     if y.type.dtype.kind in "iu" and dispatch.active_trace() is None and not y._array("an integer division").all():
         raise ZeroDivisionError(
@@ -280,6 +288,8 @@ def divide(x: Tensor, y: Tensor, name: str | None = None, *, rounding_mode: str 
         raise ValueError(f"divide expected rounding_mode None, 'trunc' or 'floor' but got {rounding_mode!r}")
     tensor_arg(x, "divide", "x")
     tensor_arg(y, "divide", "y")
+    if x.type.dtype.kind in "iu" and y.type.dtype.kind in "iu" and (not x.ndim or not y.ndim):
+        x, y = floating(x), floating(y)
     x, y = promote(x, y)
     return dispatch.call(ops.Div, floating(x), floating(y))
 
@@ -312,7 +322,11 @@ def pow(x: Tensor, y: Any, name: str | None = None) -> Tensor:
 
 def with_number(function: Callable[[Tensor, Tensor], Tensor], x: Tensor, value: Any, reverse: bool = False) -> Tensor:
     """`function(x, value)` (or reversed) where `value` is a Python number, which takes the dtype the tensor gives it."""
+    if function is divide and x.type.dtype.kind in "iu":
+        x = floating(x)
     dtype = scalar_dtype(x.type.dtype, value)
+    if dtype.kind == "u" and isinstance(value, int) and value < 0:
+        value %= 1 << dtype.bits  # wraps around, as in Paddle
     constant = dispatch.full((), value, dtype)
     x = cast_to(x, dtype)
     return function(constant, x) if reverse else function(x, constant)
@@ -342,11 +356,13 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     if not tensors:
         raise ValueError("add_n expected at least one tensor but got none")
     total = tensors[0]
+    if len(tensors) == 1:
+        return dispatch.call(ops.Reshape, total, shape=total.type.shape)
     for other in tensors[1:]:
         if not same_sizes(total.type.shape, other.type.shape):
             raise ValueError(f"add_n expected tensors of equal shape but got {list(total.shape)} and {list(other.shape)}")
         total = add(total, other)
-    return total if len(tensors) > 1 else dispatch.call(ops.Reshape, total, shape=total.type.shape)
+    return total
 
 
 def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float = 1.0, name: str | None = None) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.math.common import axis_of, cast_to, promoted, same_sizes, tensor_arg
+from polyreme.math.common import axis_of, cast_to, promote, promoted, same_sizes, tensor_arg
 from polyreme.math.elementwise import multiply
 from polyreme.math.manipulation import reshape, transpose
 from polyreme.math.reduction import norm, sum
@@ -22,6 +22,8 @@ def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = 
     tensor_arg(y, "matmul", "y")
     if x.ndim == 0 or y.ndim == 0:
         raise ValueError(f"matmul expected tensors of at least one axis but got shapes {list(x.shape)} and {list(y.shape)}")
+    if "c" in (x.type.dtype.kind, y.type.dtype.kind):
+        x, y = promote(x, y)
     if x.type.dtype != y.type.dtype:
         raise ValueError(f"matmul expected equal dtypes but got {x.dtype.name} and {y.dtype.name}")
     return dispatch.call(ops.MatMul, x, y, transpose_x=bool(transpose_x) and x.ndim > 1, transpose_y=bool(transpose_y) and y.ndim > 1)

@@ -25,9 +25,10 @@ def _operator(symbol: str, function: Callable[..., Tensor], reverse: bool = Fals
         if isinstance(other, Tensor):
             return function(other, self) if reverse else function(self, other)
         if isinstance(other, (bool, int, float, complex, Expr)):
-            return elementwise.with_number(function, self, other, reverse)
+            bits = symbol in ("&", "|", "^") and isinstance(other, int) and self.type.dtype.kind == "b"
+            return elementwise.with_number(function, self, bool(other) if bits else other, reverse)
         if isinstance(other, np.generic):
-            return elementwise.with_number(function, self, number_of(other), reverse)
+            return elementwise.with_number(function, self, _number_of(other, self, symbol), reverse)
         if isinstance(other, np.ndarray):
             from polyreme.math.creation import to_tensor
 
@@ -38,7 +39,30 @@ def _operator(symbol: str, function: Callable[..., Tensor], reverse: bool = Fals
     return apply
 
 
+def _number_of(value: np.generic, x: Tensor, symbol: str) -> Any:
+    """A Python number from one of NumPy's, which is cast to the dtype of `x` as Paddle casts it. (NumPy's float64 is a Python float, and treated as one.)"""
+    kind = x.type.dtype.kind
+    if kind not in "iub" or isinstance(value, np.complexfloating) or kind == "b" and symbol == "/":
+        return number_of(value)
+    return bool(value) if kind == "b" else int(value)
+
+
+def _product(x: Any, y: Any) -> Tensor:
+    """`x @ y`, one of which may be an array."""
+    from polyreme.math.creation import to_tensor
+
+    array, tensor = (x, y) if isinstance(x, np.ndarray) else (y, x)
+    if not isinstance(array, np.ndarray):
+        return linalg.matmul(x, y)
+    given = to_tensor(array)
+    if "c" not in (given.type.dtype.kind, tensor.type.dtype.kind):
+        given = given.astype(tensor.dtype)
+    return linalg.matmul(given, y) if array is x else linalg.matmul(x, given)
+
+
 def _power(self: Tensor, other: Any) -> Any:
+    if self.type.dtype.kind == "b" and isinstance(other, (int, float)) and not isinstance(other, bool):
+        self = self.astype("int64")
     if isinstance(other, (int, float)) and not isinstance(other, bool):
         base = floating(self) if isinstance(other, float) else self
         return elementwise.pow(base, other)
@@ -70,8 +94,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "__rmod__": _operator("%", elementwise.remainder, reverse=True),
     "__pow__": _power,
     "__rpow__": _operator("**", elementwise.pow, reverse=True),
-    "__matmul__": linalg.matmul,
-    "__rmatmul__": lambda self, other: linalg.matmul(other, self),
+    "__matmul__": _product,
+    "__rmatmul__": lambda self, other: _product(other, self),
     "__eq__": _equality(logic.equal, False),
     "__ne__": _equality(logic.not_equal, True),
     "__lt__": _operator("<", logic.less_than, cls=ops.Less),

@@ -15,7 +15,7 @@ from polyreme.dtypes import as_dtype
 from polyreme.ir.core import Op
 from polyreme.ir.dims import product
 from polyreme.ir.types import f32, i1, i32, i64
-from polyreme.math.common import axes_of, cast_to, tensor_arg
+from polyreme.math.common import axes_of, cast_to, floating, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, exp, log, pow, sqrt, square, subtract
 from polyreme.math.elementwise import isnan as isnan_
@@ -113,7 +113,8 @@ def any(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
 def var(
     x: Tensor, axis: Any = None, unbiased: bool | None = None, keepdim: bool = False, name: str | None = None, *, correction: float = 1
 ) -> Tensor:
-    """Variance over `axis`: the squared distances from the mean, divided by n - `correction`. `unbiased` True is a correction of 1, False one of 0."""
+    """Variance over `axis`: the squared distances from the mean, divided by n - `correction`, in floats. `unbiased` True is a correction of 1, False one of 0."""
+    x = floating(tensor_arg(x, "var"))
     centre = mean(x, axis, keepdim=True)
     total = sum(square(subtract(x, centre)), axis, keepdim=keepdim)
     count = product([x.type.shape[a] for a in axes_of(axis, x.ndim, "var") or range(x.ndim)])
@@ -134,6 +135,7 @@ def logsumexp(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | No
     """log(sum(exp(x))) over `axis`, without overflow."""
     from polyreme.math.manipulation import squeeze
 
+    x = floating(tensor_arg(x, "logsumexp"))
     axes = list(axes_of(axis, x.ndim, "logsumexp") or range(x.ndim))
     if 0 in [x.type.shape[a] for a in axes]:  # of no elements there is no largest
         return log(sum(exp(x), axis, keepdim=keepdim))

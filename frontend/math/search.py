@@ -11,7 +11,7 @@ from polyreme.dialects import host
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
 from polyreme.ir.core import Op
-from polyreme.ir.types import i1, i32, i64
+from polyreme.ir.types import i64
 from polyreme.math.common import axis_of, cast_to, number_of, tensor_arg
 from polyreme.math.creation import clone
 from polyreme.math.elementwise import in_place
@@ -171,11 +171,11 @@ def unique(
 
 
 def cumsum(x: Tensor, axis: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Sums of all elements up to each one along `axis` (of the flattened tensor for None)."""
+    """Sums of all elements up to each one along `axis` (of the flattened tensor for None); of whole numbers and bools in int64."""
     tensor_arg(x, "cumsum")
     if dtype is not None:
         x = cast_to(x, as_dtype(dtype).scalar)
-    elif x.type.dtype in (i1, i32):
+    elif x.type.dtype.kind in "iub":
         x = cast_to(x, i64)
     if axis is None:
         x, axis = reshape(x, [-1]), 0

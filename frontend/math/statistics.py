@@ -116,13 +116,19 @@ def _picked(rows: Tensor, low: Array, high: Array, *, even: bool) -> Tensor:
     if rows.type.dtype.kind == "f":
         mean = first if np.array_equal(low, high) else scale(add(first, at(high)), 0.5)
     else:
-        mean = first if np.array_equal(low, high) else dispatch.call(ops.FloorDivide, add(first, at(high)), dispatch.full((), 2, rows.type.dtype))
+        mean = first if np.array_equal(low, high) else _half(add(first, at(high)))
     if not even or rows.stop_gradient or not tied.any():
         return mean
     equal = values == lower[:, None]
     equal[~tied, 0] = True
     shared = amax(where(dispatch.constant(equal), rows, dispatch.full((), -np.inf, rows.type.dtype)), -1)
     return where(dispatch.constant(tied), shared, mean)
+
+
+def _half(x: Tensor) -> Tensor:
+    """Half of whole numbers, rounded towards zero."""
+    size = dispatch.call(ops.FloorDivide, dispatch.call(ops.Abs, x), dispatch.full((), 2, x.type.dtype))
+    return multiply(size, dispatch.call(ops.Sign, x))
 
 
 def histogram(

@@ -145,3 +145,17 @@ def test_a_missing_first_argument_is_told() -> None:
         paddle.abs_()
     with pytest.raises(TypeError, match=r"multiply_\(\): argument 'x' must be Tensor, but got float"):
         paddle.multiply_(2.0, paddle.ones([1]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: paddle.add_n([x]), lambda x: paddle.add_n(x), lambda x: paddle.einsum("ij->ij", x), lambda x: F.dropout(x, 0.5, training=False),
+        lambda x: paddle.sort(x.sum()), lambda x: paddle.cumsum(x.sum(), 0), lambda x: paddle.topk(x.sum(), 1).values, lambda x: paddle.clip(x), lambda x: paddle.concat([x]),
+        lambda x: paddle.scale(x), lambda x: paddle.cast(x, x.dtype), lambda x: paddle.nan_to_num(x), lambda x: paddle.roll(x, 0), lambda x: paddle.tile(x, 1),
+    ],
+)  # fmt: skip
+def test_a_result_that_is_changed_leaves_the_argument_as_it_was(function: Any) -> None:
+    x = paddle.to_tensor(A)
+    function(x).add_(paddle.ones([]))
+    assert x.tolist() == A

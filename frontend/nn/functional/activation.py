@@ -125,7 +125,7 @@ def log_sigmoid(x: Tensor, name: str | None = None) -> Tensor:
 
 def tanh(x: Tensor, name: str | None = None) -> Tensor:
     """Hyperbolic tangent."""
-    return dispatch.call(ops.Tanh, tensor_arg(x, "tanh"))
+    return dispatch.call(ops.Tanh, floating(tensor_arg(x, "tanh")))
 
 
 def tanhshrink(x: Tensor, name: str | None = None) -> Tensor:

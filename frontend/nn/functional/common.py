@@ -85,7 +85,8 @@ def _dropped(x: Tensor, p: Any, axis: Any, training: bool, mode: str) -> Tensor:
     if not training:
         if mode == "downscale_in_infer":
             return scale(x, 1.0 - p)
-        return x.clone() if axis is None else x
+        # A tensor of its own, which may be changed in place, but for what Paddle returns as it is; programs have no op for it.
+        return x if axis is not None or p == 0 or dispatch.active_trace() is not None else dispatch.call(ops.Reshape, x, shape=x.type.shape)
     if axis is None and p == 0:
         return x
     shape = x.type.shape
