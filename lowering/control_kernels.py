@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.control import copied_function, has_control_flow
 from polyreme.ir.core import Op, Region, Value
-from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import BufferType, i64, index
+from polyreme.lowering.arena import whole_lines
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.sink import SinkReshapes
-from polyreme.runtime.memory import ALIGNMENT, align
 
 if TYPE_CHECKING:
     from polyreme.lowering.tensor_to_kernel import _Bufferize
@@ -87,9 +86,7 @@ class _State:
 
     def __init__(self, z: _Bufferize, init: Value):
         self.z, self.type = z, z.buffer_type(init)
-        size = product(self.type.shape)
-        # Both places are aligned, where that is known.
-        self.size: Dim = align(size * self.type.dtype.bytes, ALIGNMENT) // self.type.dtype.bytes if isinstance(size, int) else size
+        self.size = whole_lines(self.type)
         self.buffer = z.alloc(BufferType((2 * self.size,), self.type.dtype))
         z.copy(init, self.at(0))
 
