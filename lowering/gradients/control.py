@@ -97,7 +97,14 @@ class _Body:
         return [self.block.add_arg(t) for t in types]
 
     def inline(self, region: Region, args: Sequence[Value]) -> list[Value]:
-        """The ops of a body on `args`; what it yields."""
+        """The ops of a body on `args`; what it yields. They run a second time there, which a call of the user's function must not."""
+        for op in (inner for top in region.block for inner in top.walk()):
+            if isinstance(op, host.Call):
+                why = (
+                    f"expected no call of a Python function ('{op.function}') in a branch or loop, for gradients, which run the body again; call it outside, "
+                    "or run the branch or loop under paddle.no_grad()"
+                )
+                raise PassError(Diagnostic(why, op.location), code="E0407")
         inside: dict[Value, Value] = dict(zip(region.block.args, args, strict=True))
         for op in region.block.ops[:-1]:
             self.b.insert_op(op.clone(inside))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.control_flow import UNDEFINED, branch, loop
+from polyreme.control_flow import UNDEFINED, branch, loop, steps
 from polyreme.ir.text import parse_module
 from polyreme.ir.verify import verify
 from polyreme.jit.traced import TraceError
@@ -312,3 +312,35 @@ def test_paddles_functions_check_their_arguments() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("rows", [0, 1, 4])
+def test_steps_go_through_the_rows_of_tensors(rows: int, reverse: bool) -> None:
+    net = paddle.nn.Linear(3, 3)
+
+    def function(x: Any, first: Any) -> Any:
+        total = paddle.zeros([3])
+
+        def step(row: Any, count: Any, h: Any) -> Any:
+            paddle.assign(total + row.detach(), total)
+            return count + 1, branch(h.sum() > 0, lambda: net(h) * row, lambda: (h - row).tanh())
+
+        count, last = steps(step, [0, first], [x], reverse=reverse)
+        return last, total * 1 + count
+
+    both(function, np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32), X, wrt=(0, 1))
+
+
+def test_steps_of_a_free_number_have_gradients_in_one_native_part() -> None:
+    def function(x: Any) -> Any:
+        return steps(lambda row, h: (h * row).tanh() + 1, [x.sum(0)], [x])[0]
+
+    traced = paddle.jit.to_static(function, input_spec=[paddle.static.InputSpec([None, 3])])
+    for rows in (1, 5):
+        found = []
+        for run in (function, traced):
+            x = paddle.to_tensor(np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32), stop_gradient=False)
+            run(x).sum().backward()
+            found.append(x.grad.numpy())
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-5)
