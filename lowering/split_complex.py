@@ -30,6 +30,11 @@ def is_complex(value: Value) -> bool:
     return isinstance(value.type, TensorType) and value.type.dtype in PARTS
 
 
+def is_control(op: Op) -> bool:
+    """Whether an op is a branch or a loop."""
+    return isinstance(op, (tensor.If, tensor.While, tensor.Scan))
+
+
 @register_pass
 @dataclass(frozen=True)
 class SplitComplex(FuncPass):
@@ -70,6 +75,11 @@ class _Split:
                 for i, value in enumerate(op.operands):
                     op.set_operand(i, self._whole(value))
                 continue
+            if is_control(op):
+                # In branches and loops they lie in memory, as in arguments and results.
+                for i, value in enumerate(op.operands):
+                    op.set_operand(i, self._whole(value))
+                continue
             rule = _RULES.get(type(op))
             made = None if rule is None else rule(self, op)
             if made is None:
@@ -79,7 +89,7 @@ class _Split:
             else:
                 op.result.replace_all_uses_with(made)
         for op in reversed(before):
-            if any(is_complex(v) for v in (*op.operands, *op.results)) and not isinstance(op, Return):
+            if any(is_complex(v) for v in (*op.operands, *op.results)) and not isinstance(op, Return) and not is_control(op):
                 op.erase()
 
     def of(self, value: Value) -> Planes:
@@ -90,8 +100,8 @@ class _Split:
         return self.planes[value]
 
     def _whole(self, value: Value) -> Value:
-        """A value as it stands in memory; one that no op makes stands there already."""
-        if not is_complex(value) or value.producer() is None:
+        """A value as it stands in memory; one that no op makes, or a branch or loop, stands there already."""
+        if not is_complex(value) or value.producer() is None or is_control(value.producer()):
             return value
         return self.b(tensor.Pairs, self.joined(self.of(value)))
 

@@ -344,3 +344,29 @@ def test_steps_of_a_free_number_have_gradients_in_one_native_part() -> None:
             run(x).sum().backward()
             found.append(x.grad.numpy())
         np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", "bfloat16", "float16", "float64"])
+def test_carried_values_of_all_kinds_of_floats(dtype: str) -> None:
+    def function(x: Any, n: Any) -> Any:
+        y = loop(lambda i, y: i < n, lambda i, y: (i + 1, branch(i % 2 == 0, lambda: y * x, lambda: y - x)), [paddle.zeros([], "int64"), x])[1]
+        return steps(lambda row, h: h + row, [y[0]], [y])[0]
+
+    x = np.array([1.5, -0.5, 2.0])
+    given = paddle.to_tensor(x + 1j * x[::-1] if "complex" in dtype else x).astype(dtype)
+    traced = paddle.jit.to_static(function)
+    for n in (0, 1, 3):
+        found, wanted = traced(given, paddle.to_tensor(n)), function(given, paddle.to_tensor(n))
+        assert found.dtype == wanted.dtype and found.astype("complex128").tolist() == wanted.astype("complex128").tolist()
+
+
+def test_sizes_that_a_body_needs_to_be_equal_are_checked_at_the_call() -> None:
+    def function(x: Any, y: Any, n: Any) -> Any:
+        return loop(lambda i, h: i < n, lambda i, h: (i + 1, h + y), [paddle.zeros([], "int64"), x])[1]
+
+    free = paddle.static.InputSpec([None, 4])
+    traced = paddle.jit.to_static(function, input_spec=[free, free, paddle.static.InputSpec([], "int64")])
+    ones, two = paddle.ones([3, 4]), paddle.to_tensor(2)
+    assert traced(ones, ones, two).tolist() == [[3] * 4] * 3
+    with pytest.raises(ValueError, match="expected N = 3 for the input 'y', as 'x' has it, but got 2"):
+        traced(ones, ones[:2], two)
