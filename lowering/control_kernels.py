@@ -34,7 +34,8 @@ _ALONE = (tensor.Argsort, tensor.Cumulate)
 
 def runs_general(scan: tensor.Scan) -> bool:
     """Whether the steps of a scan are a loop in `main`, around calls of kernels, since no kernel can hold all of them."""
-    return has_control_flow(scan) or any(isinstance(op, _ALONE) for op in scan.block)
+    values = (*scan.operands, *scan.results)
+    return has_control_flow(scan) or any(isinstance(op, _ALONE) for op in scan.block) or any(v.type.dtype in PARTS for v in values)
 
 
 def write_control(z: _Bufferize, op: Op, outputs: dict[Value, Value]) -> None:

@@ -17,6 +17,7 @@ from polyreme.dialects import tensor
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
+from polyreme.ir.control import as_function, has_control_flow
 from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.passes import FuncPass, register_pass
@@ -48,6 +49,10 @@ class SplitComplex(FuncPass):
     takes: ClassVar[tuple[str, ...]] = ("tensor",)
 
     def run_on(self, func: Func) -> None:
+        for op in func.block:
+            if isinstance(op, tensor.Scan) and not has_control_flow(op):  # else it has been seen already
+                with as_function(op.body) as body:
+                    self.run_on(body)
         if any(is_complex(v) for op in func.block for v in (*op.operands, *op.results)):
             _Split(func).run()
 
