@@ -46,6 +46,8 @@ class _Undefined:
 UNDEFINED = _Undefined()
 
 _NOT_NESTED_ALIKE = "expected the body of a loop to return what it is given: tensors and numbers nested in the same lists, tuples and dicts, and all else the same"
+# The ops that have bodies.
+CONTROL = (ops.If, ops.While, ops.Scan)
 # How often the body of a loop is run, at most, until the types of what it hands on are those that it is given.
 MOST_RUNS = 8
 
@@ -138,10 +140,9 @@ def _tuple(made: Any) -> tuple[Tensor, ...]:
 
 
 def _recorder() -> Any:
-    recorder = dispatch.active_trace()
-    if not hasattr(recorder, "inside"):
-        raise NotImplementedError("branches and loops on tensors are not recorded in static Programs yet; build the function with paddle.jit.to_static, which records them")
-    return recorder
+    """What records bodies: the trace under way, or in a static Program one for the bodies of the op that is being made."""
+    recorder: Any = dispatch.active_trace()
+    return recorder if hasattr(recorder, "inside") else recorder.bodies()
 
 
 def _predicate(pred: Tensor, what: str) -> Tensor:
@@ -269,9 +270,9 @@ def _as_carried(made: Any, count: int) -> list[Any]:
 
 def _probe(cond_fn: Callable[..., Any], values: Sequence[Any]) -> Any:
     """What the condition says now: in a traced function without leaving anything in the program."""
-    recorder: Any = dispatch.active_trace()
-    if recorder is None or not hasattr(recorder, "inside"):
+    if dispatch.active_trace() is None:
         return cond_fn(*values)
+    recorder = _recorder()
     body = Body()
     with recorder.inside(body):
         pred = cond_fn(*values)
