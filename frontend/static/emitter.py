@@ -45,6 +45,7 @@ class Emitter:
         self.block = Block()
         self.builder = Builder.at_end(self.block)
         self.location: Location = UNKNOWN
+        self.sizes_named = 0
         self.written: dict[int, tuple[Tensor, Any, Any]] = {}  # eager tensors that were written to, with their array and type from before
         self.captured: dict[int, Source] = {}
 
@@ -81,7 +82,8 @@ class Emitter:
         tensor._version += 1
 
     def fresh_size(self) -> Dim:
-        return symbol(f"K_{len(self.block.ops)}")
+        self.sizes_named += 1
+        return symbol(f"K_{len(self.block.ops)}_{self.sizes_named}")
 
     def share(self, tensor: Tensor) -> None:
         """Nothing to do: tensors that share a value have it in common here."""

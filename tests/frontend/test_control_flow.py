@@ -370,3 +370,29 @@ def test_sizes_that_a_body_needs_to_be_equal_are_checked_at_the_call() -> None:
     assert traced(ones, ones, two).tolist() == [[3] * 4] * 3
     with pytest.raises(ValueError, match="expected N = 3 for the input 'y', as 'x' has it, but got 2"):
         traced(ones, ones[:2], two)
+
+
+def test_a_saved_program_with_branches_becomes_part_of_another_and_keeps_its_sizes_apart(tmp_path: Any) -> None:
+    """Sizes that a body learns have names, which the program around has as well."""
+
+    class Kept(paddle.nn.Layer):
+        def forward(self, x: Any, n: Any) -> Any:
+            def step(i: Any, y: Any) -> Any:
+                return i + 1, branch(y.sum() > 0, lambda: y - y[y > 0].mean(), lambda: paddle.concat([y, y])[:3] + 1)
+
+            return loop(lambda i, y: i < n, step, [paddle.zeros([], "int64"), x])[1]
+
+    specs = [paddle.static.InputSpec([3], "float32", "x"), paddle.static.InputSpec([], "int64", "n")]
+    net = Kept()
+    paddle.jit.save(paddle.jit.to_static(net, input_spec=specs), str(tmp_path / "kept"))
+    loaded = paddle.jit.load(str(tmp_path / "kept"))
+
+    def twice(x: Any, n: Any, run: Any) -> Any:
+        few = x[x > 1]
+        return run(run(x, n) + few.sum(), n) * few.mean()
+
+    traced = paddle.jit.to_static(lambda x, n: twice(x, n, loaded))
+    for n in (0, 1, 3):
+        for values in ([2.0, -1.0, 3.0], [0.5, 2.0, -4.0]):
+            x, count = paddle.to_tensor(values), paddle.to_tensor(n)
+            np.testing.assert_allclose(traced(x, count).numpy(), twice(x, count, net).numpy(), rtol=1e-5)
