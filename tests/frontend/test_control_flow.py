@@ -396,3 +396,22 @@ def test_a_saved_program_with_branches_becomes_part_of_another_and_keeps_its_siz
         for values in ([2.0, -1.0, 3.0], [0.5, 2.0, -4.0]):
             x, count = paddle.to_tensor(values), paddle.to_tensor(n)
             np.testing.assert_allclose(traced(x, count).numpy(), twice(x, count, net).numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_gradients_may_be_taken_in_a_loop(count: int) -> None:
+    """As descent does, with another compiled function in a branch."""
+    inner = paddle.jit.to_static(lambda x: paddle.tanh(x) * 2)
+
+    def function(x: Any, n: Any) -> Any:
+        def step(i: Any, y: Any) -> Any:
+            y = y.detach()
+            y.stop_gradient = False
+            loss = branch(y.sum() > 0, lambda: (inner(y) ** 2).sum(), lambda: (y**4).sum())
+            (g,) = paddle.grad(loss, [y])
+            return i + 1, (y - 0.1 * g).detach()
+
+        return loop(lambda i, y: i < n, step, [paddle.zeros([], "int64"), x])[1]
+
+    both(function, X, np.int64(count))
+    both(function, -X, np.int64(count))
