@@ -246,3 +246,19 @@ def test_the_emulated_gpu_runs_branches_between_launches() -> None:
     with on_device("gpu-emulated"):
         found = load_module(module, place=current_place()).run(inputs)
     assert_near(found, evaluate(module, inputs))
+
+
+def test_steps_of_a_known_number_need_no_host_on_a_gpu() -> None:
+    module = parse_module("""
+        func @main(%x: tensor<3x4xf32>, %s: tensor<4xf32>) -> (tensor<4xf32>, tensor<3x4xf32>) {
+          %last, %all = nn.scan [%x], [%s], [] {steps = 3} : tensor<4xf32>, tensor<3x4xf32> { (%a: tensor<4xf32>, %h: tensor<4xf32>)
+            %u = nn.mul %a, %h : tensor<4xf32>
+            %next = nn.tanh %u : tensor<4xf32>
+            nn.yield %next, %u
+          }
+          return %last, %all
+        }""")
+    inputs = [np.random.default_rng(0).standard_normal(shape).astype(np.float32) for shape in ((3, 4), (4,))]
+    lower(module, find_target("cuda:sm_80"))
+    with on_device("gpu-emulated"):
+        assert_near(load_module(module, place=current_place()).run(inputs), evaluate(module, inputs))
