@@ -130,7 +130,9 @@ class _Grower:
         captured = self.captured(pool)
         inits = [self.pick(pool) for _ in range(int(self.rng.integers(1, 4)))]
         first = self.number(b, 0, i64)
-        last = b(nn.Mod, self.pick(pool, i64), self.number(b, 4, i64))
+        # Of some loops the number of rounds is known.
+        known = self.rng.random() < 0.3
+        last = self.number(b, int(self.rng.integers(0, 4)), i64) if known else b(nn.Mod, self.pick(pool, i64), self.number(b, 4, i64))
         types = [first.type, *(v.type for v in inits)]
         test = Block([*types, *(v.type for v in (*captured, last))])
         inner = Builder.at_end(test)
