@@ -1,7 +1,7 @@
-"""Branches and loops on tensors, for whoever runs Python functions: `branch` and `loop`.
+"""Branches and loops on tensors, for whoever runs Python functions: `branch`, `loop` and `steps`.
 
-In eager mode they are Python's own `if` and `while`. While a function is traced they are one op each, `nn.if` or `nn.while`, if the condition is a tensor that stands for a value: the
-functions are run on stand-ins, each in a body of its own.
+In eager mode they are Python's own `if`, `while` and `for`. While a function is traced they are one op each, `nn.if`, `nn.while` or `nn.scan`, if what decides is a tensor that stands for a
+value, or a size that is free: the functions are run on stand-ins, each in a body of its own.
 
 - What a function reads from outside (arguments, parameters, tensors of the functions around) is captured by itself.
 - What it writes to, in place or to the state of the random generator, is written where the op stands, as if Python had run it: of both branches by either, of a loop by every round.
@@ -32,7 +32,7 @@ from polyreme.jit.structure import LEAF, Nested, Plain, Template, flatten, paths
 from polyreme.jit.traced import TraceError
 from polyreme.tensor import Tensor
 
-__all__ = ["UNDEFINED", "branch", "is_traced", "loop"]
+__all__ = ["UNDEFINED", "branch", "is_traced", "loop", "steps"]
 
 
 
@@ -46,6 +46,8 @@ class _Undefined:
 UNDEFINED = _Undefined()
 
 _NOT_NESTED_ALIKE = "expected the body of a loop to return what it is given: tensors and numbers nested in the same lists, tuples and dicts, and all else the same"
+# The ops that have bodies.
+CONTROL = (ops.If, ops.While, ops.Scan)
 # How often the body of a loop is run, at most, until the types of what it hands on are those that it is given.
 MOST_RUNS = 8
 
@@ -109,6 +111,26 @@ def loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Sequ
         values = _as_carried(body_fn(*values), len(values))
 
 
+def steps(body_fn: Callable[..., Any], carried: Sequence[Any], xs: Sequence[Tensor] = (), count: Dim | None = None, reverse: bool = False) -> list[Any]:
+    """The values `carried` after `for t in range(count): carried = body_fn(*(x[t] for x in xs), *carried)`; with `reverse` the last step comes first.
+
+    `count` is by default the first size of `xs`, which all of them have; without `xs` it has to be given. `carried` is as `loop` has it, but no value may change its sizes: use `loop` for those.
+    In a traced function it is one `nn.scan`, whose code does not grow with the number of steps, also if that is known: whoever wants steps written one after the other calls `body_fn` himself.
+    Its gradients run in one native call, where those of a `loop` need the host to know how many rounds there were.
+    """
+    if count is None:
+        if not xs:
+            raise ValueError("steps expected tensors to go through, or the number of steps, but got neither")
+        count = xs[0].type.shape[0]
+    values = list(carried)
+    if dispatch.active_trace() is not None:
+        return _traced_steps(body_fn, values, list(xs), count, reverse)
+    order = range(int(count))
+    for t in reversed(order) if reverse else order:
+        values = _as_carried(body_fn(*(x[t] for x in xs), *values), len(values))
+    return values
+
+
 def _nothing() -> None:
     return None
 
@@ -118,10 +140,9 @@ def _tuple(made: Any) -> tuple[Tensor, ...]:
 
 
 def _recorder() -> Any:
-    recorder = dispatch.active_trace()
-    if not hasattr(recorder, "inside"):
-        raise NotImplementedError("branches and loops on tensors are not recorded in static Programs yet; build the function with paddle.jit.to_static, which records them")
-    return recorder
+    """What records bodies: the trace under way, or in a static Program one for the bodies of the op that is being made."""
+    recorder: Any = dispatch.active_trace()
+    return recorder if hasattr(recorder, "inside") else recorder.bodies()
 
 
 def _predicate(pred: Tensor, what: str) -> Tensor:
@@ -249,9 +270,9 @@ def _as_carried(made: Any, count: int) -> list[Any]:
 
 def _probe(cond_fn: Callable[..., Any], values: Sequence[Any]) -> Any:
     """What the condition says now: in a traced function without leaving anything in the program."""
-    recorder: Any = dispatch.active_trace()
-    if recorder is None or not hasattr(recorder, "inside"):
+    if dispatch.active_trace() is None:
         return cond_fn(*values)
+    recorder = _recorder()
     body = Body()
     with recorder.inside(body):
         pred = cond_fn(*values)
@@ -319,9 +340,9 @@ def _traced_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carri
     return list(unflatten(template, iter(results[: len(tensors)])))
 
 
-def _defined(recorder: Any, body_fn: Callable[..., Any], carried: list[Any], leaves: Sequence[Any], template: Template) -> list[Any]:
+def _defined(recorder: Any, body_fn: Callable[..., Any], carried: list[Any], leaves: Sequence[Any], template: Template, body: Body | None = None) -> list[Any]:
     """The carried values with zeros in place of those that have no value yet, of the types that the body hands on."""
-    body = Body()
+    body = body or Body()
     with recorder.inside(body):
         ends: list[Any] = []
         made = flatten(_as_carried(body_fn(*carried), len(carried)), ends, lambda v: _is_leaf(v) or _stands_in(v))
@@ -384,3 +405,59 @@ def _widened(
             shape.append(a)
         found.append(before.with_shape(tuple(shape)))
     return found, grew
+
+
+# --- steps
+
+
+def _traced_steps(body_fn: Callable[..., Any], carried: list[Any], xs: list[Tensor], count: Dim, reverse: bool) -> list[Any]:
+    recorder = _recorder()
+    leaves: list[Any] = []
+    template = flatten(carried, leaves, lambda v: _is_leaf(v) or _stands_in(v))
+    rows = [x.type.with_shape(x.type.shape[1:]) for x in xs]
+    if any(leaf is UNDEFINED for leaf in leaves):
+        first = Body(rows)
+
+        def on_rows(*values: Any) -> Any:
+            return body_fn(*recorder.given(first, [x.stop_gradient for x in xs]), *values)
+
+        carried = _defined(recorder, on_rows, carried, leaves, template, first)
+        leaves = []
+        template = flatten(carried, leaves, lambda v: _is_leaf(v) or _is_number(v))
+    names = list(paths(template, "carried"))
+    tensors = [leaf if isinstance(leaf, Tensor) else _as_tensor(leaf, TensorType((), _number_type(leaf))) for leaf in leaves]
+    types = [t.type for t in tensors]
+    written: list[Tensor] = []
+    stops = [t.stop_gradient for t in tensors]
+    for _ in range(MOST_RUNS):
+        given = [*tensors, *written]
+        body = Body([*rows, *types], [v.name for v in _values([*xs, *given])])
+        with recorder.inside(body):
+            inside = _entered(recorder, body, [*(x.stop_gradient for x in xs), *stops], written)
+            made = _as_carried(body_fn(*inside[: len(xs)], *unflatten(template, iter(inside[len(xs) :]))), len(carried))
+            ends = _matching(made, template, names, types)
+            new = [t for t in body.written if all(t is not w for w in written)]
+            if not new:
+                needs_none = recorder.end_body([*ends, *written])
+        if new:
+            written += new
+            types += [t.type for t in new]
+            stops += [t.stop_gradient for t in new]
+        else:
+            for before, value, name in zip(types, body.block.terminator.operands, [*names, *(f"the tensor '{t.name}'" for t in written)], strict=True):
+                if value.type != before:
+                    why = f"expected {name} to keep its dtype and shape from step to step but it is {before} at the start of a step and {value.type} at its end; cast or reshape it"
+                    raise TraceError(why, place_of(value) or caller_location())
+            wider = [a and b for a, b in zip(stops, needs_none, strict=True)]
+            if wider == stops:
+                break
+            stops = wider
+        recorder.give_up(body)
+    captured = {value: tensor for value, (_, tensor) in body.captures.items()}
+    region = body.region(list(captured))
+    results = _tuple(dispatch.call(ops.Scan, xs, [*tensors, *written], list(captured.values()), steps=count, reverse=reverse, body=region))
+    for result, needs in zip(results, stops, strict=False):
+        _stop(result, needs)
+    for tensor, result in zip(written, results[len(tensors) :], strict=False):
+        dispatch.assign(tensor, result)
+    return list(unflatten(template, iter(results[: len(tensors)])))

@@ -206,4 +206,4 @@ def _by_meaning(op: Op, tellers: Sequence[Value], given: list[Any]) -> Sequence[
 
 
 def _ops_of(module: Module) -> int:
-    return len(module.function().block.ops)
+    return sum(1 for _ in module.function().walk())

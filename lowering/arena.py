@@ -158,6 +158,12 @@ def plan_within(loop: Op, allocs: Sequence[Op]) -> tuple[list[int], int]:
     return [offset // each for offset in plan.offsets], plan.regions[None] // each
 
 
+def whole_lines(type: BufferType) -> Dim:
+    """How many elements the lines of memory have that a buffer is in, where its size is known; else how many it has itself."""
+    size = type.elements
+    return align(size * type.dtype.bytes) // type.dtype.bytes if isinstance(size, int) else size
+
+
 def lifetime_of(alloc: Op, around: Op, steps: dict[Op, int]) -> tuple[int, int]:
     """The first and the last step of `around`, a function or a loop, that an allocation is used at; `steps` numbers the ops of its block."""
     used = [steps[_step(use, around)] for use in _uses(alloc.result)] or [steps[_step(alloc, around)]]

@@ -21,7 +21,9 @@ from polyreme.ir.define import ConstantLike, is_pure
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.rewrite import Pattern, pattern
 from polyreme.ir.types import TensorType
+from polyreme.lowering.counted_loops import known_rounds
 from polyreme.lowering.fuse import is_free
+from polyreme.lowering.shapes import used_sizes
 
 __all__ = ["CONTROL_PATTERNS", "HoistFromLoops"]
 
@@ -287,7 +289,7 @@ def skip_loop_that_never_runs(op: Any, b: Builder) -> Changed:
         return None
     known = {arg: array for arg, v in zip(op.condition.block.args, op.operands, strict=True) if (array := _constant(v)) is not None}
     for inner in op.condition.block.ops[:-1]:
-        if len(inner.results) != 1 or inner.regions or not is_pure(inner) or not all(v in known for v in inner.operands):
+        if len(inner.results) != 1 or inner.regions or not is_pure(inner) or used_sizes(inner) or not all(v in known for v in inner.operands):
             continue
         kind = inner.result.type
         if isinstance(kind, TensorType) and kind.is_static and kind.elements <= SMALL:
@@ -297,6 +299,21 @@ def skip_loop_that_never_runs(op: Any, b: Builder) -> Changed:
         return None
     full = nn.Full if isinstance(op, nn.While) else tt.Full
     return (*op.inits, b(full, value=0, dtype=TRIPS.dtype))
+
+
+@_canonical
+@pattern(nn.While)
+def scan_of_counting_loop(op: Any, b: Builder) -> Changed:
+    """while(i = a, x) {i < n} {i + c, f(x)} -> scan(i = a, x, steps = (n - a) / c) {i + c, f(x)}, whose rounds need no look at a condition"""
+    steps = known_rounds(op)
+    *carried, rounds = op.results
+    if steps is None or [v.type for v in op.inits] != [r.type for r in carried] or any(not is_pure(inner) for inner in op.condition.block.ops[:-1]):
+        return None
+    dtype = rounds.type.dtype
+    trips = b(nn.Full, value=steps, dtype=dtype) if isinstance(steps, int) else b(nn.DimValue, size=steps, dtype=dtype)
+    body = op.regions.pop()
+    made: Any = b.insert_op(nn.Scan.build(op.operands, {"steps": steps, "reverse": False}, [body], [r.type for r in carried], op.location, (0, *op.segments)))
+    return (*made.results, trips)
 
 
 @_canonical

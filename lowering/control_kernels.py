@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.control import copied_function, has_control_flow
 from polyreme.ir.core import Op, Region, Value
-from polyreme.ir.dims import Dim, product
-from polyreme.ir.types import BufferType, i64, index
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import PARTS, BufferType, i64, index
+from polyreme.lowering.arena import whole_lines
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.sink import SinkReshapes
-from polyreme.runtime.memory import ALIGNMENT, align
 
 if TYPE_CHECKING:
     from polyreme.lowering.tensor_to_kernel import _Bufferize
@@ -34,7 +34,8 @@ _ALONE = (tensor.Argsort, tensor.Cumulate)
 
 def runs_general(scan: tensor.Scan) -> bool:
     """Whether the steps of a scan are a loop in `main`, around calls of kernels, since no kernel can hold all of them."""
-    return has_control_flow(scan) or any(isinstance(op, _ALONE) for op in scan.block)
+    values = (*scan.operands, *scan.results)
+    return has_control_flow(scan) or any(isinstance(op, _ALONE) for op in scan.block) or any(v.type.dtype in PARTS for v in values)
 
 
 def write_control(z: _Bufferize, op: Op, outputs: dict[Value, Value]) -> None:
@@ -46,6 +47,25 @@ def write_control(z: _Bufferize, op: Op, outputs: dict[Value, Value]) -> None:
     else:
         assert isinstance(op, tensor.Scan)
         _write_scan(z, op, outputs)
+
+
+def _memory_type(value: Value) -> BufferType:
+    """The type of the memory that a value is in: complex numbers are pairs of floats there."""
+    kind = value.type
+    return BufferType((*kind.shape, 2), PARTS[kind.dtype]) if kind.dtype in PARTS else BufferType(kind.shape, kind.dtype)
+
+
+def _row(z: _Bufferize, buffer: Value, step: Index, like: Value) -> Value:
+    """The part of a buffer that belongs to one step."""
+    kind = _memory_type(like)
+    code = Code(z.b)
+    view: Value = z.b(kernel.View, z.shaped(buffer, BufferType((_size(buffer.type, kind),), kind.dtype)), code.value(code.mul(step, kind.elements)), shape=kind.shape)
+    return view
+
+
+def _size(buffer: BufferType, kind: BufferType) -> Dim:
+    """How many elements of the type that `kind` has there are in a buffer."""
+    return buffer.elements * 2 if buffer.dtype in PARTS and kind.dtype not in PARTS else buffer.elements
 
 
 def _flag(z: _Bufferize, buffer: Value) -> Value:
@@ -71,7 +91,7 @@ def _write_body(z: _Bufferize, region: Region, memory: Sequence[Any], results: S
 
 
 def _write_if(z: _Bufferize, op: tensor.If, outputs: dict[Value, Value]) -> None:
-    results = [outputs.get(v) or z.alloc(z.buffer_type(v)) for v in op.results]
+    results = [outputs.get(v) or z.alloc(_memory_type(v)) for v in op.results]
     captured = [z.memory[v] for v in op.captured]
     branch = kernel.If.empty(_flag(z, z.buffer(z.memory[op.cond])), loc=op.location)
     z.b.insert_op(branch)
@@ -86,10 +106,8 @@ class _State:
     """A carried value, in one of two places in turn."""
 
     def __init__(self, z: _Bufferize, init: Value):
-        self.z, self.type = z, z.buffer_type(init)
-        size = product(self.type.shape)
-        # Both places are aligned, where that is known.
-        self.size: Dim = align(size * self.type.dtype.bytes, ALIGNMENT) // self.type.dtype.bytes if isinstance(size, int) else size
+        self.z, self.type = z, _memory_type(init)
+        self.size = whole_lines(self.type)
         self.buffer = z.alloc(BufferType((2 * self.size,), self.type.dtype))
         z.copy(init, self.at(0))
 
@@ -115,7 +133,7 @@ def _write_while(z: _Bufferize, op: tensor.While, outputs: dict[Value, Value]) -
     z.b.insert_op(loop)
     with z.b.inside(loop.condition.block):
         place = loop.condition.block.args[0]
-        flag = z.alloc(z.buffer_type(op.condition.block.terminator.operands[0]))
+        flag = z.alloc(_memory_type(op.condition.block.terminator.operands[0]))
         _write_body(z, op.condition, [*(s.at(place) for s in states), *captured], [flag], in_loop=True)
         z.b(kernel.Yield, _flag(z, flag))
     with z.b.inside(loop.body.block):
@@ -129,14 +147,14 @@ def _write_while(z: _Bufferize, op: tensor.While, outputs: dict[Value, Value]) -
     *values, trips = op.results
     for state, result in zip(states, values, strict=True):
         state.finish(loop.results[0], result, outputs)
-    z.memory[trips] = outputs.get(trips) or z.alloc(z.buffer_type(trips))
+    z.memory[trips] = outputs.get(trips) or z.alloc(_memory_type(trips))
     Code(z.b).store(loop.results[1], z.memory[trips], 0)  # type: ignore[arg-type]
 
 
 def _write_scan(z: _Bufferize, op: tensor.Scan, outputs: dict[Value, Value]) -> None:
     states = [_State(z, v) for v in op.inits]
     count = len(states)
-    given = [outputs.get(v) or z.alloc(z.buffer_type(v)) for v in op.results[count:]]
+    given = [outputs.get(v) or z.alloc(_memory_type(v)) for v in op.results[count:]]
     xs, shared = [z.buffer(z.memory[v]) for v in op.xs], [z.memory[v] for v in op.shared]
     ends = op.block.terminator.operands
     code = Code(z.b)
@@ -145,8 +163,8 @@ def _write_scan(z: _Bufferize, op: tensor.Scan, outputs: dict[Value, Value]) -> 
         other = code.sub(1, place)
         assert isinstance(other, Value)
         here = code.value(code.sub(code.sub(op.steps, 1), loop.iv)) if op.reverse else loop.iv
-        elements = [z.element(x, here, arg) for x, arg in zip(xs, op.block.args, strict=False)]
-        results = [*(s.at(other) for s in states), *(z.element(r, here, v) for r, v in zip(given, ends[count:], strict=True))]
+        elements = [_row(z, x, here, arg) for x, arg in zip(xs, op.block.args, strict=False)]
+        results = [*(s.at(other) for s in states), *(_row(z, r, here, v) for r, v in zip(given, ends[count:], strict=True))]
         _write_body(z, op.body, [*elements, *(s.at(place) for s in states), *shared], results, fused=has_control_flow(op), in_loop=True)
         loop.next = [other]
     for state, result in zip(states, op.results, strict=False):

@@ -17,6 +17,7 @@ from polyreme.dialects import tensor
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
+from polyreme.ir.control import as_function, has_control_flow
 from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.passes import FuncPass, register_pass
@@ -28,6 +29,11 @@ Planes = tuple[Value, Value]
 
 def is_complex(value: Value) -> bool:
     return isinstance(value.type, TensorType) and value.type.dtype in PARTS
+
+
+def is_control(op: Op) -> bool:
+    """Whether an op is a branch or a loop."""
+    return isinstance(op, (tensor.If, tensor.While, tensor.Scan))
 
 
 @register_pass
@@ -43,6 +49,10 @@ class SplitComplex(FuncPass):
     takes: ClassVar[tuple[str, ...]] = ("tensor",)
 
     def run_on(self, func: Func) -> None:
+        for op in func.block:
+            if isinstance(op, tensor.Scan) and not has_control_flow(op):  # else it has been seen already
+                with as_function(op.body) as body:
+                    self.run_on(body)
         if any(is_complex(v) for op in func.block for v in (*op.operands, *op.results)):
             _Split(func).run()
 
@@ -70,6 +80,11 @@ class _Split:
                 for i, value in enumerate(op.operands):
                     op.set_operand(i, self._whole(value))
                 continue
+            if is_control(op):
+                # In branches and loops they lie in memory, as in arguments and results.
+                for i, value in enumerate(op.operands):
+                    op.set_operand(i, self._whole(value))
+                continue
             rule = _RULES.get(type(op))
             made = None if rule is None else rule(self, op)
             if made is None:
@@ -79,7 +94,7 @@ class _Split:
             else:
                 op.result.replace_all_uses_with(made)
         for op in reversed(before):
-            if any(is_complex(v) for v in (*op.operands, *op.results)) and not isinstance(op, Return):
+            if any(is_complex(v) for v in (*op.operands, *op.results)) and not isinstance(op, Return) and not is_control(op):
                 op.erase()
 
     def of(self, value: Value) -> Planes:
@@ -90,8 +105,8 @@ class _Split:
         return self.planes[value]
 
     def _whole(self, value: Value) -> Value:
-        """A value as it stands in memory; one that no op makes stands there already."""
-        if not is_complex(value) or value.producer() is None:
+        """A value as it stands in memory; one that no op makes, or a branch or loop, stands there already."""
+        if not is_complex(value) or value.producer() is None or is_control(value.producer()):
             return value
         return self.b(tensor.Pairs, self.joined(self.of(value)))
 

@@ -325,10 +325,6 @@ class _Bufferize:
             value = user.result
         return None
 
-    def buffer_type(self, value: Value) -> BufferType:
-        """The type of the memory that holds a value."""
-        return _buffer_type(value, self.b.loc)
-
     def copy(self, value: Value, target: Value) -> None:
         """Write a value to `target`."""
         type = value.type

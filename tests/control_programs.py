@@ -25,6 +25,7 @@ class ControlProgram:
     module: Module
     inputs: list[Any]
     floats: tuple[int, ...]
+    sizes: dict[str, int]
 
 
 def random_program(seed: int, dtype: ScalarType = f32, sizes: bool = True) -> ControlProgram:
@@ -44,7 +45,7 @@ def random_program(seed: int, dtype: ScalarType = f32, sizes: bool = True) -> Co
     size = int(rng.integers(0, 3)) if sizes else 1
     inputs = [(rng.integers(-16, 17, shape) / 8).astype(dtype.np) for shape in ((3,), (2, 3), (size, 3))]
     inputs += [np.array(rng.integers(0, 5)), np.array([rng.integers(0, 4)])]
-    return ControlProgram(module, inputs, (0, 1, 2))
+    return ControlProgram(module, inputs, (0, 1, 2), {"N": size} if sizes else {})
 
 
 class _Grower:
@@ -129,7 +130,9 @@ class _Grower:
         captured = self.captured(pool)
         inits = [self.pick(pool) for _ in range(int(self.rng.integers(1, 4)))]
         first = self.number(b, 0, i64)
-        last = b(nn.Mod, self.pick(pool, i64), self.number(b, 4, i64))
+        # Of some loops the number of rounds is known.
+        known = self.rng.random() < 0.3
+        last = self.number(b, int(self.rng.integers(0, 4)), i64) if known else b(nn.Mod, self.pick(pool, i64), self.number(b, 4, i64))
         types = [first.type, *(v.type for v in inits)]
         test = Block([*types, *(v.type for v in (*captured, last))])
         inner = Builder.at_end(test)

@@ -3,6 +3,7 @@
     level     what there is in it
     nn        most ops, with symbolic sizes
     dist      the same with collectives among them, for one rank
+    control   `nn` ops with branches and loops inside one another; see `tests/control_programs.py`
     tensor    every op but `random`, one by one
     fused     the same with runs of ops gathered in `tensor.fused` regions
     kernel    buffers, kernels and calls; see `tests/kernel_strategies.py`
@@ -31,9 +32,10 @@ from polyreme.ir.core import Block, Region
 from polyreme.ir.dims import Expr, substitute, symbol
 from polyreme.ir.text import print_module
 from polyreme.ir.types import TensorType, f32, i32, i64
+from tests.control_programs import random_program
 from tests.kernel_strategies import grow_kernel_module
 
-LEVELS = ("nn", "dist", "tensor", "fused", "kernel")
+LEVELS = ("nn", "dist", "control", "tensor", "fused", "kernel")
 MAX_RANK = 5
 MAX_ELEMENTS = 4096
 
@@ -59,6 +61,9 @@ def modules(draw, level="tensor", max_ops=8, symbolic=None, rules=None):
     symbolic = draw(st.booleans()) if symbolic is None else symbolic
     if level == "kernel":
         return Sample(*grow_kernel_module(draw, symbolic))
+    if level == "control":
+        program = random_program(draw(st.integers(0, 1 << 20)), sizes=symbolic)
+        return Sample(program.module, program.inputs, program.sizes)
     grower = _Grower(draw, level, symbolic)
     table = rules if rules is not None else RULES[level]
     for _ in range(draw(st.integers(min(2, max_ops), max_ops))):

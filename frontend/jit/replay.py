@@ -11,6 +11,7 @@ from polyreme.ir.define import BindsSizes
 from polyreme.ir.dims import Dim, Expr, substitute, told
 from polyreme.ir.types import type_symbols
 from polyreme.jit.traced import Traced
+from polyreme.lowering.autodiff import op_symbols
 from polyreme.lowering.shapes import specialize
 from polyreme.tensor import Tensor
 
@@ -28,8 +29,11 @@ def replay(traced: Traced, inputs: Sequence[Tensor]) -> list[Tensor]:
         given = values[arg].type.shape
         sizes |= dict(found for d, n in zip(arg.type.shape, given, strict=False) if (found := told(d, n)) is not None)
     for op in block.ops[:-1]:
-        if op.has(BindsSizes) and (recorder := dispatch.active_trace()) is not None:
-            sizes |= {name: recorder.fresh_size() for result in op.results for name in type_symbols(result.type) if name not in sizes}
+        if (op.has(BindsSizes) or op.regions) and (recorder := dispatch.active_trace()) is not None:
+            # What ops inside of a body learn has names of its own here, too.
+            learnt = frozenset().union(*(op_symbols(inner) | _symbols_of_arguments(inner) for inner in op.walk())) if op.regions else frozenset()
+            named = dict.fromkeys([*(name for result in op.results for name in sorted(type_symbols(result.type))), *sorted(learnt)])
+            sizes |= {name: recorder.fresh_size() for name in named if name not in sizes}
         operands = op.definition.split([values[v] for v in op.operands], op.segments)
         regions = dict(zip((part.name for part in op.definition.regions), _copied(op, sizes), strict=True)) if op.regions else {}
         results = dispatch.call(type(op), *operands, **{name: _with_sizes(a, sizes) for name, a in op.attributes.items()}, **regions)
@@ -38,6 +42,11 @@ def replay(traced: Traced, inputs: Sequence[Tensor]) -> list[Tensor]:
     for tensor, value in zip(traced.written, results[traced.output_count :], strict=True):
         dispatch.assign(tensor, value)
     return results[: traced.output_count]
+
+
+def _symbols_of_arguments(op: Op) -> frozenset[str]:
+    """The names of sizes in the types of what bodies are given."""
+    return frozenset().union(*(type_symbols(arg.type) for region in op.regions for block in region.blocks for arg in block.args))
 
 
 def _copied(op: Op, sizes: Mapping[str, Dim]) -> list[Region]:

@@ -364,7 +364,7 @@ class Trace:
         recording = tape.is_grad_enabled()
         values = [self._operand(t, recording) for t in tensors]
         self.builder.insert(ops.Yield(values, loc=self.location()))
-        return [v not in self.differentiable for v in values]
+        return [not recording or t.stop_gradient or v.type.dtype.kind not in "fc" for t, v in zip(tensors, values, strict=True)]
 
     def give_up(self, body: Body) -> None:
         """Forget a body that no op will have."""

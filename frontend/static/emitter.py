@@ -47,6 +47,7 @@ class Emitter:
         self.block = Block()
         self.builder = Builder.at_end(self.block)
         self.location: Location = UNKNOWN
+        self.sizes_named = 0
         self.written: dict[int, tuple[Tensor, Any, Any]] = {}  # eager tensors that were written to, with their array and type from before
         self.captured: dict[int, Source] = {}
 
@@ -90,7 +91,8 @@ class Emitter:
         """Sizes are checked by the ops that run."""
 
     def fresh_size(self) -> Dim:
-        return symbol(f"K_{len(self.block.ops)}")
+        self.sizes_named += 1
+        return symbol(f"K_{len(self.block.ops)}_{self.sizes_named}")
 
     def follow(self, tensor: Tensor, value: Tensor) -> None:
         """As `assign`; that the run gives it to them as well does no harm."""

@@ -100,7 +100,13 @@ class Nn(Meaning):
             (x,) = inputs["X"]
             return {"Out": [x * (1.0 - op.attrs["p"]) if op.attrs["mode"] == "downscale_in_infer" else x]}
         attributes = {name: op.attrs[name] for name in self.cls.definition.attributes if name in op.attrs}
-        made = dispatch.call(self.cls, *self.operands(inputs), **attributes)
+        operands = self.operands(inputs)
+        regions = {}
+        if self.cls.definition.regions:
+            from polyreme.static.bodies import regions_for
+
+            regions = regions_for(self.cls, op.data, operands)
+        made = dispatch.call(self.cls, *operands, **attributes, **regions)
         return {"Out": list(made) if isinstance(made, tuple) else [made]}
 
     def differentiable(self, op: Operator) -> bool:

@@ -47,11 +47,12 @@ class ProgramRecorder:
         given: list[tuple[Any, ...]] = [() if o is None else tuple(o) if isinstance(o, (list, tuple)) else (o,) for o in operands]
         given += [()] * (len(meaning.slots) - len(given))
         inputs = {slot: [variable_of(t, block).name for t in group] for slot, group in zip(meaning.slots, given, strict=True)}
-        attributes = definition.bind_attributes({name: plain_size(value) for name, value in attributes.items()})
+        regions = {part.name: attributes[part.name] for part in definition.regions}
+        attributes = definition.bind_attributes({name: plain_size(value) for name, value in attributes.items() if name not in regions})
         extra = {"is_test": False} if cls is ops.Dropout else {}
-        op = Operator(block, type_name(cls), meaning, inputs, {}, {**attributes, **extra, **block.program.role_attributes()})
+        op = Operator(block, type_name(cls), meaning, inputs, {}, {**attributes, **extra, **block.program.role_attributes()}, regions or None)
         try:
-            types = definition.infer_types([types_of(o) for o in operands] + [None] * (len(definition.operands) - len(operands)), attributes)
+            types = definition.infer_types([types_of(o) for o in operands] + [None] * (len(definition.operands) - len(operands)), attributes, list(regions.values()))
         except InferError as error:
             raise located(error, op) from None
         results = [temporary(block, op.type, kind) for kind in types]
@@ -108,6 +109,12 @@ class ProgramRecorder:
 
     def require(self, size: Dim) -> None:
         """Sizes are checked by the operators that run."""
+
+    def bodies(self) -> Any:
+        """What records the bodies of a branch or loop."""
+        from polyreme.static.bodies import BodyTrace
+
+        return BodyTrace(self)
 
     def fresh_size(self) -> Dim:
         block = default_main_program().current_block()

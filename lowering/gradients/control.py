@@ -17,6 +17,7 @@ from polyreme.ir.core import Block, Region, Value
 from polyreme.ir.diagnostics import UNKNOWN, Diagnostic, PassError
 from polyreme.ir.dims import Dim, Expr, symbol, symbols
 from polyreme.ir.types import TensorType, type_symbols
+from polyreme.lowering.counted_loops import known_rounds
 from polyreme.lowering.gradients.table import Emitter, gradient, zeros_like
 
 __all__ = ["reaching"]
@@ -97,7 +98,14 @@ class _Body:
         return [self.block.add_arg(t) for t in types]
 
     def inline(self, region: Region, args: Sequence[Value]) -> list[Value]:
-        """The ops of a body on `args`; what it yields."""
+        """The ops of a body on `args`; what it yields. They run a second time there, which a call of the user's function must not."""
+        for op in (inner for top in region.block for inner in top.walk()):
+            if isinstance(op, host.Call):
+                why = (
+                    f"expected no call of a Python function ('{op.function}') in a branch or loop, for gradients, which run the body again; call it outside, "
+                    "or run the branch or loop under paddle.no_grad()"
+                )
+                raise PassError(Diagnostic(why, op.location), code="E0407")
         inside: dict[Value, Value] = dict(zip(region.block.args, args, strict=True))
         for op in region.block.ops[:-1]:
             self.b.insert_op(op.clone(inside))
@@ -168,10 +176,13 @@ def loop(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
                 "write into a tensor of the full size instead, or run the loop under paddle.no_grad()", where,
             ), code="E0407",
         )  # fmt: skip
-    steps = _fresh_size(b)
-    # A row for each step, which no step looks at: that tells how many there are.
-    rows = b(host.Range, op.results[-1], count=steps)
-    _, d_inits, d_shared = _scan_gradients(b, op, op.body, [], inits, captured, steps, False, list(dys[: len(inits)]), [], [rows])
+    steps = known_rounds(op) if isinstance(op, While) else None
+    rows = []
+    if steps is None:
+        steps = _fresh_size(b)
+        # A row for each step, which no step looks at: that tells how many there are.
+        rows = [b(host.Range, op.results[-1], count=steps)]
+    _, d_inits, d_shared = _scan_gradients(b, op, op.body, [], inits, captured, steps, False, list(dys[: len(inits)]), [], rows)
     return d_inits, d_shared
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.control_flow import UNDEFINED, branch, loop
+from polyreme.control_flow import UNDEFINED, branch, loop, steps
 from polyreme.ir.text import parse_module
 from polyreme.ir.verify import verify
 from polyreme.jit.traced import TraceError
@@ -312,3 +312,106 @@ def test_paddles_functions_check_their_arguments() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("rows", [0, 1, 4])
+def test_steps_go_through_the_rows_of_tensors(rows: int, reverse: bool) -> None:
+    net = paddle.nn.Linear(3, 3)
+
+    def function(x: Any, first: Any) -> Any:
+        total = paddle.zeros([3])
+
+        def step(row: Any, count: Any, h: Any) -> Any:
+            paddle.assign(total + row.detach(), total)
+            return count + 1, branch(h.sum() > 0, lambda: net(h) * row, lambda: (h - row).tanh())
+
+        count, last = steps(step, [0, first], [x], reverse=reverse)
+        return last, total * 1 + count
+
+    both(function, np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32), X, wrt=(0, 1))
+
+
+def test_steps_of_a_free_number_have_gradients_in_one_native_part() -> None:
+    def function(x: Any) -> Any:
+        return steps(lambda row, h: (h * row).tanh() + 1, [x.sum(0)], [x])[0]
+
+    traced = paddle.jit.to_static(function, input_spec=[paddle.static.InputSpec([None, 3])])
+    for rows in (1, 5):
+        found = []
+        for run in (function, traced):
+            x = paddle.to_tensor(np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32), stop_gradient=False)
+            run(x).sum().backward()
+            found.append(x.grad.numpy())
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", "bfloat16", "float16", "float64"])
+def test_carried_values_of_all_kinds_of_floats(dtype: str) -> None:
+    def function(x: Any, n: Any) -> Any:
+        y = loop(lambda i, y: i < n, lambda i, y: (i + 1, branch(i % 2 == 0, lambda: y * x, lambda: y - x)), [paddle.zeros([], "int64"), x])[1]
+        return steps(lambda row, h: h + row, [y[0]], [y])[0]
+
+    x = np.array([1.5, -0.5, 2.0])
+    given = paddle.to_tensor(x + 1j * x[::-1] if "complex" in dtype else x).astype(dtype)
+    traced = paddle.jit.to_static(function)
+    for n in (0, 1, 3):
+        found, wanted = traced(given, paddle.to_tensor(n)), function(given, paddle.to_tensor(n))
+        assert found.dtype == wanted.dtype and found.astype("complex128").tolist() == wanted.astype("complex128").tolist()
+
+
+def test_sizes_that_a_body_needs_to_be_equal_are_checked_at_the_call() -> None:
+    def function(x: Any, y: Any, n: Any) -> Any:
+        return loop(lambda i, h: i < n, lambda i, h: (i + 1, h + y), [paddle.zeros([], "int64"), x])[1]
+
+    free = paddle.static.InputSpec([None, 4])
+    traced = paddle.jit.to_static(function, input_spec=[free, free, paddle.static.InputSpec([], "int64")])
+    ones, two = paddle.ones([3, 4]), paddle.to_tensor(2)
+    assert traced(ones, ones, two).tolist() == [[3] * 4] * 3
+    with pytest.raises(ValueError, match="expected N = 3 for the input 'y', as 'x' has it, but got 2"):
+        traced(ones, ones[:2], two)
+
+
+def test_a_saved_program_with_branches_becomes_part_of_another_and_keeps_its_sizes_apart(tmp_path: Any) -> None:
+    """Sizes that a body learns have names, which the program around has as well."""
+
+    class Kept(paddle.nn.Layer):
+        def forward(self, x: Any, n: Any) -> Any:
+            def step(i: Any, y: Any) -> Any:
+                return i + 1, branch(y.sum() > 0, lambda: y - y[y > 0].mean(), lambda: paddle.concat([y, y])[:3] + 1)
+
+            return loop(lambda i, y: i < n, step, [paddle.zeros([], "int64"), x])[1]
+
+    specs = [paddle.static.InputSpec([3], "float32", "x"), paddle.static.InputSpec([], "int64", "n")]
+    net = Kept()
+    paddle.jit.save(paddle.jit.to_static(net, input_spec=specs), str(tmp_path / "kept"))
+    loaded = paddle.jit.load(str(tmp_path / "kept"))
+
+    def twice(x: Any, n: Any, run: Any) -> Any:
+        few = x[x > 1]
+        return run(run(x, n) + few.sum(), n) * few.mean()
+
+    traced = paddle.jit.to_static(lambda x, n: twice(x, n, loaded))
+    for n in (0, 1, 3):
+        for values in ([2.0, -1.0, 3.0], [0.5, 2.0, -4.0]):
+            x, count = paddle.to_tensor(values), paddle.to_tensor(n)
+            np.testing.assert_allclose(traced(x, count).numpy(), twice(x, count, net).numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_gradients_may_be_taken_in_a_loop(count: int) -> None:
+    """As descent does, with another compiled function in a branch."""
+    inner = paddle.jit.to_static(lambda x: paddle.tanh(x) * 2)
+
+    def function(x: Any, n: Any) -> Any:
+        def step(i: Any, y: Any) -> Any:
+            y = y.detach()
+            y.stop_gradient = False
+            loss = branch(y.sum() > 0, lambda: (inner(y) ** 2).sum(), lambda: (y**4).sum())
+            (g,) = paddle.grad(loss, [y])
+            return i + 1, (y - 0.1 * g).detach()
+
+        return loop(lambda i, y: i < n, step, [paddle.zeros([], "int64"), x])[1]
+
+    both(function, X, np.int64(count))
+    both(function, -X, np.int64(count))

@@ -19,7 +19,9 @@ from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.types import f32, f64
 from polyreme.ir.verify import verify
 from polyreme.lowering.autodiff import forward_backward
+from polyreme.lowering.cleanup import Canonicalize
 from polyreme.lowering.control_kernels import runs_general
+from polyreme.lowering.counted_loops import known_rounds
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.targets import find_target
 from polyreme.runtime.threads import get_num_threads, set_num_threads
@@ -246,3 +248,65 @@ def test_the_emulated_gpu_runs_branches_between_launches() -> None:
     with on_device("gpu-emulated"):
         found = load_module(module, place=current_place()).run(inputs)
     assert_near(found, evaluate(module, inputs))
+
+
+def test_steps_of_a_known_number_need_no_host_on_a_gpu() -> None:
+    module = parse_module("""
+        func @main(%x: tensor<3x4xf32>, %s: tensor<4xf32>) -> (tensor<4xf32>, tensor<3x4xf32>) {
+          %last, %all = nn.scan [%x], [%s], [] {steps = 3} : tensor<4xf32>, tensor<3x4xf32> { (%a: tensor<4xf32>, %h: tensor<4xf32>)
+            %u = nn.mul %a, %h : tensor<4xf32>
+            %next = nn.tanh %u : tensor<4xf32>
+            nn.yield %next, %u
+          }
+          return %last, %all
+        }""")
+    inputs = [np.random.default_rng(0).standard_normal(shape).astype(np.float32) for shape in ((3, 4), (4,))]
+    lower(module, find_target("cuda:sm_80"))
+    with on_device("gpu-emulated"):
+        assert_near(load_module(module, place=current_place()).run(inputs), evaluate(module, inputs))
+
+
+COUNTING = """
+    func @main(%x: tensor<Nx2xf32>) -> (tensor<Nx2xf32>, tensor<1xi32>, tensor<i64>) {{
+      %first = nn.full {{value = {first}, shape = [1], dtype = i32}} : tensor<1xi32>
+      %last = {last} : tensor<i32>
+      %i, %y, %rounds = nn.while [%first, %x], [%last] : tensor<1xi32>, tensor<Nx2xf32>, tensor<i64> {{ (%k: tensor<1xi32>, %a: tensor<Nx2xf32>, %l: tensor<i32>)
+        %c = nn.{test} %k, %l : tensor<1xi1>
+        nn.yield %c
+      }} {{ (%k: tensor<1xi32>, %a: tensor<Nx2xf32>, %l: tensor<i32>)
+        %step = nn.full {{value = {step}, dtype = i32}} : tensor<i32>
+        %next = nn.add %step, %k : tensor<1xi32>
+        %b = nn.mul %a, %a : tensor<Nx2xf32>
+        nn.yield %next, %b
+      }}
+      return %y, %i, %rounds
+    }}"""
+SIZE = "nn.dim_value {size = 2*N, dtype = i32}"
+
+
+@pytest.mark.parametrize("test", ["less", "less_equal"])
+@pytest.mark.parametrize("first, last, step", [(0, "6", 1), (1, "6", 2), (-3, "2", 4), (6, "6", 1), (7, "6", 3), (0, SIZE, 1), (1, SIZE, 2), (3, SIZE, 1)])
+def test_a_loop_that_counts_is_a_scan_whose_gradients_need_no_host(first: int, last: str, step: int, test: str) -> None:
+    number = last if last is SIZE else f"nn.full {{value = {last}, dtype = i32}}"
+    module = parse_module(COUNTING.format(first=first, last=number, step=step, test=test))
+    tidied = module.clone()
+    Canonicalize().run(tidied)
+    verify(tidied)
+    assert not any(op.name == "nn.while" for op in tidied.walk())
+    halves = forward_backward(module.function(), [0])
+    assert not any(op.dialect == "host" for op in halves.backward.walk())
+    for rows in (0, 1, 3):
+        x = np.full((rows, 2), 0.9, np.float32)
+        wanted = evaluate(module, [x])
+        assert_near(evaluate(tidied, [x]), wanted)
+        assert_near(load_module(module).run([x]), wanted)
+        made = evaluate(alone(halves.forward), [x])
+        (grad,) = evaluate(alone(halves.backward), [*([x] if halves.saved else []), *made[3:], np.ones_like(x)])
+        power = 2.0 ** wanted[2].item()
+        np.testing.assert_allclose(grad, power * x.astype(np.float64) ** (power - 1), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("step", ["0", "-1"])
+def test_a_loop_that_does_not_count_up_stays_one(step: str) -> None:
+    module = parse_module(COUNTING.format(first=9, last="nn.full {value = 6, dtype = i32}", step=step, test="less"))
+    assert known_rounds(next(op for op in module.walk() if op.name == "nn.while")) is None
