@@ -125,7 +125,7 @@ def windows_of(func: Func) -> list[Dim]:
         else:
             continue
         found.update((size + low + high - window, None) for size, (low, high), window in zip(op.x.type.shape[2:], pairs, windows, strict=True))
-    return [room for room in found if isinstance(room, Expr) and not known_nonnegative(room)]
+    return [room for room in found if not known_nonnegative(room)]
 
 
 @register_pass
