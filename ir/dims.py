@@ -209,6 +209,16 @@ def asked_equal(a: Dim, b: Dim) -> bool | None:
     return None if decider is None else decider.is_equal(a, b)
 
 
+def asked_less(a: Dim, b: Dim) -> bool | None:
+    """Whether `a` is less than `b` as far as whoever builds a program can say, from here on; None where nothing tells."""
+    if known_nonnegative(a - b):
+        return False
+    if known_nonnegative(b - a - 1):
+        return True
+    decider = _decider.get()
+    return None if decider is None else decider.is_less(a, b)
+
+
 def symbol(name: str) -> Expr:
     """The size called `name`, which must be an identifier."""
     if not SYMBOL.match(name):

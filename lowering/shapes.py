@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from polyreme.dialects import nn, tensor
+from polyreme.dialects.nn.conv import conv_numbers
+from polyreme.dialects.nn.pool import pool_numbers
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op
 from polyreme.ir.diagnostics import Diagnostic, PassError
@@ -109,6 +111,21 @@ def _not_negative(op: Op) -> Iterator[Dim]:
         size, count = op.x.type.shape[op.axis], product(op.index.type.shape)
         if size != 0 and mod(count, size) != 0:
             yield size - minimum(count, 1)
+
+
+def windows_of(func: Func) -> list[Dim]:
+    """What is not negative where every window of a convolution or pooling in `func` fits the image that it is for, as its inference has it for sizes that are known."""
+    found: dict[Dim, None] = {}
+    for op in func.block:
+        if isinstance(op, nn.Conv):
+            strides, pairs, gaps = conv_numbers(op.x.type.rank - 2, op.strides, op.padding, op.dilations)
+            windows = [(kernel - 1) * gap + 1 for kernel, gap in zip(op.weight.type.shape[2:], gaps, strict=True)]
+        elif isinstance(op, (nn.MaxPool, nn.AvgPool)):
+            windows, (_, pairs) = list(op.kernel), pool_numbers(op.x.type.rank - 2, op.kernel, op.strides, op.padding)
+        else:
+            continue
+        found.update((size + low + high - window, None) for size, (low, high), window in zip(op.x.type.shape[2:], pairs, windows, strict=True))
+    return [room for room in found if not known_nonnegative(room)]
 
 
 @register_pass

@@ -15,7 +15,7 @@ from typing import Any
 from polyreme import loaders, tape
 from polyreme.from_data import is_traced, to_tensor
 from polyreme.ir import config
-from polyreme.ir.diagnostics import caller_location
+from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.dims import parse_dim
 from polyreme.ir.garbage import without_collections
 from polyreme.ir.types import SCALARS, TensorType
@@ -27,6 +27,7 @@ from polyreme.kept import package_version
 from polyreme.nn.layer import Layer
 from polyreme.parameter import Parameter
 from polyreme.runtime.cache import Cache, cache_in, digest_of
+from polyreme.runtime.errors import CallError
 from polyreme.runtime.file_digest import digest_of_files, stamp_of
 from polyreme.tensor import Tensor
 
@@ -64,9 +65,13 @@ def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:
         text = os.fspath(path).removesuffix(SUFFIX)
         raise FileNotFoundError(f"expected a saved model but there is no file {text}{SUFFIX}, {text}.json or {text}.pdmodel")
     files = loaders.files_of(program, parameters)
-    return _loaded(files, _undisturbed(lambda mapped: loaders.read_model(path, parameters, mapped=mapped)))
+    layer = _loaded(files, _undisturbed(lambda mapped: loaders.read_model(path, parameters, mapped=mapped)))
+    layer.read_for = lambda specs: _undisturbed(lambda mapped: loaders.read_model(path, parameters, specs, mapped))(False)
+    return layer
 
 
+# Programs for sizes that the one for free sizes does not take, per model.
+MOST_SIZES = 64
 # The whole model, its weights where they lie in the file or in memory of their own.
 Read = Callable[[bool], Traced]
 
@@ -246,6 +251,8 @@ def _type(told: list[Any]) -> TensorType:
 class TranslatedLayer(Layer):
     """A loaded model: called with its inputs, trainable again, its parameters under the names they had.
 
+    A call whose sizes the program does not take gets one that is read for these sizes, if `read_for` reads the model for given specs of its inputs.
+
     With `fixed` it computes with the weights in its files for as long as they are not changed, by code that has them in it. Gradients are another program, which is
     compiled when they are asked for; in training mode each step makes ready for them.
     """
@@ -254,6 +261,8 @@ class TranslatedLayer(Layer):
         super().__init__()
         self.training = False
         self.traced = traced
+        self.read_for: Callable[[list[Any]], Traced] | None = None
+        self._sized: dict[Any, Program] = {}
         self._program = Program(traced, traced.name if isinstance(traced, SavedProgram) else str(traced.func.sym_name), fixed)
         drawn_from = _generator_state() if traced.written else None
         for name, tensor in zip(traced.captured_names, traced.captured, strict=True):
@@ -286,7 +295,38 @@ class TranslatedLayer(Layer):
         if not self._program.holds():
             # Parameters were frozen or thawed since: the same function, differentiated anew.
             self._program = Program(self.traced, self._program.name, self._program.fixed)
-        return unflatten(self.traced.outputs, iter(self._program(tensors, trains=self.training)))
+        try:
+            made = self._program(tensors, trains=self.training)
+        except CallError:
+            sized = self._for_sizes(tensors)
+            if sized is None:
+                raise
+            made = sized(tensors, trains=self.training)
+        return unflatten(self.traced.outputs, iter(made))
+
+    def _for_sizes(self, tensors: Sequence[Tensor]) -> Program | None:
+        """A program for inputs of just these sizes, with the weights of this Layer; None where there is none."""
+        from polyreme.static.input_spec import InputSpec
+
+        key = tuple((t.type.dtype.name, tuple(t.type.shape)) for t in tensors)
+        found = self._sized.pop(key, None)
+        if found is None or not found.holds():
+            if self.read_for is None or self.traced.written or all(type.is_static for type in self.traced.inputs):
+                return None
+            try:
+                traced = self.read_for([InputSpec(list(t.shape), t.dtype) for t in tensors])
+            except PolyremeError:
+                return None  # what the program for free sizes expected says more
+            own = dict(zip(self.traced.captured_names, self.traced.captured, strict=True))
+            if traced.written or not own.keys() >= set(traced.captured_names):
+                return None
+            names = iter(traced.captured_names)
+            traced.sources = [source if isinstance(source, int) else own[next(names)] for source in traced.sources]
+            if len(self._sized) >= MOST_SIZES:
+                self._sized.pop(next(iter(self._sized)))
+            found = Program(traced, self._program.name)
+        self._sized[key] = found
+        return found
 
     def executable(self) -> Any:
         """What runs the model with the weights it has now, on arrays: `run([x, …])` gives the outputs as a list, in the order in which they stand in the result."""

@@ -29,7 +29,7 @@ from polyreme.jit import notes
 from polyreme.jit.capture import Whole, capture
 from polyreme.jit.gather import Segments, call_gathered
 from polyreme.jit.program import Program
-from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, shapes_of, with_numbers
+from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, is_accepted, shapes_of, with_numbers
 from polyreme.jit.structure import Nested, Plain, Template, flatten, is_tensor, paths, unflatten
 from polyreme.jit.trace import Traced, TraceError, UnknownSizeError, trace
 from polyreme.jit.watched import NotWhole
@@ -307,7 +307,7 @@ class StaticFunction:
             try:
                 whole = self._capture(template, with_numbers(types, shapes, axes), inputs, calls.changed)
             except NotWhole as refused:
-                if refusing is not None:
+                if refusing is not None and refusing.program is not None and not is_accepted(refusing.program.traced, shapes):
                     return refusing  # which says what was expected of the sizes
                 if axes >= free:
                     raise first or refused from (first or refused).__cause__

@@ -13,7 +13,7 @@ import numpy as np
 
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
-from polyreme.ir.dims import Dim, Expr, product
+from polyreme.ir.dims import Dim, Expr, asked_less, product
 from polyreme.math.common import cast_to
 from polyreme.math.traced_indexing import is_unknown, replaced, selected
 from polyreme.tensor import Tensor
@@ -259,9 +259,21 @@ def _bounds(item: slice, size: Dim) -> tuple[Any, Any, int]:
         return size - 1, -1, step
     if step < 0:
         raise ValueError(f"expected a positive step for an axis of the symbolic size '{size}' but got {step}")
-    lo = 0 if lo is None else lo + size if isinstance(lo, int) and lo < 0 else lo
-    hi = size if hi is None else hi + size if isinstance(hi, int) and hi < 0 else hi
-    return lo, hi, step
+    return *_clamped(lo, hi, size), step
+
+
+def _clamped(lo: Any, hi: Any, size: Dim) -> tuple[Dim, Dim]:
+    """Bounds inside of an axis whose size is not known, as Python has them: what the call that is traced for tells is so in its program, and what nothing tells each call checks."""
+
+    def placed(bound: Any) -> Dim:
+        place: Dim = bound + size if isinstance(bound, int) and bound < 0 else bound
+        if asked_less(place, 0):
+            return 0
+        return size if asked_less(size, place) else place
+
+    first: Dim = 0 if lo is None else placed(lo)
+    last: Dim = size if hi is None else placed(hi)
+    return first, first if asked_less(last, first) else last
 
 
 def _numpy_item(item: Any) -> Any:

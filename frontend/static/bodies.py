@@ -65,7 +65,7 @@ class BodyTrace(Trace):
         """A name that no other size of the Program has."""
         self.names_given += 1
         name = f"{self.outer.fresh_size()}_{self.names_given}"
-        self.counts.append(name)
+        self.sizes.counts.append(name)
         return symbol(name)
 
 

@@ -15,6 +15,7 @@ from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
 from polyreme.loaders import read_model
 from polyreme.loaders.errors import LoaderError
+from polyreme.runtime.errors import CallError
 from polyreme.static import InputSpec
 
 MODELS = Path(__file__).parents[1] / "fixtures" / "models"
@@ -75,6 +76,30 @@ def test_sizes_that_must_be_equal_become_one_symbol():
     assert [guard.split(" [")[0] for guard in traced.func.guards] == ["kinds_0 == N", "kinds_1 == words_1"]
     inputs, (y,) = expected("encoder", "pir")
     assert_agrees(evaluate(traced.frozen(), inputs)[0], y)
+
+
+def test_a_call_whose_sizes_the_program_does_not_take_gets_one_that_is_read_for_them():
+    model = paddle.jit.load(MODELS / "pir" / "encoder")
+    words = paddle.to_tensor(np.arange(12).reshape(3, 4) % 5)
+    kinds, row = words % 2, words[:1] % 2
+
+    def same(a, b):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-5)
+
+    for scale in (1.0, 2.0):
+        # With the weights of the Layer, whatever becomes of these.
+        weight = model.parameters()[0]
+        weight.set_value(weight * scale)
+        same(model(words, row), model(words, row.expand([3, 4])))
+        model(words, row).sum().backward()
+        got = weight.grad
+        model.clear_gradients()
+        model(words, row.expand([3, 4])).sum().backward()
+        same(got, weight.grad)
+        model.clear_gradients()
+    assert model(words, kinds).shape == [3, 4, 8] and len(model._sized) == 1
+    with pytest.raises(CallError, match="expected kinds_0 to be equal to N .* but got 2, axis 0 of the input 'kinds', where N is 3"):
+        model(words, kinds[:2])
 
 
 def test_every_free_size_of_an_image_stays_free():

@@ -111,7 +111,7 @@ CASES = {
     "by numbers": (lambda x: x.reshape([-1, 2, 6]).sum(axis=1), lambda n, h: (floats(2 * n, 3, 4),), ["N*x0_1*x0_2 % 12 equals 0"]),
     "by a constant": (lambda x: x * paddle.ones([3, 4]), lambda n, h: (floats(n, 3, 4),), ["axis 1 of x0 == 3", "axis 2 of x0 == 4"]),
     # Sizes that tensors hold.
-    "sizes out of a shape": (lambda x: x.reshape([paddle.shape(x)[0], -1])[:, : paddle.shape(x)[1]], rows, []),
+    "sizes out of a shape": (lambda x: x.reshape([paddle.shape(x)[0], -1])[:, : 2 + paddle.shape(x)[1]], rows, ["x0_1*x0_2-x0_1 >= 2"]),
     "numbers up to a size": (lambda x: paddle.arange(x.shape[1], dtype="float32") + paddle.linspace(0, 1, paddle.shape(x)[1]), rows, []),
     "sizes made a tensor": (lambda x: x.reshape(paddle.to_tensor([x.shape[0], -1])) * paddle.to_tensor([x.shape[1], 2.0]).sum(), rows, []),
     "the number of elements": (lambda x: x / paddle.numel(x).astype("float32"), rows, []),
@@ -149,6 +149,9 @@ BRANCHES = {
     "a truth": (lambda x: x if x.shape[0] else x + 1, 1),
     "what holds anyway": (lambda x: x if x.shape[0] >= 0 else x + 1, 1),
     "the lesser": (lambda x: x[:, : min(x.shape[1], 9)], 2),
+    "as many as there are": (lambda x: x[:, :9], 2),
+    "the last ones": (lambda x: x[:, -9:], 2),
+    "from one on": (lambda x: x[:, 9:] + x[:, -1:], 2),
     "of a tensor": (lambda x: x * 2 if paddle.shape(x)[1] > 8 else x - 1, 2),
     "squeezed": (lambda x: x.squeeze(0) * 1, 2),
     "squeezed wherever": (lambda x: x.squeeze() * 1, 2),

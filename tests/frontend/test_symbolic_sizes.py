@@ -154,7 +154,8 @@ def test_bounds_are_placed_where_a_size_could_become_negative_and_only_the_stron
     compiled = paddle.jit.to_static(narrowed, input_spec=IMAGE)
     weight = paddle.ones([4, 3, 3, 3])
     assert compiled(paddle.ones([1, 3, 4, 3]), weight).item() == 4 * 27
-    with pytest.raises(CallError, match=r"expected H to be at least 3 \(nn\.slice at .*test_symbolic_sizes\.py:\d+:\d+\) but got 2"):
+    # As in eager mode, where an image is smaller than the window.
+    with pytest.raises(InferError, match="expected at least 3 elements for the kernel but got 2"):
         compiled(paddle.ones([1, 3, 2, 3]), weight)
 
 
