@@ -482,6 +482,20 @@ class StaticFunction:
         """The programs there are so far: of whole calls, then of segments that were gathered."""
         return [whole.program for calls in self._calls.values() for whole in calls.wholes if whole.program is not None] + self._segments.programs()
 
+    @property
+    def name(self) -> str:
+        """What messages call it: the Layer's class, or the function's name."""
+        return self._name
+
+    def known_calls(self) -> list[_Calls]:
+        """What is known of calls, by signature."""
+        return list(self._calls.values())
+
+    def breaks(self) -> list[str]:
+        """Where calls are no single programs, and why; then where Python asked for values."""
+        refused = [f"{Location(file, line)}: {reason}" for file, line, reason in self._refused]
+        return list(dict.fromkeys([*refused, *map(str, self._segments.breaks.values())]))
+
     def concrete_programs(self) -> list[Traced]:
         """Everything traced so far."""
         return [program.traced for program in self.programs()]
