@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import threading
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,12 +26,12 @@ from polyreme.jit.program import Program
 from polyreme.jit.sized_programs import Shapes, fits, shapes_of
 from polyreme.jit.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Named, Source
 from polyreme.jit.structure import LEAF, Nested, Plain, Template
-from polyreme.jit.trace import Trace, size_error
+from polyreme.jit.trace import Trace, Traced, TraceError, size_error, trace
 from polyreme.jit.watched import NotWhole, Watched
 from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
 
-__all__ = ["Whole", "capture"]
+__all__ = ["Whole", "capture", "trace_watched"]
 
 MOST_SHAPES = 1024
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, type)
@@ -303,6 +303,45 @@ def _argument(part: Template, leaves: Iterator[Tensor], source: Source, state: W
     state.sources[id(made)] = source
     state.held.append(made)
     return made
+
+
+def trace_watched(
+    function: Callable[..., Any],
+    call: Callable[[Iterable[Tensor]], tuple[tuple[Any, ...], dict[str, Any]]],
+    inputs: Sequence[tuple[TensorType, str, bool]],
+    named: dict[str, Tensor],
+    layer: Layer | None,
+    name: str,
+    location: Location,
+    examples: Sequence[Sequence[int]] | None = None,
+) -> Traced:
+    """As `trace`, for a program that stands alone, as it is saved: control flow on tensors is part of it, and what the function writes to objects is taken back.
+
+    What it reads of Python's objects is as it is now. A function that cannot be watched is traced as it runs.
+    """
+
+    def tried(flow: bool) -> Traced:
+        state = Watched(flow, numbers_may_stay=True)
+        if layer is not None:
+            state.sources[id(layer)] = Fixed(layer, "self")
+            state.held.append(layer)
+        watch = Watch(state, {}, {})
+        try:
+            return trace(lambda *args, **kwargs: watch.call(function, *args, **kwargs), call, inputs, named, name, location, examples)
+        finally:
+            state.journal.undo()
+
+    try:
+        return tried(False)
+    except NotWhole:
+        return trace(function, call, inputs, named, name, location, examples)
+    except PolyremeError as error:
+        if error.diagnostics[0].code != "E0502":
+            raise
+        try:
+            return tried(True)
+        except NotWhole as refused:
+            raise TraceError(f"{refused.reason}, in a function in which a tensor decides: {error.diagnostics[0].message}", refused.location) from error
 
 
 class _Recipes:
