@@ -239,7 +239,7 @@ class Watched:
     def may_change(self, held: Any) -> None:
         """Objects that were there before a body of a branch or loop are not changed in it: it may run any number of times, or not at all."""
         if self.born and not any(id(held) in made for made in self.born):
-            raise NotWhole(f"a {type(held).__name__} is changed where a tensor decides whether, or how often")
+            raise NotWhole(f"a {type(held).__name__} is changed in a branch, a loop or a rule of gradients of the program")
 
     def is_number(self, value: Any, depth: int = 64) -> bool:
         """Whether Python would have a number for a value of the program: one of `numbers`, or what is computed of these alone."""
