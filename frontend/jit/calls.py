@@ -240,8 +240,8 @@ class Watch(Branches):
 
     def _body(self, value: Any) -> Any:
         """An argument of a function that makes branches and loops: functions are bodies of these, alone or in pairs with their conditions."""
-        if isinstance(value, types.FunctionType):
-            return lambda *args: self._inside(lambda: self.call(value, *args))
+        if isinstance(value, (types.FunctionType, types.MethodType, Layer)):
+            return lambda *args, **kwargs: self._inside(lambda: self.call(value, *args, **kwargs))
         if value is UNDEFINED:
             return value
         if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):

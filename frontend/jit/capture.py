@@ -7,6 +7,7 @@ an object that lives on; then the program does at this call what it will do at e
 from __future__ import annotations
 
 import collections
+import itertools
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from polyreme.ir.types import TensorType
 from polyreme.jit.calls import Watch
 from polyreme.jit.effects import Build, Call, Constant, Effect, Existing, Link, Output, Recipe
 from polyreme.jit.program import Program
-from polyreme.jit.sized_programs import Shapes, fits, shapes_of
+from polyreme.jit.sized_programs import Shapes, fits, shapes_of, sizes_of
 from polyreme.jit.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Named, Source
 from polyreme.jit.structure import LEAF, Nested, Plain, Template
 from polyreme.jit.trace import Trace, Traced, TraceError, size_error, trace
@@ -95,6 +96,7 @@ class Whole:
     links: list[Link]  # results that are views
     existing: int  # how many of what the guards give back are objects that recipes need; the rest are inputs
     lone: bool = False  # whether the result is the program's only one, and there is nothing else to do
+    order: int = field(default_factory=itertools.count().__next__)  # which was made before which
     _fitting: dict[Shapes, bool] = field(default_factory=dict)
 
     def fits(self, shapes: Shapes) -> bool:
@@ -119,7 +121,7 @@ class Whole:
         results = self.program(given) if self.program is not None else []
         if self.lone:
             return results[0]
-        call = Call(results, found[: self.existing])
+        call = Call(results, found[: self.existing], lambda: {} if self.program is None else sizes_of(self.program.traced, shapes_of(inputs)))
         result = self.result.make(call)
         # Values first: what an effect replaces may be part of another's.
         for effect in self.effects:
@@ -239,11 +241,6 @@ def _refuse_gradients_of_choices(trace: Trace, location: Location) -> None:
             raise NotWhole("gradients flow through a branch or loop that a tensor decides", op.location or location)
 
 
-def _is_free(value: Any) -> bool:
-    """Whether there is a free size in an attribute."""
-    return isinstance(value, Expr) or isinstance(value, tuple) and any(map(_is_free, value))
-
-
 def _are_apart(a: Any, b: Any) -> bool:
     """Whether two tensors share no contents."""
     if a is b:
@@ -349,6 +346,7 @@ class _Recipes:
 
     def __init__(self, state: Watched, trace: _CaptureTrace, stand_ins: Sequence[Tensor]):
         self.state = state
+        self.trace = trace
         self.outputs: list[Tensor] = []
         self.numbers: dict[int, int] = {}
         self.sources: list[Source] = []
@@ -387,9 +385,10 @@ class _Recipes:
                 if member is owner:
                     continue
                 _, steps, attached = member._view
-                if any(operands or any(map(_is_free, attributes.values())) for _, operands, attributes in steps):
+                if any(operands for _, operands, _ in steps):
                     raise NotWhole("a result is a view at a place that only the call tells")
-                self.links.append(Link(base, self.output(member), steps, attached is not None))
+                known = tuple((cls, operands, {n: self.trace.sizes.applied(v) for n, v in attributes.items()}) for cls, operands, attributes in steps)
+                self.links.append(Link(base, self.output(member), known, attached is not None))
 
     def existing(self, value: Any) -> Existing:
         source = self.state.sources.get(id(value))

@@ -6,11 +6,12 @@ program does instead is a list of `Effect`s, whose values are described by recip
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from polyreme import dispatch, views
+from polyreme.ir.dims import Expr, evaluate
 from polyreme.nn.tables import note_change
 from polyreme.tensor import Tensor
 
@@ -91,6 +92,7 @@ class Call:
 
     results: list[Tensor]
     existing: tuple[Any, ...]
+    sizes: Callable[[], Mapping[str, int]] = dict  # what the free sizes of the program are
     made: dict[int, Any] = field(default_factory=dict)
 
 
@@ -164,7 +166,20 @@ class Link:
     attached: bool  # to the graph, too
 
     def apply(self, call: Call) -> None:
-        views.link(self.base.make(call), self.view.make(call), self.steps, self.attached)
+        steps = self.steps
+        if any(is_free(value) for _, _, attributes in steps for value in attributes.values()):
+            sizes = call.sizes()
+            steps = tuple((cls, operands, {name: _sized(value, sizes) for name, value in attributes.items()}) for cls, operands, attributes in steps)
+        views.link(self.base.make(call), self.view.make(call), steps, self.attached)
+
+
+def is_free(value: Any) -> bool:
+    """Whether there is a free size in an attribute."""
+    return isinstance(value, Expr) or isinstance(value, tuple) and any(map(is_free, value))
+
+
+def _sized(value: Any, sizes: Mapping[str, int]) -> Any:
+    return tuple(_sized(v, sizes) for v in value) if isinstance(value, tuple) else evaluate(value, sizes) if isinstance(value, Expr) else value
 
 
 def _set_item(target: Any, key: Any, value: Any) -> None:

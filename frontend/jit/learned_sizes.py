@@ -216,6 +216,9 @@ class LearnedSizes:
         return [g for g in self.guards if symbols(g.size) <= told_sizes and (isinstance(g.size, Expr) or g.kind == "fixed")]
 
 
+_FOR_USERS = frozenset({"polyreme.sizes", "polyreme.jit.watch", "polyreme.jit.calls", "polyreme.jit.branches"})
+
+
 def _is_never_zero(difference: Dim) -> bool:
     if isinstance(difference, int):
         return difference != 0
@@ -228,7 +231,8 @@ def _is_never_zero(difference: Dim) -> bool:
 
 def _is_users(frame: FrameType | None) -> bool:
     """Whether code of the user's compares sizes in this frame, by itself or by a comparison of whole shapes."""
-    while frame is not None and frame.f_globals.get("__name__") == "polyreme.sizes":
+    # A function that is captured has its comparisons done for it.
+    while frame is not None and frame.f_globals.get("__name__") in _FOR_USERS:
         frame = frame.f_back
     module = "" if frame is None else str(frame.f_globals.get("__name__", ""))
     return frame is not None and module != "polyreme" and not module.startswith("polyreme.")

@@ -214,6 +214,7 @@ class Program:
         Where gradients may be asked for, results come from the program that makes ready for them if it `trains`, or was asked for some before.
         """
         args = [inputs[source] if isinstance(source, int) else source for source in self.traced.sources]
+        tape.settle(*args)
         if self.fixed is not None and not self.fixed.holds():
             self.fixed = self._fixed_run = None
         fixed = self.fixed is not None and current_place().is_cpu_place()

@@ -14,7 +14,7 @@ from polyreme.ir.facts import Guard
 from polyreme.ir.types import TensorType
 from polyreme.jit.traced import Traced
 
-__all__ = ["MOST_SIZES", "Axes", "Shapes", "fits", "free_axes", "is_accepted", "shapes_of", "with_numbers"]
+__all__ = ["MOST_SIZES", "Axes", "Shapes", "fits", "free_axes", "is_accepted", "shapes_of", "sizes_of", "with_numbers"]
 
 # Of programs with numbers in place of free sizes, or that took branches by sizes, per signature.
 MOST_SIZES = 64
@@ -37,12 +37,12 @@ def with_numbers(types: Sequence[TensorType], shapes: Shapes, axes: Axes) -> lis
 
 def fits(traced: Traced, shapes: Shapes) -> bool:
     """Whether inputs of these shapes are those that a program is for, by its types and guards, and by what its ops refuse of known sizes."""
-    return is_accepted(traced, shapes) and all(evaluate(room, values) >= 0 for values in [_values(traced, shapes)] for room in _facts(traced).windows)
+    return is_accepted(traced, shapes) and all(evaluate(room, values) >= 0 for values in [sizes_of(traced, shapes)] for room in _facts(traced).windows)
 
 
 def is_accepted(traced: Traced, shapes: Shapes) -> bool:
     """Whether the program takes inputs of these shapes when it is called."""
-    values = _values(traced, shapes)
+    values = sizes_of(traced, shapes)
     try:
         return all(evaluate(size, values) == number for size, number in _axes(traced, shapes)) and all(_holds(g, values) for g in _facts(traced).guards)
     except KeyError:  # a size that no axis tells, which is an error when the program is compiled
@@ -55,7 +55,7 @@ def _axes(traced: Traced, shapes: Shapes) -> list[tuple[Dim, int]]:
     return [pair for sizes, shape in pairs for pair in zip(sizes, shape, strict=True)]
 
 
-def _values(traced: Traced, shapes: Shapes) -> dict[str, int]:
+def sizes_of(traced: Traced, shapes: Shapes) -> dict[str, int]:
     """The values of the names in the program's types."""
     values: dict[str, int] = {}
     for size, number in _axes(traced, shapes):

@@ -480,7 +480,8 @@ class StaticFunction:
 
     def programs(self) -> list[Program]:
         """The programs there are so far: of whole calls, then of segments that were gathered."""
-        return [whole.program for calls in self._calls.values() for whole in calls.wholes if whole.program is not None] + self._segments.programs()
+        wholes = sorted((whole for calls in self._calls.values() for whole in calls.wholes), key=lambda whole: whole.order)
+        return [whole.program for whole in wholes if whole.program is not None] + self._segments.programs()
 
     @property
     def name(self) -> str:

@@ -406,7 +406,7 @@ class Reads:
             self.state.expand_layer(value, False)
             return value
         if isinstance(value, Expr):
-            raise NotWhole(f"a condition depends on the free size '{value}'")
+            return value
         if isinstance(value, SAFE) or not hasattr(kind, "__bool__") and not hasattr(kind, "__len__"):
             return value
         if not self.state.is_outside(value) and isinstance(value, np.ndarray):

@@ -98,7 +98,7 @@ def test_a_traced_function_says_where_its_operands_were_made(tmp_path: Any) -> N
     text = "def f(x):\n    wide = paddle.concat([x, x], axis=1)\n    return paddle.matmul(wide, x)\n"
     f = in_file(text, tmp_path, paddle=paddle)["f"]
     with pytest.raises(InferError) as caught:
-        paddle.jit.to_static(f)(paddle.ones([2, 3]))
+        paddle.jit.to_static(f, full_graph=True)(paddle.ones([2, 3]))
     shown = str(caught.value)
     assert "script.py:3:12: error[E0301]: 'nn.matmul' expected inner dimensions to agree but got 6 and 2" in shown
     assert "script.py:2:12: note: %wide is tensor<2x6xf32>, defined here" in shown

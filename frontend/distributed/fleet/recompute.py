@@ -24,6 +24,12 @@ def recompute(function: Callable[..., Any], *args: Any, preserve_rng_state: bool
     """
     if not tape.is_grad_enabled() or not in_dynamic_mode():
         return function(*args, **kwargs)
+    # What the function reads from elsewhere is found on the tape: its steps are there at once.
+    with dispatch.at_once():
+        return _recomputed(function, args, kwargs, preserve_rng_state)
+
+
+def _recomputed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], preserve_rng_state: bool) -> Any:
     given: list[Tensor] = []
     template = flatten((args, kwargs), given, lambda v: isinstance(v, Tensor))
     segment = _Segment(function, template, given, preserve_rng_state)
