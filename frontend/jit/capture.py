@@ -163,9 +163,9 @@ def capture(
             made = _Recipes(state, trace, stand_ins)
             recipe = made.recipe(result)
             effects = [Effect(kind, made.existing(target), key, tuple(map(made.recipe, values))) for kind, target, key, values in state.effects]
-            for stand_in, value in zip(stand_ins, before, strict=True):
+            for stand_in, leaf, value in zip(stand_ins, leaves, before, strict=True):
                 if stand_in._value is not value:
-                    if not leaves[stand_ins.index(stand_in)].stop_gradient and tape.is_grad_enabled():
+                    if not leaf.stop_gradient and tape.is_grad_enabled():
                         raise NotWhole("an argument that needs gradients is changed in place", location)
                     effects.append(Effect("assign", made.existing(stand_in), None, (made.output(_fresh(stand_in)),)))
             written = list(trace.written.values())

@@ -336,6 +336,10 @@ class Gatherer:
         new = value._value
         if tape.is_grad_enabled() and not tensor.stop_gradient and tensor.is_leaf and not value.is_leaf:
             raise RuntimeError(dispatch.leaf_is_changed(tensor))
+        if new.__class__ is Pending and new.array is None and self._keeps_place(tensor, value):
+            # Contents and place in the graph are of two values from here on: the one that it has stays.
+            self.flush("a tensor gets contents without their place in the graph")
+            new = value._value
         if new.__class__ is not Pending:
             dispatch.take_over(tensor, value)
             return
@@ -347,6 +351,14 @@ class Gatherer:
             new.held_by(tensor)
         else:
             new.give(tensor)
+
+    @staticmethod
+    def _keeps_place(tensor: Tensor, value: Tensor) -> bool:
+        """Whether the place in the graph that `tensor` has, or will have, is another than the one of the pending contents `value`."""
+        if value._value.needs:
+            return value.stop_gradient
+        held = tensor._value
+        return held.__class__ is Pending and held.array is None and held.needs and not tensor.stop_gradient
 
     def follow(self, tensor: Tensor, value: Tensor) -> None:
         """As `assign`: nothing is given to anybody later."""
