@@ -14,6 +14,7 @@ import numpy as np
 
 from polyreme import device, dtypes
 from polyreme.ir.dims import Expr
+from polyreme.jit.branches import Branches, TensorRange
 from polyreme.jit.kinds import (
     CONSTANTS,
     FUNCTIONS,
@@ -36,7 +37,6 @@ from polyreme.jit.kinds import (
     module_name,
     module_of,
 )
-from polyreme.jit.watch import Reads
 from polyreme.jit.watched import NotWhole
 from polyreme.nn.layer import Layer
 from polyreme.sizes import Size
@@ -45,7 +45,7 @@ from polyreme.tensor import Tensor
 __all__ = ["Watch"]
 
 
-class Watch(Reads):
+class Watch(Branches):
     """What the twin of one function calls."""
 
     __slots__ = ()
@@ -247,7 +247,7 @@ class Watch(Reads):
             raise NotWhole(f"a {kind.__name__} is made inside the function")
         init: Any
         init, where = lookup(kind, "__init__")
-        made = object.__new__(kind)
+        made = self.made(object.__new__(kind))
         self.state.held.append(made)
         if where is object and not args and not kwargs:
             return made
@@ -285,8 +285,10 @@ class Watch(Reads):
                     raise NotWhole(f"'{kind.__name__}()' of a {type(value).__name__}")
                 self.iterate(value) if type(value) in LISTS else None
             return kind(*args, **kwargs)
+        if kind is range and self.state.flow and any(isinstance(value, Tensor) for value in args):
+            return TensorRange(*args)
         given = [self._spread(value) for value in args]
-        return kind(*given, **kwargs)
+        return self.made(kind(*given, **kwargs))
 
     def _spread(self, value: Any) -> Any:
         """An argument of a built-in that may go through it, or call it."""
@@ -413,6 +415,7 @@ class Watch(Reads):
             args = tuple(dict(self.iterate(a)) if name == "update" and family is dict else list(self.iterate(a)) for a in args)
         if name == "sort":
             kwargs = {key: self._spread(value) for key, value in (kwargs or {}).items()}
+        state.may_change(held)
         outside = state.is_outside(held)
         if outside:
             if kwargs:

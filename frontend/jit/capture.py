@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape, tensor
+from polyreme.dialects import nn as ops
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Location, PolyremeError, raised_location
 from polyreme.ir.dims import Expr, UnknownSize, deciding
@@ -138,13 +139,16 @@ def capture(
     name: str,
     location: Location,
     moving: Container[str] = (),
+    flow: bool = False,
+    numbers_may_stay: bool = False,
 ) -> Whole:
     """The program of one call; `NotWhole` if it is none.
 
     `template` says how the tensors `leaves`, which stand-ins of the types in `inputs` replace, are nested in the arguments, which have these `names`.
-    Parameters and buffers belong to the program, but for those called as in `moving`: other tensors were met in their places.
+    Parameters and buffers belong to the program, but for those called as in `moving`: other tensors were met in their places. With `flow` what tensors decide
+    becomes branches and loops, of which numbers come as tensors: these leave the function only if `numbers_may_stay`.
     """
-    state = Watched()
+    state = Watched(flow, numbers_may_stay)
     trace = _CaptureTrace(state, named, moving)
     watch = Watch(state, {}, {})
     if layer is not None:
@@ -182,6 +186,8 @@ def capture(
                 made.output(_fresh(sized))  # which sizes it is for is the program's to say
             if not made.outputs and not trace.written:
                 return _without_tensors(state, trace, made, recipe, effects)
+            if not numbers_may_stay:
+                _refuse_gradients_of_choices(trace, location)
             result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
             traced = trace.finish(name, made.outputs, LEAF, result_names, location)
     except PolyremeError as error:
@@ -221,6 +227,13 @@ def _distinct(guards: list[Guard]) -> list[Guard]:
             seen.add(key)
             kept.append(guard)
     return kept
+
+
+def _refuse_gradients_of_choices(trace: Trace, location: Location) -> None:
+    """Of what a program decides, all ways get gradients, zeros where Python would not have come along and there would be none: these functions are gathered."""
+    for op in trace.block.ops:
+        if isinstance(op, (ops.If, ops.While, ops.Scan)) and any(r in trace.differentiable for r in op.results):
+            raise NotWhole("gradients flow through a branch or loop that a tensor decides", op.location or location)
 
 
 def _guard_apart(state: Watched, trace: _CaptureTrace, stand_ins: Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
@@ -303,6 +316,8 @@ class _Recipes:
         if isinstance(value, Tensor):
             if isinstance(value._value, np.ndarray):
                 raise NotWhole("a tensor that no op made outlives the call")
+            if self.state.is_number(value._value) and not self.state.numbers_may_stay:
+                raise NotWhole("a number that a branch or loop of the program computes outlives the call")
             return self.output(value)
         if isinstance(value, Expr):
             raise NotWhole(f"the free size '{value}' outlives the call")

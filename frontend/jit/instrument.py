@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from polyreme.ir.diagnostics import Location
+from polyreme.jit.flow import WATCH, FlowError, with_calls
 
 __all__ = ["NoTwin", "Twin", "twin_of"]
 
-WATCH = "__polyreme_watch__"
 _FACTORY = "__polyreme_factory__"
 _Function = ast.FunctionDef | ast.Lambda
 _OPERATORS = {
@@ -57,8 +57,8 @@ class Twin:
 
 
 @functools.lru_cache(maxsize=4096)
-def twin_of(code: types.CodeType) -> Twin:
-    """The twin of functions with this code; `NoTwin` says why there is none."""
+def twin_of(code: types.CodeType, flow: bool = False) -> Twin:
+    """The twin of functions with this code, with `flow` one whose control flow are calls, too; `NoTwin` says why there is none."""
     start = Location(code.co_filename, code.co_firstlineno)
     if code.co_flags & (0x20 | 0x80 | 0x100 | 0x200):
         raise NoTwin("generators and coroutines run in parts", start)
@@ -68,8 +68,12 @@ def twin_of(code: types.CodeType) -> Twin:
     plain = _compiled(_standing_alone(node), code, owner, (), imported, start)
     if not _same(plain, code):
         raise NoTwin("its source is not what it was compiled from", start)
-    rewriter = _Rewriter(code, owner)
-    made = _compiled(rewriter.rewrite(node), code, owner, (WATCH,), imported, start)
+    alone = _standing_alone(node)
+    try:
+        alone = with_calls(alone) if flow else alone
+    except FlowError as error:
+        raise NoTwin(error.reason, Location(code.co_filename, getattr(error.node, "lineno", code.co_firstlineno))) from None
+    made = _compiled(_Rewriter(code, owner, flow).rewrite(alone), code, owner, (WATCH,), imported, start)
     return Twin(made, frozenset(_all_code(made)))
 
 
@@ -271,14 +275,15 @@ class _Scope:
 class _Rewriter(ast.NodeTransformer):
     """Replaces what looks outside by calls of the watcher."""
 
-    def __init__(self, code: types.CodeType, owner: str):
+    def __init__(self, code: types.CodeType, owner: str, flow: bool):
         self.code = code
+        self.flow = flow
         self.owner = owner.lstrip("_")
         self.scopes: list[_Scope] = []
         self.count = 0
 
     def rewrite(self, node: _Function) -> _Function:
-        return self._function(_standing_alone(node))
+        return self._function(node)
 
     def refuse(self, what: str, node: ast.AST) -> NoTwin:
         return NoTwin(what, Location(self.code.co_filename, getattr(node, "lineno", self.code.co_firstlineno)))
@@ -302,7 +307,7 @@ class _Rewriter(ast.NodeTransformer):
         return call
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if not isinstance(node.ctx, ast.Load) or self._is_local(node.id):
+        if not isinstance(node.ctx, ast.Load) or self._is_local(node.id) or node.id == WATCH:
             return node
         name = self._mangled(node.id)
         if name in self.code.co_freevars:
@@ -362,7 +367,19 @@ class _Rewriter(ast.NodeTransformer):
             if hasattr(node, part):
                 setattr(node, part, self.visit(getattr(node, part)))
         self.scopes.pop()
-        return node
+        return self._new(node) if not isinstance(node, ast.GeneratorExp) else node
+
+    def _new(self, node: ast.expr) -> ast.expr:
+        """A list, dict or set that is made."""
+        return self._watch("made", node, at=node) if self.flow and isinstance(getattr(node, "ctx", ast.Load()), ast.Load) else node
+
+    def visit_List(self, node: ast.List) -> ast.expr:
+        self.generic_visit(node)
+        return self._new(node)
+
+    def visit_Set(self, node: ast.Set) -> ast.expr:
+        self.generic_visit(node)
+        return self._new(node)
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
 
@@ -399,8 +416,12 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not self._is_local("super"):
-            if node.args or node.keywords:
+            ours = len(node.args) == 2 and isinstance(node.args[0], ast.Name) and node.args[0].id == "__class__"
+            if (node.args or node.keywords) and not ours:
                 raise self.refuse("super() is called with arguments", node)
+            return node
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id == WATCH:
+            node.args = [self.visit(a) for a in node.args]
             return node
         call = self._watch("call", self.visit(node.func), *[self.visit(a) for a in node.args], at=node)
         call.keywords = [ast.copy_location(ast.keyword(arg=k.arg, value=self.visit(k.value)), k) for k in node.keywords]
@@ -476,7 +497,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Dict(self, node: ast.Dict) -> ast.expr:
         values = [self._watch("iterate", self.visit(v), at=v) if k is None else self.visit(v) for k, v in zip(node.keys, node.values, strict=True)]
         node.keys, node.values = [None if k is None else self.visit(k) for k in node.keys], values
-        return node
+        return self._new(node)
 
     def visit_Await(self, node: ast.AST) -> ast.AST:
         raise self.refuse("something is awaited", node)
@@ -639,6 +660,8 @@ class _Rewriter(ast.NodeTransformer):
         return made
 
     def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.stmt:
+        if getattr(node, "ours", False):
+            return node
         raise self.refuse(f"the variable '{node.names[0]}' outside of the function is assigned", node)
 
     visit_Nonlocal = visit_Global

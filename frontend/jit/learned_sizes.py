@@ -80,6 +80,8 @@ class LearnedSizes:
                 if _is_never_zero(difference):
                     return None
                 left.append((a, b))
+            elif self._contradicts(found):
+                return None
             elif found.values:
                 self._take(found, found.guards(op, location))
         return [(self.applied(a), self.applied(b)) for a, b in left]
@@ -96,10 +98,10 @@ class LearnedSizes:
                     found |= one.values
         return found
 
-    def repeat(self, ones: Mapping[str, Dim], op: str, location: Location) -> None:
-        """Have these names be 1, as they are in the call that is traced for."""
+    def repeat(self, ones: Mapping[str, Dim], op: str, location: Location) -> bool:
+        """Have these names be 1, as they are in the call that is traced for; False if they cannot be."""
         self.decided = True
-        self.learn([(symbol(name), 1) for name in ones], op, location)
+        return self.learn([(symbol(name), 1) for name in ones], op, location) == []
 
     def check(self, equation: Equation, op: str, location: Location) -> bool:
         """Have each call compare the two sizes; False if one of them is known only once an op has run."""
@@ -108,6 +110,14 @@ class LearnedSizes:
             return False
         self.guards = without_implied([*self.guards, checked(a, b, op, location)])
         return True
+
+    def _contradicts(self, found: Solution) -> bool:
+        """Whether a guard never holds with this solution: so Python took a branch in which the op does not fit."""
+        for guard in self.guards:
+            size = substitute(guard.size, found.values)
+            if guard.is_bound and known_nonnegative(-size - 1) or guard.kind == "checked" and size != 0 and _is_never_zero(size):
+                return True
+        return False
 
     def _may_take(self, found: Solution) -> bool:
         """Of what is known once an op has run no number can be checked before."""
@@ -134,7 +144,7 @@ class LearnedSizes:
             if guard.kind != "checked":
                 continue
             found = solve(guard.size, 0, [*self.names(), *self.solved], self.solved)
-            if found is not None and self._may_take(found):
+            if found is not None and self._may_take(found) and not self._contradicts(found):
                 self.guards.remove(guard)
                 if found.values:
                     self._take(found, [Guard(need, size, guard.op, guard.place) for need, size in found.needs])

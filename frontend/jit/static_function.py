@@ -21,7 +21,7 @@ import numpy as np
 
 from polyreme import dispatch, tape
 from polyreme.dtypes import default_dtype
-from polyreme.ir.diagnostics import Location
+from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.dims import symbols as symbols_of
 from polyreme.ir.types import TensorType
@@ -370,7 +370,18 @@ class StaticFunction:
         parameters = [p.name for p in self._signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
         count = len(template.parts[0].parts)
         parameters = [*parameters, *(f"arguments[{i}]" for i in range(count))][:count] if len(parameters) < count else parameters
-        return capture(self._function, template, given, inputs, parameters, self.layer, _named_tensors(self.layer), self._name, _location(self._function), moving)
+        def tried(flow: bool) -> Whole:
+            where = _location(self._function)
+            return capture(self._function, template, given, inputs, parameters, self.layer, _named_tensors(self.layer), self._name, where, moving, flow, self.full_graph)
+
+        try:
+            return tried(False)
+        except NotWhole as refused:
+            cause = refused.__cause__
+            if not isinstance(cause, PolyremeError) or cause.diagnostics[0].code != "E0502":
+                raise
+        # Python needs the value of a tensor: as a rule since that decides something.
+        return tried(True)
 
     def _types(self, template: Template, inputs: Sequence[Tensor]) -> list[TensorType]:
         """The inputs' types with the sizes that the specs leave free; an input that does not fit is an error that names it."""

@@ -228,9 +228,9 @@ class Trace:
         equations = needed(cls, values, attributes)
         if equations is None:
             return None
-        if (ones := self.sizes.ones(equations)) and fits_with(cls, values, attributes, ones, equations):
-            # What is repeated in the call that is traced for, is repeated.
-            self.sizes.repeat(ones, cls.name, location)
+        ones = self.sizes.ones(equations)
+        # What is repeated in the call that is traced for, is repeated.
+        if ones and fits_with(cls, values, attributes, ones, equations) and self.sizes.repeat(ones, cls.name, location):
             equations = []
         return self._learn_equations(equations, cls.name, location)
 

@@ -224,6 +224,7 @@ class Reads:
                 raise NotWhole(f"'Tensor.{name}' is set")
             held.stop_gradient = value
             return
+        self.state.may_change(held)
         outside = self.state.is_outside(held)
         if outside:
             self.state.journal.before(held)
@@ -237,6 +238,7 @@ class Reads:
         self._may_change(held, name, "__delattr__")
         if isinstance(held, Tensor):
             raise NotWhole(f"'Tensor.{name}' is deleted")
+        self.state.may_change(held)
         outside = self.state.is_outside(held)
         if outside:
             self.attribute(held, name)
@@ -310,6 +312,7 @@ class Reads:
             return
         kind = type(held)
         if kind in LISTS or kind is collections.defaultdict and not state.is_outside(held):
+            state.may_change(held)
             outside = state.is_outside(held)
             if outside:
                 if not isinstance(held, dict):
@@ -336,6 +339,7 @@ class Reads:
         state = self.state
         if type(held) not in LISTS:
             raise NotWhole(f"an element of a {type(held).__name__} is deleted")
+        state.may_change(held)
         outside = state.is_outside(held)
         if outside:
             state.expand(held)
@@ -413,6 +417,8 @@ class Reads:
             if type(value) in LISTS:
                 self.state.expand(value)
         if name[0] == "i" and name != "invert" and len(operands) == 2:
+            if type(first) in LISTS or isinstance(first, np.ndarray):
+                self.state.may_change(first)
             if type(first) in LISTS and self.state.is_outside(first):
                 if name != "iadd" or not isinstance(first, list):
                     raise NotWhole("a container from outside is changed by an operator")

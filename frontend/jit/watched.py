@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import device, dtypes
+from polyreme.ir.core import OpResult, Value
 from polyreme.ir.diagnostics import Location, caller_location
 from polyreme.jit.effects import Journal
 from polyreme.jit.instrument import NoTwin, twin_of
@@ -36,7 +37,12 @@ class NotWhole(BaseException):
 class Watched:
     """One capture: what it has read, with guards, and what it has written."""
 
-    def __init__(self) -> None:
+    def __init__(self, flow: bool = False, numbers_may_stay: bool = False) -> None:
+        """With `flow` what tensors decide becomes branches and loops; `numbers_may_stay` tensors that Python would have had as numbers."""
+        self.flow = flow
+        self.numbers_may_stay = numbers_may_stay
+        self.numbers: set[Value] = set()  # values of the program that Python would have as numbers
+        self.born: list[set[int]] = []  # for each body that is being run, what was made in it
         self.guards: list[Guard] = []
         self.sources: dict[int, Source] = {}  # of objects outside, by identity
         self.held: list[Any] = []  # keeps what identities are of alive
@@ -212,7 +218,7 @@ class Watched:
         made = self.wrapped.get(id(function))
         if made is None:
             try:
-                twin = twin_of(function.__code__)
+                twin = twin_of(function.__code__, self.flow)
             except NoTwin as error:
                 raise NotWhole(f"'{function.__name__}' cannot be watched: {error.reason}", error.location) from None
             self.inner |= twin.inner
@@ -230,8 +236,26 @@ class Watched:
     def is_outside(self, value: Any) -> bool:
         return id(value) in self.sources
 
+    def may_change(self, held: Any) -> None:
+        """Objects that were there before a body of a branch or loop are not changed in it: it may run any number of times, or not at all."""
+        if self.born and not any(id(held) in made for made in self.born):
+            raise NotWhole(f"a {type(held).__name__} is changed where a tensor decides whether, or how often")
+
+    def is_number(self, value: Any, depth: int = 64) -> bool:
+        """Whether Python would have a number for a value of the program: one of `numbers`, or what is computed of these alone."""
+        if value in self.numbers:
+            return True
+        if not depth or not isinstance(value, OpResult) or not value.op.operands:
+            return False
+        met = [self.is_number(operand, depth - 1) or _is_literal(operand) for operand in value.op.operands]
+        return all(met) and any(self.is_number(operand, depth - 1) for operand in value.op.operands)
+
     def effect(self, kind: str, target: Any, name: Any, *values: Any) -> None:
         self.effects.append((kind, target, name, values))
+
+
+def _is_literal(value: Value) -> bool:
+    return isinstance(value, OpResult) and value.op.name in ("nn.constant", "nn.full")
 
 
 def _is_counted(source: Source) -> bool:

@@ -31,6 +31,7 @@ __all__ = [
     "max",
     "mean",
     "min",
+    "nanmean",
     "nansum",
     "norm",
     "numel",
@@ -147,6 +148,13 @@ def logsumexp(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | No
 def nansum(x: Tensor, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
     """Sum over `axis` with nan counted as 0."""
     return sum(dispatch.call(ops.Where, isnan_(x), dispatch.full((), 0, x.type.dtype), x), axis, dtype, keepdim)
+
+
+def nanmean(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
+    """Mean over `axis` of the elements that are not nan; nan where there are none."""
+    total = nansum(tensor_arg(x, "nanmean"), axis, keepdim=keepdim)
+    known = dispatch.call(ops.LogicalNot, isnan_(x))
+    return divide(total, cast_to(sum(known, axis, keepdim=keepdim), x.type.dtype))
 
 
 def count_nonzero(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:

@@ -15,10 +15,10 @@ from polyreme.ir.types import i64
 from polyreme.math.common import axis_of, cast_to, number_of, tensor_arg
 from polyreme.math.creation import clone
 from polyreme.math.elementwise import in_place
-from polyreme.math.manipulation import reshape, span, squeeze, take_along_axis, unsqueeze
+from polyreme.math.manipulation import concat, reshape, span, squeeze, take_along_axis, unsqueeze
 from polyreme.tensor import Tensor
 
-__all__ = ["argmax", "argmin", "argsort", "cumsum", "index_sample", "kthvalue", "mode", "nonzero", "sort", "topk", "unique"]
+__all__ = ["argmax", "argmin", "argsort", "cumsum", "diff", "index_sample", "kthvalue", "mode", "msort", "nonzero", "sort", "topk", "unique"]
 METHODS = list(__all__)
 
 Array = np.ndarray[Any, Any]
@@ -60,6 +60,30 @@ def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = Fal
     if x.ndim == 0 or 0 in x.shape:
         return clone(x)
     return take_along_axis(x, argsort(x, place, descending), place, broadcast=False)
+
+
+def msort(input: Tensor, name: str | None = None) -> Tensor:
+    """Sorted along the first axis."""
+    return sort(input, 0)
+
+
+def diff(
+    x: Tensor, n: int = 1, axis: int = -1, prepend: Tensor | None = None, append: Tensor | None = None, name: str | None = None
+) -> Tensor:
+    """The differences of neighbours along `axis`, `n` times over; of bools whether they differ. `prepend` and `append` stand before and behind `x`."""
+    place = axis_of(axis, tensor_arg(x, "diff").ndim, "diff")
+    if x.ndim == 0:
+        raise ValueError("diff expected a tensor with an axis but got a number")
+    if n < 1:
+        raise ValueError(f"diff expected n of 1 or more but got {n}")
+    ends = [t for t in (prepend, x, append) if t is not None]
+    x = concat(ends, place) if len(ends) > 1 else x
+    for _ in range(n):
+        size = x.type.shape[place]
+        last = 0 if isinstance(size, int) and size < 1 else size - 1
+        behind, ahead = span(x, place, size - last, size), span(x, place, 0, last)
+        x = dispatch.call(ops.NotEqual if x.type.dtype.kind == "b" else ops.Sub, behind, ahead)
+    return x
 
 
 class TopKRetType(NamedTuple):

@@ -33,10 +33,10 @@ OF_FUNCTIONAL = {
 
 # Functions that give their result to the tensor `out`, too.
 WITH_OUT = frozenset((
-    "abs", "acos", "acosh", "add", "all", "amax", "amin", "any", "arange", "atanh", "bmm", "ceil", "clamp", "clip", "complex", "concat", "cos", "cosh", "cumsum", "div",
+    "abs", "acos", "acosh", "add", "all", "amax", "amin", "any", "arange", "atanh", "bmm", "ceil", "clamp", "clip", "complex", "concat", "cos", "cosh", "cumsum", "diff", "div",
     "divide", "dot", "empty", "equal", "exp", "expm1", "eye", "floor", "floor_divide", "floor_mod", "frac", "full", "gather", "greater_equal", "greater_than",
     "index_add", "index_select", "less", "less_equal", "less_than", "linspace", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logsumexp", "masked_select", "matmul", "maximum", "mean", "median", "minimum", "mod", "mul", "multinomial", "multiply", "nonzero", "norm", "normal",
+    "logical_xor", "logsumexp", "masked_select", "matmul", "maximum", "mean", "median", "minimum", "mod", "msort", "mul", "multinomial", "multiply", "nonzero", "norm", "normal",
     "not_equal", "ones", "outer", "pow", "prod", "rand", "randn", "randperm", "remainder", "round", "rsqrt", "scatter", "sigmoid", "sign", "sin", "sinh", "sqrt", "stack",
     "standard_normal", "sub", "subtract", "sum", "take_along_axis", "tanh", "topk", "tril", "triu", "uniform", "var", "where", "zeros",
 ))  # fmt: skip

@@ -1,6 +1,6 @@
 """What orders along an axis: sort, argsort, topk, kthvalue, mode, median, along middle axes, of equal elements, of numbers without axes."""
 
-from tests.api.table import apart, array, cases, ints, normal
+from tests.api.table import apart, array, bools, cases, ints, normal
 
 TIES = array([[2.0, 2.0, 1.0, 1.0, 3.0], [1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 4.0, 3.0, 3.0, 5.0]])
 
@@ -86,3 +86,31 @@ def _(c):
     c(normal(2, 3, 4), array([[[0, 1, 2, 2]], [[1, 0, 0, 2]]], "int64"), normal(2, 1, 4), 1, broadcast=False)
     c(normal(2, 3, 4), array([[[0, 1, 2, 2]], [[1, 0, 0, 2]]], "int64"), normal(2, 1, 4), 1, "add", broadcast=False)
     c(normal(2, 3, 4), array([[[0, 1, 2, 2]], [[1, 0, 0, 2]]], "int64"), normal(2, 1, 4), 1, "mul", broadcast=False)
+
+
+@cases("paddle.diff")
+def _(c):
+    for dtype in ("float32", "float64", "int32", "int64"):
+        c(normal(3, 4, dtype=dtype))
+    for axis in range(-3, 3):
+        c(normal(2, 3, 4), 1, axis)
+    c(normal(5), 2)
+    c(normal(2, 3), 1, 0, normal(1, 3), normal(2, 3))
+    c(bools(3, 4))
+    c(normal(1, 3), axis=0)
+
+
+@cases("paddle.nanmean")
+def _(c):
+    nans = array([[1.0, float("nan"), 3.0], [float("nan"), float("nan"), 6.0]])
+    c(nans)
+    for axis in (0, 1, -1, [0, 1]):
+        c(nans, axis)
+        c(nans, axis, True)
+    c(normal(2, 3, 4), [0, 2])
+
+
+@cases("paddle.msort")
+def _(c):
+    c(apart(3, 4, 2))
+    c(ints(4))

@@ -127,10 +127,10 @@ def _called(name: str) -> Callable[[Any, int], Any]:
     return lambda x, axis: getattr(paddle, name)(x, axis=axis)
 
 
-_KEEPING = "all amax amin any count_nonzero logsumexp max mean min nansum prod std sum var"
-_NUMPY = {"amax": np.max, "amin": np.min, "nansum": np.nansum, "std": lambda x, a: np.std(x, a, ddof=1), "var": lambda x, a: np.var(x, a, ddof=1)}
+_KEEPING = "all amax amin any count_nonzero logsumexp max mean min nanmean nansum prod std sum var"
+_NUMPY = {"amax": np.max, "amin": np.min, "nanmean": np.nanmean, "nansum": np.nansum, "std": lambda x, a: np.std(x, a, ddof=1), "var": lambda x, a: np.var(x, a, ddof=1)}
 _NUMPY |= {"logsumexp": lambda x, a: np.log(np.exp(x).sum(a)), "count_nonzero": np.count_nonzero}
-_LEAST = {"amax": 1, "amin": 1, "max": 1, "min": 1, "logsumexp": 1, "mean": 1, "std": 2, "var": 2}
+_LEAST = {"amax": 1, "amin": 1, "max": 1, "min": 1, "logsumexp": 1, "nanmean": 1, "mean": 1, "std": 2, "var": 2}
 _WHOLE = ("all", "any", "count_nonzero")
 
 TABLE: dict[str, Along] = {
@@ -146,6 +146,7 @@ TABLE: dict[str, Along] = {
     "concat": Along(lambda x, a: paddle.concat([x, x * 2], axis=a), lambda x, a: np.concatenate([x, x * 2], a)),
     "cross": Along(lambda x, a: paddle.cross(x, paddle.cos(x), axis=a), lambda x, a: np.cross(x, np.cos(x), axis=a), divides=3, least=3),
     "cumsum": Along(lambda x, a: paddle.cumsum(x, axis=a), np.cumsum),
+    "diff": Along(lambda x, a: paddle.diff(x, axis=a), lambda x, a: np.diff(x, axis=a), least=1),
     "flatten": Along(lambda x, a: paddle.flatten(x, a, -1), lambda x, a: x.reshape(*x.shape[: a % x.ndim], int(np.prod(x.shape[a % x.ndim :])))),
     "flip": Along(lambda x, a: paddle.flip(x, axis=a), np.flip),
     "gather": Along(lambda x, a: paddle.gather(x, _number([1, 0, 1]), axis=a), lambda x, a: np.take(x, [1, 0, 1], a), least=2),

@@ -165,7 +165,7 @@ def test_16_bit_floats_are_computed_in_float32_and_rounded_once(dtype: Any, call
         lambda x, w: F.layer_norm(x, 3, w[:3], w[:3]),
         lambda x, w: F.group_norm(x, 2, weight=w),
         lambda x, w: F.batch_norm(x, paddle.zeros([4], "float64"), paddle.ones([4], "float64"), w, training=True),
-        lambda x, w: F.batch_norm(x, paddle.zeros([4], "float64"), w * w + 1, w),
+        lambda x, w: F.batch_norm(x, paddle.zeros([4], "float64"), paddle.to_tensor([0.5, 1.0, 1.5, 2.0], dtype="float64"), w),
         lambda x, w: F.local_response_norm(x, 3, 0.5),
     ],
     ids=["layers", "groups", "the batch", "running statistics", "channels"],
