@@ -73,6 +73,10 @@ class _CaptureTrace(Trace):
         state.guard(source, test, kind, owner.stop_gradient, owner.type, message=f"is a tensor of type {owner.type}{'' if owner.stop_gradient else ' that needs gradients'}")
         return self._argument(owner.type, name, "input", number)
 
+    def follow(self, tensor: Tensor, value: Tensor) -> None:
+        self.state.check_certain(tensor)
+        super().follow(tensor, value)
+
     def is_outside(self, held: Tensor) -> bool:
         """Whether a tensor may have other values at the next call. Other threads' reads are nothing of this capture's."""
         return id(held) in self.state.outside_tensors and threading.get_ident() == self.thread
@@ -188,6 +192,8 @@ def capture(
                 return _without_tensors(state, trace, made, recipe, effects)
             if not numbers_may_stay:
                 _refuse_gradients_of_choices(trace, location)
+                if any(state.is_seen(t, made.numbers) for t in made.outputs):
+                    raise NotWhole("a result is another tensor, or shares contents with it, if a tensor decides so", location)
             result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
             traced = trace.finish(name, made.outputs, LEAF, result_names, location)
     except PolyremeError as error:

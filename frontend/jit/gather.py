@@ -249,9 +249,11 @@ class Gatherer:
     def gather(self, plan: Any, operands: Sequence[Any]) -> Any:
         """As `emit`, for a call that is planned."""
         recording = tape.is_grad_enabled()
-        self.passing = False
-        refs = tuple([self._reference(o, recording) for o in operands])
-        segment = self.segment
+        segment = None
+        while segment is not self.segment:
+            # What an operand needs may have the segment run: references to its values are nothing in the next one.
+            segment, self.passing = self.segment, False
+            refs = tuple([self._reference(o, recording) for o in operands])
         segment.steps.append(_Step(plan, refs, recording, caller_location() if self.locating else None))
         segment.key += (plan, refs, recording)
         needs = self.passing and plan.cls in tape.gradient_rules()
