@@ -26,7 +26,7 @@ from polyreme.ir import config
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
-from polyreme.ir.define import Terminator, is_pure
+from polyreme.ir.define import ControlFlow, Terminator, is_pure
 from polyreme.ir.diagnostics import Diagnostic, Location, PassError
 from polyreme.ir.timing import open_timing
 
@@ -139,6 +139,7 @@ class _Driver:
     def apply(self, p: Pattern, op: Op) -> bool:
         """Whether the pattern matched."""
         b = RecordingBuilder(op)
+        read = _producers(op) if op.regions else []
         made = p.rewrite(op, b) if self.timing is None else self.measured(p, op, b)
         if made is None:
             for new in reversed(b.inserted):
@@ -150,9 +151,12 @@ class _Driver:
             self.push(new)
         if op.results and all(v is r for v, r in zip(values, op.results, strict=False)):
             self.push(op, *_users(op), *_producers(op))
+            if op.regions:
+                # What it reads no more may be unused, and what is in it may be simpler now.
+                self.push(*read, *(inner for inner in op.walk() if inner is not op))
             return True
         self.check_types(p, op, values)
-        around = [*_users(op), *_producers(op)]
+        around = [*_users(op), *_producers(op), *self.control_around(op)]
         for inner in op.walk():
             self.pending.pop(inner, None)
         op.replace_with(*values)
@@ -165,11 +169,16 @@ class _Driver:
                 self.pending[op] = None
 
     def erase(self, op: Op) -> None:
-        producers = _producers(op)
+        around = [*_producers(op), *self.control_around(op)]
         for inner in op.walk():
             self.pending.pop(inner, None)
         op.erase()
-        self.push(*producers)
+        self.push(*around)
+
+    def control_around(self, op: Op) -> list[Op]:
+        """The branch or loop that an op stands in, which depends on what is in it."""
+        around = op.parent_op
+        return [around] if around is not None and around.has(ControlFlow) else []
 
     def measured(self, p: Pattern, op: Op, b: Builder) -> None | Value | tuple[Value, ...]:
         """The rewrite, as a part of the step that is being timed."""

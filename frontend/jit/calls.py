@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from polyreme import device, dtypes
+from polyreme.autograd.py_layer import PyLayer, PyLayerContext
 from polyreme.ir.dims import Expr
 from polyreme.jit.branches import Branches, TensorRange
 from polyreme.jit.kinds import (
@@ -97,17 +98,33 @@ class Watch(Branches):
 
     def _call_method(self, function: types.MethodType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         held, plain = function.__self__, function.__func__
+        if isinstance(held, type) and issubclass(held, PyLayer) and plain is PyLayer.apply.__func__:  # type: ignore[attr-defined]
+            return self._apply_layer(held, args, kwargs)
         if not isinstance(plain, types.FunctionType):
             if plain is not None and isinstance(held, Layer):
                 return self.call(plain, held, *args, **kwargs)
             raise NotWhole(f"a method of a {type(held).__name__} is called")
         if isinstance(held, Tensor):
             return self._call_ours(plain, (held, *args), kwargs)
+        if isinstance(held, PyLayerContext):
+            return plain(held, *args, **kwargs)
         if isinstance(held, Layer) and is_ours(plain):
             return self._call_layer_method(held, plain, args, kwargs)
         if is_ours(plain) and not isinstance(held, (Size, Expr, dtypes.dtype)):
             raise NotWhole(f"'{plain.__qualname__}' is called")
         return self.call(plain, held, *args, **kwargs)
+
+    def _apply_layer(self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`PyLayer.apply`, whose `forward` and `backward` are watched."""
+        methods: dict[str, Any] = {}
+        for name in ("forward", "backward"):
+            found, where = lookup(kind, name)
+            if is_ours(where) or not isinstance(found, staticmethod):
+                raise NotWhole(f"'{kind.__name__}.{name}' is no static method")
+            self.class_guard(kind, name)
+            methods[name] = staticmethod(functools.partial(self.call, found.__func__))
+        args, kwargs = self._arguments(args, kwargs)
+        return types.new_class(kind.__name__, (kind,), {}, lambda body: body.update(methods)).apply(*args, **kwargs)
 
     def _call_layer(self, layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `Layer.__call__` does, watched."""
@@ -155,15 +172,19 @@ class Watch(Branches):
         return forward is None or isinstance(forward, StaticFunction) and getattr(forward.dygraph_function, "__func__", None) is type(layer).forward
 
     def _unchanged(self, layers: list[Layer], run: Callable[[], Any]) -> Any:
-        """Run the framework's own code on its Layers, which sets none of their attributes."""
+        """Run the framework's own code on its Layers, which sets their attributes to other names and numbers at most."""
         for layer in layers:
             self.state.journal.before(layer)
         before = [dict(vars(layer)) for layer in layers]
         result = run()
         for layer, was in zip(layers, before, strict=True):
             now = vars(layer)
-            if now.keys() != was.keys() or any(now[name] is not value for name, value in was.items()):
+            changed = [name for name in now if name not in was or now[name] is not was[name]]
+            if was.keys() - now.keys() or any(type(now[name]) not in CONSTANTS for name in changed) or changed and self.state.born:
                 raise NotWhole(f"a {type(layer).__name__} changes its attributes")
+            for name in changed:
+                self.state.written.add((id(layer), name))
+                self.state.effect("set_attribute", layer, name, now[name])
         return result
 
     def _call_layer_method(self, layer: Layer, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dtypes, tape
+from polyreme.autograd.py_layer import PyLayerContext
 from polyreme.ir.dims import Expr
 from polyreme.jit.kinds import (
     CONSTANTS,
@@ -112,6 +113,8 @@ class Reads:
                 return value
             return self._noted(("global", id(vars(held)), name), value, lambda: Global(vars(held), name))
         kind = type(held)
+        if isinstance(held, PyLayerContext):
+            return getattr(held, name)
         if isinstance(held, (Expr, Size, np.generic, np.dtype, dtypes.dtype, *FUNCTIONS, str, int, float, complex, bytes, tuple, range, slice, types.GeneratorType)):
             if isinstance(held, types.MethodType) or name.startswith("__") and name not in ("__name__", "__qualname__"):
                 raise NotWhole(f"'{name}' of a {kind.__name__} is read")
@@ -225,7 +228,8 @@ class Reads:
             self.state.check_certain(held)
             held.stop_gradient = value
             return
-        self.state.may_change(held)
+        if not isinstance(held, PyLayerContext):
+            self.state.may_change(held)
         outside = self.state.is_outside(held)
         if outside:
             self.state.journal.before(held)
