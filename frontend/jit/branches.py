@@ -15,7 +15,8 @@ import numpy as np
 from polyreme import control_flow, dispatch, views
 from polyreme.control_flow import UNDEFINED
 from polyreme.dialects import nn as ops
-from polyreme.ir.dims import Expr
+from polyreme.ir.diagnostics import PolyremeError, raised_location
+from polyreme.ir.dims import Expr, UnknownSize
 from polyreme.ir.types import i1, i64
 from polyreme.jit.kinds import flat
 from polyreme.jit.trace import Trace
@@ -296,6 +297,10 @@ class Branches(Reads):
         self.state.born.append(set())
         try:
             return run()
+        except (PolyremeError, UnknownSize):
+            raise
+        except Exception as error:
+            raise NotWhole(f"{type(error).__name__}, if a tensor decides to come here: {error}", raised_location(error)) from None
         finally:
             self.state.born.pop()
 

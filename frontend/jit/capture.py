@@ -193,7 +193,7 @@ def capture(
             if not numbers_may_stay:
                 _refuse_gradients_of_choices(trace, location)
                 if any(state.is_seen(t, made.numbers) for t in made.outputs):
-                    raise NotWhole("a result is another tensor, or shares contents with it, if a tensor decides so", location)
+                    raise NotWhole("a result shares contents with an argument, a tensor outside or another result", location)
             result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
             traced = trace.finish(name, made.outputs, LEAF, result_names, location)
     except PolyremeError as error:

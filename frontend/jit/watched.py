@@ -254,16 +254,13 @@ class Watched:
         if id(written) in self.uncertain:
             raise NotWhole("a tensor is written to that is another one, or shares contents with it, if a tensor decides so")
 
-    def is_seen(self, tensor: Tensor, results: Container[int], seen: Container[int] = ()) -> bool:
-        """Whether the caller has, or gets among `results`, a tensor besides this one that this one would be, or share contents with, in Python."""
+    def is_seen(self, tensor: Tensor, results: Container[int], met: Container[int] = ()) -> bool:
+        """Whether the caller has, or gets among `results`, another tensor with which this one would share contents in Python, or which it would be."""
         olds = self.uncertain.get(id(tensor), (tensor, ()))[1]
-        for old in olds:
-            for other in views.sharing(old):
-                if other is not tensor and (id(other) in self.sources or id(other) in results):
-                    return True
-            if id(old) not in seen and self.is_seen(old, results, {*seen, id(tensor)}):
+        for old in (tensor, *olds):
+            if any(other is not tensor and (id(other) in self.sources or id(other) in results) for other in views.sharing(old)):
                 return True
-        return False
+        return any(id(old) not in met and self.is_seen(old, results, {*met, id(tensor)}) for old in olds)
 
     def is_number(self, value: Any, depth: int = 64) -> bool:
         """Whether Python would have a number for a value of the program: one of `numbers`, or what is computed of these alone."""

@@ -45,9 +45,12 @@ def check_functions(text: str, seconds: float = 90.0) -> str:
 
 
 def _compared(path: Path) -> str:
-    expected = _Run(path, "eager").all()
+    try:
+        expected = _Run(path, "eager").all()
+    except Exception:
+        return "failing"  # outside of the function: a part of a module that is no longer one
     if not expected.records:
-        return "failing: " + repr(expected.error)[:90] if expected.error is not None else "failing"
+        return "failing"
     for nudge in (NUDGE, -NUDGE):
         moved = _Run(path, "eager", nudge).all()
         if moved.failed != expected.failed or any(
