@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import control_flow, dispatch, views
+from polyreme import control_flow, dispatch, tape, views
 from polyreme.control_flow import UNDEFINED
 from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import PolyremeError, raised_location
@@ -112,6 +112,8 @@ class Branches(Reads):
         """Remember which results Python would have made tensors, or views of some, that there are besides."""
         if isinstance(made, Tensor):
             olds = [value for value in given if isinstance(value, Tensor) and id(value) in shared and value is not made]
+            if olds and not tape.is_grad_enabled() and not all(value.stop_gradient for value in olds):
+                raise NotWhole("a tensor decides under no_grad whether a tensor that needs gradients is another one")
             if olds:
                 self.state.note_uncertain(made, olds)
         elif isinstance(made, (list, tuple)):
