@@ -17,7 +17,7 @@ from polyreme.ir.core import Block, Op, Region
 from polyreme.ir.define import BindsSizes
 from polyreme.ir.diagnostics import check, check_type
 from polyreme.ir.dims import SYMBOL, Dim, symbols, told
-from polyreme.ir.evaluate import learn_sizes, resolve, resolve_all
+from polyreme.ir.evaluate import check_rounds, learn_sizes, resolve, resolve_all
 from polyreme.ir.types import TensorType, Type, i1, i64, substitute_type, type_symbols
 
 __all__ = ["TRIPS", "check_predicate", "differing_axes", "if_types", "is_true", "local_sizes", "run_if", "run_scan", "run_while", "scan_types", "while_types"]
@@ -157,6 +157,7 @@ def run_while(op: Any, args: Sequence[Any], run_region: Callable[..., Any]) -> S
         learn_sizes(kinds, carried, local)
         if not is_true(run_region(op.condition, [*carried, *captured])[0]):
             return [*carried, np.asarray(trips, np.int64)]
+        check_rounds(trips, op)
         carried = list(run_region(op.body, [*carried, *captured]))
         trips += 1
 

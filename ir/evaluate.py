@@ -44,6 +44,30 @@ _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 _sizes: ContextVar[Mapping[str, int]] = ContextVar("sizes", default=_NO_SIZES)
 
 
+class TooManyRounds(EvaluateError):
+    """A loop that goes on for longer than `at_most_rounds` says."""
+
+
+_rounds: ContextVar[int | None] = ContextVar("rounds", default=None)
+
+
+@contextmanager
+def at_most_rounds(count: int) -> Iterator[None]:
+    """Inside the `with` a loop of more rounds is an `EvaluateError`: of a module that nobody wrote, nobody knows that its loops end."""
+    token = _rounds.set(count)
+    try:
+        yield
+    finally:
+        _rounds.reset(token)
+
+
+def check_rounds(done: int, loop: Op) -> None:
+    """Called by a loop before each round, of which it has `done` so many."""
+    most = _rounds.get()
+    if most is not None and done >= most:
+        raise TooManyRounds(f"expected the loop to end within {most} rounds", loop.location, code="E0307")
+
+
 def resolve(dim: Dim) -> int:
     """The number that `dim` stands for in the run under way; `EvaluateError` when one of its names has no value."""
     if isinstance(dim, int):

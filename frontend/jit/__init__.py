@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 from polyreme.names import absent_from
 
 __all__ = [
-    "StaticFunction", "TraceError", "TranslatedLayer", "enable_to_static", "ignore_module", "load", "not_to_static", "save", "to_static",
+    "StaticFunction", "TraceError", "TranslatedLayer", "enable_to_static", "explain", "ignore_module", "load", "not_to_static", "save", "to_static",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
+    from polyreme.jit.explanation import explain
     from polyreme.jit.loading import TranslatedLayer, load
     from polyreme.jit.saving import save
     from polyreme.jit.static_function import StaticFunction, enable_to_static, ignore_module, not_to_static, to_static
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 else:
     # Not for type checkers, which would take any name for one that there is.
     _PLACES = {
+        "explanation": ("explain",),
         "loading": ("TranslatedLayer", "load"),
         "saving": ("save",),
         "static_function": ("StaticFunction", "enable_to_static", "ignore_module", "not_to_static", "to_static"),

@@ -14,10 +14,12 @@ import numpy as np
 
 from polyreme import device, dtypes
 from polyreme.autograd.py_layer import PyLayer, PyLayerContext
+from polyreme.control_flow import UNDEFINED
 from polyreme.ir.dims import Expr
 from polyreme.jit.branches import Branches, TensorRange
 from polyreme.jit.kinds import (
     CONSTANTS,
+    FLOW,
     FUNCTIONS,
     HOOKS,
     ITERATORS,
@@ -104,6 +106,8 @@ class Watch(Branches):
             if plain is not None and isinstance(held, Layer):
                 return self.call(plain, held, *args, **kwargs)
             raise NotWhole(f"a method of a {type(held).__name__} is called")
+        if isinstance(held, Tensor) and plain.__name__ == "register_hook" and not self.state.is_outside(held):
+            return plain(held, *map(self._rule, args))
         if isinstance(held, Tensor):
             return self._call_ours(plain, (held, *args), kwargs)
         if isinstance(held, PyLayerContext):
@@ -122,9 +126,19 @@ class Watch(Branches):
             if is_ours(where) or not isinstance(found, staticmethod):
                 raise NotWhole(f"'{kind.__name__}.{name}' is no static method")
             self.class_guard(kind, name)
-            methods[name] = staticmethod(functools.partial(self.call, found.__func__))
+            methods[name] = staticmethod(functools.partial(self.call, found.__func__) if name == "forward" else self._rule(found.__func__))
         args, kwargs = self._arguments(args, kwargs)
-        return types.new_class(kind.__name__, (kind,), {}, lambda body: body.update(methods)).apply(*args, **kwargs)
+        watched: Any = types.new_class(kind.__name__, (kind,), {}, lambda body: body.update(methods))
+        return watched.apply(*args, **kwargs)
+
+    def _rule(self, function: Any) -> Callable[..., Any]:
+        """A function for gradients, watched, which changes nothing: it runs now, and what it computes will be computed whenever gradients are asked for."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return self._inside(lambda: self.call(function, *args, **kwargs))
+
+        run.__polyreme_watched__ = True  # type: ignore[attr-defined]
+        return run
 
     def _call_layer(self, layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `Layer.__call__` does, watched."""
@@ -212,6 +226,8 @@ class Watch(Branches):
         if module.startswith(("polyreme.nn.layer", "polyreme.nn.container")) or module == "polyreme.nn.recurrence":
             # Methods of Layers, called with the Layer.
             return self._call_twin(function, args, kwargs)
+        if module in FLOW:
+            return function(*map(self._body, args), **{name: self._body(value) for name, value in kwargs.items()})
         if module.startswith("polyreme.tape") and function.__name__ == "grad":
             self._arguments(args, kwargs)
             return function(*args, **kwargs)
@@ -221,6 +237,20 @@ class Watch(Branches):
             raise NotWhole(f"'{function.__name__}' is called")
         args, kwargs = self._arguments(args, kwargs)
         return function(*args, **kwargs)
+
+    def _body(self, value: Any) -> Any:
+        """An argument of a function that makes branches and loops: functions are bodies of these, alone or in pairs with their conditions."""
+        if isinstance(value, types.FunctionType):
+            return lambda *args: self._inside(lambda: self.call(value, *args))
+        if value is UNDEFINED:
+            return value
+        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+            self.state.expand(value)
+            return type(value)(map(self._body, value))
+        if isinstance(value, dict):
+            self.state.expand(value)
+            return {key: self._body(part) for key, part in value.items()}
+        return self._argument(value)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments for code that is not watched: containers are guarded, functions are watched when they are called."""

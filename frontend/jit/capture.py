@@ -8,30 +8,30 @@ from __future__ import annotations
 
 import collections
 import threading
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from polyreme import dispatch, tape, tensor
+from polyreme import dispatch, tape, tensor, views
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Location, PolyremeError, raised_location
 from polyreme.ir.dims import Expr, UnknownSize, deciding
 from polyreme.ir.types import TensorType
 from polyreme.jit.calls import Watch
-from polyreme.jit.effects import Build, Call, Constant, Effect, Existing, Output, Recipe
+from polyreme.jit.effects import Build, Call, Constant, Effect, Existing, Link, Output, Recipe
 from polyreme.jit.program import Program
 from polyreme.jit.sized_programs import Shapes, fits, shapes_of
 from polyreme.jit.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Named, Source
 from polyreme.jit.structure import LEAF, Nested, Plain, Template
-from polyreme.jit.trace import Trace, size_error
+from polyreme.jit.trace import Trace, Traced, TraceError, size_error, trace
 from polyreme.jit.watched import NotWhole, Watched
 from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
 
-__all__ = ["Whole", "capture"]
+__all__ = ["Whole", "capture", "trace_watched"]
 
 MOST_SHAPES = 1024
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, type)
@@ -95,6 +95,7 @@ class Whole:
     guards: Guards
     result: Recipe
     effects: list[Effect]
+    links: list[Link]  # results that are views
     existing: int  # how many of what the guards give back are objects that recipes need; the rest are inputs
     lone: bool = False  # whether the result is the program's only one, and there is nothing else to do
     _fitting: dict[Shapes, bool] = field(default_factory=dict)
@@ -129,6 +130,8 @@ class Whole:
                 value.make(call)
         for effect in self.effects:
             effect.apply(call)
+        for link in self.links:
+            link.apply(call)
         return result
 
 
@@ -182,8 +185,8 @@ def capture(
                     if not outside.stop_gradient and tape.is_grad_enabled():
                         raise NotWhole("a tensor outside that needs gradients is changed in place", location)
                     effects.append(Effect("assign", made.existing(outside), None, (made.output(_fresh(outside)),)))
-            if effects and any(e.kind == "assign" for e in effects):
-                _guard_apart(state, trace, stand_ins, leaves)
+            made.link_views()
+            _guard_apart(state, trace, stand_ins, leaves)
             for outside in trace.path_tensors:
                 trace.written_by_path.add(id(outside))
             if not made.outputs and (sized := next((t for t in stand_ins if not t.type.is_static), None)) is not None:
@@ -207,13 +210,13 @@ def capture(
         state.journal.undo()
         trace.restore()
     guards = Guards(_distinct(state.guards), [*made.sources, *trace.paths])
-    lone = not effects and isinstance(recipe, Output) and len(made.outputs) == 1
-    return Whole(Program(traced, name), guards, recipe, effects, len(made.sources), lone)
+    lone = not effects and not made.links and isinstance(recipe, Output) and len(made.outputs) == 1
+    return Whole(Program(traced, name), guards, recipe, effects, made.links, len(made.sources), lone)
 
 
 def _without_tensors(state: Watched, trace: _CaptureTrace, made: _Recipes, recipe: Recipe, effects: list[Effect]) -> Whole:
     """A call that computes nothing with tensors."""
-    return Whole(None, Guards(_distinct(state.guards), [*made.sources, *trace.paths]), recipe, effects, len(made.sources))
+    return Whole(None, Guards(_distinct(state.guards), [*made.sources, *trace.paths]), recipe, effects, made.links, len(made.sources))
 
 
 def _fresh(held: Tensor) -> Tensor:
@@ -242,15 +245,37 @@ def _refuse_gradients_of_choices(trace: Trace, location: Location) -> None:
             raise NotWhole("gradients flow through a branch or loop that a tensor decides", op.location or location)
 
 
+def _is_free(value: Any) -> bool:
+    """Whether there is a free size in an attribute."""
+    return isinstance(value, Expr) or isinstance(value, tuple) and any(map(_is_free, value))
+
+
+def _are_apart(a: Any, b: Any) -> bool:
+    """Whether two tensors share no contents."""
+    if a is b:
+        return False
+    if a._view is None or b._view is None:
+        return True
+    one, other = (v if v.__class__ is views.Storage else v[0] for v in (a._view, b._view))
+    return one is not other
+
+
 def _guard_apart(state: Watched, trace: _CaptureTrace, stand_ins: Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
-    """A program that writes to tensors takes each of its inputs for a tensor of its own: say so."""
-    given = [*leaves, *trace.path_tensors]
-    if len({id(t) for t in given}) < len(given):
-        raise NotWhole("a tensor that is given twice is changed in place")
-    sources = [*(state.sources[id(t)] for t in stand_ins), *trace.paths]
-    for i, source in enumerate(sources):
-        for other in sources[:i]:
-            state.guard(source, "{0} is not {1}", other, message=f"is another tensor than {other.said()}")
+    """A program that writes to a tensor takes its other inputs for tensors that share nothing with that: say so."""
+    fixed = [s for s in trace.sources if isinstance(s, Tensor)]
+    tensors = [*leaves, *trace.path_tensors, *fixed]
+    sources = [*(state.sources[id(t)] for t in stand_ins), *trace.paths, *(Fixed(t, t.name) for t in fixed)]
+    written = [stand_in._value is not arg for stand_in, arg in zip(stand_ins, trace.block.args, strict=False)]
+    written += [id(t) in trace.written for t in (*trace.path_tensors, *fixed)]
+    for i, (source, held) in enumerate(zip(sources, tensors, strict=True)):
+        if not written[i]:
+            continue
+        for j, (other, beside) in enumerate(zip(sources, tensors, strict=True)):
+            if i == j or written[j] and j < i or isinstance(source, Fixed) and isinstance(other, Fixed):
+                continue
+            if not _are_apart(held, beside):
+                raise NotWhole(f"'{source.said()}', which is changed in place, shares its contents with '{other.said()}'")
+            state.guard(source, "{2}({0}, {1})", other, _are_apart, message=f"shares no contents with {other.said()}")
 
 
 def _arguments(template: Nested, leaves: Iterator[Tensor], state: Watched, names: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -286,6 +311,45 @@ def _argument(part: Template, leaves: Iterator[Tensor], source: Source, state: W
     return made
 
 
+def trace_watched(
+    function: Callable[..., Any],
+    call: Callable[[Iterable[Tensor]], tuple[tuple[Any, ...], dict[str, Any]]],
+    inputs: Sequence[tuple[TensorType, str, bool]],
+    named: dict[str, Tensor],
+    layer: Layer | None,
+    name: str,
+    location: Location,
+    examples: Sequence[Sequence[int]] | None = None,
+) -> Traced:
+    """As `trace`, for a program that stands alone, as it is saved: control flow on tensors is part of it, and what the function writes to objects is taken back.
+
+    What it reads of Python's objects is as it is now. A function that cannot be watched is traced as it runs.
+    """
+
+    def tried(flow: bool) -> Traced:
+        state = Watched(flow, numbers_may_stay=True)
+        if layer is not None:
+            state.sources[id(layer)] = Fixed(layer, "self")
+            state.held.append(layer)
+        watch = Watch(state, {}, {})
+        try:
+            return trace(lambda *args, **kwargs: watch.call(function, *args, **kwargs), call, inputs, named, name, location, examples)
+        finally:
+            state.journal.undo()
+
+    try:
+        return tried(False)
+    except NotWhole:
+        return trace(function, call, inputs, named, name, location, examples)
+    except PolyremeError as error:
+        if error.diagnostics[0].code != "E0502":
+            raise
+        try:
+            return tried(True)
+        except NotWhole as refused:
+            raise TraceError(f"{refused.reason}, in a function in which a tensor decides: {error.diagnostics[0].message}", refused.location) from error
+
+
 class _Recipes:
     """How results and effects are made of the program's results."""
 
@@ -297,6 +361,7 @@ class _Recipes:
         self.places: dict[int, int] = {}
         self.made: dict[int, Recipe] = {}
         self.kept: list[Any] = []
+        self.links: list[Link] = []
 
     def output(self, held: Tensor) -> Output:
         number = self.numbers.get(id(held))
@@ -304,6 +369,33 @@ class _Recipes:
             number = self.numbers[id(held)] = len(self.outputs)
             self.outputs.append(held)
         return Output(number)
+
+    def link_views(self) -> None:
+        """Results that share contents with what is outside, or with each other, do so at each call."""
+        together: dict[int, list[Tensor]] = {}
+        for held in list(self.outputs):
+            if held._view is not None:
+                storage = held._view if held._view.__class__ is views.Storage else held._view[0]
+                together.setdefault(id(storage), []).append(held)
+        for members in together.values():
+            first = members[0]._view
+            storage = first if first.__class__ is views.Storage else first[0]
+            owner = storage.owner()
+            if owner is None:
+                if len(members) > 1:
+                    raise NotWhole("results are views of a tensor that is gone")
+                continue
+            outside = id(owner) in self.state.sources
+            if not outside and len(members) < 2:
+                continue
+            base: Recipe = self.existing(owner) if outside else self.output(owner)
+            for member in members:
+                if member is owner:
+                    continue
+                _, steps, attached = member._view
+                if any(operands or any(map(_is_free, attributes.values())) for _, operands, attributes in steps):
+                    raise NotWhole("a result is a view at a place that only the call tells")
+                self.links.append(Link(base, self.output(member), steps, attached is not None))
 
     def existing(self, value: Any) -> Existing:
         source = self.state.sources.get(id(value))

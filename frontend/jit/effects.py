@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from polyreme import dispatch
+from polyreme import dispatch, views
 from polyreme.nn.tables import note_change
 from polyreme.tensor import Tensor
 
-__all__ = ["Build", "Constant", "Effect", "Existing", "Journal", "Output", "Recipe"]
+__all__ = ["Build", "Constant", "Effect", "Existing", "Journal", "Link", "Output", "Recipe"]
 
 _TABLES = ("_parameters", "_buffers", "_sub_layers")
 
@@ -152,6 +152,19 @@ class Effect:
 
     def apply(self, call: Call) -> None:
         KINDS[self.kind](self.target.make(call), self.name, *[value.make(call) for value in self.values])
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A result that is a view of something: of an object that is there, or of another result."""
+
+    base: Recipe
+    view: Recipe
+    steps: tuple[views.Step, ...]
+    attached: bool  # to the graph, too
+
+    def apply(self, call: Call) -> None:
+        views.link(self.base.make(call), self.view.make(call), self.steps, self.attached)
 
 
 def _set_item(target: Any, key: Any, value: Any) -> None:

@@ -6,10 +6,12 @@ must give the function's own bytecode, so that a file that was edited since, or 
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import functools
 import linecache
+import operator
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +22,8 @@ from polyreme.jit.flow import WATCH, FlowError, with_calls
 
 __all__ = ["NoTwin", "Twin", "twin_of"]
 
+# What may be imported from __future__.
+_FUTURE = functools.reduce(operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 _FACTORY = "__polyreme_factory__"
 _Function = ast.FunctionDef | ast.Lambda
 _OPERATORS = {
@@ -215,7 +219,7 @@ def _compiled(node: _Function, code: types.CodeType, owner: str, more: tuple[str
             top.type_params = []  # type: ignore[attr-defined, unused-ignore]
     imports: list[ast.stmt] = [ast.Import(names=[ast.alias(name=name)]) for name in imported]
     module = ast.fix_missing_locations(ast.Module(body=[*imports, top], type_ignores=[]))
-    flags = code.co_flags & 0x1FF0000 & ~0x1000000  # what was imported from __future__
+    flags = code.co_flags & _FUTURE
     try:
         whole = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError) as error:

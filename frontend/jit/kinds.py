@@ -88,6 +88,8 @@ LAYER_READERS = frozenset({
 })  # fmt: skip
 # Functions of the framework that look at their arguments and nothing else, by module.
 TRUSTED = ("polyreme.math", "polyreme.nn.functional", "polyreme.tensor", "polyreme.grad_mode", "polyreme.fft", "polyreme.signal", "polyreme.vision.ops", "polyreme.linalg", "polyreme.sizes", "polyreme.dtypes", "polyreme.utils.structures", "polyreme.from_data")
+# Functions that make branches and loops of functions.
+FLOW = ("polyreme.control_flow", "polyreme.static.control_flow")
 HOOKS = ("_forward_pre_hooks", "_forward_post_hooks")
 
 

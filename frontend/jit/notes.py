@@ -13,9 +13,9 @@ _said: set[tuple[str, int, str]] = set()
 
 
 def say(name: str, reason: str, location: Location) -> None:
-    """Log that `name` is no single program, since `reason`, at `location`: once for each place and reason in a process."""
+    """Warn that `name` is no single program, since `reason`, at `location`: once for each place and reason in a process."""
     key = location.file, location.line, reason
     if key in _said:
         return
     _said.add(key)
-    LOGGER.info("%s: note: '%s' runs in parts: %s", location or "here", name, reason)
+    LOGGER.warning("%s: note: '%s' runs in parts: %s", location or "here", name, reason)

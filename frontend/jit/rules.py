@@ -174,8 +174,10 @@ def _body(seeds: Sequence[Any], last: Op | None, made: Sequence[Value]) -> tuple
 def effect_of(function: Callable[..., Any]) -> str | None:
     """What a Python function, or one of the user's that it calls, seems to do besides computing, for a message; None where nothing is seen.
 
-    Tensors that it makes may be written to.
+    Tensors that it makes may be written to. What is watched has been seen to do nothing else.
     """
+    if getattr(function, "__polyreme_watched__", False):
+        return None
     return _effect(function, set())
 
 

@@ -26,12 +26,12 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.dims import symbols as symbols_of
 from polyreme.ir.types import TensorType
 from polyreme.jit import notes
-from polyreme.jit.capture import Whole, capture
+from polyreme.jit.capture import Whole, capture, trace_watched
 from polyreme.jit.gather import Segments, call_gathered
 from polyreme.jit.program import Program
 from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, is_accepted, shapes_of, with_numbers
 from polyreme.jit.structure import Nested, Plain, Template, flatten, is_tensor, paths, unflatten
-from polyreme.jit.trace import Traced, TraceError, UnknownSizeError, trace
+from polyreme.jit.trace import Traced, TraceError, UnknownSizeError
 from polyreme.jit.watched import NotWhole
 from polyreme.static.input_spec import InputSpec, input_types
 from polyreme.tensor import Tensor
@@ -446,7 +446,7 @@ class StaticFunction:
             return unflatten(template, iter(stand_ins))
 
         inputs = list(zip(types, names, stop_gradients, strict=True))
-        return trace(self._function, arguments, inputs, _named_tensors(self.layer), self._name, _location(self._function), examples)
+        return trace_watched(self._function, arguments, inputs, _named_tensors(self.layer), self.layer, self._name, _location(self._function), examples)
 
     def trace(self, input_spec: Sequence[Any] | None = None) -> Traced:
         """The program for inputs described by specs (or tensors), by default those of the Layer, or else of the call that was traced last, whatever its other
@@ -481,6 +481,20 @@ class StaticFunction:
     def programs(self) -> list[Program]:
         """The programs there are so far: of whole calls, then of segments that were gathered."""
         return [whole.program for calls in self._calls.values() for whole in calls.wholes if whole.program is not None] + self._segments.programs()
+
+    @property
+    def name(self) -> str:
+        """What messages call it: the Layer's class, or the function's name."""
+        return self._name
+
+    def known_calls(self) -> list[_Calls]:
+        """What is known of calls, by signature."""
+        return list(self._calls.values())
+
+    def breaks(self) -> list[str]:
+        """Where calls are no single programs, and why; then where Python asked for values."""
+        refused = [f"{Location(file, line)}: {reason}" for file, line, reason in self._refused]
+        return list(dict.fromkeys([*refused, *map(str, self._segments.breaks.values())]))
 
     def concrete_programs(self) -> list[Traced]:
         """Everything traced so far."""

@@ -104,7 +104,7 @@ class Watched:
                 self.guard(source, "{0}.__class__ is {1} and {0} == {2}", kind, value, message=f"is {value!r}")
             elif kind is not types.BuiltinFunctionType or value.__self__ is None or isinstance(value.__self__, (types.ModuleType, type)):
                 self._register(value, source)
-                self.guard(source, "{0} is {1}", value, message=f"is {getattr(value, '__qualname__', value)}", counted=counted)
+                self.guard(source, "{0} is {1}", value, message=f"is {getattr(value, '__qualname__', None) or getattr(value, '__name__', value)}", counted=counted)
             else:
                 raise NotWhole(f"'{source.said()}' is a method of an object that is not known")
         else:

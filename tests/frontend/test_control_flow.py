@@ -30,7 +30,7 @@ def arrays(result: Any) -> list[Any]:
 
 def both(function: Callable[..., Any], *args: Any, wrt: tuple[int, ...] = ()) -> None:
     """The same eager and traced, twice each, with the gradients of the sum of all float results with respect to the arguments `wrt`."""
-    traced = paddle.jit.to_static(function)
+    traced = paddle.jit.to_static(function, full_graph=True)
     for _ in range(2):
         found = []
         for run in (function, traced):
@@ -112,7 +112,7 @@ def test_what_a_branch_writes_is_written_where_it_runs(sign: int) -> None:
 
             return branch(x.sum() > 0, first, lambda: x) + count
 
-        run = paddle.jit.to_static(function) if compiled else function
+        run = paddle.jit.to_static(function, full_graph=True) if compiled else function
         results = [run(paddle.to_tensor(X * np.float32(sign * f))).numpy() for f in (1, 2)]
         return [*results, mean.numpy(), count.numpy()]
 
@@ -132,7 +132,7 @@ def test_what_a_loop_writes_and_draws_goes_from_round_to_round() -> None:
             (i,) = loop(lambda i: i < n, step, [0])
             return total * 1, paddle.rand([2]), i * n
 
-        run = paddle.jit.to_static(function) if compiled else function
+        run = paddle.jit.to_static(function, full_graph=True) if compiled else function
         paddle.seed(7)
         return [a for n in (0, 3, 5) for a in arrays(run(paddle.to_tensor(n)))] + [total.numpy()]
 
@@ -164,7 +164,7 @@ def test_gradients_of_a_loop_that_grows_are_refused_with_the_way_out() -> None:
         return loop(lambda y: y.sum() < 10, lambda y: paddle.concat([y, y]), [x])[0]
 
     with pytest.raises(Exception, match="write into a tensor of the full size instead, or run the loop under paddle.no_grad"):
-        paddle.jit.to_static(function)(paddle.to_tensor(X, stop_gradient=False))
+        paddle.jit.to_static(function, full_graph=True)(paddle.to_tensor(X, stop_gradient=False))
 
 
 def test_free_sizes_and_empty_tensors() -> None:
@@ -186,7 +186,7 @@ def test_variables_that_have_no_value_before() -> None:
         _, last = loop(lambda i, last: i < n, lambda i, last: (i + 1, x * i.astype("float32")), [paddle.zeros([], "int64"), UNDEFINED])
         return y, last
 
-    traced = paddle.jit.to_static(function)
+    traced = paddle.jit.to_static(function, full_graph=True)
     y, last = traced(paddle.to_tensor(X), paddle.to_tensor(3))
     assert y.tolist() == (X * 2).tolist() and last.tolist() == (X * 2).tolist()
     y, last = traced(paddle.to_tensor(-X), paddle.to_tensor(0))
@@ -200,14 +200,16 @@ def test_what_needs_no_gradient_has_none() -> None:
     def function(x: Any) -> Any:
         with paddle.no_grad():
             kept = branch(x.sum() > 0, lambda: x * other, lambda: x)
-        assert kept.stop_gradient
+        if not kept.stop_gradient:
+            raise ValueError
         y = branch(x.sum() > 0, lambda: x * weight + kept, lambda: x - other.detach())
         (gx, gw, go) = paddle.grad((y * y).sum(), [x, weight, other], allow_unused=True)
-        assert go is None
+        if go is not None:
+            raise ValueError
         return gx, gw
 
     x = paddle.to_tensor(X, stop_gradient=False)
-    for eager, compiled in zip(function(x), paddle.jit.to_static(function)(x), strict=True):
+    for eager, compiled in zip(function(x), paddle.jit.to_static(function, full_graph=True)(x), strict=True):
         np.testing.assert_allclose(compiled.numpy(), eager.numpy(), rtol=1e-5)
 
 
@@ -224,7 +226,7 @@ def test_gradients_of_gradients(count: int) -> None:
 
     x = paddle.to_tensor(X, stop_gradient=False)
     n = paddle.to_tensor(count)
-    for eager, compiled in zip(function(x, n), paddle.jit.to_static(function)(x, n), strict=True):
+    for eager, compiled in zip(function(x, n), paddle.jit.to_static(function, full_graph=True)(x, n), strict=True):
         np.testing.assert_allclose(compiled.numpy(), eager.numpy(), rtol=1e-4, atol=1e-5)
 
 
@@ -236,7 +238,7 @@ REFUSED = {
     "a condition of many elements": (lambda x: branch(x > 0, lambda: x, lambda: x), "reduce it with paddle.all or paddle.any"),
     "a carried element type": (lambda x: loop(lambda y: y.sum() < 9, lambda y: y.astype("float64"), [x])[0], r"expected carried\[0\] to keep its dtype and rank"),
     "a carried structure": (lambda x: loop(lambda y, z: y.sum() < 9, lambda y, z: (y, [z]), [x, x])[0], "expected the body of a loop to return what it is given"),
-    "a value that leaks": (lambda x: _leaking(x), "return it from the body instead"),
+    "a value that leaks": (lambda x: _leaking(x), "a list is changed where a tensor decides"),
 }
 
 
@@ -250,7 +252,7 @@ def _leaking(x: Any) -> Any:
 def test_what_is_refused_says_why_at_the_users_line(name: str) -> None:
     function, message = REFUSED[name]
     with pytest.raises(TraceError, match=message) as caught:
-        paddle.jit.to_static(function)(paddle.to_tensor(X))
+        paddle.jit.to_static(function, full_graph=True)(paddle.to_tensor(X))
     assert __file__ in str(caught.value)
 
 
@@ -265,7 +267,7 @@ def test_an_error_in_a_body_leaves_tensors_as_they_were() -> None:
         return branch(x.sum() > 0, first, lambda: x)
 
     with pytest.raises(KeyError, match="mine"):
-        paddle.jit.to_static(function)(paddle.to_tensor(X))
+        paddle.jit.to_static(function, full_graph=True)(paddle.to_tensor(X))
     assert state.tolist() == [0, 0, 0]
 
 
@@ -354,7 +356,7 @@ def test_carried_values_of_all_kinds_of_floats(dtype: str) -> None:
 
     x = np.array([1.5, -0.5, 2.0])
     given = paddle.to_tensor(x + 1j * x[::-1] if "complex" in dtype else x).astype(dtype)
-    traced = paddle.jit.to_static(function)
+    traced = paddle.jit.to_static(function, full_graph=True)
     for n in (0, 1, 3):
         found, wanted = traced(given, paddle.to_tensor(n)), function(given, paddle.to_tensor(n))
         assert found.dtype == wanted.dtype and found.astype("complex128").tolist() == wanted.astype("complex128").tolist()
@@ -368,7 +370,7 @@ def test_sizes_that_a_body_needs_to_be_equal_are_checked_at_the_call() -> None:
     traced = paddle.jit.to_static(function, input_spec=[free, free, paddle.static.InputSpec([], "int64")])
     ones, two = paddle.ones([3, 4]), paddle.to_tensor(2)
     assert traced(ones, ones, two).tolist() == [[3] * 4] * 3
-    with pytest.raises(ValueError, match="expected N = 3 for the input 'y', as 'x' has it, but got 2"):
+    with pytest.raises(ValueError, match="expected y_0 to be equal to N .* but got 2"):
         traced(ones, ones[:2], two)
 
 

@@ -363,21 +363,20 @@ def line_of(function: Any, text: str) -> int:
     return first + next(i for i, line in enumerate(lines) if text in line)
 
 
-def test_a_tensor_as_condition_names_the_line_and_the_way_out() -> None:
+def test_a_value_that_a_sort_needs_names_the_line_and_the_way_out() -> None:
     def function(x: Any) -> Any:
-        if x.mean() > 0:
-            return x
-        return -x
+        largest = max(x[0], x[1])
+        return x * largest
 
     with pytest.raises(PolyremeError, match="paddle.where") as caught:
         paddle.jit.to_static(function, full_graph=True)(random(3))
     (fault,) = caught.value.diagnostics
-    assert fault.location.file == __file__ and fault.location.line == line_of(function, "if x.mean()")
+    assert fault.location.file == __file__ and fault.location.line == line_of(function, "max(x[0]")
 
 
-@pytest.mark.parametrize("use", [float, int, bool, lambda t: t.numpy(), lambda t: t.item(), lambda t: t.tolist(), lambda t: range(t.argmax())])
+@pytest.mark.parametrize("use", [float, int, bool, lambda t: t.numpy(), lambda t: t.item(), lambda t: t.tolist(), lambda t: sum(range(t.argmax()))])
 def test_reading_a_value_inside_a_traced_function_is_an_error(use: Any) -> None:
-    with pytest.raises(PolyremeError, match="has none while the function is traced|of a tensor|is used"):
+    with pytest.raises(PolyremeError, match="has none while the function is traced|of a tensor|is used|is gone through"):
         paddle.jit.to_static(lambda x: x * use(x.sum()), full_graph=True)(random(3))
 
 
