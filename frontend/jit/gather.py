@@ -338,7 +338,7 @@ class Gatherer:
         new = value._value
         if tape.is_grad_enabled() and not tensor.stop_gradient and tensor.is_leaf and not value.is_leaf:
             raise RuntimeError(dispatch.leaf_is_changed(tensor))
-        if new.__class__ is Pending and new.array is None and self._keeps_place(tensor, value):
+        if self._keeps_place(tensor, value):
             # Contents and place in the graph are of two values from here on: the one that it has stays.
             self.flush("a tensor gets contents without their place in the graph")
             new = value._value
@@ -356,10 +356,11 @@ class Gatherer:
 
     @staticmethod
     def _keeps_place(tensor: Tensor, value: Tensor) -> bool:
-        """Whether the place in the graph that `tensor` has, or will have, is another than the one of the pending contents `value`."""
-        if value._value.needs:
-            return value.stop_gradient
-        held = tensor._value
+        """Whether `tensor` has, or will have, another place in the graph than the contents `value`, and one of both is pending."""
+        new, held = value._value, tensor._value
+        pending = new.__class__ is Pending and new.array is None
+        if new.needs if pending else value._node is not None:
+            return pending and value.stop_gradient
         return held.__class__ is Pending and held.array is None and held.needs and not tensor.stop_gradient
 
     def follow(self, tensor: Tensor, value: Tensor) -> None:

@@ -73,6 +73,7 @@ DIFFERED = {
     "an argument is the result of one branch": ("if y.max() > 0.9:\n    y = y - 0.5\nreturn y", "y", TWO[1:]),
     "a loop that may not run leaves an argument": ("z = y\nwhile z.max() > 0.9:\n    z = z * 0.5\nz.scale_(0.5)\nreturn z * 1", "y", TWO[1:]),
     "a loop writes to what it was given": ("z = y\nc = y * 0.9\nwhile c.abs().sum() > 0.77:\n    c = c * 0.5\n    z.scale_(0.5)\n    z = z * 2\nreturn c * 1, z * 1", "y", TWO[1:]),
+    "contents that are there already leave a tensor in the graph": ("KEPT[:] = NET.linear.bias\nKEPT.copy_(NET.sums, True)\nif x.max() > -0.2:\n    KEPT[0] = 0.5\nKEPT.stop_gradient = True",),
     "a tensor decides under no_grad": ("v = x * 0.5\nwith paddle.no_grad():\n    if x.sum() > -0.2:\n        v *= 0.25\nreturn v",),
     "gradients that are needed are stopped in one branch": ("z = x * 2\nif x.max() > 0.9:\n    z = x * 3\n    z.stop_gradient = True\nreturn z",),
 }  # fmt: skip

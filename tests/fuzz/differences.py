@@ -22,6 +22,7 @@ import numpy as np
 
 import polyreme as paddle
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.jit.notes import LOGGER
 from polyreme.jit.static_function import StaticFunction
 from tests.fuzz.checks import Fault, time_limit
 
@@ -34,13 +35,16 @@ Description = dict[str, Any]
 
 def check_functions(text: str, seconds: float = 90.0) -> str:
     """What a module is: "whole", or "gathered" by default and "refused" as a full graph; "failing" eagerly; "unsteady" if its branches hang on rounding."""
+    level = LOGGER.level
     with tempfile.TemporaryDirectory() as folder, time_limit(seconds), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        LOGGER.setLevel("ERROR")
         path = Path(folder) / f"random_{hashlib.sha256(text.encode()).hexdigest()[:12]}.py"
         path.write_text(text)
         try:
             return _compared(path)
         finally:
+            LOGGER.setLevel(level)
             linecache.cache.pop(str(path), None)
 
 
@@ -124,8 +128,7 @@ class _Run:
         if way != "eager":
             self.static = self.entry if isinstance(self.entry, StaticFunction) else self.entry.forward
         if nudge:
-            outside = [*self.module.NET.parameters(), self.module.NET.sums, self.module.KEPT, self.module.FREE]
-            for t in outside:
+            for t in _tensors(self.module):
                 t.set_value(t.numpy() * np.float32(1 + nudge))
 
     def all(self) -> "_Run":

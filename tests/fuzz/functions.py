@@ -475,7 +475,7 @@ class _Function:
             lines = [f"{name} = paddle.to_tensor(0)", f"while {name} < {draw.choice([2, 3])}:", f"    {name} = {name} + 1", *self.block(draw.randint(1, 2))]
         else:
             a, shape = self.tensor()
-            lines = [f"{name} = {a} * 0.9", f"while 0.77 < {name}.abs().sum() < 1000.0:", f"    {name} = {name} * 0.5", *self.block(draw.randint(0, 2))]
+            lines = [f"{name} = {a} * 0.9", f"while {name}.abs().sum() > 0.77 and {name}.abs().sum() < 1000.0:", f"    {name} = {name} * 0.5", *self.block(draw.randint(0, 2))]
             self.shapes[name] = shape
         if draw.random() < 0.3:
             lines += _indented([f"if {self.condition()}:", "    break"])
