@@ -254,13 +254,13 @@ class Watched:
         if id(written) in self.uncertain:
             raise NotWhole("a tensor is written to that is another one, or shares contents with it, if a tensor decides so")
 
-    def is_seen(self, tensor: Tensor, results: Container[int], met: Container[int] = ()) -> bool:
+    def is_seen(self, tensor: Tensor, results: Container[int], met: frozenset[int] = frozenset()) -> bool:
         """Whether the caller has, or gets among `results`, another tensor that an uncertain one is, or shares contents with, if a tensor decides so."""
         olds = self.uncertain.get(id(tensor), (tensor, ()))[1]
         for old in olds:
             if any(other is not tensor and (id(other) in self.sources or id(other) in results) for other in views.sharing(old)):
                 return True
-        return any(id(old) not in met and self.is_seen(old, results, {*met, id(tensor)}) for old in olds)
+        return any(id(old) not in met and self.is_seen(old, results, met | {id(tensor)}) for old in olds)
 
     def is_number(self, value: Any, depth: int = 64) -> bool:
         """Whether Python would have a number for a value of the program: one of `numbers`, or what is computed of these alone."""
