@@ -7,7 +7,7 @@ are whole numbers and symbolic sizes, found by following the `nn` ops that make 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,13 @@ def known_contents(tensor: Tensor) -> Contents | None:
     value = tensor._held()
     if isinstance(value, np.ndarray):
         return value.astype(object) if value.size <= MAX_ELEMENTS else None
-    return _of_value(value, {}, MAX_DEPTH) if isinstance(value, Value) else None
+    if not isinstance(value, Value):
+        return None
+    from polyreme import dispatch
+
+    # What stands for something that is computed later says nothing, whatever op made it.
+    unknown: Iterable[Value] = getattr(dispatch.active_trace(), "unknown", ())
+    return _of_value(value, dict.fromkeys(unknown), MAX_DEPTH)
 
 
 def _of_value(value: Value, done: dict[Value, Contents | None], depth: int) -> Contents | None:

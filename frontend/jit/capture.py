@@ -34,6 +34,7 @@ from polyreme.tensor import Tensor
 __all__ = ["Whole", "capture", "trace_watched"]
 
 MOST_SHAPES = 1024
+_ONE = threading.RLock()
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, type)
 
 
@@ -161,10 +162,9 @@ def capture(
     if layer is not None:
         state.sources[id(layer)] = Fixed(layer, "self")
         state.held.append(layer)
-    if tensor.capturing() is not None:
-        raise NotWhole("another function is being captured")
     try:
-        with dispatch.trace_into(trace), tensor.captured_by(trace), deciding(trace.sizes):
+        # One capture at a time: while it runs it is told of all reads of values, those of other threads' functions are their own captures' to know.
+        with _ONE, dispatch.trace_into(trace), tensor.captured_by(trace), deciding(trace.sizes):
             shapes = shapes_of(leaves)
             stand_ins = [trace.add_input(*given, shape) for given, shape in zip(inputs, shapes, strict=True)]
             trace.arguments = len(stand_ins)

@@ -55,6 +55,7 @@ def custom_gradient(
     taken = [trace.value_of(v) for v in values]
     operands = [trace._operand(t, True) for t in inputs]
     seeds = [trace.builder.insert(_zeros(value, trace)) for value in taken]
+    trace.unknown.update(seeds)
     first = trace.builder.block.last
     stopped, written = dict(trace.stopped), {key: o.tensor._value for key, o in trace.originals.items()}
     try:

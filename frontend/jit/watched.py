@@ -241,7 +241,7 @@ class Watched:
     def may_change(self, held: Any) -> None:
         """Objects that were there before a body of a branch or loop are not changed in it: it may run any number of times, or not at all."""
         if self.born and not any(id(held) in made for made in self.born):
-            raise NotWhole(f"a {type(held).__name__} is changed where a tensor decides whether, or how often")
+            raise NotWhole(f"a {type(held).__name__} is changed in a branch, a loop or a rule of gradients of the program")
 
     def note_uncertain(self, made: Tensor, olds: Sequence[Tensor]) -> None:
         """`made` stands for what Python would have as one of several tensors, `olds` among them, or as a view of one."""

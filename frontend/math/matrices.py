@@ -25,7 +25,7 @@ def _of_numbers(x: Tensor, function: str, dtypes: tuple[str, ...]) -> Tensor:
 
 def _first_failure(x: Tensor, result: Tensor) -> int | None:
     """The number of the first matrix that has no result, where that can be seen: in eager mode."""
-    made, given = result._held(), x._known()
+    made, given = result._held(), x._held()
     if not isinstance(made, np.ndarray) or not isinstance(given, np.ndarray) or not made.size:
         return None
     failed = np.isnan(made).any((-1, -2)) & ~np.isnan(given).any((-1, -2))

@@ -238,7 +238,7 @@ REFUSED = {
     "a condition of many elements": (lambda x: branch(x > 0, lambda: x, lambda: x), "reduce it with paddle.all or paddle.any"),
     "a carried element type": (lambda x: loop(lambda y: y.sum() < 9, lambda y: y.astype("float64"), [x])[0], r"expected carried\[0\] to keep its dtype and rank"),
     "a carried structure": (lambda x: loop(lambda y, z: y.sum() < 9, lambda y, z: (y, [z]), [x, x])[0], "expected the body of a loop to return what it is given"),
-    "a value that leaks": (lambda x: _leaking(x), "a list is changed where a tensor decides"),
+    "a value that leaks": (lambda x: _leaking(x), "a list is changed in a branch, a loop"),
 }
 
 
