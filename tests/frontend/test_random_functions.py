@@ -15,7 +15,7 @@ from tests.fuzz.differences import check_functions
 from tests.fuzz.functions import written
 from tests.fuzz.reduce import smallest_module
 
-FIRST, COUNT, BATCH = 0, 32, 8
+FIRST, COUNT, BATCH = 0, 24, 8
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, BATCH))
