@@ -34,7 +34,7 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.dispatch import Recorder
 
-__all__ = ["Step", "Storage", "alias", "become", "can_reshape", "contents", "is_contiguous", "leave", "link", "put", "stand_in", "strides", "write", "write_recorded"]
+__all__ = ["Step", "Storage", "alias", "become", "can_reshape", "contents", "is_contiguous", "leave", "link", "put", "sharing", "stand_in", "strides", "write", "write_recorded"]
 
 Array = np.ndarray[Any, Any]
 # An op, its operands behind the first, and its attributes.
@@ -99,6 +99,11 @@ def _storage_of(tensor: Tensor) -> Storage:
 def _takes_gradients(owner: Tensor) -> bool:
     """Whether it is a leaf that needs gradients, and stays one."""
     return owner.is_leaf and not owner.stop_gradient
+
+
+def sharing(tensor: Tensor) -> list[Tensor]:
+    """All who share contents with a tensor, itself among them."""
+    return [tensor] if tensor._view is None else [tensor, *_storage_of(tensor).others(tensor)]
 
 
 # --- writes

@@ -75,6 +75,10 @@ class _CaptureTrace(Trace):
         state.guard(source, test, kind, owner.stop_gradient, owner.type, message=f"is a tensor of type {owner.type}{'' if owner.stop_gradient else ' that needs gradients'}")
         return self._argument(owner.type, name, "input", number)
 
+    def follow(self, tensor: Tensor, value: Tensor) -> None:
+        self.state.check_certain(tensor)
+        super().follow(tensor, value)
+
     def is_outside(self, held: Tensor) -> bool:
         """Whether a tensor may have other values at the next call. Other threads' reads are nothing of this capture's."""
         return id(held) in self.state.outside_tensors and threading.get_ident() == self.thread
@@ -172,11 +176,13 @@ def capture(
             made = _Recipes(state, trace, stand_ins)
             recipe = made.recipe(result)
             effects = [Effect(kind, made.existing(target), key, tuple(map(made.recipe, values))) for kind, target, key, values in state.effects]
-            for stand_in, value in zip(stand_ins, before, strict=True):
+            changed: list[int] = []
+            for i, (stand_in, leaf, value) in enumerate(zip(stand_ins, leaves, before, strict=True)):
                 if stand_in._value is not value:
-                    if not leaves[stand_ins.index(stand_in)].stop_gradient and tape.is_grad_enabled():
+                    if not leaf.stop_gradient and tape.is_grad_enabled():
                         raise NotWhole("an argument that needs gradients is changed in place", location)
                     effects.append(Effect("assign", made.existing(stand_in), None, (made.output(_fresh(stand_in)),)))
+                    changed.append(i)
             written = list(trace.written.values())
             for outside in written:
                 if any(outside is t for t in trace.path_tensors):
@@ -193,6 +199,8 @@ def capture(
                 return _without_tensors(state, trace, made, recipe, effects)
             if not numbers_may_stay:
                 _refuse_gradients_of_choices(trace, location)
+                if any(state.is_seen(t, made.numbers) for t in made.outputs):
+                    raise NotWhole("a result is another tensor, or shares contents with it, if a tensor decides so", location)
             result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
             traced = trace.finish(name, made.outputs, LEAF, result_names, location)
     except PolyremeError as error:
@@ -207,7 +215,9 @@ def capture(
         trace.restore()
     guards = Guards(_distinct(state.guards), [*made.sources, *trace.paths])
     lone = not effects and not made.links and isinstance(recipe, Output) and len(made.outputs) == 1
-    return Whole(Program(traced, name), guards, recipe, effects, made.links, len(made.sources), lone)
+    program = Program(traced, name)
+    program.changed_inputs = frozenset(changed)
+    return Whole(program, guards, recipe, effects, made.links, len(made.sources), lone)
 
 
 def _without_tensors(state: Watched, trace: _CaptureTrace, made: _Recipes, recipe: Recipe, effects: list[Effect]) -> Whole:

@@ -249,9 +249,11 @@ class Gatherer:
     def gather(self, plan: Any, operands: Sequence[Any]) -> Any:
         """As `emit`, for a call that is planned."""
         recording = tape.is_grad_enabled()
-        self.passing = False
-        refs = tuple([self._reference(o, recording) for o in operands])
-        segment = self.segment
+        segment = None
+        while segment is not self.segment:
+            # What an operand needs may have the segment run: references to its values are nothing in the next one.
+            segment, self.passing = self.segment, False
+            refs = tuple([self._reference(o, recording) for o in operands])
         segment.steps.append(_Step(plan, refs, recording, caller_location() if self.locating else None))
         segment.key += (plan, refs, recording)
         needs = self.passing and plan.cls in tape.gradient_rules()
@@ -336,6 +338,10 @@ class Gatherer:
         new = value._value
         if tape.is_grad_enabled() and not tensor.stop_gradient and tensor.is_leaf and not value.is_leaf:
             raise RuntimeError(dispatch.leaf_is_changed(tensor))
+        if self._keeps_place(tensor, value):
+            # Contents and place in the graph are of two values from here on: the one that it has stays.
+            self.flush("a tensor gets contents without their place in the graph")
+            new = value._value
         if new.__class__ is not Pending:
             dispatch.take_over(tensor, value)
             return
@@ -347,6 +353,15 @@ class Gatherer:
             new.held_by(tensor)
         else:
             new.give(tensor)
+
+    @staticmethod
+    def _keeps_place(tensor: Tensor, value: Tensor) -> bool:
+        """Whether `tensor` has, or will have, another place in the graph than the contents `value`, and one of both is pending."""
+        new, held = value._value, tensor._value
+        pending = new.__class__ is Pending and new.array is None
+        if new.needs if pending else value._node is not None:
+            return pending and value.stop_gradient
+        return held.__class__ is Pending and held.array is None and held.needs and not tensor.stop_gradient
 
     def follow(self, tensor: Tensor, value: Tensor) -> None:
         """As `assign`: nothing is given to anybody later."""

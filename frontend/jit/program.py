@@ -195,6 +195,7 @@ class Program:
         self.traced = traced
         self.name = name
         self.fixed = fixed
+        self.changed_inputs: frozenset[Any] = frozenset()  # numbers of those that whoever runs it gives other contents afterwards, as the function does
         self._fixed_run: Any = None
         self.captured = traced.captured
         self.flags = [tensor.stop_gradient for tensor in self.captured]
@@ -289,10 +290,10 @@ class Program:
 
     def _versions(self, args: Sequence[Tensor]) -> list[int | None]:
         """What is the matter when an argument is changed: not of those that the function itself writes to, whose contents from before are kept."""
-        written = self.traced.written
-        if not written:
+        written, changed = self.traced.written, self.changed_inputs
+        if not written and not changed:
             return [t._version for t in args]
-        return [None if any(t is w for w in written) else t._version for t in args]
+        return [None if source in changed or any(t is w for w in written) else t._version for source, t in zip(self.traced.sources, args, strict=True)]
 
     def _needs(self, wrt: tuple[int, ...]) -> tuple[bool, ...]:
         """Of each result, and of what is written, whether it needs gradients where the arguments at `wrt` do."""

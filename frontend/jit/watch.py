@@ -225,6 +225,7 @@ class Reads:
         if isinstance(held, Tensor):
             if name != "stop_gradient" or self.state.is_outside(held):
                 raise NotWhole(f"'Tensor.{name}' is set")
+            self.state.check_certain(held)
             held.stop_gradient = value
             return
         if not isinstance(held, PyLayerContext):

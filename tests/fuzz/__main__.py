@@ -1,12 +1,13 @@
-"""Fuzzing: mutated texts and random modules, with a time limit for each.
+"""Fuzzing: mutated texts, random modules and random functions, with a time limit for each.
 
-    python -m tests.fuzz --texts 200000 --modules 20000 --seed 1
+    python -m tests.fuzz --texts 200000 --modules 20000 --functions 1000 --seed 1
     python -m tests.fuzz --texts 200000 --modules 20000 --minutes 5     # as many of them as 5 minutes allow
     python -m tests.fuzz --seed 1 --show 4711                           # the text of one case
+    python -m tests.fuzz --seed 1 --show-function 12                    # the module of one function
 
 A text is refused by the parser, found invalid by the verifier, or valid; then it has to survive printing and reading back in every form. Every
 rejection has to say a position in the text. A random module has to verify, to survive the same, and to compute the same afterwards. Nothing may
-raise another exception than the framework's own, or take more than a second.
+raise another exception than the framework's own, or take more than a second. A random function of Python's has to be the same eagerly and with `to_static`.
 
 The same seed makes the same cases. Of each kind of fault the first is kept, made as small as it goes, in the folder `--out`. The exit code is 1 when
 there was any.
@@ -22,6 +23,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.fuzz.cases import BATCH, Outcome
+from tests.fuzz.functions import written
 from tests.fuzz.pool import run_cases
 from tests.fuzz.texts import corpus, mutated
 
@@ -57,7 +59,7 @@ class Report:
             return
         self.out.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"\W+", "-", outcome.fault)[:60].strip("-")
-        path = self.out / f"{name}-{hashlib.sha256(outcome.fault.encode()).hexdigest()[:6]}.tir"
+        path = self.out / f"{name}-{hashlib.sha256(outcome.fault.encode()).hexdigest()[:6]}{'.py' if kind == 'functions' else '.tir'}"
         path.write_text(outcome.text, encoding="utf-8", errors="surrogatepass")
         path.with_suffix(".txt").write_text(f"{kind}, number {number}: {outcome.fault}\n{outcome.details}", encoding="utf-8", errors="backslashreplace")
         print(f"fault in {kind}, number {number}: {outcome.fault}; kept in {path}", file=sys.stderr, flush=True)
@@ -67,24 +69,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=200_000)
     parser.add_argument("--modules", type=int, default=20_000)
+    parser.add_argument("--functions", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, help="stop after this long, with what was done until then")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=Path("fuzz-faults"))
     parser.add_argument("--show", type=int, metavar="NUMBER", help="print the text of one case, and nothing else")
+    parser.add_argument("--show-function", type=int, metavar="NUMBER", help="print the module of one random function, and nothing else")
     options = parser.parse_args()
     if options.show is not None:
         sys.stdout.buffer.write(mutated(options.seed, options.show).encode("utf-8", "surrogatepass"))
+        return 0
+    if options.show_function is not None:
+        print(written(options.seed, options.show_function), end="")
         return 0
     report = Report(options.out)
     start = time.monotonic()
     seconds = options.minutes * 60 if options.minutes else float("inf")
     print(f"seed {options.seed}, {options.workers} workers, {len(corpus())} texts to start from", flush=True)
-    if options.texts:
-        share = 0.6 if options.modules else 1.0
-        report.run("texts", 1, options.seed, options.texts, options.workers, start + share * seconds)
-    if options.modules:
-        report.run("modules", BATCH, options.seed, options.modules, options.workers, start + seconds)
+    # Each kind has a share of the minutes; what one leaves of it is the next one's.
+    kinds = [(kind, unit, count, share) for kind, unit, count, share in [("texts", 1, options.texts, 5), ("modules", BATCH, options.modules, 3), ("functions", 1, options.functions, 2)] if count]
+    end = 0.0
+    for kind, unit, count, share in kinds:
+        end += share / sum(s for *_, s in kinds)
+        report.run(kind, unit, options.seed, count, options.workers, start + end * seconds)
     print("\n".join(report.lines))
     for fault, count in report.faults.most_common():
         print(f"{count:7} x {fault}")

@@ -1,4 +1,4 @@
-"""The two kinds of cases: a mutated text, and a batch of random modules. A case is a number of a seed, so it can be had again by itself."""
+"""The three kinds of cases: a mutated text, a batch of random modules, and a random function for `to_static`. A case is a number of a seed, so it can be had again by itself."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -7,7 +7,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as hypothesis_seed
 
 from tests.fuzz.checks import Fault, check_sample, check_text
-from tests.fuzz.reduce import smallest
+from tests.fuzz.differences import check_functions
+from tests.fuzz.functions import written
+from tests.fuzz.reduce import smallest, smallest_module
 from tests.fuzz.texts import mutated
 from tests.strategies import LEVELS, modules
 
@@ -68,4 +70,24 @@ def module_case(seed: int, number: int, known: set[str]) -> Outcome:
     return outcome
 
 
-CASES = {"texts": text_case, "modules": module_case}
+def function_case(seed: int, number: int, known: set[str]) -> Outcome:
+    """One random function, eager and compiled. A fault that is not among those `known` is made small."""
+    text = written(seed, number)
+    try:
+        return Outcome(Counter([check_functions(text)]))
+    except Fault as fault:
+        kind = fault.kind
+        if kind not in known:
+            text = smallest_module(text, lambda t: _difference(t) == kind, seconds=30.0)
+        return Outcome(Counter(["faulty"]), kind, fault.details, text)
+
+
+def _difference(text: str) -> str:
+    try:
+        check_functions(text)
+    except Fault as fault:
+        return fault.kind
+    return ""
+
+
+CASES = {"texts": text_case, "modules": module_case, "functions": function_case}

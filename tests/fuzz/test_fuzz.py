@@ -109,7 +109,7 @@ def test_what_shows_a_fault_is_made_small():
 def test_the_runner_keeps_what_it_finds_and_says_so(monkeypatch, tmp_path, capsys):
     _planted(monkeypatch, lambda: 1 // 0)
     monkeypatch.setattr(cases, "mutated", lambda seed, number: VALID if number == 3 else "")
-    monkeypatch.setattr("sys.argv", ["fuzz", "--texts", "8", "--modules", "0", "--workers", "1", "--out", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["fuzz", "--texts", "8", "--modules", "0", "--functions", "0", "--workers", "1", "--out", str(tmp_path)])
     assert main() == 1
     printed = capsys.readouterr().out
     assert "seed 1" in printed and "texts: 8 of 8" in printed and "1 x ZeroDivisionError while parsing" in printed
@@ -119,7 +119,7 @@ def test_the_runner_keeps_what_it_finds_and_says_so(monkeypatch, tmp_path, capsy
 
 
 def test_the_runner_stops_when_its_minutes_are_over(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["fuzz", "--minutes", "0.05", "--workers", "1", "--modules", "0"])
+    monkeypatch.setattr("sys.argv", ["fuzz", "--minutes", "0.05", "--workers", "1", "--modules", "0", "--functions", "0"])
     start = time.monotonic()
     assert main() == 0
     assert time.monotonic() - start < 30
