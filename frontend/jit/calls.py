@@ -70,7 +70,7 @@ class Watch(Reads):
         if kind is functools.partial:
             if state.is_outside(function):
                 for name in ("func", "args", "keywords"):
-                    self.read(function, name, getattr(function, name), "")
+                    state.expand(self.read(function, name, getattr(function, name), ""))
             return self.call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
         from polyreme.jit.static_function import StaticFunction
 
@@ -241,7 +241,7 @@ class Watch(Reads):
             if module_name(kind) == "polyreme.grad_mode":
                 return kind(*args, **kwargs)
             raise NotWhole(f"a {kind.__name__} is made inside the function")
-        if issubclass(kind, (np.generic, np.dtype)) and not any(isinstance(a, Tensor) for a in args):
+        if issubclass(kind, (np.generic, np.dtype, np.finfo, np.iinfo)) and not any(isinstance(a, Tensor) for a in args):
             return kind(*args, **kwargs)
         if type(kind) is not type or lookup(kind, "__new__")[1] is not object or issubclass(kind, (Layer, Tensor)):
             raise NotWhole(f"a {kind.__name__} is made inside the function")
@@ -414,6 +414,8 @@ class Watch(Reads):
         if name == "sort":
             kwargs = {key: self._spread(value) for key, value in (kwargs or {}).items()}
         outside = state.is_outside(held)
+        if family is dict and name == "update" and kwargs:
+            args, kwargs = (dict(*args, **kwargs),), None
         if outside:
             if kwargs:
                 raise NotWhole(f"'{family.__name__}.{name}' with keywords changes a container outside")

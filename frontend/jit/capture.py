@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import threading
+import types
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -150,6 +151,11 @@ def capture(
     if layer is not None:
         state.sources[id(layer)] = Fixed(layer, "self")
         state.held.append(layer)
+    owner = getattr(function, "__self__", None)
+    for part in (function, owner) if not isinstance(function, types.FunctionType) else ():
+        if part is not None and id(part) not in state.sources:
+            state.sources[id(part)] = Fixed(part, getattr(part, "__name__", type(part).__name__))
+            state.held.append(part)
     if tensor.capturing() is not None:
         raise NotWhole("another function is being captured")
     try:

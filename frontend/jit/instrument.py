@@ -211,7 +211,7 @@ def _compiled(node: _Function, code: types.CodeType, owner: str, more: tuple[str
             top.type_params = []  # type: ignore[attr-defined, unused-ignore]
     imports: list[ast.stmt] = [ast.Import(names=[ast.alias(name=name)]) for name in imported]
     module = ast.fix_missing_locations(ast.Module(body=[*imports, top], type_ignores=[]))
-    flags = code.co_flags & 0x1FF0000 & ~0x1000000  # what was imported from __future__
+    flags = code.co_flags & 0x1FF0000  # what was imported from __future__
     try:
         whole = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError) as error:

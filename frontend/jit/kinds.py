@@ -87,7 +87,7 @@ LAYER_READERS = frozenset({
     "named_sublayers", "parameters", "sublayers", "values",
 })  # fmt: skip
 # Functions of the framework that look at their arguments and nothing else, by module.
-TRUSTED = ("polyreme.math", "polyreme.nn.functional", "polyreme.tensor", "polyreme.grad_mode", "polyreme.fft", "polyreme.signal", "polyreme.vision.ops", "polyreme.linalg", "polyreme.sizes", "polyreme.dtypes", "polyreme.utils.structures")
+TRUSTED = ("polyreme.from_data", "polyreme.math", "polyreme.nn.functional", "polyreme.tensor", "polyreme.grad_mode", "polyreme.fft", "polyreme.signal", "polyreme.vision.ops", "polyreme.linalg", "polyreme.sizes", "polyreme.dtypes", "polyreme.utils.structures")
 HOOKS = ("_forward_pre_hooks", "_forward_post_hooks")
 
 

@@ -46,6 +46,10 @@ from polyreme.tensor import Tensor
 
 __all__ = ["Reads"]
 
+_CONTAINERS = (list, dict, set, collections.deque)
+# Attributes are looked up, and set, as `object` does it.
+_PLAIN_ATTRIBUTES = (object.__getattribute__, types.SimpleNamespace.__getattribute__)
+
 
 class Reads:
     """What the twin of one function reports but calls: its own variables are looked up here, everything else belongs to the capture."""
@@ -115,8 +119,8 @@ class Reads:
         if isinstance(held, (Expr, Size, np.generic, np.dtype, dtypes.dtype, *FUNCTIONS, str, int, float, complex, bytes, tuple, range, slice, types.GeneratorType)):
             if isinstance(held, types.MethodType) or name.startswith("__") and name not in ("__name__", "__qualname__"):
                 raise NotWhole(f"'{name}' of a {kind.__name__} is read")
-            if isinstance(held, tuple) and hasattr(held, "_fields") and name in held._fields:
-                return getattr(held, name)
+            if name in getattr(held, "__dict__", ()):
+                return self.read(held, name, getattr(held, name), "")
             return getattr(held, name)
         if kind in LISTS or kind in VIEWS or kind is frozenset:
             return getattr(held, name)
@@ -153,7 +157,7 @@ class Reads:
     def _of_object(self, held: Any, name: str) -> Any:
         state = self.state
         kind: Any = type(held)
-        if kind.__getattribute__ is not object.__getattribute__:
+        if kind.__getattribute__ not in _PLAIN_ATTRIBUTES:
             raise NotWhole(f"'{kind.__name__}' has a __getattribute__ of its own")
         if name == "__dict__":
             raise NotWhole(f"'{name}' of a {kind.__name__} is read")
@@ -184,6 +188,7 @@ class Reads:
             if source is not None:
                 self._once(("absent", id(held), name), lambda: state.guard(source, "not hasattr({0}, {1})", name, message=f"has no '{name}'"))
             raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'", name=name, obj=held)
+        self._own_absent(held, name)
         if isinstance(found, types.FunctionType):
             self.class_guard(kind, name)
             return types.MethodType(found, held)
@@ -198,6 +203,15 @@ class Reads:
         if is_ours(where):
             return found
         return self._noted(("class", id(where), name), found, lambda: Attribute(Fixed(where, where.__name__), name))
+
+    def _own_absent(self, held: Any, name: str) -> None:
+        """What the class has under this name is found as long as the object has nothing of its own there."""
+        source = self.state.sources.get(id(held))
+        if source is not None and hasattr(held, "__dict__") and (id(held), name) not in self.state.written:
+            of_layer = isinstance(held, Layer)
+            self._once(
+                ("own", id(held), name), lambda: self.state.guard(source, "{1} not in {0}.__dict__", name, message=f"has no '{name}' of its own", counted=of_layer)
+            )
 
     def class_guard(self, kind: type, name: str) -> None:
         """What instances of a class find under this name stays."""
@@ -251,7 +265,7 @@ class Reads:
         if isinstance(held, (type, types.ModuleType, *FUNCTIONS)):
             raise NotWhole(f"an attribute of {getattr(held, '__name__', held)!r} is set")
         custom = getattr(kind, method)
-        if custom is not getattr(object, method) and not (isinstance(held, Layer) and custom is getattr(Layer, method)) and not isinstance(held, Tensor):
+        if custom is not getattr(object, method) and custom is not getattr(types.SimpleNamespace, method) and not (isinstance(held, Layer) and custom is getattr(Layer, method)) and not isinstance(held, Tensor):
             raise NotWhole(f"'{kind.__name__}' has a {method} of its own")
         found, _ = lookup(kind, name)
         if found is not MISSING and hasattr(type(found), "__set__") and not isinstance(held, Tensor):
@@ -399,7 +413,7 @@ class Reads:
             return value
         if isinstance(value, Expr):
             raise NotWhole(f"a condition depends on the free size '{value}'")
-        if isinstance(value, SAFE) or not hasattr(kind, "__bool__") and not hasattr(kind, "__len__"):
+        if isinstance(value, SAFE) and not self._is_foreign(value) or not hasattr(kind, "__bool__") and not hasattr(kind, "__len__"):
             return value
         if not self.state.is_outside(value) and isinstance(value, np.ndarray):
             return value
@@ -422,12 +436,16 @@ class Reads:
         return getattr(operator, name)(*operands)
 
     def safe(self, value: Any, name: str) -> None:
-        if isinstance(value, (*SAFE, np.ndarray)):
-            return
         kind: Any = type(value)
+        if isinstance(value, (*SAFE, np.ndarray)) and not self._is_foreign(value):
+            return
         if name in ("eq", "ne", "in") and kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__ or is_enumeration(value):
             return
         raise NotWhole(f"an operator is applied to a {kind.__name__}")
+
+    def _is_foreign(self, value: Any) -> bool:
+        """Whether a value is of a class of the user's that is a built-in container, whose contents nobody guards."""
+        return isinstance(value, _CONTAINERS) and type(value) not in LISTS and (self.state.is_outside(value) or type(value) not in MAKERS)
 
     def shown(self, value: Any) -> Any:
         """A value whose text is asked for."""
@@ -436,10 +454,10 @@ class Reads:
         raise NotWhole(f"the text of a {type(value).__name__} is asked for")
 
     def has_plain_text(self, value: Any) -> bool:
-        if isinstance(value, (list, tuple)):
+        if type(value) is list or isinstance(value, tuple) and type(value).__repr__ is tuple.__repr__:
             self.state.expand(value)
             return all(map(self.has_plain_text, value))
-        return isinstance(value, (str, int, float, complex, bool, bytes, type(None), dtypes.dtype, type)) and not isinstance(value, Expr)
+        return type(value) in CONSTANTS or isinstance(value, (dtypes.dtype, type, Size))
 
     def manager(self, value: Any) -> Any:
         """What a `with` enters."""

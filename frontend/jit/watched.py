@@ -99,6 +99,14 @@ class Watched:
                 self.guard(source, "{0} is {1}", value, message=f"is {getattr(value, '__qualname__', value)}", counted=counted)
             else:
                 raise NotWhole(f"'{source.said()}' is a method of an object that is not known")
+        elif isinstance(value, (int, float, complex, str, bytes, tuple, frozenset)):
+            # Of a class of the user's: what it holds cannot change, unless it has attributes.
+            if getattr(value, "__dict__", None):
+                raise NotWhole(f"'{source.said()}' is a {kind.__name__} with attributes")
+            self._register(value, source)
+            self.guard(source, "{0} is {1}", value, message=f"is the same {kind.__name__}", counted=counted)
+            for i, element in enumerate(value if isinstance(value, tuple) else ()):
+                self.note(element, Item(source, i), counted)
         else:
             self._register(value, source)
             self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=counted)
@@ -219,12 +227,14 @@ class Watched:
             cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
             made = self.wrapped[id(function)] = twin.bind(function, watch(self, function.__globals__, cells))
             self.held.append(function)
+            defined = Fixed(function, function.__name__)
+            for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                self.guard(Attribute(defined, name), "{0} is {1}", getattr(function, name), message="is the same")
             for i, value in enumerate(function.__defaults__ or ()):
                 if type(value) not in CONSTANTS:
-                    self.note(value, Item(Attribute(Fixed(function, function.__name__), "__defaults__"), i))
+                    self.note(value, Item(Attribute(defined, "__defaults__"), i))
             for name, value in (function.__kwdefaults__ or {}).items():
-                if type(value) not in CONSTANTS:
-                    self.note(value, Item(Attribute(Fixed(function, function.__name__), "__kwdefaults__"), name))
+                self.note(value, Item(Attribute(defined, "__kwdefaults__"), name))
         return made
 
     def is_outside(self, value: Any) -> bool:
