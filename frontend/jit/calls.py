@@ -116,6 +116,10 @@ class Watch(Reads):
             found, _ = lookup(kind, "__call__")
             self.class_guard(kind, "__call__")
             return self.call(types.MethodType(found, layer), *args, **kwargs)
+        return self._call_forward(layer, args, kwargs)
+
+    def _call_forward(self, layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What `Layer.__call__` itself does: hooks, and forward between them."""
         if self._is_trusted(layer):
             return self._run_trusted(layer, layer, args, kwargs)
         pre, post = (list(self.state.expand(self.attribute(layer, name)).values()) if name in vars(layer) else [] for name in HOOKS)
@@ -137,6 +141,9 @@ class Watch(Reads):
     def _run_trusted(self, layer: Layer, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a Layer of the framework's, or its forward, as it is."""
         self.state.expand_layer(layer, True)
+        for part in (layer, *layer.sublayers()):
+            if "forward" not in vars(part):
+                self._own_absent(part, "forward")
         args, kwargs = self._arguments(args, kwargs)
         return self._unchanged([layer, *layer.sublayers()], lambda: run(*args, **kwargs))
 
@@ -155,15 +162,23 @@ class Watch(Reads):
         return forward is None or isinstance(forward, StaticFunction) and getattr(forward.dygraph_function, "__func__", None) is type(layer).forward
 
     def _unchanged(self, layers: list[Layer], run: Callable[[], Any]) -> Any:
-        """Run the framework's own code on its Layers, which sets none of their attributes."""
+        """Run the framework's own code on its Layers, which sets none of their attributes but to numbers and texts."""
         for layer in layers:
             self.state.journal.before(layer)
         before = [dict(vars(layer)) for layer in layers]
         result = run()
         for layer, was in zip(layers, before, strict=True):
             now = vars(layer)
-            if now.keys() != was.keys() or any(now[name] is not value for name, value in was.items()):
+            if now.keys() != was.keys():
                 raise NotWhole(f"a {type(layer).__name__} changes its attributes")
+            for name, value in was.items():
+                if now[name] is value:
+                    continue
+                if type(now[name]) not in CONSTANTS or type(value) not in CONSTANTS:
+                    raise NotWhole(f"a {type(layer).__name__} changes its attributes")
+                if now[name] != value:
+                    self.state.written.add((id(layer), name))
+                    self.state.effect("set_attribute", layer, name, now[name])
         return result
 
     def _call_layer_method(self, layer: Layer, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -176,7 +191,7 @@ class Watch(Reads):
             found = plain(layer, *args, **kwargs)
             return list(found) if isinstance(found, types.GeneratorType) else found
         if name == "__call__":
-            return self._call_layer(layer, args, kwargs)
+            return self._call_forward(layer, args, kwargs)
         if name in ("train", "eval", "apply", "to", "astype", "float", "load_dict", "set_state_dict", "set_dict", "state_dict") or name.startswith(("register", "add_", "create")):
             raise NotWhole(f"'{type(layer).__name__}.{name}' is called")
         if name == "forward" and self._is_trusted(layer):

@@ -22,6 +22,7 @@ from polyreme.ir.dims import Expr, UnknownSize, deciding
 from polyreme.ir.types import TensorType
 from polyreme.jit.calls import Watch
 from polyreme.jit.effects import Build, Call, Constant, Effect, Existing, Output, Recipe
+from polyreme.jit.kinds import LISTS
 from polyreme.jit.program import Program
 from polyreme.jit.sized_programs import Shapes, fits, shapes_of
 from polyreme.jit.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Named, Source
@@ -45,6 +46,7 @@ class _CaptureTrace(Trace):
         self.state = state
         self.moving = moving
         self.paths: list[Source] = []
+        self.fixed: list[Tensor] = []  # tensors outside that belong to the program
         self.path_tensors: list[Tensor] = []
         self.arguments = 0  # how many inputs are arguments
         self.thread = threading.get_ident()
@@ -64,6 +66,7 @@ class _CaptureTrace(Trace):
         if source is None or part and source.said() not in self.moving:
             if source is not None:
                 state.guard(source, "{0} is {1}", owner, message=f"is the tensor '{owner.name}'", counted=getattr(source, "of_layer", False))
+            self.fixed.append(owner)
             return super().outside(owner, name)
         number = self.arguments + len(self.paths)
         self.paths.append(source)
@@ -180,8 +183,9 @@ def capture(
                     if not outside.stop_gradient and tape.is_grad_enabled():
                         raise NotWhole("a tensor outside that needs gradients is changed in place", location)
                     effects.append(Effect("assign", made.existing(outside), None, (made.output(_fresh(outside)),)))
-            if effects and any(e.kind == "assign" for e in effects):
-                _guard_apart(state, trace, stand_ins, leaves)
+            _guard_containers(state)
+            if any(e.kind == "assign" for e in effects) or trace.written:
+                _guard_apart(state, trace, stand_ins, any(e.kind == "assign" for e in effects))
             for outside in trace.path_tensors:
                 trace.written_by_path.add(id(outside))
             if not made.outputs and (sized := next((t for t in stand_ins if not t.type.is_static), None)) is not None:
@@ -229,15 +233,51 @@ def _distinct(guards: list[Guard]) -> list[Guard]:
     return kept
 
 
-def _guard_apart(state: Watched, trace: _CaptureTrace, stand_ins: Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
-    """A program that writes to tensors takes each of its inputs for a tensor of its own: say so."""
-    given = [*leaves, *trace.path_tensors]
-    if len({id(t) for t in given}) < len(given):
-        raise NotWhole("a tensor that is given twice is changed in place")
+def _guard_apart(state: Watched, trace: _CaptureTrace, stand_ins: Sequence[Tensor], assigned: bool) -> None:
+    """A program that writes to tensors takes each of its inputs for a tensor of its own, with contents of its own: say so. Where none of the inputs
+    is `assigned` it is enough that they are apart from what the program writes to by itself."""
     sources = [*(state.sources[id(t)] for t in stand_ins), *trace.paths]
-    for i, source in enumerate(sources):
-        for other in sources[:i]:
-            state.guard(source, "{0} is not {1}", other, message=f"is another tensor than {other.said()}")
+    others = [t for t in trace.fixed if not any(t is path for path in trace.path_tensors)]
+    if not sources:
+        return
+    if not assigned:
+        others = [t for t in others if id(t) in trace.written]
+        known = frozenset(map(id, others))
+        for source in sources:
+            test = "({0}._view is None and id({0}) not in {1}) or {2}([{0}], {3})"
+            state.guard(source, test, known, _are_apart, others, message="shares its contents with no tensor that is written")
+        return
+    places = ", ".join("{%d}" % (i + 3) for i in range(len(sources) - 1))
+    state.guard(sources[0], "{1}([{0}, %s], {2})" % places, _are_apart, others, *sources[1:], message="and the other tensors share no contents, and one of them is written")
+
+
+def _are_apart(given: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    """Whether tensors `given` share their contents neither with each other nor with the others."""
+    known = {_contents(t) for t in given}
+    return len(known) == len(given) and not any(_contents(t) in known for t in others)
+
+
+def _contents(held: Tensor) -> int:
+    """The identity of what a tensor has its contents in."""
+    view = held._view
+    return id(held if view is None else view[0] if isinstance(view, tuple) else view)
+
+
+def _guard_containers(state: Watched) -> None:
+    """Lists and dicts among the arguments stand for such as are given but once, and are not met elsewhere: say so."""
+    given = [state.sources[number] for number in state.given]
+    if not given:
+        return
+    others = [state.sources[id(v)] for v in {id(v): v for v in state.held}.values() if type(v) in LISTS and id(v) in state.sources and id(v) not in state.given]
+    sources = [*given, *others]
+    if len(sources) == 1:
+        return
+    places = ", ".join("{%d}" % (i + 2) for i in range(len(sources) - 1))
+    state.guard(sources[0], "{1}({0}, %s)" % places, _are_distinct, *sources[1:], message="and other lists and dicts are objects of their own")
+
+
+def _are_distinct(*objects: Any) -> bool:
+    return len(set(map(id, objects))) == len(objects)
 
 
 def _arguments(template: Nested, leaves: Iterator[Tensor], state: Watched, names: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -268,6 +308,10 @@ def _argument(part: Template, leaves: Iterator[Tensor], source: Source, state: W
         else:
             made = part.kind(*parts) if hasattr(part.kind, "_fields") else part.kind(parts)
         state.expanded.add(id(made))
+        if type(made) in LISTS:
+            state.given.add(id(made))
+        elif not isinstance(made, tuple):
+            raise NotWhole(f"a {type(made).__name__} is given")
     state.sources[id(made)] = source
     state.held.append(made)
     return made
@@ -288,9 +332,20 @@ class _Recipes:
     def output(self, held: Tensor) -> Output:
         number = self.numbers.get(id(held))
         if number is None:
+            self._not_shared(held)
             number = self.numbers[id(held)] = len(self.outputs)
             self.outputs.append(held)
         return Output(number)
+
+    def _not_shared(self, held: Tensor) -> None:
+        """Results are tensors with contents of their own."""
+        if held._view is None:
+            return
+        contents = _contents(held)
+        if any(isinstance(t, Tensor) and id(t) in self.state.sources and t._view is not None and _contents(t) == contents for t in self.state.held):
+            raise NotWhole("a view of a tensor from outside outlives the call")
+        if any(t._view is not None and _contents(t) == contents for t in self.outputs):
+            raise NotWhole("two tensors that share their contents outlive the call")
 
     def existing(self, value: Any) -> Existing:
         source = self.state.sources.get(id(value))

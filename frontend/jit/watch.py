@@ -236,6 +236,8 @@ class Reads:
         if isinstance(held, Tensor):
             if name != "stop_gradient" or self.state.is_outside(held):
                 raise NotWhole(f"'Tensor.{name}' is set")
+            if held.stop_gradient and not value:
+                raise NotWhole("a tensor that was made inside the function is to get gradients")
             held.stop_gradient = value
             return
         outside = self.state.is_outside(held)
@@ -393,6 +395,14 @@ class Reads:
 
     # --- values
 
+    def same(self, first: Any, second: Any) -> bool:
+        """`first is second`."""
+        sources = self.state.sources
+        if first is not second and id(first) in sources and id(second) in sources:
+            # What stands for two arguments may be one object at another call.
+            self.state.guard(sources[id(first)], "{0} is not {1}", sources[id(second)], message=f"is another than {sources[id(second)].said()}")
+        return first is second
+
     def truth(self, value: Any) -> bool:
         """Whether a condition holds."""
         return bool(self.tested(value))
@@ -437,7 +447,7 @@ class Reads:
 
     def safe(self, value: Any, name: str) -> None:
         kind: Any = type(value)
-        if isinstance(value, (*SAFE, np.ndarray)) and not self._is_foreign(value):
+        if isinstance(value, Size) or isinstance(value, (*SAFE, np.ndarray)) and not self._is_foreign(value):
             return
         if name in ("eq", "ne", "in") and kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__ or is_enumeration(value):
             return

@@ -42,6 +42,7 @@ class Watched:
         self.held: list[Any] = []  # keeps what identities are of alive
         self.read: dict[Any, Any] = {}  # what was read once, by where
         self.expanded: set[int] = set()  # containers and Layers whose contents are guarded
+        self.given: set[int] = set()  # lists and dicts that stand for arguments
         self.written: set[tuple[int, Any]] = set()  # attributes that hold what the function put there
         self.journal = Journal()
         self.effects: list[tuple[str, Any, Any, tuple[Any, ...]]] = []
@@ -77,8 +78,10 @@ class Watched:
                 self.outside_tensors.add(id(value))
                 if self.owners.setdefault(id(value._value), value) is not value:
                     self.shared.add(id(value._value))
-            elif not counted:
-                self.guard(source, "{0} is {1}", value, message=f"is the same {kind.__name__}")
+            else:
+                self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=True)
+                if not counted:
+                    self.guard(source, "{0} is {1}", value, message=f"is the same {kind.__name__}")
         elif kind is tuple or isinstance(value, tuple) and hasattr(value, "_fields"):
             self._register(value, source)
             self.guard(source, "{0}.__class__ is {1} and len({0}) == {2}", kind, len(value), message=f"is a tuple of {len(value)}", counted=counted)

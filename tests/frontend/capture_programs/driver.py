@@ -22,6 +22,7 @@ import polyreme as paddle
 from polyreme import nn
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.jit import StaticFunction
+from polyreme.nn.tables import Table
 
 MODES = ("eager", "default", "full")
 PROGRAMS: dict[str, tuple[Callable[[Run], None], bool]] = {}
@@ -183,6 +184,8 @@ def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
     """What an object holds, each under a name."""
     if isinstance(value, StaticFunction):
         return _parts(value.dygraph_function)
+    if isinstance(value, Table) and any(isinstance(key, int) for key in value):
+        return list(enumerate(value.values()))  # hooks, whose numbers go on from run to run
     if isinstance(value, dict):
         return list(value.items())
     if isinstance(value, (list, tuple, collections.deque)):

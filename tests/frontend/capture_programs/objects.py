@@ -723,7 +723,7 @@ def a_partial_outside_and_inside(p: Run) -> None:
     three(p, function)
 
 
-@program()
+@program(whole=False)
 def a_partial_is_replaced(p: Run) -> None:
     held = {"act": functools.partial(paddle.clip, min=0.0)}
 
