@@ -214,6 +214,8 @@ class Watch(Reads):
         if function.__name__ in TENSOR_REFUSED:
             raise NotWhole(f"'{function.__name__}' is called")
         args, kwargs = self._arguments(args, kwargs)
+        if function.__name__ == "to_tensor" and not kwargs.get("stop_gradient", args[3] if len(args) > 3 else True):
+            raise NotWhole("a tensor that was made inside the function is to get gradients")
         return function(*args, **kwargs)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -6,7 +6,7 @@ import pytest
 
 from polyreme.ir.diagnostics import PolyremeError
 from tests.frontend.capture_programs import flow, gradients, layers, objects, outside, tensors
-from tests.frontend.capture_programs.driver import PROGRAMS, difference, run
+from tests.frontend.capture_programs.driver import PROGRAMS, difference, run, said
 
 SUBJECTS = (flow, gradients, layers, objects, outside, tensors)
 
@@ -24,7 +24,7 @@ def test_a_compiled_program_is_never_silently_different(name: str) -> None:
     assert difference(eager, full) is None
     if full.refusal is not None and not isinstance(full.refusal, PolyremeError):
         raised = [note for kind, note in eager.notes if kind == "error"][full.calls]
-        assert raised == (type(full.refusal).__name__, str(full.refusal)[:60])
+        assert raised == (type(full.refusal).__name__, said(full.refusal))
     if isinstance(full.refusal, PolyremeError):
         location = full.refusal.diagnostics[0].location
         assert location is not None and location.line > 0, f"no line is named by: {full.refusal}"

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import io
 import random
+import re
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -126,7 +127,7 @@ class Run:
             raise Refused
         self.calls += 1
         self.notes.append(("output", printed.getvalue()))
-        self.notes.append(("error", None if error is None else (type(error).__name__, str(error)[:60])))
+        self.notes.append(("error", None if error is None else (type(error).__name__, said(error))))
         memo: dict[int, int] = {}
         kept: list[Any] = []
         state = [describe(part, memo, kept) for part in ([*args], kwargs, self.watched)]
@@ -164,6 +165,11 @@ class Run:
         self.notes.append(("gradients", [None if t.grad is None else describe(t.grad, {}, []) for t in places]))
         for held in places:
             held.clear_grad() if held.grad is not None else None
+
+
+def said(error: Exception) -> str:
+    """How its message begins; numbers of tensors go on from run to run."""
+    return re.sub(r"_\d+\b", "_N", str(error))[:60]
 
 
 def tensors(value: Any, seen: set[int] | None = None) -> list[Any]:

@@ -505,7 +505,7 @@ def indices_of_tensors_and_lists(p: Run) -> None:
 
     @p.static
     def function(x: Any, i: Any) -> Any:
-        return x[index], x[[0, 1]], x[:, i], paddle.gather(x, i), x[i, i], paddle.index_select(x, i, axis=1), x[None, ..., 0], x[:, -1:]
+        return x[index], x[[0, 1]], x[:, i], paddle.gather(x, i), x[i, i], paddle.index_select(x, i, axis=1), x[None, ..., 0] * 1, x[:, -1:] * 1
 
     for rows in (2, 2, 4):
         p.call(function, p.g(rows, 3), paddle.to_tensor([0, 1]))
@@ -578,10 +578,27 @@ def stop_gradient_of_results(p: Run) -> None:
         z = x * 2
         y.stop_gradient = True
         fixed = paddle.ones([3]) * 2
-        return y, z, fixed, z.detach(), x > 0
+        return y, z, fixed, (z * 2).detach(), x > 0
 
     p.watch(w)
     three(p, function)
+
+
+@program(whole=False)
+def a_result_and_its_detached_form(p: Run) -> None:
+    held: dict[str, Any] = {}
+
+    @p.static
+    def function(x: Any) -> Any:
+        y = x * 2
+        held["last"] = y.detach()
+        return y
+
+    p.watch(held)
+    for rows in (2, 2, 4):
+        p.call(function, p.g(rows, 3))
+        held["last"].zero_()
+        p.note(held)
 
 
 @program(whole=False)
