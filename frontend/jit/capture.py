@@ -268,7 +268,9 @@ def _guard_containers(state: Watched) -> None:
     given = [state.sources[number] for number in state.given]
     if not given:
         return
-    others = [state.sources[id(v)] for v in {id(v): v for v in state.held}.values() if type(v) in LISTS and id(v) in state.sources and id(v) not in state.given]
+    # Such as the function neither looks into nor changes do not matter, as the defaults of its own arguments.
+    met = (state.expanded | state.journal.kept.keys()) - state.given
+    others = [state.sources[id(v)] for v in {id(v): v for v in state.held}.values() if id(v) in met and type(v) in LISTS and id(v) in state.sources]
     sources = [*given, *others]
     if len(sources) == 1:
         return

@@ -312,7 +312,7 @@ def a_layer_list_and_a_layer_dict(p: Run) -> None:
     p.call(function, p.g(2, 3), "a")
 
 
-@program()
+@program(whole=False)
 def parameters_are_replaced_and_frozen(p: Run) -> None:
     net = p.static(Net())
     net.eval()
@@ -467,7 +467,7 @@ def a_cell_in_a_loop_of_python(p: Run) -> None:
         p.call(function, p.g(rows, 2, 3))
 
 
-@program()
+@program(whole=False)
 def a_state_is_carried_from_call_to_call(p: Run) -> None:
     class Carrying(nn.Layer):
         def __init__(self) -> None:
@@ -673,9 +673,9 @@ def compiled_functions_in_a_compiled_one(p: Run) -> None:
     p_net.eval()
     p.watch(layer, p_net)
     three(p, outer)
-    three(p, inner)
+    p.call(inner, p.g(2, 3))
     p_net.scale = 5.0
-    three(p, outer)
+    p.call(outer, p.g(2, 3))
 
 
 @program(whole=False)
@@ -740,7 +740,7 @@ def weights_are_listed_and_decayed(p: Run) -> None:
     p.watch(net)
     three(p, function)
     net.extra = nn.Linear(1, 1)
-    three(p, function)
+    p.call(function, p.t(2, 3))
 
 
 @program(whole=False)

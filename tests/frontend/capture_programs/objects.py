@@ -269,7 +269,7 @@ def setattr_and_getattr_by_computed_names(p: Run) -> None:
     @p.static
     def function(x: Any) -> Any:
         for i in range(2):
-            setattr(held, f"part{i}", x[i])
+            setattr(held, f"part{i}", x[i] + 1)
         return held.part0 + held.part1  # type: ignore[attr-defined]
 
     p.watch(held)
