@@ -244,11 +244,10 @@ def _guard_apart(state: Watched, trace: _CaptureTrace, stand_ins: Sequence[Tenso
         others = [t for t in others if id(t) in trace.written]
         known = frozenset(map(id, others))
         for source in sources:
-            test = "({0}._view is None and id({0}) not in {1}) or {2}([{0}], {3})"
+            test = "(getattr({0}, '_view', None) is None and id({0}) not in {1}) or {2}([{0}], {3})"
             state.guard(source, test, known, _are_apart, others, message="shares its contents with no tensor that is written")
         return
-    places = ", ".join("{%d}" % (i + 3) for i in range(len(sources) - 1))
-    state.guard(sources[0], "{1}([{0}, %s], {2})" % places, _are_apart, others, *sources[1:], message="and the other tensors share no contents, and one of them is written")
+    state.guard(sources[0], f"{{1}}([{_places(sources, 3)}], {{2}})", _are_apart, others, *sources[1:], message="and the other tensors share no contents, and one of them is written")
 
 
 def _are_apart(given: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
@@ -259,7 +258,7 @@ def _are_apart(given: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
 
 def _contents(held: Tensor) -> int:
     """The identity of what a tensor has its contents in."""
-    view = held._view
+    view = getattr(held, "_view", None)  # an array that is given for a tensor has none
     return id(held if view is None else view[0] if isinstance(view, tuple) else view)
 
 
@@ -274,8 +273,12 @@ def _guard_containers(state: Watched) -> None:
     sources = [*given, *others]
     if len(sources) == 1:
         return
-    places = ", ".join("{%d}" % (i + 2) for i in range(len(sources) - 1))
-    state.guard(sources[0], "{1}({0}, %s)" % places, _are_distinct, *sources[1:], message="and other lists and dicts are objects of their own")
+    state.guard(sources[0], f"{{1}}({_places(sources, 2)})", _are_distinct, *sources[1:], message="and other lists and dicts are objects of their own")
+
+
+def _places(sources: Sequence[Source], first: int) -> str:
+    """How the test of a guard says the values at several sources, those after the first one being constants from the number `first` on."""
+    return ", ".join(f"{{{i}}}" for i in (0, *range(first, first + len(sources) - 1)))
 
 
 def _are_distinct(*objects: Any) -> bool:

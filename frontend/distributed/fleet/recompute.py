@@ -26,8 +26,7 @@ def recompute(function: Callable[..., Any], *args: Any, preserve_rng_state: bool
         return function(*args, **kwargs)
     if (recorder := dispatch.recorder()) is not None and recorder.gathers:
         # What the function reads from outside is told by the tape, on which nothing is while ops are gathered.
-        recorder.flush("a function that is run again for its gradients")
-        with dispatch.trace_into(None):
+        with dispatch.at_once():
             return recompute(function, *args, preserve_rng_state=preserve_rng_state, use_reentrant=use_reentrant, **kwargs)
     given: list[Tensor] = []
     template = flatten((args, kwargs), given, lambda v: isinstance(v, Tensor))

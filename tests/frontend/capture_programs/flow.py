@@ -45,7 +45,7 @@ def an_elif_chain_with_early_returns(p: Run) -> None:
             return x
         if total > 5:
             return x * 2
-        elif total < -5:
+        elif total < -5:  # noqa: RET505
             x = x * 3
         return x + 1
 

@@ -844,3 +844,34 @@ def parameters_in_lists(p: Run) -> None:
     net.scales.append(net.create_parameter([3]))
     net.plain.append(paddle.zeros([3]))
     layer_three(p, net)
+
+
+@program()
+def an_array_is_given_to_a_net_with_statistics(p: Run) -> None:
+    net = p.static(nn.Sequential(nn.BatchNorm1D(3), nn.Linear(3, 2)))
+    p.watch(net)
+
+    def run(rows: int) -> Any:
+        given = np.arange(3.0 * rows, dtype="float32").reshape(rows, 3)
+        return net(paddle.to_tensor(given) if p.mode == "eager" else given)
+
+    for rows in (2, 2, 4):
+        p.call(run, rows)
+
+
+@program(whole=False)
+def a_statistic_is_given_to_the_net_that_writes_it(p: Run) -> None:
+    norm = nn.BatchNorm1D(3)
+    net = p.static(norm)
+    p.watch(norm)
+    for rows in (2, 2, 4):
+        p.call(net, p.t(rows, 3))
+
+    @p.static
+    def function(x: Any, bias: Any) -> Any:
+        y = norm(x)
+        return y + bias
+
+    p.call(function, p.t(2, 3), p.t(3))
+    p.call(function, p.t(2, 3), norm._mean)
+    p.call(function, p.t(2, 3), norm._mean.reshape([1, 3]))

@@ -839,7 +839,7 @@ def comprehensions_of_every_kind(p: Run) -> None:
     def function(x: Any) -> Any:
         parts = [x * w for w in weights if w != 2.0]
         named = {f"p{i}": part + 1 for i, part in enumerate(parts)}
-        sizes = {size for size in x.shape}
+        sizes = {size + 1 for size in x.shape}
         total = sum(p * w for p, w in zip(parts, weights, strict=False))
         return named, len(sizes), total, [[a + b for a in parts] for b in parts][0][1]
 
@@ -1100,7 +1100,7 @@ def functools_and_itertools(p: Run) -> None:
             parts = parts * a + b
         for i, (c, d) in enumerate(itertools.chain([(1, 2)], [(3, 4)])):
             parts = parts + i * c - d
-        return operator.mul(parts, 2.0), list(map(lambda v: v + x, [1.0, 2.0]))
+        return operator.mul(parts, 2.0), list(map(lambda v: v + x, [1.0, 2.0]))  # noqa: C417
 
     three(p, function)
 

@@ -43,7 +43,7 @@ def a_global_number_is_changed(p: Run) -> None:
         return x * FACTOR
 
     function = p.static(function)
-    for FACTOR in (2.0, 3.0, 3.0):
+    for FACTOR in (2.0, 3.0, 3.0):  # noqa: B007
         p.call(function, p.g(2, 3))
     p.call(function, p.t(4, 3))
 
