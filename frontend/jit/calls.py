@@ -362,6 +362,7 @@ class Watch(Reads):
                 # What they compare or add is not watched.
                 for element in value if isinstance(value, (list, tuple)) else ():
                     self.safe(element, name)
+                    self.state.expand_deep(element)
             return function(*values, **named)
         if isinstance(held, type) and isinstance(function, types.BuiltinFunctionType) and held in (dict, str, bytes, int, float):
             return function(*[self._spread(value) for value in args], **kwargs)  # dict.fromkeys and the like
@@ -412,7 +413,7 @@ class Watch(Reads):
                 if kind not in LISTS and kind not in (collections.defaultdict, collections.Counter):
                     break
                 if name in READERS[family]:
-                    self.state.expand(held)
+                    self.state.expand_deep(held) if name in ("count", "index") else self.state.expand(held)
                     return function(*[self._element(value) for value in args], **kwargs)
                 if name in WRITERS[family]:
                     return self.write(held, name, args, kwargs)
@@ -420,6 +421,7 @@ class Watch(Reads):
 
     def _element(self, value: Any) -> Any:
         self.safe(value, "in")
+        self.state.expand_deep(value)
         return value
 
     def write(self, held: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:

@@ -46,6 +46,7 @@ from polyreme.tensor import Tensor
 
 __all__ = ["Reads"]
 
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _CONTAINERS = (list, dict, set, collections.deque)
 # Attributes are looked up, and set, as `object` does it.
 _PLAIN_ATTRIBUTES = (object.__getattribute__, types.SimpleNamespace.__getattribute__)
@@ -138,6 +139,9 @@ class Reads:
         if name in TENSOR_REFUSED:
             raise NotWhole(f"'Tensor.{name}' is used")
         value = getattr(held, name)
+        if name == "stop_gradient" and id(held) in self.state.outside_tensors:
+            source = self.state.sources[id(held)]
+            self._once(("stop_gradient", id(held)), lambda: self.state.guard(source, "{0}.stop_gradient is {1}", value, message="needs gradients as it did"))
         if name in TENSOR_ATTRIBUTES or callable(value):
             return value
         raise NotWhole(f"'Tensor.{name}' is read")
@@ -369,8 +373,9 @@ class Reads:
             self.state.expand_layer(held, False)
             if not is_ours(getattr(type(held), "__contains__", None)):
                 return value in list(self.iterate(held))
-        elif type(held) in LISTS:
-            self.state.expand(held)
+        elif type(held) in LISTS or isinstance(held, tuple):
+            self.state.expand_deep(held)
+            self.state.expand_deep(value)
         elif isinstance(held, Tensor):
             raise NotWhole("it is asked whether a tensor has an element")
         elif not isinstance(held, (tuple, str, bytes, range, frozenset, *VIEWS, Size)):
@@ -434,8 +439,8 @@ class Reads:
         first = operands[0]
         for value in operands:
             self.safe(value, name)
-            if type(value) in LISTS:
-                self.state.expand(value)
+            if type(value) in LISTS or name in _COMPARISONS and isinstance(value, tuple):
+                self.state.expand_deep(value) if name in _COMPARISONS else self.state.expand(value)
         if name[0] == "i" and name != "invert" and len(operands) == 2:
             if type(first) in LISTS and self.state.is_outside(first):
                 if name != "iadd" or not isinstance(first, list):

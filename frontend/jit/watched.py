@@ -75,6 +75,8 @@ class Watched:
         if isinstance(value, (Tensor, Layer)):
             self._register(value, source)
             if isinstance(value, Tensor):
+                # That it is a tensor, and of which shape, is seen without any op that takes it.
+                self.guard(source, "{0}.__class__ is {1} and {0}.type == {2}", kind, value.type, message=f"is a tensor of type {value.type}", counted=counted)
                 self.outside_tensors.add(id(value))
                 if self.owners.setdefault(id(value._value), value) is not value:
                     self.shared.add(id(value._value))
@@ -137,6 +139,14 @@ class Watched:
         self._register(value, source)
         self.guard(source, "{0}.__class__ is {1} and {0}.__func__ is {2}", types.MethodType, value.__func__, message=f"is the method {value.__qualname__}")
         self.note(value.__self__, Attribute(source, "__self__"))
+
+    def expand_deep(self, held: Any) -> None:
+        """Guard the contents of a container, and of those in it."""
+        if type(held) in LISTS:
+            self.expand(held)
+        if type(held) in LISTS or isinstance(held, tuple):
+            for value in held.values() if isinstance(held, dict) else held:
+                self.expand_deep(value)
 
     def expand(self, held: Any) -> Any:
         """Guard the contents of a list, dict or set from outside, as they were before the function changed them."""

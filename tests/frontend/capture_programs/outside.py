@@ -839,3 +839,106 @@ def a_table_in_a_global_deque(p: Run) -> None:
     three(p, function)
     TABLE.append(6.0)
     three(p, function)
+
+
+@program()
+def only_the_shape_of_a_tensor_outside_is_read(p: Run) -> None:
+    held: dict[str, Any] = {"w": p.t(2, 3)}
+
+    @p.static
+    def function(x: Any) -> Any:
+        return x * held["w"].shape[0] * len(held["w"]) + (held["w"].dtype == paddle.float32)
+
+    three(p, function)
+    held["w"] = p.t(5, 3)
+    three(p, function)
+    held["w"] = p.t(5, 3, dtype="float64")
+    p.call(function, p.t(2, 3))
+
+
+@program()
+def it_is_only_asked_whether_there_is_a_tensor(p: Run) -> None:
+    held: dict[str, Any] = {"mask": p.t(3)}
+
+    @p.static
+    def function(x: Any) -> Any:
+        y = x * 2 if held["mask"] is not None else x * 3
+        return y + 1 if isinstance(held["mask"], paddle.Tensor) else y
+
+    three(p, function)
+    held["mask"] = None
+    three(p, function)
+    held["mask"] = 1.0
+    p.call(function, p.t(2, 3))
+
+
+@program()
+def it_is_asked_whether_a_tensor_outside_needs_gradients(p: Run) -> None:
+    w = p.g(3)
+
+    @p.static
+    def function(x: Any) -> Any:
+        return x * 2 if w.stop_gradient else x * 3
+
+    three(p, function)
+    w.stop_gradient = True
+    three(p, function)
+
+
+@program()
+def nested_lists_are_compared(p: Run) -> None:
+    held: dict[str, Any] = {"spec": [[1, 2], [3]], "pair": (1, [2]), "deep": {"a": {"b": 1}}}
+
+    @p.static
+    def function(x: Any) -> Any:
+        y = x * 2 if held["spec"] == [[1, 2], [3]] else x * 3
+        y = y + 1 if [3] in held["spec"] else y
+        y = y * 5 if held["pair"] == (1, [2]) else y
+        y = y * 7 if max(held["spec"]) == [3] else y
+        return y - 3 if held["deep"] == {"a": {"b": 1}} else y
+
+    three(p, function)
+    held["spec"][0][0] = 9
+    p.call(function, p.t(2, 3))
+    held["spec"][1][0] = 4
+    p.call(function, p.t(2, 3))
+    held["pair"][1].append(1)
+    p.call(function, p.t(2, 3))
+    held["deep"]["a"]["b"] = 2
+    p.call(function, p.t(2, 3))
+
+
+@program(whole=False)
+def it_is_asked_which_mode_this_is(p: Run) -> None:
+    @p.static
+    def function(x: Any) -> Any:
+        y = x * 2 if paddle.in_dynamic_mode() else x * 3
+        return y + len(paddle.get_default_dtype())
+
+    three(p, function)
+    paddle.set_default_dtype("float64")
+    try:
+        three(p, function)
+    finally:
+        paddle.set_default_dtype("float32")
+
+
+@program()
+def built_in_functions_over_containers_outside(p: Run) -> None:
+    held: dict[str, Any] = {"list": [3.0, 1.0], "names": ["b", "a"], "flags": [True, True], "dict": {"k": 2.0}}
+
+    @p.static
+    def function(x: Any) -> Any:
+        y = x * max(held["list"]) + sum(held["dict"].values()) + len(",".join(sorted(held["names"])))
+        y = y * 2 if all(held["flags"]) else y
+        return y + dict(held["dict"])["k"] + tuple(held["list"])[1], list(zip(held["names"], held["list"], strict=False)), "k" in held["dict"]
+
+    three(p, function)
+    held["list"][1] = 7.0
+    p.call(function, p.t(2, 3))
+    held["names"].append("c")
+    p.call(function, p.t(2, 3))
+    held["flags"][0] = False
+    p.call(function, p.t(2, 3))
+    held["dict"]["k"] = 4.0
+    p.call(function, p.t(2, 3))
