@@ -32,6 +32,11 @@ _hook_ids = itertools.count()
 _capture: Any = None
 
 
+def capturing() -> Any:
+    """The capture that is going on, or None."""
+    return _capture
+
+
 @contextmanager
 def captured_by(capture: Any) -> Iterator[None]:
     """Tell `capture` of all reads of values inside the `with`: by `read(tensor, what)`, and ask it by `is_outside(tensor)`."""

@@ -73,7 +73,7 @@ class Watch(Branches):
         if kind is functools.partial:
             if state.is_outside(function):
                 for name in ("func", "args", "keywords"):
-                    self.read(function, name, getattr(function, name), "")
+                    state.expand(self.read(function, name, getattr(function, name), ""))
             return self.call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
         from polyreme.jit.static_function import StaticFunction
 
@@ -147,6 +147,10 @@ class Watch(Branches):
             found, _ = lookup(kind, "__call__")
             self.class_guard(kind, "__call__")
             return self.call(types.MethodType(found, layer), *args, **kwargs)
+        return self._call_forward(layer, args, kwargs)
+
+    def _call_forward(self, layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What `Layer.__call__` itself does: hooks, and forward between them."""
         if self._is_trusted(layer):
             return self._run_trusted(layer, layer, args, kwargs)
         pre, post = (list(self.state.expand(self.attribute(layer, name)).values()) if name in vars(layer) else [] for name in HOOKS)
@@ -168,6 +172,9 @@ class Watch(Branches):
     def _run_trusted(self, layer: Layer, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a Layer of the framework's, or its forward, as it is."""
         self.state.expand_layer(layer, True)
+        for part in (layer, *layer.sublayers()):
+            if "forward" not in vars(part):
+                self._own_absent(part, "forward")
         args, kwargs = self._arguments(args, kwargs)
         return self._unchanged([layer, *layer.sublayers()], lambda: run(*args, **kwargs))
 
@@ -186,19 +193,25 @@ class Watch(Branches):
         return forward is None or isinstance(forward, StaticFunction) and getattr(forward.dygraph_function, "__func__", None) is type(layer).forward
 
     def _unchanged(self, layers: list[Layer], run: Callable[[], Any]) -> Any:
-        """Run the framework's own code on its Layers, which sets their attributes to other names and numbers at most."""
+        """Run the framework's own code on its Layers, which sets none of their attributes but to numbers and texts."""
         for layer in layers:
             self.state.journal.before(layer)
         before = [dict(vars(layer)) for layer in layers]
         result = run()
         for layer, was in zip(layers, before, strict=True):
             now = vars(layer)
-            changed = [name for name in now if name not in was or now[name] is not was[name]]
-            if was.keys() - now.keys() or any(type(now[name]) not in CONSTANTS for name in changed) or changed and self.state.born:
+            if now.keys() != was.keys():
                 raise NotWhole(f"a {type(layer).__name__} changes its attributes")
-            for name in changed:
-                self.state.written.add((id(layer), name))
-                self.state.effect("set_attribute", layer, name, now[name])
+            for name, value in was.items():
+                if now[name] is value:
+                    continue
+                if type(now[name]) not in CONSTANTS or type(value) not in CONSTANTS:
+                    raise NotWhole(f"a {type(layer).__name__} changes its attributes")
+                if self.state.born:
+                    raise NotWhole(f"a {type(layer).__name__} changes its attributes")
+                if now[name] != value:
+                    self.state.written.add((id(layer), name))
+                    self.state.effect("set_attribute", layer, name, now[name])
         return result
 
     def _call_layer_method(self, layer: Layer, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -211,7 +224,7 @@ class Watch(Branches):
             found = plain(layer, *args, **kwargs)
             return list(found) if isinstance(found, types.GeneratorType) else found
         if name == "__call__":
-            return self._call_layer(layer, args, kwargs)
+            return self._call_forward(layer, args, kwargs)
         if name in ("train", "eval", "apply", "to", "astype", "float", "load_dict", "set_state_dict", "set_dict", "state_dict") or name.startswith(("register", "add_", "create")):
             raise NotWhole(f"'{type(layer).__name__}.{name}' is called")
         if name == "forward" and self._is_trusted(layer):
@@ -236,6 +249,8 @@ class Watch(Branches):
         if function.__name__ in TENSOR_REFUSED:
             raise NotWhole(f"'{function.__name__}' is called")
         args, kwargs = self._arguments(args, kwargs)
+        if function.__name__ == "to_tensor" and not kwargs.get("stop_gradient", args[3] if len(args) > 3 else True):
+            raise NotWhole("a tensor that was made inside the function is to get gradients")
         return function(*args, **kwargs)
 
     def _body(self, value: Any) -> Any:
@@ -292,7 +307,7 @@ class Watch(Branches):
             if module_name(kind) == "polyreme.grad_mode":
                 return kind(*args, **kwargs)
             raise NotWhole(f"a {kind.__name__} is made inside the function")
-        if issubclass(kind, (np.generic, np.dtype)) and not any(isinstance(a, Tensor) for a in args):
+        if issubclass(kind, (np.generic, np.dtype, np.finfo, np.iinfo)) and not any(isinstance(a, Tensor) for a in args):
             return kind(*args, **kwargs)
         if type(kind) is not type or lookup(kind, "__new__")[1] is not object or issubclass(kind, (Layer, Tensor)):
             raise NotWhole(f"a {kind.__name__} is made inside the function")
@@ -398,6 +413,7 @@ class Watch(Branches):
                 # What they compare or add is not watched.
                 for element in value if isinstance(value, (list, tuple)) else ():
                     self.safe(element, name)
+                    self.state.expand_deep(element)
             return function(*values, **named)
         if isinstance(held, type) and isinstance(function, types.BuiltinFunctionType) and held in (dict, str, bytes, int, float):
             return function(*[self._spread(value) for value in args], **kwargs)  # dict.fromkeys and the like
@@ -448,7 +464,7 @@ class Watch(Branches):
                 if kind not in LISTS and kind not in (collections.defaultdict, collections.Counter):
                     break
                 if name in READERS[family]:
-                    self.state.expand(held)
+                    self.state.expand_deep(held) if name in ("count", "index") else self.state.expand(held)
                     return function(*[self._element(value) for value in args], **kwargs)
                 if name in WRITERS[family]:
                     return self.write(held, name, args, kwargs)
@@ -456,6 +472,7 @@ class Watch(Branches):
 
     def _element(self, value: Any) -> Any:
         self.safe(value, "in")
+        self.state.expand_deep(value)
         return value
 
     def write(self, held: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
@@ -468,6 +485,8 @@ class Watch(Branches):
             kwargs = {key: self._spread(value) for key, value in (kwargs or {}).items()}
         state.may_change(held)
         outside = state.is_outside(held)
+        if family is dict and name == "update" and kwargs:
+            args, kwargs = (dict(*args, **kwargs),), None
         if outside:
             if kwargs:
                 raise NotWhole(f"'{family.__name__}.{name}' with keywords changes a container outside")

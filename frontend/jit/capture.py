@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import itertools
 import threading
+import types
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ from polyreme.ir.dims import Expr, UnknownSize, deciding
 from polyreme.ir.types import TensorType
 from polyreme.jit.calls import Watch
 from polyreme.jit.effects import Build, Call, Constant, Effect, Existing, Link, Output, Recipe
+from polyreme.jit.kinds import LISTS
 from polyreme.jit.program import Program
 from polyreme.jit.sized_programs import Shapes, fits, shapes_of, sizes_of
 from polyreme.jit.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Named, Source
@@ -164,6 +166,11 @@ def capture(
     if layer is not None:
         state.sources[id(layer)] = Fixed(layer, "self")
         state.held.append(layer)
+    owner = getattr(function, "__self__", None)
+    for part in (function, owner) if not isinstance(function, types.FunctionType) else ():
+        if part is not None and id(part) not in state.sources:
+            state.sources[id(part)] = Fixed(part, getattr(part, "__name__", type(part).__name__))
+            state.held.append(part)
     try:
         # One capture at a time: while it runs it is told of all reads of values, those of other threads' functions are their own captures' to know.
         with _ONE, dispatch.trace_into(trace), tensor.captured_by(trace), deciding(trace.sizes):
@@ -191,6 +198,7 @@ def capture(
                     effects.append(Effect("assign", made.existing(outside), None, (made.output(_fresh(outside)),)))
             made.link_views()
             _guard_apart(state, trace, stand_ins, leaves)
+            _guard_containers(state)
             for outside in trace.path_tensors:
                 trace.written_by_path.add(id(outside))
             if not made.outputs and (sized := next((t for t in stand_ins if not t.type.is_static), None)) is not None:
@@ -255,9 +263,10 @@ def _are_apart(a: Any, b: Any) -> bool:
     """Whether two tensors share no contents."""
     if a is b:
         return False
-    if a._view is None or b._view is None:
+    one, other = (getattr(t, "_view", None) for t in (a, b))  # an array that is given for a tensor has none
+    if one is None or other is None:
         return True
-    one, other = (v if v.__class__ is views.Storage else v[0] for v in (a._view, b._view))
+    one, other = (v if v.__class__ is views.Storage else v[0] for v in (one, other))
     return one is not other
 
 
@@ -277,6 +286,29 @@ def _guard_apart(state: Watched, trace: _CaptureTrace, stand_ins: Sequence[Tenso
             if not _are_apart(held, beside):
                 raise NotWhole(f"'{source.said()}', which is changed in place, shares its contents with '{other.said()}'")
             state.guard(source, "{2}({0}, {1})", other, _are_apart, message=f"shares no contents with {other.said()}")
+
+
+def _guard_containers(state: Watched) -> None:
+    """Lists and dicts among the arguments stand for such as are given but once, and are not met elsewhere: say so."""
+    given = [state.sources[number] for number in state.given]
+    if not given:
+        return
+    # Such as the function neither looks into nor changes do not matter, as the defaults of its own arguments.
+    met = (state.expanded | state.journal.kept.keys()) - state.given
+    others = [state.sources[id(v)] for v in {id(v): v for v in state.held}.values() if id(v) in met and type(v) in LISTS and id(v) in state.sources]
+    sources = [*given, *others]
+    if len(sources) == 1:
+        return
+    state.guard(sources[0], f"{{1}}({_places(sources, 2)})", _are_distinct, *sources[1:], message="and other lists and dicts are objects of their own")
+
+
+def _places(sources: Sequence[Source], first: int) -> str:
+    """How the test of a guard says the values at several sources, those after the first one being constants from the number `first` on."""
+    return ", ".join(f"{{{i}}}" for i in (0, *range(first, first + len(sources) - 1)))
+
+
+def _are_distinct(*objects: Any) -> bool:
+    return len(set(map(id, objects))) == len(objects)
 
 
 def _arguments(template: Nested, leaves: Iterator[Tensor], state: Watched, names: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -307,6 +339,10 @@ def _argument(part: Template, leaves: Iterator[Tensor], source: Source, state: W
         else:
             made = part.kind(*parts) if hasattr(part.kind, "_fields") else part.kind(parts)
         state.expanded.add(id(made))
+        if type(made) in LISTS:
+            state.given.add(id(made))
+        elif not isinstance(made, tuple):
+            raise NotWhole(f"a {type(made).__name__} is given")
     state.sources[id(made)] = source
     state.held.append(made)
     return made

@@ -6,6 +6,7 @@ program does instead is a list of `Effect`s, whose values are described by recip
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +33,7 @@ class Journal:
             self.kept[id(held)] = held, _snapshot(held)
 
     def original(self, held: Any) -> Any:
-        """A list, dict or set as it was before the capture."""
+        """A list, dict, set or deque as it was before the capture."""
         entry = self.kept.get(id(held))
         return held if entry is None else entry[1]
 
@@ -44,7 +45,7 @@ class Journal:
 
 
 def _snapshot(held: Any) -> Any:
-    if isinstance(held, (list, dict, set)):
+    if isinstance(held, (list, dict, set, collections.deque)):
         return held.copy() if not isinstance(held, dict) else dict(held)
     state = vars(held)
     tables = {name: list(state[name].items()) for name in _TABLES if name in state}
@@ -54,6 +55,9 @@ def _snapshot(held: Any) -> Any:
 def _restore(held: Any, was: Any) -> None:
     if isinstance(held, list):
         held[:] = was
+    elif isinstance(held, collections.deque):
+        held.clear()
+        held.extend(was)
     elif isinstance(held, (dict, set)):
         held.clear()
         held.update(was)

@@ -458,7 +458,10 @@ class _Rewriter(ast.NodeTransformer):
             (op,), (right,) = node.ops, node.comparators
             if isinstance(op, (ast.Is, ast.IsNot)):
                 self.generic_visit(node)
-                return node
+                if isinstance(node.left, ast.Constant) or isinstance(right, ast.Constant):
+                    return node
+                same = self._watch("same", node.left, node.comparators[0], at=node)
+                return same if isinstance(op, ast.Is) else ast.copy_location(ast.UnaryOp(op=ast.Not(), operand=same), node)
             if isinstance(op, (ast.In, ast.NotIn)):
                 found: ast.expr = self._watch("contains", self.visit(node.left), self.visit(right), at=node)
                 return found if isinstance(op, ast.In) else ast.copy_location(ast.UnaryOp(op=ast.Not(), operand=found), node)

@@ -257,7 +257,11 @@ class StaticFunction:
         """The arguments in one form: positional and keyword forms of one call, and defaults left out or given, are one signature."""
         if not kwargs and self._defaults is not None and 0 <= (missing := self._arity - len(args)) <= len(self._defaults):
             return (*args, *self._defaults[len(self._defaults) - missing :]), kwargs
-        bound = self._signature.bind(*args, **kwargs)
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError:
+            self._function(*args, **kwargs)  # which says what is amiss, as ever
+            raise
         bound.apply_defaults()
         return bound.args, dict(bound.kwargs)
 

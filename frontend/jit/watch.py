@@ -47,6 +47,11 @@ from polyreme.tensor import Tensor
 
 __all__ = ["Reads"]
 
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_CONTAINERS = (list, dict, set, collections.deque)
+# Attributes are looked up, and set, as `object` does it.
+_PLAIN_ATTRIBUTES = (object.__getattribute__, types.SimpleNamespace.__getattribute__)
+
 
 class Reads:
     """What the twin of one function reports but calls: its own variables are looked up here, everything else belongs to the capture."""
@@ -118,8 +123,8 @@ class Reads:
         if isinstance(held, (Expr, Size, np.generic, np.dtype, dtypes.dtype, *FUNCTIONS, str, int, float, complex, bytes, tuple, range, slice, types.GeneratorType)):
             if isinstance(held, types.MethodType) or name.startswith("__") and name not in ("__name__", "__qualname__"):
                 raise NotWhole(f"'{name}' of a {kind.__name__} is read")
-            if isinstance(held, tuple) and hasattr(held, "_fields") and name in held._fields:
-                return getattr(held, name)
+            if name in getattr(held, "__dict__", ()):
+                return self.read(held, name, getattr(held, name), "")
             return getattr(held, name)
         if kind in LISTS or kind in VIEWS or kind is frozenset:
             return getattr(held, name)
@@ -137,6 +142,9 @@ class Reads:
         if name in TENSOR_REFUSED and (name != "register_hook" or self.state.is_outside(held)):
             raise NotWhole(f"'Tensor.{name}' is used")
         value = getattr(held, name)
+        if name == "stop_gradient" and id(held) in self.state.outside_tensors:
+            source = self.state.sources[id(held)]
+            self._once(("stop_gradient", id(held)), lambda: self.state.guard(source, "{0}.stop_gradient is {1}", value, message="needs gradients as it did"))
         if name in TENSOR_ATTRIBUTES or callable(value):
             return value
         raise NotWhole(f"'Tensor.{name}' is read")
@@ -156,7 +164,7 @@ class Reads:
     def _of_object(self, held: Any, name: str) -> Any:
         state = self.state
         kind: Any = type(held)
-        if kind.__getattribute__ is not object.__getattribute__:
+        if kind.__getattribute__ not in _PLAIN_ATTRIBUTES:
             raise NotWhole(f"'{kind.__name__}' has a __getattribute__ of its own")
         if name == "__dict__":
             raise NotWhole(f"'{name}' of a {kind.__name__} is read")
@@ -187,6 +195,7 @@ class Reads:
             if source is not None:
                 self._once(("absent", id(held), name), lambda: state.guard(source, "not hasattr({0}, {1})", name, message=f"has no '{name}'"))
             raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'", name=name, obj=held)
+        self._own_absent(held, name)
         if isinstance(found, types.FunctionType):
             self.class_guard(kind, name)
             return types.MethodType(found, held)
@@ -201,6 +210,15 @@ class Reads:
         if is_ours(where):
             return found
         return self._noted(("class", id(where), name), found, lambda: Attribute(Fixed(where, where.__name__), name))
+
+    def _own_absent(self, held: Any, name: str) -> None:
+        """What the class has under this name is found as long as the object has nothing of its own there."""
+        source = self.state.sources.get(id(held))
+        if source is not None and hasattr(held, "__dict__") and (id(held), name) not in self.state.written:
+            of_layer = isinstance(held, Layer)
+            self._once(
+                ("own", id(held), name), lambda: self.state.guard(source, "{1} not in {0}.__dict__", name, message=f"has no '{name}' of its own", counted=of_layer)
+            )
 
     def class_guard(self, kind: type, name: str) -> None:
         """What instances of a class find under this name stays."""
@@ -226,6 +244,8 @@ class Reads:
             if name != "stop_gradient" or self.state.is_outside(held):
                 raise NotWhole(f"'Tensor.{name}' is set")
             self.state.check_certain(held)
+            if held.stop_gradient and not value:
+                raise NotWhole("a tensor that was made inside the function is to get gradients")
             held.stop_gradient = value
             return
         if not isinstance(held, PyLayerContext):
@@ -258,7 +278,7 @@ class Reads:
         if isinstance(held, (type, types.ModuleType, *FUNCTIONS)):
             raise NotWhole(f"an attribute of {getattr(held, '__name__', held)!r} is set")
         custom = getattr(kind, method)
-        if custom is not getattr(object, method) and not (isinstance(held, Layer) and custom is getattr(Layer, method)) and not isinstance(held, Tensor):
+        if custom is not getattr(object, method) and custom is not getattr(types.SimpleNamespace, method) and not (isinstance(held, Layer) and custom is getattr(Layer, method)) and not isinstance(held, Tensor):
             raise NotWhole(f"'{kind.__name__}' has a {method} of its own")
         found, _ = lookup(kind, name)
         if found is not MISSING and hasattr(type(found), "__set__") and not isinstance(held, Tensor):
@@ -362,8 +382,9 @@ class Reads:
             self.state.expand_layer(held, False)
             if not is_ours(getattr(type(held), "__contains__", None)):
                 return value in list(self.iterate(held))
-        elif type(held) in LISTS:
-            self.state.expand(held)
+        elif type(held) in LISTS or isinstance(held, tuple):
+            self.state.expand_deep(held)
+            self.state.expand_deep(value)
         elif isinstance(held, Tensor):
             raise NotWhole("it is asked whether a tensor has an element")
         elif not isinstance(held, (tuple, str, bytes, range, frozenset, *VIEWS, Size)):
@@ -388,6 +409,14 @@ class Reads:
 
     # --- values
 
+    def same(self, first: Any, second: Any) -> bool:
+        """`first is second`."""
+        sources = self.state.sources
+        if first is not second and id(first) in sources and id(second) in sources:
+            # What stands for two arguments may be one object at another call.
+            self.state.guard(sources[id(first)], "{0} is not {1}", sources[id(second)], message=f"is another than {sources[id(second)].said()}")
+        return first is second
+
     def truth(self, value: Any) -> bool:
         """Whether a condition holds."""
         return bool(self.tested(value))
@@ -408,7 +437,7 @@ class Reads:
             return value
         if isinstance(value, Expr):
             return value
-        if isinstance(value, SAFE) or not hasattr(kind, "__bool__") and not hasattr(kind, "__len__"):
+        if isinstance(value, SAFE) and not self._is_foreign(value) or not hasattr(kind, "__bool__") and not hasattr(kind, "__len__"):
             return value
         if not self.state.is_outside(value) and isinstance(value, np.ndarray):
             return value
@@ -419,8 +448,8 @@ class Reads:
         first = operands[0]
         for value in operands:
             self.safe(value, name)
-            if type(value) in LISTS:
-                self.state.expand(value)
+            if type(value) in LISTS or name in _COMPARISONS and isinstance(value, tuple):
+                self.state.expand_deep(value) if name in _COMPARISONS else self.state.expand(value)
         if name[0] == "i" and name != "invert" and len(operands) == 2:
             if type(first) in LISTS or isinstance(first, np.ndarray):
                 self.state.may_change(first)
@@ -433,12 +462,16 @@ class Reads:
         return getattr(operator, name)(*operands)
 
     def safe(self, value: Any, name: str) -> None:
-        if isinstance(value, (*SAFE, np.ndarray)):
-            return
         kind: Any = type(value)
+        if isinstance(value, Size) or isinstance(value, (*SAFE, np.ndarray)) and not self._is_foreign(value):
+            return
         if name in ("eq", "ne", "in") and kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__ or is_enumeration(value):
             return
         raise NotWhole(f"an operator is applied to a {kind.__name__}")
+
+    def _is_foreign(self, value: Any) -> bool:
+        """Whether a value is of a class of the user's that is a built-in container, whose contents nobody guards."""
+        return isinstance(value, _CONTAINERS) and type(value) not in LISTS and (self.state.is_outside(value) or type(value) not in MAKERS)
 
     def shown(self, value: Any) -> Any:
         """A value whose text is asked for."""
@@ -447,10 +480,10 @@ class Reads:
         raise NotWhole(f"the text of a {type(value).__name__} is asked for")
 
     def has_plain_text(self, value: Any) -> bool:
-        if isinstance(value, (list, tuple)):
+        if type(value) is list or isinstance(value, tuple) and type(value).__repr__ is tuple.__repr__:
             self.state.expand(value)
             return all(map(self.has_plain_text, value))
-        return isinstance(value, (str, int, float, complex, bool, bytes, type(None), dtypes.dtype, type)) and not isinstance(value, Expr)
+        return type(value) in CONSTANTS or isinstance(value, (dtypes.dtype, type, Size))
 
     def manager(self, value: Any) -> Any:
         """What a `with` enters."""

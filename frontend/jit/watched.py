@@ -50,6 +50,7 @@ class Watched:
         self.held: list[Any] = []  # keeps what identities are of alive
         self.read: dict[Any, Any] = {}  # what was read once, by where
         self.expanded: set[int] = set()  # containers and Layers whose contents are guarded
+        self.given: set[int] = set()  # lists and dicts that stand for arguments
         self.written: set[tuple[int, Any]] = set()  # attributes that hold what the function put there
         self.journal = Journal()
         self.effects: list[tuple[str, Any, Any, tuple[Any, ...]]] = []
@@ -82,11 +83,15 @@ class Watched:
         if isinstance(value, (Tensor, Layer)):
             self._register(value, source)
             if isinstance(value, Tensor):
+                # That it is a tensor, and of which shape, is seen without any op that takes it.
+                self.guard(source, "{0}.__class__ is {1} and {0}.type == {2}", kind, value.type, message=f"is a tensor of type {value.type}", counted=counted)
                 self.outside_tensors.add(id(value))
                 if self.owners.setdefault(id(value._value), value) is not value:
                     self.shared.add(id(value._value))
-            elif not counted:
-                self.guard(source, "{0} is {1}", value, message=f"is the same {kind.__name__}")
+            else:
+                self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=True)
+                if not counted:
+                    self.guard(source, "{0} is {1}", value, message=f"is the same {kind.__name__}")
         elif kind is tuple or isinstance(value, tuple) and hasattr(value, "_fields"):
             self._register(value, source)
             self.guard(source, "{0}.__class__ is {1} and len({0}) == {2}", kind, len(value), message=f"is a tuple of {len(value)}", counted=counted)
@@ -107,6 +112,14 @@ class Watched:
                 self.guard(source, "{0} is {1}", value, message=f"is {getattr(value, '__qualname__', None) or getattr(value, '__name__', value)}", counted=counted)
             else:
                 raise NotWhole(f"'{source.said()}' is a method of an object that is not known")
+        elif isinstance(value, (int, float, complex, str, bytes, tuple, frozenset)):
+            # Of a class of the user's: what it holds cannot change, unless it has attributes.
+            if getattr(value, "__dict__", None):
+                raise NotWhole(f"'{source.said()}' is a {kind.__name__} with attributes")
+            self._register(value, source)
+            self.guard(source, "{0} is {1}", value, message=f"is the same {kind.__name__}", counted=counted)
+            for i, element in enumerate(value if isinstance(value, tuple) else ()):
+                self.note(element, Item(source, i), counted)
         else:
             self._register(value, source)
             self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=counted)
@@ -134,6 +147,14 @@ class Watched:
         self._register(value, source)
         self.guard(source, "{0}.__class__ is {1} and {0}.__func__ is {2}", types.MethodType, value.__func__, message=f"is the method {value.__qualname__}")
         self.note(value.__self__, Attribute(source, "__self__"))
+
+    def expand_deep(self, held: Any) -> None:
+        """Guard the contents of a container, and of those in it."""
+        if type(held) in LISTS:
+            self.expand(held)
+        if type(held) in LISTS or isinstance(held, tuple):
+            for value in held.values() if isinstance(held, dict) else held:
+                self.expand_deep(value)
 
     def expand(self, held: Any) -> Any:
         """Guard the contents of a list, dict or set from outside, as they were before the function changed them."""
@@ -227,12 +248,14 @@ class Watched:
             cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
             made = self.wrapped[id(function)] = twin.bind(function, watch(self, function.__globals__, cells))
             self.held.append(function)
+            defined = Fixed(function, function.__name__)
+            for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                self.guard(Attribute(defined, name), "{0} is {1}", getattr(function, name), message="is the same")
             for i, value in enumerate(function.__defaults__ or ()):
                 if type(value) not in CONSTANTS:
-                    self.note(value, Item(Attribute(Fixed(function, function.__name__), "__defaults__"), i))
+                    self.note(value, Item(Attribute(defined, "__defaults__"), i))
             for name, value in (function.__kwdefaults__ or {}).items():
-                if type(value) not in CONSTANTS:
-                    self.note(value, Item(Attribute(Fixed(function, function.__name__), "__kwdefaults__"), name))
+                self.note(value, Item(Attribute(defined, "__kwdefaults__"), name))
         return made
 
     def is_outside(self, value: Any) -> bool:

@@ -20,7 +20,7 @@ from polyreme.math.reduction import norm, sum
 from polyreme.math.scattering import scatter
 from polyreme.math.search import unique
 from polyreme.random import default_generator
-from polyreme.tensor import Tensor, shape_dims
+from polyreme.tensor import Tensor, capturing, shape_dims
 
 __all__ = [
     "alpha_dropout", "bilinear", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "label_smooth", "linear", "normalize", "one_hot", "pad",
@@ -85,8 +85,9 @@ def _dropped(x: Tensor, p: Any, axis: Any, training: bool, mode: str) -> Tensor:
     if not training:
         if mode == "downscale_in_infer":
             return scale(x, 1.0 - p)
-        # A tensor of its own, which may be changed in place, but for what Paddle returns as it is; programs have no op for it.
-        return x if axis is not None or p == 0 or dispatch.active_trace() is not None else dispatch.call(ops.Reshape, x, shape=x.type.shape)
+        # A tensor of its own, which may be changed in place, but for what Paddle returns as it is; programs that are saved have no op for it.
+        plain = dispatch.active_trace() is not None and capturing() is None
+        return x if axis is not None or p == 0 or plain else dispatch.call(ops.Reshape, x, shape=x.type.shape)
     if axis is None and p == 0:
         return x
     shape = x.type.shape

@@ -1,0 +1,30 @@
+"""Compiled functions do what the Python that was written does: over two hundred programs, in the default mode and with `full_graph=True`."""
+
+from __future__ import annotations
+
+import pytest
+
+from polyreme.ir.diagnostics import PolyremeError
+from tests.frontend.capture_programs import flow, gradients, layers, objects, outside, tensors
+from tests.frontend.capture_programs.driver import PROGRAMS, difference, run, said
+
+SUBJECTS = (flow, gradients, layers, objects, outside, tensors)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_compiled_program_is_never_silently_different(name: str) -> None:
+    eager = run(name, "eager")
+    assert len([kind for kind, *_ in eager.notes if kind == "result"]) >= 3
+    default = run(name, "default")
+    assert difference(eager, default) is None
+    if PROGRAMS[name][1]:
+        gathered = {f"{f!r}": [str(calls.gathered) for calls in f._calls.values() if calls.gathered] for f in default.statics if f._gathered_calls}
+        assert not gathered, f"calls that are to be whole programs are gathered: {gathered}"
+    full = run(name, "full")
+    assert difference(eager, full) is None
+    if full.refusal is not None and not isinstance(full.refusal, PolyremeError):
+        raised = [note for kind, note in eager.notes if kind == "error"][full.calls]
+        assert raised == (type(full.refusal).__name__, said(full.refusal))
+    if isinstance(full.refusal, PolyremeError):
+        location = full.refusal.diagnostics[0].location
+        assert location is not None and location.line > 0, f"no line is named by: {full.refusal}"
