@@ -68,11 +68,25 @@ class Branches(Reads):
             values = get()
             return [values[place] for place in places]
 
-        made = self._chosen(test, lambda: body(then), lambda: body(orelse))
+        bound: list[list[Any]] = []
+
+        def noted(run: Thunk) -> Any:
+            bound.append(body(run))
+            return bound[-1]
+
+        made = self._chosen(test, lambda: noted(then), lambda: noted(orelse))
+        for name, *values in zip(live, *bound, strict=True) if bound else ():
+            self._check_bound(name, values)
         after = list(before)
         for place, value in zip(places, made, strict=True):
             after[place] = value
         put(tuple(after))
+
+    def _check_bound(self, name: str, values: Sequence[Any]) -> None:
+        """A variable of the user's has a value by all ways, or by none: reading it would be an error where it has none."""
+        unset = [value is UNDEFINED for value in values]
+        if any(unset) and not all(unset) and not name.startswith("__polyreme_"):
+            raise NotWhole(f"the variable '{name}' has a value by some of the ways only that a tensor decides about; give it one before")
 
     def choice(self, test: Any, then: Thunk, orelse: Thunk, get: Thunk, put: Callable[[Values], None]) -> Any:
         """An `if` statement with which the function ends: what that returns."""
@@ -292,6 +306,8 @@ class Branches(Reads):
                 # What a variable had no value for, or a number, before the loop may be a number after it.
                 if first is UNDEFINED or not isinstance(first, Tensor) or self.is_number(first):
                     self.state.numbers.add(value._value)
+        for name, first, value in zip(carried, start, made, strict=True):
+            self._check_bound(name, (first, value))
         set_values(made)
 
     def _inside(self, run: Thunk) -> Any:

@@ -381,7 +381,7 @@ class _Statements:
             if self.statements > MOST_STATEMENTS:
                 raise FlowError("there are too many ways through the function", statement)
             rest = body[i + 1 :]
-            behind = after | _loads(rest)
+            behind = after | _loaded_first(rest)
             if isinstance(statement, ast.If):
                 if _has([statement], (ast.Return,)):
                     return [*made, *self.choice(statement, list(rest), after)]

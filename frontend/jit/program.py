@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
-from polyreme import dispatch, tape
+from polyreme import tape
 from polyreme.device import current_place, get_device, on_device
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.jit.structure import LEAF
@@ -271,6 +271,8 @@ class Program:
             if value._node is None:
                 tensor._put(value._value)
             else:
+                from polyreme import dispatch  # a loaded model that writes nothing needs none of it
+
                 with dispatch.trace_into(None):
                     dispatch.assign(tensor, value)
 

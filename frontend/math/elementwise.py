@@ -443,8 +443,13 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The same for functions that give views: the contents stay, and the first argument sees them otherwise from then on."""
 
-    def changed(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        refuse_leaf(x)
+    first = next(iter(inspect.signature(function).parameters))
+
+    def changed(*args: Any, **kwargs: Any) -> Tensor:
+        if not args and first not in kwargs:
+            raise TypeError(f"{changed.__name__}() missing the required argument '{first}'")
+        x, args = (args[0], args[1:]) if args else (kwargs.pop(first), ())
+        refuse_leaf(tensor_arg(x, changed.__name__, first))
         return dispatch.seen_as(x, lambda before: function(before, *args, **kwargs))
 
     return _named_in_place(changed, function)
