@@ -388,7 +388,8 @@ def strides(tensor: Tensor) -> tuple[Dim, ...]:
     held = storage.contents()
     shape = tuple(held.shape) if isinstance(held, np.ndarray) else held.type.shape
     found = _by_rows(shape)
-    for cls, _, attributes in steps:
+    for cls, _, given in steps:
+        attributes = _with_known_sizes(given)
         if cls is ops.Slice:
             shape = sliced_shape(shape, **attributes)
             found = tuple(n * step for n, step in zip(found, attributes["strides"], strict=True))
@@ -405,6 +406,14 @@ def strides(tensor: Tensor) -> tuple[Dim, ...]:
             assert known_strides is not None
             shape, found = attributes["shape"], known_strides
     return found
+
+
+def _with_known_sizes(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attributes with what a trace has learned of the sizes in them since the step was made."""
+    from polyreme import dispatch
+
+    sizes = getattr(dispatch.active_trace(), "sizes", None)
+    return attributes if sizes is None else {name: sizes.applied(value) for name, value in attributes.items()}
 
 
 def _by_rows(shape: Sequence[Dim]) -> tuple[Dim, ...]:
