@@ -452,8 +452,8 @@ class _Reader:
             if len(number) > 9:
                 self.fail("E0102", "expected a smaller number in a location", number)
         line, column, end = [*map(int, rest), 0][:3]
-        # A line of no file is no place.
-        return Location(name, line, column, end) if name else Location()
+        # A line of no file is no place, and only what has a line ends in it.
+        return Location(name, line, column, end if line else 0) if name else Location()
 
     def aliased(self, alias: Token, depth: int) -> Location:
         """What an alias stands for, found once; none is part of itself."""
@@ -470,7 +470,7 @@ class _Reader:
             self.fail("E0102", "expected at most a name and a place in a location", None)
         first, *others = (self.location(p, depth + 1) for p in places)
         if len(others) == 1 and (others[0].file, others[0].line) == (first.file, first.line):
-            return Location(first.file, first.line, first.column, others[0].column, first.name)
+            return Location(first.file, first.line, first.column, others[0].column if first.line else 0, first.name)
         return first
 
 

@@ -283,3 +283,13 @@ def test_the_identity_of_a_module_depends_on_every_element_of_a_long_constant():
     assert len(text) < 1000
     assert identity_text(module_with(same)) == text
     assert len({text, identity_text(module_with(other)), identity_text(module_with(turned)), identity_text(module_with(array.astype(np.float64)))}) == 4
+
+
+@pytest.mark.parametrize("place", ['"a.py":0:14 to :19', 'fused["a.py":0:10, "a.py":0:19]'])
+def test_a_place_without_a_line_has_no_end(place):
+    module = parse_module(f'"builtin.module"() ({{"func.func"() ({{"func.return"() : () -> () loc({place})}}) {{sym_name = "f", function_type = () -> ()}} : () -> ()}}) : () -> ()')
+    for generic in (False, True):
+        text = print_module(module, generic=generic, locations=True)
+        again = parse_module(text)
+        assert again.function("f").block.terminator.location == module.function("f").block.terminator.location
+        assert print_module(again, generic=generic, locations=True) == text
