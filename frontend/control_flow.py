@@ -234,7 +234,9 @@ def _as_tensor(leaf: Any, like: TensorType) -> Tensor:
     if isinstance(leaf, Tensor):
         return leaf
     if leaf is UNDEFINED:
-        return dispatch.full([d if _is_known(d) else 0 for d in like.shape], 0, like.dtype)
+        made = dispatch.full([d if _is_known(d) else 0 for d in like.shape], 0, like.dtype)
+        _recorder().unset.add(made._value)
+        return made
     shape = like.shape if like.elements == 1 else ()
     value = leaf.item() if isinstance(leaf, np.generic) else leaf
     if like.dtype.kind in "iu" and isinstance(value, float) and not value.is_integer():

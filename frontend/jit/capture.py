@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape, tensor, views
-from polyreme.dialects import nn as ops
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Location, PolyremeError, raised_location
 from polyreme.ir.dims import Expr, UnknownSize, deciding
@@ -31,6 +30,7 @@ from polyreme.jit.sources import Argument, Attribute, Fixed, Guard, Guards, Item
 from polyreme.jit.structure import LEAF, Nested, Plain, Template
 from polyreme.jit.trace import Trace, Traced, TraceError, size_error, trace
 from polyreme.jit.watched import NotWhole, Watched
+from polyreme.lowering.gradients.reach import undecided
 from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
 
@@ -102,6 +102,7 @@ class Whole:
     links: list[Link]  # results that are views
     existing: int  # how many of what the guards give back are objects that recipes need; the rest are inputs
     lone: bool = False  # whether the result is the program's only one, and there is nothing else to do
+    remarks: tuple[str, ...] = ()  # in what it differs from Python, as who asks for one program is told
     order: int = field(default_factory=itertools.count().__next__)  # which was made before which
     _fitting: dict[Shapes, bool] = field(default_factory=dict)
 
@@ -152,15 +153,15 @@ def capture(
     location: Location,
     moving: Container[str] = (),
     flow: bool = False,
-    numbers_may_stay: bool = False,
+    as_one_program: bool = False,
 ) -> Whole:
     """The program of one call; `NotWhole` if it is none.
 
     `template` says how the tensors `leaves`, which stand-ins of the types in `inputs` replace, are nested in the arguments, which have these `names`.
     Parameters and buffers belong to the program, but for those called as in `moving`: other tensors were met in their places. With `flow` what tensors decide
-    becomes branches and loops, of which numbers come as tensors: these leave the function only if `numbers_may_stay`.
+    becomes branches and loops, of which numbers come as tensors: these leave the function only `as_one_program`, with a remark.
     """
-    state = Watched(flow, numbers_may_stay)
+    state = Watched(flow, as_one_program)
     trace = _CaptureTrace(state, named, moving)
     watch = Watch(state, {}, {})
     if layer is not None:
@@ -205,10 +206,11 @@ def capture(
                 made.output(_fresh(sized))  # which sizes it is for is the program's to say
             if not made.outputs and not trace.written:
                 return _without_tensors(state, trace, made, recipe, effects)
-            if not numbers_may_stay:
-                _refuse_gradients_of_choices(trace, location)
-                if any(state.is_seen(t, made.numbers) for t in made.outputs):
+            _refuse_gradients_that_are_undecided(trace, location)
+            if any(state.is_seen(t, made.numbers) for t in made.outputs):
+                if not as_one_program:
                     raise NotWhole("a result is another tensor, or shares contents with it, if a tensor decides so", location)
+                made.remarks.append("a result is a tensor of its own, where Python would give another one, or a view of it, by one of the ways that a tensor decides about")
             result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
             traced = trace.finish(name, made.outputs, LEAF, result_names, location)
     except PolyremeError as error:
@@ -225,7 +227,7 @@ def capture(
     lone = not effects and not made.links and isinstance(recipe, Output) and len(made.outputs) == 1
     program = Program(traced, name)
     program.changed_inputs = frozenset(changed)
-    return Whole(program, guards, recipe, effects, made.links, len(made.sources), lone)
+    return Whole(program, guards, recipe, effects, made.links, len(made.sources), lone, tuple(dict.fromkeys(made.remarks)))
 
 
 def _without_tensors(state: Watched, trace: _CaptureTrace, made: _Recipes, recipe: Recipe, effects: list[Effect]) -> Whole:
@@ -252,11 +254,11 @@ def _distinct(guards: list[Guard]) -> list[Guard]:
     return kept
 
 
-def _refuse_gradients_of_choices(trace: Trace, location: Location) -> None:
-    """Of what a program decides, all ways get gradients, zeros where Python would not have come along and there would be none: these functions are gathered."""
-    for op in trace.block.ops:
-        if isinstance(op, (ops.If, ops.While, ops.Scan)) and any(r in trace.differentiable for r in op.results):
-            raise NotWhole("gradients flow through a branch or loop that a tensor decides", op.location or location)
+def _refuse_gradients_that_are_undecided(trace: Trace, location: Location) -> None:
+    """Of what a program decides all ways get gradients, zeros where Python would not have come along: that is right only where every way reaches the same tensors."""
+    op = undecided(trace.block, [arg for arg in trace.block.args if arg in trace.differentiable], trace.unset)
+    if op is not None:
+        raise NotWhole("which tensors get gradients depends on a branch, or on whether a loop runs, that a tensor decides", op.location or location)
 
 
 def _are_apart(a: Any, b: Any) -> bool:
@@ -364,7 +366,7 @@ def trace_watched(
     """
 
     def tried(flow: bool) -> Traced:
-        state = Watched(flow, numbers_may_stay=True)
+        state = Watched(flow, as_one_program=True)
         if layer is not None:
             state.sources[id(layer)] = Fixed(layer, "self")
             state.held.append(layer)
@@ -400,6 +402,7 @@ class _Recipes:
         self.made: dict[int, Recipe] = {}
         self.kept: list[Any] = []
         self.links: list[Link] = []
+        self.remarks: list[str] = []
 
     def output(self, held: Tensor) -> Output:
         number = self.numbers.get(id(held))
@@ -453,8 +456,10 @@ class _Recipes:
         if isinstance(value, Tensor):
             if isinstance(value._value, np.ndarray):
                 raise NotWhole("a tensor that no op made outlives the call")
-            if self.state.is_number(value._value) and not self.state.numbers_may_stay:
-                raise NotWhole("a number that a branch or loop of the program computes outlives the call")
+            if self.state.is_number(value._value):
+                if not self.state.as_one_program:
+                    raise NotWhole("a number that a branch or loop of the program computes outlives the call")
+                self.remarks.append("a number that a branch or loop of the program computes outlives the call: it is a tensor")
             return self.output(value)
         if isinstance(value, Expr):
             raise NotWhole(f"the free size '{value}' outlives the call")

@@ -6,7 +6,7 @@ import logging
 
 from polyreme.ir.diagnostics import Location
 
-__all__ = ["LOGGER", "say"]
+__all__ = ["LOGGER", "remark", "say"]
 
 LOGGER = logging.getLogger("polyreme.jit")
 _said: set[tuple[str, int, str]] = set()
@@ -14,8 +14,12 @@ _said: set[tuple[str, int, str]] = set()
 
 def say(name: str, reason: str, location: Location) -> None:
     """Warn that `name` is no single program, since `reason`, at `location`: once for each place and reason in a process."""
-    key = location.file, location.line, reason
-    if key in _said:
-        return
-    _said.add(key)
-    LOGGER.warning("%s: note: '%s' runs in parts: %s", location or "here", name, reason)
+    remark(name, f"it runs in parts: {reason}", location)
+
+
+def remark(name: str, text: str, location: Location) -> None:
+    """Warn of something else about `name`, as `say` does."""
+    key = location.file, location.line, text
+    if key not in _said:
+        _said.add(key)
+        LOGGER.warning("%s: note: '%s': %s", location or "here", name, text)

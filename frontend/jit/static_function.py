@@ -320,9 +320,11 @@ class StaticFunction:
                 wanted = free.intersection(cause.axes) - axes if isinstance(cause, UnknownSizeError) else None
                 axes |= wanted or free
                 continue
+            for remark in whole.remarks:
+                notes.remark(self._name, remark, _location(self._function))
             if first is not None:
                 calls.numbered = axes
-                notes.say(self._name, f"sizes are numbers that were left free: {first.reason}", first.location)
+                notes.remark(self._name, f"sizes are numbers that were left free: {first.reason}", first.location)
             if whole.fits(shapes) or axes >= free:
                 return refusing if refusing is not None and not whole.fits(shapes) else whole
             axes, refusing = free, whole

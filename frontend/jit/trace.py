@@ -80,6 +80,7 @@ class Trace:
         self.differentiable: set[Value] = set()
         self.stopped: dict[Value, Value] = {}
         self.unknown: set[Value] = set()  # what stands for values that are computed elsewhere, under an op that is none of theirs
+        self.unset: set[Value] = set()  # what stands where a variable has no value, and nobody reads it
         self.hooks: set[Value] = set()  # values whose gradients pass a hook
         self.variables = VariableNames(self.block, trace.__code__)
         self.sizes = LearnedSizes(self.block)

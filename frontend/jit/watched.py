@@ -38,10 +38,10 @@ class NotWhole(BaseException):
 class Watched:
     """One capture: what it has read, with guards, and what it has written."""
 
-    def __init__(self, flow: bool = False, numbers_may_stay: bool = False) -> None:
-        """With `flow` what tensors decide becomes branches and loops; `numbers_may_stay` tensors that Python would have had as numbers."""
+    def __init__(self, flow: bool = False, as_one_program: bool = False) -> None:
+        """With `flow` what tensors decide becomes branches and loops; `as_one_program` numbers among it may leave the function as tensors."""
         self.flow = flow
-        self.numbers_may_stay = numbers_may_stay
+        self.as_one_program = as_one_program
         self.numbers: set[Value] = set()  # values of the program that Python would have as numbers
         self.uncertain: dict[int, tuple[Tensor, tuple[Tensor, ...]]] = {}  # tensors that Python may have as one of others, with those, by identity
         self.born: list[set[int]] = []  # for each body that is being run, what was made in it

@@ -2,7 +2,7 @@
 
 After every call are compared: results, errors, gradients (those that are None too), and everything outside, with which objects are the same one. At the end
 arguments are written, so that results which share memory with them show it, and random numbers are drawn. A full graph makes its results anew where a tensor
-decides which one it is, and has gradients of all ways that it might have gone: of these it is not asked which is the same one, and zeros are as good as None.
+decides which one it is: of these it is not asked which is the same one.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ def _compared(path: Path) -> str:
 def _same_records(expected: "_Run", found: "_Run", how: str) -> None:
     full = found.way == "full"
     for call, (a, b) in enumerate(zip(expected.values if full else expected.records, found.values if full else found.records, strict=False)):
-        difference = _difference(_with_zeros(a, b) if full else a, b, 2e-4, 2e-5)
+        difference = _difference(a, b, 2e-4, 2e-5)
         if difference:
             where, details = difference
             if call == len(SIZES):
@@ -90,18 +90,6 @@ def _same(expected: "_Run", found: "_Run", how: str) -> None:
         return  # gradients of what was kept: a program knows the values from before, which eager ops have no more
     if expected.failed != found.failed:
         raise Fault(f"different {how}: {_short(expected.failed)} eagerly, {_short(found.failed)}", f"call {len(found.records)}: {expected.error!r} against {found.error!r}")
-
-
-def _with_zeros(expected: Description, found: Description) -> Description:
-    """What is expected, with zeros for gradients that are None, and tensors that need some, where this is found."""
-    changed: Description = {}
-    for key, value in expected.items():
-        other = found.get(key)
-        if key.endswith(" grad") and value is None and isinstance(other, np.ndarray):
-            changed[key] = np.zeros_like(other)
-        elif key.endswith(" stop_gradient") and value is True and other is False:
-            changed[key] = False
-    return {**expected, **changed}
 
 
 def _short(name: str) -> str:
