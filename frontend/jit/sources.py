@@ -66,7 +66,7 @@ class Global(Source):
     name: str
 
     def text(self, parent: str, constant: Callable[[Any], str]) -> str:
-        return f"{constant(self.table)}.get({self.name!r}, missing)"
+        return f"{constant(self.table)}.get({_literal(self.name, constant)}, missing)"
 
     def said(self) -> str:
         return self.name
@@ -97,8 +97,8 @@ class Attribute(Source):
 
     def text(self, parent: str, constant: Callable[[Any], str]) -> str:
         if self.table:
-            return f"{parent}.{self.table}.get({self.name!r}, missing)"
-        return f"getattr({parent}, {self.name!r}, missing)"
+            return f"{parent}.{self.table}.get({_literal(self.name, constant)}, missing)"
+        return f"getattr({parent}, {_literal(self.name, constant)}, missing)"
 
     def said(self) -> str:
         before = self.parent.said()
@@ -113,12 +113,17 @@ class Item(Source):
     key: Any
 
     def text(self, parent: str, constant: Callable[[Any], str]) -> str:
-        return f"{parent}[{self.key!r}]"
+        return f"{parent}[{_literal(self.key, constant)}]"
 
     def said(self) -> str:
         before = self.parent.said()
         # The outermost two are those of (args, kwargs), named by whoever makes them.
         return f"{before}[{self.key!r}]" if before else ""
+
+
+def _literal(key: Any, constant: Callable[[Any], str]) -> str:
+    """Python text of a key or name. What it would be of any other object is that object's own to say, and is no text to run."""
+    return repr(key) if type(key) in (str, int) else constant(key)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +135,7 @@ class Named(Source):
     name: str
 
     def text(self, parent: str, constant: Callable[[Any], str]) -> str:
-        return f"{parent}[{self.key!r}]"
+        return f"{parent}[{_literal(self.key, constant)}]"
 
     def said(self) -> str:
         return self.name

@@ -277,3 +277,10 @@ def difference(expected: Run, actual: Run) -> str | None:
     """What is not the same in a compiled run; the calls that were made before one was refused are compared."""
     notes = expected.notes if actual.refusal is None else expected.notes[: len(actual.notes)]
     return compare(notes, actual.notes)
+
+
+def three(p: Run, function: Any) -> None:
+    """Calls at two shapes."""
+    p.call(function, p.g(2, 3))
+    p.call(function, p.t(2, 3))
+    p.call(function, p.g(4, 3))

@@ -7,8 +7,7 @@ from typing import Any
 import polyreme as paddle
 from polyreme import nn
 from polyreme.nn import functional as F
-from tests.frontend.capture_programs.driver import Run, program
-from tests.frontend.capture_programs.outside import three
+from tests.frontend.capture_programs.driver import Run, program, three
 
 
 def both_signs(p: Run, function: Any, **options: Any) -> None:

@@ -10,9 +10,8 @@ import polyreme as paddle
 from polyreme import nn
 from polyreme.autograd import PyLayer
 from polyreme.nn import functional as F
-from tests.frontend.capture_programs.driver import Run, program
+from tests.frontend.capture_programs.driver import Run, program, three
 from tests.frontend.capture_programs.layers import Net
-from tests.frontend.capture_programs.outside import three
 
 
 class Clipped(PyLayer):

@@ -12,8 +12,7 @@ from polyreme import nn
 from polyreme.jit import not_to_static
 from polyreme.nn import functional as F
 from polyreme.static import InputSpec
-from tests.frontend.capture_programs.driver import Run, program
-from tests.frontend.capture_programs.outside import three
+from tests.frontend.capture_programs.driver import Run, program, three
 
 
 class Net(nn.Layer):

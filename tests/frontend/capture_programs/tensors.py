@@ -11,8 +11,7 @@ import polyreme as paddle
 from polyreme import nn
 from polyreme.nn import functional as F
 from polyreme.static import InputSpec
-from tests.frontend.capture_programs.driver import Run, program
-from tests.frontend.capture_programs.outside import three
+from tests.frontend.capture_programs.driver import Run, program, three
 
 
 def plain_three(p: Run, function: Any) -> None:
