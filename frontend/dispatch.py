@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import itemgetter, methodcaller
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -34,73 +34,11 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.notes import MOST_NOTES
 from polyreme.ir.scalar import scalar_function
 from polyreme.ir.types import ScalarType, TensorType
+from polyreme.recorder import Gathering, Recorder
 from polyreme.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., Sequence[Array]]
-
-
-class Recorder(Protocol):
-    """What takes ops in place of eager execution: a trace, or the current block of a static program.
-
-    `taped` says whether steps are put on the tape, too: a static program is differentiated from its operators instead.
-    `learns_sizes` says whether sizes that an op needs to be equal, and that may be, are equal from there on.
-    `gathers` says that ops only run later: functions of the API do as in eager mode, and whoever looks at a value has it computed.
-    """
-
-    taped: bool
-    learns_sizes: bool
-    gathers: bool
-
-    def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Tensor | tuple[Tensor, ...]:
-        """Record the op and return tensors for its results. Operands are tensors of any kind, None, or sequences of tensors."""
-
-    def assign(self, tensor: Tensor, value: Tensor) -> None:
-        """Record that `tensor` (perhaps an eager one, such as a running mean) has the contents of `value` from here on."""
-
-    def follow(self, tensor: Tensor, value: Tensor) -> None:
-        """As `assign`, of a tensor that shares contents with one that was assigned to (see `views.py`): once the ops have run it follows by itself."""
-
-    def alias(self, tensor: Tensor) -> Tensor:
-        """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
-
-    def apart(self, tensor: Tensor) -> None:
-        """Record that `tensor`, whose contents are those of another one, is no part of the graph: if it needs gradients later, it is a leaf."""
-
-    def custom_gradient(
-        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any] | None, what: str,
-        takes_zeros: bool = True,
-    ) -> Sequence[Tensor]:
-        """Record that the gradients of `values` go to `inputs` as `rule(*gradients)` has it, which calls the user's `function`: tensors in place of `values`.
-
-        It takes zeros for a gradient that there is none of where it `takes_zeros`, and None elsewhere.
-        """
-
-    def hook(self, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None] | None:
-        """Record that the gradient of `tensor` passes through the hook. What is returned takes it off again, if there is more to do than to forget it on the tape."""
-
-    def retain(self, tensor: Tensor) -> None:
-        """Record that the gradient of `tensor` is kept."""
-
-    def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
-        """A parameter that lives where the ops go, filled by `initializer` before they run; None to make an eager one."""
-
-    def learn_sizes(self, equations: Sequence[tuple[Dim, Dim]]) -> bool:
-        """Record that the sizes of each pair are equal from here on, where `learns_sizes`; whether they can be."""
-
-    def require(self, size: Dim) -> None:
-        """Record that each call has to check that `size` is not negative, where `learns_sizes`."""
-
-    def fresh_size(self) -> Dim:
-        """A name for a size that is known once the op recorded next has run."""
-
-    def operator(
-        self, type: str, inputs: Mapping[str, Tensor | None], outputs: Mapping[str, Tensor | TensorType], attributes: Mapping[str, Any]
-    ) -> dict[str, Tensor] | None:
-        """What `type`, an operator of Paddle's with these slots, writes: into a tensor of `outputs`, or into a new one of a type there.
-
-        None where ops are recorded instead. For what Paddle's programs have as one operator that can be changed after, such as a batch norm.
-        """
 
 
 class _State(threading.local):
@@ -114,7 +52,7 @@ _state = _State()
 def active_trace() -> Recorder | None:
     """The recorder of this thread; None in eager mode, and while ops are gathered, which is eager mode to all but dispatch."""
     found = _state.recorder
-    return None if found is None or found.gathers else found
+    return None if isinstance(found, Gathering) else found
 
 
 def recorder() -> Recorder | None:
@@ -126,10 +64,10 @@ def recorder() -> Recorder | None:
 def at_once() -> Iterator[None]:
     """Inside the `with` ops run when they are called, also where they are gathered otherwise: what was gathered before is computed first."""
     found = _state.recorder
-    if found is None or not found.gathers:
+    if not isinstance(found, Gathering):
         yield
         return
-    found.flush()  # type: ignore[attr-defined]
+    found.flush()
     with trace_into(None):
         yield
 
@@ -167,7 +105,7 @@ def use_heavy_kernels(chooser: Callable[..., Kernel | None] | None) -> None:
     _plans_of[CPU].clear()
 
 
-class _Plan:
+class Plan:
     """What is settled about calls of one op on one device with operands of the same types and the same attributes."""
 
     __slots__ = ("attributes", "cls", "fast", "heavy", "kernel", "place", "recipes", "result_dtypes", "result_types", "types")
@@ -204,7 +142,7 @@ class _Plan:
         return None if recipe is None else recipe.run(saved, results, grad)
 
     def _kernels(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Callable[..., Any] | None, Any]:
-        plan = _Plan(self.place, cls, operands, attributes)
+        plan = Plan(self.place, cls, operands, attributes)
         return plan.fast, plan.kernel
 
 
@@ -246,7 +184,7 @@ def _view_kernel(cls: type[Op], attributes: Mapping[str, Any]) -> Callable[..., 
     return None
 
 
-class _Plans(dict[Any, _Plan]):
+class _Plans(dict[Any, Plan]):
     """The plans of calls on one device."""
 
     def __init__(self, place: Place):
@@ -302,7 +240,7 @@ def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
     Most ops of a training loop's Python are such calls, and what they cost besides numpy is what dygraph mode costs.
     """
     recorder = _state.recorder
-    if recorder is not None and not recorder.gathers:
+    if recorder is not None and not isinstance(recorder, Gathering):
         return None
     try:
         a, b = x._value, y._value
@@ -312,7 +250,7 @@ def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
     if plan is None or plan.fast is None:
         return None
     if recorder is not None:
-        return recorder.gather(plan, (x, y))  # type: ignore[attr-defined]
+        return recorder.gather(plan, (x, y))
     made = plan.fast(a, b)
     result = Tensor._wrap(made if made.__class__ is np.ndarray else np.asarray(made), plan.result_types[0])
     if not (x.stop_gradient and y.stop_gradient) and tape.is_grad_enabled():
@@ -320,7 +258,7 @@ def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
     return result
 
 
-def plan_of(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> _Plan:
+def plan_of(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Plan:
     """What is settled about this call, and others with operands of these types: found, or settled now."""
     plans = _plans
     try:
@@ -339,7 +277,7 @@ def plan_of(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) 
         raise
     if plan is None:
         try:
-            plan = _Plan(plans.place, cls, operands, attributes)
+            plan = Plan(plans.place, cls, operands, attributes)
         except InferError as error:
             raise _placed(error, cls, operands) from None
         if len(plans) >= MOST_PLANS:
@@ -349,12 +287,12 @@ def plan_of(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) 
     return plan
 
 
-def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, _Plan]:
+def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, Plan]:
     plan = plan_of(cls, operands, attributes)
     return _execute(plan, operands), plan
 
 
-def run_planned(plan: _Plan, operands: Sequence[Any]) -> Any:
+def run_planned(plan: Plan, operands: Sequence[Any]) -> Any:
     """Run an op by its plan now, and put it on the tape if gradients are recorded: a tensor, or a tuple of them."""
     results = _execute(plan, operands)
     if tape.is_grad_enabled() and _needs_grad(operands):
@@ -362,7 +300,7 @@ def run_planned(plan: _Plan, operands: Sequence[Any]) -> Any:
     return results
 
 
-def _execute(plan: _Plan, operands: Sequence[Any]) -> Any:
+def _execute(plan: Plan, operands: Sequence[Any]) -> Any:
     wrap = Tensor._wrap
     if plan.fast is not None:
         return wrap(np.asarray(plan.fast(*[o._value for o in operands])), plan.result_types[0])
@@ -461,8 +399,8 @@ def full(shape: Sequence[Dim], value: Any, dtype: ScalarType) -> Tensor:
     recorder = _state.recorder
     if recorder is None:
         return Tensor._wrap(np.full(tuple(shape), value, dtype.np))
-    if recorder.gathers:
-        return recorder.number(value, dtype) if not shape else Tensor._wrap(np.full(tuple(shape), value, dtype.np))  # type: ignore[attr-defined]
+    if isinstance(recorder, Gathering):
+        return recorder.number(value, dtype) if not shape else Tensor._wrap(np.full(tuple(shape), value, dtype.np))
     return call(ops.Full, value=value, shape=tuple(shape), dtype=dtype)
 
 
@@ -504,7 +442,7 @@ def leaf_is_changed(tensor: Tensor) -> str:
 
 def _shares(recorder: Recorder) -> bool:
     """Whether tensors have views where ops are recorded: variables of a static program have none."""
-    return recorder.taped or recorder.gathers
+    return recorder.taped or isinstance(recorder, Gathering)
 
 
 def view(cls: type[Op], x: Tensor, *operands: Tensor, **attributes: Any) -> Tensor:
@@ -575,7 +513,7 @@ def share(tensor: Tensor, other: Tensor) -> None:
 def seen_as(tensor: Tensor, make: Callable[[Tensor], Tensor]) -> Tensor:
     """Let `tensor` see what it shares as the view that `make` gives of it; when that fails it is what it was."""
     recorder = _state.recorder
-    if recorder is not None and not recorder.gathers and (not recorder.taped or isinstance(tensor._value, np.ndarray)):
+    if recorder is not None and not isinstance(recorder, Gathering) and (not recorder.taped or isinstance(tensor._value, np.ndarray)):
         return assign(tensor, make(alias(tensor)))  # variables share nothing, and what comes from outside is seen there as it was
     before = views.stand_in(tensor, alias(tensor))
     try:

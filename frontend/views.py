@@ -32,7 +32,7 @@ from polyreme.pending import Pending
 from polyreme.tensor import Tensor
 
 if TYPE_CHECKING:
-    from polyreme.dispatch import Recorder
+    from polyreme.recorder import Recorder
 
 __all__ = ["Step", "Storage", "alias", "become", "can_reshape", "contents", "is_contiguous", "leave", "link", "put", "sharing", "stand_in", "strides", "write", "write_recorded"]
 

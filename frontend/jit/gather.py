@@ -23,6 +23,7 @@ from polyreme.ir.types import ScalarType
 from polyreme.jit.program import Program
 from polyreme.jit.trace import Trace
 from polyreme.pending import COUNT, Pending
+from polyreme.recorder import Gathering
 from polyreme.tensor import Tensor
 
 __all__ = ["Break", "Gatherer", "Segments"]
@@ -210,12 +211,8 @@ def _pick(ref: Any, arguments: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
     return alias
 
 
-class Gatherer:
+class Gatherer(Gathering):
     """A recorder for one call of a function: it answers dispatch with tensors whose values come later."""
-
-    taped = False
-    learns_sizes = False
-    gathers = True
 
     def __init__(self, segments: Segments, locating: bool):
         self.segments = segments
@@ -363,44 +360,12 @@ class Gatherer:
             return pending and value.stop_gradient
         return held.__class__ is Pending and held.array is None and held.needs and not tensor.stop_gradient
 
-    def follow(self, tensor: Tensor, value: Tensor) -> None:
-        """As `assign`: nothing is given to anybody later."""
-        self.assign(tensor, value)
-
     def alias(self, tensor: Tensor) -> Tensor:
         """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
         made = views.alias(tensor)
         if made._value.__class__ is Pending:
             made._value.held_by(made)
         return made
-
-    def apart(self, *_: Any) -> None:
-        """Whether gradients flow through a tensor is its own to say here."""
-
-    def custom_gradient(self, *_: Any) -> Any:
-        """Steps of the user's own go on the tape, as in eager mode, where nobody asks for this."""
-        raise NotImplementedError
-
-    def hook(self, *_: Any) -> Any:
-        """As `custom_gradient`."""
-        raise NotImplementedError
-
-    def retain(self, *_: Any) -> None:
-        """As `custom_gradient`."""
-        raise NotImplementedError
-
-    def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> None:
-        """Parameters are eager ones."""
-
-    def operator(self, *_: Any) -> None:
-        """Ops only."""
-
-    def learn_sizes(self, *_: Any) -> bool:
-        """Sizes are numbers here."""
-        return False
-
-    def require(self, *_: Any) -> None:
-        """Sizes are numbers here."""
 
     def fresh_size(self) -> Any:
         raise RuntimeError("expected sizes that are known: ops whose results' sizes follow from values run at once while ops are gathered")

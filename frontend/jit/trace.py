@@ -30,6 +30,7 @@ from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
 from polyreme.jit.traced import BackwardTraceError, Traced, TraceError, UnknownSizeError
 from polyreme.lowering.autodiff import GRADIENTS, bound_symbols
+from polyreme.recorder import Recorder
 from polyreme.tensor import Tensor
 
 __all__ = ["TraceError", "Traced", "UnknownSizeError", "trace"]
@@ -58,12 +59,11 @@ class _Original(NamedTuple):
         tensor._node, tensor._index, tensor.stop_gradient = self.place
 
 
-class Trace:
+class Trace(Recorder):
     """A recorder: it answers dispatch with tensors that stand for the results of ops in `block`."""
 
     taped = True
     learns_sizes = True
-    gathers = False
 
     def __init__(self, named: Mapping[str, Tensor]):
         self.block = Block()
@@ -386,12 +386,6 @@ class Trace:
     def settle_sizes(self, sizes: Iterable[Dim]) -> None:
         """The loop with these changing sizes has run: what they are is known from here on."""
         self.sizes.counts += [str(size) for size in sizes]
-
-    def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
-        """Parameters made while tracing are eager ones."""
-
-    def operator(self, *_: Any) -> None:
-        """A trace has ops only."""
 
     def alias(self, tensor: Tensor) -> Tensor:
         """A stand-in for what the tensor is now."""

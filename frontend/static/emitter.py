@@ -12,8 +12,8 @@ from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.diagnostics import UNKNOWN, Location
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import TensorType
+from polyreme.recorder import Recorder
 from polyreme.tensor import Tensor
-from polyreme.views import alias
 
 __all__ = ["Emitter", "Source", "source_tensor"]
 
@@ -35,12 +35,10 @@ def source_tensor(source: Source) -> Tensor:
     return Tensor._wrap(source, source.type)
 
 
-class Emitter:
+class Emitter(Recorder):
     """A recorder that appends ops to `block`, and asks `imported(source)` for an argument of it for whatever comes from elsewhere."""
 
     taped = True
-    learns_sizes = False
-    gathers = False
 
     def __init__(self, imported: Callable[[Source], Value]):
         self.imported = imported
@@ -83,42 +81,9 @@ class Emitter:
         tensor._node, tensor._index = value._node, value._index
         tensor._version += 1
 
-    def learn_sizes(self, equations: Sequence[tuple[Dim, Dim]]) -> bool:
-        """Sizes are what the program has them be."""
-        return False
-
-    def require(self, size: Dim) -> None:
-        """Sizes are checked by the ops that run."""
-
     def fresh_size(self) -> Dim:
         self.sizes_named += 1
         return symbol(f"K_{len(self.block.ops)}_{self.sizes_named}")
-
-    def follow(self, tensor: Tensor, value: Tensor) -> None:
-        """As `assign`; that the run gives it to them as well does no harm."""
-        self.assign(tensor, value)
-
-    def alias(self, tensor: Tensor) -> Tensor:
-        return alias(tensor)
-
-    def apart(self, *_: Any) -> None:
-        """The tape knows it."""
-
-    def custom_gradient(self, values: Sequence[Tensor], *_: Any) -> Sequence[Tensor]:
-        """The tape knows the rule."""
-        return values
-
-    def hook(self, *_: Any) -> None:
-        """The tape knows the rule."""
-
-    def retain(self, *_: Any) -> None:
-        """The tape knows the rule."""
-
-    def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> None:
-        """No parameters are made while operators are translated."""
-
-    def operator(self, *_: Any) -> None:
-        """Operators become ops here."""
 
     def restore(self) -> dict[int, tuple[Tensor, Any]]:
         """Give written tensors their arrays back; returns them with what the program gives them."""

@@ -15,6 +15,7 @@ from polyreme.ir.diagnostics import InferError, caller_location
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType
 from polyreme.parameter import Parameter
+from polyreme.recorder import Recorder
 from polyreme.sizes import plain_size
 from polyreme.static.current import default_main_program, default_startup_program
 from polyreme.static.inference import located
@@ -25,17 +26,12 @@ from polyreme.static.startup import startup_parameter
 from polyreme.static.variable import Variable, named_variable
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
-from polyreme.views import alias
 
 __all__ = ["RECORDER", "ProgramRecorder", "temporary", "variable_of"]
 
 
-class ProgramRecorder:
+class ProgramRecorder(Recorder):
     """The recorder of static mode."""
-
-    taped = False
-    learns_sizes = False
-    gathers = False
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
         block = default_main_program().current_block()
@@ -86,29 +82,6 @@ class ProgramRecorder:
 
     def follow(self, tensor: Tensor, value: Tensor) -> None:
         """Nothing to do: variables share no contents, and eager tensors that do follow what a run writes."""
-
-    def alias(self, tensor: Tensor) -> Tensor:
-        return alias(tensor)
-
-    def apart(self, *_: Any) -> None:
-        """Gradients are operators of their own here."""
-
-    def custom_gradient(self, values: Sequence[Tensor], *_: Any) -> Sequence[Tensor]:
-        """A PyLayer is an operator here, whose rule is part of it."""
-        return values
-
-    def hook(self, *_: Any) -> None:
-        """Gradients are operators of their own here."""
-
-    def retain(self, *_: Any) -> None:
-        """Gradients are operators of their own here."""
-
-    def learn_sizes(self, equations: Sequence[tuple[Dim, Dim]]) -> bool:
-        """Sizes are what variables were declared to have."""
-        return False
-
-    def require(self, size: Dim) -> None:
-        """Sizes are checked by the operators that run."""
 
     def bodies(self) -> Any:
         """What records the bodies of a branch or loop."""

@@ -10,6 +10,7 @@ import pytest
 import polyreme as paddle
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
+from polyreme.recorder import Recorder
 from tests.fixtures.make_functions import CASES, INPUTS
 
 RANDOM = {"dropout", "dropout_axis", "dropout_downscale", "dropout2d", "alpha_dropout", "normal_tensor", "bernoulli"}
@@ -259,7 +260,7 @@ def test_comparisons_and_whole_numbers_need_no_gradient():
     assert not x.clone().stop_gradient and x.is_leaf and not (x * 2).is_leaf
 
 
-class Noting:
+class Noting(Recorder):
     """A recorder that answers every op with an empty tensor."""
 
     taped = True
@@ -273,6 +274,9 @@ class Noting:
 
     def assign(self, tensor, value):
         self.seen.append(("assign", tensor, value))
+
+    def fresh_size(self):
+        raise AssertionError
 
 
 def test_an_active_recorder_gets_the_ops_and_the_writes():

@@ -1,0 +1,103 @@
+"""Who takes ops in place of eager execution: a trace, the current block of a static program, or a segment of ops that run later."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from polyreme import views
+from polyreme.ir.core import Op
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import ScalarType, TensorType
+from polyreme.tensor import Tensor
+
+if TYPE_CHECKING:
+    from polyreme.dispatch import Plan
+
+__all__ = ["Gathering", "Recorder"]
+
+
+class Recorder(ABC):
+    """What dispatch hands ops and writes to. What a recorder does not say itself is as where the tape knows all gradients, and sizes are known."""
+
+    taped = False
+    """Whether steps are put on the tape, too: a static program is differentiated from its operators instead."""
+    learns_sizes = False
+    """Whether sizes that an op needs to be equal, and that may be, are equal from there on."""
+
+    @abstractmethod
+    def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+        """Record the op and return a tensor for its result, or a tuple of them. Operands are tensors of any kind, None, or sequences of tensors."""
+
+    @abstractmethod
+    def assign(self, tensor: Tensor, value: Tensor) -> None:
+        """Record that `tensor` (perhaps an eager one, such as a running mean) has the contents of `value` from here on."""
+
+    def follow(self, tensor: Tensor, value: Tensor) -> None:
+        """As `assign`, of a tensor that shares contents with one that was assigned to (see `views.py`): once the ops have run it follows by itself."""
+        self.assign(tensor, value)
+
+    def alias(self, tensor: Tensor) -> Tensor:
+        """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
+        return views.alias(tensor)
+
+    def apart(self, tensor: Tensor) -> None:  # noqa: B027
+        """Record that `tensor`, whose contents are those of another one, is no part of the graph: if it needs gradients later, it is a leaf."""
+
+    def custom_gradient(
+        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any] | None, what: str,
+        takes_zeros: bool = True,
+    ) -> Sequence[Tensor]:
+        """Record that the gradients of `values` go to `inputs` as `rule(*gradients)` has it, which calls the user's `function`: tensors in place of `values`.
+
+        It takes zeros for a gradient that there is none of where it `takes_zeros`, and None elsewhere.
+        """
+        return values
+
+    def hook(self, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None] | None:
+        """Record that the gradient of `tensor` passes through the hook. What is returned takes it off again, if there is more to do than to forget it on the tape."""
+        return None
+
+    def retain(self, tensor: Tensor) -> None:  # noqa: B027
+        """Record that the gradient of `tensor` is kept."""
+
+    def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
+        """A parameter that lives where the ops go, filled by `initializer` before they run; None to make an eager one."""
+        return None
+
+    def learn_sizes(self, equations: Sequence[tuple[Dim, Dim]]) -> bool:
+        """Record that the sizes of each pair are equal from here on, where `learns_sizes`; whether they can be."""
+        return False
+
+    def require(self, size: Dim) -> None:  # noqa: B027
+        """Record that each call has to check that `size` is not negative, where `learns_sizes`."""
+
+    @abstractmethod
+    def fresh_size(self) -> Dim:
+        """A name for a size that is known once the op recorded next has run."""
+
+    def operator(
+        self, type: str, inputs: Mapping[str, Tensor | None], outputs: Mapping[str, Tensor | TensorType], attributes: Mapping[str, Any]
+    ) -> dict[str, Tensor] | None:
+        """What `type`, an operator of Paddle's with these slots, writes: into a tensor of `outputs`, or into a new one of a type there.
+
+        None where ops are recorded instead. For what Paddle's programs have as one operator that can be changed after, such as a batch norm.
+        """
+        return None
+
+
+class Gathering(Recorder):
+    """A recorder of ops that only run later: functions of the API do as in eager mode, and whoever looks at a value has it computed."""
+
+    @abstractmethod
+    def gather(self, plan: Plan, operands: Sequence[Any]) -> Any:
+        """As `emit`, of a call that is planned."""
+
+    @abstractmethod
+    def number(self, value: Any, dtype: ScalarType) -> Tensor:
+        """A tensor of rank 0 of a number of Python's, which may be another one at the next call."""
+
+    @abstractmethod
+    def flush(self, reason: str = "") -> None:
+        """Run what was gathered. `reason` says why the user's code needs it, if it does."""
