@@ -139,7 +139,8 @@ class _Driver:
     def apply(self, p: Pattern, op: Op) -> bool:
         """Whether the pattern matched."""
         b = RecordingBuilder(op)
-        read = _producers(op) if op.regions else []
+        # A branch or loop that is changed where it stands may hand on what it took: who reads it is told by what was before, too.
+        before = [*_producers(op), *_users(op)] if op.regions else []
         made = p.rewrite(op, b) if self.timing is None else self.measured(p, op, b)
         if made is None:
             for new in reversed(b.inserted):
@@ -150,10 +151,10 @@ class _Driver:
         for new in b.inserted:
             self.push(new)
         if op.results and all(v is r for v, r in zip(values, op.results, strict=False)):
-            self.push(op, *_users(op), *_producers(op))
+            self.push(op, *_users(op), *_producers(op), *self.control_around(op))
             if op.regions:
                 # What it reads no more may be unused, and what is in it may be simpler now.
-                self.push(*read, *(inner for inner in op.walk() if inner is not op))
+                self.push(*before, *(inner for inner in op.walk() if inner is not op))
             return True
         self.check_types(p, op, values)
         around = [*_users(op), *_producers(op), *self.control_around(op)]

@@ -15,10 +15,12 @@ from polyreme.dialects.nn import Add, Full
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, OpResult, Value
-from polyreme.ir.define import ConstantLike, View
+from polyreme.ir.define import ConstantLike, ControlFlow, View
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.dims import Dim, line_of, symbols
+from polyreme.ir.rewrite import rewrite_greedily
 from polyreme.ir.types import TensorType, Type, type_symbols
+from polyreme.lowering.control_cleanup import CONTROL_PATTERNS
 from polyreme.lowering.gradients import (
     complex,
     control,
@@ -277,6 +279,10 @@ def _backward(whole: _Whole, func: Func, forward: ForwardHalf) -> BackwardHalf:
     given = [v for v in saved if v in outer], [v for v in residuals if v in outer]
     inputs = [*given[0], *given[1], *whole.seeds.values()]
     function = _outlined(func, inputs, [op for op in whole.func.block if op in needed], whole.grads)
+    if any(op.has(ControlFlow) for op in function.block):
+        # A loop or branch computes all that it carries, and some of that for other results only.
+        rewrite_greedily(function, CONTROL_PATTERNS)
+        read &= {saved[v] for v, arg in zip(given[0], function.args, strict=False) if arg.uses}
     return BackwardHalf(function, tuple(saved[v] for v in given[0]), tuple(residuals[v] for v in given[1]), tuple(whole.seeds), whole.reached, read)
 
 

@@ -246,6 +246,21 @@ def drop_unread(op: Any, b: Builder) -> Changed:
     return tuple(op.results)
 
 
+@_canonical
+@pattern(nn.Scan)
+def drop_unread_slices(op: Any, b: Builder) -> Changed:
+    """scan(xs, ys) {f(x)} -> scan(xs) {f(x)}:  what no step reads its slice of is not taken"""
+    count, block = len(op.xs), op.body.block
+    kept = [i for i in range(count) if block.args[i].uses]
+    if len(kept) == count or not op.results:
+        return None
+    for i in reversed(range(count)):
+        if i not in kept:
+            block.erase_arg(i)
+    op.set_operands([*(op.operands[i] for i in kept), *op.operands[count:]], (len(kept), *op.segments[1:]))
+    return tuple(op.results)
+
+
 def _read(op: Any, values: Sequence[Value], region: Region) -> set[int]:
     """Which arguments of a body what makes `values` in it reads."""
     seen: set[Op] = set()

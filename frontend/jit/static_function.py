@@ -1,7 +1,7 @@
 """`to_static`: a function or a Layer's forward that runs as compiled code, and always as the Python that was written.
 
 What belongs to a call's signature: how the arguments are nested, values of arguments that are no tensors, dtypes and shapes of tensors (with
-sizes that an `InputSpec` leaves free standing for all), and which tensors need gradients. The first call of a signature is captured (`capture.py`): what
+sizes that an `InputSpec` leaves free, or that were others at an earlier call, standing for all), and which tensors need gradients. The first call of a signature is captured (`capture.py`): what
 comes of it is a program with guards for all that the function read besides. A call for which no program's guards hold is captured again; one that
 cannot be captured is gathered (`gather.py`).
 """
@@ -88,7 +88,7 @@ def to_static(
     """Compile a function or a Layer; a decorator with or without arguments.
 
     A function becomes a `StaticFunction`; a Layer is returned itself, its `forward` replaced. `input_spec` says for each positional argument
-    what it will be, free sizes as None; without it every new shape is traced anew. What cannot be one program is an error with `full_graph`; without
+    what it will be, free sizes as None; without it a size that is another one at a later call is free from then on. What cannot be one program is an error with `full_graph`; without
     it the function runs as it is, and what it computes between two moments at which Python needs a value is compiled. `build_strategy` and `backend`
     choose between Paddle's own compilers and change nothing here.
     """
@@ -119,7 +119,10 @@ class _Calls:
     wholes: list[Whole] = field(default_factory=list)  # the one used last in front
     changed: dict[str, int] = field(default_factory=dict)  # how often a number, by what it is called, was another one
     gathered: str = ""  # why the calls are not one program
-    numbered: Axes = frozenset()  # axes whose sizes the function wants to know: they are numbers though the specs leave them free
+    refused: dict[Shapes, str] = field(default_factory=dict)  # why calls of these sizes are none, where others may be
+    sized: bool = False  # whether some sizes are free, so that a program may be for others than those of a call
+    made: int = 0  # how often a program was made
+    numbered: Axes = frozenset()  # axes whose sizes the function wants to know: they are numbers though they may be others at the next call
 
 
 class StaticFunction:
@@ -140,6 +143,8 @@ class StaticFunction:
         self._bound: weakref.WeakKeyDictionary[Any, StaticFunction] = weakref.WeakKeyDictionary()
         self._calls: dict[Any, _Calls] = {}
         self._checked: dict[Any, tuple[list[TensorType], tuple[str, ...]]] = {}
+        # The shapes of the first of the calls that are alike but for sizes, and the axes at which a later one had another size.
+        self._sizes: dict[Any, tuple[Shapes, Axes]] = {}
         # What is known of calls by what is quickly told of one, for plain calls with tensors.
         self._recent: dict[Any, _Calls] = {}
         self._segments = Segments(self._name)
@@ -212,7 +217,7 @@ class StaticFunction:
             given = args, kwargs
             tensors = [arg for arg in args if isinstance(arg, Tensor)]
             for whole in calls.wholes:
-                if self.input_spec is not None and not whole.fits(tuple([t._value.shape for t in tensors])):
+                if calls.sized and not whole.fits(tuple([t._value.shape for t in tensors])):
                     continue
                 found = whole.check(given)
                 if found is not None:
@@ -224,21 +229,21 @@ class StaticFunction:
         inputs = [leaf if isinstance(leaf, Tensor) else _tensor(leaf) for leaf in leaves]
         types, texts = self._input_types(template, inputs)
         signature = (template, texts, tuple([t.stop_gradient for t in inputs]), tape.is_grad_enabled(), default_dtype().name)
-        calls = self._known(signature)
+        calls = self._known(signature, types)
         if key is not None:
             if len(self._recent) >= MOST_RECENT:
                 self._recent.clear()
             self._recent[key] = calls
         return self._run(calls, template, types, inputs, args, kwargs)
 
-    def _known(self, signature: Any) -> _Calls:
+    def _known(self, signature: Any, types: Sequence[TensorType]) -> _Calls:
         """What is known of calls with a signature."""
         calls = self._calls.get(signature)
         if calls is None:
             if len(self._calls) >= MOST_SIGNATURES:
                 self._calls.clear()
                 self._recent.clear()
-            calls = self._calls[signature] = _Calls()
+            calls = self._calls[signature] = _Calls(sized=not all(type.is_static for type in types))
         return calls
 
     def _plain_key(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -270,7 +275,7 @@ class StaticFunction:
         shapes = (template, *((t.type.dtype.name, t.type.shape) for t in inputs))
         checked = self._checked.get(shapes)
         if checked is None:
-            types = self._types(template, inputs) if self.input_spec else [t.type for t in inputs]
+            types = self._types(template, inputs) if self.input_spec is not None else self._types_so_far(template, inputs)
             checked = types, tuple(map(str, types))
             if len(self._checked) >= MOST_SHAPES:
                 self._checked.clear()
@@ -286,12 +291,17 @@ class StaticFunction:
                 calls.wholes.remove(whole)
                 calls.wholes.insert(0, whole)
                 return whole(found, inputs)
-        reason = calls.gathered or self._keeps_changing(calls, fitting, given)
+        reason = calls.gathered or calls.refused.get(shapes) or self._keeps_changing(calls, fitting, given)
+        if not reason and calls.made >= MOST_SIZES and not self.full_graph:
+            reason = self._refuse(NotWhole("its arguments have other sizes at call after call", _location(self._function)))
         if not reason:
             try:
+                calls.made += 1
                 whole = self._capture_sized(calls, template, types, inputs, shapes)
             except NotWhole as refused:
                 reason = self._refuse(refused)
+                if calls.sized and len(calls.refused) < MOST_REFUSED:
+                    calls.refused[shapes] = reason
             else:
                 found = whole.check(given)
                 if found is not None:
@@ -299,7 +309,8 @@ class StaticFunction:
                     del calls.wholes[MOST_SIZES:]
                     return whole(found, inputs)
                 reason = self._refuse(NotWhole(f"'{whole.guards.failing(given)}' does not hold when it was just read", _location(self._function)))
-        calls.gathered = reason
+        if shapes not in calls.refused:
+            calls.gathered = reason
         return self._gather(args, kwargs)
 
     def _capture_sized(self, calls: _Calls, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], shapes: Shapes) -> Whole:
@@ -311,10 +322,11 @@ class StaticFunction:
             try:
                 whole = self._capture(template, with_numbers(types, shapes, axes), inputs, calls.changed)
             except NotWhole as refused:
-                if refusing is not None and refusing.program is not None and not is_accepted(refusing.program.traced, shapes):
+                if self.input_spec is not None and refusing is not None and refusing.program is not None and not is_accepted(refusing.program.traced, shapes):
                     return refusing  # which says what was expected of the sizes
                 if axes >= free:
-                    raise first or refused from (first or refused).__cause__
+                    reason = first if first is not None and self.input_spec is not None else refused
+                    raise reason from reason.__cause__
                 first = first or refused
                 cause = refused.__cause__
                 wanted = free.intersection(cause.axes) - axes if isinstance(cause, UnknownSizeError) else None
@@ -324,6 +336,7 @@ class StaticFunction:
                 notes.remark(self._name, remark, _location(self._function))
             if first is not None:
                 calls.numbered = axes
+            if first is not None and self.input_spec is not None:
                 notes.remark(self._name, f"sizes are numbers that were left free: {first.reason}", first.location)
             if whole.fits(shapes) or axes >= free:
                 return refusing if refusing is not None and not whole.fits(shapes) else whole
@@ -370,7 +383,7 @@ class StaticFunction:
         times = self._captured[shape] = self._captured.get(shape, 0) + 1
         if times > MOST_PROGRAMS:
             raise NotWhole("its arguments have other numbers at call after call", _location(self._function))
-        self.last_arguments = template, list(types), [t.stop_gradient for t in inputs]
+        self.last_arguments = template, list(types) if self.input_spec is not None else [t.type for t in inputs], [t.stop_gradient for t in inputs]
         names = [_identifier(name) for name in self._input_names(template)]
         given = list(zip(types, names, [t.stop_gradient for t in inputs], strict=True))
         parameters = [p.name for p in self._signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
@@ -411,6 +424,21 @@ class StaticFunction:
                         raise ValueError(f"expected {dim} = {known} for the input '{name}', as '{where}' has it, but got {size} in {list(tensor.shape)}")
             types.append(expected)
         return types
+
+    def _types_so_far(self, template: Template, inputs: Sequence[Tensor]) -> list[TensorType]:
+        """The inputs' types, with free sizes at axes that had another size at an earlier call; but 0 and 1, which ops take otherwise than other sizes, stay numbers."""
+        alike = template, tuple((t.type.dtype, t.type.rank) for t in inputs)
+        shapes = shapes_of(inputs)
+        first, changed = self._sizes.get(alike, (shapes, frozenset()))
+        changed |= {(i, axis) for i, (a, b) in enumerate(zip(first, shapes, strict=True)) for axis in range(len(a)) if a[axis] != b[axis]}
+        if len(self._sizes) >= MOST_SIGNATURES:
+            self._sizes.clear()
+        self._sizes[alike] = first, changed
+        free = {(i, axis) for i, axis in changed if shapes[i][axis] > 1}
+        if not free:
+            return [t.type for t in inputs]
+        specs = [InputSpec([None if (i, axis) in free else size for axis, size in enumerate(t.type.shape)], t.dtype) for i, t in enumerate(inputs)]
+        return input_types(specs, self._input_names(template))
 
     def _parameters(self) -> list[str]:
         return [p.name for p in self._signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]

@@ -6,6 +6,7 @@ import collections
 import copy
 import inspect
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -116,15 +117,81 @@ def test_a_free_size_is_a_number_in_arithmetic() -> None:
         np.testing.assert_allclose(weighted(x).numpy(), expected, rtol=1e-6, atol=1e-6)
 
 
-def test_without_specs_every_shape_is_a_program() -> None:
+@pytest.mark.parametrize("full_graph", [False, True])
+def test_without_specs_a_size_that_was_another_one_once_is_free(full_graph: bool) -> None:
+    @paddle.jit.to_static(full_graph=full_graph)
+    def function(x: Any, y: Any) -> Any:
+        return (x + x.shape[0]) @ y
+
+    y = random(3, 5)
+    for rows in (2, 4, 4, 7, 2, 33):
+        x = random(rows, 3, seed=rows)
+        x.stop_gradient = False
+        result = function(x, y)
+        close(result, (x + rows) @ y)
+        result.sum().backward()
+        close(x.grad, paddle.ones([rows, 5]) @ y.T)
+    shapes = [[str(type) for type in traced.inputs] for traced in function.concrete_programs()]
+    assert shapes == [["tensor<2x3xf32>", "tensor<3x5xf32>"], ["tensor<Nx3xf32>", "tensor<3x5xf32>"]]
+    # 1 and 0 are taken otherwise by ops that broadcast: each is a program of its own.
+    for rows in (1, 0, 1, 0):
+        close(function(random(rows, 3), y), (random(rows, 3) + rows) @ y)
+    assert len(function.concrete_programs()) == 4
+    # So is an axis that had one size so far.
+    close(function(random(6, 2), random(2, 5)), (random(6, 2) + 6) @ random(2, 5))
+    close(function(random(8, 4), random(4, 6)), (random(8, 4) + 8) @ random(4, 6))
+    assert len(function.concrete_programs()) == 6
+    for rows, columns, width in ((5, 7, 2), (9, 2, 9), (2, 8, 8)):
+        close(function(random(rows, columns), random(columns, width)), (random(rows, columns) + rows) @ random(columns, width))
+    assert len(function.concrete_programs()) == 6
+
+
+def test_sizes_that_the_function_needs_as_numbers_stay_numbers() -> None:
+    @paddle.jit.to_static(full_graph=True)
+    def function(x: Any) -> Any:
+        return sum((x[i] * (i + 1) for i in range(x.shape[0])), paddle.zeros([3]))
+
+    for rows in (2, 4, 3, 4, 2):
+        x = random(rows, 3, seed=rows)
+        close(function(x), sum((x[i] * (i + 1) for i in range(rows)), paddle.zeros([3])))
+    assert len(function.concrete_programs()) == 3
+
+
+def test_a_function_whose_sizes_must_be_numbers_and_keep_changing_is_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polyreme.jit.static_function.MOST_SIZES", 3)
+
     @paddle.jit.to_static
     def function(x: Any) -> Any:
-        return x + x.shape[0]
+        return sum((x[i] * (i + 1) for i in range(x.shape[0])), paddle.zeros([3]))
 
-    close(function(random(2, 3)), random(2, 3) + 2)
-    close(function(random(4, 3)), random(4, 3) + 4)
-    function(random(4, 3, seed=9))
-    assert len(function.concrete_programs()) == 2
+    for rows in (*range(2, 12), 3, 2):
+        x = random(rows, 3, seed=rows)
+        close(function(x), sum((x[i] * (i + 1) for i in range(rows)), paddle.zeros([3])))
+    assert len(function.concrete_programs()) <= 6
+    assert "its arguments have other sizes at call after call" in str(paddle.jit.explain(function))
+
+
+def test_a_call_of_wrong_sizes_leaves_later_ones_whole() -> None:
+    @paddle.jit.to_static
+    def function(x: Any, y: Any) -> Any:
+        return (x * 2) @ y
+
+    y = random(3, 5)
+    function(random(2, 3), y)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="expected"):
+            function(random(4, 2), y)
+    for rows in (4, 6, 9):
+        close(function(random(rows, 3), y), (random(rows, 3) * 2) @ y)
+    assert not [calls.gathered for calls in function.known_calls() if calls.gathered]
+
+
+def test_what_is_saved_without_a_spec_has_the_sizes_of_the_last_call(tmp_path: Path) -> None:
+    net = paddle.jit.to_static(evaluation_net())
+    for rows in (2, 5):
+        net(random(rows, 6))
+    paddle.jit.save(net, str(tmp_path / "net"))
+    assert paddle.jit.load(str(tmp_path / "net")).input_spec[0].shape == (5, 6)
 
 
 def test_numpy_arrays_are_taken_as_tensors() -> None:

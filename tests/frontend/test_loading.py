@@ -372,7 +372,8 @@ def test_of_a_model_with_weights_too_large_for_the_folder_its_code_is_kept(count
         forget(monkeypatch)
         with paddle.no_grad():
             np.testing.assert_allclose(result(paddle.jit.load(tmp_path / "wide")), layer(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
-    assert len(counts.compiled) == 1 and sum(p.stat().st_size for p in (tmp_path / "cache").glob("??/*")) < 1_000_000
+    # Weights are drawn by compiled code, too, where nothing was drawn before.
+    assert counts.compiled.count("Linear") == 1 and sum(p.stat().st_size for p in (tmp_path / "cache").glob("??/*")) < 1_000_000
 
 
 def test_the_cache_tells_what_is_kept_of_a_model(path: Path) -> None:

@@ -32,7 +32,7 @@ NUDGE = 1e-4  # so far inputs and weights are moved to see whether a branch hang
 Description = dict[str, Any]
 
 
-def check_functions(text: str, seconds: float = 90.0) -> str:
+def check_functions(text: str, seconds: float = 40.0) -> str:
     """What a module is: "whole", or "gathered" by default and "refused" as a full graph; "failing" eagerly; "unsteady" if its branches hang on rounding."""
     level = LOGGER.level
     with tempfile.TemporaryDirectory() as folder, time_limit(seconds), warnings.catch_warnings():

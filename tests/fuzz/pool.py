@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from tests.fuzz.cases import CASES, Outcome
 
 CHUNK = 40  # cases that a worker is given at a time
-WATCHDOG = 90.0  # seconds without a sign of life; cases limit their own time long before
+WATCHDOG = 150.0  # seconds without a sign of life; cases limit their own time, and that of making a fault small, long before
 MEMORY = 6 << 30  # bytes of address space
 
 

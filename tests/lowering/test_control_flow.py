@@ -10,16 +10,18 @@ import pytest
 
 import polyreme as paddle
 from polyreme.device import current_place, on_device
-from polyreme.dialects import tensor
+from polyreme.dialects import nn, tensor
 from polyreme.executables import load_module
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PassError, PolyremeError
 from polyreme.ir.evaluate import evaluate
+from polyreme.ir.rewrite import rewrite_greedily
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.types import f32, f64
 from polyreme.ir.verify import verify
-from polyreme.lowering.autodiff import forward_backward
+from polyreme.lowering.autodiff import backward_half, forward_backward, forward_half
 from polyreme.lowering.cleanup import Canonicalize
+from polyreme.lowering.control_cleanup import CONTROL_PATTERNS
 from polyreme.lowering.control_kernels import runs_general
 from polyreme.lowering.counted_loops import known_rounds
 from polyreme.lowering.pipeline import compile_module, lower
@@ -310,3 +312,44 @@ def test_a_loop_that_counts_is_a_scan_whose_gradients_need_no_host(first: int, l
 def test_a_loop_that_does_not_count_up_stays_one(step: str) -> None:
     module = parse_module(COUNTING.format(first=9, last="nn.full {value = 6, dtype = i32}", step=step, test="less"))
     assert known_rounds(next(op for op in module.walk() if op.name == "nn.while")) is None
+
+
+def test_a_scan_takes_no_slices_that_no_step_reads() -> None:
+    module = parse_module("""
+        func @main(%x: tensor<3x4xf32>, %y: tensor<3x2xf32>, %s: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+          %last, %all = nn.scan [%y, %x], [%s], [%w] {steps = 3} : tensor<4xf32>, tensor<3x4xf32> { (%b: tensor<2xf32>, %a: tensor<4xf32>, %h: tensor<4xf32>, %v: tensor<4xf32>)
+            %p = nn.mul %a, %h : tensor<4xf32>
+            %next = nn.add %p, %v : tensor<4xf32>
+            %unread = nn.sum %b : tensor<f32>
+            nn.yield %next, %p
+          }
+          return %last
+        }""")
+    inputs = [np.random.default_rng(0).standard_normal(shape).astype(np.float32) for shape in ((3, 4), (3, 2), (4,), (4,))]
+    expected = evaluate(module, inputs)
+    func: Any = module.block.first
+    assert rewrite_greedily(func, CONTROL_PATTERNS) > 0
+    verify(module)
+    (loop,) = [op for op in func.block if isinstance(op, nn.Scan)]
+    assert list(loop.xs) == [func.args[0]] and len(loop.results) == 1 and not func.args[1].uses
+    assert_near(evaluate(module, inputs), expected)
+
+
+def test_gradients_read_of_a_loop_only_what_their_results_need() -> None:
+    func: Any = parse_module("""
+        func @main(%x: tensor<4xf32>, %kept: tensor<4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+          %y, %z, %rounds = nn.while [%x, %kept], [%w] : tensor<4xf32>, tensor<4xf32>, tensor<i64> { (%a: tensor<4xf32>, %k: tensor<4xf32>, %v: tensor<4xf32>)
+            %s = nn.sum %a : tensor<f32>
+            %one = nn.full {value = 1.0, dtype = f32} : tensor<f32>
+            %c = nn.greater %s, %one : tensor<i1>
+            nn.yield %c
+          } { (%a: tensor<4xf32>, %k: tensor<4xf32>, %v: tensor<4xf32>)
+            %b = nn.tanh %a : tensor<4xf32>
+            %m = nn.mul %k, %v : tensor<4xf32>
+            nn.yield %b, %m
+          }
+          return %y, %z
+        }""").block.first
+    forward = forward_half(func, [0, 2])
+    assert backward_half(func, [0, 2], [0], forward).read == {0}
+    assert backward_half(func, [0, 2], [0, 1], forward).read == {0, 1, 2}

@@ -477,3 +477,27 @@ def recompute_in_a_training_step(p: Run) -> None:
     p.watch(net)
     for rows in (2, 2, 4):
         p.call(step, p.t(rows, 3))
+
+
+@program(whole=False)
+def what_no_gradient_needs_is_written_afterwards(p: Run) -> None:
+    kept, layer = p.t(4), nn.Linear(4, 4)
+
+    @p.static
+    def function(x: Any) -> Any:
+        half = x * 0.9
+        while half.abs().sum() > 0.77:
+            half = half * 0.5
+            for _ in range(2):
+                _unread = paddle.tanh(layer(kept))
+            for row in x:
+                kept.copy_(row * 0.5, True)
+        return half
+
+    p.watch(kept, layer)
+    for rows in (2, 2, 3, 2):
+        x = p.g(rows, 4)
+        first = function(x)
+        p.call(function, x)
+        first.sum().backward()
+        p.note(x.grad)
