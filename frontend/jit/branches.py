@@ -7,6 +7,7 @@ function that returns such a one, or keeps it, is only captured with `full_graph
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -228,7 +229,7 @@ class Branches(Reads):
         for row in self.iterate(rows):
             left = get()[place] if flag else False
             if isinstance(left, Tensor):
-                self.branch(left, lambda: None, lambda row=row: body(row), get, put, names, carried)  # type: ignore[misc]
+                self.branch(left, lambda: None, functools.partial(body, row), get, put, names, carried)
             elif left:
                 return
             else:

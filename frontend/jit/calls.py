@@ -40,12 +40,16 @@ from polyreme.jit.kinds import (
     module_name,
     module_of,
 )
+from polyreme.jit.rules import WatchedRule
 from polyreme.jit.watched import NotWhole
 from polyreme.nn.layer import Layer
 from polyreme.sizes import Size
 from polyreme.tensor import Tensor
 
 __all__ = ["Watch"]
+
+
+_APPLY = vars(PyLayer)["apply"].__func__
 
 
 class Watch(Branches):
@@ -100,7 +104,7 @@ class Watch(Branches):
 
     def _call_method(self, function: types.MethodType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         held, plain = function.__self__, function.__func__
-        if isinstance(held, type) and issubclass(held, PyLayer) and plain is PyLayer.apply.__func__:  # type: ignore[attr-defined]
+        if isinstance(held, type) and issubclass(held, PyLayer) and plain is _APPLY:
             return self._apply_layer(held, args, kwargs)
         if not isinstance(plain, types.FunctionType):
             if plain is not None and isinstance(held, Layer):
@@ -133,12 +137,7 @@ class Watch(Branches):
 
     def _rule(self, function: Any) -> Callable[..., Any]:
         """A function for gradients, watched, which changes nothing: it runs now, and what it computes will be computed whenever gradients are asked for."""
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            return self._inside(lambda: self.call(function, *args, **kwargs))
-
-        run.__polyreme_watched__ = True  # type: ignore[attr-defined]
-        return run
+        return WatchedRule(lambda *args, **kwargs: self._inside(lambda: self.call(function, *args, **kwargs)))
 
     def _call_layer(self, layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `Layer.__call__` does, watched."""

@@ -7,6 +7,7 @@ program does instead is a list of `Effect`s, whose values are described by recip
 from __future__ import annotations
 
 import collections
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,13 +82,14 @@ def _restore(held: Any, was: Any) -> None:
 # --- recipes
 
 
-class Recipe:
+class Recipe(ABC):
     """How a value is made at a call."""
 
     __slots__ = ()
 
+    @abstractmethod
     def make(self, call: Call) -> Any:
-        raise NotImplementedError
+        """The value, in this call."""
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import dis
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.jit.trace import Trace
 
-__all__ = ["custom_gradient", "effect_of", "hooked"]
+__all__ = ["WatchedRule", "custom_gradient", "effect_of", "hooked"]
 
 _WAY_OUT = "call it outside of the compiled function, or let it only compute"
 _CHANGING = frozenset({"append", "appendleft", "extend", "insert", "pop", "popitem", "setdefault", "write", "numpy", "item", "tolist"})
@@ -83,10 +84,10 @@ def hooked(trace: Trace, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]
         raise BackwardTraceError("a hook on a tensor from outside stays there after the call, which a compiled function cannot do; register it before the call", caller_location())
     # Gradients pass the hooks from the last one of these to the first, and it is the hook registered first that sees them first.
     chain: list[Any] = []
-    base: OpResult = value
+    base: Any = value
     while base in trace.hooks:
         chain.insert(0, base.op)
-        base = base.op.inputs[0]  # type: ignore[attr-defined]
+        base = base.op.inputs[0]
 
     def rule(grad: Tensor) -> list[Tensor | None]:
         changed = hook(grad)
@@ -172,12 +173,22 @@ def _body(seeds: Sequence[Any], last: Op | None, made: Sequence[Value]) -> tuple
 # --- what else a function does
 
 
+@dataclass(frozen=True)
+class WatchedRule:
+    """A function for gradients whose reads, writes and calls are reported while it runs: it does nothing but compute."""
+
+    run: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.run(*args, **kwargs)
+
+
 def effect_of(function: Callable[..., Any]) -> str | None:
     """What a Python function, or one of the user's that it calls, seems to do besides computing, for a message; None where nothing is seen.
 
     Tensors that it makes may be written to. What is watched has been seen to do nothing else.
     """
-    if getattr(function, "__polyreme_watched__", False):
+    if isinstance(function, WatchedRule):
         return None
     return _effect(function, set())
 

@@ -6,6 +6,7 @@ them is compiled to one Python function. What is read of Layers is apart: Layers
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from polyreme.nn.tables import structure_version
 __all__ = ["Argument", "Attribute", "Cell", "Fixed", "Global", "Guards", "Item", "Source"]
 
 
-class Source:
+class Source(ABC):
     """A path to a value: how Python text reads it, and how people say it."""
 
     __slots__ = ()
@@ -24,13 +25,13 @@ class Source:
         """The source that the path goes on from; None for a root."""
         return getattr(self, "parent", None)
 
+    @abstractmethod
     def text(self, parent: str, constant: Callable[[Any], str]) -> str:
         """Python text that reads the value, given that of its parent; `constant` gives a name to any object."""
-        raise NotImplementedError
 
+    @abstractmethod
     def said(self) -> str:
         """How people say it."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -53,7 +53,7 @@ _CONTAINERS = (list, dict, set, collections.deque)
 _PLAIN_ATTRIBUTES = (object.__getattribute__, types.SimpleNamespace.__getattribute__)
 
 
-class Reads:
+class Reads(abc.ABC):
     """What the twin of one function reports but calls: its own variables are looked up here, everything else belongs to the capture."""
 
     __slots__ = ("cells", "globals", "state")
@@ -493,10 +493,10 @@ class Reads:
 
     # --- what calls.py adds
 
+    @abc.abstractmethod
     def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """`function(*args, **kwargs)`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def write(self, held: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
         """A method that changes a list, dict or set."""
-        raise NotImplementedError
