@@ -172,6 +172,7 @@ def capture(
         if part is not None and id(part) not in state.sources:
             state.sources[id(part)] = Fixed(part, getattr(part, "__name__", type(part).__name__))
             state.held.append(part)
+    ended = False
     try:
         # One capture at a time: while it runs it is told of all reads of values, those of other threads' functions are their own captures' to know.
         with _ONE, dispatch.trace_into(trace), tensor.captured_by(trace), deciding(trace.sizes):
@@ -181,6 +182,7 @@ def capture(
             before = [t._value for t in stand_ins]
             args, kwargs = _arguments(template, iter(stand_ins), state, names)
             result = watch.call(function, *args, **kwargs)
+            ended = True
             made = _Recipes(state, trace, stand_ins)
             recipe = made.recipe(result)
             effects = [Effect(kind, made.existing(target), key, tuple(map(made.recipe, values))) for kind, target, key, values in state.effects]
@@ -193,10 +195,12 @@ def capture(
                     changed.append(i)
             written = list(trace.written.values())
             for outside in written:
-                if any(outside is t for t in trace.path_tensors):
+                number = next((i for i, t in enumerate(trace.path_tensors) if t is outside), None)
+                if number is not None:
                     if not outside.stop_gradient and tape.is_grad_enabled():
                         raise NotWhole("a tensor outside that needs gradients is changed in place", location)
                     effects.append(Effect("assign", made.existing(outside), None, (made.output(_fresh(outside)),)))
+                    changed.append(trace.arguments + number)
             made.link_views()
             _guard_apart(state, trace, stand_ins, leaves)
             _guard_containers(state)
@@ -213,6 +217,10 @@ def capture(
                 made.remarks.append("a result is a tensor of its own, where Python would give another one, or a view of it, by one of the ways that a tensor decides about")
             result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
             traced = trace.finish(name, made.outputs, LEAF, result_names, location)
+    except NotWhole as refused:
+        if ended and not refused.placed:
+            refused.location = location  # of what it leaves behind no line of its own is to blame
+        raise
     except PolyremeError as error:
         raise NotWhole(error.diagnostics[0].message, error.diagnostics[0].location or raised_location(error)) from error
     except UnknownSize as error:
@@ -288,6 +296,11 @@ def _guard_apart(state: Watched, trace: _CaptureTrace, stand_ins: Sequence[Tenso
             if not _are_apart(held, beside):
                 raise NotWhole(f"'{source.said()}', which is changed in place, shares its contents with '{other.said()}'")
             state.guard(source, "{2}({0}, {1})", other, _are_apart, message=f"shares no contents with {other.said()}")
+        # What is written is read through other tensors, too, which are no inputs of their own: they must be the same views of it.
+        for beside in state.held:
+            if isinstance(beside, Tensor) and id(beside) in state.outside_tensors and not any(beside is t for t in tensors) and not _are_apart(held, beside):
+                other = state.sources[id(beside)]
+                state.guard(other, "{0} is {1} and {0}._view is {2}", beside, beside._view, message=f"is the same view of {source.said()}")
 
 
 def _guard_containers(state: Watched) -> None:

@@ -130,7 +130,7 @@ class StaticFunction:
 
     def __init__(self, function: Callable[..., Any], input_spec: Sequence[Any] | None = None, layer: Any = None, full_graph: bool = False):
         functools.update_wrapper(self, function)
-        if layer is None and isinstance(function, MethodType) and hasattr(function.__self__, "named_parameters"):
+        if layer is None and isinstance(function, MethodType) and not isinstance(function.__self__, type) and hasattr(function.__self__, "named_parameters"):
             layer = function.__self__
         self._function = function
         self._layer = weakref.ref(layer) if layer is not None else None
@@ -210,7 +210,10 @@ class StaticFunction:
         if self._never_whole:
             return self._gather(args, kwargs)
         if kwargs or len(args) != self._arity:
-            args, kwargs = self._bind(args, kwargs)
+            bound = self._bind(args, kwargs)
+            if bound is None:
+                return self._function(*args, **kwargs)  # which says what is amiss, as ever
+            args, kwargs = bound
         key = self._plain_key(args) if not kwargs else None
         calls = self._recent.get(key) if key is not None else None
         if calls is not None:
@@ -258,15 +261,14 @@ class StaticFunction:
                 return None
         return tuple(key)
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments in one form: positional and keyword forms of one call, and defaults left out or given, are one signature."""
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """The arguments in one form: positional and keyword forms of one call, and defaults left out or given, are one signature. None for such as do not fit."""
         if not kwargs and self._defaults is not None and 0 <= (missing := self._arity - len(args)) <= len(self._defaults):
             return (*args, *self._defaults[len(self._defaults) - missing :]), kwargs
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError:
-            self._function(*args, **kwargs)  # which says what is amiss, as ever
-            raise
+            return None
         bound.apply_defaults()
         return bound.args, dict(bound.kwargs)
 

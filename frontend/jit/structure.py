@@ -5,7 +5,7 @@ A template is hashable and compares by value, so it is part of the key under whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ class Nested:
     kind: type
     keys: tuple[Any, ...]
     parts: tuple[Template, ...]
+    exact: Any = None  # what tells keys apart that Python takes for equal; None where all are texts
 
 
 class Plain:
@@ -61,8 +62,22 @@ def flatten(value: Any, leaves: list[Any], is_leaf: Callable[[Any], bool]) -> Te
     if isinstance(value, (list, tuple)):
         return Nested(type(value), (), tuple(flatten(v, leaves, is_leaf) for v in value))
     if isinstance(value, dict):
-        return Nested(type(value), tuple(value), tuple(flatten(v, leaves, is_leaf) for v in value.values()))
+        return Nested(type(value), tuple(value), tuple(flatten(v, leaves, is_leaf) for v in value.values()), exactly(value))
     return Plain(value)
+
+
+def exactly(values: Iterable[Any]) -> Any:
+    """What is equal for the same values in the same order only: Python takes 1, 1.0 and True, or 0.0 and -0.0, for equal, but a program for one is not right for another.
+
+    None where all are texts, which are as equal as they look.
+    """
+    told = []
+    plain = True
+    for value in values:
+        kind = type(value)
+        plain = plain and kind is str
+        told.append((kind, exactly(value)) if isinstance(value, tuple) else (kind, repr(value)) if kind in (float, complex) else (kind, value))
+    return None if plain else tuple(told)
 
 
 def unflatten(template: Template, leaves: Iterator[Any]) -> Any:

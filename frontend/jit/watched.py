@@ -15,6 +15,7 @@ from polyreme.jit.effects import Journal
 from polyreme.jit.instrument import NoTwin, twin_of
 from polyreme.jit.kinds import CONSTANTS, FUNCTIONS, LISTS, is_enumeration
 from polyreme.jit.sources import Attribute, Fixed, Guard, Item, Source
+from polyreme.jit.structure import exactly
 from polyreme.nn.layer import Layer
 from polyreme.nn.tables import Table
 from polyreme.tensor import Tensor
@@ -32,6 +33,7 @@ class NotWhole(BaseException):
     def __init__(self, reason: str, location: Location | None = None):
         super().__init__(reason)
         self.reason = reason
+        self.placed = location is not None
         self.location = caller_location() if location is None else location
 
 
@@ -174,18 +176,27 @@ class Watched:
             keys = list(contents)
             if not all(type(k) in CONSTANTS or isinstance(k, tuple) and all(type(e) in CONSTANTS for e in k) for k in keys):
                 raise NotWhole(f"'{source.said()}' has keys that are no numbers or texts")
-            self.guard(source, "list({0}) == {1}", keys, message=f"has the keys {keys}")
+            self._guard_exactly(source, keys, f"has the keys {keys}")
             for key in keys:
                 self.note(contents[key], Item(source, key))
         elif isinstance(held, set):
             if not all(type(e) in CONSTANTS for e in contents):
                 raise NotWhole(f"'{source.said()}' has elements that are no numbers or texts")
-            self.guard(source, "{0} == {1}", set(contents), message=f"is {contents}")
+            # Its order, too: the function may go through it.
+            self._guard_exactly(source, list(contents), f"is {contents}")
         else:
             self.guard(source, "len({0}) == {1}", len(contents), message=f"has {len(contents)} elements")
             for i, element in enumerate(contents):
                 self.note(element, Item(source, i))
         return held
+
+    def _guard_exactly(self, source: Source, elements: list[Any], message: str) -> None:
+        """Guard the keys of a dict, or the elements of a set."""
+        exact = exactly(elements)
+        if exact is None:
+            self.guard(source, "list({0}) == {1}", elements, message=message)
+        else:
+            self.guard(source, "{1}({0}) == {2}", exactly, exact, message=message)
 
     def expand_layer(self, layer: Layer, deeply: bool) -> None:
         """Guard what a Layer holds: its tables, and `deeply` its attributes and those of all Layers below."""
@@ -285,14 +296,25 @@ class Watched:
                 return True
         return any(id(old) not in met and self.is_seen(old, results, met | {id(tensor)}) for old in olds)
 
-    def is_number(self, value: Any, depth: int = 64) -> bool:
-        """Whether Python would have a number for a value of the program: one of `numbers`, or what is computed of these alone."""
-        if value in self.numbers:
-            return True
-        if not depth or not isinstance(value, OpResult) or not value.op.operands:
+    def is_number(self, value: Any) -> bool:
+        """Whether Python would have a number for a value of the program: one of `numbers`, or what is computed of these, and literals, alone."""
+        if not self.numbers or not isinstance(value, Value):
             return False
-        met = [self.is_number(operand, depth - 1) or _is_literal(operand) for operand in value.op.operands]
-        return all(met) and any(self.is_number(operand, depth - 1) for operand in value.op.operands)
+        known: dict[Value, bool] = {}
+        waiting = [value]
+        while waiting:
+            at = waiting[-1]
+            if at not in known:
+                operands = [] if at in self.numbers or not isinstance(at, OpResult) else [v for v in at.op.operands if not _is_literal(v)]
+                if not operands or any(known.get(v) is False for v in operands):
+                    known[at] = at in self.numbers
+                elif unknown := [v for v in operands if v not in known]:
+                    waiting.append(unknown[0])
+                    continue
+                else:
+                    known[at] = True
+            waiting.pop()
+        return known[value]
 
     def effect(self, kind: str, target: Any, name: Any, *values: Any) -> None:
         self.effects.append((kind, target, name, values))

@@ -470,7 +470,7 @@ class _Function:
         name = self.fresh("c")
         kind = draw.randrange(3)
         if kind == 0:
-            lines = [f"{name} = 0", f"while {name} < 3{' and ' + self.condition() if draw.random() < 0.5 else ''}:", f"    {name} += 1", *self.block(draw.randint(1, 3))]
+            lines = [f"{name} = 0", f"while {name} < 3{f' and ({self.condition()})' if draw.random() < 0.5 else ''}:", f"    {name} += 1", *self.block(draw.randint(1, 3))]
         elif kind == 1:
             lines = [f"{name} = paddle.to_tensor(0)", f"while {name} < {draw.choice([2, 3])}:", f"    {name} = {name} + 1", *self.block(draw.randint(1, 2))]
         else:

@@ -458,3 +458,26 @@ def equal_tensors_as_keys_and_members(p: Run) -> None:
         return y * held[id(y)], any(y is v for v in [x, y])
 
     three(p, function)
+
+
+@program(whole=False)
+def equal_members_of_other_kinds(p: Run) -> None:
+    held = SimpleNamespace(members=None)
+
+    def function(x: Any, given: Any) -> Any:
+        return [x * (m[0] if isinstance(m, tuple) else m) for m in [*held.members, *given]]
+
+    kinds: list[list[Any]] = [
+        [{1}, {1.0}, {True}, {1}],
+        [{0, 8}, {8, 0}, {0, 8}],
+        [{1: 2}, {1.0: 2}, {True: 2}],
+        [{(1, 2): 3}, {(1.0, 2): 3}, {(True, 2): 3}],
+        [{0.0: 1, 2: 1}, {-0.0: 1, 2: 1}, {2: 1, 0.0: 1}],
+        [frozenset([1]), frozenset([1.0]), frozenset([True])],
+    ]
+    for members in kinds:
+        one = p.static(function)
+        for held.members in members:
+            p.call(one, p.t(2, dtype="int32"), members[0])
+        for given in members:
+            p.call(one, p.t(2, dtype="int32"), given)

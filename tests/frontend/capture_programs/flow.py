@@ -457,3 +457,19 @@ def greedy_decoding(p: Run) -> None:
     p.watch(table, head)
     for rows in (1, 1, 2):
         p.call(function, p.t(rows, dtype="int64"))
+
+
+@program(whole=False)
+def a_number_that_is_used_twice_again_and_again(p: Run) -> None:
+    @p.static
+    def function(x: Any, limit: Any) -> Any:
+        count = 1
+        while x.sum() < limit:
+            x, count = x * 2, count + 1
+        for _ in range(40):
+            x = x + x * 0.5
+            count = count * count - count
+        return x if count > 5 else x * 2
+
+    for rows in (2, 2, 3):
+        p.call(function, p.t(rows, 3).abs() + 0.1, p.t(1).abs() + 2)

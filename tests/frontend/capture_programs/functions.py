@@ -245,3 +245,34 @@ def a_method_of_a_plain_object_is_compiled(p: Run) -> None:
 def a_callable_object_is_compiled(p: Run) -> None:
     held = Concrete()
     three(p, p.static(held))
+
+
+@program(whole=False)
+def a_keyword_has_the_name_of_a_positional_parameter(p: Run) -> None:
+    calls: list[int] = []
+
+    @p.static
+    def function(x: Any, b: float = 1.0, /, **more: float) -> Any:
+        calls.append(1)
+        return x * b + sum(more.values())
+
+    p.watch(calls)
+    for rows in (2, 2, 3):
+        p.call(function, p.g(rows, 3), b=3.0)
+    p.call(function, p.g(2, 3), 2.0, c=1.0)
+    p.call(function, b=1.0)
+
+
+@program()
+def a_class_method_of_a_layer(p: Run) -> None:
+    class Scaled(paddle.nn.Layer):
+        scale = 2.0
+
+        @classmethod
+        def scaled(cls, x: Any) -> Any:
+            return x * cls.scale
+
+    function = p.static(Scaled.scaled)
+    three(p, function)
+    Scaled.scale = 3.0
+    three(p, function)

@@ -733,3 +733,49 @@ def a_random_in_place_method(p: Run) -> None:
 
     plain_three(p, function)
     p.note(paddle.rand([2]))
+
+
+@program(whole=False)
+def a_view_of_what_is_written_is_replaced(p: Run) -> None:
+    base = p.t(4, 4)
+    views, table, held, cell = [base[0]], {"v": base[0]}, SimpleNamespace(v=base[0]), base[0]
+
+    def by_element(x: Any) -> Any:
+        base[0] = 5.0
+        return (views[0] * x).sum()
+
+    def by_key(x: Any) -> Any:
+        base[0] = 5.0
+        return (table["v"] * x).sum()
+
+    def by_attribute(x: Any) -> Any:
+        base[0] = 5.0
+        return (held.v * x).sum()
+
+    def by_cell(x: Any) -> Any:
+        base[0] = 5.0
+        return (cell * x).sum()
+
+    for function in map(p.static, (by_element, by_key, by_attribute, by_cell)):
+        for new in (base[0], p.t(4), p.t(2, 4)[1], base[1], base[0], base.clone()[1]):
+            views[0] = table["v"] = held.v = cell = new
+            p.call(function, p.g(4))
+
+
+@program()
+def a_branch_writes_what_no_gradient_needs(p: Run) -> None:
+    kept, layer = p.t(4), paddle.nn.Linear(4, 4)
+
+    @p.static
+    def function(x: Any) -> Any:
+        if layer.bias.sum() > 0.3:
+            y = x * 0.5
+        else:
+            kept[0].fill_(0.25)
+            kept[kept > 0.3] += 0.5
+            y = x * 0.5
+        return y, y
+
+    p.watch(kept)
+    for rows in (2, 2, 3):
+        p.call(function, p.g(rows, 4))
