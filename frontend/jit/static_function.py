@@ -383,7 +383,8 @@ class StaticFunction:
     def _capture(self, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], moving: Container[str]) -> Whole:
         shape = _without_numbers(template), tuple(map(str, types))
         times = self._captured[shape] = self._captured.get(shape, 0) + 1
-        if times > MOST_PROGRAMS:
+        # Integers often choose between a few ways; other numbers come from a schedule as a rule.
+        if times > (MOST_PROGRAMS if self.full_graph or not _has_float(template) else MOST_NUMBERS + 1):
             raise NotWhole("its arguments have other numbers at call after call", _location(self._function))
         self.last_arguments = template, list(types) if self.input_spec is not None else [t.type for t in inputs], [t.stop_gradient for t in inputs]
         names = [_identifier(name) for name in self._input_names(template)]
@@ -548,6 +549,12 @@ def _without_numbers(template: Template) -> Any:
     if isinstance(template, Plain) and isinstance(template.value, (int, float)) and not isinstance(template.value, bool):
         return type(template.value)
     return template
+
+
+def _has_float(template: Template) -> bool:
+    if isinstance(template, Nested):
+        return any(map(_has_float, template.parts))
+    return isinstance(template, Plain) and isinstance(template.value, (float, complex))
 
 
 def _check_specs(specs: Any) -> list[Any] | None:
