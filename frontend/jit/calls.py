@@ -34,6 +34,7 @@ from polyreme.jit.kinds import (
     VIEWS,
     WRITERS,
     flat,
+    has_free_size,
     is_enumeration,
     is_ours,
     lookup,
@@ -335,7 +336,9 @@ class Watch(Branches):
         if kind is type:
             if len(args) != 1:
                 raise NotWhole("a class is made")
-            return type(args[0])
+            return int if isinstance(args[0], Expr) else type(args[0])
+        if kind is map and has_free_size(args[1:]) and not isinstance(args[0], types.FunctionType):
+            raise NotWhole("free sizes are handed to a function that is not watched")
         if kind is str and args and not self.has_plain_text(args[0]):
             raise NotWhole(f"the text of a {type(args[0]).__name__} is asked for")
         if kind in (int, float, bool, complex):
@@ -371,6 +374,9 @@ class Watch(Branches):
             return self._call_bound(function, held, args, kwargs)
         if function in (getattr, hasattr):
             return self._getattr(function, args)
+        if function is print:
+            self.show(args, kwargs)
+            return None
         if function is setattr and len(args) == 3:
             self.set_attribute(*args)
             return None
@@ -382,7 +388,7 @@ class Watch(Branches):
             kinds = args[1] if isinstance(args[1], tuple) else (args[1],)
             if any(isinstance(k, type) and type(k).__instancecheck__ is not type.__instancecheck__ and not is_ours(k) and k.__module__ not in ("collections.abc", "numbers", "typing", "abc") for k in kinds):
                 raise NotWhole("a class decides itself what its instances are")
-            return function(*args)
+            return function(0 if isinstance(args[0], Expr) else args[0], args[1])
         if function is len:
             (value,) = args
             if isinstance(value, (Tensor, *VIEWS, tuple, str, bytes, range, frozenset, Size)) or type(value) in LISTS or isinstance(value, np.ndarray):

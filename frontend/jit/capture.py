@@ -19,11 +19,11 @@ import numpy as np
 from polyreme import dispatch, tape, tensor, views
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Location, PolyremeError, raised_location
-from polyreme.ir.dims import Expr, UnknownSize, deciding
+from polyreme.ir.dims import UnknownSize, deciding
 from polyreme.ir.types import TensorType
 from polyreme.jit.calls import Watch
-from polyreme.jit.effects import Build, Call, Constant, Effect, Existing, Link, Output, Recipe
-from polyreme.jit.kinds import LISTS
+from polyreme.jit.effects import Build, Call, Constant, Effect, Existing, Link, Output, Recipe, snapshot
+from polyreme.jit.kinds import LISTS, has_free_size
 from polyreme.jit.program import Program
 from polyreme.jit.sized_programs import Shapes, fits, shapes_of, sizes_of
 from polyreme.jit.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Named, Source
@@ -102,6 +102,7 @@ class Whole:
     links: list[Link]  # results that are views
     existing: int  # how many of what the guards give back are objects that recipes need; the rest are inputs
     lone: bool = False  # whether the result is the program's only one, and there is nothing else to do
+    shapes: Shapes = ()  # of the inputs of the call that it was made for: a program says itself which ones it takes
     remarks: tuple[str, ...] = ()  # in what it differs from Python, as who asks for one program is told
     order: int = field(default_factory=itertools.count().__next__)  # which was made before which
     _fitting: dict[Shapes, bool] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class Whole:
     def fits(self, shapes: Shapes) -> bool:
         """Whether the program is for inputs of these shapes."""
         if self.program is None:
-            return True
+            return shapes == self.shapes
         known = self._fitting.get(shapes)
         if known is None:
             if len(self._fitting) >= MOST_SHAPES:
@@ -185,13 +186,13 @@ def capture(
             ended = True
             made = _Recipes(state, trace, stand_ins)
             recipe = made.recipe(result)
-            effects = [Effect(kind, made.existing(target), key, tuple(map(made.recipe, values))) for kind, target, key, values in state.effects]
+            effects = [made.effect(*effect) for effect in state.effects]
             changed: list[int] = []
             for i, (stand_in, leaf, value) in enumerate(zip(stand_ins, leaves, before, strict=True)):
                 if stand_in._value is not value:
                     if not leaf.stop_gradient and tape.is_grad_enabled():
                         raise NotWhole("an argument that needs gradients is changed in place", location)
-                    effects.append(Effect("assign", made.existing(stand_in), None, (made.output(_fresh(stand_in)),)))
+                    effects.append(Effect("assign", made.existing(stand_in), None, (made.output(snapshot(stand_in)),)))
                     changed.append(i)
             written = list(trace.written.values())
             for outside in written:
@@ -199,19 +200,22 @@ def capture(
                 if number is not None:
                     if not outside.stop_gradient and tape.is_grad_enabled():
                         raise NotWhole("a tensor outside that needs gradients is changed in place", location)
-                    effects.append(Effect("assign", made.existing(outside), None, (made.output(_fresh(outside)),)))
+                    effects.append(Effect("assign", made.existing(outside), None, (made.output(snapshot(outside)),)))
                     changed.append(trace.arguments + number)
+            if any(kind == "check" for kind, *_ in state.effects) and (changed or written) and not as_one_program:
+                # Where it does not hold, only what was written before would be.
+                raise NotWhole("a tensor is asserted where others are written to")
             made.link_views()
             _guard_apart(state, trace, stand_ins, leaves)
             _guard_containers(state)
             for outside in trace.path_tensors:
                 trace.written_by_path.add(id(outside))
             if not made.outputs and (sized := next((t for t in stand_ins if not t.type.is_static), None)) is not None:
-                made.output(_fresh(sized))  # which sizes it is for is the program's to say
+                made.output(snapshot(sized))  # which sizes it is for is the program's to say
             if not made.outputs and not trace.written:
-                return _without_tensors(state, trace, made, recipe, effects)
+                return _without_tensors(state, trace, made, recipe, effects, shapes)
             _refuse_gradients_that_are_undecided(trace, location)
-            if any(state.is_seen(t, made.numbers) for t in made.outputs):
+            if any(state.is_seen(seen, made.numbers) for t in made.outputs for seen in {id(s): s for s in (t, *views.sharing(t))}.values()):
                 if not as_one_program:
                     raise NotWhole("a result is another tensor, or shares contents with it, if a tensor decides so", location)
                 made.remarks.append("a result is a tensor of its own, where Python would give another one, or a view of it, by one of the ways that a tensor decides about")
@@ -235,19 +239,12 @@ def capture(
     lone = not effects and not made.links and isinstance(recipe, Output) and len(made.outputs) == 1
     program = Program(traced, name)
     program.changed_inputs = frozenset(changed)
-    return Whole(program, guards, recipe, effects, made.links, len(made.sources), lone, tuple(dict.fromkeys(made.remarks)))
+    return Whole(program, guards, recipe, effects, made.links, len(made.sources), lone, remarks=tuple(dict.fromkeys(made.remarks)))
 
 
-def _without_tensors(state: Watched, trace: _CaptureTrace, made: _Recipes, recipe: Recipe, effects: list[Effect]) -> Whole:
+def _without_tensors(state: Watched, trace: _CaptureTrace, made: _Recipes, recipe: Recipe, effects: list[Effect], shapes: Shapes) -> Whole:
     """A call that computes nothing with tensors."""
-    return Whole(None, Guards(_distinct(state.guards), [*made.sources, *trace.paths]), recipe, effects, made.links, len(made.sources))
-
-
-def _fresh(held: Tensor) -> Tensor:
-    """A tensor for the value that `held` has now."""
-    alias = Tensor._wrap(held._value, held._type)
-    alias.stop_gradient, alias._node, alias._index = held.stop_gradient, held._node, held._index
-    return alias
+    return Whole(None, Guards(_distinct(state.guards), [*made.sources, *trace.paths]), recipe, effects, made.links, len(made.sources), shapes=shapes)
 
 
 def _distinct(guards: list[Guard]) -> list[Guard]:
@@ -379,7 +376,7 @@ def trace_watched(
     """
 
     def tried(flow: bool) -> Traced:
-        state = Watched(flow, as_one_program=True)
+        state = Watched(flow, as_one_program=True, stands_alone=True)
         if layer is not None:
             state.sources[id(layer)] = Fixed(layer, "self")
             state.held.append(layer)
@@ -462,6 +459,12 @@ class _Recipes:
             self.sources.append(source)
         return Existing(place)
 
+    def effect(self, kind: str, target: Any, name: Any, values: Sequence[Any]) -> Effect:
+        """What the program's caller does to an object, or with a value alone."""
+        if target is None:
+            return Effect(kind, Constant(None), name, tuple([self.output(v) if isinstance(v, Tensor) else Constant(v) for v in values]))
+        return Effect(kind, self.existing(target), name, tuple(map(self.recipe, values)))
+
     def recipe(self, value: Any) -> Recipe:
         """How `value`, which the function leaves behind, is made at a call."""
         if id(value) in self.state.sources and not isinstance(value, _PLAIN):
@@ -474,7 +477,7 @@ class _Recipes:
                     raise NotWhole("a number that a branch or loop of the program computes outlives the call")
                 self.remarks.append("a number that a branch or loop of the program computes outlives the call: it is a tensor")
             return self.output(value)
-        if isinstance(value, Expr):
+        if has_free_size(value):
             raise NotWhole(f"the free size '{value}' outlives the call")
         if isinstance(value, _PLAIN) or type(value).__module__.startswith("polyreme.dtypes"):
             return Constant(value)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polyreme import dispatch, views
+from polyreme.ir.diagnostics import Location
 from polyreme.ir.dims import Expr, evaluate
 from polyreme.nn.tables import note_change
 from polyreme.tensor import Tensor
@@ -149,6 +150,13 @@ class Build(Recipe):
 # --- effects
 
 
+def snapshot(held: Tensor) -> Tensor:
+    """A tensor for the value that `held` has now, with its place in the graph."""
+    alias = Tensor._wrap(held._value, held._type)
+    alias.stop_gradient, alias._node, alias._index = held.stop_gradient, held._node, held._index
+    return alias
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """Something that is done to an object after the program has run. `kind` is one of `KINDS`; `name` an attribute, a key or a method."""
@@ -204,11 +212,25 @@ def _assign(target: Tensor, _: Any, value: Tensor) -> None:
     dispatch.assign(target, value)
 
 
+def _show(_: None, options: tuple[tuple[str, Any], ...], *values: Any) -> None:
+    print(*values, **dict(options))
+
+
+def _check(_: None, said: tuple[Any, Location], test: Tensor) -> None:
+    message, location = said
+    if not test:
+        error = AssertionError() if message is None else AssertionError(message)
+        error.add_note(f"by the assert at {location}, in a compiled function")
+        raise error
+
+
 KINDS: dict[str, Callable[..., None]] = {
     "set_attribute": setattr,
     "delete_attribute": delattr,
     "set_item": _set_item,
     "delete_item": _delete_item,
     "method": _call_method,
+    "show": _show,
+    "check": _check,
     "assign": _assign,
 }

@@ -112,6 +112,13 @@ def module_of(function: Any) -> str:
     return getattr(function, "__module__", None) or type(function).__module__ or ""
 
 
+def has_free_size(value: Any) -> bool:
+    """Whether there is a free size in a value, or in a list, tuple, slice or range of such: Python has a number there."""
+    if isinstance(value, (slice, range)):
+        return any(isinstance(part, Expr) for part in (value.start, value.stop, value.step))
+    return isinstance(value, Expr) or isinstance(value, (list, tuple)) and any(map(has_free_size, value))
+
+
 def flat(values: Iterable[Any]) -> Iterable[Any]:
     """The elements of nested lists and tuples."""
     for value in values:

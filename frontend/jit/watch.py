@@ -22,7 +22,10 @@ import numpy as np
 
 from polyreme import dtypes, tape
 from polyreme.autograd.py_layer import PyLayerContext
+from polyreme.ir.core import Value
+from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import Expr
+from polyreme.jit.effects import snapshot
 from polyreme.jit.kinds import (
     CONSTANTS,
     FUNCTIONS,
@@ -34,6 +37,7 @@ from polyreme.jit.kinds import (
     TENSOR_ATTRIBUTES,
     TENSOR_REFUSED,
     VIEWS,
+    has_free_size,
     is_enumeration,
     is_ours,
     lookup,
@@ -389,6 +393,8 @@ class Reads(abc.ABC):
             raise NotWhole("it is asked whether a tensor has an element")
         elif not isinstance(held, (tuple, str, bytes, range, frozenset, *VIEWS, Size)):
             raise NotWhole(f"it is asked whether a {type(held).__name__} has an element")
+        if has_free_size(value) and not isinstance(held, (list, tuple, range, Size, collections.deque)):
+            raise NotWhole("it is asked whether a free size is among others by its hash")
         return value in held
 
     def iterate(self, held: Any) -> Any:
@@ -420,6 +426,39 @@ class Reads(abc.ABC):
     def truth(self, value: Any) -> bool:
         """Whether a condition holds."""
         return bool(self.tested(value))
+
+    def passes(self, test: Any, message: Callable[[], Any]) -> Any:
+        """The test of an `assert`. One that a tensor decides is made once the program has run."""
+        state = self.state
+        if not self._is_made(test) or test.size != 1 or state.born or state.stands_alone:
+            return self.truth(test)
+        done = len(state.effects)
+        text = message()
+        if type(text) not in CONSTANTS or len(state.effects) != done:
+            raise NotWhole("the message of an 'assert' is computed")
+        state.effect("check", None, (text, caller_location()), snapshot(test))
+        return True
+
+    def _is_made(self, value: Any) -> bool:
+        """Whether a value is a tensor that the program computes."""
+        return isinstance(value, Tensor) and isinstance(value._value, Value) and id(value) not in self.state.outside_tensors
+
+    def show(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """`print`: done once the program has run, in its turn among what is done to objects outside."""
+        state = self.state
+        if state.born or state.stands_alone or not options.keys() <= {"sep", "end", "flush"} or not all(type(v) in CONSTANTS for v in options.values()):
+            raise NotWhole("'print' is called")
+        shown: list[Any] = []
+        for value in args:
+            if self._is_made(value) and not state.is_number(value._value):
+                shown.append(snapshot(value))
+            elif type(value) in CONSTANTS:
+                shown.append(value)
+            elif self.has_plain_text(value):
+                shown.append(str(value))
+            else:
+                raise NotWhole(f"a {type(value).__name__} is printed")
+        state.effect("show", None, tuple(sorted(options.items())), *shown)
 
     def tested(self, value: Any) -> Any:
         """A condition, whose truth is asked for next."""
@@ -459,6 +498,8 @@ class Reads(abc.ABC):
                 return self.write(first, "extend", (operands[1],)) or first
             if isinstance(first, np.ndarray) and self.state.is_outside(first):
                 raise NotWhole("an array from outside is changed")
+        if name == "mod" and isinstance(first, (str, bytes)) and not self.has_plain_text(operands[1]):
+            raise NotWhole("the text of something is asked for")
         return getattr(operator, name)(*operands)
 
     def safe(self, value: Any, name: str) -> None:
@@ -483,7 +524,9 @@ class Reads(abc.ABC):
         if type(value) is list or isinstance(value, tuple) and type(value).__repr__ is tuple.__repr__:
             self.state.expand(value)
             return all(map(self.has_plain_text, value))
-        return type(value) in CONSTANTS or isinstance(value, (dtypes.dtype, type, Size))
+        if isinstance(value, Size):
+            return not has_free_size(value)
+        return type(value) in CONSTANTS or isinstance(value, (dtypes.dtype, type))
 
     def manager(self, value: Any) -> Any:
         """What a `with` enters."""

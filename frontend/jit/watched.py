@@ -40,8 +40,10 @@ class NotWhole(BaseException):
 class Watched:
     """One capture: what it has read, with guards, and what it has written."""
 
-    def __init__(self, flow: bool = False, as_one_program: bool = False) -> None:
-        """With `flow` what tensors decide becomes branches and loops; `as_one_program` numbers among it may leave the function as tensors."""
+    def __init__(self, flow: bool = False, as_one_program: bool = False, stands_alone: bool = False) -> None:
+        """With `flow` what tensors decide becomes branches and loops; `as_one_program` numbers among it may leave the function as tensors. A program that
+        `stands_alone`, as it is saved, does nothing outside of itself."""
+        self.stands_alone = stands_alone
         self.flow = flow
         self.as_one_program = as_one_program
         self.numbers: set[Value] = set()  # values of the program that Python would have as numbers

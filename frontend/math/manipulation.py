@@ -9,7 +9,7 @@ import numpy as np
 
 from polyreme import dispatch, views
 from polyreme.dialects import nn as ops
-from polyreme.ir.dims import Dim, Expr, asked_equal, product
+from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal, product
 from polyreme.ir.types import i1, i64
 from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, common_shape, number_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import in_place_view
@@ -277,6 +277,11 @@ def split(x: Tensor, num_or_sections: Any, axis: Any = 0, name: str | None = Non
             raise ValueError(
                 f"The input's size along the split dimension must be evenly divisible by Attr(num_or_sections). But {size} is not evenly divisible by {parts}."
             )
+        recorder = dispatch.active_trace()
+        if isinstance(size, Expr) and recorder is not None and recorder.learns_sizes:
+            if not same_sizes([size], [size // parts * parts]):
+                raise UnknownSize(f"split expected a size that is a multiple of {parts} but got '{size}'", size, parts)
+            size = x.type.shape[place]
         sections: list[Dim] = [size // parts] * parts
     else:
         sections = list(shape_dims(num_or_sections))

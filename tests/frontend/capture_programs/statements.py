@@ -200,3 +200,61 @@ def getters_of_the_operator_module(p: Run) -> None:
         return getter({"a": x * 2}) + method(x) + operator.attrgetter("T")(x).sum()
 
     three(p, function)
+
+
+@program()
+def asserts_of_tensors_pass_and_fail(p: Run) -> None:
+    log: list[str] = []
+
+    @p.static
+    def function(x: Any) -> Any:
+        log.append("before")
+        y = x * 2
+        assert not paddle.isnan(y).any(), "a number is missing"
+        log.append("between")
+        assert y.sum() > 0 and y.max() < 100
+        log.append("after")
+        return y
+
+    p.watch(log)
+    for values in ([1.0, 2.0], [3.0, 4.0], [float("nan"), 1.0], [-5.0, 1.0], [1000.0, 1.0], [2.0, 3.0, 4.0], [2.0, -3.0, -4.0]):
+        x = paddle.to_tensor(values, stop_gradient=False)
+        p.call(function, x)
+
+
+@program()
+def tensors_texts_and_sizes_are_printed_in_their_turn(p: Run) -> None:
+    log: list[int] = []
+
+    @p.static
+    def function(x: Any, name: str) -> Any:
+        print("start of", name, x.ndim, end=": ")
+        y = x * 2
+        print(y)
+        y.add_(paddle.ones([3]))
+        print("then", y.detach(), [1, 2], None, 0.5, sep=" | ")
+        log.append(len(log))
+        return y.sum()
+
+    p.watch(log)
+    for rows in (2, 2, 4):
+        p.call(function, p.t(rows, 3), "net")
+
+
+@program(whole=False)
+def asserts_beside_writes_and_in_branches(p: Run) -> None:
+    sums = p.t(3)
+
+    @p.static
+    def function(x: Any, limit: float) -> Any:
+        sums.add_(x.detach().sum(0))
+        assert x.sum() < limit, f"expected less than {limit}"
+        if x.mean() > 0:
+            assert x.max() < limit
+            return x * sums
+        return x * 2
+
+    p.watch(sums)
+    for limit in (100.0, 100.0, -100.0):
+        for rows in (2, 2, 4):
+            p.call(function, p.t(rows, 3), limit)
