@@ -165,7 +165,7 @@ def embedding(
     found = dispatch.call(ops.Gather, weight, x, axis=0)
     if scale_grad_by_freq and not found.stop_gradient:
         positions = x._array("embedding(scale_grad_by_freq=True)")
-        shares = (1.0 / np.bincount(positions.reshape(-1), minlength=1))[positions].astype(weight.type.dtype.np)
+        shares = (1.0 / np.bincount(positions.reshape(-1), minlength=1)[positions]).astype(weight.type.dtype.np)
         found.register_hook(lambda gradient: multiply(gradient, unsqueeze(Tensor._wrap(shares), -1)))
     if padding_idx is None:
         return found
