@@ -1,6 +1,6 @@
 """Calls at the edge of what a function takes: numbers counted from the end, windows that reach past the padding, sizes below nothing."""
 
-from tests.api.table import array, cases, normal
+from tests.api.table import array, cases, check, normal
 
 F = "paddle.nn.functional"
 
@@ -41,3 +41,20 @@ def _(c):
 @cases("paddle.nn.AvgPool3D")
 def _(c):
     c.layer(2, ceil_mode=True, padding=1, divisor_override=5)(normal(1, 1, 5, 5, 5))
+
+
+@check("paddle.pow")
+def complex_zero_and_infinity_have_powers(paddle, np, rng):
+    """Real and imaginary parts on their own: an infinity beside a nan is not any nan."""
+    found = {}
+    for dtype in ("complex64", "complex128"):
+        x = paddle.to_tensor(np.array([0j, 1 + 1j, -2 + 0.5j, complex("inf")], dtype))
+        for number in (-1, -2.5, -3.0, 0.5, 1.0, 2, 3, -1 + 1j, 1j, 1 + 1j):
+            if number != 1:  # of an infinity the first power is no other number here
+                power = x ** paddle.to_tensor(np.full(4, number, dtype))
+                found[f"{dtype} {number}"] = [power.real(), power.imag()]
+            if not isinstance(number, complex):
+                again = paddle.pow(x, number)
+                found[f"{dtype} number {number}"] = [again.real(), again.imag()]
+        found[f"{dtype} 0"] = paddle.pow(x, 0)
+    return found
