@@ -67,7 +67,8 @@ def fold_array(w: Array, axes: Sequence[int], sizes: Sequence[int], strides: Seq
             first = offset * gap
             place[axis] = slice(first, first + max((w.shape[axis] - 1) * step + 1, 0), step)
         index: Any = (..., *offsets)
-        total[tuple(place)] += w[index]
+        with np.errstate(all="ignore"):
+            total[tuple(place)] += w[index]
     return total.astype(w.dtype, copy=False)
 
 

@@ -117,7 +117,7 @@ def _div(a: Array, b: Array) -> Array:
 def _floor_divide(a: Array, b: Array) -> Array:
     if a.dtype.kind in "iu":
         return np.asarray(np.where(b == 0, 0, a // np.where(b == 0, 1, b)), dtype=a.dtype)
-    return np.asarray(np.floor(np.divide(a, b)))
+    return np.asarray(np.floor_divide(a, b))
 
 
 def _mod(a: Array, b: Array) -> Array:
@@ -172,7 +172,7 @@ _BINARY: list[tuple[str, Callable[..., Any], str, dict[str, Any]]] = [
     ("sub", np.subtract, "a - b", {"kinds": "fiuc", "accuracy": ROUNDED}),
     ("mul", np.multiply, "a * b", {"commutative": True, "kinds": "fiuc", "accuracy": ROUNDED}),
     ("div", _div, "a / b; integers round towards zero, and a zero divisor gives 0", {"kinds": "fiuc", "accuracy": ROUNDED}),
-    ("floor_divide", _floor_divide, "floor(a / b)", {}),
+    ("floor_divide", _floor_divide, "the exact a / b rounded down, so that a - floor_divide(a, b) * b is the remainder; nan of an infinite a", {}),
     ("mod", _mod, "a - floor(a / b) * b, with the sign of b", {"accuracy": Accuracy(ulp=1)}),
     ("pow", _pow, "a to the power b; integers to a negative power without their fraction", {"accuracy": ELEMENTARY}),
     ("max", np.maximum, "the larger one; nan when either is nan", {"commutative": True, "kinds": "fiub"}),

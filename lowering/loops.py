@@ -38,7 +38,7 @@ RowBody = Callable[[dict[int, Position], int, Value | None, int, list[Value]], l
 # Functions that cost as much as this many simple ones; the others cost one.
 EXPENSIVE = {
     "exp": 8, "expm1": 10, "log": 8, "log1p": 10, "log2": 8, "log10": 8, "sin": 10, "cos": 10, "tan": 14, "asin": 10, "acos": 10, "atan": 10, "atan2": 14,
-    "sinh": 12, "cosh": 12, "tanh": 12, "sigmoid": 10, "erf": 12, "gelu": 8, "pow": 20, "mod": 6, "floor_divide": 6, "div": 4, "sqrt": 4, "rsqrt": 5,
+    "sinh": 12, "cosh": 12, "tanh": 12, "sigmoid": 10, "erf": 12, "gelu": 8, "pow": 20, "mod": 6, "floor_divide": 10, "div": 4, "sqrt": 4, "rsqrt": 5,
 }  # fmt: skip
 # Those whose operations mostly wait for each other: several vectors at once keep the machine busier, so many by the bytes of one. (Four of 64 bytes are faster in the caches, and slower from memory. Of 32
 # bytes four of the first ones are 1.1 to 1.5 times as fast as one in the caches of Zen 3, and two of the others 1.05 to 1.25, as four are or faster than these.)

@@ -51,7 +51,7 @@ def _may_exceed(high: Dim, counted: Dim) -> bool:
 
 
 def _axis_counts(op: Any, b: Callable[..., Any], axis: int, stride: Dim, low: Dim, counted: Dim) -> Any:
-    """max(min(start + kernel, size + counted) - max(start, 0), 1) for the windows along one axis, [positions, 1, …]."""
+    """min(start + kernel, size + counted) - max(start, 0) for the windows along one axis, [positions, 1, …]."""
     # Counted in floats wide enough for any size that memory holds, then in the operand's type.
     dtype = op.x.type.dtype
     wide = f64 if dtype == f64 else f32
@@ -61,7 +61,7 @@ def _axis_counts(op: Any, b: Callable[..., Any], axis: int, stride: Dim, low: Di
     start = b(Sub, b(Mul, start, _size(b, stride, wide)), _size(b, low, wide))
     end = b(Minimum, b(Add, start, _size(b, kernel, wide)), _size(b, size + counted, wide))
     first = b(Maximum, start, _size(b, 0, wide)) if op.exclusive else start
-    count = b(Maximum, b(Sub, end, first), _size(b, 1, wide))
+    count = b(Sub, end, first)
     if dtype != wide:
         count = b(Cast, count, dtype=dtype)
     spatial = op.x.type.rank - 2

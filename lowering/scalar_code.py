@@ -59,9 +59,6 @@ def apply_code(fn: str, operands: list[Lane], dtype: ScalarType, result: ScalarT
         return cast_code(operands[0], dtype, result, target)
     if fn == "select":
         return operands[0].where(operands[1], operands[2])
-    if dtype in HALVES and fn == "floor_divide":
-        # Two steps, each rounded: a quotient just below a whole number may round up to it.
-        return apply_code("floor", [apply_code("div", operands, dtype, dtype, target)], dtype, result, target)
     if dtype in HALVES:
         wide = [cast_code(x, dtype, f32, target) for x in operands]
         value = apply_code(fn, wide, f32, i1 if result == i1 else f32, target)
@@ -76,11 +73,10 @@ def apply_code(fn: str, operands: list[Lane], dtype: ScalarType, result: ScalarT
     if dtype == f64 and fn in FLOAT64:
         return FLOAT64[fn](*operands)
     table = _FLOAT if dtype.is_float else _BOOL if dtype == i1 else _UNSIGNED if dtype.kind == "u" else _SIGNED
-    if fn == "mod" and dtype.is_float and target.code == "ptx":
-        # There the instruction is the difference to a rounded product; `device_math` has the exact remainder.
+    if fn in ("mod", "floor_divide") and dtype.is_float:
         a, b = operands
-        name = "fmod" if dtype == f64 else "fmodf"
-        return _float_mod(a, b, lambda: a.code.value(a.elem, 1, f"call {a.elem} @{name}({a.typed}, {b.typed})"))
+        rest = _float_rest(a, b, target)
+        return _float_mod(a, b, rest) if fn == "mod" else _float_floor_divide(a, b, rest)
     if fn in ("max", "min") and dtype.is_float:
         return _float_extreme(fn, operands[0], operands[1], target)
     return table[fn](*operands)
@@ -101,31 +97,46 @@ def _float_extreme(fn: str, a: Lane, b: Lane, target: Target) -> Lane:
     return chosen if a.known is not None and a.known == a.known else a.is_nan().where(a, chosen)
 
 
-def _float_mod(a: Lane, b: Lane, remainder: Callable[[], Lane] | None = None) -> Lane:
+def _float_mod(a: Lane, b: Lane, rest: Lane) -> Lane:
     """fmod, then moved to the sign of b; zeros get the sign of b."""
-    if remainder is not None:
-        rest = remainder()
-    else:
-        rest = _float_rest(a, b) if a.code.fma else a.emit("frem", b)
     zero = rest.compare("oeq", 0.0)
     wrong = rest.compare("olt", 0.0) ^ b.compare("olt", 0.0)
     moved = wrong.where(rest + b, rest)
     return (zero | b.compare("oeq", 0.0)).where(zero.where(rest.like(0.0).copysign(b), rest), moved)
 
 
+def _float_floor_divide(a: Lane, b: Lane, rest: Lane) -> Lane:
+    """(a - fmod) / b, a whole number but for rounding, one less where the remainder is moved to the sign of b; zeros get the sign of a / b, which b = 0 gives too."""
+    rounded = a / b
+    whole = (a - rest) / b
+    moved = (rest.compare("olt", 0.0) ^ b.compare("olt", 0.0)) & rest.compare("one", 0.0)
+    whole = moved.where(whole - 1.0, whole)
+    down = whole.call("floor")
+    down = (whole - down).compare("ogt", 0.5).where(down + 1.0, down)
+    down = whole.compare("oeq", 0.0).where(whole.like(0.0).copysign(rounded), down)
+    return b.compare("oeq", 0.0).where(rounded, down)
+
+
 # Up to here a quotient that is rounded, and then rounded down, is at most one too large.
 _EXACT_QUOTIENTS = {"float": 2.0**22, "double": 2.0**51}
 
 
-def _float_rest(a: Lane, b: Lane) -> Lane:
-    """fmod of numbers whose quotient is not too large, by one division: a - q*b loses nothing for the right q, nor for one that is one too large. libm has the others."""
+def _float_rest(a: Lane, b: Lane, target: Target) -> Lane:
+    """fmod(a, b), which is exact."""
+    name = "fmod" if a.elem == "double" else "fmodf"
+    if target.code == "ptx":
+        # There the instruction is the difference to a rounded product; `device_math` has the exact remainder.
+        return a.code.value(a.elem, 1, f"call {a.elem} @{name}({a.typed}, {b.typed})")
+    if not a.code.fma:
+        return a.emit("frem", b)
+    # Of numbers whose quotient is not too large, one division does: a - q*b loses nothing for the right q, nor for one that is one too large. libm has the others.
     quotient = (a / b).abs()
     size = b.abs()
     rest = (-quotient.call("floor")).fma(size, a.abs())
     rest = rest.compare("olt", 0.0).where(rest + size, rest).copysign(a)
     # A quotient that is no number, or infinite, and 0 times infinity.
     beyond = quotient.compare("uge", _EXACT_QUOTIENTS[a.elem]) | rest.is_nan()
-    return unless(beyond, a, rest, "fmod" if a.elem == "double" else "fmodf", b)
+    return unless(beyond, a, rest, name, b)
 
 
 def _float_sign(x: Lane) -> Lane:
@@ -140,8 +151,6 @@ _FLOAT: dict[str, Callable[..., Lane]] = {
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b,
     "fma": lambda a, b, c: a.fma(b, c),
-    "floor_divide": lambda a, b: (a / b).call("floor"),
-    "mod": _float_mod,
     "neg": lambda a: -a,
     "abs": lambda a: a.abs(),
     "sign": _float_sign,

@@ -451,7 +451,8 @@ class FloorDivide(ScalarOp):
 
         %z = nn.floor_divide %x, %y : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
 
-    Floats stay floats. An integer divided by zero gives 0.
+    Floats stay floats: the exact quotient is rounded down, as the remainder of `nn.mod` needs it (7 // 0.1 is 69), an infinite x gives nan, and y = 0 what
+    `nn.div` gives. An integer divided by zero gives 0.
     """
 
 

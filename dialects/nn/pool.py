@@ -1,7 +1,7 @@
 """Pooling over windows, of any spatial rank.
 
 How many windows fit, and which elements each one covers, is Paddle's: with `ceil_mode` a last window may reach past the padding, and one that
-covers no element at all gives the identity of its reduction (-inf, or 0 for a mean).
+covers no element at all gives -inf, or for a mean the quotient of 0 and a count that is 0 (nan) or, behind a gap, negative.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class AvgPool(Op):
 
     `exclusive` means the mean of the elements in the window that are no padding. Otherwise zeros of the padding count, up to `low` of them
     after the axis, as in Paddle, where `low` and `high` differ only for "SAME" padding. Strides left empty are the kernel's sizes. How many
-    windows there are is as in `nn.max_pool`. Sums are float64, rounded once; a window without elements gives 0. `kernel`, `strides`, `padding` and
-    `ceil_mode` are as there, too.
+    windows there are is as in `nn.max_pool`. Sums are float64, rounded once; a window without elements gives nan, as Paddle's does. `kernel`, `strides`,
+    `padding` and `ceil_mode` are as there, too.
     """
 
     x = operand()
@@ -119,9 +119,11 @@ class AvgPool(Op):
         total = windows.sum(tuple(range(x.ndim, windows.ndim)), dtype=np.float64)
         steps, pairs = pool_numbers(x.ndim - 2, kernel, strides, padding)
         sizes, steps = resolve_all(kernel), resolve_all(steps)
+        counts = np.ones((), np.int64)
         for axis, (window, step, (low, _)) in enumerate(zip(sizes, steps, pairs, strict=True), 2):
             start = np.arange(windows.shape[axis]) * step - resolve(low)
             end = np.minimum(start + window, x.shape[axis] + (0 if exclusive else resolve(low)))
-            count = np.maximum(end - (np.maximum(start, 0) if exclusive else start), 1)
-            total /= count.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
-        return total.astype(x.dtype)
+            count = end - (np.maximum(start, 0) if exclusive else start)
+            counts = counts * count.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (total / counts).astype(x.dtype)

@@ -15,7 +15,7 @@ from polyreme.dtypes import DTYPES, default_dtype, of_scalar
 from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal
 from polyreme.ir.facts import agree_all, assuming
-from polyreme.ir.types import ScalarType, f32
+from polyreme.ir.types import ScalarType, f32, i1, i8, i16, i64, u8
 from polyreme.tensor import Tensor, shape_dims
 
 _FLOAT_RANK = {"float16": 1, "bfloat16": 1, "float32": 2, "float64": 3}
@@ -89,7 +89,7 @@ def promoted(x: ScalarType, y: ScalarType, x_rank: int = 1, y_rank: int = 1) -> 
     if {x.kind, y.kind} == {"c", "f"}:
         return _complex_of(x, y)
     if x_rank == y_rank == 0 and not x.kind == y.kind == "f":
-        return max(x, y, key=lambda t: (_KIND_RANK[t.kind], t.bits))
+        return i16 if {x, y} == {i8, u8} else max(x, y, key=lambda t: (_KIND_RANK[t.kind], t.bits))
     if (x_rank == 0) != (y_rank == 0):
         scalar, other = (x, y) if x_rank == 0 else (y, x)
         return scalar if _KIND_RANK[scalar.kind] > _KIND_RANK[other.kind] else other
@@ -116,6 +116,34 @@ def promote(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return x, y
     dtype = promoted(a.dtype, b.dtype, len(a.shape), len(b.shape))
     return cast_to(x, dtype), cast_to(y, dtype)
+
+
+def widest(x: ScalarType, y: ScalarType, x_rank: int = 1, y_rank: int = 1) -> ScalarType:
+    """As `promoted`, but of two floats, or two complex dtypes, the wider one wins whatever the ranks: what functions have that Paddle promotes as if all tensors had axes."""
+    return promoted(x, y) if x.kind == y.kind and x.kind in "fc" else promoted(x, y, x_rank, y_rank)
+
+
+def promote_widest(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Both operands in the dtype that `widest` gives."""
+    dtype = widest(x.type.dtype, y.type.dtype, x.ndim, y.ndim)
+    return cast_to(x, dtype), cast_to(y, dtype)
+
+
+def number_dtype(value: Any) -> ScalarType:
+    """The dtype of the tensor that Paddle makes of a number: NumPy's have their own, a size is an int64, a Python float is of the default dtype."""
+    if isinstance(value, np.generic):
+        found = next((d.scalar for d in DTYPES.values() if d.scalar.np == value.dtype), None)
+        if found is not None:
+            return found
+    elif isinstance(value, bool):
+        return i1
+    elif isinstance(value, (int, Expr)):
+        return i64
+    elif isinstance(value, float):
+        return default_dtype().scalar
+    elif isinstance(value, complex):
+        return _complex_of(default_dtype().scalar, default_dtype().scalar)
+    raise TypeError(f"expected a number or a Tensor but got {type(value).__name__}")
 
 
 def scalar_dtype(tensor: ScalarType, value: Any) -> ScalarType:

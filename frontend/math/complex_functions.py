@@ -13,7 +13,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.math import elementwise as real_math
 from polyreme.math.elementwise import add, atan2, divide, maximum, minimum, multiply, neg, scale, square, subtract, where
-from polyreme.math.logic import equal, less_than, logical_or
+from polyreme.math.logic import equal, less_than, logical_and, logical_or
 from polyreme.tensor import Tensor
 
 __all__ = ["FUNCTIONS", "length", "power"]
@@ -202,8 +202,24 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def power(x: Tensor, y: Tensor) -> Tensor:
-    """exp(y log x), and for 0 what 0 to the power of a positive real number is; complex numbers of one dtype."""
+    """exp(y log x) for complex numbers of one dtype; 1 where y is 0, x where it is 1.
+
+    By the real part of y, 0 to a positive power is 0 and to a negative one 1 / 0, infinities the other way round; where only the imaginary part is not 0 both give nan. The
+    gradient at 0 is 1 for the first power, infinite or nan for lower ones.
+    """
     zero, one = dispatch.full((), 0, x.type.dtype), dispatch.full((), 1, x.type.dtype)
-    none = equal(x, zero)
-    made = FUNCTIONS["exp"](multiply(y, FUNCTIONS["log"](where(none, one, x))))
-    return where(none, where(equal(y, zero), one, zero), made)
+    height = dispatch.call(ops.Real, y)
+    none, unbounded = equal(x, zero), real_math.isinf(x)
+    above, below = less_than(_number(0, height), height), less_than(height, _number(0, height))
+    made = FUNCTIONS["exp"](multiply(y, FUNCTIONS["log"](where(logical_or(none, unbounded), one, x))))
+    # What is not chosen computes with 1, lest its gradient there be nan.
+    poles, low = logical_and(none, below), logical_and(logical_and(none, above), less_than(height, _number(1, height)))
+    reciprocal = divide(one, where(poles, x, one))
+    within = where(low, x, one)
+    root = dispatch.call(ops.Complex, *(real_math.sqrt(dispatch.call(part, within)) for part in (ops.Real, ops.Imag)))
+    vanished = where(low, root, zero)
+    nan = _number(math.nan, height)
+    endless = where(poles, reciprocal, dispatch.call(ops.Complex, _number(math.inf, height), nan))
+    is_endless = logical_or(poles, logical_and(unbounded, above))
+    limit = where(is_endless, endless, where(logical_or(above, below), vanished, dispatch.call(ops.Complex, nan, nan)))
+    return where(equal(y, zero), one, where(equal(y, one), x, where(logical_or(none, unbounded), limit, made)))

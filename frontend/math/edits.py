@@ -10,9 +10,10 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
+from polyreme.dtypes import default_dtype
 from polyreme.ir.dims import product
-from polyreme.ir.types import i1, i64
-from polyreme.math.common import axis_of, cast_to, common_shape, floating, number_of, promote, tensor_arg
+from polyreme.ir.types import f64, i1, i64
+from polyreme.math.common import axis_of, cast_to, common_shape, floating, number_dtype, number_like, number_of, promote, tensor_arg
 from polyreme.math.creation import full_like, uniform
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import (
@@ -57,14 +58,17 @@ def baddbmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float
 
 
 def copysign(x: Tensor, y: Any, name: str | None = None) -> Tensor:
-    """|x| with the sign of `y`, that of a zero included."""
-    x = floating(tensor_arg(x, "copysign"))
+    """|x| with the sign of `y`, that of a zero included. A number `y` takes the dtype of `x`."""
+    tensor_arg(x, "copysign")
     if not isinstance(y, Tensor):
-        y = dispatch.full((), y, x.type.dtype)
-    x, y = promote(x, floating(y))
-    zero = dispatch.full((), 0, y.type.dtype)
-    # 1 / -0 is below 0.
-    told = dispatch.call(ops.Where, dispatch.call(ops.Equal, y, zero), dispatch.call(ops.Div, dispatch.full((), 1, y.type.dtype), y), y)
+        y = cast_to(dispatch.full((), y, number_dtype(y)), x.type.dtype)
+    x, y = promote(x, y)
+    if x.type.dtype.kind in "ub":
+        return dispatch.call(ops.BroadcastTo, x, shape=tuple(common_shape(lambda: [x.type.shape, y.type.shape])))
+    zero, told = number_like(y, 0), y
+    if x.type.dtype.is_float:
+        # 1 / -0 is below 0.
+        told = dispatch.call(ops.Where, dispatch.call(ops.Equal, y, zero), dispatch.call(ops.Div, number_like(y, 1), y), y)
     size = abs_(x)
     return dispatch.call(ops.Where, dispatch.call(ops.Less, told, zero), neg(size), size)
 
@@ -75,9 +79,11 @@ def hypot(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
 
 
 def ldexp(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """x times 2 to the power y."""
-    x, y = floating(tensor_arg(x, "ldexp")), floating(tensor_arg(y, "ldexp", "y"))
-    return multiply(x, pow(dispatch.full((), 2, y.type.dtype), y))
+    """x times 2 to the power y, in float64 where either is of it, else in the default float; complex numbers stay what they are."""
+    dtypes = {tensor_arg(x, "ldexp").type.dtype, tensor_arg(y, "ldexp", "y").type.dtype}
+    dtype = f64 if f64 in dtypes else default_dtype().scalar
+    x, y = (v if v.type.dtype.kind == "c" else cast_to(v, dtype) for v in (x, y))
+    return multiply(x, pow(number_like(y, 2), y))
 
 
 def sinc(x: Tensor, name: str | None = None) -> Tensor:

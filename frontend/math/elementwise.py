@@ -17,14 +17,17 @@ from polyreme.math.common import (
     cast_to,
     floating,
     no_integers,
+    number_dtype,
     number_like,
     number_of,
     promote,
+    promote_widest,
     promoted,
     same_sizes,
     scalar_dtype,
     select,
     tensor_arg,
+    widest,
 )
 from polyreme.tensor import Tensor
 
@@ -221,14 +224,14 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 # --- two operands
 
 
-def _binary(name: str, cls: type[Op], doc: str, for_bool: type[Op] | None = None) -> Callable[..., Tensor]:
+def _binary(name: str, cls: type[Op], doc: str, for_bool: type[Op] | None = None, meet: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = promote) -> Callable[..., Tensor]:
     def function(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
         done = dispatch.planned_pair(cls, x, y)
         if done is not None:
             return done
         tensor_arg(x, function.__name__, "x")
         tensor_arg(y, function.__name__, "y")
-        x, y = promote(x, y)
+        x, y = meet(x, y)
         if for_bool is not None and x.type.dtype == i1:
             return dispatch.call(for_bool, x, y)
         return dispatch.call(cls, x, y)
@@ -253,21 +256,21 @@ def subtract(x: Tensor, y: Tensor, name: str | None = None, *, alpha: Any = 1) -
 
 
 multiply = _binary("multiply", ops.Mul, "x * y; logical and for bools.", ops.LogicalAnd)
-maximum = _binary("maximum", ops.Maximum, "The larger one of x and y; nan when either is nan.")
-minimum = _binary("minimum", ops.Minimum, "The smaller one of x and y; nan when either is nan.")
+maximum = _binary("maximum", ops.Maximum, "The larger one of x and y; nan when either is nan.", meet=promote_widest)
+minimum = _binary("minimum", ops.Minimum, "The smaller one of x and y; nan when either is nan.", meet=promote_widest)
 remainder = _binary("remainder", ops.Mod, "x - floor(x / y) * y, with the sign of y.")
 mod = floor_mod = remainder
 _floor_divide = _binary("floor_divide", ops.FloorDivide, "floor(x / y).")
 
 
 def floor_divide(x: Tensor, y: Any, name: str | None = None) -> Tensor:
-    """floor(x / y), where `y` may be a number. Division of integers by zero is an error. A tensor without axes has its own dtype here, so that the wider one of a kind wins."""
-    if isinstance(y, (int, float)):
-        return with_number(floor_divide, tensor_arg(x, "floor_divide"), y if not isinstance(y, bool) else int(y))
+    """floor(x / y). A number `y` is what `to_tensor` makes of it. A tensor without axes has its own dtype here, so that the wider one of a kind wins. Division of integers by zero is an error."""
     tensor_arg(x, "floor_divide", "x")
+    if isinstance(y, (int, float, np.generic)):
+        y = dispatch.full((), y, number_dtype(y))
     a, b = x.type.dtype, tensor_arg(y, "floor_divide", "y").type.dtype
-    if a != b and (not x.ndim or not y.ndim) and (a.kind == b.kind == "f" or a.kind in "iu" and b.kind in "iu"):
-        wider = promoted(a, b, 0, 0)
+    if a != b and (not x.ndim or not y.ndim):
+        wider = promoted(a, b, 0, 0) if a.kind in "iu" and b.kind in "iu" else widest(a, b, x.ndim, y.ndim)
         x, y = cast_to(x, wider), cast_to(y, wider)
     result = _floor_divide(x, y)
     if y.type.dtype.kind in "iu" and dispatch.active_trace() is None and not y._array("an integer division").all():
@@ -296,7 +299,7 @@ def divide(x: Tensor, y: Tensor, name: str | None = None, *, rounding_mode: str 
 
 def atan2(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The angle of the point (y, x) from the first axis, in [-pi, pi]; of whole numbers in float64."""
-    x, y = promote(tensor_arg(x, "atan2", "x"), tensor_arg(y, "atan2", "y"))
+    x, y = promote_widest(tensor_arg(x, "atan2", "x"), tensor_arg(y, "atan2", "y"))
     if x.type.dtype.kind in "iu":
         x, y = cast_to(x, f64), cast_to(y, f64)
     return dispatch.call(ops.Atan2, x, y)
@@ -382,7 +385,8 @@ def lerp(x: Tensor, y: Tensor, weight: Any, name: str | None = None) -> Tensor:
 def clip(x: Tensor, min: Any = None, max: Any = None, name: str | None = None) -> Tensor:
     """`x` held between `min` and `max`, either of which may be left out. Whole numbers become floats where a bound is one."""
     low, high = number_of(min), number_of(max)
-    if isinstance(low, float) or isinstance(high, float):
+    # Paddle asks whether a bound is a Python float, and NumPy's float32 is none: it loses its fraction.
+    if any(isinstance(bound, float) and not (isinstance(given, np.generic) and not isinstance(given, float)) for given, bound in ((min, low), (max, high))):
         x = floating(tensor_arg(x, "clip"))
     whole = x.type.dtype.kind in "iu"
     below = low is not None and low != -math.inf
@@ -409,14 +413,11 @@ def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = No
         return nonzero(condition, as_tuple=True)
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
-    if not isinstance(x, Tensor) and not isinstance(y, Tensor):
-        dtype = scalar_dtype(scalar_dtype(i1, x), y) if not isinstance(x, bool) else scalar_dtype(i1, y)
-        x, y = dispatch.full((), x, dtype), dispatch.full((), y, dtype)
-    elif not isinstance(x, Tensor):
-        x = dispatch.full((), x, scalar_dtype(y.type.dtype, x))
-    elif not isinstance(y, Tensor):
-        y = dispatch.full((), y, scalar_dtype(x.type.dtype, y))
-    return dispatch.call(ops.Where, condition, *promote(x, y))
+    # Each has a dtype and a rank, numbers too. (Where kinds differ Paddle refuses; here a number of a lower kind takes the tensor's dtype.)
+    (a, m), (b, n) = ((v.type.dtype, v.ndim) if isinstance(v, Tensor) else (number_dtype(v), 0) for v in (x, y))
+    dtype = widest(a, b, m, n)
+    x, y = (cast_to(v, dtype) if isinstance(v, Tensor) else dispatch.full((), v, dtype) for v in (x, y))
+    return dispatch.call(ops.Where, condition, x, y)
 
 
 def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

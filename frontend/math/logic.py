@@ -9,7 +9,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.types import i1
-from polyreme.math.common import cast_to, equal_sizes, number_of, promote, tensor_arg
+from polyreme.math.common import cast_to, equal_sizes, number_dtype, number_of, promote, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import in_place, isnan, subtract
 from polyreme.tensor import Tensor
@@ -35,7 +35,14 @@ def _compare(name: str, cls: type[Op], doc: str) -> Callable[..., Tensor]:
     return function
 
 
-equal = _compare("equal", ops.Equal, "x == y, element by element.")
+def equal(x: Tensor, y: Any, name: str | None = None) -> Tensor:
+    """x == y, element by element. A number `y` is cast to the dtype of x first, as in Paddle, so that of whole numbers 2 equals 2.5; the operator `==` has the number as it is."""
+    if isinstance(y, (int, float)):
+        y = cast_to(dispatch.full((), y, number_dtype(y)), tensor_arg(x, "equal").type.dtype)
+    return _equal(x, y)
+
+
+_equal = _compare("equal", ops.Equal, "x == y, element by element.")
 not_equal = _compare("not_equal", ops.NotEqual, "x != y, element by element.")
 less_than = _compare("less_than", ops.Less, "x < y, element by element.")
 less_equal = _compare("less_equal", ops.LessEqual, "x <= y, element by element.")

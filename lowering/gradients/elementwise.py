@@ -27,7 +27,6 @@ from polyreme.dialects.nn import (
     Exp,
     Expm1,
     Floor,
-    FloorDivide,
     Gelu,
     Greater,
     LeakyRelu,
@@ -215,8 +214,8 @@ def div(op: Any, b: Emitter, dz: Value) -> Any:
 
 @gradient(Mod)
 def mod(op: Any, b: Emitter, dz: Value) -> Any:
-    """dx = dz, dy = -dz floor(x / y)"""
-    return unbroadcast(b, dz, op.x.type), unbroadcast(b, b(Neg, b(Mul, dz, b(FloorDivide, op.x, op.y))), op.y.type)
+    """dx = dz, dy = -dz floor(x / y), of the rounded quotient as in Paddle"""
+    return unbroadcast(b, dz, op.x.type), unbroadcast(b, b(Neg, b(Mul, dz, b(Floor, b(Div, op.x, op.y)))), op.y.type)
 
 
 @gradient(Pow)

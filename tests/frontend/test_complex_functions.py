@@ -76,6 +76,22 @@ def test_angles_of_real_numbers_are_those_of_their_signs() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), np.zeros(7))
 
 
+@pytest.mark.parametrize(("power", "at_zero", "at_infinity"), [(-1, complex(np.inf, np.nan), 0), (0, 1, 1), (0.5, 0, complex(np.inf, np.nan)), (3, 0, complex(np.inf, np.nan))])
+def test_powers_of_zero_and_infinity_compiled(power: float, at_zero: complex, at_infinity: complex) -> None:
+    z = np.array([0, 1 + 1j, np.inf], "complex64")
+    x, y = paddle.to_tensor(z), paddle.to_tensor(np.full(3, power, "complex64"))
+    for made in (x**y, paddle.jit.to_static(lambda a, b: a**b)(x, y), paddle.pow(x, power)):
+        got = made.numpy()
+        np.testing.assert_allclose([got.real, got.imag], [f([at_zero, (1 + 1j) ** power, at_infinity]) for f in (np.real, np.imag)], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("power", "slope"), [(3, 0), (1, 1), (0.5, np.inf), (-1, np.nan)])
+def test_slopes_of_powers_at_zero(power: float, slope: float) -> None:
+    x = paddle.to_tensor(np.array([0, 2], "complex128"), stop_gradient=False)
+    (x ** paddle.to_tensor(np.full(2, power, "complex128"))).real().sum().backward()
+    np.testing.assert_allclose(x.grad.numpy().real, [slope, power * 2.0 ** (power - 1)], rtol=1e-12)
+
+
 @pytest.mark.parametrize("power", [0.5, -1.5, 2, 3])
 def test_powers_of_complex_numbers_by_python_numbers(power: float) -> None:
     z = numbers("complex128")

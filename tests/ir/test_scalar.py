@@ -45,6 +45,31 @@ def test_functions_of_two_numbers(name, fn):
     np.testing.assert_allclose(apply_scalar(name, (a, b)).astype(np.float64), expected, rtol=1e-6)
 
 
+# 16 operands of both sides, and what Paddle 3.3.1 gives for x // y: of the exact quotient, which 7 // 0.1 and 1 // 0.1 round up to a whole number.
+DIVIDENDS = [7.0, 7.0, 1.0, 6.0, 5.0, -5.0, np.inf, -np.inf, 1.0, -1.0, 0.0, -0.0, -0.0, 5.0, -7.0, np.nan]
+DIVISORS = [0.1, -0.7, 0.1, 0.2, -np.inf, np.inf, 1.0, 2.0, 0.0, 0.0, 0.0, -3.0, 3.0, np.inf, 1e30, 1.0]
+QUOTIENTS = {
+    "f64": [69.0, -11.0, 9.0, 29.0, -1.0, -1.0, np.nan, np.nan, np.inf, -np.inf, np.nan, 0.0, -0.0, 0.0, -1.0, np.nan],
+    "f32": [69.0, -11.0, 9.0, 29.0, -1.0, -1.0, np.nan, np.nan, np.inf, -np.inf, np.nan, 0.0, -0.0, 0.0, -1.0, np.nan],
+    "f16": [70.0, -10.0, 10.0, 30.0, -1.0, -1.0, np.nan, np.nan, np.inf, -np.inf, np.nan, 0.0, -0.0, 0.0, -1.0, np.nan],
+    "bf16": [69.0, -11.0, 9.0, 29.0, -1.0, -1.0, np.nan, np.nan, np.inf, -np.inf, np.nan, 0.0, -0.0, 0.0, -1.0, np.nan],
+}
+
+
+@pytest.mark.parametrize("dtype", QUOTIENTS)
+def test_floats_divide_down_from_the_exact_quotient_as_paddle_has_it(dtype):
+    with np.errstate(over="ignore"):
+        a, b = (np.array(x).astype(SCALARS[dtype].np) for x in (DIVIDENDS, DIVISORS))
+    down = apply_scalar("floor_divide", (a, b)).astype(np.float64)
+    np.testing.assert_array_equal(down, QUOTIENTS[dtype])
+    numbers = ~np.isnan(down)
+    np.testing.assert_array_equal(np.signbit(down[numbers]), np.signbit(np.array(QUOTIENTS[dtype])[numbers]))
+    finite = np.isfinite(a) & np.isfinite(b) & (b != 0)
+    wide = a[finite].astype(np.float64) - down[finite] * b[finite].astype(np.float64)
+    if dtype in ("f32", "f16", "bf16"):
+        np.testing.assert_array_equal(wide.astype(a.dtype), apply_scalar("mod", (a, b))[finite])
+
+
 def test_integers_divide_towards_zero_and_never_trap():
     a, b = np.array([7, -7, 7, -7, 5], np.int32), np.array([2, 2, -2, -2, 0], np.int32)
     assert apply_scalar("div", (a, b)).tolist() == [3, -3, -3, 3, 0]

@@ -126,7 +126,8 @@ def test_every_scalar_function_means_the_same_on_every_type(fn, target, lanes):
 
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
-def test_remainders_are_exact_whatever_the_quotient(dtype):
+@pytest.mark.parametrize("fn", ["mod", "floor_divide"])
+def test_remainders_are_exact_whatever_the_quotient(fn, dtype):
     random, count = np.random.default_rng(0), 4000
     bits = np.uint32 if dtype == f32 else np.uint64
     small = random.standard_normal(count).astype(dtype.np)
@@ -134,9 +135,9 @@ def test_remainders_are_exact_whatever_the_quotient(dtype):
     pairs = [(multiple, small), (np.nextafter(multiple, -multiple), small), (np.nextafter(multiple, 2 * multiple), -small)]
     pairs.append(tuple(random.integers(0, np.iinfo(bits).max, count, dtype=bits).view(dtype.np) for _ in range(2)))
     for a, b in pairs:
-        (got,) = compiled(elementwise("mod", [a, b], dtype, 16, dtype), [a, b], host())
+        (got,) = compiled(elementwise(fn, [a, b], dtype, 16, dtype), [a, b], host())
         with np.errstate(all="ignore"):
-            want = np.mod(a, b)
+            want = {"mod": np.mod, "floor_divide": np.floor_divide}[fn](a, b)
         both = ~(np.isnan(got) & np.isnan(want))
         np.testing.assert_array_equal(got[both].view(bits), want[both].view(bits))
 

@@ -144,7 +144,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The rows of `weight` at the positions in `x`. The row `padding_idx` reads as zeros and gets no gradient.
+    """The rows of `weight` at the positions in `x`. The row `padding_idx`, counted from the end if negative, reads as zeros and gets no gradient.
 
     With `max_norm`, rows that are read and whose `norm_type`-norm is greater are scaled to it, in the weight itself. With `scale_grad_by_freq` the gradient of a row is
     divided by how often it was read.
@@ -165,9 +165,9 @@ def embedding(
     found = dispatch.call(ops.Gather, weight, x, axis=0)
     if scale_grad_by_freq and not found.stop_gradient:
         positions = x._array("embedding(scale_grad_by_freq=True)")
-        shares = (1.0 / np.bincount(positions.reshape(-1), minlength=1))[positions].astype(weight.type.dtype.np)
+        shares = (1.0 / np.bincount(positions.reshape(-1), minlength=1)[positions]).astype(weight.type.dtype.np)
         found.register_hook(lambda gradient: multiply(gradient, unsqueeze(Tensor._wrap(shares), -1)))
-    if padding_idx is None or padding_idx == -1:
+    if padding_idx is None:
         return found
     if isinstance(rows, int) and not -rows <= padding_idx < rows:
         raise ValueError(f"padding_idx must be within [-{rows}, {rows})")

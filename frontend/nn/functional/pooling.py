@@ -14,8 +14,8 @@ from polyreme.ir.diagnostics import InferError, caller_location
 from polyreme.ir.dims import Dim, maximum, product
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import i32, i64
-from polyreme.math.common import number_of, tensor_arg
-from polyreme.math.elementwise import scale
+from polyreme.math.common import number_like, number_of, tensor_arg
+from polyreme.math.elementwise import divide, scale
 from polyreme.math.manipulation import reshape, stack
 from polyreme.math.reduction import max as max_
 from polyreme.math.reduction import mean
@@ -133,15 +133,14 @@ def _avg_pool(
     rank: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, exclusive: bool, ceil_mode: bool, divisor: Any, data_format: str
 ) -> Tensor:
     name = f"avg_pool{rank}d"
-    if divisor is None:
-        return _pool(
-            ops.AvgPool, rank, x, kernel_size, stride, padding, data_format, name, ceil_mode=bool(ceil_mode), exclusive=bool(exclusive)
-        )[0]
-    if not divisor > 0:
+    if divisor is not None and not divisor > 0:
         raise ValueError(f"divisor_override must be an int greater than 0. But received {divisor}")
-    # Counting the padding makes every window's mean a sum over as many elements as the kernel has.
-    result, attributes = _pool(ops.AvgPool, rank, x, kernel_size, stride, padding, data_format, name, ceil_mode=False, exclusive=False)
-    return scale(result, float(np.prod(attributes["kernel"])) / divisor)
+    options = {"ceil_mode": bool(ceil_mode), "exclusive": bool(exclusive)}
+    result, attributes = _pool(ops.AvgPool, rank, x, kernel_size, stride, padding, data_format, name, **options)
+    if divisor is None:
+        return result
+    # As in Paddle it is the mean that is scaled, so that a window that is partly padding, which an exclusive mean leaves out, gives more than its sum over the divisor.
+    return divide(scale(result, float(np.prod(attributes["kernel"]))), number_like(result, divisor))
 
 
 def avg_pool1d(

@@ -1,0 +1,60 @@
+"""Calls at the edge of what a function takes: numbers counted from the end, windows that reach past the padding, sizes below nothing."""
+
+from tests.api.table import array, cases, check, normal
+
+F = "paddle.nn.functional"
+
+
+@cases(f"{F}.embedding")
+def _(c):
+    for index in (-1, -2, -4):
+        c(array([0, 3, 2, 3], "int64"), normal(4, 3), padding_idx=index)
+        c(array([[0, 3], [2, 3]], "int32"), normal(4, 3, dtype="float64"), padding_idx=index, scale_grad_by_freq=True)
+    c(array([0, 3], "int64"), normal(4, 3), padding_idx=4, _raises=True)
+
+
+@cases(f"{F}.avg_pool2d")
+def _(c):
+    for padding in (0, 1, [1, 0], [0, 1, 1, 0], "SAME"):
+        for ceil_mode in (False, True):
+            for exclusive in (True, False):
+                c(normal(2, 1, 7, 6), 2, padding=padding, ceil_mode=ceil_mode, exclusive=exclusive, divisor_override=5)
+                c(normal(1, 2, 7, 6), [3, 2], [2, 3], padding=padding, ceil_mode=ceil_mode, exclusive=exclusive)
+    c(normal(1, 7, 6, 2), 3, 2, padding=1, ceil_mode=True, divisor_override=2.5, data_format="NHWC")
+    c(normal(1, 1, 4, 4, dtype="float64"), 2, 3, ceil_mode=True, divisor_override=1)
+
+
+@cases(f"{F}.avg_pool3d")
+def _(c):
+    for padding in (0, 1, [1, 0, 1]):
+        for ceil_mode in (False, True):
+            for exclusive in (True, False):
+                c(normal(1, 1, 5, 5, 4), 2, padding=padding, ceil_mode=ceil_mode, exclusive=exclusive, divisor_override=5)
+    c(normal(1, 5, 4, 5, 2), 2, 3, padding=1, ceil_mode=True, divisor_override=3, data_format="NDHWC")
+
+
+@cases("paddle.nn.AvgPool2D")
+def _(c):
+    c.layer(2, ceil_mode=True, divisor_override=5)(normal(1, 1, 7, 6))
+
+
+@cases("paddle.nn.AvgPool3D")
+def _(c):
+    c.layer(2, ceil_mode=True, padding=1, divisor_override=5)(normal(1, 1, 5, 5, 5))
+
+
+@check("paddle.pow")
+def complex_zero_and_infinity_have_powers(paddle, np, rng):
+    """Real and imaginary parts on their own: an infinity beside a nan is not any nan."""
+    found = {}
+    for dtype in ("complex64", "complex128"):
+        x = paddle.to_tensor(np.array([0j, 1 + 1j, -2 + 0.5j, complex("inf")], dtype))
+        for number in (-1, -2.5, -3.0, 0.5, 1.0, 2, 3, -1 + 1j, 1j, 1 + 1j):
+            if number != 1:  # of an infinity the first power is no other number here
+                power = x ** paddle.to_tensor(np.full(4, number, dtype))
+                found[f"{dtype} {number}"] = [power.real(), power.imag()]
+            if not isinstance(number, complex):
+                again = paddle.pow(x, number)
+                found[f"{dtype} number {number}"] = [again.real(), again.imag()]
+        found[f"{dtype} 0"] = paddle.pow(x, 0)
+    return found
