@@ -14,12 +14,12 @@ value, or a size that is free: the functions are run on stand-ins, each in a bod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from polyreme import dispatch, dtypes
+from polyreme import dispatch, dtypes, views
 from polyreme.dialects import nn as ops
 from polyreme.dialects.control import differing_axes
 from polyreme.ir.core import Value
@@ -88,8 +88,7 @@ def branch(pred: Any, then_fn: Callable[[], Any] | None, else_fn: Callable[[], A
     made = _tuple(dispatch.call(ops.If, pred, list(captured.values()), sizes=sizes, then_body=regions[0], else_body=regions[1]))
     for result, *needs_none in zip(made, *stops, strict=True):
         _stop(result, all(needs_none))
-    for tensor, result in zip(written.values(), made[len(pairs) :], strict=True):
-        dispatch.assign(tensor, result)
+    _write(recorder, written.values(), made[len(pairs) :])
     return unflatten(template, iter(made[: len(pairs)]))
 
 
@@ -157,6 +156,12 @@ def _stop(result: Tensor, needs_none: bool) -> None:
     if needs_none:
         result.stop_gradient = True
         result._node = None
+
+
+def _write(recorder: Any, written: Iterable[Tensor], results: Iterable[Tensor]) -> None:
+    """Let tensors that bodies wrote to have what the op says they are then. Leaves that need gradients stay leaves: only their contents can have been written."""
+    for tensor, result in zip(written, results, strict=True):
+        dispatch.assign(tensor, views.contents(recorder, result) if views.is_gradient_leaf(tensor) else result)
 
 
 # --- leaves
@@ -337,8 +342,7 @@ def _traced_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carri
     recorder.settle_sizes(changing.values())
     for result, needs in zip(results, stops, strict=False):
         _stop(result, needs)
-    for tensor, result in zip(written, results[len(tensors) :], strict=False):
-        dispatch.assign(tensor, result)
+    _write(recorder, written, results[len(tensors) : len(tensors) + len(written)])
     return list(unflatten(template, iter(results[: len(tensors)])))
 
 
@@ -460,6 +464,5 @@ def _traced_steps(body_fn: Callable[..., Any], carried: list[Any], xs: list[Tens
     results = _tuple(dispatch.call(ops.Scan, xs, [*tensors, *written], list(captured.values()), steps=count, reverse=reverse, body=region))
     for result, needs in zip(results, stops, strict=False):
         _stop(result, needs)
-    for tensor, result in zip(written, results[len(tensors) :], strict=False):
-        dispatch.assign(tensor, result)
+    _write(recorder, written, results[len(tensors) : len(tensors) + len(written)])
     return list(unflatten(template, iter(results[: len(tensors)])))

@@ -38,6 +38,10 @@ class Recorder(ABC):
         """As `assign`, of a tensor that shares contents with one that was assigned to (see `views.py`): once the ops have run it follows by itself."""
         self.assign(tensor, value)
 
+    def is_reachable(self, tensor: Tensor) -> bool:
+        """Whether ops recorded from here on can read `tensor`. What was made in a body that is over, of a branch or loop, they cannot."""
+        return True
+
     def alias(self, tensor: Tensor) -> Tensor:
         """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
         return views.alias(tensor)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain, count
 from typing import Any, NamedTuple
 
-from polyreme import dispatch, tape
+from polyreme import dispatch, tape, views
 from polyreme.dialects import nn as ops
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
@@ -57,6 +57,20 @@ class _Original(NamedTuple):
         tensor = self.tensor
         tensor._value, tensor._type, tensor._version = self.value, self.type, self.version
         tensor._node, tensor._index, tensor.stop_gradient = self.place
+
+
+class _Outside(tape.Node):
+    """What has made the values that the body of a loop is given."""
+
+    def __init__(self, made: Sequence[Tensor]):
+        super().__init__((), len(made))
+
+    def backward(self, grads: Sequence[Any]) -> Sequence[Any]:
+        raise BackwardTraceError("backward() in a loop of the program goes on to what is around the loop, which it cannot do; take gradients with paddle.grad()", caller_location())
+
+
+def _block_of(value: Value) -> Any:
+    return value.op.parent if isinstance(value, OpResult) else value.owner
 
 
 class Trace(Recorder):
@@ -138,8 +152,8 @@ class Trace(Recorder):
 
     def _seen_here(self, value: Value, tensor: Tensor) -> Value:
         """A value as the body that is being recorded sees it: those from outside become arguments of it, and of the bodies around it."""
-        block = value.op.parent if isinstance(value, OpResult) else value.owner
-        blocks = [self.block, *(body.block for body in self.bodies)]
+        block = _block_of(value)
+        blocks = self._blocks()
         if block is blocks[-1]:
             return value
         if block not in blocks:
@@ -153,6 +167,14 @@ class Trace(Recorder):
                 self.differentiable.add(arg)
             value = arg
         return value
+
+    def _blocks(self) -> list[Block]:
+        """Those whose values can be read where ops are recorded, from the outside in."""
+        return [self.block, *(body.block for body in self.bodies)]
+
+    def is_reachable(self, tensor: Tensor) -> bool:
+        """As `Recorder` has it."""
+        return not isinstance(tensor._value, Value) or _block_of(tensor._value) in self._blocks()
 
     def outside(self, owner: Tensor, name: str) -> Value:
         """The argument for a tensor that is read from elsewhere."""
@@ -284,13 +306,13 @@ class Trace(Recorder):
         new = self.value_of(value)
         if self.bodies and id(tensor) not in self.bodies[-1].before and not self._is_here(tensor):
             self.bodies[-1].before[id(tensor)] = tensor, Contents.of(tensor)
+        # Of a stand-in for an argument nobody knows whether it is a leaf.
+        known = not isinstance(tensor._value, Value) or id(tensor) in self.originals
+        if known and tape.is_grad_enabled() and value._node is not None and views.is_gradient_leaf(tensor):
+            raise RuntimeError(dispatch.leaf_is_changed(tensor))
         if not isinstance(tensor._value, Value):
             if tensor.type != new.type:
                 raise TraceError(f"expected contents of type {tensor.type} for '{tensor.name}' but got {new.type}", caller_location())
-            if tape.is_grad_enabled() and not tensor.stop_gradient and tensor._node is None and value._node is not None:
-                raise RuntimeError(
-                    f"a leaf tensor that needs gradients (shape {list(tensor.shape)}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"
-                )
             self.originals.setdefault(id(tensor), _Original.of(tensor))
         if value._node is not None:
             tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
@@ -331,7 +353,7 @@ class Trace(Recorder):
     def _is_here(self, tensor: Tensor) -> bool:
         """Whether a tensor stands for a value of the body that is being recorded, and for nothing outside."""
         value = tensor._value
-        return isinstance(value, Value) and (value.op.parent if isinstance(value, OpResult) else value.owner) is self.bodies[-1].block
+        return isinstance(value, Value) and _block_of(value) is self.bodies[-1].block
 
     # --- branches and loops
 
@@ -353,12 +375,16 @@ class Trace(Recorder):
             self.builder, self.stopped, self.variables = saved
 
     def given(self, body: Body, stop_gradients: Sequence[bool]) -> list[Tensor]:
-        """Tensors that stand for what `body` is given."""
-        return [self._stand_in(arg, stop) for arg, stop in zip(body.block.args[: body.given], stop_gradients, strict=True)]
+        """Tensors that stand for what `body` is given: no leaves, where they need gradients, but results of steps outside."""
+        made = [self._stand_in(arg, stop) for arg, stop in zip(body.block.args[: body.given], stop_gradients, strict=True)]
+        tape.attach(_Outside(made), made, [not stop for stop in stop_gradients])
+        return made
 
     def stand_for(self, tensor: Tensor, other: Tensor) -> None:
         """In the body that is being recorded let `tensor`, from outside, stand for what `other` does, from its beginning on."""
         self.bodies[-1].before.setdefault(id(tensor), (tensor, Contents.of(tensor)))
+        if views.is_gradient_leaf(tensor):
+            other._node = None  # a leaf that is written to stays one
         Contents.of(other).give(tensor)
 
     def end_body(self, tensors: Sequence[Tensor]) -> list[bool]:

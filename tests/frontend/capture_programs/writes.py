@@ -1,0 +1,146 @@
+"""Programs that write to tensors, through views of them as well, in branches and loops that a tensor decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polyreme as paddle
+from polyreme import nn
+from tests.frontend.capture_programs.driver import Run, program
+
+
+def counted(p: Run, function: Any) -> None:
+    """Calls with some rounds and with one, at two shapes, with gradients and without."""
+    for rows, count, grad in ((2, 3, True), (4, 1, True), (2, 2, False), (4, 2, True)):
+        p.call(function, p.t(rows, 3, grad=grad), paddle.to_tensor(count))
+
+
+@program(whole=True)
+def a_loop_scales_a_row(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z = x * 1
+        for _ in range(n):
+            z[0].scale_(2.0)
+        return z * z
+
+    counted(p, function)
+
+
+@program(whole=True)
+def a_loop_writes_through_a_view_from_before(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z = x * 1
+        row = z[1:]
+        turned = z.T
+        for _ in range(n):
+            row.scale_(2.0)
+            turned[1].add_(x[0, :1] * 0.5)
+        return z, row * 2, turned
+
+    counted(p, function)
+
+
+@program(whole=True)
+def a_loop_reads_and_writes_rows(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z = x * 1
+        for i in range(n):
+            z[0] = z[0] * 2
+            z[i - 1] = x[1] + z[i - 2] * 0.5
+        return z
+
+    counted(p, function)
+
+
+@program(whole=False)
+def a_loop_adds_what_it_reads_to_zeros(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z = paddle.zeros([4, 3])
+        for i in range(n):
+            z[i] = x[0] + z[i - 1]
+        return z
+
+    counted(p, function)
+
+
+@program(whole=True)
+def a_loop_writes_what_it_carries(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z, carried = x * 1, x[0] * 2
+        for _ in range(n):
+            carried = carried * 1.5
+            z[1].copy_(carried)
+            z[0] = carried
+        return z, carried
+
+    counted(p, function)
+
+
+@program(whole=False)
+def a_loop_writes_behind_the_graph(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z = x * x
+        for _ in range(n):
+            z[0].detach().scale_(2.0)
+            with paddle.no_grad():
+                z[1].scale_(3.0)
+            z = z * z
+        return z
+
+    counted(p, function)
+
+
+@program(whole=True)
+def a_weight_is_written_through_its_row_in_a_loop(p: Run) -> None:
+    layer = nn.Linear(3, 2)
+
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        row = layer.weight[0]
+        total = layer.weight[:, 1].sum() + x.sum()
+        for _ in range(n):
+            row.scale_(0.5)
+            layer.weight[1].scale_(0.5)
+            total = total + (layer.weight * 2).sum()
+        return total + layer(x).sum() + row.sum()
+
+    p.watch(layer)
+    counted(p, function)
+
+
+@program(whole=True)
+def a_weight_is_written_through_its_row_in_a_branch(p: Run) -> None:
+    layer = nn.Linear(3, 2)
+
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        if n > 1:
+            row = layer.weight[0]
+            row.scale_(0.5)
+        else:
+            layer.weight.T[0].scale_(2.0)
+        return layer(x) * layer(x)
+
+    p.watch(layer)
+    counted(p, function)
+
+
+@program(whole=False)
+def a_leaf_is_written_to_twice(p: Run) -> None:
+    weight = p.g(3)
+
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        weight.detach().scale_(2.0)
+        if n > 1:
+            weight.scale_(2.0)
+        return x * weight
+
+    p.watch(weight)
+    counted(p, function)
