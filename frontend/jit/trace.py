@@ -323,6 +323,13 @@ class Trace(Recorder):
         tensor._value, tensor._type = new, new.type
         tensor._version += 1
 
+    def turn(self, tensor: Tensor) -> None:
+        """As `Recorder` has it. Nothing tells a tensor from outside when the program has run, and a body of the program may run any number of times, or not at all."""
+        if not isinstance(tensor._value, Value) or id(tensor) in self.originals:
+            raise TraceError("a tensor from outside comes to see its contents in another shape or order; make a view of it instead, by the function without '_'", caller_location())
+        if self.bodies and (id(tensor) in self.bodies[-1].before or not self._is_here(tensor)):
+            raise TraceError("a tensor comes to see its contents in another shape or order if a tensor decides so; make a view of it instead, by the function without '_'", caller_location())
+
     # --- gradients of the user's own
 
     def stands_for(self, old: Value, new: Value) -> None:

@@ -144,3 +144,112 @@ def a_leaf_is_written_to_twice(p: Run) -> None:
 
     p.watch(weight)
     counted(p, function)
+
+
+def turned(p: Run, function: Any) -> None:
+    """Calls with an argument that has views, at two shapes; then what is written to the argument and its views."""
+    for rows in (2, 4, 2):
+        x = p.t(rows, 2)
+        row, held, other = x[0], x.detach(), p.g(rows, 2)
+        p.call(function, x, other)
+        row.fill_(7.0)
+        p.note([x, held])
+        x.fill_(9.0)
+        p.note([row, held])
+
+
+@program(whole=True)
+def an_argument_is_reshaped_in_place(p: Run) -> None:
+    @p.static
+    def function(x: Any, y: Any) -> Any:
+        x.reshape_([x.shape[0] * 2])
+        return x * 2 + y.flatten()
+
+    turned(p, function)
+
+
+@program(whole=True)
+def an_argument_is_turned_and_written_to(p: Run) -> None:
+    @p.static
+    def function(x: Any, y: Any) -> Any:
+        x.scale_(2.0)
+        x.transpose_([1, 0])
+        x[0].add_(x[1])
+        x.unsqueeze_(axis=0)
+        return x[0] * y.T, x
+
+    turned(p, function)
+
+
+@program(whole=False)
+def views_of_an_argument_that_is_turned(p: Run) -> None:
+    @p.static
+    def function(x: Any, y: Any) -> Any:
+        before = x[0]
+        x.transpose_([1, 0])
+        return before, x[1], y * 2
+
+    turned(p, function)
+
+
+@program(whole=False)
+def an_argument_is_turned_where_a_tensor_decides(p: Run) -> None:
+    @p.static
+    def function(x: Any, y: Any) -> Any:
+        if y.sum() > 0:
+            x.transpose_([1, 0])
+        return x * 1
+
+    for sign in (1.0, -1.0, 1.0):
+        x = p.t(2, 2)
+        row = x[0]
+        p.call(function, x, paddle.full([2], sign))
+        row.fill_(7.0)
+        p.note(x)
+
+
+@program(whole=False)
+def an_argument_that_is_a_column_is_reshaped_in_place(p: Run) -> None:
+    @p.static
+    def function(x: Any, y: Any) -> Any:
+        x.scale_(2.0)
+        x.flatten_()
+        x.add_(y)
+        return x * 1
+
+    for columns in (False, True, True):
+        whole = p.t(4, 4)
+        p.watch(whole)
+        p.call(function, whole[:, :2] if columns else whole[:2], paddle.ones([8]))
+
+
+@program(whole=False)
+def tensors_outside_are_turned(p: Run) -> None:
+    held, layer = p.t(2, 2), nn.BatchNorm1D(4)
+    row, mean = held[0], layer._mean.detach()
+    p.watch(held, row, layer, mean)
+
+    @p.static
+    def function(x: Any, y: Any) -> Any:
+        held.transpose_([1, 0])
+        layer._mean.reshape_([2, 2])
+        layer._mean.reshape_([4])
+        held[0].scale_(2.0)
+        return x + held.sum()
+
+    turned(p, function)
+    row.fill_(3.0)
+    layer._mean.fill_(3.0)
+    p.note([held, mean])
+
+
+@program(whole=False)
+def an_argument_is_written_to_and_changes_its_dtype(p: Run) -> None:
+    @p.static
+    def function(x: Any, y: Any) -> Any:
+        x.scale_(2.0)
+        x.cast_("float64")
+        x.scale_(2.0)
+        return x.sum() + y.sum()
+
+    turned(p, function)
