@@ -79,13 +79,10 @@ class _CaptureTrace(Trace):
         state.guard(source, test, kind, owner.stop_gradient, owner.type, message=f"is a tensor of type {owner.type}{'' if owner.stop_gradient else ' that needs gradients'}")
         return self._argument(owner.type, name, "input", number)
 
-    def follow(self, tensor: Tensor, value: Tensor) -> None:
-        self.state.check_certain(tensor)
-        super().follow(tensor, value)
-
-    def turn(self, tensor: Tensor) -> None:
-        self.state.check_certain(tensor)
-        super().turn(tensor)
+    def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:
+        if olds and not tape.is_grad_enabled() and not all(old.stop_gradient for old in olds):
+            raise NotWhole("a tensor decides under no_grad whether a tensor that needs gradients is another one")
+        super().note_choice(made, olds)
 
     def turned(self, tensor: Tensor, made: Tensor, before: Tensor, make: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An argument is seen otherwise when the program has run, too. It lies row by row, so that this is a view there if it is one here."""
@@ -227,7 +224,7 @@ def capture(
             if not made.outputs and not trace.written:
                 return _without_tensors(state, trace, made, recipe, effects)
             _refuse_gradients_that_are_undecided(trace, location)
-            if any(state.is_seen(t, made.numbers) for t in made.outputs):
+            if any(trace.uncertain.is_seen(t, state.sources.keys() | made.numbers.keys()) for t in made.outputs):
                 if not as_one_program:
                     raise NotWhole("a result is another tensor, or shares contents with it, if a tensor decides so", location)
                 made.remarks.append("a result is a tensor of its own, where Python would give another one, or a view of it, by one of the ways that a tensor decides about")

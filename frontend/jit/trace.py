@@ -29,6 +29,7 @@ from polyreme.jit.learned_sizes import Equation, LearnedSizes
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
 from polyreme.jit.traced import BackwardTraceError, Traced, TraceError, UnknownSizeError
+from polyreme.jit.uncertain import Uncertain
 from polyreme.lowering.autodiff import GRADIENTS, bound_symbols
 from polyreme.recorder import Recorder
 from polyreme.tensor import Tensor
@@ -101,6 +102,9 @@ class Trace(Recorder):
         self.made: list[weakref.ref[Tensor]] = []  # who has seen sizes that are something else by now
         self.bodies: list[Body] = []  # those of branches and loops that are being recorded, from the outside in
         self.open = self.sizes.open  # the blocks of those, and of others whose op is not there yet
+        self.inputs: set[int] = set()  # identities of what stands for inputs
+        self.uncertain = Uncertain()
+        self.doubts: list[list[TraceError]] = []  # of the loops around that may be recorded anew, what is amiss in them unless they are
         self.changing: list[str] = []  # names of sizes that change from round to round of a loop
 
     # --- arguments
@@ -109,7 +113,9 @@ class Trace(Recorder):
         """A stand-in for an input; `example` is its shape in the call that the function is traced for."""
         value = self._argument(type, name, "input", len(self.sources))
         self.sizes.add_input(self.arg_names[-1], type, example)
-        return self._stand_in(value, stop_gradient)
+        made = self._stand_in(value, stop_gradient)
+        self.inputs.add(id(made))
+        return made
 
     def _argument(self, type: TensorType, name: str, role: str, source: int | Tensor) -> Value:
         taken = set(self.arg_names)
@@ -138,6 +144,8 @@ class Trace(Recorder):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"expected tensors but got {type(tensor).__name__} ({tensor!r})")
         value = tensor._value
+        if id(tensor) in self.uncertain.stale:
+            self._refuse_uncertain()
         if isinstance(value, Value):
             tensor._type = value.type
             return self._seen_here(value, tensor)
@@ -303,6 +311,8 @@ class Trace(Recorder):
 
     def follow(self, tensor: Tensor, value: Tensor) -> None:
         """The same, but nothing is given to `tensor` then."""
+        if id(tensor) in self.uncertain.stale or not self.uncertain.written(tensor, self._may_go_stale):
+            self._refuse_uncertain()
         new = self.value_of(value)
         if self.bodies and id(tensor) not in self.bodies[-1].before and not self._is_here(tensor):
             self.bodies[-1].before[id(tensor)] = tensor, Contents.of(tensor)
@@ -325,10 +335,62 @@ class Trace(Recorder):
 
     def turn(self, tensor: Tensor) -> None:
         """As `Recorder` has it. Nothing tells a tensor from outside when the program has run, and a body of the program may run any number of times, or not at all."""
+        if self.uncertain.is_any(tensor):
+            self._refuse_uncertain()
         if not isinstance(tensor._value, Value) or id(tensor) in self.originals:
             raise TraceError("a tensor from outside comes to see its contents in another shape or order; make a view of it instead, by the function without '_'", caller_location())
         if self.bodies and (id(tensor) in self.bodies[-1].before or not self._is_here(tensor)):
             raise TraceError("a tensor comes to see its contents in another shape or order if a tensor decides so; make a view of it instead, by the function without '_'", caller_location())
+
+    # --- tensors that are others if a tensor decides so
+
+    def made_by_now(self) -> int:
+        """A mark between the tensors that are there by now and those to come."""
+        return len(self.made)
+
+    def not_new(self, tensors: Iterable[Tensor], mark: int) -> list[Tensor]:
+        """Those of `tensors` that were there at the mark, or share contents with one that was."""
+        new = {id(t) for made in self.made[mark:] if (t := made()) is not None}
+        return [t for t in tensors if not all(id(other) in new for other in views.sharing(t))]
+
+    def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:
+        """Python would have `made`, which a branch or loop gave, as one of several tensors, `olds` among them, or as a view of one."""
+        if olds:
+            self.uncertain.note(made, olds)
+
+    def note_given(self, made: Tensor, first: Tensor) -> None:
+        """Python would have `made`, which stands for what the body of a loop is given, as `first`, or as a view of it, in some of the rounds."""
+        self.uncertain.note(made, [first])
+
+    def _may_go_stale(self, tensor: Tensor) -> bool:
+        """Whether a tensor is one that an op here has made, or one that cannot be read any more: no argument, nothing from outside, and nothing that another round reads before."""
+        value = tensor._value
+        if id(tensor) in self.inputs or id(tensor) in self.originals or not isinstance(value, Value):
+            return False
+        return isinstance(value, OpResult) and value.op.parent is self._blocks()[-1] or not self.is_reachable(tensor)
+
+    def _refuse_uncertain(self) -> None:
+        error = TraceError("a tensor is written to that is another one, or shares contents with it, if a tensor decides so", caller_location())
+        if not self.doubts:
+            raise error
+        self.doubts[-1].append(error)
+
+    @contextmanager
+    def doubting(self) -> Iterator[list[TraceError]]:
+        """Record the bodies of a loop, perhaps not for the last time: what is amiss with tensors that may be others is noted, and for who makes the loop to raise by `settle_doubts`."""
+        doubts: list[TraceError] = []
+        self.doubts.append(doubts)
+        try:
+            yield doubts
+        finally:
+            self.doubts.pop()
+
+    def settle_doubts(self, doubts: Sequence[TraceError]) -> None:
+        """The loop stays as it is: raise what is amiss, unless a loop around may be recorded anew."""
+        if doubts and not self.doubts:
+            raise doubts[0]
+        if doubts:
+            self.doubts[-1].extend(doubts)
 
     # --- gradients of the user's own
 

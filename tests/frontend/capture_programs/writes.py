@@ -253,3 +253,144 @@ def an_argument_is_written_to_and_changes_its_dtype(p: Run) -> None:
         return x.sum() + y.sum()
 
     turned(p, function)
+
+
+def chosen(p: Run, function: Any) -> None:
+    """Calls that go either way, with gradients and without."""
+    for rows, count, grad in ((2, 1, True), (2, -1, False), (4, 1, False), (4, -1, True)):
+        p.call(function, p.t(rows, 3, grad=grad), paddle.to_tensor(count))
+
+
+@program(whole=False)
+def what_cond_takes_a_row_of_is_written_to(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z = x * 1
+        row = paddle.static.nn.cond(n > 0, lambda: z[0], lambda: z[1])
+        z.scale_(3.0)
+        return row * 2, z
+
+    chosen(p, function)
+
+
+@program(whole=False)
+def what_cond_gives_is_written_to(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z = x * 1
+        paddle.static.nn.cond(n > 0, lambda: z.T, lambda: x.T * 2).scale_(3.0)
+        return z * 2
+
+    chosen(p, function)
+
+
+@program(whole=False)
+def an_argument_that_cond_gives_is_written_to(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        with paddle.no_grad():
+            paddle.static.nn.cond(n > 0, lambda: x, lambda: x * 2).scale_(3.0)
+        return x * 2
+
+    chosen(p, function)
+
+
+@program(whole=False)
+def what_switch_case_gives_is_written_to(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z = x * 1
+        made = paddle.static.nn.switch_case(n, {1: lambda: z, 2: lambda: x * 2}, lambda: z[0])
+        made.zero_()
+        return z * 2
+
+    chosen(p, function)
+
+
+@program(whole=False)
+def what_case_gives_is_an_argument(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        return paddle.static.nn.case([(n > 5, lambda: x * 2), (n > 0, lambda: x + 1)], lambda: x[0] * 1), x
+
+    chosen(p, function)
+
+
+@program(whole=True)
+def what_cond_gives_is_written_to_and_nothing_else_read(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z = x * 1
+        made = paddle.static.nn.cond(n > 0, lambda: z, lambda: x * 2)
+        made.scale_(3.0)
+        total = x[0] * 0
+        for _ in range(n):
+            total = total + made[0]
+        total.scale_(2.0)
+        return total, made * made
+
+    chosen(p, function)
+
+
+@program(whole=True)
+def a_while_loop_hands_on_what_it_writes_to(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z = x * 1
+
+        def body(i: Any, a: Any, b: Any) -> Any:
+            a.T[0].scale_(2.0)
+            return [i + 1, a, b + a[0]]
+
+        _, a, b = paddle.static.nn.while_loop(lambda i, a, b: i < n, body, [paddle.zeros([], "int64"), z, x[1] * 1])
+        a.scale_(3.0)
+        return z * 2, b
+
+    counted(p, function)
+
+
+@program(whole=False)
+def a_while_loop_writes_to_what_it_began_with(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z = x * 1
+
+        def body(i: Any, a: Any) -> Any:
+            a.scale_(2.0)
+            return [i + 1, a + 1]
+
+        _, a = paddle.static.nn.while_loop(lambda i, a: i < n, body, [paddle.zeros([], "int64"), z])
+        return z * 2, a
+
+    counted(p, function)
+
+
+@program(whole=True)
+def loops_in_a_loop_hand_on_what_they_write_to(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        def inner(i: Any, a: Any) -> Any:
+            a[0].scale_(1.5)
+            return [i + 1, a]
+
+        def outer(i: Any, a: Any) -> Any:
+            return [i + 1, paddle.static.nn.while_loop(lambda j, a: j < i, inner, [paddle.zeros([], "int64"), a])[1]]
+
+        z = x * 1
+        made = paddle.static.nn.while_loop(lambda i, a: i < n, outer, [paddle.zeros([], "int64"), z])[1]
+        return made * z
+
+    counted(p, function)
+
+
+@program(whole=False)
+def a_loop_hands_on_in_turn(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        a, b = x * 1, x * 2
+        for _ in range(n):
+            a, b = b, a
+        a.scale_(3.0)
+        return a * 1, b * 1
+
+    counted(p, function)
