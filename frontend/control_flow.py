@@ -14,12 +14,12 @@ value, or a size that is free: the functions are run on stand-ins, each in a bod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from polyreme import dispatch, dtypes
+from polyreme import dispatch, dtypes, views
 from polyreme.dialects import nn as ops
 from polyreme.dialects.control import differing_axes
 from polyreme.ir.core import Value
@@ -69,9 +69,12 @@ def branch(pred: Any, then_fn: Callable[[], Any] | None, else_fn: Callable[[], A
     recorder = _recorder()
     pred = _predicate(pred, "the condition of a branch")
     bodies, results = [Body(), Body()], []
+    shared: set[int] = set()
     for body, fn in zip(bodies, (first, second), strict=True):
         with recorder.inside(body):
+            mark = recorder.made_by_now()
             results.append(fn())
+            shared.update(id(t) for t in recorder.not_new(_tensors_in(results[-1]), mark))
     template, pairs = _merge(results, "the value of the branch")
     written = {id(t): t for body in bodies for t in body.written}
     stops = []
@@ -88,8 +91,9 @@ def branch(pred: Any, then_fn: Callable[[], Any] | None, else_fn: Callable[[], A
     made = _tuple(dispatch.call(ops.If, pred, list(captured.values()), sizes=sizes, then_body=regions[0], else_body=regions[1]))
     for result, *needs_none in zip(made, *stops, strict=True):
         _stop(result, all(needs_none))
-    for tensor, result in zip(written.values(), made[len(pairs) :], strict=True):
-        dispatch.assign(tensor, result)
+    _write(recorder, written.values(), made[len(pairs) :])
+    for result, pair in zip(made, pairs, strict=False):
+        recorder.note_choice(result, [value for value in pair if id(value) in shared])
     return unflatten(template, iter(made[: len(pairs)]))
 
 
@@ -159,7 +163,19 @@ def _stop(result: Tensor, needs_none: bool) -> None:
         result._node = None
 
 
+def _write(recorder: Any, written: Iterable[Tensor], results: Iterable[Tensor]) -> None:
+    """Let tensors that bodies wrote to have what the op says they are then. Leaves that need gradients stay leaves: only their contents can have been written."""
+    for tensor, result in zip(written, results, strict=True):
+        dispatch.assign(tensor, views.contents(recorder, result) if views.is_gradient_leaf(tensor) else result)
+
+
 # --- leaves
+
+
+def _tensors_in(value: Any) -> list[Tensor]:
+    found: list[Any] = []
+    flatten(value, found, _is_leaf)
+    return found
 
 
 def _is_leaf(value: Any) -> bool:
@@ -283,35 +299,101 @@ def _probe(cond_fn: Callable[..., Any], values: Sequence[Any]) -> Any:
 
 
 def _traced_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: list[Any]) -> list[Any]:
-    recorder = _recorder()
     leaves: list[Any] = []
     template = flatten(carried, leaves, lambda v: _is_leaf(v) or _stands_in(v))
     if any(leaf is UNDEFINED for leaf in leaves):
-        carried = _defined(recorder, body_fn, carried, leaves, template)
+        carried = _defined(_recorder(), body_fn, carried, leaves, template)
         leaves = []
         template = flatten(carried, leaves, lambda v: _is_leaf(v) or _is_number(v))
-    names = list(paths(template, "carried"))
+
+    def condition(*values: Any) -> Any:
+        return cond_fn(*unflatten(template, iter(values)))
+
+    made = _loop_of_leaves(condition, _of_leaves(body_fn, template, len(carried)), leaves, list(paths(template, "carried")))
+    return list(unflatten(template, iter(made)))
+
+
+def _of_leaves(body_fn: Callable[..., Any], template: Template, count: int, rows: int = 0) -> Callable[..., list[Any]]:
+    """The body of a loop as a function of `rows` tensors, and of the leaves in the `count` values that it carries, which are nested as in `template`."""
+
+    def body(*values: Any) -> list[Any]:
+        made = _as_carried(body_fn(*values[:rows], *unflatten(template, iter(values[rows:]))), count)
+        ends: list[Any] = []
+        if flatten(made, ends, lambda v: _is_leaf(v) or _is_number(v)) != template:
+            raise TraceError(_NOT_NESTED_ALIKE, caller_location())
+        return ends
+
+    return body
+
+
+class _Kept:
+    """Leaves of a loop that its body hands on as it is given them. They are no carried values but tensors around the loop, which it reads and writes as such."""
+
+    def __init__(self, leaves: Sequence[Any], given: Sequence[Any], ends: Sequence[Any]):
+        self.leaves = leaves
+        self.kept = [end is value and _is_leaf(leaf) for leaf, value, end in zip(leaves, given, ends, strict=True)]
+
+    def __bool__(self) -> bool:
+        return any(self.kept)
+
+    def changing(self, values: Sequence[Any]) -> list[Any]:
+        """Of values for all leaves, those for leaves that change."""
+        return [value for value, kept in zip(values, self.kept, strict=True) if not kept]
+
+    def all(self, values: Iterable[Any]) -> list[Any]:
+        """Values for all leaves, of those for the leaves that change."""
+        changing = iter(values)
+        return [leaf if kept else next(changing) for leaf, kept in zip(self.leaves, self.kept, strict=True)]
+
+    def around(self, function: Callable[..., Any], rows: int = 0) -> Callable[..., Any]:
+        """The condition of the loop as a function of what changes."""
+        return lambda *values: function(*values[:rows], *self.all(values[rows:]))
+
+    def around_body(self, body: Callable[..., list[Any]], rows: int = 0) -> Callable[..., list[Any]]:
+        """Its body as one."""
+        return lambda *values: self.changing(self.around(body, rows)(*values))
+
+
+def _note_results(recorder: Any, results: Sequence[Tensor], leaves: Sequence[Any], handed: Sequence[Any]) -> None:
+    """What a loop gives is what it began with, where it does not run, and may be something that its body handed on."""
+    for result, leaf, end in zip(results, leaves, handed, strict=True):
+        recorder.note_choice(result, [value for value in (leaf, end) if _is_leaf(value)])
+
+
+def _loop_of_leaves(cond_fn: Callable[..., Any], body_fn: Callable[..., list[Any]], leaves: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    recorder = _recorder()
     tensors = [leaf if isinstance(leaf, Tensor) else _as_tensor(leaf, TensorType((), _number_type(leaf))) for leaf in leaves]
     written: list[Tensor] = []
     stops: list[bool] = [t.stop_gradient for t in tensors]
     types: list[TensorType] = [t.type for t in tensors]
     changing: dict[tuple[Dim, Dim], Dim] = {}
+    known = recorder.uncertain
     for _ in range(MOST_RUNS):
+        recorder.uncertain = known.copy()
         given = [*tensors, *written]
         bodies = [Body(types, [v.name for v in _values(given)]) for _ in range(2)]
         condition, body = bodies
-        with recorder.inside(condition):
-            pred = cond_fn(*unflatten(template, iter(_entered(recorder, condition, stops, written))))
+        with recorder.doubting() as doubts, recorder.inside(condition):
+            pred = cond_fn(*_entered(recorder, condition, stops, written, leaves))
             pred = _predicate(pred, "the condition of a loop") if isinstance(pred, Tensor) else dispatch.full((), bool(pred), i1)
             if any(all(t is not w for w in written) for t in condition.written):
                 raise TraceError("expected the condition of a loop to write to no tensor, such as the state of the random generator; do it in the body", caller_location())
             recorder.end_body([pred])
-        with recorder.inside(body):
-            made = _as_carried(body_fn(*unflatten(template, iter(_entered(recorder, body, stops, written)))), len(carried))
-            ends = _matching(made, template, names, types)
+        with recorder.doubting() as others, recorder.inside(body):
+            inside = _entered(recorder, body, stops, written, leaves)
+            mark = recorder.made_by_now()
+            ends = body_fn(*inside)
+            handed = _handed(recorder, ends, mark)
+            kept = _Kept(leaves, inside, ends)
             new = [t for t in body.written if all(t is not w for w in written)]
-            if not new:
-                needs_none = recorder.end_body([*ends, *written])
+            if not new and not kept:
+                needs_none = recorder.end_body([*map(_as_tensor, ends, types), *written])
+        if kept:
+            for b in bodies:
+                recorder.give_up(b)
+            recorder.uncertain = known
+            return kept.all(_loop_of_leaves(kept.around(cond_fn), kept.around_body(body_fn), kept.changing(leaves), kept.changing(names)))
+        recorder.settle_doubts([*doubts, *others])
         again = bool(new)
         if new:
             written += new
@@ -337,9 +419,15 @@ def _traced_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carri
     recorder.settle_sizes(changing.values())
     for result, needs in zip(results, stops, strict=False):
         _stop(result, needs)
-    for tensor, result in zip(written, results[len(tensors) :], strict=False):
-        dispatch.assign(tensor, result)
-    return list(unflatten(template, iter(results[: len(tensors)])))
+    _write(recorder, written, results[len(tensors) : len(tensors) + len(written)])
+    _note_results(recorder, results[: len(tensors)], leaves, handed)
+    return list(results[: len(tensors)])
+
+
+def _handed(recorder: Any, ends: Sequence[Any], mark: int) -> list[Any]:
+    """Of what a body hands on, what it has not made itself since the mark; None in place of the rest."""
+    shared = {id(t) for t in recorder.not_new(filter(_is_leaf, ends), mark)}
+    return [end if id(end) in shared else None for end in ends]
 
 
 def _defined(recorder: Any, body_fn: Callable[..., Any], carried: list[Any], leaves: Sequence[Any], template: Template, body: Body | None = None) -> list[Any]:
@@ -362,30 +450,21 @@ def _defined(recorder: Any, body_fn: Callable[..., Any], carried: list[Any], lea
     return list(unflatten(template, iter(first)))
 
 
-def _entered(recorder: Any, body: Body, stops: Sequence[bool], written: Sequence[Tensor]) -> list[Tensor]:
-    """What stands in `body`, which was just entered, for the carried values; tensors that it writes to stand for theirs."""
+def _entered(recorder: Any, body: Body, stops: Sequence[bool], written: Sequence[Tensor], firsts: Sequence[Any]) -> list[Tensor]:
+    """What stands in `body`, which was just entered, for `firsts`, what it is given in the first round; tensors that it writes to stand for theirs."""
     stand_ins: list[Tensor] = recorder.given(body, stops)
     count = len(stand_ins) - len(written)
     for tensor, stand_in in zip(written, stand_ins[count:], strict=True):
         recorder.stand_for(tensor, stand_in)
+    for first, stand_in in zip(firsts, stand_ins[:count], strict=True):
+        if _is_leaf(first):
+            recorder.note_given(stand_in, first)
     return stand_ins[:count]
 
 
 def _values(tensors: Sequence[Tensor]) -> list[Any]:
     """What tensors stand for, as far as it has a name."""
     return [t._value if isinstance(t._value, Value) else t for t in tensors]
-
-
-def _matching(made: Sequence[Any], template: Template, names: Sequence[str], types: Sequence[TensorType]) -> list[Tensor]:
-    """The leaves of what the body returned, which must be nested as what it was given."""
-    leaves: list[Any] = []
-    other = flatten(list(made), leaves, lambda v: _is_leaf(v) or _is_number(v))
-    if other != template:
-        raise TraceError(_NOT_NESTED_ALIKE, caller_location())
-    ends = []
-    for leaf, kind in zip(leaves, types, strict=False):
-        ends.append(_as_tensor(leaf, kind))
-    return ends
 
 
 def _widened(
@@ -426,21 +505,36 @@ def _traced_steps(body_fn: Callable[..., Any], carried: list[Any], xs: list[Tens
         carried = _defined(recorder, on_rows, carried, leaves, template, first)
         leaves = []
         template = flatten(carried, leaves, lambda v: _is_leaf(v) or _is_number(v))
-    names = list(paths(template, "carried"))
+    body = _of_leaves(body_fn, template, len(carried), len(xs))
+    return list(unflatten(template, iter(_steps_of_leaves(body, leaves, xs, count, reverse, list(paths(template, "carried"))))))
+
+
+def _steps_of_leaves(body_fn: Callable[..., list[Any]], leaves: Sequence[Any], xs: list[Tensor], count: Dim, reverse: bool, names: Sequence[str]) -> list[Any]:
+    recorder = _recorder()
+    rows = [x.type.with_shape(x.type.shape[1:]) for x in xs]
     tensors = [leaf if isinstance(leaf, Tensor) else _as_tensor(leaf, TensorType((), _number_type(leaf))) for leaf in leaves]
     types = [t.type for t in tensors]
     written: list[Tensor] = []
     stops = [t.stop_gradient for t in tensors]
+    known = recorder.uncertain
     for _ in range(MOST_RUNS):
+        recorder.uncertain = known.copy()
         given = [*tensors, *written]
         body = Body([*rows, *types], [v.name for v in _values([*xs, *given])])
-        with recorder.inside(body):
-            inside = _entered(recorder, body, [*(x.stop_gradient for x in xs), *stops], written)
-            made = _as_carried(body_fn(*inside[: len(xs)], *unflatten(template, iter(inside[len(xs) :]))), len(carried))
-            ends = _matching(made, template, names, types)
+        with recorder.doubting() as doubts, recorder.inside(body):
+            inside = _entered(recorder, body, [*(x.stop_gradient for x in xs), *stops], written, [*xs, *leaves])
+            mark = recorder.made_by_now()
+            ends = body_fn(*inside)
+            handed = _handed(recorder, ends, mark)
+            kept = _Kept(leaves, inside[len(xs) :], ends)
             new = [t for t in body.written if all(t is not w for w in written)]
-            if not new:
-                needs_none = recorder.end_body([*ends, *written])
+            if not new and not kept:
+                needs_none = recorder.end_body([*map(_as_tensor, ends, types), *written])
+        if kept:
+            recorder.give_up(body)
+            recorder.uncertain = known
+            return kept.all(_steps_of_leaves(kept.around_body(body_fn, len(xs)), kept.changing(leaves), xs, count, reverse, kept.changing(names)))
+        recorder.settle_doubts(doubts)
         if new:
             written += new
             types += [t.type for t in new]
@@ -460,6 +554,6 @@ def _traced_steps(body_fn: Callable[..., Any], carried: list[Any], xs: list[Tens
     results = _tuple(dispatch.call(ops.Scan, xs, [*tensors, *written], list(captured.values()), steps=count, reverse=reverse, body=region))
     for result, needs in zip(results, stops, strict=False):
         _stop(result, needs)
-    for tensor, result in zip(written, results[len(tensors) :], strict=False):
-        dispatch.assign(tensor, result)
-    return list(unflatten(template, iter(results[: len(tensors)])))
+    _write(recorder, written, results[len(tensors) : len(tensors) + len(written)])
+    _note_results(recorder, results[: len(tensors)], leaves, handed)
+    return list(results[: len(tensors)])

@@ -510,14 +510,21 @@ def share(tensor: Tensor, other: Tensor) -> None:
     views.become(tensor, detached(other))
 
 
-def seen_as(tensor: Tensor, make: Callable[[Tensor], Tensor]) -> Tensor:
-    """Let `tensor` see what it shares as the view that `make` gives of it; when that fails it is what it was."""
+def seen_as(tensor: Tensor, make: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+    """Let `tensor` see what it shares as the view that `make(tensor, *args, **kwargs)` is of it; when that fails it is what it was."""
     recorder = _state.recorder
-    if recorder is not None and not isinstance(recorder, Gathering) and (not recorder.taped or isinstance(tensor._value, np.ndarray)):
-        return assign(tensor, make(alias(tensor)))  # variables share nothing, and what comes from outside is seen there as it was
+    if recorder is not None and not _shares(recorder):
+        return assign(tensor, make(alias(tensor), *args, **kwargs))  # variables share nothing
+    if isinstance(recorder, Gathering):
+        with at_once():  # what was gathered takes the tensor for what it is now
+            return seen_as(tensor, make, *args, **kwargs)
+    if recorder is not None:
+        recorder.turn(tensor)
     before = views.stand_in(tensor, alias(tensor))
     try:
-        made = make(before)
+        made = make(before, *args, **kwargs)
+        if recorder is not None:
+            recorder.turned(tensor, made, before, make, args, kwargs)
     except BaseException:
         views.put_back(tensor, before)
         raise

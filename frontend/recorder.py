@@ -38,6 +38,16 @@ class Recorder(ABC):
         """As `assign`, of a tensor that shares contents with one that was assigned to (see `views.py`): once the ops have run it follows by itself."""
         self.assign(tensor, value)
 
+    def turn(self, tensor: Tensor) -> None:  # noqa: B027
+        """Called before `tensor` comes to see its contents in another shape or order; an error where that cannot be recorded."""
+
+    def turned(self, tensor: Tensor, made: Tensor, before: Tensor, make: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: B027
+        """Record that `tensor`, for which `before` stands now, is about to see its contents as `made`, which is what `make(before, *args, **kwargs)` gave."""
+
+    def is_reachable(self, tensor: Tensor) -> bool:
+        """Whether ops recorded from here on can read `tensor`. What was made in a body that is over, of a branch or loop, they cannot."""
+        return True
+
     def alias(self, tensor: Tensor) -> Tensor:
         """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
         return views.alias(tensor)

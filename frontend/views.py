@@ -34,7 +34,7 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.recorder import Recorder
 
-__all__ = ["Step", "Storage", "alias", "become", "can_reshape", "contents", "is_contiguous", "leave", "link", "put", "sharing", "stand_in", "strides", "write", "write_recorded"]
+__all__ = ["Step", "Storage", "alias", "become", "can_reshape", "contents", "is_contiguous", "is_gradient_leaf", "leave", "link", "put", "sharing", "stand_in", "strides", "write", "write_recorded"]
 
 Array = np.ndarray[Any, Any]
 # An op, its operands behind the first, and its attributes.
@@ -96,9 +96,17 @@ def _storage_of(tensor: Tensor) -> Storage:
     return known if known.__class__ is Storage else known[0]
 
 
-def _takes_gradients(owner: Tensor) -> bool:
+def is_gradient_leaf(tensor: Tensor) -> bool:
     """Whether it is a leaf that needs gradients, and stays one."""
-    return owner.is_leaf and not owner.stop_gradient
+    return tensor.is_leaf and not tensor.stop_gradient
+
+
+def _reaches_the_graph(tensor: Tensor, value: Tensor) -> bool:
+    """Whether the place of `value` in the graph becomes part of that of all that share contents with `tensor`, when it is written there."""
+    if value.is_leaf or not tape.is_grad_enabled():
+        return False
+    known = tensor._view
+    return known.__class__ is Storage or known[2] is not None and not is_gradient_leaf(known[2])
 
 
 def sharing(tensor: Tensor) -> list[Tensor]:
@@ -116,7 +124,7 @@ def write(tensor: Tensor, value: Tensor) -> None:
         return
     storage = _storage_of(tensor)
     others = storage.others(tensor)
-    recorded = value._node is not None and tape.is_grad_enabled()
+    recorded = _reaches_the_graph(tensor, value)
     whole = value
     if tensor._view is storage:
         if not others:
@@ -125,7 +133,6 @@ def write(tensor: Tensor, value: Tensor) -> None:
         storage.value = value._value
     else:
         _, steps, owner = tensor._view
-        recorded = recorded and owner is not None and not _takes_gradients(owner)
         if recorded:
             whole = _written(alias(owner), steps, value)
             _take_over(owner, whole)
@@ -179,10 +186,9 @@ def write_recorded(recorder: Recorder, tensor: Tensor, value: Tensor) -> None:
     owner = storage.owner()
     if owner is None:
         owner = _new_owner(storage)
-    recorded = tape.is_grad_enabled() and not value.is_leaf
+    recorded = _reaches_the_graph(tensor, value)
     whole = value
     if tensor is not owner:
-        recorded = recorded and tensor._view[2] is not None and not _takes_gradients(owner)
         with tape.recording(recorded):
             whole = _written(recorder.alias(owner), tensor._view[1], value if recorded else contents(recorder, value))
         recorder.follow(tensor, value)
@@ -191,7 +197,7 @@ def write_recorded(recorder: Recorder, tensor: Tensor, value: Tensor) -> None:
     if not isinstance(storage.value, np.ndarray):
         storage.value = owner._value
     for other in others:
-        if other is not owner:
+        if other is not owner and recorder.is_reachable(other):
             attached = recorded and other._view[2] is not None
             with tape.recording(attached):
                 recorder.follow(other, _seen(recorder.alias(owner) if attached else contents(recorder, owner), other._view[1]))

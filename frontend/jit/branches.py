@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import control_flow, dispatch, tape, views
+from polyreme import control_flow, dispatch
 from polyreme.control_flow import UNDEFINED
 from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import PolyremeError, raised_location
 from polyreme.ir.dims import Expr, UnknownSize
 from polyreme.ir.types import i1, i64
-from polyreme.jit.kinds import flat
-from polyreme.jit.trace import Trace
 from polyreme.jit.watch import Reads
 from polyreme.jit.watched import NotWhole
 from polyreme.tensor import Tensor
@@ -109,34 +107,14 @@ class Branches(Reads):
 
     def _chosen(self, test: Tensor, then: Thunk, orelse: Thunk) -> Any:
         given: list[Any] = []
-        shared: set[int] = set()
 
         def noted(run: Thunk) -> Any:
-            mark = _count_made()
-            result = run()
-            given.append(result)
-            shared.update(_not_new(result, mark))
-            return result
+            given.append(run())
+            return given[-1]
 
         made = control_flow.branch(test, lambda: self._inside(lambda: noted(then)), lambda: self._inside(lambda: noted(orelse)))
         self._note_numbers(made, given)
-        self._note_shared(made, given, shared)
         return made
-
-    def _note_shared(self, made: Any, given: Sequence[Any], shared: set[int]) -> None:
-        """Remember which results Python would have made tensors, or views of some, that there are besides."""
-        if isinstance(made, Tensor):
-            olds = [value for value in given if isinstance(value, Tensor) and id(value) in shared and value is not made]
-            if olds and not tape.is_grad_enabled() and not all(value.stop_gradient for value in olds):
-                raise NotWhole("a tensor decides under no_grad whether a tensor that needs gradients is another one")
-            if olds:
-                self.state.note_uncertain(made, olds)
-        elif isinstance(made, (list, tuple)):
-            for i, part in enumerate(made):
-                self._note_shared(part, [value[i] for value in given if isinstance(value, (list, tuple)) and i < len(value)], shared)
-        elif isinstance(made, dict):
-            for key, part in made.items():
-                self._note_shared(part, [value[key] for value in given if isinstance(value, dict) and key in value], shared)
 
     def _note_numbers(self, made: Any, given: Sequence[Any]) -> None:
         """Remember of which results Python would have made numbers."""
@@ -200,7 +178,7 @@ class Branches(Reads):
             return self.truth(value)
         if value.type.elements != 1:
             raise NotWhole(f"a condition is a tensor of shape {list(value.shape)}")
-        single = value if not value.ndim else dispatch.call(ops.Reshape, value, shape=())
+        single = dispatch.alias(value) if not value.ndim else dispatch.call(ops.Reshape, value, shape=())
         return single if single.type.dtype == i1 else dispatch.call(ops.Cast, single, dtype=i1)
 
     # --- repetitions
@@ -284,29 +262,20 @@ class Branches(Reads):
             count = values[0] if counter else None
             if count is not None:
                 self.state.numbers.add(count._value)
-            for value, first in zip(values[1:] if counter else values, start, strict=True):
-                self._note_shared(value, [first], {id(t) for t in flat([first])})
-            mark = _count_made()
             self._inside(lambda: body(count))
             after = get()
             made = [after[place] for place in places]
-            handed.extend((place, value) for place, value in enumerate(made) if id(value) in _not_new(value, mark))
             if counter:
                 made.insert(0, dispatch.call(ops.Add, count, dispatch.full((), counter[1], i64)))
             return made
 
         start = [before[place] for place in places]
-        handed: list[tuple[int, Any]] = []
         made = control_flow.loop(condition, step, [counter[0], *start] if counter else start)
         made = made[1:] if counter else made
-        for place, (value, first) in enumerate(zip(made, start, strict=True)):
-            olds = [first, *(old for at, old in handed if at == place)]
-            self._note_shared(value, olds, set(map(id, flat(olds))))
         for value, first in zip(made, start, strict=True):
-            if isinstance(value, Tensor) and not (isinstance(first, Tensor) and not self.is_number(first)):
-                # What a variable had no value for, or a number, before the loop may be a number after it.
-                if first is UNDEFINED or not isinstance(first, Tensor) or self.is_number(first):
-                    self.state.numbers.add(value._value)
+            # What a variable had no value for, or a number, before the loop may be a number after it.
+            if isinstance(value, Tensor) and (not isinstance(first, Tensor) or self.is_number(first)):
+                self.state.numbers.add(value._value)
         for name, first, value in zip(carried, start, made, strict=True):
             self._check_bound(name, (first, value))
         set_values(made)
@@ -331,19 +300,6 @@ class Branches(Reads):
             self.state.born[-1].add(id(value))
             self.state.held.append(value)
         return value
-
-
-def _count_made() -> int:
-    """A mark between the tensors that the trace has made by now and those to come."""
-    trace = dispatch.active_trace()
-    return len(trace.made) if isinstance(trace, Trace) else 0
-
-
-def _not_new(result: Any, mark: int) -> set[int]:
-    """The identities of tensors in `result` that were there at the mark, or share contents with one that was."""
-    trace = dispatch.active_trace()
-    new = {id(t) for made in trace.made[mark:] if (t := made()) is not None} if isinstance(trace, Trace) else set()
-    return {id(t) for t in flat([result]) if isinstance(t, Tensor) and not all(id(other) in new for other in views.sharing(t))}
 
 
 def is_plain_number(value: Any) -> bool:

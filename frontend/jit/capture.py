@@ -22,8 +22,8 @@ from polyreme.ir.diagnostics import Location, PolyremeError, raised_location
 from polyreme.ir.dims import UnknownSize, deciding
 from polyreme.ir.types import TensorType
 from polyreme.jit.calls import Watch
-from polyreme.jit.effects import Build, Call, Constant, Effect, Existing, Link, Output, Recipe, snapshot
-from polyreme.jit.kinds import LISTS, has_free_size
+from polyreme.jit.effects import Build, Call, Constant, Effect, Existing, Link, Output, Recipe, Sized, snapshot
+from polyreme.jit.kinds import LISTS, flat, has_free_size
 from polyreme.jit.program import Program
 from polyreme.jit.sized_programs import Shapes, fits, shapes_of, sizes_of
 from polyreme.jit.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Named, Source
@@ -52,6 +52,8 @@ class _CaptureTrace(Trace):
         self.path_tensors: list[Tensor] = []
         self.arguments = 0  # how many inputs are arguments
         self.thread = threading.get_ident()
+        self.turns: dict[int, list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]]] = {}  # what lets arguments see their contents otherwise, by identity
+        self.before_turns: list[Tensor] = []  # what stands for them as they were before
 
     def outside(self, owner: Tensor, name: str) -> Value:
         """The argument for a tensor from outside."""
@@ -77,9 +79,24 @@ class _CaptureTrace(Trace):
         state.guard(source, test, kind, owner.stop_gradient, owner.type, message=f"is a tensor of type {owner.type}{'' if owner.stop_gradient else ' that needs gradients'}")
         return self._argument(owner.type, name, "input", number)
 
-    def follow(self, tensor: Tensor, value: Tensor) -> None:
-        self.state.check_certain(tensor)
-        super().follow(tensor, value)
+    def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:
+        if olds and not tape.is_grad_enabled() and not all(old.stop_gradient for old in olds):
+            raise NotWhole("a tensor decides under no_grad whether a tensor that needs gradients is another one")
+        super().note_choice(made, olds)
+
+    def turned(self, tensor: Tensor, made: Tensor, before: Tensor, make: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An argument is seen otherwise when the program has run, too. It lies row by row, so that this is a view there if it is one here."""
+        source = self.state.sources.get(id(tensor))
+        if source is None:
+            return
+        if made._view is None:
+            raise NotWhole(f"'{source.said()}' comes to see a copy of its contents")
+        if any(isinstance(value, Tensor) for value in flat([args, list(kwargs.values())])):
+            raise NotWhole(f"a tensor says in which shape or order '{source.said()}' comes to see its contents")
+        if id(tensor) not in self.turns:
+            self.state.guard(source, "{1}({0})", _lies_by_rows, message="lies row by row")
+        self.turns.setdefault(id(tensor), []).append((make, args, kwargs))
+        self.before_turns.append(before)
 
     def is_outside(self, held: Tensor) -> bool:
         """Whether a tensor may have other values at the next call. Other threads' reads are nothing of this capture's."""
@@ -192,7 +209,7 @@ def capture(
                 if stand_in._value is not value:
                     if not leaf.stop_gradient and tape.is_grad_enabled():
                         raise NotWhole("an argument that needs gradients is changed in place", location)
-                    effects.append(Effect("assign", made.existing(stand_in), None, (made.output(snapshot(stand_in)),)))
+                    effects += _changes(trace, made, stand_in, leaf)
                     changed.append(i)
             written = list(trace.written.values())
             for outside in written:
@@ -215,7 +232,8 @@ def capture(
             if not made.outputs and not trace.written:
                 return _without_tensors(state, trace, made, recipe, effects, shapes)
             _refuse_gradients_that_are_undecided(trace, location)
-            if any(state.is_seen(seen, made.numbers) for t in made.outputs for seen in {id(s): s for s in (t, *views.sharing(t))}.values()):
+            others = state.sources.keys() | made.numbers.keys()
+            if any(trace.uncertain.is_seen(seen, others) for t in made.outputs for seen in views.sharing(t)):
                 if not as_one_program:
                     raise NotWhole("a result is another tensor, or shares contents with it, if a tensor decides so", location)
                 made.remarks.append("a result is a tensor of its own, where Python would give another one, or a view of it, by one of the ways that a tensor decides about")
@@ -245,6 +263,21 @@ def capture(
 def _without_tensors(state: Watched, trace: _CaptureTrace, made: _Recipes, recipe: Recipe, effects: list[Effect], shapes: Shapes) -> Whole:
     """A call that computes nothing with tensors."""
     return Whole(None, Guards(_distinct(state.guards), [*made.sources, *trace.paths]), recipe, effects, made.links, len(made.sources), shapes=shapes)
+
+
+def _changes(trace: _CaptureTrace, made: _Recipes, stand_in: Tensor, leaf: Tensor) -> list[Effect]:
+    """What is done to an argument that is changed in place: it comes to see its contents otherwise, or is written to, or both."""
+    target, turns = made.existing(stand_in), trace.turns.get(id(stand_in), ())
+    if turns and not _lies_by_rows(leaf):
+        raise NotWhole("an argument comes to see its contents in another shape or order, which do not lie row by row")
+    if stand_in.type.dtype != leaf.type.dtype and (turns or stand_in._version > 1):
+        raise NotWhole("an argument changes its dtype in place, and is written to besides")
+    effects = [Effect("turn", target, make, tuple(Sized(trace.sizes.applied(value)) for value in (args, tuple(kwargs.items())))) for make, args, kwargs in turns]
+    return [*effects, Effect("assign", target, None, (made.output(snapshot(stand_in)),))]
+
+
+def _lies_by_rows(held: Any) -> bool:
+    return not isinstance(held, Tensor) or views.is_contiguous(held)
 
 
 def _distinct(guards: list[Guard]) -> list[Guard]:
@@ -432,6 +465,8 @@ class _Recipes:
             first = members[0]._view
             storage = first if first.__class__ is views.Storage else first[0]
             owner = storage.owner()
+            if any(owner is before for before in self.trace.before_turns):
+                raise NotWhole("a result is a view of an argument that comes to see its contents in another shape or order")
             if owner is None:
                 if len(members) > 1:
                     raise NotWhole("results are views of a tensor that is gone")

@@ -18,7 +18,7 @@ from polyreme.ir.dims import Expr, evaluate
 from polyreme.nn.tables import note_change
 from polyreme.tensor import Tensor
 
-__all__ = ["Build", "Constant", "Effect", "Existing", "Journal", "Link", "Output", "Recipe"]
+__all__ = ["Build", "Constant", "Effect", "Existing", "Journal", "Link", "Output", "Recipe", "Sized"]
 
 _TABLES = ("_parameters", "_buffers", "_sub_layers")
 
@@ -147,6 +147,16 @@ class Build(Recipe):
         return call.made[self.key]
 
 
+@dataclass(frozen=True, slots=True)
+class Sized(Recipe):
+    """Numbers, some of which are the free sizes of a call."""
+
+    value: Any
+
+    def make(self, call: Call) -> Any:
+        return _sized(self.value, call.sizes())
+
+
 # --- effects
 
 
@@ -193,7 +203,9 @@ def is_free(value: Any) -> bool:
 
 
 def _sized(value: Any, sizes: Mapping[str, int]) -> Any:
-    return tuple(_sized(v, sizes) for v in value) if isinstance(value, tuple) else evaluate(value, sizes) if isinstance(value, Expr) else value
+    if isinstance(value, (tuple, list)):
+        return (list if isinstance(value, list) else tuple)(_sized(v, sizes) for v in value)
+    return evaluate(value, sizes) if isinstance(value, Expr) else value
 
 
 def _set_item(target: Any, key: Any, value: Any) -> None:
@@ -206,6 +218,10 @@ def _delete_item(target: Any, key: Any) -> None:
 
 def _call_method(target: Any, name: str, *values: Any) -> None:
     getattr(target, name)(*values)
+
+
+def _turn(target: Tensor, make: Callable[..., Tensor], args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> None:
+    dispatch.seen_as(target, make, *args, **dict(kwargs))
 
 
 def _assign(target: Tensor, _: Any, value: Tensor) -> None:
@@ -232,5 +248,6 @@ KINDS: dict[str, Callable[..., None]] = {
     "method": _call_method,
     "show": _show,
     "check": _check,
+    "turn": _turn,
     "assign": _assign,
 }

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain, count
 from typing import Any, NamedTuple
 
-from polyreme import dispatch, tape
+from polyreme import dispatch, tape, views
 from polyreme.dialects import nn as ops
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
@@ -29,6 +29,7 @@ from polyreme.jit.learned_sizes import Equation, LearnedSizes
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
 from polyreme.jit.traced import BackwardTraceError, Traced, TraceError, UnknownSizeError
+from polyreme.jit.uncertain import Uncertain
 from polyreme.lowering.autodiff import GRADIENTS, bound_symbols
 from polyreme.recorder import Recorder
 from polyreme.tensor import Tensor
@@ -59,6 +60,20 @@ class _Original(NamedTuple):
         tensor._node, tensor._index, tensor.stop_gradient = self.place
 
 
+class _Outside(tape.Node):
+    """What has made the values that the body of a loop is given."""
+
+    def __init__(self, made: Sequence[Tensor]):
+        super().__init__((), len(made))
+
+    def backward(self, grads: Sequence[Any]) -> Sequence[Any]:
+        raise BackwardTraceError("backward() in a loop of the program goes on to what is around the loop, which it cannot do; take gradients with paddle.grad()", caller_location())
+
+
+def _block_of(value: Value) -> Any:
+    return value.op.parent if isinstance(value, OpResult) else value.owner
+
+
 class Trace(Recorder):
     """A recorder: it answers dispatch with tensors that stand for the results of ops in `block`."""
 
@@ -87,6 +102,9 @@ class Trace(Recorder):
         self.made: list[weakref.ref[Tensor]] = []  # who has seen sizes that are something else by now
         self.bodies: list[Body] = []  # those of branches and loops that are being recorded, from the outside in
         self.open = self.sizes.open  # the blocks of those, and of others whose op is not there yet
+        self.inputs: set[int] = set()  # identities of what stands for inputs
+        self.uncertain = Uncertain()
+        self.doubts: list[list[TraceError]] = []  # of the loops around that may be recorded anew, what is amiss in them unless they are
         self.changing: list[str] = []  # names of sizes that change from round to round of a loop
 
     # --- arguments
@@ -95,7 +113,9 @@ class Trace(Recorder):
         """A stand-in for an input; `example` is its shape in the call that the function is traced for."""
         value = self._argument(type, name, "input", len(self.sources))
         self.sizes.add_input(self.arg_names[-1], type, example)
-        return self._stand_in(value, stop_gradient)
+        made = self._stand_in(value, stop_gradient)
+        self.inputs.add(id(made))
+        return made
 
     def _argument(self, type: TensorType, name: str, role: str, source: int | Tensor) -> Value:
         taken = set(self.arg_names)
@@ -124,6 +144,8 @@ class Trace(Recorder):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"expected tensors but got {type(tensor).__name__} ({tensor!r})")
         value = tensor._value
+        if id(tensor) in self.uncertain.stale:
+            self._refuse_uncertain()
         if isinstance(value, Value):
             tensor._type = value.type
             return self._seen_here(value, tensor)
@@ -138,8 +160,8 @@ class Trace(Recorder):
 
     def _seen_here(self, value: Value, tensor: Tensor) -> Value:
         """A value as the body that is being recorded sees it: those from outside become arguments of it, and of the bodies around it."""
-        block = value.op.parent if isinstance(value, OpResult) else value.owner
-        blocks = [self.block, *(body.block for body in self.bodies)]
+        block = _block_of(value)
+        blocks = self._blocks()
         if block is blocks[-1]:
             return value
         if block not in blocks:
@@ -153,6 +175,14 @@ class Trace(Recorder):
                 self.differentiable.add(arg)
             value = arg
         return value
+
+    def _blocks(self) -> list[Block]:
+        """Those whose values can be read where ops are recorded, from the outside in."""
+        return [self.block, *(body.block for body in self.bodies)]
+
+    def is_reachable(self, tensor: Tensor) -> bool:
+        """As `Recorder` has it."""
+        return not isinstance(tensor._value, Value) or _block_of(tensor._value) in self._blocks()
 
     def outside(self, owner: Tensor, name: str) -> Value:
         """The argument for a tensor that is read from elsewhere."""
@@ -281,16 +311,18 @@ class Trace(Recorder):
 
     def follow(self, tensor: Tensor, value: Tensor) -> None:
         """The same, but nothing is given to `tensor` then."""
+        if id(tensor) in self.uncertain.stale or not self.uncertain.written(tensor, self._may_go_stale):
+            self._refuse_uncertain()
         new = self.value_of(value)
         if self.bodies and id(tensor) not in self.bodies[-1].before and not self._is_here(tensor):
             self.bodies[-1].before[id(tensor)] = tensor, Contents.of(tensor)
+        # Of a stand-in for an argument nobody knows whether it is a leaf.
+        known = not isinstance(tensor._value, Value) or id(tensor) in self.originals
+        if known and tape.is_grad_enabled() and value._node is not None and views.is_gradient_leaf(tensor):
+            raise RuntimeError(dispatch.leaf_is_changed(tensor))
         if not isinstance(tensor._value, Value):
             if tensor.type != new.type:
                 raise TraceError(f"expected contents of type {tensor.type} for '{tensor.name}' but got {new.type}", caller_location())
-            if tape.is_grad_enabled() and not tensor.stop_gradient and tensor._node is None and value._node is not None:
-                raise RuntimeError(
-                    f"a leaf tensor that needs gradients (shape {list(tensor.shape)}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"
-                )
             self.originals.setdefault(id(tensor), _Original.of(tensor))
         if value._node is not None:
             tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
@@ -300,6 +332,65 @@ class Trace(Recorder):
             self.differentiable.add(new)
         tensor._value, tensor._type = new, new.type
         tensor._version += 1
+
+    def turn(self, tensor: Tensor) -> None:
+        """As `Recorder` has it. Nothing tells a tensor from outside when the program has run, and a body of the program may run any number of times, or not at all."""
+        if self.uncertain.is_any(tensor):
+            self._refuse_uncertain()
+        if not isinstance(tensor._value, Value) or id(tensor) in self.originals:
+            raise TraceError("a tensor from outside comes to see its contents in another shape or order; make a view of it instead, by the function without '_'", caller_location())
+        if self.bodies and (id(tensor) in self.bodies[-1].before or not self._is_here(tensor)):
+            raise TraceError("a tensor comes to see its contents in another shape or order if a tensor decides so; make a view of it instead, by the function without '_'", caller_location())
+
+    # --- tensors that are others if a tensor decides so
+
+    def made_by_now(self) -> int:
+        """A mark between the tensors that are there by now and those to come."""
+        return len(self.made)
+
+    def not_new(self, tensors: Iterable[Tensor], mark: int) -> list[Tensor]:
+        """Those of `tensors` that were there at the mark, or share contents with one that was."""
+        new = {id(t) for made in self.made[mark:] if (t := made()) is not None}
+        return [t for t in tensors if not all(id(other) in new for other in views.sharing(t))]
+
+    def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:
+        """Python would have `made`, which a branch or loop gave, as one of several tensors, `olds` among them, or as a view of one."""
+        if olds:
+            self.uncertain.note(made, olds)
+
+    def note_given(self, made: Tensor, first: Tensor) -> None:
+        """Python would have `made`, which stands for what the body of a loop is given, as `first`, or as a view of it, in some of the rounds."""
+        self.uncertain.note(made, [first])
+
+    def _may_go_stale(self, tensor: Tensor) -> bool:
+        """Whether a tensor is one that an op here has made, or one that cannot be read any more: no argument, nothing from outside, and nothing that another round reads before."""
+        value = tensor._value
+        if id(tensor) in self.inputs or id(tensor) in self.originals or not isinstance(value, Value):
+            return False
+        return isinstance(value, OpResult) and value.op.parent is self._blocks()[-1] or not self.is_reachable(tensor)
+
+    def _refuse_uncertain(self) -> None:
+        error = TraceError("a tensor is written to that is another one, or shares contents with it, if a tensor decides so", caller_location())
+        if not self.doubts:
+            raise error
+        self.doubts[-1].append(error)
+
+    @contextmanager
+    def doubting(self) -> Iterator[list[TraceError]]:
+        """Record the bodies of a loop, perhaps not for the last time: what is amiss with tensors that may be others is noted, and for who makes the loop to raise by `settle_doubts`."""
+        doubts: list[TraceError] = []
+        self.doubts.append(doubts)
+        try:
+            yield doubts
+        finally:
+            self.doubts.pop()
+
+    def settle_doubts(self, doubts: Sequence[TraceError]) -> None:
+        """The loop stays as it is: raise what is amiss, unless a loop around may be recorded anew."""
+        if doubts and not self.doubts:
+            raise doubts[0]
+        if doubts:
+            self.doubts[-1].extend(doubts)
 
     # --- gradients of the user's own
 
@@ -331,7 +422,7 @@ class Trace(Recorder):
     def _is_here(self, tensor: Tensor) -> bool:
         """Whether a tensor stands for a value of the body that is being recorded, and for nothing outside."""
         value = tensor._value
-        return isinstance(value, Value) and (value.op.parent if isinstance(value, OpResult) else value.owner) is self.bodies[-1].block
+        return isinstance(value, Value) and _block_of(value) is self.bodies[-1].block
 
     # --- branches and loops
 
@@ -353,12 +444,16 @@ class Trace(Recorder):
             self.builder, self.stopped, self.variables = saved
 
     def given(self, body: Body, stop_gradients: Sequence[bool]) -> list[Tensor]:
-        """Tensors that stand for what `body` is given."""
-        return [self._stand_in(arg, stop) for arg, stop in zip(body.block.args[: body.given], stop_gradients, strict=True)]
+        """Tensors that stand for what `body` is given: no leaves, where they need gradients, but results of steps outside."""
+        made = [self._stand_in(arg, stop) for arg, stop in zip(body.block.args[: body.given], stop_gradients, strict=True)]
+        tape.attach(_Outside(made), made, [not stop for stop in stop_gradients])
+        return made
 
     def stand_for(self, tensor: Tensor, other: Tensor) -> None:
         """In the body that is being recorded let `tensor`, from outside, stand for what `other` does, from its beginning on."""
         self.bodies[-1].before.setdefault(id(tensor), (tensor, Contents.of(tensor)))
+        if views.is_gradient_leaf(tensor):
+            other._node = None  # a leaf that is written to stays one
         Contents.of(other).give(tensor)
 
     def end_body(self, tensors: Sequence[Tensor]) -> list[bool]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import dtypes, tape
+from polyreme import dispatch, dtypes, tape
 from polyreme.autograd.py_layer import PyLayerContext
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import caller_location
@@ -44,6 +44,7 @@ from polyreme.jit.kinds import (
     module_name,
 )
 from polyreme.jit.sources import Attribute, Cell, Fixed, Global, Source
+from polyreme.jit.trace import Trace
 from polyreme.jit.watched import NotWhole, Watched
 from polyreme.nn.layer import Layer
 from polyreme.sizes import Size
@@ -247,7 +248,9 @@ class Reads(abc.ABC):
         if isinstance(held, Tensor):
             if name != "stop_gradient" or self.state.is_outside(held):
                 raise NotWhole(f"'Tensor.{name}' is set")
-            self.state.check_certain(held)
+            trace = dispatch.active_trace()
+            if isinstance(trace, Trace) and trace.uncertain.is_any(held):
+                raise NotWhole("'stop_gradient' is set of a tensor that is another one if a tensor decides so")
             if held.stop_gradient and not value:
                 raise NotWhole("a tensor that was made inside the function is to get gradients")
             held.stop_gradient = value

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
 
-from polyreme import device, dtypes, views
+from polyreme import device, dtypes
 from polyreme.ir.core import OpResult, Value
 from polyreme.ir.diagnostics import Location, caller_location
 from polyreme.jit.effects import Journal
@@ -47,7 +46,6 @@ class Watched:
         self.flow = flow
         self.as_one_program = as_one_program
         self.numbers: set[Value] = set()  # values of the program that Python would have as numbers
-        self.uncertain: dict[int, tuple[Tensor, tuple[Tensor, ...]]] = {}  # tensors that Python may have as one of others, with those, by identity
         self.born: list[set[int]] = []  # for each body that is being run, what was made in it
         self.guards: list[Guard] = []
         self.sources: dict[int, Source] = {}  # of objects outside, by identity
@@ -278,25 +276,6 @@ class Watched:
         """Objects that were there before a body of a branch or loop are not changed in it: it may run any number of times, or not at all."""
         if self.born and not any(id(held) in made for made in self.born):
             raise NotWhole(f"a {type(held).__name__} is changed in a branch, a loop or a rule of gradients of the program")
-
-    def note_uncertain(self, made: Tensor, olds: Sequence[Tensor]) -> None:
-        """`made` stands for what Python would have as one of several tensors, `olds` among them, or as a view of one."""
-        self.uncertain[id(made)] = made, (*olds, *self.uncertain.get(id(made), (made, ()))[1])
-        for old in olds:
-            self.uncertain.setdefault(id(old), (old, ()))
-
-    def check_certain(self, written: Tensor) -> None:
-        """A tensor that another one may be is not written to: Python would change both, or not."""
-        if id(written) in self.uncertain:
-            raise NotWhole("a tensor is written to that is another one, or shares contents with it, if a tensor decides so")
-
-    def is_seen(self, tensor: Tensor, results: Container[int], met: frozenset[int] = frozenset()) -> bool:
-        """Whether the caller has, or gets among `results`, another tensor that an uncertain one is, or shares contents with, if a tensor decides so."""
-        olds = self.uncertain.get(id(tensor), (tensor, ()))[1]
-        for old in olds:
-            if any(other is not tensor and (id(other) in self.sources or id(other) in results) for other in views.sharing(old)):
-                return True
-        return any(id(old) not in met and self.is_seen(old, results, met | {id(tensor)}) for old in olds)
 
     def is_number(self, value: Any) -> bool:
         """Whether Python would have a number for a value of the program: one of `numbers`, or what is computed of these, and literals, alone."""

@@ -451,7 +451,7 @@ def in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             raise TypeError(f"{changed.__name__}() missing the required argument '{first}'")
         x, args = (args[0], args[1:]) if args else (kwargs.pop(first), ())
         refuse_leaf(tensor_arg(x, changed.__name__, first))
-        return dispatch.seen_as(x, lambda before: function(before, *args, **kwargs))
+        return dispatch.seen_as(x, function, *args, **kwargs)
 
     return _named_in_place(changed, function)
 

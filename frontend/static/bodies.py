@@ -6,7 +6,7 @@ operators behind the branch or loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ from polyreme.jit.bodies import Body
 from polyreme.jit.trace import Trace, TraceError
 from polyreme.lowering.shapes import specialize_block
 from polyreme.static.variable import named_variable
+from polyreme.tensor import Tensor
 
 __all__ = ["BodyTrace", "regions_for"]
 
@@ -56,6 +57,12 @@ class BodyTrace(Trace):
             if not tensor.stop_gradient:
                 self.differentiable.add(arg)
         return self._seen_here(self.by_variable[variable.name], tensor)
+
+    def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:
+        """Nothing to do: variables are tensors of their own."""
+
+    def note_given(self, made: Tensor, first: Tensor) -> None:
+        """Nothing to do, either."""
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> Any:
         """A parameter of the Program."""

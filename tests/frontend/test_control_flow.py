@@ -385,7 +385,7 @@ def test_sizes_that_a_body_needs_to_be_equal_are_checked_at_the_call() -> None:
         return loop(lambda i, h: i < n, lambda i, h: (i + 1, h + y), [paddle.zeros([], "int64"), x])[1]
 
     free = paddle.static.InputSpec([None, 4])
-    traced = paddle.jit.to_static(function, input_spec=[free, free, paddle.static.InputSpec([], "int64")])
+    traced = paddle.jit.to_static(function, input_spec=[free, free, paddle.static.InputSpec([], "int64")], full_graph=True)
     ones, two = paddle.ones([3, 4]), paddle.to_tensor(2)
     assert traced(ones, ones, two).tolist() == [[3] * 4] * 3
     with pytest.raises(ValueError, match="expected y_0 to be equal to N .* but got 2"):

@@ -1,0 +1,71 @@
+"""Tensors of which only the program knows whether they are one and the same, or share contents: what a branch or loop gives, and what it may give.
+
+In Python `a = x if c else y` makes `a` one of the two, so that a write to `a` is seen in it. In a program `a` is a tensor of its own. That is no difference as long as nobody who can tell
+looks: after a write to one of them those are not read any more that may share its contents. What is there outside of the program, or may be read in a round before the write, is not written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from polyreme import views
+from polyreme.tensor import Tensor
+
+__all__ = ["Uncertain"]
+
+
+class Uncertain:
+    """Which tensors may be which."""
+
+    def __init__(self) -> None:
+        self.olds: dict[int, tuple[Tensor, tuple[Tensor, ...]]] = {}  # by identity: a tensor, and those that it may be, or be a view of
+        self.beside: dict[int, tuple[Tensor, ...]] = {}  # the same, seen from both sides
+        self.stale: dict[int, Tensor] = {}  # those that another one was written to beside
+
+    def copy(self) -> Uncertain:
+        """What is known now, for who may come back to it."""
+        made = Uncertain()
+        made.olds, made.beside, made.stale = dict(self.olds), dict(self.beside), dict(self.stale)
+        return made
+
+    def note(self, made: Tensor, olds: Sequence[Tensor]) -> None:
+        """`made` stands for what Python would have as one of several tensors, `olds` among them, or as a view of one."""
+        self.olds[id(made)] = made, (*olds, *self.olds.get(id(made), (made, ()))[1])
+        for old in olds:
+            self.olds.setdefault(id(old), (old, ()))
+            self.beside[id(made)] = (*self.beside.get(id(made), ()), old)
+            self.beside[id(old)] = (*self.beside.get(id(old), ()), made)
+
+    def is_any(self, tensor: Tensor) -> bool:
+        """Whether there is another tensor that it may be."""
+        return id(tensor) in self.beside
+
+    def written(self, tensor: Tensor, may_go_stale: Callable[[Tensor], bool]) -> bool:
+        """Note a write. False if one of those that may share the contents is still looked at for all that is known, as `may_go_stale` has it; nothing is noted then."""
+        if not self.beside:
+            return True
+        follow = {id(t) for t in views.sharing(tensor)}
+        if follow.isdisjoint(self.beside):
+            return True
+        met, waiting = {id(tensor)}, [tensor]
+        others = []
+        while waiting:
+            held = waiting.pop()
+            for other in (*self.beside.get(id(held), ()), *views.sharing(held)):
+                if id(other) not in met:
+                    met.add(id(other))
+                    waiting.append(other)
+                    if id(other) not in follow:
+                        others.append(other)
+        if not all(map(may_go_stale, others)):
+            return False
+        self.stale.update((id(other), other) for other in others)
+        return True
+
+    def is_seen(self, tensor: Tensor, others: Container[int], met: frozenset[int] = frozenset()) -> bool:
+        """Whether among `others`, which are identities of tensors, is another one that `tensor` is, or shares contents with, if a tensor decides so."""
+        olds = self.olds.get(id(tensor), (tensor, ()))[1]
+        for old in olds:
+            if any(other is not tensor and id(other) in others for other in views.sharing(old)):
+                return True
+        return any(id(old) not in met and self.is_seen(old, others, met | {id(tensor)}) for old in olds)
