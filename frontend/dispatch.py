@@ -34,6 +34,7 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.notes import MOST_NOTES
 from polyreme.ir.scalar import scalar_function
 from polyreme.ir.types import ScalarType, TensorType
+from polyreme.pending import Pending
 from polyreme.recorder import Gathering, Recorder
 from polyreme.tensor import Tensor
 
@@ -483,7 +484,7 @@ def detached(tensor: Tensor, shares: bool = True) -> Tensor:
         if shares and tensor._value is not None:
             views.link(tensor, made, (), False)
         return made
-    made = views.contents(recorder, tensor)
+    made = recorder.contents(tensor)
     made._place = tensor._place
     recorder.apart(made)
     if shares and _shares(recorder):
@@ -495,6 +496,8 @@ def begin_with(tensor: Tensor, other: Tensor) -> None:
     """Let a new tensor share the contents of `other`."""
     made = detached(other)
     tensor._value, tensor._type, tensor._place = made._value, made._type, made._place
+    if tensor._value.__class__ is Pending:
+        tensor._value.held_by(tensor)
     if made._view is not None:
         views.link(other, tensor, (), False)
 

@@ -386,7 +386,7 @@ class Tensor:
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded op made it."""
-        return self._node is None and not (self._value.__class__ is Pending and self._value.needs and not self.stop_gradient)
+        return self._node is None and not (self._value.__class__ is Pending and self._value.needs)
 
     @property
     def grad(self) -> Tensor | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ SMALL_STEP = 4096
 MOST_NUMBERS = 4096
 # Arrays of numbers of Python's, which nobody writes to. A zero is kept with its sign.
 _numbers: dict[Any, Any] = {}
-_STOPPED = 1 << 30  # added to the reference of an operand that passes no gradients on
+_STOPPED = 1 << 30  # added to the reference of an operand that passed no gradients on when the op was called
 
 
 @dataclass(frozen=True)
@@ -139,9 +140,27 @@ class _Segment:
         self.values: list[weakref.ref[Pending]] = []
         self.arguments: list[Tensor] = []
         self.arrays: list[Any] = []  # of each argument, when it was met
+        self.nodes: list[Any] = []  # which step of the tape had made it then
+        self.versions: list[int] = []
+        self.trains: list[bool] = []  # whether it needed gradients then, or passed some on later
         self.places: dict[int, int] = {}  # of an argument, by the tensor's identity
         self.numbers: list[Any] = []
         self.number_of: dict[int, int] = {}  # which of the numbers an argument is
+        self.complete = 0, 0  # how many arguments, and parts of the key, there were before the op that is being noted
+
+    def forget_last(self) -> None:
+        """Forget what was noted of an op that becomes part of the next segment."""
+        count, parts = self.complete
+        if parts == len(self.key):
+            return
+        for tensor in self.arguments[count:]:
+            self.places.pop(id(tensor), None)
+        for at in [at for at in self.number_of if at >= count]:
+            del self.number_of[at]
+        del self.numbers[len(self.number_of) :]
+        for noted in (self.arguments, self.arrays, self.nodes, self.versions, self.trains):
+            del noted[count:]
+        del self.key[parts:]
 
     def is_large(self) -> bool:
         """Whether noting its ops costs less than a program of them saves: by the elements that they go through, and kernels that are compiled anyway."""
@@ -164,6 +183,11 @@ class _Segment:
                     operands.append(tensor)
                 else:
                     operands.append(trace.add_input(tensor.type, f"x_{i}" if tensor._name is None else _identifier(tensor._name), tensor.stop_gradient))
+            for i, tensor in enumerate(operands):
+                if tensor is self.arguments[i]:
+                    # A stand-in behind those of inputs: where a weight passes no gradients on the program has to read it as well.
+                    operands[i] = trace.tensor(trace.value_of(tensor))
+                    operands[i].stop_gradient = tensor.stop_gradient
             made: list[Tensor] = []
             for step in self.steps:
                 trace.place = step.location
@@ -205,10 +229,7 @@ def _pick(ref: Any, arguments: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
     stopped = ref >= _STOPPED >> 1
     ref -= _STOPPED if stopped else 0
     tensor = made[ref] if ref >= 0 else arguments[-1 - ref]
-    if not stopped or tensor.stop_gradient:
-        return tensor
-    alias = Tensor._wrap(tensor._value, tensor._type)
-    return alias
+    return tensor if not stopped or tensor.stop_gradient else Tensor._wrap(tensor._value, tensor._type)
 
 
 class Gatherer(Gathering):
@@ -250,9 +271,11 @@ class Gatherer(Gathering):
         while segment is not self.segment:
             # What an operand needs may have the segment run: references to its values are nothing in the next one.
             segment, self.passing = self.segment, False
+            segment.forget_last()
             refs = tuple([self._reference(o, recording) for o in operands])
         segment.steps.append(_Step(plan, refs, recording, caller_location() if self.locating else None))
         segment.key += (plan, refs, recording)
+        segment.complete = len(segment.arguments), len(segment.key)
         needs = self.passing and plan.cls in tape.gradient_rules()
         values = segment.values
         made = []
@@ -287,7 +310,7 @@ class Gatherer(Gathering):
         if value.__class__ is Pending:
             if value.array is None and value.owner is self:
                 if not recording or operand.stop_gradient:
-                    return value.number + _STOPPED if value.needs else value.number
+                    return value.number + _STOPPED
                 if value.needs:
                     self.passing = True
                     return value.number
@@ -297,12 +320,14 @@ class Gatherer(Gathering):
                 value.give(operand)
         segment = self.segment
         at = segment.places.get(id(operand))
-        if at is None or segment.arrays[at] is not operand._value:
+        if at is None:
             at = self._argument(operand)
-        if operand.stop_gradient:
-            return -1 - at
-        if recording:
-            self.passing = True
+        elif segment.arrays[at] is not operand._value or segment.nodes[at] is not operand._node:
+            # Past `assign`, which says when: what was called before takes it as it was.
+            self.flush("a tensor is another one than an op before has read")
+            at = self._argument(operand)
+        if recording and not operand.stop_gradient:
+            self.passing = self.segment.trains[at] = True
             return -1 - at
         return -1 - at + _STOPPED
 
@@ -312,6 +337,9 @@ class Gatherer(Gathering):
         at = segment.places[id(tensor)] = len(segment.arguments)
         segment.arguments.append(tensor)
         segment.arrays.append(tensor._value)
+        segment.nodes.append(tensor._node)
+        segment.versions.append(tensor._version)
+        segment.trains.append(not tensor.stop_gradient)
         if (entry := self.numbers.get(id(tensor))) is not None:
             segment.number_of[at] = len(segment.numbers)
             segment.numbers.append(entry[1])
@@ -328,9 +356,7 @@ class Gatherer(Gathering):
                 # The program reads it, or sends it gradients, as it was.
                 self.flush("a tensor is written that was read before")
             else:
-                before = Tensor._wrap(tensor._value, tensor._type)
-                before.stop_gradient, before._node, before._index = tensor.stop_gradient, tensor._node, tensor._index
-                self.segment.arguments[at] = before
+                self.segment.arguments[at] = views.alias(tensor)
                 del self.segment.places[id(tensor)]
         new = value._value
         if tape.is_grad_enabled() and not tensor.stop_gradient and tensor.is_leaf and not value.is_leaf:
@@ -367,6 +393,13 @@ class Gatherer(Gathering):
             made._value.held_by(made)
         return made
 
+    def contents(self, tensor: Tensor) -> Tensor:
+        """What a tensor has now, without its place in the graph: if it needs gradients later, it is a leaf."""
+        made = views.without_place(views.alias(tensor))
+        if made._value.__class__ is Pending:
+            made._value = made._value.apart(made)
+        return made
+
     def fresh_size(self) -> Any:
         raise RuntimeError("expected sizes that are known: ops whose results' sizes follow from values run at once while ops are gathered")
 
@@ -381,6 +414,7 @@ class Gatherer(Gathering):
                 self.segments.breaks[key] = Break(reason, place)
         segment, self.segment = self.segment, _Segment()
         self.numbers.clear()
+        segment.forget_last()
         if not segment.steps:
             return
         live = [i for i, reference in enumerate(segment.values) if reference() is not None]
@@ -388,28 +422,30 @@ class Gatherer(Gathering):
             return
         self.flushing = True
         try:
-            with dispatch.trace_into(None):
-                key = (*segment.key, tuple(live))
-                program = None
-                try:
-                    program = self.segments.program(segment, key, live)
-                except PolyremeError as error:
-                    self.segments.failed.append(str(error))
-                    self.segments.known[key].programs = {}
-                if program is None or any(a is not t._value for a, t in zip(segment.arrays, segment.arguments, strict=True)):
+            with dispatch.trace_into(None), _as_they_were(segment):
+                if not self._run_program(segment, live):
                     _run_steps(segment)
-                else:
-                    self._run_program(segment, program, self.segments.known[key].varying, live)
         finally:
             self.flushing = False
 
-    def _run_program(self, segment: _Segment, program: Program, varying: frozenset[int], live: Sequence[int]) -> None:
+    def _run_program(self, segment: _Segment, live: Sequence[int]) -> bool:
+        """Run a segment by its program, and say so; False where it is to run op by op: there is none, or what it needs of its arguments is not so."""
+        key = (*segment.key, tuple(live))
         held = [segment.values[i]() for i in live]
-        with tape.recording(any(p is not None and p.needs for p in held)):
-            results = program(segment.inputs(varying))
+        try:
+            program = self.segments.program(segment, key, live)
+            if program is None:
+                return False
+            with tape.recording(any(p is not None and p.needs and p.is_held() for p in held)):
+                results = program(segment.inputs(self.segments.known[key].varying))
+        except PolyremeError as error:
+            self.segments.failed.append(str(error))
+            self.segments.known[key].programs = {}
+            return False
         for pending, result in zip(held, results, strict=True):
             if pending is not None:
                 pending.settle(result._value, result._node, result._index)
+        return True
 
 
 def _run_steps(segment: _Segment) -> None:
@@ -420,14 +456,13 @@ def _run_steps(segment: _Segment) -> None:
             for r in ref if isinstance(ref, tuple) else (ref,):
                 if r is not None:
                     last[r - _STOPPED if r >= _STOPPED >> 1 else r] = number
-    arguments = [_as_it_was(t, a) for t, a in zip(segment.arguments, segment.arrays, strict=True)]
     made: list[Any] = []
     done: dict[int, list[int]] = {}
     for value, number in last.items():
         if value >= 0:
             done.setdefault(number, []).append(value)
     for number, step in enumerate(segment.steps):
-        operands = [_pick(ref, arguments, made) for ref in step.refs]
+        operands = [_pick(ref, segment.arguments, made) for ref in step.refs]
         with tape.recording(step.recording):
             results = dispatch.run_planned(step.plan, operands)
         for result in results if isinstance(results, tuple) else (results,):
@@ -439,13 +474,19 @@ def _run_steps(segment: _Segment) -> None:
             made[value] = None
 
 
-def _as_it_was(tensor: Tensor, array: Any) -> Tensor:
-    """An argument with the contents that it had when the op that takes it was called."""
-    if tensor._value is array:
-        return tensor
-    before = Tensor._wrap(array)
-    before.stop_gradient, before._node, before._index = tensor.stop_gradient, tensor._node, tensor._index
-    return before
+@contextmanager
+def _as_they_were(segment: _Segment) -> Iterator[None]:
+    """Let arguments be inside the `with` what they were when the ops that take them were called; leaves are themselves there, for their gradients to arrive at them."""
+    changed: list[tuple[Tensor, Any, Any, int, bool]] = []
+    for tensor, array, node, version, trains in zip(segment.arguments, segment.arrays, segment.nodes, segment.versions, segment.trains, strict=True):
+        if tensor._value is not array or tensor._node is not node or tensor.stop_gradient == trains:
+            changed.append((tensor, tensor._value, tensor._node, tensor._version, tensor.stop_gradient))
+            tensor._value, tensor._node, tensor._version, tensor.stop_gradient = array, node, version, not trains
+    try:
+        yield
+    finally:
+        for tensor, array, node, version, stopped in changed:
+            tensor._value, tensor._node, tensor._version, tensor.stop_gradient = array, node, version, stopped
 
 
 def current() -> Gatherer | None:

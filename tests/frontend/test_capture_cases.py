@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 
 from polyreme.ir.diagnostics import PolyremeError
-from tests.frontend.capture_programs import containers, flow, functions, gradients, kinds, layers, objects, outside, statements, tensors
+from tests.frontend.capture_programs import (
+    containers,
+    flow,
+    functions,
+    gradients,
+    kinds,
+    layers,
+    objects,
+    outside,
+    parts,
+    statements,
+    tensors,
+)
 from tests.frontend.capture_programs.driver import PROGRAMS, difference, run, said
 
 # What differs where tensors decide in one program, and what is said of it.
@@ -13,7 +25,7 @@ KNOWN_WITH_FULL_GRAPH = {
     "a_while_on_a_tensor": "a number that a branch or loop of the program computes outlives the call: it is a tensor",
     "a_branch_returns_the_argument_itself": "a result is a tensor of its own",
 }
-SUBJECTS = (containers, flow, functions, gradients, kinds, layers, objects, outside, statements, tensors)
+SUBJECTS = (containers, flow, functions, gradients, kinds, layers, objects, outside, parts, statements, tensors)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
