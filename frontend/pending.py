@@ -5,6 +5,7 @@ Whoever looks at one as at an array gets the array: it is computed then. So code
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,16 +22,22 @@ Array = np.ndarray[Any, Any]
 
 
 class _Count:
-    """How many calls gather ops now: while it is 0 nothing is pending, and nobody needs to look."""
+    """How many calls gather ops now, in all threads: while it is 0 nothing is pending, and nobody needs to look."""
 
     calls = 0
+    lock = threading.Lock()
+
+    def add(self, number: int) -> None:
+        """So many more."""
+        with self.lock:
+            self.calls += number
 
 
 COUNT = _Count()
 
 
 class Owner(Protocol):
-    """Who computes pending values."""
+    """Who computes pending values: in the thread that it gathers in, or in another one that asks for them."""
 
     def flush(self, reason: str) -> None:
         """Compute all that is pending. `reason` says what asked for it."""
@@ -60,8 +67,11 @@ class Pending:
         self.detached: list[weakref.ref[Pending]] | None = None  # those that are apart from this one
 
     def held_by(self, tensor: Tensor) -> None:
-        """Note that `tensor` holds this value, too."""
-        self.tensors.append(weakref.ref(tensor))
+        """Note that `tensor` holds this value, too, unless it is there by now: then `tensor` gets it."""
+        if self.array is None:
+            self.tensors.append(weakref.ref(tensor))
+        else:
+            self.give(tensor)
 
     def apart(self, tensor: Tensor) -> Pending:
         """A value for `tensor` that has the same contents, and no place on the tape."""

@@ -105,10 +105,12 @@ def edge_of(tensor: Tensor | None) -> Any:
 def settle(*tensors: Tensor | None) -> None:
     """Compute what of `tensors` is pending, so that they have their places on the tape."""
     for tensor in tensors if COUNT.calls else ():
-        if tensor is not None and tensor._value.__class__ is Pending:
-            tensor._value.resolve("its place on the tape")
-            if tensor._value.__class__ is Pending:
-                tensor._value.give(tensor)
+        if tensor is not None and (value := tensor._value).__class__ is Pending:
+            value.resolve("its place on the tape")
+            if tensor._value is value:
+                value.give(tensor)
+
+
 def same_edge(a: Any, b: Any) -> bool:
     """Whether gradients go to the same place."""
     return a is b or isinstance(a, tuple) and isinstance(b, tuple) and a[0] is b[0] and a[1] == b[1]

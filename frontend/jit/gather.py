@@ -9,6 +9,7 @@ compiled, and from then on found and run as one program. Numbers of Python's tha
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -242,6 +243,8 @@ class Gatherer(Gathering):
         self.numbers: dict[int, tuple[Tensor, Any]] = {}  # tensors made of numbers of Python's, by identity
         self.passing = False  # whether gradients flow through an operand of the op that is being noted
         self.flushing = False
+        # Another thread that needs a value runs the segment. Nobody waits for values of another gatherer while this is held.
+        self.lock = threading.RLock()
 
     # --- recording
 
@@ -266,6 +269,19 @@ class Gatherer(Gathering):
 
     def gather(self, plan: Any, operands: Sequence[Any]) -> Any:
         """As `emit`, for a call that is planned."""
+        if COUNT.calls > 1:
+            self._take_others(operands)
+        with self.lock:
+            return self._note(plan, operands)
+
+    def _take_others(self, operands: Sequence[Any]) -> None:
+        """Have what other gatherers are to compute of these operands."""
+        for operand in operands:
+            for tensor in operand if isinstance(operand, (list, tuple)) else (operand,):
+                if tensor is not None and tensor._value.__class__ is Pending and tensor._value.owner is not self:
+                    tape.settle(tensor)
+
+    def _note(self, plan: Any, operands: Sequence[Any]) -> Any:
         recording = tape.is_grad_enabled()
         segment = None
         while segment is not self.segment:
@@ -350,6 +366,12 @@ class Gatherer(Gathering):
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """As eager mode: `tensor` has the contents of `value` from here on."""
+        if COUNT.calls > 1:
+            self._take_others((tensor, value))
+        with self.lock:
+            self._assign(tensor, value)
+
+    def _assign(self, tensor: Tensor, value: Tensor) -> None:
         at = self.segment.places.get(id(tensor))
         if at is not None and self.segment.arguments[at] is tensor:
             if tensor.persistable or (tensor._node is None and not tensor.stop_gradient):
@@ -388,17 +410,19 @@ class Gatherer(Gathering):
 
     def alias(self, tensor: Tensor) -> Tensor:
         """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
-        made = views.alias(tensor)
-        if made._value.__class__ is Pending:
-            made._value.held_by(made)
-        return made
+        with self.lock:
+            made = views.alias(tensor)
+            if made._value.__class__ is Pending:
+                made._value.held_by(made)
+            return made
 
     def contents(self, tensor: Tensor) -> Tensor:
         """What a tensor has now, without its place in the graph: if it needs gradients later, it is a leaf."""
-        made = views.without_place(views.alias(tensor))
-        if made._value.__class__ is Pending:
-            made._value = made._value.apart(made)
-        return made
+        with self.lock:
+            made = views.without_place(views.alias(tensor))
+            if made._value.__class__ is Pending:
+                made._value = made._value.apart(made)
+            return made
 
     def fresh_size(self) -> Any:
         raise RuntimeError("expected sizes that are known: ops whose results' sizes follow from values run at once while ops are gathered")
@@ -412,6 +436,10 @@ class Gatherer(Gathering):
             key = place.file, place.line
             if key not in self.segments.breaks:
                 self.segments.breaks[key] = Break(reason, place)
+        with self.lock:
+            self._run()
+
+    def _run(self) -> None:
         segment, self.segment = self.segment, _Segment()
         self.numbers.clear()
         segment.forget_last()
@@ -499,7 +527,7 @@ def call_gathered(function: Callable[..., Any], args: tuple[Any, ...], kwargs: d
     """Run a function while its ops are gathered. What it raises passes through; tensors that it has made by then have their values."""
     gatherer = Gatherer(segments, locating)
     failed = False
-    COUNT.calls += 1
+    COUNT.add(1)
     try:
         with dispatch.trace_into(gatherer):
             return function(*args, **kwargs)
@@ -513,4 +541,4 @@ def call_gathered(function: Callable[..., Any], args: tuple[Any, ...], kwargs: d
             if not failed:
                 raise
         finally:
-            COUNT.calls -= 1
+            COUNT.add(-1)

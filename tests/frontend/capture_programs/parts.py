@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import polyreme as paddle
@@ -209,3 +212,31 @@ def a_detached_result_is_all_that_stays(p: Run) -> None:
     p.watch(layer, kept)
     for _ in range(3):
         p.call(function, p.g(SIZE, SIZE))
+
+
+@program(whole=False)
+def other_threads_compute_with_what_is_gathered(p: Run) -> None:
+    layer = nn.Linear(SIZE, SIZE)
+
+    @p.static
+    def function(x: Any) -> Any:
+        h = x * 2
+        with ThreadPoolExecutor(4) as workers:
+            parts = list(workers.map(lambda i: (layer(h[i]) * h[i]).sum() * i, range(8)))
+        total = paddle.stack(parts).sum() + h.sum()
+        logged: list[float] = []
+        logger = threading.Thread(target=lambda: logged.append(float((total * 2).detach())))
+        logger.start()
+        for _ in range(20):
+            total = total * 0.9 + h.mean()
+        logger.join()
+        return total + logged[0]
+
+    p.watch(layer)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(6):
+            p.call(function, p.g(8, SIZE))
+    finally:
+        sys.setswitchinterval(interval)
