@@ -6,6 +6,7 @@ import pytest
 
 from polyreme.ir.diagnostics import PolyremeError
 from tests.frontend.capture_programs import (
+    between,
     containers,
     flow,
     functions,
@@ -25,7 +26,7 @@ KNOWN_WITH_FULL_GRAPH = {
     "a_while_on_a_tensor": "a number that a branch or loop of the program computes outlives the call: it is a tensor",
     "a_branch_returns_the_argument_itself": "a result is a tensor of its own",
 }
-SUBJECTS = (containers, flow, functions, gradients, kinds, layers, objects, outside, parts, statements, tensors)
+SUBJECTS = (between, containers, flow, functions, gradients, kinds, layers, objects, outside, parts, statements, tensors)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
