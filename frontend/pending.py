@@ -50,7 +50,7 @@ class Pending:
     has its contents, but no place on the tape.
     """
 
-    __slots__ = ("__weakref__", "apart_from", "array", "detached", "dtype", "index", "needs", "node", "number", "owner", "shape", "tensors", "type")
+    __slots__ = ("__weakref__", "apart_from", "array", "detached", "dtype", "index", "needs", "node", "number", "owner", "readers", "shape", "tensors", "type")
 
     def __init__(self, type: TensorType, dtype: np.dtype[Any], owner: Owner, number: int, needs: bool, tensor: Tensor):
         self.type = type
@@ -63,6 +63,7 @@ class Pending:
         self.node: Node | None = None
         self.index = 0
         self.tensors: list[weakref.ref[Tensor]] = [weakref.ref(tensor)]
+        self.readers: list[int] | None = None  # of which tensors that hold it ops have been called whose gradients may need it, by identity
         self.apart_from: Pending | None = None
         self.detached: list[weakref.ref[Pending]] | None = None  # those that are apart from this one
 
@@ -84,6 +85,13 @@ class Pending:
             self.detached = []
         self.detached.append(weakref.ref(made))
         return made
+
+    def reader(self) -> Tensor | None:
+        """The tensor of which ops have been called whose gradients may need this value; None where there is none any more, or several."""
+        if self.readers is None:
+            return None
+        found = [t for t in (reference() for reference in self.tensors) if t is not None and t._value is self and id(t) in self.readers]
+        return found[0] if len(found) == 1 else None
 
     def is_held(self) -> bool:
         """Whether a tensor has it, so that its place on the tape matters."""

@@ -311,6 +311,14 @@ class Run(Protocol):
         """All results, as made by several steps, the one at `index` before those that are computed from it."""
 
 
+def stand_for(result: Tensor, tensor: Tensor) -> None:
+    """Let `result`, which steps on the tape keep, stand for the user's `tensor`, which has its contents: where that is changed, gradients that need it are an error."""
+    from polyreme.stale import StandIn
+
+    result.__class__ = StandIn
+    result.follow(tensor)
+
+
 def _nodes_since(waiting: list[Node], since: int) -> list[Node]:
     """The steps recorded since then that lead to these."""
     found: dict[int, Node] = {}

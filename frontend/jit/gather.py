@@ -147,6 +147,7 @@ class _Segment:
         self.places: dict[int, int] = {}  # of an argument, by the tensor's identity
         self.numbers: list[Any] = []
         self.number_of: dict[int, int] = {}  # which of the numbers an argument is
+        self.read: set[int] = set()  # arguments that gradients may need, by the tensor's identity
         self.complete = 0, 0  # how many arguments, and parts of the key, there were before the op that is being noted
 
     def forget_last(self) -> None:
@@ -293,6 +294,17 @@ class Gatherer(Gathering):
         segment.key += (plan, refs, recording)
         segment.complete = len(segment.arguments), len(segment.key)
         needs = self.passing and plan.cls in tape.gradient_rules()
+        if needs:
+            for operand in operands:
+                for tensor in operand if isinstance(operand, (list, tuple)) else (operand,):
+                    if tensor is None:
+                        continue
+                    if (held := tensor._value).__class__ is not Pending:
+                        segment.read.add(id(tensor))
+                    elif held.readers is None:
+                        held.readers = [id(tensor)]
+                    else:
+                        held.readers.append(id(tensor))
         values = segment.values
         made = []
         for type, dtype, continuous in plan.result_dtypes:
@@ -372,6 +384,8 @@ class Gatherer(Gathering):
             self._assign(tensor, value)
 
     def _assign(self, tensor: Tensor, value: Tensor) -> None:
+        if self._is_read(tensor):
+            self.flush("a tensor is written that gradients may need as it was")
         at = self.segment.places.get(id(tensor))
         if at is not None and self.segment.arguments[at] is tensor:
             if tensor.persistable or (tensor._node is None and not tensor.stop_gradient):
@@ -408,9 +422,18 @@ class Gatherer(Gathering):
             return pending and value.stop_gradient
         return held.__class__ is Pending and held.array is None and held.needs and not tensor.stop_gradient
 
+    def _is_read(self, tensor: Tensor) -> bool:
+        """Whether gradients of ops in the segment may need `tensor` as it is."""
+        held = tensor._value
+        if held.__class__ is Pending:
+            return held.array is None and held.readers is not None and id(tensor) in held.readers
+        return id(tensor) in self.segment.read
+
     def alias(self, tensor: Tensor) -> Tensor:
-        """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
+        """Another tensor that is what `tensor` is now, and stays that, with its place in the graph: so begins a write to `tensor`."""
         with self.lock:
+            if self._is_read(tensor):
+                self.flush("a tensor is written that gradients may need as it was")
             made = views.alias(tensor)
             if made._value.__class__ is Pending:
                 made._value.held_by(made)
@@ -470,8 +493,11 @@ class Gatherer(Gathering):
             self.segments.failed.append(str(error))
             self.segments.known[key].programs = {}
             return False
-        for pending, result in zip(held, results, strict=True):
+        for i, (pending, result) in enumerate(zip(held, results, strict=True)):
             if pending is not None:
+                if (reader := pending.reader()) is not None:
+                    tape.stand_for(result, reader)
+                    program.watch(results, i, reader)
                 pending.settle(result._value, result._node, result._index)
         return True
 
@@ -496,6 +522,8 @@ def _run_steps(segment: _Segment) -> None:
         for result in results if isinstance(results, tuple) else (results,):
             pending = segment.values[len(made)]()
             if pending is not None:
+                if (reader := pending.reader()) is not None:
+                    tape.stand_for(result, reader)
                 pending.settle(result._value, result._node, result._index)
             made.append(result)
         for value in done.get(number, ()):

@@ -240,3 +240,69 @@ def other_threads_compute_with_what_is_gathered(p: Run) -> None:
             p.call(function, p.g(8, SIZE))
     finally:
         sys.setswitchinterval(interval)
+
+
+def _named(error: Exception) -> str:
+    return "changed in place" if "modified by an inplace operation" in str(error) else f"{type(error).__name__}: {error}"
+
+
+@program(whole=False)
+def writes_that_gradients_of_ops_before_do_not_survive(p: Run) -> None:
+    held = p.t(SIZE)
+
+    @p.static
+    def function(x: Any, kind: str) -> Any:
+        h = x * 2
+        print(end="")
+        if kind == "a square":
+            y = h * h
+            h.add_(paddle.ones([1]))
+        elif kind == "a sum, which needs none of it":
+            y = h + 1
+            h.add_(paddle.ones([1]))
+        elif kind == "a view":
+            y = h * h
+            h[0].scale_(float(y.sum()))
+        elif kind == "what a view is of":
+            v = h[0]
+            y = v * v
+            h.scale_(3.0)
+        elif kind == "a part":
+            y = h * h
+            h[1] = 2.0
+        elif kind == "what is detached":
+            y = h * h
+            h.detach().scale_(3.0)
+        elif kind == "another operand":
+            g = x.detach().clone()
+            y = h * g
+            g.scale_(3.0)
+        elif kind == "a tensor outside":
+            y = h * held
+            held.scale_(0.9)
+        elif kind == "a write with what was computed":
+            y = h * h
+            h.add_(y)
+        elif kind == "writes that need what they write over":
+            h.exp_()
+            h.tanh_()
+            y = h.multiply_(h * 2) + 1
+        else:
+            y = paddle.exp(h)
+            h.scale_(3.0)
+        return y.sum() + h.mean()
+
+    def around(x: Any, kind: str) -> Any:
+        try:
+            function(x, kind).backward()
+        except RuntimeError as error:
+            return _named(error)
+        return x.grad
+
+    p.watch(held)
+    for kind in (
+        "a square", "a sum, which needs none of it", "a view", "what a view is of", "a part", "what is detached", "another operand", "a tensor outside",
+        "a write with what was computed", "writes that need what they write over", "an exponential, which needs the result",
+    ):  # fmt: skip
+        for _ in range(3):
+            p.call(around, p.g(SIZE, SIZE), kind)
