@@ -34,6 +34,6 @@ class StandIn(Tensor):
         self.__dict__["followed"] = tensor, tensor._version
 
     @property
-    def _version(self) -> int:
+    def _version(self) -> int:  # type: ignore[override]
         tensor, since = self.__dict__["followed"]
         return Tensor._version.__get__(self) + tensor._version - since  # type: ignore[attr-defined]
