@@ -166,7 +166,7 @@ def _stop(result: Tensor, needs_none: bool) -> None:
 def _write(recorder: Any, written: Iterable[Tensor], results: Iterable[Tensor]) -> None:
     """Let tensors that bodies wrote to have what the op says they are then. Leaves that need gradients stay leaves: only their contents can have been written."""
     for tensor, result in zip(written, results, strict=True):
-        dispatch.assign(tensor, views.contents(recorder, result) if views.is_gradient_leaf(tensor) else result)
+        dispatch.assign(tensor, recorder.contents(result) if views.is_gradient_leaf(tensor) else result)
 
 
 # --- leaves

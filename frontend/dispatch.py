@@ -34,6 +34,7 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.notes import MOST_NOTES
 from polyreme.ir.scalar import scalar_function
 from polyreme.ir.types import ScalarType, TensorType
+from polyreme.pending import COUNT, Pending
 from polyreme.recorder import Gathering, Recorder
 from polyreme.tensor import Tensor
 
@@ -247,7 +248,7 @@ def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
         plan = _plans.get((cls, (a.shape, a.dtype), (b.shape, b.dtype)))
     except AttributeError:  # a number, say: the long way tells
         return None
-    if plan is None or plan.fast is None:
+    if plan is None or plan.fast is None or COUNT.calls and recorder is None and (a.__class__ is Pending or b.__class__ is Pending):
         return None
     if recorder is not None:
         return recorder.gather(plan, (x, y))
@@ -288,6 +289,10 @@ def plan_of(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) 
 
 
 def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, Plan]:
+    if COUNT.calls:
+        # What is pending is another thread's.
+        for operand in operands:
+            tape.settle(*[t for t in (operand if isinstance(operand, (list, tuple)) else (operand,)) if isinstance(t, Tensor)])
     plan = plan_of(cls, operands, attributes)
     return _execute(plan, operands), plan
 
@@ -412,6 +417,7 @@ def assign(tensor: Tensor, value: Tensor) -> Tensor:
         else:
             views.write_recorded(_state.recorder, tensor, value)
         return tensor
+    tape.settle(tensor, value)
     if tape.is_grad_enabled() and not tensor.stop_gradient and tensor._node is None and value._node is not None:
         raise RuntimeError(leaf_is_changed(tensor))
     if tensor._view is not None:
@@ -471,19 +477,23 @@ def view_by_steps(x: Tensor, result: Tensor, steps: tuple[views.Step, ...]) -> T
 
 def alias(tensor: Tensor) -> Tensor:
     """Another tensor that is what `tensor` is now, with its place in the graph, and stays that when `tensor` is changed."""
-    return views.alias(tensor) if _state.recorder is None else _state.recorder.alias(tensor)
+    if _state.recorder is not None:
+        return _state.recorder.alias(tensor)
+    tape.settle(tensor)
+    return views.alias(tensor)
 
 
 def detached(tensor: Tensor, shares: bool = True) -> Tensor:
     """A tensor that shares the contents of `tensor` (or has them as they are now), but not the graph."""
     recorder = _state.recorder
     if recorder is None:
+        tape.settle(tensor)
         made = Tensor._wrap(tensor._value, tensor._type)
         made._place = tensor._place
         if shares and tensor._value is not None:
             views.link(tensor, made, (), False)
         return made
-    made = views.contents(recorder, tensor)
+    made = recorder.contents(tensor)
     made._place = tensor._place
     recorder.apart(made)
     if shares and _shares(recorder):
@@ -495,6 +505,8 @@ def begin_with(tensor: Tensor, other: Tensor) -> None:
     """Let a new tensor share the contents of `other`."""
     made = detached(other)
     tensor._value, tensor._type, tensor._place = made._value, made._type, made._place
+    if tensor._value.__class__ is Pending:
+        tensor._value.held_by(tensor)
     if made._view is not None:
         views.link(other, tensor, (), False)
 

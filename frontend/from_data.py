@@ -12,6 +12,7 @@ from polyreme.dtypes import as_dtype, bfloat16, complex64, default_dtype, int64
 from polyreme.dtypes import dtype as DType
 from polyreme.grad_mode import recording
 from polyreme.ir.dims import Expr
+from polyreme.pending import Pending
 from polyreme.tensor import Tensor
 
 __all__ = ["is_traced", "to_tensor"]
@@ -20,7 +21,10 @@ __all__ = ["is_traced", "to_tensor"]
 def _copied(data: Tensor) -> Tensor:
     """The contents as they are now, without the graph."""
     if not is_traced():
-        return Tensor._wrap(data._value, data._type)
+        made = Tensor._wrap(data._value, data._type)
+        if made._value.__class__ is Pending:
+            made._value = made._value.apart(made)
+        return made
     from polyreme import dispatch
 
     return dispatch.detached(data, shares=False)

@@ -5,6 +5,7 @@ Whoever looks at one as at an array gets the array: it is computed then. So code
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,16 +22,22 @@ Array = np.ndarray[Any, Any]
 
 
 class _Count:
-    """How many calls gather ops now: while it is 0 nothing is pending, and nobody needs to look."""
+    """How many calls gather ops now, in all threads: while it is 0 nothing is pending, and nobody needs to look."""
 
     calls = 0
+    lock = threading.Lock()
+
+    def add(self, number: int) -> None:
+        """So many more."""
+        with self.lock:
+            self.calls += number
 
 
 COUNT = _Count()
 
 
 class Owner(Protocol):
-    """Who computes pending values."""
+    """Who computes pending values: in the thread that it gathers in, or in another one that asks for them."""
 
     def flush(self, reason: str) -> None:
         """Compute all that is pending. `reason` says what asked for it."""
@@ -39,10 +46,11 @@ class Owner(Protocol):
 class Pending:
     """The result of a gathered op. `array` is there once it is computed, with the place that it has on the tape.
 
-    `needs` says whether gradients flow through it; `tensors` are those that hold it, which get the array when it is there.
+    `needs` says whether gradients flow through it; `tensors` are those that hold it, which get the array when it is there. One that is `apart` from another
+    has its contents, but no place on the tape.
     """
 
-    __slots__ = ("__weakref__", "array", "dtype", "index", "needs", "node", "number", "owner", "shape", "tensors", "type")
+    __slots__ = ("__weakref__", "apart_from", "array", "detached", "dtype", "index", "needs", "node", "number", "owner", "readers", "shape", "tensors", "type")
 
     def __init__(self, type: TensorType, dtype: np.dtype[Any], owner: Owner, number: int, needs: bool, tensor: Tensor):
         self.type = type
@@ -55,10 +63,39 @@ class Pending:
         self.node: Node | None = None
         self.index = 0
         self.tensors: list[weakref.ref[Tensor]] = [weakref.ref(tensor)]
+        self.readers: list[int] | None = None  # of which tensors that hold it ops have been called whose gradients may need it, by identity
+        self.apart_from: Pending | None = None
+        self.detached: list[weakref.ref[Pending]] | None = None  # those that are apart from this one
 
     def held_by(self, tensor: Tensor) -> None:
-        """Note that `tensor` holds this value, too."""
-        self.tensors.append(weakref.ref(tensor))
+        """Note that `tensor` holds this value, too, unless it is there by now: then `tensor` gets it."""
+        if self.array is None:
+            self.tensors.append(weakref.ref(tensor))
+        else:
+            self.give(tensor)
+
+    def apart(self, tensor: Tensor) -> Pending:
+        """A value for `tensor` that has the same contents, and no place on the tape."""
+        made = Pending(self.type, self.dtype, self.owner, self.number, False, tensor)
+        if self.array is not None:
+            made.array = self.array
+            return made
+        made.apart_from = self
+        if self.detached is None:
+            self.detached = []
+        self.detached.append(weakref.ref(made))
+        return made
+
+    def reader(self) -> Tensor | None:
+        """The tensor of which ops have been called whose gradients may need this value; None where there is none any more, or several."""
+        if self.readers is None:
+            return None
+        found = [t for t in (reference() for reference in self.tensors) if t is not None and t._value is self and id(t) in self.readers]
+        return found[0] if len(found) == 1 else None
+
+    def is_held(self) -> bool:
+        """Whether a tensor has it, so that its place on the tape matters."""
+        return any((tensor := reference()) is not None and tensor._value is self for reference in self.tensors)
 
     def settle(self, array: Array, node: Node | None, index: int) -> None:
         """The value is computed: hand it to the tensors that hold it."""
@@ -68,11 +105,16 @@ class Pending:
             if tensor is not None and tensor._value is self:
                 self.give(tensor)
         self.tensors.clear()
+        for other in self.detached or ():
+            if (pending := other()) is not None:
+                pending.apart_from = None
+                pending.settle(array, None, 0)
+        self.detached = None
 
     def give(self, tensor: Tensor) -> None:
-        """Let a tensor that holds this value have the array, and its place on the tape unless its gradients are stopped."""
+        """Let a tensor that holds this value have the array, and its place on the tape."""
         tensor._value = self.array
-        if self.needs and not tensor.stop_gradient:
+        if self.needs:
             tensor._node, tensor._index = self.node, self.index
 
     def resolve(self, reason: str) -> Array:

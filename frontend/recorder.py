@@ -52,6 +52,10 @@ class Recorder(ABC):
         """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
         return views.alias(tensor)
 
+    def contents(self, tensor: Tensor) -> Tensor:
+        """What a tensor has now, without its place in the graph."""
+        return views.without_place(self.alias(tensor))
+
     def apart(self, tensor: Tensor) -> None:  # noqa: B027
         """Record that `tensor`, whose contents are those of another one, is no part of the graph: if it needs gradients later, it is a leaf."""
 

@@ -22,3 +22,18 @@ class StaleTensor(Tensor):
     @property
     def _value(self) -> Any:
         raise RuntimeError(self.message)
+
+
+class StandIn(Tensor):
+    """What steps on the tape keep for a tensor of the user's that was gathered when they were called: it is changed where that is."""
+
+    __slots__ = ()
+
+    def follow(self, tensor: Tensor) -> None:
+        """Stand for `tensor` from now on."""
+        self.__dict__["followed"] = tensor, tensor._version
+
+    @property
+    def _version(self) -> int:  # type: ignore[override]
+        tensor, since = self.__dict__["followed"]
+        return Tensor._version.__get__(self) + tensor._version - since  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ import heapq
 import itertools
 import weakref
 from collections.abc import Callable, Container, Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -43,7 +44,7 @@ class Node:
     def __init__(self, inputs: Sequence[Tensor | None], outputs: int):
         self.edges = [edge_of(t) for t in inputs]
         self.outputs = outputs
-        self.sequence = next(_sequence)
+        self.sequence: Any = next(_sequence)
         self.hooks: dict[int, dict[int, Callable[..., Any]]] | None = None
         self.retained: dict[int, weakref.ref[Tensor]] | None = None
 
@@ -105,10 +106,12 @@ def edge_of(tensor: Tensor | None) -> Any:
 def settle(*tensors: Tensor | None) -> None:
     """Compute what of `tensors` is pending, so that they have their places on the tape."""
     for tensor in tensors if COUNT.calls else ():
-        if tensor is not None and tensor._value.__class__ is Pending:
-            tensor._value.resolve("its place on the tape")
-            if tensor._value.__class__ is Pending:
-                tensor._value.give(tensor)
+        if tensor is not None and (value := tensor._value).__class__ is Pending:
+            value.resolve("its place on the tape")
+            if tensor._value is value:
+                value.give(tensor)
+
+
 def same_edge(a: Any, b: Any) -> bool:
     """Whether gradients go to the same place."""
     return a is b or isinstance(a, tuple) and isinstance(b, tuple) and a[0] is b[0] and a[1] == b[1]
@@ -252,15 +255,22 @@ class OpNode(Node):
 
 
 class FunctionNode(Node):
-    """A step whose backward is a Python function of the output gradients: PyLayers and compiled functions."""
+    """A step whose backward is a Python function of the output gradients: PyLayers and compiled functions.
 
-    __slots__ = ("function", "inputs", "name")
+    One with a `run` behind it may have results that others of its results are computed from. Whoever wants all of the gradient of such a result has it taken apart: from
+    then on it hands gradients on to `places`, where the steps of its parts give each result.
+    """
+
+    __slots__ = ("floor", "function", "inputs", "name", "places", "run")
 
     def __init__(self, inputs: Sequence[Tensor | None], outputs: int, function: Callable[..., Sequence[Tensor | None]], name: str):
         super().__init__(inputs, outputs)
         self.inputs: Sequence[Tensor | None] = inputs
         self.function: Callable[..., Sequence[Tensor | None]] | None = function
         self.name = name
+        self.run: Run | None = None
+        self.places: list[Any] | None = None
+        self.floor: Any = None  # the steps that it was taken apart of come behind that one
 
     def backward(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.function is None:
@@ -269,9 +279,90 @@ class FunctionNode(Node):
             )
         return self.function(*as_tensors(grads))
 
+    def take_apart(self, index: int) -> None:
+        """Become several steps, one of which gives the result at `index`."""
+        if self.run is None or self.function is None:
+            return
+        since, floor = now(), self.sequence - 1 if self.floor is None else self.floor
+        results = self.run.apart(index)
+        self.inputs, self.edges, self.function = results, [edge_of(t) for t in results], lambda *grads: grads
+        self.places = [edge if isinstance(edge, tuple) else None for edge in self.edges]
+        self.run = None
+        # They stand where this one does in the order of steps, before all that has used the results since then.
+        nodes = sorted(_nodes_since([place[0] for place in self.places if place is not None], since), key=lambda node: node.sequence)
+        for i, node in enumerate(nodes):
+            node.sequence = floor + Fraction(self.sequence - floor) * (i + 1) / (len(nodes) + 1)
+            if isinstance(node, FunctionNode):
+                node.floor = nodes[i - 1].sequence if i else floor
+
     def free(self) -> None:
         self.function = None
+        self.run = None
         self.inputs = ()
+
+
+class Run(Protocol):
+    """What is known of a step that a program made."""
+
+    def dependents(self, index: int) -> frozenset[int]:
+        """The other results through which gradients come to the one at `index`."""
+
+    def apart(self, index: int) -> Sequence[Tensor]:
+        """All results, as made by several steps, the one at `index` before those that are computed from it."""
+
+
+def stand_for(result: Tensor, tensor: Tensor) -> None:
+    """Let `result`, which steps on the tape keep, stand for the user's `tensor`, which has its contents: where that is changed, gradients that need it are an error."""
+    from polyreme.stale import StandIn
+
+    result.__class__ = StandIn
+    result.follow(tensor)
+
+
+def _nodes_since(waiting: list[Node], since: int) -> list[Node]:
+    """The steps recorded since then that lead to these."""
+    found: dict[int, Node] = {}
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in found and node.sequence >= since:
+            found[id(node)] = node
+            waiting += [edge[0] for edge in node.edges if isinstance(edge, tuple)]
+    return list(found.values())
+
+
+def stand_alone(tensor: Tensor, among: Callable[[], set[tuple[int, int]]] | None = None) -> None:
+    """Let all of the gradient of `tensor` arrive at its place on the tape, also what comes by other results of one step, if that is a program's; of the results `among` these, if given."""
+    settle(tensor)
+    while (node := tensor._node).__class__ is FunctionNode:
+        assert isinstance(node, FunctionNode)
+        if node.places is None:
+            if node.run is None:
+                return
+            others = {(id(node), i) for i in node.run.dependents(tensor._index)}
+            if not others or (among is not None and others.isdisjoint(among())):
+                return
+            node.take_apart(tensor._index)
+        place = node.places[tensor._index] if node.places is not None else None
+        if place is None:
+            return
+        tensor._node, tensor._index = place
+
+
+def _places_before(outputs: Sequence[Tensor]) -> set[tuple[int, int]]:
+    """The places that gradients of these tensors come to: each the id of a step, and the number of a result."""
+    settle(*outputs)
+    found = {(id(t._node), t._index) for t in outputs if t._node is not None}
+    waiting = [t._node for t in outputs if t._node is not None]
+    met: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in met:
+            met.add(id(node))
+            for edge in node.edges:
+                if isinstance(edge, tuple):
+                    found.add((id(edge[0]), edge[1]))
+                    waiting.append(edge[0])
+    return found
 
 
 def gradient_rules() -> dict[type[Op], Callable[..., Any]]:
@@ -362,7 +453,7 @@ def retain(tensor: Tensor) -> None:
     """Keep the gradient of a tensor made by a recorded op, as leaves do."""
     if tensor.stop_gradient:
         raise RuntimeError("expected a tensor with stop_gradient=False but retain_grads() got one that needs no gradient")
-    settle(tensor)
+    stand_alone(tensor)
     if tensor._node is not None:
         if tensor._node.retained is None:
             tensor._node.retained = {}
@@ -465,7 +556,10 @@ def grad(
     if len(seeds) != len(targets):
         raise AssertionError(f"expected one of 'grad_outputs' per output but got {len(seeds)} for {len(targets)}")
     keep = create_graph if retain_graph is None else retain_graph
-    found = _run(targets, seeds, keep, create_graph, wanted, _as_list(no_grad_vars) if no_grad_vars is not None else ())
+    blocked = _as_list(no_grad_vars) if no_grad_vars is not None else []
+    for tensor in (*wanted, *blocked):
+        stand_alone(tensor, lambda: _places_before(targets))
+    found = _run(targets, seeds, keep, create_graph, wanted, blocked)
     for i, result in enumerate(found):
         if result is None and not allow_unused:
             raise ValueError(

@@ -386,7 +386,7 @@ class Tensor:
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded op made it."""
-        return self._node is None and not (self._value.__class__ is Pending and self._value.needs and not self.stop_gradient)
+        return self._node is None and not (self._value.__class__ is Pending and self._value.needs)
 
     @property
     def grad(self) -> Tensor | None:
@@ -450,7 +450,7 @@ class Tensor:
         """Call `hook(gradient)` when the gradient of this tensor is known; what it returns (unless None) goes on in its place."""
         if self.stop_gradient:
             raise RuntimeError("Cannot register hook on a tensor that stop gradient.")
-        tape.settle(self)
+        tape.stand_alone(self)
         if self._node is None:
             if self._hooks is None:
                 self._hooks = {}

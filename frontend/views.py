@@ -34,7 +34,10 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.recorder import Recorder
 
-__all__ = ["Step", "Storage", "alias", "become", "can_reshape", "contents", "is_contiguous", "is_gradient_leaf", "leave", "link", "put", "sharing", "stand_in", "strides", "write", "write_recorded"]
+__all__ = [
+    "Step", "Storage", "alias", "become", "can_reshape", "is_contiguous", "is_gradient_leaf", "leave", "link", "put", "sharing", "stand_in", "strides", "without_place",
+    "write", "write_recorded",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 # An op, its operands behind the first, and its attributes.
@@ -190,7 +193,7 @@ def write_recorded(recorder: Recorder, tensor: Tensor, value: Tensor) -> None:
     whole = value
     if tensor is not owner:
         with tape.recording(recorded):
-            whole = _written(recorder.alias(owner), tensor._view[1], value if recorded else contents(recorder, value))
+            whole = _written(recorder.alias(owner), tensor._view[1], value if recorded else recorder.contents(value))
         recorder.follow(tensor, value)
     others = storage.others(tensor)
     recorder.assign(owner, whole)
@@ -200,12 +203,11 @@ def write_recorded(recorder: Recorder, tensor: Tensor, value: Tensor) -> None:
         if other is not owner and recorder.is_reachable(other):
             attached = recorded and other._view[2] is not None
             with tape.recording(attached):
-                recorder.follow(other, _seen(recorder.alias(owner) if attached else contents(recorder, owner), other._view[1]))
+                recorder.follow(other, _seen(recorder.alias(owner) if attached else recorder.contents(owner), other._view[1]))
 
 
-def contents(recorder: Recorder, tensor: Tensor) -> Tensor:
-    """What a tensor has now, without its place in the graph."""
-    made = recorder.alias(tensor)
+def without_place(made: Tensor) -> Tensor:
+    """A new tensor, out of the graph."""
     made._node, made._index, made.stop_gradient = None, 0, True
     return made
 
@@ -272,6 +274,8 @@ def become(tensor: Tensor, result: Tensor) -> None:
     """Let `tensor` be what `result` is, a view of its stand-in if it is one: its contents are the same, seen in another shape or order."""
     known = result._view
     tensor._value, tensor._type, tensor._place = result._value, result._type, result._place
+    if tensor._value.__class__ is Pending:
+        tensor._value.held_by(tensor)
     if result._node is not None:
         tensor._node, tensor._index, tensor.stop_gradient = result._node, result._index, result.stop_gradient
     # Another number than it had tells the graph of the change; where it is that of the others already, they have not changed.

@@ -40,6 +40,7 @@ from polyreme.lowering.gradients.table import GRADIENTS, gradient
 from polyreme.lowering.names import distinct
 
 __all__ = [
+    "active_values",
     "GRADIENTS", "NOT_DIFFERENTIABLE", "BackwardHalf", "Differentiated", "ForwardHalf", "backward_half", "forward_backward", "forward_half", "gradient",
     "gradient_function", "gradients_of", "needs_gradients",
 ]  # fmt: skip
@@ -97,7 +98,7 @@ class BackwardHalf(NamedTuple):
 
 def needs_gradients(func: Func, wrt: Sequence[int]) -> tuple[bool, ...]:
     """Of each result of `func`, whether it needs a gradient where the arguments at positions `wrt` do: whether differentiable ops lead from these to it."""
-    active = _active(list(func.block), {func.args[i] for i in wrt})
+    active = active_values(list(func.block), {func.args[i] for i in wrt})
     return tuple(v in active for v in func.block.terminator.operands)
 
 
@@ -175,7 +176,7 @@ def gradients_of(b: Builder, results: Sequence[tuple[Value, Value | None]], wrt:
     All ops between them stand in the builder's block, in front of its insertion point. Values that no gradient reaches have None.
     """
     before = [op for op in b.block if b.before is None or _precedes(op, b.before)]
-    active = _active(before, set(wrt))
+    active = active_values(before, set(wrt))
     _check_rules([op for op in before if any(r in active for r in op.results)])
     pending: dict[Value, Value] = {}
 
@@ -203,7 +204,7 @@ def gradients_of(b: Builder, results: Sequence[tuple[Value, Value | None]], wrt:
     return [pending.get(v) for v in wrt]
 
 
-def _active(ops: Sequence[Op], wrt: set[Value]) -> set[Value]:
+def active_values(ops: Sequence[Op], wrt: set[Value]) -> set[Value]:
     """The values that need gradients where those of `wrt` do; `ops` stand in their order."""
     active = set(wrt)
     for op in ops:

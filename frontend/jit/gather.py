@@ -9,8 +9,10 @@ compiled, and from then on found and run as one program. Numbers of Python's tha
 from __future__ import annotations
 
 import math
+import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -38,7 +40,7 @@ SMALL_STEP = 4096
 MOST_NUMBERS = 4096
 # Arrays of numbers of Python's, which nobody writes to. A zero is kept with its sign.
 _numbers: dict[Any, Any] = {}
-_STOPPED = 1 << 30  # added to the reference of an operand that passes no gradients on
+_STOPPED = 1 << 30  # added to the reference of an operand that passed no gradients on when the op was called
 
 
 @dataclass(frozen=True)
@@ -139,9 +141,28 @@ class _Segment:
         self.values: list[weakref.ref[Pending]] = []
         self.arguments: list[Tensor] = []
         self.arrays: list[Any] = []  # of each argument, when it was met
+        self.nodes: list[Any] = []  # which step of the tape had made it then
+        self.versions: list[int] = []
+        self.trains: list[bool] = []  # whether it needed gradients then, or passed some on later
         self.places: dict[int, int] = {}  # of an argument, by the tensor's identity
         self.numbers: list[Any] = []
         self.number_of: dict[int, int] = {}  # which of the numbers an argument is
+        self.read: set[int] = set()  # arguments that gradients may need, by the tensor's identity
+        self.complete = 0, 0  # how many arguments, and parts of the key, there were before the op that is being noted
+
+    def forget_last(self) -> None:
+        """Forget what was noted of an op that becomes part of the next segment."""
+        count, parts = self.complete
+        if parts == len(self.key):
+            return
+        for tensor in self.arguments[count:]:
+            self.places.pop(id(tensor), None)
+        for at in [at for at in self.number_of if at >= count]:
+            del self.number_of[at]
+        del self.numbers[len(self.number_of) :]
+        for noted in (self.arguments, self.arrays, self.nodes, self.versions, self.trains):
+            del noted[count:]
+        del self.key[parts:]
 
     def is_large(self) -> bool:
         """Whether noting its ops costs less than a program of them saves: by the elements that they go through, and kernels that are compiled anyway."""
@@ -164,6 +185,11 @@ class _Segment:
                     operands.append(tensor)
                 else:
                     operands.append(trace.add_input(tensor.type, f"x_{i}" if tensor._name is None else _identifier(tensor._name), tensor.stop_gradient))
+            for i, tensor in enumerate(operands):
+                if tensor is self.arguments[i]:
+                    # A stand-in behind those of inputs: where a weight passes no gradients on the program has to read it as well.
+                    operands[i] = trace.tensor(trace.value_of(tensor))
+                    operands[i].stop_gradient = tensor.stop_gradient
             made: list[Tensor] = []
             for step in self.steps:
                 trace.place = step.location
@@ -205,10 +231,7 @@ def _pick(ref: Any, arguments: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
     stopped = ref >= _STOPPED >> 1
     ref -= _STOPPED if stopped else 0
     tensor = made[ref] if ref >= 0 else arguments[-1 - ref]
-    if not stopped or tensor.stop_gradient:
-        return tensor
-    alias = Tensor._wrap(tensor._value, tensor._type)
-    return alias
+    return tensor if not stopped or tensor.stop_gradient else Tensor._wrap(tensor._value, tensor._type)
 
 
 class Gatherer(Gathering):
@@ -221,6 +244,8 @@ class Gatherer(Gathering):
         self.numbers: dict[int, tuple[Tensor, Any]] = {}  # tensors made of numbers of Python's, by identity
         self.passing = False  # whether gradients flow through an operand of the op that is being noted
         self.flushing = False
+        # Another thread that needs a value runs the segment. Nobody waits for values of another gatherer while this is held.
+        self.lock = threading.RLock()
 
     # --- recording
 
@@ -245,15 +270,41 @@ class Gatherer(Gathering):
 
     def gather(self, plan: Any, operands: Sequence[Any]) -> Any:
         """As `emit`, for a call that is planned."""
+        if COUNT.calls > 1:
+            self._take_others(operands)
+        with self.lock:
+            return self._note(plan, operands)
+
+    def _take_others(self, operands: Sequence[Any]) -> None:
+        """Have what other gatherers are to compute of these operands."""
+        for operand in operands:
+            for tensor in operand if isinstance(operand, (list, tuple)) else (operand,):
+                if tensor is not None and tensor._value.__class__ is Pending and tensor._value.owner is not self:
+                    tape.settle(tensor)
+
+    def _note(self, plan: Any, operands: Sequence[Any]) -> Any:
         recording = tape.is_grad_enabled()
         segment = None
         while segment is not self.segment:
             # What an operand needs may have the segment run: references to its values are nothing in the next one.
             segment, self.passing = self.segment, False
+            segment.forget_last()
             refs = tuple([self._reference(o, recording) for o in operands])
         segment.steps.append(_Step(plan, refs, recording, caller_location() if self.locating else None))
         segment.key += (plan, refs, recording)
+        segment.complete = len(segment.arguments), len(segment.key)
         needs = self.passing and plan.cls in tape.gradient_rules()
+        if needs:
+            for operand in operands:
+                for tensor in operand if isinstance(operand, (list, tuple)) else (operand,):
+                    if tensor is None:
+                        continue
+                    if (held := tensor._value).__class__ is not Pending:
+                        segment.read.add(id(tensor))
+                    elif held.readers is None:
+                        held.readers = [id(tensor)]
+                    else:
+                        held.readers.append(id(tensor))
         values = segment.values
         made = []
         for type, dtype, continuous in plan.result_dtypes:
@@ -287,7 +338,7 @@ class Gatherer(Gathering):
         if value.__class__ is Pending:
             if value.array is None and value.owner is self:
                 if not recording or operand.stop_gradient:
-                    return value.number + _STOPPED if value.needs else value.number
+                    return value.number + _STOPPED
                 if value.needs:
                     self.passing = True
                     return value.number
@@ -297,12 +348,14 @@ class Gatherer(Gathering):
                 value.give(operand)
         segment = self.segment
         at = segment.places.get(id(operand))
-        if at is None or segment.arrays[at] is not operand._value:
+        if at is None:
             at = self._argument(operand)
-        if operand.stop_gradient:
-            return -1 - at
-        if recording:
-            self.passing = True
+        elif segment.arrays[at] is not operand._value or segment.nodes[at] is not operand._node:
+            # Past `assign`, which says when: what was called before takes it as it was.
+            self.flush("a tensor is another one than an op before has read")
+            at = self._argument(operand)
+        if recording and not operand.stop_gradient:
+            self.passing = self.segment.trains[at] = True
             return -1 - at
         return -1 - at + _STOPPED
 
@@ -312,6 +365,9 @@ class Gatherer(Gathering):
         at = segment.places[id(tensor)] = len(segment.arguments)
         segment.arguments.append(tensor)
         segment.arrays.append(tensor._value)
+        segment.nodes.append(tensor._node)
+        segment.versions.append(tensor._version)
+        segment.trains.append(not tensor.stop_gradient)
         if (entry := self.numbers.get(id(tensor))) is not None:
             segment.number_of[at] = len(segment.numbers)
             segment.numbers.append(entry[1])
@@ -322,15 +378,21 @@ class Gatherer(Gathering):
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """As eager mode: `tensor` has the contents of `value` from here on."""
+        if COUNT.calls > 1:
+            self._take_others((tensor, value))
+        with self.lock:
+            self._assign(tensor, value)
+
+    def _assign(self, tensor: Tensor, value: Tensor) -> None:
+        if self._is_read(tensor):
+            self.flush("a tensor is written that gradients may need as it was")
         at = self.segment.places.get(id(tensor))
         if at is not None and self.segment.arguments[at] is tensor:
             if tensor.persistable or (tensor._node is None and not tensor.stop_gradient):
                 # The program reads it, or sends it gradients, as it was.
                 self.flush("a tensor is written that was read before")
             else:
-                before = Tensor._wrap(tensor._value, tensor._type)
-                before.stop_gradient, before._node, before._index = tensor.stop_gradient, tensor._node, tensor._index
-                self.segment.arguments[at] = before
+                self.segment.arguments[at] = views.alias(tensor)
                 del self.segment.places[id(tensor)]
         new = value._value
         if tape.is_grad_enabled() and not tensor.stop_gradient and tensor.is_leaf and not value.is_leaf:
@@ -360,12 +422,30 @@ class Gatherer(Gathering):
             return pending and value.stop_gradient
         return held.__class__ is Pending and held.array is None and held.needs and not tensor.stop_gradient
 
+    def _is_read(self, tensor: Tensor) -> bool:
+        """Whether gradients of ops in the segment may need `tensor` as it is."""
+        held = tensor._value
+        if held.__class__ is Pending:
+            return held.array is None and held.readers is not None and id(tensor) in held.readers
+        return id(tensor) in self.segment.read
+
     def alias(self, tensor: Tensor) -> Tensor:
-        """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
-        made = views.alias(tensor)
-        if made._value.__class__ is Pending:
-            made._value.held_by(made)
-        return made
+        """Another tensor that is what `tensor` is now, and stays that, with its place in the graph: so begins a write to `tensor`."""
+        with self.lock:
+            if self._is_read(tensor):
+                self.flush("a tensor is written that gradients may need as it was")
+            made = views.alias(tensor)
+            if made._value.__class__ is Pending:
+                made._value.held_by(made)
+            return made
+
+    def contents(self, tensor: Tensor) -> Tensor:
+        """What a tensor has now, without its place in the graph: if it needs gradients later, it is a leaf."""
+        with self.lock:
+            made = views.without_place(views.alias(tensor))
+            if made._value.__class__ is Pending:
+                made._value = made._value.apart(made)
+            return made
 
     def fresh_size(self) -> Any:
         raise RuntimeError("expected sizes that are known: ops whose results' sizes follow from values run at once while ops are gathered")
@@ -379,8 +459,13 @@ class Gatherer(Gathering):
             key = place.file, place.line
             if key not in self.segments.breaks:
                 self.segments.breaks[key] = Break(reason, place)
+        with self.lock:
+            self._run()
+
+    def _run(self) -> None:
         segment, self.segment = self.segment, _Segment()
         self.numbers.clear()
+        segment.forget_last()
         if not segment.steps:
             return
         live = [i for i, reference in enumerate(segment.values) if reference() is not None]
@@ -388,28 +473,33 @@ class Gatherer(Gathering):
             return
         self.flushing = True
         try:
-            with dispatch.trace_into(None):
-                key = (*segment.key, tuple(live))
-                program = None
-                try:
-                    program = self.segments.program(segment, key, live)
-                except PolyremeError as error:
-                    self.segments.failed.append(str(error))
-                    self.segments.known[key].programs = {}
-                if program is None or any(a is not t._value for a, t in zip(segment.arrays, segment.arguments, strict=True)):
+            with dispatch.trace_into(None), _as_they_were(segment):
+                if not self._run_program(segment, live):
                     _run_steps(segment)
-                else:
-                    self._run_program(segment, program, self.segments.known[key].varying, live)
         finally:
             self.flushing = False
 
-    def _run_program(self, segment: _Segment, program: Program, varying: frozenset[int], live: Sequence[int]) -> None:
+    def _run_program(self, segment: _Segment, live: Sequence[int]) -> bool:
+        """Run a segment by its program, and say so; False where it is to run op by op: there is none, or what it needs of its arguments is not so."""
+        key = (*segment.key, tuple(live))
         held = [segment.values[i]() for i in live]
-        with tape.recording(any(p is not None and p.needs for p in held)):
-            results = program(segment.inputs(varying))
-        for pending, result in zip(held, results, strict=True):
+        try:
+            program = self.segments.program(segment, key, live)
+            if program is None:
+                return False
+            with tape.recording(any(p is not None and p.needs and p.is_held() for p in held)):
+                results = program(segment.inputs(self.segments.known[key].varying))
+        except PolyremeError as error:
+            self.segments.failed.append(str(error))
+            self.segments.known[key].programs = {}
+            return False
+        for i, (pending, result) in enumerate(zip(held, results, strict=True)):
             if pending is not None:
+                if (reader := pending.reader()) is not None:
+                    tape.stand_for(result, reader)
+                    program.watch(results, i, reader)
                 pending.settle(result._value, result._node, result._index)
+        return True
 
 
 def _run_steps(segment: _Segment) -> None:
@@ -420,32 +510,39 @@ def _run_steps(segment: _Segment) -> None:
             for r in ref if isinstance(ref, tuple) else (ref,):
                 if r is not None:
                     last[r - _STOPPED if r >= _STOPPED >> 1 else r] = number
-    arguments = [_as_it_was(t, a) for t, a in zip(segment.arguments, segment.arrays, strict=True)]
     made: list[Any] = []
     done: dict[int, list[int]] = {}
     for value, number in last.items():
         if value >= 0:
             done.setdefault(number, []).append(value)
     for number, step in enumerate(segment.steps):
-        operands = [_pick(ref, arguments, made) for ref in step.refs]
+        operands = [_pick(ref, segment.arguments, made) for ref in step.refs]
         with tape.recording(step.recording):
             results = dispatch.run_planned(step.plan, operands)
         for result in results if isinstance(results, tuple) else (results,):
             pending = segment.values[len(made)]()
             if pending is not None:
+                if (reader := pending.reader()) is not None:
+                    tape.stand_for(result, reader)
                 pending.settle(result._value, result._node, result._index)
             made.append(result)
         for value in done.get(number, ()):
             made[value] = None
 
 
-def _as_it_was(tensor: Tensor, array: Any) -> Tensor:
-    """An argument with the contents that it had when the op that takes it was called."""
-    if tensor._value is array:
-        return tensor
-    before = Tensor._wrap(array)
-    before.stop_gradient, before._node, before._index = tensor.stop_gradient, tensor._node, tensor._index
-    return before
+@contextmanager
+def _as_they_were(segment: _Segment) -> Iterator[None]:
+    """Let arguments be inside the `with` what they were when the ops that take them were called; leaves are themselves there, for their gradients to arrive at them."""
+    changed: list[tuple[Tensor, Any, Any, int, bool]] = []
+    for tensor, array, node, version, trains in zip(segment.arguments, segment.arrays, segment.nodes, segment.versions, segment.trains, strict=True):
+        if tensor._value is not array or tensor._node is not node or tensor.stop_gradient == trains:
+            changed.append((tensor, tensor._value, tensor._node, tensor._version, tensor.stop_gradient))
+            tensor._value, tensor._node, tensor._version, tensor.stop_gradient = array, node, version, not trains
+    try:
+        yield
+    finally:
+        for tensor, array, node, version, stopped in changed:
+            tensor._value, tensor._node, tensor._version, tensor.stop_gradient = array, node, version, stopped
 
 
 def current() -> Gatherer | None:
@@ -458,7 +555,7 @@ def call_gathered(function: Callable[..., Any], args: tuple[Any, ...], kwargs: d
     """Run a function while its ops are gathered. What it raises passes through; tensors that it has made by then have their values."""
     gatherer = Gatherer(segments, locating)
     failed = False
-    COUNT.calls += 1
+    COUNT.add(1)
     try:
         with dispatch.trace_into(gatherer):
             return function(*args, **kwargs)
@@ -472,4 +569,4 @@ def call_gathered(function: Callable[..., Any], args: tuple[Any, ...], kwargs: d
             if not failed:
                 raise
         finally:
-            COUNT.calls -= 1
+            COUNT.add(-1)

@@ -17,6 +17,7 @@ from polyreme.tensor import Tensor
 
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Func, Module
+    from polyreme.jit.cuts import Cut
     from polyreme.lowering.autodiff import BackwardHalf
 
 __all__ = ["FixedWeights", "PresentWeights", "Program", "WeightsInCode", "compile_function"]
@@ -203,6 +204,9 @@ class Program:
         self._inference: dict[str, Any] = {}
         self._training: dict[tuple[str, tuple[int, ...]], Training] = {}
         self._needing: dict[tuple[int, ...], tuple[bool, ...]] = {}
+        self._dependents: dict[tuple[tuple[int, ...], int], frozenset[int]] = {}
+        self._cuts: dict[int, Cut] = {}
+        self._cut: Cut | None = None  # how it runs since gradients at one of its results were asked for
 
     def holds(self) -> bool:
         """Whether the captured tensors still are what they were when the function was traced, up to their contents."""
@@ -222,7 +226,7 @@ class Program:
         if tape.is_grad_enabled():
             wrt = tuple(i for i, t in enumerate(args) if not t.stop_gradient and t.type.dtype.kind in "fc")
             if wrt:
-                if fixed and not trains and (get_device(), wrt) not in self._training:
+                if fixed and not trains and (get_device(), wrt) not in self._training and not any(self.dependents(wrt, i) for i in range(len(self._needs(wrt)))):
                     return self._run_fixed_recorded(inputs, args, wrt)
                 if any(self._needs(wrt)):
                     return self._run_recorded(args, wrt)
@@ -252,7 +256,7 @@ class Program:
             contents = [given[source] if isinstance(source, int) else next(weights) for source in self.traced.sources]
             with on_device(where):
                 training = self._training_of(wrt)
-                step = Step(training, args, contents, versions, training.forward.run(contents)[len(results) :])
+                step = Step(self, training, args, contents, versions, training.forward.run(contents)[len(results) :])
                 step.edges = edges
             return step.gradients(*[g if needed else None for g, needed in zip(grads, self._needs(wrt), strict=True)])
 
@@ -277,24 +281,68 @@ class Program:
                     dispatch.assign(tensor, value)
 
     def _run_recorded(self, args: Sequence[Tensor], wrt: tuple[int, ...]) -> list[Tensor]:
+        if self._cut is not None:
+            results = self._cut.run(args)
+            self._write(results)
+            return results[: self.traced.output_count]
         training = self._training_of(wrt)
         given = [t._value for t in args]
         versions = self._versions(args)
         count = self.traced.output_count + len(self.traced.written)
         arrays = training.forward.run(given)
         results = [Tensor._wrap(array) for array in arrays[:count]]
-        step = Step(training, args, given, versions, arrays[count:])
+        step = Step(self, training, args, given, versions, arrays[count:])
         node = tape.record_function(args, results, step.gradients, self.name, self._needs(wrt))
         assert node is not None
         step.edges = node.edges
+        if count > 1:
+            node.run = step
         self._write(results)
         return results[: self.traced.output_count]
 
+    def dependents(self, wrt: tuple[int, ...], index: int) -> frozenset[int]:
+        """The other results through which gradients come to the one at `index`, where the arguments at `wrt` need some."""
+        if (wrt, index) not in self._dependents:
+            from polyreme.jit.cuts import dependents
+
+            needs = self._needs(wrt)
+            self._dependents[wrt, index] = frozenset(i for i in dependents(self.traced.func, index) if needs[i]) if needs[index] else frozenset()
+        return self._dependents[wrt, index]
+
+    def cut(self, index: int) -> Cut:
+        """It as two programs, the first of which gives the result at `index`."""
+        if index not in self._cuts:
+            from polyreme.jit.cuts import Cut
+
+            self._cuts[index] = Cut(self, index)
+        return self._cuts[index]
+
+    def run_cut(self, index: int, args: Sequence[Tensor]) -> list[Tensor]:
+        """All its results, by two programs. So it runs from then on."""
+        cut = self.cut(index)
+        results = cut.run(args)
+        self._cut = self._cut or cut
+        return results
+
+    def watch(self, results: Sequence[Tensor], index: int, tensor: Tensor) -> None:
+        """Let gradients of these results of a run, but for those that do not need the one at `index`, be an error if `tensor`, which has that, is changed."""
+        # Of a run by two programs each step knows its own results.
+        places = [(results[index], results[index]._index)] if self._cut is not None else [(t, index) for t in results]
+        for made, place in places:
+            if isinstance(made._node, tape.FunctionNode) and isinstance(made._node.run, Step):
+                made._node.run.watched.append((place, tensor, tensor._version))
+                return
+
+    def changed_args(self) -> frozenset[Any]:
+        """Numbers of the arguments that are changed when it has run."""
+        written, changed = self.traced.written, self.changed_inputs
+        return frozenset(i for i, source in enumerate(self.traced.sources) if source in changed or any(source is w for w in written))
+
     def _versions(self, args: Sequence[Tensor]) -> list[int | None]:
         """What is the matter when an argument is changed: not of those that the function itself writes to, whose contents from before are kept."""
-        written, changed = self.traced.written, self.changed_inputs
-        if not written and not changed:
+        if not self.traced.written and not self.changed_inputs:
             return [t._version for t in args]
+        written, changed = self.traced.written, self.changed_inputs
         return [None if source in changed or any(t is w for w in written) else t._version for source, t in zip(self.traced.sources, args, strict=True)]
 
     def _needs(self, wrt: tuple[int, ...]) -> tuple[bool, ...]:
@@ -315,11 +363,34 @@ class Program:
 class Step:
     """A run of a program's forward half, and what its gradients need of it."""
 
-    def __init__(self, training: Training, args: Sequence[Tensor], given: Sequence[Any], versions: Sequence[int | None], residuals: Sequence[Any]):
+    def __init__(self, program: Program, training: Training, args: Sequence[Tensor], given: Sequence[Any], versions: Sequence[int | None], residuals: Sequence[Any]):
         """It took the arrays `given` of `args`, which had these versions then (None: of any)."""
+        self.program = program
         self.training, self.args, self.given, self.versions, self.residuals = training, args, given, versions, residuals
         # Where their gradients go: an argument may be written to, and be made by another step then.
         self.edges: Sequence[Any] = ()
+        self.watched: list[tuple[int, Tensor, int]] = []  # results that the user may change, with their versions
+
+    def dependents(self, index: int) -> frozenset[int]:
+        """As `tape.Run` has it."""
+        return self.program.dependents(self.training.wrt, index)
+
+    def apart(self, index: int) -> list[Tensor]:
+        """As `tape.Run` has it."""
+        from polyreme import dispatch
+
+        kept = [(t, t._value, t._node, t._index, t._version, t.stop_gradient) for t in self.args]
+        try:
+            # The arguments are what they were, leaves themselves, for gradients to arrive at them.
+            for tensor, array, edge, version in zip(self.args, self.given, self.edges, self.versions, strict=True):
+                tensor._value, tensor.stop_gradient = array, edge is None
+                tensor._node, tensor._index = edge if isinstance(edge, tuple) else (None, 0)
+                tensor._version = tensor._version if version is None else version
+            with on_device(self.training.device), dispatch.trace_into(None), tape.recording(True):
+                return self.program.run_cut(index, self.args)
+        finally:
+            for tensor, array, node, place, version, stopped in kept:
+                tensor._value, tensor._node, tensor._index, tensor._version, tensor.stop_gradient = array, node, place, version, stopped
 
     def gradients(self, *grads: Tensor | None) -> list[Tensor | None]:
         """The gradients of the arguments, None for those that no gradient reaches; `grads` are those of all results, None where there is none."""
@@ -332,6 +403,9 @@ class Step:
             version = versions[i]
             if version is not None and args[i]._version != version:
                 raise RuntimeError(tape.changed_in_place(f"argument '{training.func.arg_names[i]}' of '{training.name}'", args[i]._version, version))
+        for i, tensor, version in self.watched:
+            if tensor._version != version and self.program.cut(i).reads(training.wrt, given):
+                raise RuntimeError(tape.changed_in_place(f"a result of '{training.name}'", tensor._version, version))
         seeds = [grad for grad in grads if grad is not None]
         if tape.is_grad_enabled():
             program, reached = training.differentiable(given)

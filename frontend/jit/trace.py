@@ -126,13 +126,14 @@ class Trace(Recorder):
         return self.block.add_arg(type, unique)
 
     def _stand_in(self, value: Value, stop_gradient: bool) -> Tensor:
-        tensor = self._tensor(value)
+        tensor = self.tensor(value)
         tensor.stop_gradient = stop_gradient
         if not stop_gradient:
             self.differentiable.add(value)
         return tensor
 
-    def _tensor(self, value: Value) -> Tensor:
+    def tensor(self, value: Value) -> Tensor:
+        """A tensor that stands for the value."""
         tensor = Tensor._wrap(value, value.type)
         self.made.append(weakref.ref(tensor))
         return tensor
@@ -235,7 +236,7 @@ class Trace(Recorder):
         if cls in GRADIENTS and any(v in self.differentiable for v in op.operands):
             self.differentiable.update(r for r in op.results if r.type.dtype.kind in "fc")
         # Whether a result needs gradients is for dispatch to say, which records it next.
-        results = tuple(map(self._tensor, op.results))
+        results = tuple(map(self.tensor, op.results))
         return results[0] if len(results) == 1 else results
 
     def _fitting(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> Op:
@@ -484,7 +485,7 @@ class Trace(Recorder):
 
     def alias(self, tensor: Tensor) -> Tensor:
         """A stand-in for what the tensor is now."""
-        made = self._tensor(self.value_of(tensor))
+        made = self.tensor(self.value_of(tensor))
         made.stop_gradient, made._node, made._index = tensor.stop_gradient, tensor._node, tensor._index
         return made
 

@@ -6,6 +6,7 @@ import pytest
 
 from polyreme.ir.diagnostics import PolyremeError
 from tests.frontend.capture_programs import (
+    between,
     containers,
     flow,
     functions,
@@ -14,6 +15,7 @@ from tests.frontend.capture_programs import (
     layers,
     objects,
     outside,
+    parts,
     statements,
     tensors,
     writes,
@@ -25,7 +27,7 @@ KNOWN_WITH_FULL_GRAPH = {
     "a_while_on_a_tensor": "a number that a branch or loop of the program computes outlives the call: it is a tensor",
     "a_branch_returns_the_argument_itself": "a result is a tensor of its own",
 }
-SUBJECTS = (containers, flow, functions, gradients, kinds, layers, objects, outside, statements, tensors, writes)
+SUBJECTS = (between, containers, flow, functions, gradients, kinds, layers, objects, outside, parts, statements, tensors, writes)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
