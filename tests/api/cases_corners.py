@@ -33,6 +33,24 @@ def _(c):
     c(normal(1, 5, 4, 5, 2), 2, 3, padding=1, ceil_mode=True, divisor_override=3, data_format="NDHWC")
 
 
+@cases(f"{F}.pad")
+def _(c):
+    for mode in ("reflect", "replicate", "circular", "constant"):
+        for widths in ([-1, 0, 1, 2], [-1, -2, 0, -1], [2, -1, -3, 3], [-2, 3, 0, 0]):
+            c(normal(1, 2, 5, 4), widths, mode)
+        c(normal(1, 2, 5), [-2, 3], mode)
+        c(normal(1, 5, 2), [3, -1], mode, data_format="NLC")
+        c(normal(1, 5, 4, 2), [1, -1, -2, 0], mode, data_format="NHWC")
+        c(normal(1, 1, 4, 3, 5), [-1, 1, 2, -1, 0, -2], mode)
+    for widths in ([1, 2], [1, 2, 2, 0, 1, 1], [1, 0, 2, 1, 0, 3, 1, 1], (1, 2)):
+        for layout in ("NHWC", "NCHW", None):
+            c(normal(2, 3, 4, 2), widths, data_format=layout)
+    c(normal(2, 3, 4, 2), [1, 0, 2, 1, 0, 3, 1, 1], pad_from_left_axis=False, data_format="NHWC")
+    c(normal(2, 3, 4), [1, 0, 2, 1], value=1.5)
+    c(normal(2, 3), [1, 2])
+    c(normal(2, 3), [1, 2, 0, 3], pad_from_left_axis=False)
+
+
 @cases("paddle.nn.AvgPool2D")
 def _(c):
     c.layer(2, ceil_mode=True, divisor_override=5)(normal(1, 1, 7, 6))
