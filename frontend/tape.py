@@ -564,6 +564,7 @@ def _send(
     since: int | None,
 ) -> list[Tensor | None]:
     from polyreme.dispatch import full
+    from polyreme.math.common import cast_to
     from polyreme.stale import StaleTensor
 
     arrived: dict[Any, Any] = {}  # by (id of node or leaf, output number): tensors, or arrays of steps that are not recorded
@@ -615,6 +616,8 @@ def _send(
                 seed = full(tensor.type.shape, 1, tensor.type.dtype)
             elif seed.shape != tensor.shape:
                 raise AssertionError(f"expected a gradient of shape {list(tensor.shape)} but got {list(seed.shape)}")
+            elif seed.type.dtype != tensor.type.dtype:
+                seed = cast_to(seed, tensor.type.dtype)
             deliver(edge, seed)
         while waiting:
             _, _, node = heapq.heappop(waiting)

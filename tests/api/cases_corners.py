@@ -1,6 +1,6 @@
 """Calls at the edge of what a function takes: numbers counted from the end, windows that reach past the padding, sizes below nothing."""
 
-from tests.api.table import array, cases, check, normal
+from tests.api.table import array, cases, caught, check, normal
 
 F = "paddle.nn.functional"
 
@@ -75,4 +75,53 @@ def complex_zero_and_infinity_have_powers(paddle, np, rng):
                 again = paddle.pow(x, number)
                 found[f"{dtype} number {number}"] = [again.real(), again.imag()]
         found[f"{dtype} 0"] = paddle.pow(x, 0)
+    return found
+
+
+@check("paddle.Tensor.backward", "paddle.grad")
+def a_gradient_of_another_dtype_is_cast_to_that_of_the_tensor(paddle, np, rng):
+    found = {}
+    for dtype in ("float32", "float64"):
+        for other in ("float32", "float64", "float16", "int32"):
+            for name, function in {"product": lambda x: x * x, "sum": lambda x: x.sum(), "matmul": lambda x: x.reshape([1, 2]) @ x.reshape([2, 1])}.items():
+                x = paddle.to_tensor([1.0, 2.0], dtype=dtype, stop_gradient=False)
+                y = function(x)
+                start = paddle.full(y.shape, 3, dtype="float32").astype(other)
+                y.backward(start, retain_graph=True)
+                (again,) = paddle.grad(y, x, start)
+                found[f"{name} of {dtype} from {other}"] = [x.grad.dtype, x.grad, again.dtype, again]
+    return found
+
+
+@check("paddle.autograd.PyLayer")
+def an_argument_that_is_returned_becomes_the_result(paddle, np, rng):
+    def layer(writes, several):
+        class Ten(paddle.autograd.PyLayer):
+            @staticmethod
+            def forward(ctx, x, w):
+                if writes:
+                    x.scale_(2.0)
+                ctx.save_for_backward(x)
+                return (x, x * 3) if several else x
+
+            @staticmethod
+            def backward(ctx, *grads):
+                (x,) = ctx.saved_tensor()
+                return grads[0] * 10 * x, grads[-1] * 7
+
+        return Ten
+
+    found = {}
+    for writes in (True, False):
+        for several in (True, False):
+            a, w = (paddle.to_tensor(v, stop_gradient=False) for v in ([1.0, 2.0], [3.0, 4.0]))
+            b = a * 1
+            made = layer(writes, several).apply(b, w)
+            first, *others = made if several else [made]
+            sum([first + b, *others]).sum().backward()
+            found[f"{writes} {several}"] = [first is b, first, a.grad.numpy(), w.grad.numpy(), b.is_leaf]
+    unneeded = paddle.to_tensor([1.0, 2.0])
+    found["no gradients"] = layer(True, False).apply(unneeded, paddle.to_tensor([3.0, 4.0])) is unneeded
+    leaf, w = (paddle.to_tensor(v, stop_gradient=False) for v in ([1.0, 2.0], [3.0, 4.0]))
+    found["leaf"] = caught(lambda: layer(True, False).apply(leaf, w))
     return found
