@@ -125,3 +125,50 @@ def an_argument_that_is_returned_becomes_the_result(paddle, np, rng):
     leaf, w = (paddle.to_tensor(v, stop_gradient=False) for v in ([1.0, 2.0], [3.0, 4.0]))
     found["leaf"] = caught(lambda: layer(True, False).apply(leaf, w))
     return found
+
+
+@check("paddle.Tensor.backward", "paddle.Tensor.clear_grad", "paddle.Tensor.grad")
+def a_gradient_that_is_kept_follows_until_it_is_cleared(paddle, np, rng):
+    found = {}
+
+    def told(what, x, kept):
+        found[what] = [x.grad.numpy(), kept.numpy(), x.grad.stop_gradient, x.grad.is_leaf]
+
+    def leaf():
+        return paddle.to_tensor([1.0, 2.0], stop_gradient=False)
+
+    x = leaf()
+    (x * x).sum().backward()
+    kept, detached, copied = x.grad, x.grad.detach(), x.grad.clone()
+    (x * x).sum().backward()
+    told("twice", x, kept)
+    found["others"] = [detached, copied]
+    x.clear_grad()
+    told("cleared", x, kept)
+    between = x.grad
+    (x * x).sum().backward()
+    told("after it", x, kept)
+    (x * x).sum().backward()
+    told("after it twice", x, between)
+
+    x, own = leaf(), paddle.to_tensor([5.0, 5.0])
+    x.grad = own
+    (x * x).sum().backward()
+    told("one that was set", x, own)
+    x.clear_grad()
+    told("one that was set, cleared", x, own)
+
+    x, start = leaf(), paddle.to_tensor([1.0, 1.0])
+    y = leaf()
+    (x + y).backward(start)
+    (x * 2).sum().backward()
+    found["shared"] = [x.grad.numpy(), y.grad.numpy(), start]
+
+    parameter = paddle.create_parameter([2], "float32")
+    sgd = paddle.optimizer.SGD(0.5, parameters=[parameter])
+    (parameter * 3).sum().backward()
+    kept = parameter.grad
+    sgd.step()
+    sgd.clear_grad()
+    told("by an optimizer", parameter, kept)
+    return found
