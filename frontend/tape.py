@@ -658,6 +658,7 @@ def _send(
     since: int | None,
 ) -> list[Tensor | None]:
     from polyreme.dispatch import full
+    from polyreme.math.common import cast_to
     from polyreme.stale import StaleTensor
 
     arrived: dict[Any, Any] = {}  # by (id of node or leaf, output number): tensors, or arrays of steps that are not recorded
@@ -709,6 +710,8 @@ def _send(
                 seed = full(tensor.type.shape, 1, tensor.type.dtype)
             elif seed.shape != tensor.shape:
                 raise AssertionError(f"expected a gradient of shape {list(tensor.shape)} but got {list(seed.shape)}")
+            elif seed.type.dtype != tensor.type.dtype:
+                seed = cast_to(seed, tensor.type.dtype)
             deliver(edge, seed)
         while waiting:
             _, _, node = heapq.heappop(waiting)
@@ -776,19 +779,23 @@ def call_hooks(hooks: dict[int, Callable[..., Any]], value: Tensor) -> Tensor:
 
 
 def _accumulate(tensor: Tensor, value: Tensor) -> None:
-    from polyreme.dispatch import active_trace
+    from polyreme.dispatch import active_trace, assign
     from polyreme.math.elementwise import add
 
     if (recorder := active_trace()) is not None:
         recorder.retain(tensor)
-    if tensor._grad is None:
-        # The gradient may have come from a hook, or go to several leaves: each has a tensor of its own.
-        fresh = value.clone() if is_grad_enabled() else type(value)._wrap(value._value, value._type)
-        fresh.stop_gradient = False
-        tensor._grad = fresh
-        fresh._name = f"{tensor.name}@GRAD"
-    else:
-        total = add(tensor._grad, value)
-        total.stop_gradient = False
-        total._name = tensor._grad._name
-        tensor._grad = total
+    held = tensor._grad
+    name = f"{tensor._name or tensor.name}@GRAD"
+    if held is not None:
+        value = add(held, value)
+        # Paddle adds into a gradient that it has made itself, so that those who keep the tensor see it; not where a graph of gradients goes on.
+        if held._name == name and not is_grad_enabled():
+            assign(held, value)
+            return
+        value._name, value.stop_gradient = name, held.stop_gradient
+        tensor._grad = value
+        return
+    # The gradient may have come from a hook, or go to several leaves: each has a tensor of its own.
+    fresh = value.clone() if is_grad_enabled() else type(value)._wrap(value._value, value._type)
+    fresh._name, fresh.stop_gradient = name, False
+    tensor._grad = fresh

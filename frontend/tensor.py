@@ -412,11 +412,23 @@ class Tensor:
         tape.backward([self], [grad_tensor], retain_graph)
 
     def clear_gradient(self, set_to_zero: bool = True) -> None:
-        """Set the gradient to zeros, or take it away with `set_to_zero=False`."""
-        if self._grad is not None:
-            cleared = Tensor._wrap(np.zeros_like(self._grad._value))
-            cleared.stop_gradient = False  # as gradients have it
-            self._grad = cleared if set_to_zero else None
+        """Set the gradient to zeros, or take it away with `set_to_zero=False`. Those who keep a gradient that backward() made see the zeros, but not what is added after that."""
+        held = self._grad
+        if held is None:
+            return
+        if not set_to_zero:
+            self._grad = None
+            return
+        zeros = np.zeros_like(held._value)
+        if held._name == f"{self._name}@GRAD":
+            if held._view is None:
+                held._value, held._version = zeros, held._version + 1
+            else:
+                from polyreme.dispatch import assign
+
+                assign(held, Tensor._wrap(zeros))
+        self._grad = cleared = Tensor._wrap(zeros)
+        cleared.stop_gradient = held.stop_gradient
 
     def clear_grad(self, set_to_zero: bool = True) -> None:
         self.clear_gradient(set_to_zero)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polyreme import tape
+from polyreme.ir.core import OpResult
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
 
@@ -20,6 +21,7 @@ class PyLayerContext:
         self._versions: tuple[int, ...] = ()
         self._materialize = True
         self._non_differentiable: set[int] = set()
+        self._not_in_place: set[int] = set()
         self.needs_input_grad: tuple[bool, ...] = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -43,11 +45,31 @@ class PyLayerContext:
         return self.saved_tensor()
 
     def mark_not_inplace(self, *args: Any) -> None:
-        """Taken for compatibility: results here never share memory with inputs that are changed."""
+        """Arguments that are other tensors in the graph than the results they are returned as."""
+        self._not_in_place = {id(t) for t in args}
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
         """Results that need no gradient."""
         self._non_differentiable = {id(t) for t in tensors}
+
+    def _in_place(self, argument: Tensor, written: bool) -> bool:
+        """Whether an argument that `forward` returns becomes the result itself, as in Paddle. A leaf that needs gradients cannot: if it was not written to, the result is another tensor."""
+        from polyreme import dispatch
+        from polyreme.math.elementwise import refuse_leaf
+
+        if id(argument) in self._not_in_place:
+            return False
+        made_here = dispatch.active_trace() is not None and isinstance(argument._value, OpResult)
+        if written or made_here or argument.stop_gradient or not argument.is_leaf:
+            refuse_leaf(argument)
+            return True
+        return not tape.is_grad_enabled()
+
+    def _follow(self, changed: Sequence[Tensor]) -> None:
+        """What was saved of these is what they are now that they have become results."""
+        self._versions = tuple(
+            t._version if any(t is c for c in changed) else v for t, v in zip(self._saved, self._versions, strict=True)
+        )
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether `backward` gets zeros (True, the default) or None for a result that has no gradient."""
@@ -63,10 +85,9 @@ def tensors_of(argument: Any) -> list[Tensor]:
     return []
 
 
-def _per_tensor(returned: Any, arguments: Sequence[Any], what: str) -> list[Tensor | None]:
-    """What `backward` returned for `arguments`, as one gradient (or None) for each Tensor in them; a `ValueError` where number or shape are wrong."""
+def _per_tensor(returned: Any, arguments: Sequence[Any], needing: Sequence[bool], what: str) -> list[Tensor | None]:
+    """What `backward` returned for `arguments`, of which those `needing` gradients had to have one, as one gradient (or None) for each Tensor in them; a `ValueError` where number or shape are wrong."""
     gradients = list(returned) if isinstance(returned, (tuple, list)) else [returned]
-    needing = [any(not t.stop_gradient for t in tensors_of(a)) for a in arguments]
     if len(gradients) == sum(needing) < len(arguments):
         left = iter(gradients)
         gradients = [next(left) if needed else None for needed in needing]
@@ -110,17 +131,26 @@ class PyLayer:
             from polyreme.static.py_layer import append_py_layer
 
             return append_py_layer(cls, args, kwargs)
+        from polyreme import dispatch
+
         context = PyLayerContext()
         # An argument is a Tensor, several in a list or tuple, or neither.
         given = [a for a in (*args, *kwargs.values()) if tensors_of(a)]
         inputs = [t for a in given for t in tensors_of(a)]
         context.needs_input_grad = tuple(not t.stop_gradient for t in inputs)
+        versions = [t._version for t in inputs]
         with tape.no_grad():
             results = cls.forward(context, *args, **kwargs)
         several = isinstance(results, (tuple, list))
         outputs = list(results) if several else [results]
-        # A result that is an argument itself gets a place of its own in the graph.
-        outputs = [o.detach() if isinstance(o, Tensor) and any(o is i for i in inputs) else o for o in outputs]
+        needing = [any(not t.stop_gradient for t in tensors_of(a)) for a in given]
+        changed: list[Tensor | None] = []
+        for i, o in enumerate(outputs):
+            version = next((v for t, v in zip(inputs, versions, strict=True) if t is o), None)
+            is_changed = version is not None and all(o is not c for c in changed) and context._in_place(o, o._version != version)
+            changed.append(o if is_changed else None)
+            if version is not None:
+                outputs[i] = dispatch.alias(o) if is_changed else o.detach()
         tensors = [o for o in outputs if isinstance(o, Tensor)]
         if not tensors:
             raise ValueError(f"expected a Tensor among what {cls.__name__}.forward returns but got {results!r}")
@@ -131,11 +161,9 @@ class PyLayer:
 
             if context._materialize:
                 grads = tuple(full(t.shape, 0, t.dtype) if g is None else g for g, t in zip(grads, types, strict=True))
-            return _per_tensor(cls.backward(context, *grads), given, f"{cls.__name__}.backward")
+            return _per_tensor(cls.backward(context, *grads), given, needing, f"{cls.__name__}.backward")
 
         originals = [r for r in (results if several else [results]) if isinstance(r, Tensor)]
-        from polyreme import dispatch
-
         recorder = dispatch.active_trace()
         if recorder is not None and tape.is_grad_enabled() and any(context.needs_input_grad):
             tensors = list(recorder.custom_gradient(tensors, inputs, backward, cls.backward, f"{cls.__name__}.backward", context._materialize))
@@ -145,6 +173,8 @@ class PyLayer:
         for tensor, original in zip(tensors, originals, strict=True):
             if id(original) in context._non_differentiable:
                 tensor.stop_gradient = True
+        outputs = [o if c is None else dispatch.assign(c, o) for o, c in zip(outputs, changed, strict=True)]
+        context._follow([c for c in changed if c is not None])
         if not several:
             return outputs[0]
         return type(results)(outputs) if isinstance(results, list) else tuple(outputs)

@@ -318,7 +318,7 @@ def gradients(net: Any, x: Any, labels: Any) -> dict[str, Any]:
     net.clear_gradients()
     loss = nn.functional.cross_entropy(net(x), labels)
     loss.backward()
-    return {"loss": loss, **{name: p.grad for name, p in net.named_parameters()}}
+    return {"loss": loss, **{name: p.grad.clone() for name, p in net.named_parameters()}}
 
 
 def test_gradients_of_a_compiled_layer_are_those_of_the_eager_one() -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import polyreme as paddle
 from polyreme.autograd import PyLayer
 from polyreme.math.elementwise import tanh
 from polyreme.tensor import Tensor
@@ -150,3 +151,48 @@ def test_arguments_that_need_no_gradient_may_be_left_out(monkeypatch):
     y = leaf([1.0])
     Weighted.apply(Tensor(np.ones(1, "float32")), b=y).sum().backward()
     assert y.grad.item() == 3
+
+
+class _TimesTen(paddle.autograd.PyLayer):
+    """Doubles its argument in place and returns it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        x.scale_(2.0)
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensor()
+        return grad * 10 * x
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_argument_that_is_written_and_returned_is_the_result(compiled):
+    def function(x):
+        y = x * 1
+        z = _TimesTen.apply(y)
+        return (z + y).sum()
+
+    x = paddle.to_tensor([1.0, 2.0], stop_gradient=False)
+    result = (paddle.jit.to_static(function) if compiled else function)(x)
+    result.backward()
+    assert result.item() == 12
+    assert x.grad.tolist() == [40, 80]  # both summands are the layer's result
+
+
+def test_a_view_that_a_layer_writes_and_returns_is_seen_in_what_it_is_a_view_of():
+    x = paddle.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False)
+    y = x * 1
+    row = y[0]
+    assert _TimesTen.apply(row) is row
+    y.sum().backward()
+    assert y.tolist() == [[2, 4], [3, 4]]
+    assert x.grad.tolist() == [[20, 40], [1, 1]]
+
+
+def test_a_leaf_that_a_layer_writes_and_returns_is_refused():
+    x = paddle.to_tensor([1.0, 2.0], stop_gradient=False)
+    with pytest.raises(ValueError, match="Leaf Tensor .* can't use inplace strategy"):
+        _TimesTen.apply(x)

@@ -226,8 +226,9 @@ def pad(
 ) -> Tensor:
     """With elements added around.
 
-    A list of two numbers per axis pads all of them, the first axis first. A shorter one pads the spatial axes, the last axis first. Modes:
-    "constant" (`value`), "reflect" (mirrored without the edge), "replicate" (the edge repeated), "circular" (from the other end).
+    Two numbers per spatial axis pad those that `data_format` says, the last one first. With "constant" a list may have two numbers for every axis, the first axis first
+    (or last, without `pad_from_left_axis`), or for fewer axes, the last one first, whatever the data format. Modes: "constant" (`value`), "reflect" (mirrored without
+    the edge), "replicate" (the edge repeated), "circular" (from the other end). Negative numbers take elements away, after the others have added theirs.
     """
     tensor_arg(x, "pad")
     widths = [w if isinstance(w, Expr) else int(w) for w in shape_dims(pad)]
@@ -235,8 +236,9 @@ def pad(
     assert 2 * rank >= len(widths), f"pad expected at most two widths per axis but got {len(widths)} for shape {list(x.shape)}"
     pairs: list[tuple[Dim, Dim]] = [(0, 0)] * rank
     given = list(zip(widths[::2], widths[1::2], strict=True))
-    if len(given) == rank and (mode == "constant" and data_format is None or rank < 3):
-        pairs = given if pad_from_left_axis else given[::-1]
+    spatial = len(given) == rank - 2 or mode != "constant" and rank > 2
+    if not spatial:
+        pairs = given if len(given) == rank and pad_from_left_axis else [*[(0, 0)] * (rank - len(given)), *given[::-1]]
     else:
         last = rank - 2 if data_format is not None and data_format.endswith("C") and rank > 2 else rank - 1
         for i, pair in enumerate(given):
@@ -251,6 +253,7 @@ def pad(
     if len(known) < rank:
         free = [w for w in widths if isinstance(w, Expr)]
         raise UnknownSize(f"expected known widths to pad by in mode '{mode}' but got the symbolic size '{free[0]}'", *free)
+    cuts, known = known, [(max(low, 0), max(high, 0)) for low, high in known]
     padded = [axis for axis, pair in enumerate(known) if any(pair)]
     # In front of the last of these axes places are taken one by one, in the kernel that puts the last one together; where sizes are unknown the last one comes first, so that the others copy
     # whole rows of it.
@@ -264,7 +267,7 @@ def pad(
             x = dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
         else:
             x = _padded_axis(x, axis, size, low, high, mode)
-    return x
+    return _crop_negative(x, cuts)[1]
 
 
 def _padded_axis(x: Tensor, axis: int, size: Dim, low: int, high: int, mode: str) -> Tensor:
