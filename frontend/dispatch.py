@@ -534,4 +534,6 @@ def seen_as(tensor: Tensor, make: Callable[[Tensor], Tensor]) -> Tensor:
         views.put_back(tensor, before)
         raise
     views.become(tensor, made)
+    if isinstance(recorder, Gathering):
+        recorder.changed(tensor)
     return tensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
@@ -324,14 +325,18 @@ class Program:
         self._cut = self._cut or cut
         return results
 
-    def watch(self, results: Sequence[Tensor], index: int, tensor: Tensor) -> None:
-        """Let gradients of these results of a run, but for those that do not need the one at `index`, be an error if `tensor`, which has that, is changed."""
+    def watch(self, results: Sequence[Tensor], index: int, tensor: Tensor) -> tuple[Step, int] | None:
+        """Let gradients of these results of a run, but for those that do not need the one at `index`, be an error if `tensor`, which has that, is changed.
+
+        The step that has to know if it is changed and gone when they are asked for, with the number of the result there; None where none does.
+        """
         # Of a run by two programs each step knows its own results.
         places = [(results[index], results[index]._index)] if self._cut is not None else [(t, index) for t in results]
         for made, place in places:
             if isinstance(made._node, tape.FunctionNode) and isinstance(made._node.run, Step):
-                made._node.run.watched.append((place, tensor, tensor._version))
-                return
+                made._node.run.watched.append((place, weakref.ref(tensor), tensor._version))
+                return made._node.run, place
+        return None
 
     def changed_args(self) -> frozenset[Any]:
         """Numbers of the arguments that are changed when it has run."""
@@ -369,7 +374,8 @@ class Step:
         self.training, self.args, self.given, self.versions, self.residuals = training, args, given, versions, residuals
         # Where their gradients go: an argument may be written to, and be made by another step then.
         self.edges: Sequence[Any] = ()
-        self.watched: list[tuple[int, Tensor, int]] = []  # results that the user may change, with their versions
+        self.watched: list[tuple[int, weakref.ref[Tensor], int]] = []  # results that the user may change, with their versions
+        self.changed: dict[int, int] = {}  # versions of those that are known to be changed
 
     def dependents(self, index: int) -> frozenset[int]:
         """As `tape.Run` has it."""
@@ -403,9 +409,10 @@ class Step:
             version = versions[i]
             if version is not None and args[i]._version != version:
                 raise RuntimeError(tape.changed_in_place(f"argument '{training.func.arg_names[i]}' of '{training.name}'", args[i]._version, version))
-        for i, tensor, version in self.watched:
-            if tensor._version != version and self.program.cut(i).reads(training.wrt, given):
-                raise RuntimeError(tape.changed_in_place(f"a result of '{training.name}'", tensor._version, version))
+        for i, reference, version in self.watched:
+            now = self.changed.get(i, version) if (tensor := reference()) is None else tensor._version
+            if now != version and self.program.cut(i).reads(training.wrt, given):
+                raise RuntimeError(tape.changed_in_place(f"a result of '{training.name}'", now, version))
         seeds = [grad for grad in grads if grad is not None]
         if tape.is_grad_enabled():
             program, reached = training.differentiable(given)

@@ -37,6 +37,14 @@ def a_hook_on_what_was_used_before(x: Any, h: Any, k: Any, y: Any) -> Any:
 
 
 @_way
+def a_hook_on_what_waits_to_be_used(x: Any, h: Any, k: Any, y: Any) -> Any:
+    size = float(k.mean())
+    squares = h * h
+    h.register_hook(lambda g: g * 2)
+    (squares.mean() + size * y).backward()
+
+
+@_way
 def hooks_on_all(x: Any, h: Any, k: Any, y: Any) -> Any:
     seen: list[Any] = []
     for made in (y, k, h):
