@@ -227,7 +227,7 @@ class Program:
         if tape.is_grad_enabled():
             wrt = tuple(i for i, t in enumerate(args) if not t.stop_gradient and t.type.dtype.kind in "fc")
             if wrt:
-                if fixed and not trains and (get_device(), wrt) not in self._training and not any(self.dependents(wrt, i) for i in range(len(self._needs(wrt)))):
+                if fixed and not trains and (get_device(), wrt) not in self._training:
                     return self._run_fixed_recorded(inputs, args, wrt)
                 if any(self._needs(wrt)):
                     return self._run_recorded(args, wrt)
@@ -252,17 +252,23 @@ class Program:
         given = [tensor._value for tensor in inputs]
         versions = self._versions(args)
 
-        def gradients(*grads: Tensor | None) -> list[Tensor | None]:
+        def step(ready: bool) -> Step:
             weights = iter(fixed.contents())
             contents = [given[source] if isinstance(source, int) else next(weights) for source in self.traced.sources]
             with on_device(where):
                 training = self._training_of(wrt)
-                step = Step(self, training, args, contents, versions, training.forward.run(contents)[len(results) :])
-                step.edges = edges
-            return step.gradients(*[g if needed else None for g, needed in zip(grads, self._needs(wrt), strict=True)])
+                made = Step(self, training, args, contents, versions, training.forward.run(contents)[count:] if ready else ())
+            made.edges = edges
+            return made
 
-        tape.record_function(args, results, gradients, self.name)
+        def gradients(*grads: Tensor | None) -> list[Tensor | None]:
+            return step(True).gradients(*[g if needed else None for g, needed in zip(grads, self._needs(wrt), strict=True)])
+
+        count = len(results)
+        node = tape.record_function(args, results, gradients, self.name)
         edges = [tape.edge_of(t) for t in args]
+        if node is not None and count > 1:
+            node.run = _LaterRun(self, wrt, step)
         return results
 
     def _results(self, arrays: Sequence[Any]) -> list[Tensor]:
@@ -363,6 +369,19 @@ class Program:
         if key not in self._training:
             self._training[key] = Training(self.traced.func, wrt, self.name)
         return self._training[key]
+
+
+class _LaterRun:
+    """What is known of a run of a program with fixed weights, by the step that is made once gradients are asked for; `tape.Run` has what it is asked."""
+
+    def __init__(self, program: Program, wrt: tuple[int, ...], step: Callable[[bool], Step]):
+        self.program, self.wrt, self.step = program, wrt, step
+
+    def dependents(self, index: int) -> frozenset[int]:
+        return self.program.dependents(self.wrt, index)
+
+    def apart(self, index: int) -> list[Tensor]:
+        return self.step(False).apart(index)
 
 
 class Step:
