@@ -541,4 +541,6 @@ def seen_as(tensor: Tensor, make: Callable[..., Tensor], *args: Any, **kwargs: A
         views.put_back(tensor, before)
         raise
     views.become(tensor, made)
+    if isinstance(recorder, Gathering):
+        recorder.changed(tensor)
     return tensor

@@ -74,12 +74,11 @@ class Pending:
         else:
             self.give(tensor)
 
-    def apart(self, tensor: Tensor) -> Pending:
+    def apart(self, tensor: Tensor) -> Pending | Array:
         """A value for `tensor` that has the same contents, and no place on the tape."""
-        made = Pending(self.type, self.dtype, self.owner, self.number, False, tensor)
         if self.array is not None:
-            made.array = self.array
-            return made
+            return self.array
+        made = Pending(self.type, self.dtype, self.owner, self.number, False, tensor)
         made.apart_from = self
         if self.detached is None:
             self.detached = []

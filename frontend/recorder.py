@@ -113,5 +113,9 @@ class Gathering(Recorder):
         """A tensor of rank 0 of a number of Python's, which may be another one at the next call."""
 
     @abstractmethod
+    def changed(self, tensor: Tensor) -> None:
+        """Note that `tensor` has another version: it is written to, or seen otherwise."""
+
+    @abstractmethod
     def flush(self, reason: str = "") -> None:
         """Run what was gathered. `reason` says why the user's code needs it, if it does."""

@@ -22,7 +22,7 @@ from polyreme import dispatch, tape, views
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location
 from polyreme.ir.types import ScalarType
-from polyreme.jit.program import Program
+from polyreme.jit.program import Program, Step
 from polyreme.jit.trace import Trace
 from polyreme.pending import COUNT, Pending
 from polyreme.recorder import Gathering
@@ -141,7 +141,8 @@ class _Segment:
         self.values: list[weakref.ref[Pending]] = []
         self.arguments: list[Tensor] = []
         self.arrays: list[Any] = []  # of each argument, when it was met
-        self.nodes: list[Any] = []  # which step of the tape had made it then
+        self.nodes: list[Any] = []  # which step of the tape had made it then, as which result
+        self.indices: list[int] = []
         self.versions: list[int] = []
         self.trains: list[bool] = []  # whether it needed gradients then, or passed some on later
         self.places: dict[int, int] = {}  # of an argument, by the tensor's identity
@@ -160,7 +161,7 @@ class _Segment:
         for at in [at for at in self.number_of if at >= count]:
             del self.number_of[at]
         del self.numbers[len(self.number_of) :]
-        for noted in (self.arguments, self.arrays, self.nodes, self.versions, self.trains):
+        for noted in (self.arguments, self.arrays, self.nodes, self.indices, self.versions, self.trains):
             del noted[count:]
         del self.key[parts:]
 
@@ -244,6 +245,8 @@ class Gatherer(Gathering):
         self.numbers: dict[int, tuple[Tensor, Any]] = {}  # tensors made of numbers of Python's, by identity
         self.passing = False  # whether gradients flow through an operand of the op that is being noted
         self.flushing = False
+        # Runs of programs whose gradients may need a tensor as it is, and as which result, by the tensor's identity.
+        self.watching: dict[int, list[tuple[weakref.ref[Tensor], weakref.ref[Step], int]]] = {}
         # Another thread that needs a value runs the segment. Nobody waits for values of another gatherer while this is held.
         self.lock = threading.RLock()
 
@@ -366,6 +369,7 @@ class Gatherer(Gathering):
         segment.arguments.append(tensor)
         segment.arrays.append(tensor._value)
         segment.nodes.append(tensor._node)
+        segment.indices.append(tensor._index)
         segment.versions.append(tensor._version)
         segment.trains.append(not tensor.stop_gradient)
         if (entry := self.numbers.get(id(tensor))) is not None:
@@ -382,6 +386,13 @@ class Gatherer(Gathering):
             self._take_others((tensor, value))
         with self.lock:
             self._assign(tensor, value)
+        self.changed(tensor)
+
+    def changed(self, tensor: Tensor) -> None:
+        """Tell the runs of programs whose gradients may need `tensor` as it was: it may be gone when these are asked for."""
+        for held, run, place in self.watching.get(id(tensor), ()) if self.watching else ():
+            if held() is tensor and (step := run()) is not None:
+                step.changed[place] = tensor._version
 
     def _assign(self, tensor: Tensor, value: Tensor) -> None:
         if self._is_read(tensor):
@@ -392,7 +403,8 @@ class Gatherer(Gathering):
                 # The program reads it, or sends it gradients, as it was.
                 self.flush("a tensor is written that was read before")
             else:
-                self.segment.arguments[at] = views.alias(tensor)
+                before = self.segment.arguments[at] = views.alias(tensor)
+                self.segment.versions[at] = before._version
                 del self.segment.places[id(tensor)]
         new = value._value
         if tape.is_grad_enabled() and not tensor.stop_gradient and tensor.is_leaf and not value.is_leaf:
@@ -497,7 +509,9 @@ class Gatherer(Gathering):
             if pending is not None:
                 if (reader := pending.reader()) is not None:
                     tape.stand_for(result, reader)
-                    program.watch(results, i, reader)
+                    if (watching := program.watch(results, i, reader)) is not None:
+                        step, place = watching
+                        self.watching.setdefault(id(reader), []).append((weakref.ref(reader), weakref.ref(step), place))
                 pending.settle(result._value, result._node, result._index)
         return True
 
@@ -533,16 +547,16 @@ def _run_steps(segment: _Segment) -> None:
 @contextmanager
 def _as_they_were(segment: _Segment) -> Iterator[None]:
     """Let arguments be inside the `with` what they were when the ops that take them were called; leaves are themselves there, for their gradients to arrive at them."""
-    changed: list[tuple[Tensor, Any, Any, int, bool]] = []
-    for tensor, array, node, version, trains in zip(segment.arguments, segment.arrays, segment.nodes, segment.versions, segment.trains, strict=True):
+    changed: list[tuple[Tensor, Any, Any, int, int, bool]] = []
+    for i, (tensor, array, node, trains) in enumerate(zip(segment.arguments, segment.arrays, segment.nodes, segment.trains, strict=True)):
         if tensor._value is not array or tensor._node is not node or tensor.stop_gradient == trains:
-            changed.append((tensor, tensor._value, tensor._node, tensor._version, tensor.stop_gradient))
-            tensor._value, tensor._node, tensor._version, tensor.stop_gradient = array, node, version, not trains
+            changed.append((tensor, tensor._value, tensor._node, tensor._index, tensor._version, tensor.stop_gradient))
+            tensor._value, tensor._node, tensor._index, tensor._version, tensor.stop_gradient = array, node, segment.indices[i], segment.versions[i], not trains
     try:
         yield
     finally:
-        for tensor, array, node, version, stopped in changed:
-            tensor._value, tensor._node, tensor._version, tensor.stop_gradient = array, node, version, stopped
+        for tensor, array, node, index, version, stopped in changed:
+            tensor._value, tensor._node, tensor._index, tensor._version, tensor.stop_gradient = array, node, index, version, stopped
 
 
 def current() -> Gatherer | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
@@ -226,7 +227,7 @@ class Program:
         if tape.is_grad_enabled():
             wrt = tuple(i for i, t in enumerate(args) if not t.stop_gradient and t.type.dtype.kind in "fc")
             if wrt:
-                if fixed and not trains and (get_device(), wrt) not in self._training and not any(self.dependents(wrt, i) for i in range(len(self._needs(wrt)))):
+                if fixed and not trains and (get_device(), wrt) not in self._training:
                     return self._run_fixed_recorded(inputs, args, wrt)
                 if any(self._needs(wrt)):
                     return self._run_recorded(args, wrt)
@@ -251,17 +252,23 @@ class Program:
         given = [tensor._value for tensor in inputs]
         versions = self._versions(args)
 
-        def gradients(*grads: Tensor | None) -> list[Tensor | None]:
+        def step(ready: bool) -> Step:
             weights = iter(fixed.contents())
             contents = [given[source] if isinstance(source, int) else next(weights) for source in self.traced.sources]
             with on_device(where):
                 training = self._training_of(wrt)
-                step = Step(self, training, args, contents, versions, training.forward.run(contents)[len(results) :])
-                step.edges = edges
-            return step.gradients(*[g if needed else None for g, needed in zip(grads, self._needs(wrt), strict=True)])
+                made = Step(self, training, args, contents, versions, training.forward.run(contents)[count:] if ready else ())
+            made.edges = edges
+            return made
 
-        tape.record_function(args, results, gradients, self.name)
+        def gradients(*grads: Tensor | None) -> list[Tensor | None]:
+            return step(True).gradients(*[g if needed else None for g, needed in zip(grads, self._needs(wrt), strict=True)])
+
+        count = len(results)
+        node = tape.record_function(args, results, gradients, self.name)
         edges = [tape.edge_of(t) for t in args]
+        if node is not None and count > 1:
+            node.run = _LaterRun(self, wrt, step)
         return results
 
     def _results(self, arrays: Sequence[Any]) -> list[Tensor]:
@@ -324,14 +331,18 @@ class Program:
         self._cut = self._cut or cut
         return results
 
-    def watch(self, results: Sequence[Tensor], index: int, tensor: Tensor) -> None:
-        """Let gradients of these results of a run, but for those that do not need the one at `index`, be an error if `tensor`, which has that, is changed."""
+    def watch(self, results: Sequence[Tensor], index: int, tensor: Tensor) -> tuple[Step, int] | None:
+        """Let gradients of these results of a run, but for those that do not need the one at `index`, be an error if `tensor`, which has that, is changed.
+
+        The step that has to know if it is changed and gone when they are asked for, with the number of the result there; None where none does.
+        """
         # Of a run by two programs each step knows its own results.
         places = [(results[index], results[index]._index)] if self._cut is not None else [(t, index) for t in results]
         for made, place in places:
             if isinstance(made._node, tape.FunctionNode) and isinstance(made._node.run, Step):
-                made._node.run.watched.append((place, tensor, tensor._version))
-                return
+                made._node.run.watched.append((place, weakref.ref(tensor), tensor._version))
+                return made._node.run, place
+        return None
 
     def changed_args(self) -> frozenset[Any]:
         """Numbers of the arguments that are changed when it has run."""
@@ -360,6 +371,19 @@ class Program:
         return self._training[key]
 
 
+class _LaterRun:
+    """What is known of a run of a program with fixed weights, by the step that is made once gradients are asked for; `tape.Run` has what it is asked."""
+
+    def __init__(self, program: Program, wrt: tuple[int, ...], step: Callable[[bool], Step]):
+        self.program, self.wrt, self.step = program, wrt, step
+
+    def dependents(self, index: int) -> frozenset[int]:
+        return self.program.dependents(self.wrt, index)
+
+    def apart(self, index: int) -> list[Tensor]:
+        return self.step(False).apart(index)
+
+
 class Step:
     """A run of a program's forward half, and what its gradients need of it."""
 
@@ -369,7 +393,8 @@ class Step:
         self.training, self.args, self.given, self.versions, self.residuals = training, args, given, versions, residuals
         # Where their gradients go: an argument may be written to, and be made by another step then.
         self.edges: Sequence[Any] = ()
-        self.watched: list[tuple[int, Tensor, int]] = []  # results that the user may change, with their versions
+        self.watched: list[tuple[int, weakref.ref[Tensor], int]] = []  # results that the user may change, with their versions
+        self.changed: dict[int, int] = {}  # versions of those that are known to be changed
 
     def dependents(self, index: int) -> frozenset[int]:
         """As `tape.Run` has it."""
@@ -403,9 +428,10 @@ class Step:
             version = versions[i]
             if version is not None and args[i]._version != version:
                 raise RuntimeError(tape.changed_in_place(f"argument '{training.func.arg_names[i]}' of '{training.name}'", args[i]._version, version))
-        for i, tensor, version in self.watched:
-            if tensor._version != version and self.program.cut(i).reads(training.wrt, given):
-                raise RuntimeError(tape.changed_in_place(f"a result of '{training.name}'", tensor._version, version))
+        for i, reference, version in self.watched:
+            now = self.changed.get(i, version) if (tensor := reference()) is None else tensor._version
+            if now != version and self.program.cut(i).reads(training.wrt, given):
+                raise RuntimeError(tape.changed_in_place(f"a result of '{training.name}'", now, version))
         seeds = [grad for grad in grads if grad is not None]
         if tape.is_grad_enabled():
             program, reached = training.differentiable(given)

@@ -37,6 +37,14 @@ def a_hook_on_what_was_used_before(x: Any, h: Any, k: Any, y: Any) -> Any:
 
 
 @_way
+def a_hook_on_what_waits_to_be_used(x: Any, h: Any, k: Any, y: Any) -> Any:
+    size = float(k.mean())
+    squares = h * h
+    h.register_hook(lambda g: g * 2)
+    (squares.mean() + size * y).backward()
+
+
+@_way
 def hooks_on_all(x: Any, h: Any, k: Any, y: Any) -> Any:
     seen: list[Any] = []
     for made in (y, k, h):
@@ -182,3 +190,40 @@ def a_state_that_is_written_and_gradients_at_a_result(p: Run) -> None:
     p.watch(layer, norm, count)
     for _ in range(3):
         p.call(around, p.g(SIZE, SIZE))
+
+
+@program()
+def gradients_at_results_of_branches_sizes_and_draws(p: Run) -> None:
+    @p.static
+    def function(x: Any, kind: str) -> Any:
+        h = paddle.tanh(x * 2)
+        if kind == "sizes":
+            flat = h.reshape([-1])
+            y = (flat * flat).sum() / x.shape[0]
+        elif kind == "branches":
+            k = h * 3 if h.sum() > 0 else h * h
+            n = paddle.zeros([])
+            while n < 2.0:
+                k = k * h
+                n = n + 1
+            y = k.sum()
+        elif kind == "a count that is known later":
+            m = paddle.masked_select(h, h > 0.1)
+            y = (m * m).sum()
+        elif kind == "draws":
+            y = (F.dropout(h, 0.5) * h).mean()
+        else:
+            y = (h.detach() * x).sum()
+        return h, h.argmax(), h, y
+
+    def around(x: Any, kind: str) -> Any:
+        seen: list[Any] = []
+        h, _, same, y = function(x, kind)
+        same.register_hook(lambda g: seen.append(g.mean()) or g * 2)  # type: ignore[func-returns-value]
+        gradients = paddle.grad(y, h, retain_graph=True, allow_unused=True)
+        (h.mean() * y).backward()
+        return gradients, seen, x.grad
+
+    for kind in ("sizes", "branches", "a count that is known later", "draws", "none"):
+        for rows in (3, 4, 5, 3):
+            p.call(around, p.g(rows, 3), kind)
