@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -107,7 +108,7 @@ def _asked(p: Run, parts: bool) -> None:
     @p.static
     def function(x: Any) -> Any:
         if parts:
-            print(end="")
+            time.perf_counter()
         h = F.relu(layer(x) * x)
         k = F.tanh(h)
         return h, k, (k * h).mean()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,7 +25,7 @@ def an_average_of_weights(p: Run) -> None:
         with paddle.no_grad():
             average.scale_(0.5)
             average.add_(0.5 * layer.weight)
-        print(end="")
+        time.perf_counter()
 
     p.watch(layer, average)
     for _ in range(4):
@@ -55,7 +56,7 @@ def one_use_of_a_weight_without_gradients(p: Run) -> None:
 
     @p.static
     def function(x: Any) -> Any:
-        print(end="")
+        time.perf_counter()
         with paddle.no_grad():
             target = layer(x)
         return layer(x) * target
@@ -72,7 +73,7 @@ def a_weight_is_moved_and_used_at_two_batch_sizes(p: Run) -> None:
 
     @p.static
     def function(x: Any) -> Any:
-        print(end="")
+        time.perf_counter()
         with paddle.no_grad():
             layer.weight.add_(paddle.full([SIZE, SIZE], 0.01))
         return layer(x)
@@ -106,7 +107,7 @@ def tensors_are_frozen_and_let_go_between_ops(p: Run) -> None:
 
     @p.static
     def function(x: Any, kind: str) -> Any:
-        print(end="")
+        time.perf_counter()
         if kind == "an argument thaws":
             x.stop_gradient = True
             y = layer(x)
@@ -206,7 +207,7 @@ def a_detached_result_is_all_that_stays(p: Run) -> None:
         h = layer(x)
         kept.append(h.detach())
         kept.append(h[0].detach())
-        print(end="")
+        time.perf_counter()
         return (h * h).mean()
 
     p.watch(layer, kept)
@@ -253,7 +254,7 @@ def writes_that_gradients_of_ops_before_do_not_survive(p: Run) -> None:
     @p.static
     def function(x: Any, kind: str) -> Any:
         h = x * 2
-        print(end="")
+        time.perf_counter()
         if kind == "a square":
             y = h * h
             h.add_(paddle.ones([1]))
