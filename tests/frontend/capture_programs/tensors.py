@@ -733,3 +733,14 @@ def a_random_in_place_method(p: Run) -> None:
 
     plain_three(p, function)
     p.note(paddle.rand([2]))
+
+
+@program(whole=True)
+def complex_numbers_among_reals(p: Run) -> None:
+    @p.static
+    def function(x: Any) -> Any:
+        made = (1 + 2j) / (x * 1j + 2) - x * (1 + 0j)
+        made[0] = 3j
+        return made, paddle.full([2], 1 - 2j, dtype="complex64") * x[0, 0], made.abs()
+
+    three(p, function)
