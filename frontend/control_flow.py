@@ -30,6 +30,7 @@ from polyreme.ir.types import ScalarType, TensorType, i1, i64
 from polyreme.jit.bodies import Body
 from polyreme.jit.structure import LEAF, Nested, Plain, Template, flatten, paths, unflatten
 from polyreme.jit.traced import TraceError
+from polyreme.jit.uncertain import sharing_pairs
 from polyreme.tensor import Tensor
 
 __all__ = ["UNDEFINED", "branch", "is_traced", "loop", "steps"]
@@ -94,6 +95,8 @@ def branch(pred: Any, then_fn: Callable[[], Any] | None, else_fn: Callable[[], A
     _write(recorder, written.values(), made[len(pairs) :])
     for result, pair in zip(made, pairs, strict=False):
         recorder.note_choice(result, [value for value in pair if id(value) in shared])
+    for values in zip(*pairs, strict=True):
+        _note_pairs(recorder, made, values)
     return unflatten(template, iter(made[: len(pairs)]))
 
 
@@ -354,15 +357,24 @@ class _Kept:
         return lambda *values: self.changing(self.around(body, rows)(*values))
 
 
-def _note_results(recorder: Any, results: Sequence[Tensor], leaves: Sequence[Any], handed: Sequence[Any]) -> None:
+def _note_pairs(recorder: Any, results: Sequence[Tensor], values: Sequence[Any]) -> None:
+    """Of results in whose places a body gave tensors that share contents, Python would have such as do."""
+    for i, j in sharing_pairs(values):
+        recorder.note_choice(results[i], [results[j]])
+
+
+def _note_results(recorder: Any, results: Sequence[Tensor], leaves: Sequence[Any], ends: Sequence[Any], handed: Sequence[Any]) -> None:
     """What a loop gives is what it began with, where it does not run, and may be something that its body handed on."""
     for result, leaf, end in zip(results, leaves, handed, strict=True):
         recorder.note_choice(result, [value for value in (leaf, end) if _is_leaf(value)])
+    _note_pairs(recorder, results, ends)
 
 
 def _loop_of_leaves(cond_fn: Callable[..., Any], body_fn: Callable[..., list[Any]], leaves: Sequence[Any], names: Sequence[str]) -> list[Any]:
     recorder = _recorder()
     tensors = [leaf if isinstance(leaf, Tensor) else _as_tensor(leaf, TensorType((), _number_type(leaf))) for leaf in leaves]
+    for tensor in tensors:
+        recorder.value_of(tensor)  # which refuses what must not be read any more
     written: list[Tensor] = []
     stops: list[bool] = [t.stop_gradient for t in tensors]
     types: list[TensorType] = [t.type for t in tensors]
@@ -373,6 +385,7 @@ def _loop_of_leaves(cond_fn: Callable[..., Any], body_fn: Callable[..., list[Any
         given = [*tensors, *written]
         bodies = [Body(types, [v.name for v in _values(given)]) for _ in range(2)]
         condition, body = bodies
+        body.condition = condition
         with recorder.doubting() as doubts, recorder.inside(condition):
             pred = cond_fn(*_entered(recorder, condition, stops, written, leaves))
             pred = _predicate(pred, "the condition of a loop") if isinstance(pred, Tensor) else dispatch.full((), bool(pred), i1)
@@ -384,6 +397,7 @@ def _loop_of_leaves(cond_fn: Callable[..., Any], body_fn: Callable[..., list[Any
             mark = recorder.made_by_now()
             ends = body_fn(*inside)
             handed = _handed(recorder, ends, mark)
+            recorder.check_rounds(body, inside, ends, handed)
             kept = _Kept(leaves, inside, ends)
             new = [t for t in body.written if all(t is not w for w in written)]
             if not new and not kept:
@@ -415,12 +429,13 @@ def _loop_of_leaves(cond_fn: Callable[..., Any], body_fn: Callable[..., list[Any
     for b in bodies:
         captured |= {value: tensor for value, (_, tensor) in b.captures.items() if not tensor.stop_gradient}
     regions = [b.region(list(captured)) for b in bodies]
-    results = _tuple(dispatch.call(ops.While, [*tensors, *written], list(captured.values()), condition=regions[0], body=regions[1]))
+    with recorder.in_front():
+        results = _tuple(dispatch.call(ops.While, [*tensors, *written], list(captured.values()), condition=regions[0], body=regions[1]))
     recorder.settle_sizes(changing.values())
     for result, needs in zip(results, stops, strict=False):
         _stop(result, needs)
     _write(recorder, written, results[len(tensors) : len(tensors) + len(written)])
-    _note_results(recorder, results[: len(tensors)], leaves, handed)
+    _note_results(recorder, results[: len(tensors)], leaves, ends, handed)
     return list(results[: len(tensors)])
 
 
@@ -513,6 +528,8 @@ def _steps_of_leaves(body_fn: Callable[..., list[Any]], leaves: Sequence[Any], x
     recorder = _recorder()
     rows = [x.type.with_shape(x.type.shape[1:]) for x in xs]
     tensors = [leaf if isinstance(leaf, Tensor) else _as_tensor(leaf, TensorType((), _number_type(leaf))) for leaf in leaves]
+    for tensor in (*xs, *tensors):
+        recorder.value_of(tensor)
     types = [t.type for t in tensors]
     written: list[Tensor] = []
     stops = [t.stop_gradient for t in tensors]
@@ -526,6 +543,7 @@ def _steps_of_leaves(body_fn: Callable[..., list[Any]], leaves: Sequence[Any], x
             mark = recorder.made_by_now()
             ends = body_fn(*inside)
             handed = _handed(recorder, ends, mark)
+            recorder.check_rounds(body, inside, ends, handed)
             kept = _Kept(leaves, inside[len(xs) :], ends)
             new = [t for t in body.written if all(t is not w for w in written)]
             if not new and not kept:
@@ -551,9 +569,10 @@ def _steps_of_leaves(body_fn: Callable[..., list[Any]], leaves: Sequence[Any], x
         recorder.give_up(body)
     captured = {value: tensor for value, (_, tensor) in body.captures.items()}
     region = body.region(list(captured))
-    results = _tuple(dispatch.call(ops.Scan, xs, [*tensors, *written], list(captured.values()), steps=count, reverse=reverse, body=region))
+    with recorder.in_front():
+        results = _tuple(dispatch.call(ops.Scan, xs, [*tensors, *written], list(captured.values()), steps=count, reverse=reverse, body=region))
     for result, needs in zip(results, stops, strict=False):
         _stop(result, needs)
     _write(recorder, written, results[len(tensors) : len(tensors) + len(written)])
-    _note_results(recorder, results[: len(tensors)], leaves, handed)
+    _note_results(recorder, results[: len(tensors)], leaves, ends, handed)
     return list(results[: len(tensors)])

@@ -406,6 +406,9 @@ def full(shape: Sequence[Dim], value: Any, dtype: ScalarType) -> Tensor:
         return Tensor._wrap(np.full(tuple(shape), value, dtype.np))
     if isinstance(recorder, Gathering):
         return recorder.number(value, dtype) if not shape else Tensor._wrap(np.full(tuple(shape), value, dtype.np))
+    if isinstance(value, (complex, np.complexfloating)):
+        element = call(ops.Constant, value=Dense(np.full((), value, dtype.np)))
+        return call(ops.BroadcastTo, element, shape=tuple(shape)) if shape else element
     return call(ops.Full, value=value, shape=tuple(shape), dtype=dtype)
 
 

@@ -120,10 +120,11 @@ def load_schedule(module: Module, name: str = "model", place: Place | None = Non
             steps.append(ScheduledStep(f"call {op.callee.name}", region.run, takes, gives))
         elif op.has(ControlFlow):
             programs = [Body(region, slots, name, functions, place) for region in op.regions]
-            tellers = list(dict.fromkeys(v for program in programs for v in program.tellers))
+            own = [v for v in slots if op_symbols(op) & bound_symbols([v]) and v not in op.results]
+            tellers = list(dict.fromkeys([*own, *(v for program in programs for v in program.tellers)]))
             for program in programs:
                 program.find(tellers)
-            steps.append(ScheduledStep(op.name, functools.partial(run_control, op, programs), (*takes, *(slots[v] for v in tellers)), gives))
+            steps.append(ScheduledStep(op.name, functools.partial(run_control, op, programs, tellers), (*takes, *(slots[v] for v in tellers)), gives))
         elif isinstance(op, host.Call):
             steps.append(ScheduledStep(f"host {op.function}", host.function_of(op, functions), takes, gives))
         else:
@@ -173,7 +174,7 @@ class Body:
         return run
 
 
-def run_control(op: Op, programs: Sequence[Body], given: list[Any]) -> Sequence[Any]:
+def run_control(op: Op, programs: Sequence[Body], tellers: Sequence[Value], given: list[Any]) -> Sequence[Any]:
     """What a branch or loop gives for its operands; what tells sizes comes behind them."""
     count = len(op.operands)
     program_of = dict(zip(op.regions, programs, strict=True))
@@ -184,7 +185,7 @@ def run_control(op: Op, programs: Sequence[Body], given: list[Any]) -> Sequence[
 
     # Sizes are the bodies' own business: each run reads them off its arguments.
     sizes: dict[str, int] = {}
-    for value, array in zip(op.operands, given, strict=False):
+    for value, array in zip((*op.operands, *tellers), given, strict=True):
         for dim, size in zip(value.type.shape, array.shape, strict=True):
             if (known := told(dim, size)) is not None:
                 sizes[known[0]] = int(known[1])

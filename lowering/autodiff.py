@@ -19,7 +19,7 @@ from polyreme.ir.define import ConstantLike, ControlFlow, View
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.dims import Dim, line_of, symbols
 from polyreme.ir.rewrite import rewrite_greedily
-from polyreme.ir.types import TensorType, Type, type_symbols
+from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.control_cleanup import CONTROL_PATTERNS
 from polyreme.lowering.gradients import (
     complex,
@@ -36,7 +36,7 @@ from polyreme.lowering.gradients import (
     reduce,
     shape,
 )
-from polyreme.lowering.gradients.table import GRADIENTS, gradient
+from polyreme.lowering.gradients.table import GRADIENTS, gradient, has_gradient
 from polyreme.lowering.names import distinct
 
 __all__ = [
@@ -120,7 +120,7 @@ def forward_backward(func: Func, wrt: Sequence[int]) -> Differentiated:
 
     Gradients of arguments that no result depends on are zeros. `PassError` names every op that a gradient must pass and that has no rule.
     """
-    given = [i for i, v in enumerate(func.block.terminator.operands) if _has_gradient(v.type)]
+    given = [i for i, v in enumerate(func.block.terminator.operands) if has_gradient(v)]
     whole = _with_gradients(func, wrt, given, zeros=True)
     forward = _forward(whole, func)
     backward = _backward(whole, func, forward)
@@ -210,7 +210,7 @@ def active_values(ops: Sequence[Op], wrt: set[Value]) -> set[Value]:
     for op in ops:
         # Of an op with a rule of its own, some operands are for that rule only.
         if any(v in active for v in (op.inputs if isinstance(op, nn.CustomGradient) else op.operands)) and type(op) not in NOT_DIFFERENTIABLE:
-            active.update(r for r in op.results if _has_gradient(r.type))
+            active.update(r for r in op.results if has_gradient(r))
     return active
 
 
@@ -228,10 +228,6 @@ def _check_rules(ops: Sequence[Op]) -> None:
     missing = {type(op): op for op in ops if type(op) not in GRADIENTS}
     if missing:
         raise PassError([d for op in missing.values() for d in PassError(f"expected a gradient rule for '{op.name}' but it has none", op.location, code="E0407").diagnostics], code="E0407")
-
-
-def _has_gradient(kind: Type) -> bool:
-    return isinstance(kind, TensorType) and kind.dtype.kind in "fc"
 
 
 def _zeros(b: Builder, value: Value) -> Value:

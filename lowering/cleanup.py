@@ -32,14 +32,14 @@ from polyreme.lowering.control_cleanup import CONTROL_PATTERNS
 
 
 def known_number(value: Value) -> float | int | bool | None:
-    """The number that every element of `value` is, when its producer says so."""
+    """The number that every element of `value` is, when its producer says so, and it is real."""
     op = value.producer()
     if isinstance(op, (nn.Full, tt.Full, kernel.Constant)):
         number: float | int | bool = op.value
         return number
     if isinstance(op, (nn.Constant, tt.Constant)):
         constant: Dense = op.value
-        return constant.array.item() if constant.size == 1 else None
+        return constant.array.item() if constant.size == 1 and constant.array.dtype.kind != "c" else None
     if isinstance(op, (nn.DimValue, tt.DimValue)) and not isinstance(op.size, Expr):
         size: int = op.size
         return size

@@ -38,6 +38,7 @@ class Body:
         self.given = len(given)
         self.captures: dict[Value, tuple[BlockArgument, Tensor]] = {}
         self.stopped: dict[Value, Value] = {}
+        self.condition: Body | None = None  # of the loop that it is the body of, recorded in front of it
         self.before: dict[int, tuple[Tensor, Contents]] = {}  # tensors from outside that are written to in here, with what they were
         self.after: dict[int, Contents] = {}  # and what they are at the end
 

@@ -11,8 +11,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from polyreme import control_flow, dispatch
 from polyreme.control_flow import UNDEFINED
 from polyreme.dialects import nn as ops
@@ -300,8 +298,3 @@ class Branches(Reads):
             self.state.born[-1].add(id(value))
             self.state.held.append(value)
         return value
-
-
-def is_plain_number(value: Any) -> bool:
-    """Whether a value is a number of Python's or NumPy's."""
-    return isinstance(value, (bool, int, float, np.generic))

@@ -29,7 +29,7 @@ from polyreme.jit.learned_sizes import Equation, LearnedSizes
 from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
 from polyreme.jit.traced import BackwardTraceError, Traced, TraceError, UnknownSizeError
-from polyreme.jit.uncertain import Uncertain
+from polyreme.jit.uncertain import Uncertain, sharing_pairs
 from polyreme.lowering.autodiff import GRADIENTS, bound_symbols
 from polyreme.recorder import Recorder
 from polyreme.tensor import Tensor
@@ -336,7 +336,7 @@ class Trace(Recorder):
 
     def turn(self, tensor: Tensor) -> None:
         """As `Recorder` has it. Nothing tells a tensor from outside when the program has run, and a body of the program may run any number of times, or not at all."""
-        if self.uncertain.is_any(tensor):
+        if id(tensor) in self.uncertain.stale or not self.uncertain.written(tensor, self._may_go_stale):
             self._refuse_uncertain()
         if not isinstance(tensor._value, Value) or id(tensor) in self.originals:
             raise TraceError("a tensor from outside comes to see its contents in another shape or order; make a view of it instead, by the function without '_'", caller_location())
@@ -364,11 +364,18 @@ class Trace(Recorder):
         self.uncertain.note(made, [first])
 
     def _may_go_stale(self, tensor: Tensor) -> bool:
-        """Whether a tensor is one that an op here has made, or one that cannot be read any more: no argument, nothing from outside, and nothing that another round reads before."""
+        """Whether a tensor is one that an op has made, or one that cannot be read any more: no argument, nothing from outside, and nothing that another round reads before."""
         value = tensor._value
         if id(tensor) in self.inputs or id(tensor) in self.originals or not isinstance(value, Value):
             return False
-        return isinstance(value, OpResult) and value.op.parent is self._blocks()[-1] or not self.is_reachable(tensor)
+        if not self.is_reachable(tensor):
+            return True
+        blocks = self._blocks()
+        inside = blocks.index(_block_of(value))
+        if not isinstance(value, OpResult) or inside == len(self.bodies):
+            return isinstance(value, OpResult)
+        body = self.bodies[inside]
+        return all(value not in part.captures for part in (body, body.condition) if part is not None)
 
     def _refuse_uncertain(self) -> None:
         error = TraceError("a tensor is written to that is another one, or shares contents with it, if a tensor decides so", caller_location())
@@ -385,6 +392,29 @@ class Trace(Recorder):
             yield doubts
         finally:
             self.doubts.pop()
+
+    def check_rounds(self, body: Body, given: Sequence[Tensor], ends: Sequence[Any], handed: Sequence[Any]) -> None:
+        """Called at the end of the body of a loop, which was `given` some tensors and hands on `ends`; `handed` are those of them that it has not made itself, None in place of the rest.
+
+        In the next round what it is given are these: a write to one of them is seen in others that share its contents then.
+        """
+        changed = [t._value is not arg for t, arg in zip(given, body.block.args, strict=False)]
+        for new, end in zip(changed[len(given) - len(ends) :], handed, strict=True):
+            if end is not None and (new or any(id(t) in body.before for t in views.sharing(end))):
+                self._refuse_uncertain()
+        for i, j in sharing_pairs(ends):
+            if changed[len(given) - len(ends) + i] or changed[len(given) - len(ends) + j]:
+                self._refuse_uncertain()
+
+    @contextmanager
+    def in_front(self) -> Iterator[None]:
+        """Record the op of a loop, which reads what it begins with in front of what its body writes to."""
+        uncertain = self.uncertain
+        stale, uncertain.stale = uncertain.stale, {}
+        try:
+            yield
+        finally:
+            uncertain.stale = stale
 
     def settle_doubts(self, doubts: Sequence[TraceError]) -> None:
         """The loop stays as it is: raise what is amiss, unless a loop around may be recorded anew."""

@@ -7,11 +7,12 @@ looks: after a write to one of them those are not read any more that may share i
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from typing import Any
 
 from polyreme import views
 from polyreme.tensor import Tensor
 
-__all__ = ["Uncertain"]
+__all__ = ["Uncertain", "sharing_pairs"]
 
 
 class Uncertain:
@@ -69,3 +70,9 @@ class Uncertain:
             if any(other is not tensor and id(other) in others for other in views.sharing(old)):
                 return True
         return any(id(old) not in met and self.is_seen(old, others, met | {id(tensor)}) for old in olds)
+
+
+def sharing_pairs(values: Sequence[Any]) -> list[tuple[int, int]]:
+    """The places of pairs of tensors that are the same, or share contents."""
+    known = [({id(t) for t in views.sharing(v)} if isinstance(v, Tensor) else set()) for v in values]
+    return [(i, j) for i, first in enumerate(known) for j in range(i + 1, len(known)) if id(values[j]) in first]

@@ -16,9 +16,9 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.core import Block, Region, Value
 from polyreme.ir.diagnostics import UNKNOWN, Diagnostic, PassError
 from polyreme.ir.dims import Dim, Expr, symbol, symbols
-from polyreme.ir.types import TensorType, type_symbols
+from polyreme.ir.types import type_symbols
 from polyreme.lowering.counted_loops import known_rounds
-from polyreme.lowering.gradients.table import Emitter, gradient, zeros_like
+from polyreme.lowering.gradients.table import Emitter, gradient, has_gradient, zeros_like
 
 __all__ = ["reaching"]
 
@@ -31,14 +31,14 @@ def reaching(region: Region) -> list[frozenset[int]]:
     block = region.block
     reached: dict[Value, frozenset[int]] = {}
     for i, value in enumerate(block.terminator.operands):
-        if _is_float(value):
+        if has_gradient(value):
             reached[value] = reached.get(value, frozenset()) | {i}
     for op in reversed(block.ops[:-1]):
         found = [reached.get(r, frozenset()) for r in op.results]
         if any(found):
             for value, through in zip(op.operands, _through(op), strict=True):
                 ends = frozenset().union(*(found[r] for r in through))
-                if ends and _is_float(value):
+                if ends and has_gradient(value):
                     reached[value] = reached.get(value, frozenset()) | ends
     return [reached.get(arg, frozenset()) for arg in block.args]
 
@@ -56,7 +56,7 @@ def _through(op: Any) -> list[frozenset[int]]:
         return _through_rounds(reaching(op.body), 0, len(op.inits))
     if isinstance(op, Scan):
         return _through_rounds(reaching(op.body), len(op.xs), len(op.inits))
-    every = frozenset(i for i, r in enumerate(op.results) if _is_float(r))
+    every = frozenset(i for i, r in enumerate(op.results) if has_gradient(r))
     return [every] * len(op.operands)
 
 
@@ -70,10 +70,6 @@ def _through_rounds(once: Sequence[frozenset[int]], first: int, count: int) -> l
         carried = wider
     rest = [frozenset().union(ends, *(carried[e] for e in ends if e < count)) for ends in once]
     return [*rest[:first], *carried, *rest[first + count :]]
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value.type, TensorType) and value.type.dtype.kind in "fc"
 
 
 # --- bodies of gradients
@@ -231,7 +227,7 @@ def _scan_gradients(
     after = _through_rounds(once, first, count)
     arriving = frozenset([*(i for i, d in enumerate(d_last) if d is not None), *(count + i for i, d in enumerate(d_given) if d is not None)])
     # Carried values that any gradient comes to, in some round.
-    useful = [i for i in range(count) if _is_float(inits[i]) and after[first + i] & arriving]
+    useful = [i for i in range(count) if has_gradient(inits[i]) and after[first + i] & arriving]
     ends = frozenset([*useful, *(e for e in arriving if e >= count)])
     x_wanted = [i for i in range(first) if once[i] & ends]
     shared_wanted = [i for i in range(len(shared)) if once[rest + i] & ends]

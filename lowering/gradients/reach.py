@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from polyreme.dialects.nn import CustomGradient, If, Scan, While
 from polyreme.ir.core import Block, Op, Value
-from polyreme.ir.types import TensorType
+from polyreme.lowering.gradients.table import has_gradient
 
 __all__ = ["undecided"]
 
@@ -53,12 +53,12 @@ class _Search:
                 made = [_union([inputs[i] for i in op.reached])] * len(op.results)
             else:
                 made = [NONE if type(op) in NOT_DIFFERENTIABLE else _union(given)] * len(op.results)
-            known.update((r, None if r in self.unread else leaves) for r, leaves in zip(op.results, made, strict=True) if _has_gradient(r))
+            known.update((r, None if r in self.unread else leaves) for r, leaves in zip(op.results, made, strict=True) if has_gradient(r))
         last = block.last
         return [known.get(v, NONE) for v in last.operands] if last is not None else []
 
     def inside(self, block: Block, given: Sequence[Leaves | None]) -> list[Leaves | None]:
-        return self.results(block, {arg: leaves for arg, leaves in zip(block.args, given, strict=True) if _has_gradient(arg)})
+        return self.results(block, {arg: leaves for arg, leaves in zip(block.args, given, strict=True) if has_gradient(arg)})
 
     def branch(self, op: If, given: Sequence[Leaves | None]) -> list[Leaves | None]:
         """Both ways must reach the same."""
@@ -69,7 +69,7 @@ class _Search:
         """What results reach that come by two ways."""
         made: list[Leaves | None] = []
         for a, b, result in zip(first, second, op.results, strict=False):
-            if not _has_gradient(result):
+            if not has_gradient(result):
                 made.append(NONE)
                 continue
             if a is not None and b is not None and a != b:
@@ -103,7 +103,7 @@ class _Search:
             after = self.inside(op.body.block, [*rows, *carried, *shared])
             gives = [_union(pair) for pair in zip(gives, after[count:], strict=True)]
             if isinstance(op.steps, int):
-                carried = [b if _has_gradient(r) else NONE for b, r in zip(after, op.results[:count], strict=False)]
+                carried = [b if has_gradient(r) else NONE for b, r in zip(after, op.results[:count], strict=False)]
             else:
                 carried = self.agreed(op, carried, after[:count])
         return [*carried, *gives]
@@ -111,7 +111,3 @@ class _Search:
 
 def _union(parts: Sequence[Leaves | None]) -> Leaves:
     return NONE.union(*(part for part in parts if part is not None))
-
-
-def _has_gradient(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and value.type.dtype.kind in "fc"

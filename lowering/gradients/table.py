@@ -53,6 +53,11 @@ def zeros_like(b: Emitter, value: Value) -> Value:
     return b(Full, value=0, shape=value.type.shape, dtype=value.type.dtype)
 
 
+def has_gradient(value: Value) -> bool:
+    """Whether a value is of floating or complex numbers; others have no gradients."""
+    return isinstance(value.type, TensorType) and value.type.dtype.kind in "fc"
+
+
 def conjugate(b: Emitter, value: Value) -> Value:
     """Complex numbers conjugated; any other value itself."""
     return b(Conj, value) if value.type.dtype.kind == "c" else value

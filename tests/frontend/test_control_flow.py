@@ -248,6 +248,60 @@ def test_gradients_of_gradients(count: int) -> None:
         np.testing.assert_allclose(made.numpy(), eager.numpy(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_gradients_of_loops_in_loops_of_rounds_that_nobody_knows(count: int) -> None:
+    def function(x: Any, n: Any) -> Any:
+        def inner(j: Any, y: Any) -> Any:
+            return j + 1, y * 1.5
+
+        def outer(i: Any, y: Any) -> Any:
+            return i + 1, loop(lambda j, y: j < n, inner, [paddle.zeros([], "int64"), y])[1]
+
+        return loop(lambda i, y: i < n, outer, [paddle.zeros([], "int64"), x * x])[1]
+
+    n, grads = paddle.to_tensor(count), []
+    for run in (function, compiled(function)):
+        x = paddle.to_tensor(X, stop_gradient=False)
+        run(x, n).sum().backward()
+        grads.append(x.grad.numpy())
+    np.testing.assert_allclose(grads[1], grads[0], rtol=1e-5)
+
+
+def test_what_a_loop_hands_on_as_it_was_given_is_the_tensor_itself() -> None:
+    def function(x: Any, n: Any) -> Any:
+        held, row = x * 1, x[0] * 1
+
+        def step(i: Any, parts: Any, y: Any) -> Any:
+            parts["held"][0].scale_(2.0)
+            return i + 1, parts, y + parts["row"]
+
+        _, parts, _ = loop(lambda i, parts, y: i < n, step, [paddle.zeros([], "int64"), {"held": held, "row": row}, row])
+        assert parts["held"] is held and parts["row"] is row
+        (total,) = steps(lambda a, y: y.scale_(0.5), [held], xs=[x])
+        assert total is held
+        return held * 1
+
+    results = []
+    for run in (function, compiled(function)):
+        x = paddle.to_tensor(np.arange(1.0, 7.0, dtype="float32").reshape(2, 3), stop_gradient=False)
+        made = run(x, paddle.to_tensor(2))
+        made.sum().backward()
+        results.append((made.tolist(), x.grad.tolist()))
+    assert results[0] == results[1] == ([[1, 2, 3], [1, 1.25, 1.5]], [[1, 1, 1], [0.25, 0.25, 0.25]])
+
+
+def test_rows_that_steps_go_through_are_not_written_to() -> None:
+    def function(x: Any) -> Any:
+        z = x * 1
+        steps(lambda a: (a.scale_(2.0), [])[1], [], xs=[z])
+        return z * 1
+
+    x = paddle.to_tensor([[1.0, 2.0]])
+    assert function(x).tolist() == [[2, 4]]
+    with pytest.raises(TraceError, match="a tensor is written to that is another one, or shares contents with it, if a tensor decides so"):
+        compiled(function)(x)
+
+
 REFUSED = {
     "element types": (lambda x: branch(x.sum() > 0, lambda: x, lambda: x.astype("float64")), "both branches to give tensors of one dtype and rank as result"),
     "ranks": (lambda x: branch(x.sum() > 0, lambda: (x, x), lambda: (x, x.sum())), r"as result\[1\] but the first one gives tensor<3xf32> and the second one tensor<f32>"),

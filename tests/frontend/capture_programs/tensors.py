@@ -779,3 +779,14 @@ def a_branch_writes_what_no_gradient_needs(p: Run) -> None:
     p.watch(kept)
     for rows in (2, 2, 3):
         p.call(function, p.g(rows, 4))
+
+
+@program(whole=True)
+def complex_numbers_among_reals(p: Run) -> None:
+    @p.static
+    def function(x: Any) -> Any:
+        made = (1 + 2j) / (x * 1j + 2) - x * (1 + 0j)
+        made[0] = 3j
+        return made, paddle.full([2], 1 - 2j, dtype="complex64") * x[0, 0], made.abs()
+
+    three(p, function)

@@ -394,3 +394,91 @@ def a_loop_hands_on_in_turn(p: Run) -> None:
         return a * 1, b * 1
 
     counted(p, function)
+
+
+@program(whole=False)
+def cond_gives_a_tensor_and_its_row(p: Run) -> None:
+    def pair(t: Any) -> Any:
+        return t, t[0]
+
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        made, row = paddle.static.nn.cond(n > 0, lambda: pair(x * 2), lambda: pair(x * 3))
+        made.scale_(2.0)
+        return made * 1, row * 1
+
+    chosen(p, function)
+
+
+@program(whole=False)
+def a_loop_hands_on_a_tensor_and_its_row(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        made = x * 1
+        row = made[0] * 1
+        for _ in range(n):
+            row.scale_(2.0)
+            made = made + 1
+            row = made[0]
+        return made * 1, row * 1
+
+    counted(p, function)
+
+
+@program(whole=False)
+def a_loop_hands_on_a_row_of_what_it_writes_to(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        made, row, total = x * 1, x[0] * 1, x[0] * 0
+        for _ in range(n):
+            made.scale_(2.0)
+            total = total + row
+            row = made[0]
+        return total, made * 1
+
+    counted(p, function)
+
+
+@program(whole=False)
+def a_loop_whose_condition_reads_what_its_body_writes_to(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        first = x.abs() + 1
+        made, total = first, x.sum() * 0
+        while n > 0 and first.sum() > 0:
+            made.scale_(-1.0)
+            made = made + 1
+            total = total + made.sum()
+            n = n - 1
+        return total
+
+    counted(p, function)
+
+
+@program(whole=True)
+def a_loop_writes_to_what_it_made_in_the_round_before(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        made = x * 1
+        for _ in range(n):
+            made[0].scale_(2.0)
+            made = made + 1
+        made.unsqueeze_(0)
+        for _ in range(n):
+            made[0, 1].scale_(2.0)
+        return made * 1
+
+    counted(p, function)
+
+
+@program(whole=False)
+def a_loop_begins_with_what_may_have_been_written_to(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        z = x * 1
+        paddle.static.nn.cond(n > 0, lambda: z, lambda: x * 2).scale_(3.0)
+        for _ in range(n + 2):
+            z = z * 0.5
+        return z
+
+    chosen(p, function)
