@@ -300,17 +300,27 @@ class StaticFunction:
             try:
                 calls.made += 1
                 whole = self._capture_sized(calls, template, types, inputs, shapes)
+                found = whole.check(given)
+                if found is not None:
+                    try:
+                        result = whole(found, inputs)
+                    except PolyremeError:
+                        # Not all code can be made with sizes that nobody said were free: gradients of some slices cannot.
+                        if self.input_spec is not None or free_axes(types) <= calls.numbered:
+                            raise
+                        calls.numbered = free_axes(types)
+                        whole = self._capture_sized(calls, template, types, inputs, shapes)
+                        found = whole.check(given)
+                        result = None if found is None else whole(found, inputs)
+                if found is not None:
+                    calls.wholes.insert(0, whole)
+                    del calls.wholes[MOST_SIZES:]
+                    return result
+                reason = self._refuse(NotWhole(f"'{whole.guards.failing(given)}' does not hold when it was just read", _location(self._function)))
             except NotWhole as refused:
                 reason = self._refuse(refused)
                 if calls.sized and len(calls.refused) < MOST_REFUSED:
                     calls.refused[shapes] = reason
-            else:
-                found = whole.check(given)
-                if found is not None:
-                    calls.wholes.insert(0, whole)
-                    del calls.wholes[MOST_SIZES:]
-                    return whole(found, inputs)
-                reason = self._refuse(NotWhole(f"'{whole.guards.failing(given)}' does not hold when it was just read", _location(self._function)))
         if shapes not in calls.refused:
             calls.gathered = reason
         return self._gather(args, kwargs)

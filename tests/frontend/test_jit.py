@@ -171,6 +171,24 @@ def test_a_function_whose_sizes_must_be_numbers_and_keep_changing_is_gathered(mo
     assert "its arguments have other sizes at call after call" in str(paddle.jit.explain(function))
 
 
+def test_gradients_that_free_sizes_do_not_go_with_are_made_for_numbers() -> None:
+    def function(x: Any) -> Any:
+        z = x * 1
+        z[::2][0].tanh_()
+        z[::2] = z[::2] * 2
+        return z
+
+    compiled = paddle.jit.to_static(function)
+    for rows in (3, 4, 5, 7, 4):
+        x, y = random(rows, 4), random(rows, 4)
+        x.stop_gradient = y.stop_gradient = False
+        result, expected = compiled(x), function(y)
+        result.sum().backward()
+        expected.sum().backward()
+        close(result, expected)
+        close(x.grad, y.grad)
+
+
 def test_a_call_of_wrong_sizes_leaves_later_ones_whole() -> None:
     @paddle.jit.to_static
     def function(x: Any, y: Any) -> Any:
