@@ -87,6 +87,9 @@ class Recorder(ABC):
     def require(self, size: Dim) -> None:  # noqa: B027
         """Record that each call has to check that `size` is not negative, where `learns_sizes`."""
 
+    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> None:  # noqa: B027
+        """Record that `error(lowest, highest, size)` is raised where `positions` are not those of an axis of `size`; see `math.common.check_within`."""
+
     @abstractmethod
     def fresh_size(self) -> Dim:
         """A name for a size that is known once the op recorded next has run."""

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape, tensor, views
+from polyreme.dialects import nn as ops
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Location, PolyremeError, raised_location
-from polyreme.ir.dims import UnknownSize, deciding
-from polyreme.ir.types import TensorType
+from polyreme.ir.dims import Dim, Expr, UnknownSize, deciding
+from polyreme.ir.types import TensorType, i64
 from polyreme.jit.calls import Watch
 from polyreme.jit.effects import Build, Call, Constant, Effect, Existing, Link, Output, Recipe, Sized, snapshot
 from polyreme.jit.kinds import LISTS, flat, has_free_size
@@ -52,8 +53,20 @@ class _CaptureTrace(Trace):
         self.path_tensors: list[Tensor] = []
         self.arguments = 0  # how many inputs are arguments
         self.thread = threading.get_ident()
+        self.looked_at: set[tuple[Value, Dim, bool]] = set()  # positions that are checked, with the size of the axis
         self.turns: dict[int, list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]]] = {}  # what lets arguments see their contents otherwise, by identity
         self.before_turns: list[Tensor] = []  # what stands for them as they were before
+
+    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> None:
+        """The least and the greatest position are results, which are looked at after the run."""
+        value, key = positions._value, (positions._value, size, wraps)
+        if self.state.born or not isinstance(value, Value) or positions.type.elements == 0 or _is_position(value) or key in self.looked_at:
+            return
+        self.looked_at.add(key)
+        with tape.recording(False):
+            ends = [dispatch.call(cls, positions, axis=tuple(range(positions.ndim)), keepdims=False) for cls in (ops.Min, ops.Max)]
+            bound = [dispatch.call(ops.DimValue, size=size, dtype=i64)] if isinstance(size, Expr) else []
+        self.state.effect("within", None, (error, size, wraps), *ends, *bound)
 
     def outside(self, owner: Tensor, name: str) -> Value:
         """The argument for a tensor from outside."""
@@ -278,6 +291,13 @@ def _changes(trace: _CaptureTrace, made: _Recipes, stand_in: Tensor, leaf: Tenso
 
 def _lies_by_rows(held: Any) -> bool:
     return not isinstance(held, Tensor) or views.is_contiguous(held)
+
+
+def _is_position(value: Value) -> bool:
+    """Whether a value is a position by what makes it."""
+    while (op := value.producer()) is not None and isinstance(op, (ops.Reshape, ops.Cast, ops.Transpose, ops.Slice, ops.BroadcastTo)):
+        value = op.operands[0]
+    return isinstance(op, (ops.ArgMax, ops.ArgMin, ops.Argsort))
 
 
 def _distinct(guards: list[Guard]) -> list[Guard]:

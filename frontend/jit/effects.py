@@ -15,6 +15,7 @@ from typing import Any
 from polyreme import dispatch, views
 from polyreme.ir.diagnostics import Location
 from polyreme.ir.dims import Expr, evaluate
+from polyreme.math.common import is_within
 from polyreme.nn.tables import note_change
 from polyreme.tensor import Tensor
 
@@ -240,6 +241,13 @@ def _check(_: None, said: tuple[Any, Location], test: Tensor) -> None:
         raise error
 
 
+def _within(_: None, said: tuple[Callable[[int, int, int], Exception], Any, bool], lowest: Tensor, highest: Tensor, *bound: Tensor) -> None:
+    error, size, wraps = said
+    low, high, size = int(lowest), int(highest), int(bound[0]) if bound else size
+    if not is_within(low, high, size, wraps):
+        raise error(low, high, size)
+
+
 KINDS: dict[str, Callable[..., None]] = {
     "set_attribute": setattr,
     "delete_attribute": delattr,
@@ -248,6 +256,7 @@ KINDS: dict[str, Callable[..., None]] = {
     "method": _call_method,
     "show": _show,
     "check": _check,
+    "within": _within,
     "turn": _turn,
     "assign": _assign,
 }

@@ -174,6 +174,24 @@ def no_integers(x: Tensor, function: str) -> Tensor:
     return x
 
 
+def check_within(positions: Any, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool = True) -> None:
+    """Raise `error(lowest, highest, size)` if positions, a tensor or an array, are not those of an axis of `size`: from 0, or from -size where it `wraps`.
+
+    What a compiled call computes is looked at once it has run. Nobody looks inside of a branch or loop that a tensor decides, and in programs that stand alone.
+    """
+    values = positions._held() if isinstance(positions, Tensor) else positions
+    if isinstance(values, np.ndarray):
+        if isinstance(size, int) and values.size and not is_within(int(values.min()), int(values.max()), size, wraps):
+            raise error(int(values.min()), int(values.max()), size)
+    elif (recorder := dispatch.recorder()) is not None:
+        recorder.check_within(positions, size, error, wraps)
+
+
+def is_within(lowest: int, highest: int, size: int, wraps: bool) -> bool:
+    """Whether these are positions of an axis of `size`, and all between them."""
+    return (-size if wraps else 0) <= lowest and highest < size
+
+
 def number_like(x: Tensor, value: float) -> Tensor:
     """A number of `x`'s element type."""
     return dispatch.full((), value, x.type.dtype)

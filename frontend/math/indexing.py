@@ -7,6 +7,7 @@ other key is turned into the flat positions it selects, by asking numpy, and tho
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, asked_less, product
-from polyreme.math.common import cast_to
+from polyreme.math.common import cast_to, check_within
 from polyreme.math.traced_indexing import is_unknown, replaced, selected
 from polyreme.tensor import Tensor
 from polyreme.views import Step
@@ -120,12 +121,14 @@ def _at_places(x: Tensor, items: list[Any]) -> Tensor:
     known = [slice(None) if not _is_basic(i) else i for i in items]
     if any(not isinstance(i, slice) or i != slice(None) for i in known):
         x = _basic(x, known, shares=True)
-    axis = 0
+    axis = named = 0  # of what is left of `x`, and as who made the key counts them
     for item in items:
         if not _is_basic(item):
+            check_within(item, x.type.shape[axis], partial(_one_beyond, named))
             x = dispatch.view(ops.Gather, x, item, axis=axis)
         elif item is None or isinstance(item, slice):
             axis += 1
+        named += item is not None
     return x
 
 
@@ -190,9 +193,15 @@ def _lone_index(items: list[Any]) -> tuple[int, Any] | None:
 
 
 def _check_positions(index: Any, size: Dim, axis: int) -> None:
-    values = index._held() if isinstance(index, Tensor) else index
-    if isinstance(values, np.ndarray) and isinstance(size, int) and values.size and (values.min() < -size or values.max() >= size):
-        raise IndexError(f"expected positions in [{-size}, {size}) along axis {axis} but got values from {values.min()} to {values.max()}")
+    check_within(index, size, lambda low, high, size: IndexError(f"expected positions in [{-size}, {size}) along axis {axis} but got values from {low} to {high}"))
+
+
+def _one_beyond(axis: int, low: int, high: int, size: int) -> IndexError:
+    return _beyond(low if low < -size else high, size, axis)
+
+
+def _beyond(place: int, size: int, axis: int) -> IndexError:
+    return IndexError(f"The starting index {place} of slice is out of bounds in tensor {axis}-th axis, it should be in the range of [{-size}, {size})")
 
 
 def _basic(x: Tensor, items: list[Any], shares: bool = False) -> Tensor:
@@ -223,9 +232,7 @@ def _basic(x: Tensor, items: list[Any], shares: bool = False) -> Tensor:
         else:
             place: Dim = item if isinstance(item, Expr) else int(item)
             if isinstance(size, int) and isinstance(place, int) and not -size <= place < size:
-                raise IndexError(
-                    f"The starting index {place} of slice is out of bounds in tensor {axis}-th axis, it should be in the range of [{-size}, {size})"
-                )
+                raise _beyond(place, size, axis)
             lo = place + size if isinstance(place, int) and place < 0 else place
             hi, step = lo + 1, 1
         starts.append(lo)

@@ -11,7 +11,7 @@ from polyreme import dispatch, views
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal, product
 from polyreme.ir.types import i1, i64
-from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, common_shape, number_of, same_sizes, tensor_arg
+from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, check_within, common_shape, number_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import in_place_view
 from polyreme.tensor import Tensor, shape_dims
 
@@ -379,10 +379,8 @@ def roll(x: Tensor, shifts: Any, axis: Any = None, name: str | None = None) -> T
 
 
 def check_positions(index: Tensor, size: Any, function: str) -> None:
-    """Positions must be within the axis, where that can be seen: in eager mode."""
-    values = index._held()
-    if isinstance(values, np.ndarray) and isinstance(size, int) and values.size and (values.min() < -size or values.max() >= size):
-        raise IndexError(f"{function} expected positions in [{-size}, {size}) but got values from {values.min()} to {values.max()}")
+    """Positions must be within an axis of `size`."""
+    check_within(index, size, lambda low, high, size: IndexError(f"{function} expected positions in [{-size}, {size}) but got values from {low} to {high}"))
 
 
 def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) -> Tensor:

@@ -10,7 +10,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import product
 from polyreme.ir.types import f32, i1, i64
-from polyreme.math.common import axes_of, cast_to, number_of, same_sizes, tensor_arg
+from polyreme.math.common import axes_of, cast_to, check_within, number_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import add, divide, in_place, multiply, scale, where
 from polyreme.math.manipulation import reshape, transpose, unsqueeze
 from polyreme.math.reduction import amax
@@ -238,9 +238,7 @@ def shard_index(input: Tensor, index_num: int, nshards: int, shard_id: int, igno
         raise RuntimeError(f"shard_index expected int32 or int64 but got {input.dtype.name}")
     if index_num <= 0 or nshards <= 0 or not 0 <= shard_id < nshards:
         raise ValueError(f"shard_index expected index_num and nshards above 0 and shard_id in [0, {nshards}) but got {index_num}, {nshards} and {shard_id}")
-    values = input._held()
-    if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= index_num):
-        raise ValueError(f"shard_index expected positions in [0, {index_num}) but got values from {values.min()} to {values.max()}")
+    check_within(input, index_num, lambda low, high, size: ValueError(f"shard_index expected positions in [0, {size}) but got values from {low} to {high}"), wraps=False)
     size = dispatch.full((), -(-index_num // nshards), input.type.dtype)
     mine = dispatch.call(ops.Equal, dispatch.call(ops.FloorDivide, input, size), dispatch.full((), shard_id, input.type.dtype))
     return dispatch.call(ops.Where, mine, dispatch.call(ops.Mod, input, size), dispatch.full((), ignore_value, input.type.dtype))

@@ -11,7 +11,7 @@ from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
 from polyreme.ir.dims import Dim, Expr, UnknownSize
-from polyreme.math.common import axes_of, axis_of, no_integers, number_of, same_sizes, tensor_arg
+from polyreme.math.common import axes_of, axis_of, check_within, no_integers, number_of, same_sizes, tensor_arg
 from polyreme.math.creation import ones_like
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract, where
 from polyreme.math.linalg import matmul
@@ -155,11 +155,8 @@ def embedding(
     if scale_grad_by_freq and sparse:
         raise AttributeError("scale_grad_by_freq = True is not supported with sparse update.")
     rows = weight.shape[0]
-    values = x._held()
-    if isinstance(values, np.ndarray) and isinstance(rows, int) and values.size and (values.min() < 0 or values.max() >= rows):
-        raise ValueError(
-            f"Variable value (input) of OP(paddle.nn.functional.embedding) expected >= 0 and < {rows}, but got {values.min()} to {values.max()}"
-        )
+    named = "Variable value (input) of OP(paddle.nn.functional.embedding)"
+    check_within(x, rows, lambda low, high, size: ValueError(f"{named} expected >= 0 and < {size}, but got {low} to {high}"), wraps=False)
     if max_norm:
         _shorten_rows(weight, x, max_norm, norm_type)
     found = dispatch.call(ops.Gather, weight, x, axis=0)
@@ -194,9 +191,7 @@ def one_hot(x: Tensor, num_classes: int = -1, name: str | None = None) -> Tensor
     classes = int(number_of(num_classes))
     if classes == -1:
         classes = int(x._array("one_hot()").max()) + 1
-    values = x._held()
-    if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= classes):
-        raise ValueError(f"one_hot expected positions in [0, {classes}) but got values from {values.min()} to {values.max()}")
+    check_within(x, classes, lambda low, high, size: ValueError(f"one_hot expected positions in [0, {size}) but got values from {low} to {high}"), wraps=False)
     wide = dispatch.call(ops.Reshape, x, shape=(*x.type.shape, 1))
     places = dispatch.call(ops.Iota, shape=(classes,), axis=0, dtype=x.type.dtype)
     return dispatch.call(ops.Cast, dispatch.call(ops.Equal, wide, places), dtype=default_dtype().scalar)

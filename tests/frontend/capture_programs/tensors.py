@@ -790,3 +790,39 @@ def complex_numbers_among_reals(p: Run) -> None:
         return made, paddle.full([2], 1 - 2j, dtype="complex64") * x[0, 0], made.abs()
 
     three(p, function)
+
+
+@program()
+def positions_are_looked_at(p: Run) -> None:
+    table, log = p.t(4, 3), []
+
+    def one(x: Any, place: Any) -> Any:
+        log.append("one")
+        return x[place] * 2, x[0, place] + 1
+
+    def gathered(x: Any, place: Any) -> Any:
+        return paddle.gather(x, place.reshape([1])) + x[place.reshape([1])], paddle.take_along_axis(x, place.reshape([1, 1]), 0)
+
+    def embedded(x: Any, place: Any) -> Any:
+        return F.embedding((place - 1).reshape([1]), table) + x[0], F.one_hot(place.reshape([1]), 3)
+
+    def written(x: Any, place: Any) -> Any:
+        y = paddle.scatter(x * 2, place.reshape([1]), x[:1])
+        log.append("written")
+        return paddle.index_add(y, place.reshape([1]), 0, x[:1])
+
+    p.watch(log)
+    for function in map(p.static, (one, gathered, embedded, written)):
+        for rows in (4, 4, 5):
+            for place in (1, 2, 3, 4, -3, -6, 9):
+                p.call(function, p.g(rows, 3), paddle.to_tensor(place))
+
+
+@program(whole=False)
+def positions_of_sizes_that_change(p: Run) -> None:
+    @p.static
+    def function(x: Any, places: Any) -> Any:
+        return paddle.gather(x, places).sum(0)
+
+    for rows, places in ((3, [0, 2]), (4, [0, 3, -4]), (6, [5, 5]), (5, [5, 1]), (4, [-5, 0, 0]), (7, [1, 2])):
+        p.call(function, p.g(rows, 3), paddle.to_tensor(places))
