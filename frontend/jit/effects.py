@@ -260,3 +260,5 @@ KINDS: dict[str, Callable[..., None]] = {
     "turn": _turn,
     "assign": _assign,
 }
+# Those that change nothing: they look at results, and may raise an error.
+CHECKS = frozenset({"check", "within"})

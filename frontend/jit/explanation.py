@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polyreme.jit.capture import Whole
+from polyreme.jit.effects import CHECKS
 from polyreme.jit.static_function import StaticFunction
 
 __all__ = ["Explanation", "ProgramSummary", "explain"]
@@ -67,4 +68,4 @@ def _summary(whole: Whole) -> ProgramSummary:
     if whole.program is not None:
         traced = whole.program.traced
         inputs = tuple(f"{name}: {arg.type}" for name, arg, source in zip(traced.func.arg_names, traced.func.args, traced.sources, strict=True) if isinstance(source, int))
-    return ProgramSummary(inputs, tuple(dict.fromkeys(map(str, whole.guards))), len(whole.effects))
+    return ProgramSummary(inputs, tuple(dict.fromkeys(map(str, whole.guards))), sum(effect.kind not in CHECKS for effect in whole.effects))
