@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape, tensor, views
+from polyreme.dialects import host
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Location, PolyremeError, raised_location
@@ -60,7 +61,12 @@ class _CaptureTrace(Trace):
     def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> None:
         """The least and the greatest position are results, which are looked at after the run."""
         value, key = positions._value, (positions._value, size, wraps)
-        if self.state.born or not isinstance(value, Value) or positions.type.elements == 0 or _is_position(value) or key in self.looked_at:
+        if not isinstance(value, Value) or positions.type.elements == 0 or _is_position(value) or key in self.looked_at:
+            return
+        if self.state.born:
+            # What a body computes is no result: nobody could look at it.
+            if not self.state.as_one_program:
+                raise NotWhole("positions are read or written that a tensor says inside of a branch, a loop or a rule of gradients")
             return
         self.looked_at.add(key)
         with tape.recording(False):
@@ -297,7 +303,7 @@ def _is_position(value: Value) -> bool:
     """Whether a value is a position by what makes it."""
     while (op := value.producer()) is not None and isinstance(op, (ops.Reshape, ops.Cast, ops.Transpose, ops.Slice, ops.BroadcastTo)):
         value = op.operands[0]
-    return isinstance(op, (ops.ArgMax, ops.ArgMin, ops.Argsort))
+    return all(map(_is_position, op.operands)) if isinstance(op, ops.Concat) else isinstance(op, (ops.ArgMax, ops.ArgMin, ops.Argsort, host.NonZero))
 
 
 def _distinct(guards: list[Guard]) -> list[Guard]:

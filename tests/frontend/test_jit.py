@@ -189,6 +189,27 @@ def test_gradients_that_free_sizes_do_not_go_with_are_made_for_numbers() -> None
         close(x.grad, y.grad)
 
 
+def test_positions_in_loops_and_branches_are_looked_at_by_default() -> None:
+    def function(x: Any, n: Any) -> Any:
+        total, i = x[0] * 0, paddle.zeros([], "int64")
+        while i < n:
+            total = total + x[i]
+            i = i + 1
+        if n > 2:
+            total = total + paddle.gather(x, n.reshape([1]) - 1)[0]
+        return total
+
+    compiled = paddle.jit.to_static(function)
+    x = random(4, 3)
+    for n in (1, 3, 4, 5, 7, 4):
+        number = paddle.to_tensor(n)
+        if n > 4:
+            with pytest.raises(IndexError, match=r"The starting index 4 of slice is out of bounds"):
+                compiled(x, number)
+        else:
+            close(compiled(x, number), function(x, number))
+
+
 def test_a_call_of_wrong_sizes_leaves_later_ones_whole() -> None:
     @paddle.jit.to_static
     def function(x: Any, y: Any) -> Any:

@@ -42,7 +42,7 @@ def a_loop_writes_through_a_view_from_before(p: Run) -> None:
     counted(p, function)
 
 
-@program(whole=True)
+@program(whole=False)
 def a_loop_reads_and_writes_rows(p: Run) -> None:
     @p.static
     def function(x: Any, n: Any) -> Any:
