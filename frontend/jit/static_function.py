@@ -216,6 +216,8 @@ class StaticFunction:
             args, kwargs = bound
         key = self._plain_key(args) if not kwargs else None
         calls = self._recent.get(key) if key is not None else None
+        if calls is not None and calls.gathered and not calls.wholes:
+            return self._function(*args) if self._is_small() else self._noted(args, kwargs)
         if calls is not None:
             given = args, kwargs
             tensors = [arg for arg in args if isinstance(arg, Tensor)]
@@ -380,13 +382,18 @@ class StaticFunction:
         self._never_whole = self._never_whole or self._refused[place] >= MOST_REFUSED
         return refused.reason
 
-    def _gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _is_small(self) -> bool:
+        """Whether so little is computed between two looks at values that noting it first would cost more than it saves; of another call that is gathered."""
         self._gathered_calls += 1
+        return self._gathered_calls > LOCATED_CALLS and self._gathered_calls % LOOKED_AGAIN != 0 and not self._segments.large
+
+    def _gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = tuple(_tensor(arg) if isinstance(arg, np.ndarray) else arg for arg in args)
         kwargs = {name: _tensor(arg) if isinstance(arg, np.ndarray) else arg for name, arg in kwargs.items()}
-        if self._gathered_calls > LOCATED_CALLS and self._gathered_calls % LOOKED_AGAIN and not self._segments.large:
-            # So little is computed between two looks at values that noting it first would cost more than it saves.
-            return self._function(*args, **kwargs)
+        return self._function(*args, **kwargs) if self._is_small() else self._noted(args, kwargs)
+
+    def _noted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the function while its ops are gathered."""
         self._segments.large = False
         return call_gathered(self._function, args, kwargs, self._segments, locating=self._gathered_calls <= LOCATED_CALLS)
 
