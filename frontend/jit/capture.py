@@ -54,6 +54,7 @@ class _CaptureTrace(Trace):
         self.path_tensors: list[Tensor] = []
         self.arguments = 0  # how many inputs are arguments
         self.thread = threading.get_ident()
+        self.not_looked_at = False  # whether there are some that nobody can check
         self.looked_at: set[tuple[Value, Dim, bool]] = set()  # positions that are checked, with the size of the axis
         self.turns: dict[int, list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]]] = {}  # what lets arguments see their contents otherwise, by identity
         self.before_turns: list[Tensor] = []  # what stands for them as they were before
@@ -67,6 +68,7 @@ class _CaptureTrace(Trace):
             # What a body computes is no result: nobody could look at it.
             if not self.state.as_one_program:
                 raise NotWhole("positions are read or written that a tensor says inside of a branch, a loop or a rule of gradients")
+            self.not_looked_at = True
             return
         self.looked_at.add(key)
         with tape.recording(False):
@@ -257,6 +259,8 @@ def capture(
                     raise NotWhole("a result is another tensor, or shares contents with it, if a tensor decides so", location)
                 made.remarks.append("a result is a tensor of its own, where Python would give another one, or a view of it, by one of the ways that a tensor decides about")
             result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
+            if trace.not_looked_at:
+                made.remarks.append("positions that a tensor says inside of a branch or loop are not looked at: beyond the axis the nearest element is read")
             traced = trace.finish(name, made.outputs, LEAF, result_names, location)
     except NotWhole as refused:
         if ended and not refused.placed:
