@@ -8,6 +8,8 @@ from polyreme import device
 from polyreme.ir.types import TensorType
 from polyreme.tensor import Tensor
 
+_OWN_VERSION = vars(Tensor)["_version"]
+
 
 class StaleTensor(Tensor):
     """What an op on the tape finds in place of an operand that was changed since: its type is known, its values are gone."""
@@ -36,4 +38,5 @@ class StandIn(Tensor):
     @property
     def _version(self) -> int:  # type: ignore[override]
         tensor, since = self.__dict__["followed"]
-        return Tensor._version.__get__(self) + tensor._version - since  # type: ignore[attr-defined]
+        own: int = _OWN_VERSION.__get__(self)
+        return own + tensor._version - since
