@@ -109,11 +109,12 @@ def use_heavy_kernels(chooser: Callable[..., Kernel | None] | None) -> None:
 class Plan:
     """What is settled about calls of one op on one device with operands of the same types and the same attributes."""
 
-    __slots__ = ("attributes", "cls", "fast", "heavy", "kernel", "place", "recipes", "result_dtypes", "result_types", "types")
+    __slots__ = ("attributes", "cls", "fast", "heavy", "kernel", "place", "read", "recipes", "result_dtypes", "result_types", "types")
 
     def __init__(self, place: Place, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]):
         self.place, self.cls = place, cls
         self.recipes: dict[tuple[bool, ...], Recipe | None] = {}
+        self.read: dict[tuple[int, ...], frozenset[int]] = {}  # which operands the gradients need, by those that they are of
         definition = cls.definition
         definition.bind_operands(operands)
         self.attributes = definition.bind_attributes(attributes)

@@ -63,7 +63,8 @@ class Pending:
         self.node: Node | None = None
         self.index = 0
         self.tensors: list[weakref.ref[Tensor]] = [weakref.ref(tensor)]
-        self.readers: list[int] | None = None  # of which tensors that hold it ops have been called whose gradients may need it, by identity
+        # Ops called whose gradients may need it: of which tensor that holds it, by identity, the op's number, and as which of its operands.
+        self.readers: list[tuple[int, int, int]] | None = None
         self.apart_from: Pending | None = None
         self.detached: list[weakref.ref[Pending]] | None = None  # those that are apart from this one
 
@@ -89,7 +90,8 @@ class Pending:
         """The tensor of which ops have been called whose gradients may need this value; None where there is none any more, or several."""
         if self.readers is None:
             return None
-        found = [t for t in (reference() for reference in self.tensors) if t is not None and t._value is self and id(t) in self.readers]
+        readers = {reader[0] for reader in self.readers}
+        found = [t for t in (reference() for reference in self.tensors) if t is not None and t._value is self and id(t) in readers]
         return found[0] if len(found) == 1 else None
 
     def is_held(self) -> bool:

@@ -40,7 +40,7 @@ from polyreme.lowering.gradients.table import GRADIENTS, gradient, has_gradient
 from polyreme.lowering.names import distinct
 
 __all__ = [
-    "active_values",
+    "active_values", "arguments_read",
     "GRADIENTS", "NOT_DIFFERENTIABLE", "BackwardHalf", "Differentiated", "ForwardHalf", "backward_half", "forward_backward", "forward_half", "gradient",
     "gradient_function", "gradients_of", "needs_gradients",
 ]  # fmt: skip
@@ -113,6 +113,12 @@ def forward_half(func: Func, wrt: Sequence[int]) -> ForwardHalf:
 def backward_half(func: Func, wrt: Sequence[int], given: Sequence[int], forward: ForwardHalf) -> BackwardHalf:
     """The gradients of the arguments at `wrt`, of the sum of the results at `given` (those that need gradients), each weighted by its gradient."""
     return _backward(_with_gradients(func, wrt, given), func, forward)
+
+
+def arguments_read(func: Func, wrt: Sequence[int]) -> frozenset[int]:
+    """The arguments of `func` whose elements the gradients of those at `wrt` need."""
+    given = _all_given(func, wrt)
+    return backward_half(func, wrt, given, forward_half(func, wrt)).read
 
 
 def forward_backward(func: Func, wrt: Sequence[int]) -> Differentiated:

@@ -57,10 +57,10 @@ class Cut:
         self.second = _program(whole, [*func.args, *crossing], later, seconds)
         self._reads: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
 
-    def run(self, args: Sequence[Tensor]) -> list[Tensor]:
-        """All results of the program, each with its place on the tape; its arguments are in the order of the function's."""
-        firsts = self.first(args)
-        made = firsts, self.second([*args, *firsts[: self.crossing]])
+    def run(self, args: Sequence[Tensor], changing: Tensor | None = None) -> list[Tensor]:
+        """All results of the program, each with its place on the tape; its arguments are in the order of the function's. `changing` is as `Program` has it."""
+        firsts = self.first(args, changing=changing)
+        made = firsts, self.second([*args, *firsts[: self.crossing]], changing=changing)
         return [made[part][number] for part, number in self.places]
 
     def reads(self, wrt: tuple[int, ...], given: tuple[int, ...]) -> bool:

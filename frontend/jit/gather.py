@@ -148,7 +148,8 @@ class _Segment:
         self.places: dict[int, int] = {}  # of an argument, by the tensor's identity
         self.numbers: list[Any] = []
         self.number_of: dict[int, int] = {}  # which of the numbers an argument is
-        self.read: set[int] = set()  # arguments that gradients may need, by the tensor's identity
+        # Arguments that gradients may need, by the tensor's identity: of which step, as which of its operands.
+        self.read: dict[int, list[tuple[int, int]]] = {}
         self.complete = 0, 0  # how many arguments, and parts of the key, there were before the op that is being noted
 
     def forget_last(self) -> None:
@@ -164,6 +165,37 @@ class _Segment:
         for noted in (self.arguments, self.arrays, self.nodes, self.indices, self.versions, self.trains):
             del noted[count:]
         del self.key[parts:]
+
+    def note_reads(self, operands: Sequence[Any]) -> None:
+        """Note that gradients of the last step may need its operands as they are, and so what these are views of."""
+        number, position = len(self.steps) - 1, 0
+        for operand in operands:
+            for tensor in operand if isinstance(operand, (list, tuple)) else (operand,):
+                if tensor is None:
+                    continue
+                self._note_read(tensor, number, position)
+                if tensor._view.__class__ is tuple and (owner := tensor._view[0].owner()) is not None:
+                    self._note_read(owner, number, position)
+                position += 1
+
+    def _note_read(self, tensor: Tensor, number: int, position: int) -> None:
+        if (held := tensor._value).__class__ is not Pending:
+            self.read.setdefault(id(tensor), []).append((number, position))
+        elif held.readers is None:
+            held.readers = [(id(tensor), number, position)]
+        else:
+            held.readers.append((id(tensor), number, position))
+
+    def is_read(self, tensor: Tensor) -> bool:
+        """Whether gradients of the steps need the contents that `tensor` has now, of it or of a view of it."""
+        held = tensor._value
+        if held.__class__ is not Pending:
+            found = self.read.get(id(tensor), [])
+        elif held.array is None and held.readers is not None:
+            found = [(number, position) for identity, number, position in held.readers if identity == id(tensor)]
+        else:
+            return False
+        return any(position in _operands_read(self.steps[number]) for number, position in found)
 
     def is_large(self) -> bool:
         """Whether noting its ops costs less than a program of them saves: by the elements that they go through, and kernels that are compiled anyway."""
@@ -216,6 +248,32 @@ def _elements(type: Any) -> int:
     if type is None:
         return 0
     return sum(map(_elements, type)) if isinstance(type, tuple) else math.prod(type.shape)
+
+
+def _operands_read(step: _Step) -> frozenset[int]:
+    """The operands of a step, lists spread out, whose elements its gradients need: of a sum none."""
+    refs = [r for ref in step.refs if ref is not None for r in (ref if isinstance(ref, tuple) else (ref,))]
+    wrt = tuple([i for i, ref in enumerate(refs) if ref < _STOPPED >> 1])
+    found = step.plan.read.get(wrt)
+    if found is None:
+        from polyreme.lowering.autodiff import arguments_read
+
+        trace = _Replay({})
+        with dispatch.trace_into(trace), tape.recording(True):
+            results = trace.emit(step.plan.cls, [_inputs(trace, type) for type in step.plan.types], step.plan.attributes)
+            results = results if isinstance(results, tuple) else (results,)
+            for result in results:
+                result.stop_gradient = result._value not in trace.differentiable
+            traced = trace.finish("step", results, None, [f"output_{i}" for i in range(len(results))], Location())
+        found = step.plan.read[wrt] = arguments_read(traced.func, wrt)
+    return found
+
+
+def _inputs(trace: Trace, type: Any) -> Any:
+    """An input of this type, or a list of some."""
+    if type is None:
+        return None
+    return [_inputs(trace, t) for t in type] if isinstance(type, tuple) else trace.add_input(type, "x", type.dtype.kind not in "fc")
 
 
 def _identifier(name: str) -> str:
@@ -298,16 +356,7 @@ class Gatherer(Gathering):
         segment.complete = len(segment.arguments), len(segment.key)
         needs = self.passing and plan.cls in tape.gradient_rules()
         if needs:
-            for operand in operands:
-                for tensor in operand if isinstance(operand, (list, tuple)) else (operand,):
-                    if tensor is None:
-                        continue
-                    if (held := tensor._value).__class__ is not Pending:
-                        segment.read.add(id(tensor))
-                    elif held.readers is None:
-                        held.readers = [id(tensor)]
-                    else:
-                        held.readers.append(id(tensor))
+            segment.note_reads(operands)
         values = segment.values
         made = []
         for type, dtype, continuous in plan.result_dtypes:
@@ -395,13 +444,13 @@ class Gatherer(Gathering):
                 step.changed[place] = tensor._version
 
     def _assign(self, tensor: Tensor, value: Tensor) -> None:
-        if self._is_read(tensor):
+        if self.segment.is_read(tensor):
             self.flush("a tensor is written that gradients may need as it was")
         at = self.segment.places.get(id(tensor))
         if at is not None and self.segment.arguments[at] is tensor:
             if tensor.persistable or (tensor._node is None and not tensor.stop_gradient):
                 # The program reads it, or sends it gradients, as it was.
-                self.flush("a tensor is written that was read before")
+                self.flush("a tensor is written that was read before", tensor)
             else:
                 before = self.segment.arguments[at] = views.alias(tensor)
                 self.segment.versions[at] = before._version
@@ -434,17 +483,10 @@ class Gatherer(Gathering):
             return pending and value.stop_gradient
         return held.__class__ is Pending and held.array is None and held.needs and not tensor.stop_gradient
 
-    def _is_read(self, tensor: Tensor) -> bool:
-        """Whether gradients of ops in the segment may need `tensor` as it is."""
-        held = tensor._value
-        if held.__class__ is Pending:
-            return held.array is None and held.readers is not None and id(tensor) in held.readers
-        return id(tensor) in self.segment.read
-
     def alias(self, tensor: Tensor) -> Tensor:
         """Another tensor that is what `tensor` is now, and stays that, with its place in the graph: so begins a write to `tensor`."""
         with self.lock:
-            if self._is_read(tensor):
+            if self.segment.is_read(tensor):
                 self.flush("a tensor is written that gradients may need as it was")
             made = views.alias(tensor)
             if made._value.__class__ is Pending:
@@ -464,17 +506,20 @@ class Gatherer(Gathering):
 
     # --- running
 
-    def flush(self, reason: str = "") -> None:
-        """Run what was gathered. With a reason it is noted as a break: the function could not be one program there."""
+    def flush(self, reason: str = "", changing: Tensor | None = None) -> None:
+        """Run what was gathered. With a reason it is noted as a break: the function could not be one program there.
+
+        `changing` is about to be changed. Gradients of no op that was gathered need its contents; the program's may, which makes views of it anew.
+        """
         if reason and self.locating and not self.flushing:
             place = caller_location()
             key = place.file, place.line
             if key not in self.segments.breaks:
                 self.segments.breaks[key] = Break(reason, place)
         with self.lock:
-            self._run()
+            self._run(changing)
 
-    def _run(self) -> None:
+    def _run(self, changing: Tensor | None) -> None:
         segment, self.segment = self.segment, _Segment()
         self.numbers.clear()
         segment.forget_last()
@@ -486,12 +531,12 @@ class Gatherer(Gathering):
         self.flushing = True
         try:
             with dispatch.trace_into(None), _as_they_were(segment):
-                if not self._run_program(segment, live):
+                if not self._run_program(segment, live, changing):
                     _run_steps(segment)
         finally:
             self.flushing = False
 
-    def _run_program(self, segment: _Segment, live: Sequence[int]) -> bool:
+    def _run_program(self, segment: _Segment, live: Sequence[int], changing: Tensor | None) -> bool:
         """Run a segment by its program, and say so; False where it is to run op by op: there is none, or what it needs of its arguments is not so."""
         key = (*segment.key, tuple(live))
         held = [segment.values[i]() for i in live]
@@ -500,7 +545,7 @@ class Gatherer(Gathering):
             if program is None:
                 return False
             with tape.recording(any(p is not None and p.needs and p.is_held() for p in held)):
-                results = program(segment.inputs(self.segments.known[key].varying))
+                results = program(segment.inputs(self.segments.known[key].varying), changing=changing)
         except PolyremeError as error:
             self.segments.failed.append(str(error))
             self.segments.known[key].programs = {}

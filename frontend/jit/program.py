@@ -214,10 +214,11 @@ class Program:
         captured = self.captured
         return self.flags == [t.stop_gradient for t in captured] and self.types == [t._type or t.type for t in captured]
 
-    def __call__(self, inputs: Sequence[Tensor], trains: bool = True) -> list[Tensor]:
+    def __call__(self, inputs: Sequence[Tensor], trains: bool = True, changing: Tensor | None = None) -> list[Tensor]:
         """The outputs; tensors that the function writes to get their new contents.
 
         Where gradients may be asked for, results come from the program that makes ready for them if it `trains`, or was asked for some before.
+        `changing` may be changed before they are: its contents are kept.
         """
         args = [inputs[source] if isinstance(source, int) else source for source in self.traced.sources]
         tape.settle(*args)
@@ -230,7 +231,7 @@ class Program:
                 if fixed and not trains and (get_device(), wrt) not in self._training:
                     return self._run_fixed_recorded(inputs, args, wrt)
                 if any(self._needs(wrt)):
-                    return self._run_recorded(args, wrt)
+                    return self._run_recorded(args, wrt, changing)
         if fixed:
             return self._run_fixed(inputs)
         where = get_device()
@@ -287,14 +288,14 @@ class Program:
                 with dispatch.trace_into(None):
                     dispatch.assign(tensor, value)
 
-    def _run_recorded(self, args: Sequence[Tensor], wrt: tuple[int, ...]) -> list[Tensor]:
+    def _run_recorded(self, args: Sequence[Tensor], wrt: tuple[int, ...], changing: Tensor | None) -> list[Tensor]:
         if self._cut is not None:
-            results = self._cut.run(args)
+            results = self._cut.run(args, changing)
             self._write(results)
             return results[: self.traced.output_count]
         training = self._training_of(wrt)
         given = [t._value for t in args]
-        versions = self._versions(args)
+        versions = self._versions(args, changing)
         count = self.traced.output_count + len(self.traced.written)
         arrays = training.forward.run(given)
         results = [Tensor._wrap(array) for array in arrays[:count]]
@@ -349,12 +350,15 @@ class Program:
         written, changed = self.traced.written, self.changed_inputs
         return frozenset(i for i, source in enumerate(self.traced.sources) if source in changed or any(source is w for w in written))
 
-    def _versions(self, args: Sequence[Tensor]) -> list[int | None]:
-        """What is the matter when an argument is changed: not of those that the function itself writes to, whose contents from before are kept."""
-        if not self.traced.written and not self.changed_inputs:
-            return [t._version for t in args]
+    def _versions(self, args: Sequence[Tensor], changing: Tensor | None = None) -> list[int | None]:
+        """What is the matter when an argument is changed: not of those that the function itself writes to, nor of `changing`; their contents from before are kept."""
         written, changed = self.traced.written, self.changed_inputs
-        return [None if source in changed or any(t is w for w in written) else t._version for source, t in zip(self.traced.sources, args, strict=True)]
+        if not written and not changed:
+            return [t._version for t in args] if changing is None else [None if t is changing else t._version for t in args]
+        return [
+            None if source in changed or t is changing or any(t is w for w in written) else t._version
+            for source, t in zip(self.traced.sources, args, strict=True)
+        ]
 
     def _needs(self, wrt: tuple[int, ...]) -> tuple[bool, ...]:
         """Of each result, and of what is written, whether it needs gradients where the arguments at `wrt` do."""

@@ -307,3 +307,39 @@ def writes_that_gradients_of_ops_before_do_not_survive(p: Run) -> None:
     ):  # fmt: skip
         for _ in range(3):
             p.call(around, p.g(SIZE, SIZE), kind)
+
+
+@program
+def a_part_is_multiplied_by_what_needs_gradients(p: Run) -> None:
+    factor = p.g(SIZE)
+
+    @p.static
+    def function(x: Any, kind: str) -> Any:
+        h = x if kind.startswith("a leaf") else x * 2
+        if kind == "made between":
+            time.perf_counter()
+            h = h * 1.0
+        time.perf_counter()
+        if kind == "a part of it is scaled before":
+            y = h[0] * 0.5
+        else:
+            y = factor * 0.5
+        v = h[-1]
+        v.multiply_(factor)
+        v.multiply_(factor)
+        if kind == "a look after it":
+            time.perf_counter()
+        h[1].multiply_(factor)
+        return (v * 3).sum() + y.sum() + h.mean()
+
+    def around(x: Any, kind: str) -> Any:
+        try:
+            function(x, kind).backward()
+        except RuntimeError as error:
+            return _named(error)
+        return x.grad
+
+    p.watch(factor)
+    for kind in ("a result", "made between", "a leaf", "a look after it", "a part of it is scaled before"):
+        for size in (SIZE, SIZE, SIZE, SIZE + 1):
+            p.call(around, p.g(size, SIZE), kind)
