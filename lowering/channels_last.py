@@ -78,7 +78,9 @@ class ChannelsLast(FuncPass):
             # Depthwise ones pay as soon as a vector is full: pixels of a row share no loads of theirs.
             alone = all(n == 1 for c, n in conv.spec.sizes(shape_of(op.a), shape_of(op.b)).items() if c in conv.spec.contracted and c not in conv.taps)
             many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= (min(_GROUP, self.channels) if alone else self.channels)
-            made += estimate(product(shape_of(op.result)))
+            # Lanes along pixels a stride apart would each read a place of their own, which costs more than to turn the result back.
+            apart = alone and any(w.strides[-1:] not in ((), (1,)) for x in op.operands if (w := x.producer(tensor.Window)) is not None)
+            made += estimate(product(shape_of(op.result))) * (3 if apart else 1)
             wins, others = wins + work * many, others + work * (not many)
         returned = sum(estimate(product(shape_of(v))) for v in func.block.terminator.operands if len(shape_of(v)) > 2 and not _moves_channels_last(v))
         return wins > others and 2 * returned < made
@@ -411,7 +413,47 @@ def _contract(sweep: _Sweep, op: tensor.Contract, b: Builder) -> _Version | None
         (a, letters_a), (c, letters_c) = sides
         return _Version(b(tensor.Contract, a, c, spec=f"{letters_a},{letters_c}->{spec.out}", dtype=op.dtype), tuple(range(len(spec.out))))
     image, weight = sides if conv.windows_are_a else reversed(sides)
+    if op.dtype is None and _gives_one_each(conv, image, weight):
+        return None
+    if (windows := op.a if conv.windows_are_a else op.b) not in sweep.versions and _is_depthwise(conv, image, weight):
+        image = _turned(b, windows, image[1], conv)
     return _convolution(b, conv, image, weight, op.dtype, sweep.blocks)
+
+
+def _is_depthwise(conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str]) -> bool:
+    """Whether nothing but the taps of windows is summed: each channel stays on its own."""
+    sizes = dict(zip(weight[1], shape_of(weight[0]), strict=True))
+    channels = [c for c in conv.channels if c in image[1]]
+    return len(channels) == 1 and all(sizes.get(c) == 1 for c in conv.spec.contracted if c not in conv.taps)
+
+
+def _gives_one_each(conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str]) -> bool:
+    """Whether a grouped convolution sums several channels to one for each group: lanes along the results would each read a place of their own, and those along pixels do not."""
+    sizes = dict(zip(weight[1], shape_of(weight[0]), strict=True))
+    summed = any(sizes.get(c) != 1 for c in conv.spec.contracted if c not in conv.taps)
+    return summed and any(c in image[1] and sizes[c] != 1 for c in conv.channels) and all(sizes[c] == 1 for c in conv.channels if c not in image[1])
+
+
+def _turned(b: Builder, windows: Value, letters: str, conv: _Conv) -> tuple[Value, str]:
+    """The windows of an image that comes with its channels in front, over the image with these last: a channel's pixels are no lanes of a vector, and each is read for many windows."""
+    alone = "".join(c for c, n in zip(letters, shape_of(windows), strict=True) if n == 1 and c in conv.spec.contracted and c not in conv.taps)
+    windows, letters = _narrowed(b, windows, letters, alone)
+    window = windows.producer(tensor.Window)
+    assert window is not None
+    rank = len(shape_of(window.x))
+    inside = letters[:rank]
+    order = "".join(sorted(inside, key=lambda c: (c in conv.places) + 2 * (c in conv.channels)))
+    to = tuple(inside.index(c) for c in order)
+    pad = window.x.producer(tensor.Pad)
+    x = _transposed(b, window.x if pad is None else pad.x, to)
+    if pad is not None:
+        x = b(tensor.Pad, x, low=_picked(pad.low, to), high=_picked(pad.high, to), interior=_picked(pad.interior, to), value=pad.value)
+    made = b(tensor.Window, x, axes=tuple(order.index(inside[a]) for a in window.axes), sizes=window.sizes, strides=window.strides, dilations=window.dilations)
+    return made, order + letters[rank:]
+
+
+def _picked(values: Sequence[Any], places: Axes) -> tuple[Any, ...]:
+    return tuple(values[i] for i in places)
 
 
 def _convolution(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], dtype: ScalarType | None, blocks: bool) -> _Version:

@@ -180,10 +180,10 @@ def _sliding(request: Request, op: tensor.Contract | tensor.Reduce, window: tens
     if pad is not None and _only_around(pad, window.axes, filling):
         slides = _slides(window, pad.x, pad.low, pad.high)
         sliding = None if slides is None else Sliding(request, op, pad.x, slides, epilogue, copies)
-        if slides is not None and sliding is not None and _is_memory(pad.x) and _few_edges(sliding):
+        if slides is not None and sliding is not None and _is_view(pad.x) and _few_edges(sliding):
             return sliding
     slides = _slides(window, window.x, (0,) * rank, (0,) * rank)
-    if slides is None or not (pad is not None or _is_memory(window.x)):
+    if slides is None or not (pad is not None or _is_view(window.x)):
         return None
     return Sliding(request, op, window.x, slides, epilogue, copies)
 
@@ -206,6 +206,11 @@ def _is_memory(image: Value) -> bool:
     letters = "abcdefgh"[: len(shape_of(image))]
     access = trace(image, letters)
     return isinstance(access.source, BlockArgument) and access.stride(letters[-1]) == 1
+
+
+def _is_view(image: Value) -> bool:
+    """Whether an image is a view of an argument; one whose channels are no neighbours is made in memory first."""
+    return isinstance(trace(image, "abcdefgh"[: len(shape_of(image))]).source, BlockArgument)
 
 
 def _slides(window: tensor.Window, image: Value, low: Sequence[Dim], high: Sequence[Dim]) -> tuple[Slide, ...] | None:
@@ -284,7 +289,7 @@ class SlidingKernel:
 
     def build(self) -> KernelPlan:
         s = self.s
-        made = s.image.producer(tensor.Pad) is not None
+        made = not _is_memory(s.image)
         read: list[Value] = [s.image] if made else list(_arguments(s.image))
         weights = self.panels()
         slots: list[Slot] = [*(self.parts.memory_of(x) for x in read), *weights]

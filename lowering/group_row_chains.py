@@ -5,40 +5,42 @@ Only if nothing else reads what lies in between: a training step, whose backward
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Region, Value
-from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.passes import FuncPass
 from polyreme.lowering.row_chain import find_row_chain
-from polyreme.lowering.schedule import request_of
+from polyreme.lowering.schedule import facts_of, request_of
 from polyreme.lowering.targets import Target
 
 
-@register_pass
 @dataclass(frozen=True)
 class GroupRowChains(FuncPass):
     """wide = fused(x), narrow = fused(windows(wide)), out = fused(narrow)  ->  out = fused(x)
 
-    Before and after: `tensor` ops, groups among them. `cache` is the size of the second-level cache, and `third_level_bytes` what a
-    core reads in a cycle from the one behind it, `far_cores` whether others may have one of their own: these decide whether the wide image is better never made.
-    Runs after fusion, which gathers what follows each product.
+    Before and after: `tensor` ops, groups among them. A chain is made where `build_row_chain` takes it for `target`, which is asked with what is known of the weights:
+    `prepare` is as `pipeline` has it. Runs after fusion, which gathers what follows each product.
     """
 
     name: ClassVar[str] = "group-row-chains"
     takes: ClassVar[tuple[str, ...]] = ("tensor",)
-    cache: int = 1 << 20
-    third_level_bytes: float = Target.third_level_bytes
-    far_cores: bool = Target.far_cores
+    target: Target
+    prepare: str = ""
+
+    def options(self) -> dict[str, Any]:
+        # As text has it.
+        return {"target": self.target.name, "cpu": self.target.cpu, **({"prepare": self.prepare} if self.prepare else {})}
 
     def run_on(self, func: Func) -> None:
-        target = Target("any", "", caches=(Target.caches[0], self.cache, Target.caches[2]), third_level_bytes=self.third_level_bytes, far_cores=self.far_cores)
+        roles = dict(zip(func.args, func.arg_roles, strict=False))
         for op in list(func.block):
             if op.parent is func.block and _is_sliding(op):
-                _group(op, target)
+                _group(op, self.target, roles, self.prepare)
 
 
 def _contracts(op: Op) -> list[tensor.Contract]:
@@ -54,7 +56,7 @@ def _is_sliding(op: Op) -> bool:
     return len(contracts) == 1 and contracts[0].a.producer(tensor.Window) is not None and tensor.ContractSpec(contracts[0].spec).batch != ""
 
 
-def _group(middle: Op, target: Target) -> None:
+def _group(middle: Op, target: Target, roles: Mapping[Value, str], prepare: str) -> None:
     first = _maker(middle)
     if first is None:
         return
@@ -63,7 +65,7 @@ def _group(middle: Op, target: Target) -> None:
     ends = [] if last is None or (after := _reader(last)) is not None and _is_sliding(after) else [last]
     for chain in ([first, middle, *ends], [first, middle])[: 1 + len(ends)]:
         fused = _joined(chain)
-        if find_row_chain(request_of(fused, target)) is None:
+        if find_row_chain(request_of(fused, target, *facts_of(fused, roles, prepare))) is None:
             fused.drop_operands()
             continue
         at = chain[-1]

@@ -57,8 +57,13 @@ AHEAD_BYTES = 2048
 LEAST_ROW_BYTES = 2048
 
 
-def build_loops(request: Request) -> KernelPlan:
-    """The plan of any root: one kernel on its operands and results."""
+def build_loops(request: Request) -> KernelPlan | None:
+    """The plan of any root: one kernel on its operands and results.
+
+    None for a group of several contractions: each element of the second would compute all that it reads of the first again.
+    """
+    if len(request.ops(tensor.Contract)) > 1:
+        return None
     func = collapse_axes(request.func)
     types = [BufferType(v.type.shape, v.type.dtype) for v in (*request.func.args, *request.results)]
     names = [a.name for a in request.func.args] + [v.name for v in request.results]

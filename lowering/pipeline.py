@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from polyreme.ir import config
-from polyreme.ir.builtin import Module
+from polyreme.ir.builtin import Func, Module
 from polyreme.ir.define import ControlFlow
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.ir.garbage import collect_new, without_collections
-from polyreme.ir.passes import Pass, PassManager, Stage, register_pass
+from polyreme.ir.passes import FuncPass, Pass, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
 from polyreme.lowering.batch_tiling import TileBatch
@@ -113,6 +113,21 @@ class MakeKernels(Pass):
         _to_kernels(target, self.prepare).run(module)
 
 
+@register_pass
+@dataclass(frozen=True)
+class MakeChains(FuncPass):
+    """Before and after: `tensor` ops, in groups. What makes a chain by rows on the machine called `target` becomes one group: `GroupRowChains` by name."""
+
+    name: ClassVar[str] = GroupRowChains.name
+    takes: ClassVar[tuple[str, ...]] = GroupRowChains.takes
+    target: str = "native"
+    cpu: str = ""
+    prepare: str = ""
+
+    def run_on(self, func: Func) -> None:
+        GroupRowChains(find_target(self.target, self.cpu or None), self.prepare).run_on(func)
+
+
 def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, progress: Progress | None = None) -> list[Stage]:
     """What the model says, what is computed, how it is computed. The rest, LLVM IR and machine code, is `link.build_artifact`'s.
 
@@ -124,7 +139,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     reductions = () if target.code == "ptx" else (SweepForExtremes(), ReduceRowsFirst())
     # Pads are looked through there, and never written.
     pads = (MovePads(),) if target.code == "ptx" else ()
-    chains = () if target.code == "ptx" else (GroupRowChains(target.caches[1], target.third_level_bytes, target.far_cores),)
+    chains = () if target.code == "ptx" else (GroupRowChains(target, prepare),)
     # Nor have they kernels that run through steps, or sort; but they have units for products of 16-bit floats.
     steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), HoistFromLoops(), CountRanks(SHORT_ROW))
     # What was folded in a step is a constant there.

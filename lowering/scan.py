@@ -109,7 +109,9 @@ class _Steps:
         """The kernel of a function that returns its argument."""
         func = Func.empty("root", [like.type])
         Builder.at_end(func.block)(Return, tuple(func.args))
-        self._inline(build_loops(Request(func.finish(), self.request.target)), [source], [target], 0, 0)
+        plan = build_loops(Request(func.finish(), self.request.target))
+        assert plan is not None
+        self._inline(plan, [source], [target], 0, 0)
 
     def _enter(self, step: Func, t: Index, parity: Index, states: Sequence[Value]) -> None:
         """Say where the arguments of the step lie."""
@@ -149,7 +151,9 @@ class _Steps:
         first = len(self.scan.xs) + len(self.scan.inits)
         sources = {i: s.index for i, v in enumerate(op.operands) if isinstance(s := behind_reshapes(v), BlockArgument) and s.index >= first}
         request = request_of(op, self.request.target, sources, known=[i for i, source in sources.items() if source in self.request.known])
-        return choose(request, (build_scan, *_INNER, build_loops))
+        plan = choose(request, (build_scan, *_INNER, build_loops))
+        assert plan is not None, "steps have no groups of several contractions"
+        return plan
 
     def _op(self, op: Op, plans: dict[Op, KernelPlan]) -> None:
         if isinstance(op, tensor.Reshape):

@@ -2,7 +2,7 @@
 
 A root is an op of a fused `main` at tensor level: one op, or one `tensor.fused` group. A builder gets a `Request`, the root as a small function of
 its own, and answers with a `KernelPlan`, or with None when the root is not of its kind. Builders are asked in order; the generic loops come last
-and take every root. A plan is data: it names the memory it needs by slots, so equal roots share one plan and its kernels.
+and take every root but groups with several contractions, which are split again. A plan is data: it names the memory it needs by slots, so equal roots share one plan and its kernels.
 
 A builder of matrix products might read:
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,11 +30,11 @@ from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Block, Op, Value
-from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim
 from polyreme.ir.timing import timed
 from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.targets import Target
+from polyreme.lowering.widen import is_widening
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,15 +216,39 @@ def request_of(op: Op, target: Target, constant: Iterable[int] = (), kept: Itera
     return Request(func.finish(), target, frozenset(constant), frozenset(kept), frozenset(known))
 
 
-def choose(request: Request, builders: Sequence[KernelBuilder]) -> KernelPlan:
-    """The plan of the first builder that takes the request."""
+def facts_of(op: Op, roles: Mapping[Value, str], prepare: str) -> tuple[list[int], list[int], list[int]]:
+    """What is known of a root's operands when the model is compiled, as `Request` has it: those that are `constant`, `kept` and `known`.
+
+    `roles` are those of the function's arguments; `prepare` is as `pipeline` has it.
+    """
+    kept, known = [], []
+    for i, value in enumerate(op.operands):
+        base = _behind_views(value)
+        if isinstance(base.producer(), tensor.Constant):
+            known.append(i)
+            continue
+        if is_widening(base.producer()):
+            base = _behind_views(base.producer().operands[0])
+        if prepare and roles.get(base) == "param" and all(isinstance(n, int) for n in base.type.shape):
+            kept.append(i)
+    return known + kept * (prepare == "always"), kept, known
+
+
+def _behind_views(value: Value) -> Value:
+    """The value in whose memory this one lies."""
+    while isinstance(op := value.producer(), (tensor.Reshape, tensor.Pairs)):
+        value = op.x
+    return value
+
+
+def choose(request: Request, builders: Sequence[KernelBuilder]) -> KernelPlan | None:
+    """The plan of the first builder that takes the request; None where none does."""
     for build in builders:
         with timed(getattr(build, "__name__", type(build).__name__)):
             plan = build(request)
         if plan is not None:
             return plan
-    names = ", ".join(op.name for op in request.ops())
-    raise PolyremeError(f"no kernel builder takes the ops {names}", request.func.location, code="E0408")
+    return None
 
 
 def op_names(request: Request) -> str:

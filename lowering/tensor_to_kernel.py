@@ -20,12 +20,13 @@ from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, Value
-from polyreme.ir.diagnostics import ConversionError, Location, PassError
+from polyreme.ir.diagnostics import ConversionError, Location, PassError, PolyremeError
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.mapped import let_go
 from polyreme.ir.passes import Pass
 from polyreme.ir.types import PARTS, BufferType, TensorType, i64
+from polyreme.lowering import cliffs
 from polyreme.lowering.arena import plan_within
 from polyreme.lowering.code import Code
 from polyreme.lowering.control_kernels import CONTROL, runs_general, write_control
@@ -125,7 +126,7 @@ class _Bufferize:
         self.old, self.target, self.builders, self.watch, self.progress = main, options.target, options.builders, options.watch, options.progress
         self.weaves = options.weaves
         self.woven: dict[Value, Weave] = {}
-        self.plans: dict[str, KernelPlan] = {}
+        self.plans: dict[str, KernelPlan | None] = {}
         self.kernels: dict[Func, Func] = {}
         self.names: set[str] = {"main", "prepare"}
         self.memory: dict[Value, Memory] = {}
@@ -213,7 +214,7 @@ class _Bufferize:
         SinkReshapes().run_on(step)
         Fuse().run_on(step)
         # Each thread has images of its own, none of which comes from another core; so only those that do not fit the cache are better never made.
-        GroupRowChains(self.target.caches[1]).run_on(step)
+        GroupRowChains(replace(self.target, third_level_bytes=Target.third_level_bytes, far_cores=False)).run_on(step)
         results = [outputs.get(v) or self.alloc(_buffer_type(v, scan.location)) for v in scan.results]
         self.memory.update(zip(scan.results, results, strict=True))
         saved = self.top, self.packed, self.order, self.last_uses
@@ -288,6 +289,9 @@ class _Bufferize:
         woven = [(i, self.woven[v]) for i, v in enumerate(op.operands) if v in self.woven]
         request = replace(request, liked=self._liked(op), woven=tuple(woven))
         plan = self._plan(request)
+        if plan is None:
+            self._split(op, request, outputs)
+            return
         taken: dict[int, Value] = {}
         for o, r in plan.in_place:
             left = self._left(op, o, memory)
@@ -305,6 +309,24 @@ class _Bufferize:
             # What was packed of the operand is not what the result would pack to.
             for key in [key for key in self.packed if key[0] is buffer]:
                 del self.packed[key]
+
+    def _split(self, op: Op, request: Request, outputs: dict[Value, Value]) -> None:
+        """The roots of a group that no builder takes."""
+        if not isinstance(op, tensor.Fused):
+            raise PolyremeError(f"expected an op that a kernel builder takes but none takes {title(request)}", op.location, code="E0408")
+        parts = request.func
+        Fuse().run_on(parts)
+        results = [outputs.get(v) or self.alloc(_buffer_type(v, op.location)) for v in op.results]
+        for value, arg in zip(op.operands, parts.args, strict=True):
+            self.memory[arg] = self.memory[value]
+            if value in self.woven:
+                self.woven[arg] = self.woven[value]
+        saved = self.order, self.last_uses
+        self.order = {inner: i for i, inner in enumerate(parts.block)}
+        self.last_uses = self.find_last_uses(parts)
+        self.write_block(parts, results)
+        self.order, self.last_uses = saved
+        self.memory.update(zip(op.results, results, strict=True))
 
     def _changes(self, memory: Value) -> bool:
         """Whether memory is made in a loop or branch, perhaps other one in each round."""
@@ -358,8 +380,11 @@ class _Bufferize:
 
     def _run_plan(self, request: Request, operands: Sequence[Value], results: Sequence[Value]) -> None:
         plan = self._plan(request)
+        assert plan is not None, "a copy or a pack is one op"
         config.say(2, lambda: f"// cost of {title(request)}: {cost_of(request.func)}")
         config.say(3, lambda: schedule_text(request, plan))
+        if cliffs.is_wanted() and (cliff := cliffs.find_cliff(request, plan)) is not None:
+            cliffs.report(cliff)
         packs = [self._pack(p, operands[p.operand]) for p in plan.packs]
         scratch = [self.alloc(type, dict(plan.of_thread).get(i, 0)) for i, type in enumerate(plan.scratch)]
         before = len(self.new.block.ops)
@@ -373,7 +398,7 @@ class _Bufferize:
         if self.watch is not None:
             self.watch(request, plan, [op for op in self.new.block.ops[before:] if isinstance(op, (kernel.Call, kernel.Launch))])
 
-    def _plan(self, request: Request) -> KernelPlan:
+    def _plan(self, request: Request) -> KernelPlan | None:
         if request.key not in self.plans:
             self.plans[request.key] = choose(request, self.builders)
         return self.plans[request.key]
