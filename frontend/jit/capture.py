@@ -451,15 +451,19 @@ def trace_watched(
 
     try:
         return tried(False)
-    except NotWhole:
-        return trace(function, call, inputs, named, name, location, examples)
+    except NotWhole as refused:
+        if not refused.decided:
+            return trace(function, call, inputs, named, name, location, examples)
+        cause: PolyremeError | NotWhole = refused
+        decides = refused.reason
     except PolyremeError as error:
         if error.diagnostics[0].code != "E0502":
             raise
-        try:
-            return tried(True)
-        except NotWhole as refused:
-            raise TraceError(f"{refused.reason}, in a function in which a tensor decides: {error.diagnostics[0].message}", refused.location) from error
+        cause, decides = error, error.diagnostics[0].message
+    try:
+        return tried(True)
+    except NotWhole as refused:
+        raise TraceError(f"{refused.reason}, in a function in which a tensor decides: {decides}", refused.location) from cause
 
 
 class _Recipes:

@@ -473,3 +473,52 @@ def a_number_that_is_used_twice_again_and_again(p: Run) -> None:
 
     for rows in (2, 2, 3):
         p.call(function, p.t(rows, 3).abs() + 0.1, p.t(1).abs() + 2)
+
+
+class _Started(nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("started", paddle.zeros([], "bool"))
+        self.register_buffer("rounds", paddle.zeros([1], "int64"))
+        self.weight = self.create_parameter([1])
+
+    def forward(self, x: Any) -> Any:
+        if not self.started:
+            x = x * 2
+            self.started.fill_(True)
+        if self.rounds:
+            x = x + 1
+        elif self.weight and not (self.rounds and self.started):
+            x = x - 1
+        while self.rounds < 3:
+            self.rounds.add_(paddle.ones([1], "int64"))
+        return x * 3 if self.started else x
+
+
+@program(whole=False)
+def a_buffer_decides_and_is_written(p: Run) -> None:
+    net = p.static(_Started())
+    p.watch(net)
+    three(p, net)
+    with paddle.no_grad():
+        net.started.fill_(False)
+        net.rounds.zero_()
+    three(p, net)
+
+
+@program(whole=False)
+def a_tensor_in_a_closure_decides_alone(p: Run) -> None:
+    flag, bound = paddle.to_tensor(True), paddle.to_tensor(3.0)
+    p.watch(flag, bound)
+
+    @p.static
+    def function(x: Any) -> Any:
+        if flag:
+            x = x * 2
+        while bound > x.sum():
+            x = x + 1
+        return x + 0
+
+    three(p, function)
+    flag.fill_(False)
+    three(p, function)
