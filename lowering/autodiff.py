@@ -222,7 +222,7 @@ def gradients_and_presence(
             if grad_of is None or value not in active:
                 continue
             grad, presence = grad_of if isinstance(grad_of, Sometimes) else (grad_of, ALWAYS)
-            if arrived is not None and not keeps_zeros(op):
+            if arrived is not None and not keeps_zeros(type(op)):
                 grad = masked(b, grad, arrived)
             add(value, grad, both(b, presence, arrived))
     return [(pending.get(v), sometimes.get(v, ALWAYS)) for v in wrt]

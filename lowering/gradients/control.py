@@ -179,8 +179,10 @@ _BY_CONDITION = ((ALWAYS, ALWAYS), (ALWAYS, NEVER), (NEVER, ALWAYS))
 
 
 def _is_exposed(value: Any, b: Emitter) -> bool:
-    """Whether it matters when the gradient of an operand is there."""
-    return isinstance(b, Builder) and is_exposed(value, isinstance(b, _Inside))
+    """Whether it matters when the gradient of an operand is there. Of the tape nobody knows here where it leads."""
+    on_tape = not isinstance(value, Value)
+    held = value._value if on_tape else value
+    return isinstance(held, Value) and is_exposed(held, on_tape or isinstance(b, _Inside))
 
 
 @gradient(While)
@@ -263,7 +265,7 @@ def _scan_gradients(
     told = [i for i in shared_wanted if _is_exposed(shared[i], b)]
 
     # Carried values whose gradients are not there in every step: what is handed on for the next round alone has none in the last one.
-    unsure = [i for i in useful if d_last[i] is None] if isinstance(b, Builder) and has_poles(body) else []
+    unsure = [i for i in useful if d_last[i] is None] if has_poles(body) else []
     while True:
         made = _Body(op, b)
         made.args([r.type.with_shape(r.type.shape[1:]) for r in rows])
@@ -285,7 +287,7 @@ def _scan_gradients(
         wrt = [*(carried_args[i] for i in useful), *(shared_args[i] for i in shared_wanted), *(x_args[i] for i in x_wanted)]
         grads, presences = made.gradients(yielded, seed_of, wrt, arrives)
         others = [i for i, presence in zip(useful, presences, strict=False) if presence is not ALWAYS and i not in unsure]
-        if not others or not isinstance(b, Builder) or not has_poles(body):
+        if not others or not has_poles(body):
             break
         unsure += others
     d_next, d_shared_now, d_x = grads[: len(useful)], grads[len(useful) : len(useful) + len(sums)], grads[len(useful) + len(sums) :]

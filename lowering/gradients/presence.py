@@ -14,6 +14,7 @@ from polyreme.dialects import nn
 from polyreme.dialects.nn import Full, If, LogicalNot, LogicalOr, Reshape, Yield
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Block, Op, OpResult, Region, Value
+from polyreme.lowering.gradients.table import Emitter
 
 __all__ = ["ALWAYS", "NEVER", "Presence", "Sometimes", "any_of", "both", "either", "has_poles", "is_exposed", "keeps_zeros", "masked", "predicate"]
 
@@ -51,14 +52,14 @@ def either(first: Presence, second: Presence) -> Presence:
     return None if any((value, not holds) in union for value, holds in union) else union
 
 
-def both(b: Builder, first: Presence, second: Presence) -> Presence:
+def both(b: Emitter, first: Presence, second: Presence) -> Presence:
     """There where both are."""
     if first is None or second is None:
         return second if first is None else first
     return first if first == second else frozenset([(b(nn.LogicalAnd, predicate(b, first), predicate(b, second)), True)])
 
 
-def predicate(b: Builder, presence: frozenset[tuple[Value, bool]]) -> Value:
+def predicate(b: Emitter, presence: frozenset[tuple[Value, bool]]) -> Value:
     """Whether the gradient is there, as a bool of rank 0."""
     made: Value | None = None
     for value, holds in presence:
@@ -69,9 +70,9 @@ def predicate(b: Builder, presence: frozenset[tuple[Value, bool]]) -> Value:
     return made
 
 
-def keeps_zeros(op: Op) -> bool:
+def keeps_zeros(kind: type[Op]) -> bool:
     """Whether the gradients of the operands are zeros where those of the results are, also at infinities and where there is no derivative."""
-    return isinstance(op, _LINEAR)
+    return issubclass(kind, _LINEAR)
 
 
 def has_poles(region: Region) -> bool:
@@ -79,7 +80,7 @@ def has_poles(region: Region) -> bool:
     return any(isinstance(op, _WITH_POLES) for top in region.block for op in top.walk())
 
 
-def masked(b: Builder, gradient: Value, presence: frozenset[tuple[Value, bool]]) -> Value:
+def masked(b: Emitter, gradient: Value, presence: frozenset[tuple[Value, bool]]) -> Value:
     """The gradient where it is there, and zeros elsewhere. A branch, so that its own gradients are there for the same calls."""
     made: Value = b(If, predicate(b, presence), [gradient], then_body=_body(gradient, False), else_body=_body(gradient, True))
     return made
@@ -93,9 +94,9 @@ def _body(like: Value, zeros: bool) -> Region:
     return Region(block)
 
 
-def is_exposed(value: Value, nested: bool, met: set[Value] | None = None) -> bool:
+def is_exposed(value: Value, nested: bool) -> bool:
     """Whether a gradient of `value` goes on to a rule that does not keep zeros. Of what a body is given (`nested`) nobody knows there."""
-    met = set() if met is None else met
+    met: set[Value] = set()
     waiting: list[Value] = [value]
     while waiting:
         at = waiting.pop()
@@ -105,7 +106,7 @@ def is_exposed(value: Value, nested: bool, met: set[Value] | None = None) -> boo
         if not isinstance(at, OpResult):
             if nested:
                 return True
-        elif not keeps_zeros(at.op) and at.op.operands:
+        elif not keeps_zeros(type(at.op)) and at.op.operands:
             return True
         else:
             waiting += at.op.operands

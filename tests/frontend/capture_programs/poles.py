@@ -141,3 +141,21 @@ def second_gradients_of_what_is_not_used(p: Run) -> None:
 
     for value in (1.0, 0.0, 2.0):
         p.call(twice, filled(value))
+
+
+@program(whole=False)
+def gradients_taken_inside_of_what_is_not_used(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        length, root = paddle.sqrt((x * x).sum()), paddle.sqrt(x)
+        y = x / length if length > 1e-6 else x * 3
+        i = 0
+        while i < n:
+            y = y * root
+            i += 1
+        (first,) = paddle.grad(y.sum() * 2, x)
+        return first
+
+    for n in (0, 1):
+        for value in (1.0, 0.0):
+            p.call(function, filled(value), paddle.to_tensor(n))
