@@ -107,6 +107,12 @@ def meeting(state: Watched, name: str, first: Any, second: Any) -> Any:
 
 def _of_numbers(state: Watched, plain: str, apply: Any, first: Any, second: Any, kinds: frozenset[str], others: frozenset[str]) -> Any:
     """An operator on two numbers, which gives one: whole numbers for bools, and floats where Python has them."""
+    if plain == "pow" and "f" not in kinds | others:
+        # A whole number to a negative power is a float.
+        if isinstance(second, Tensor):
+            raise NotWhole("a whole number is raised to a power that a tensor decides, which makes it a float if that is negative; make one of them a float")
+        if second < 0:
+            second, others = float(second), frozenset("f")
     if plain in _ARITHMETIC:
         wanted = dtypes.default_dtype().scalar if plain == "truediv" else None
         first, second = (_without_bools(value, wanted) for value in (first, second))

@@ -232,3 +232,22 @@ def test_a_buffer_decides_in_a_saved_model_as_it_is_then(tmp_path: Path) -> None
     for flag, factor in ((True, 2), (False, 1), (True, 2)):
         loaded.set_state_dict({"flag": paddle.to_tensor(flag)})
         np.testing.assert_array_equal(loaded(images()).numpy(), images().numpy() * factor)
+
+
+class Scaled(nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = self.create_parameter([1])
+        self.norm = nn.BatchNorm1D(4)
+
+    def forward(self, x: Any) -> Any:
+        return self.norm(x) * float(self.scale)
+
+
+def test_it_is_said_that_a_saved_model_does_not_follow_a_parameter(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", logger="polyreme.jit"):
+        paddle.jit.save(net(), tmp_path / "plain", input_spec=SPEC)
+        assert not caplog.records
+        paddle.jit.save(Scaled(), tmp_path / "model", input_spec=SPEC)
+    (said,) = caplog.messages
+    assert said.startswith(f"{__file__}:") and "float() of 'scale': the program has what that is now" in said

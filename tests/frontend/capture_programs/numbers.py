@@ -113,7 +113,13 @@ def _short(decides: Any, x: Any) -> Any:
     return s + paddle.ones([2]), 0.1 if decides < 0 else x.astype("bfloat16").max() * 1
 
 
+def _to_a_power(decides: Any, x: Any) -> Any:
+    s = 2 if decides > 0 else 3
+    return x * s**-1, x * 2**-s
+
+
 for _name, _chosen in {
+    "a_number_to_a_negative_power": _to_a_power,
     "a_number_of_two_kinds": _of_two_kinds,
     "a_float_beside_a_whole_tensor": _beside_a_whole_tensor,
     "a_whole_number_beside_a_bool": _beside_a_bool,
